@@ -1,0 +1,22 @@
+# Finds the CUDA toolkit, or does without. Sets SLUICE_HAS_CUDA.
+
+set(SLUICE_HAS_CUDA OFF)
+if(NOT SLUICE_CUDA STREQUAL "OFF")
+    if(NOT CMAKE_CUDA_COMPILER AND EXISTS /usr/local/cuda/bin/nvcc)
+        set(CMAKE_CUDA_COMPILER /usr/local/cuda/bin/nvcc CACHE FILEPATH "")
+    endif()
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+        set(CMAKE_CUDA_ARCHITECTURES 90-real CACHE STRING "CUDA architectures to compile for")
+    endif()
+    include(CheckLanguage)
+    check_language(CUDA)
+    if(CMAKE_CUDA_COMPILER)
+        enable_language(CUDA)
+        find_package(CUDAToolkit 12.4 REQUIRED)
+        set(SLUICE_HAS_CUDA ON)
+    elseif(SLUICE_CUDA STREQUAL "ON")
+        message(FATAL_ERROR "SLUICE_CUDA=ON, but no CUDA compiler was found. Set CMAKE_CUDA_COMPILER to nvcc.")
+    endif()
+endif()
+
+include(SluiceKernelSources)

@@ -1,0 +1,21 @@
+# install rules: the library, its headers, and a CMake package that brings what the library needs.
+
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(sluice_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sluice)
+
+install(TARGETS sluice EXPORT sluiceTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/sluice DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(EXPORT sluiceTargets NAMESPACE sluice:: DESTINATION ${sluice_package_dir})
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/sluiceConfig.cmake.in
+    ${PROJECT_BINARY_DIR}/sluiceConfig.cmake
+    INSTALL_DESTINATION ${sluice_package_dir}
+    NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/sluiceConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES
+    ${PROJECT_BINARY_DIR}/sluiceConfig.cmake
+    ${PROJECT_BINARY_DIR}/sluiceConfigVersion.cmake
+    ${PROJECT_SOURCE_DIR}/cmake/SluiceKernelSources.cmake
+    DESTINATION ${sluice_package_dir})

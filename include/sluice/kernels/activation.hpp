@@ -1,0 +1,23 @@
+// The activation functions that a layer may end with.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace sluice {
+
+enum class activation {
+    none,
+    relu,     // max(x, 0); NaN stays NaN
+    gelu,     // x * Phi(x), the exact form: x/2 * (1 + erf(x / sqrt(2)))
+    sigmoid,  // 1 / (1 + exp(-x))
+    tanh,
+    softmax,  // over the last dimension, numerically stable
+};
+
+// The lower-case name: "relu".
+std::string_view to_string(activation value) noexcept;
+// The reverse; "identity" and "linear" also name `none`. Empty when the name is unknown.
+std::optional<activation> activation_from_string(std::string_view name) noexcept;
+
+}  // namespace sluice

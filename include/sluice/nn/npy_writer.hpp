@@ -1,0 +1,51 @@
+// Writer of NumPy's .npy format (version 1.0, row-major, little-endian).
+//
+// Thread safety: the write functions may be called from many threads at once, in any order; commit() after them.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sluice/nn/atomic_file.hpp"
+#include "sluice/nn/dtype.hpp"
+
+namespace sluice::nn {
+
+// Every row must be written exactly once; then commit() makes the file appear. Destroyed before that, nothing is
+// left. The system's refusals are a file_error with errc::io_failed.
+class npy_writer {
+public:
+    // Fixes the shape (rows first, see npy_view) and writes the header to a temporary file beside `target`.
+    // Throws sluice::error (errc::invalid_argument) for a shape whose size overflows, more than 64 dimensions,
+    // or bf16, which the format does not have.
+    npy_writer(std::filesystem::path target, std::vector<std::size_t> shape, dtype type = dtype::f32);
+
+    dtype element_type() const noexcept { return type_; }
+    const std::vector<std::size_t>& shape() const noexcept { return shape_; }
+    std::size_t rows() const noexcept { return rows_; }
+    std::size_t row_bytes() const noexcept { return row_bytes_; }
+
+    // Writes whole rows of an f32 array. Throws sluice::error: errc::shape_mismatch when the array is of another
+    // type or `values` is not a whole number of rows, errc::invalid_argument past the end.
+    void write_rows(std::size_t first_row, std::span<const float> values);
+    // The same for any element type, as stored bytes.
+    void write_row_bytes(std::size_t first_row, std::span<const std::byte> bytes);
+    // Blocks until the file is on the disk and in its place. Throws sluice::error (errc::invalid_argument) unless
+    // exactly rows() rows were written.
+    void commit();
+
+private:
+    std::vector<std::size_t> shape_;
+    dtype type_;
+    std::size_t rows_;
+    std::size_t row_bytes_;
+    std::string header_;
+    atomic_file file_;
+    std::atomic<std::size_t> rows_written_{0};
+};
+
+}  // namespace sluice::nn

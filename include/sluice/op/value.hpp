@@ -1,0 +1,38 @@
+// value: an operation that is already there. It submits no command.
+//
+//     value(std::move(tensor)).and_then(...)
+//     value(a, b)                                // two outputs
+#pragma once
+
+#include "sluice/op/operation.hpp"
+
+namespace sluice {
+
+template <typename T>
+class value_operation : public operation_base<value_operation<T>> {
+public:
+    using output = T;
+
+    explicit value_operation(T contents) : contents_(std::move(contents)) {}
+
+    output submit(execution_context&) && { return std::move(contents_); }
+    work_estimate estimate() const { return {}; }
+
+private:
+    T contents_;
+};
+
+template <typename T>
+auto value(T&& contents) {
+    return value_operation<std::decay_t<T>>(std::forward<T>(contents));
+}
+
+// None, or several values: they arrive as separate arguments.
+template <typename... Ts>
+    requires(sizeof...(Ts) != 1)
+auto value(Ts&&... contents) {
+    using outputs = std::tuple<std::decay_t<Ts>...>;
+    return value_operation<outputs>(outputs(std::forward<Ts>(contents)...));
+}
+
+}  // namespace sluice

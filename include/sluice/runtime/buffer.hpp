@@ -1,0 +1,104 @@
+// buffer<T>: owns elements in the memory of one device. host_buffer<T>: owns elements in host memory that
+// the device reaches at full speed (pinned, for a GPU).
+//
+// Move-only; moved from, they are empty. Dropping one at any moment is safe and never blocks: the memory is
+// reused behind its last use, in stream order. Contents are undefined until a command writes them.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "sluice/runtime/error.hpp"
+#include "sluice/runtime/storage.hpp"
+#include "sluice/runtime/stream.hpp"
+
+namespace sluice {
+
+namespace detail {
+// Throws out_of_memory when the product overflows: no device has that much.
+std::size_t bytes_for(std::size_t count, std::size_t element_bytes, const device& on, const command_info& info);
+}  // namespace detail
+
+template <typename T>
+class buffer {
+    static_assert(std::is_trivially_copyable_v<T>, "device memory holds trivially copyable elements");
+
+public:
+    using value_type = T;
+
+    buffer() = default;
+    // Room for `size` elements, for commands on `user`. Throws out_of_memory.
+    buffer(stream& user, std::size_t size, const command_info& info = {"allocate"})
+        : storage_(user.allocate(detail::bytes_for(size, sizeof(T), user.owner(), info), info)), size_(size) {}
+    buffer(buffer&& other) noexcept
+        : storage_(std::move(other.storage_)), size_(std::exchange(other.size_, 0)) {}
+    buffer& operator=(buffer&& other) noexcept {
+        storage_ = std::move(other.storage_);
+        size_ = std::exchange(other.size_, 0);
+        return *this;
+    }
+    buffer(const buffer&) = delete;  // copies of device memory are commands: say copy(...)
+    buffer& operator=(const buffer&) = delete;
+    ~buffer() = default;
+
+    std::size_t size() const noexcept { return size_; }
+    std::size_t size_bytes() const noexcept { return size_ * sizeof(T); }
+
+    // For commands: what to name as read or written, and the device address. Only commands that name the
+    // storage may use the address.
+    storage& memory() const noexcept { return *storage_; }
+    T* device_data() const noexcept { return storage_ ? static_cast<T*>(storage_->data()) : nullptr; }
+
+private:
+    storage_ref storage_;
+    std::size_t size_ = 0;
+};
+
+template <typename T>
+class host_buffer {
+    static_assert(std::is_trivially_copyable_v<T>, "device memory holds trivially copyable elements");
+
+public:
+    using value_type = T;
+
+    host_buffer() = default;
+    // Room for `size` elements that commands of `user`'s device may copy from and to. The host may write it
+    // at once. Throws out_of_memory.
+    host_buffer(stream& user, std::size_t size, const command_info& info = {"allocate"})
+        : storage_(user.allocate_host(detail::bytes_for(size, sizeof(T), user.owner(), info), info)), size_(size) {}
+    host_buffer(host_buffer&& other) noexcept
+        : storage_(std::move(other.storage_)), size_(std::exchange(other.size_, 0)) {}
+    host_buffer& operator=(host_buffer&& other) noexcept {
+        storage_ = std::move(other.storage_);
+        size_ = std::exchange(other.size_, 0);
+        return *this;
+    }
+    host_buffer(const host_buffer&) = delete;  // say copy to mean it
+    host_buffer& operator=(const host_buffer&) = delete;
+    ~host_buffer() = default;
+
+    std::size_t size() const noexcept { return size_; }
+    std::size_t size_bytes() const noexcept { return size_ * sizeof(T); }
+    storage& memory() const noexcept { return *storage_; }
+
+    // The elements, for the host. write() blocks until no command uses the buffer any more, read() until no
+    // command writes it; both return at once when that is so.
+    std::span<T> write() {
+        if (storage_) storage_->await_all_uses();
+        return {device_data(), size_};
+    }
+    std::span<const T> read() const {
+        if (storage_) storage_->await_last_write();
+        return {device_data(), size_};
+    }
+    // The address, for commands that name the storage.
+    T* device_data() const noexcept { return storage_ ? static_cast<T*>(storage_->data()) : nullptr; }
+
+private:
+    storage_ref storage_;
+    std::size_t size_ = 0;
+};
+
+}  // namespace sluice

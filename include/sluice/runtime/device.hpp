@@ -1,0 +1,120 @@
+// device: something that commands run on, a GPU or a (virtual) CPU device. Owned by a runtime; it lives as
+// long as that and as long as anything made on it.
+//
+// Thread safety: all members may be called on any thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "sluice/runtime/interpreter.hpp"
+#include "sluice/runtime/memory_pool.hpp"
+#include "sluice/runtime/stream.hpp"
+
+namespace sluice {
+
+namespace detail {
+class runtime_state;
+}
+
+// Keeps a device and its runtime's memory alive. Cheap: one reference count.
+class runtime_ref {
+public:
+    explicit runtime_ref(device& of) noexcept;
+    runtime_ref(const runtime_ref&) = delete;  // nobody needs to
+    runtime_ref& operator=(const runtime_ref&) = delete;
+    ~runtime_ref();
+
+private:
+    device* of_;
+};
+
+// A stream on loan from its device; it goes back when the lease is dropped, whatever still runs on it.
+class stream_lease {
+public:
+    stream_lease(device& owner, const stream_options& options = {});
+
+    stream& operator*() const noexcept { return *stream_; }
+    stream* operator->() const noexcept { return stream_.get(); }
+    stream* get() const noexcept { return stream_.get(); }
+
+private:
+    struct give_back {
+        void operator()(stream* lent) const noexcept;
+    };
+    std::unique_ptr<stream, give_back> stream_;
+};
+
+class device {
+public:
+    device(detail::runtime_state& runtime, std::string name, std::unique_ptr<device_interpreter> interpreter);
+    device(const device&) = delete;  // everything made on it points to it
+    device& operator=(const device&) = delete;
+    ~device();
+
+    device_kind kind() const noexcept { return interpreter_->kind(); }
+    // "cpu:0", "cuda:1".
+    const std::string& name() const noexcept { return name_; }
+    const device_properties& properties() const noexcept { return interpreter_->properties(); }
+    // Memory of the device now: what is free, and what the pool keeps cached counts as free.
+    memory_info memory() const;
+    wait_mode default_wait_mode() const noexcept { return interpreter_->default_wait_mode(); }
+    bool shares_host_memory() const noexcept { return interpreter_->shares_host_memory(); }
+
+    memory_pool& device_pool() noexcept { return device_pool_; }
+    memory_pool& host_pool() noexcept { return host_pool_; }
+    // Returns unused memory of both pools to the system, after waiting for its last uses.
+    void trim();
+
+    // Blocks until all that was submitted so far to any stream is complete. Throws when the device faulted.
+    void synchronize();
+
+    // A device that has faulted takes no more commands: each is refused with the first cause.
+    void poison(std::exception_ptr cause) noexcept;
+    bool is_poisoned() const noexcept { return state_.load(std::memory_order_acquire) == state::poisoned; }
+    void throw_if_refusing() const {
+        if (state_.load(std::memory_order_acquire) != state::open) refuse();
+    }
+
+    // For backends and for mixing with other libraries.
+    device_interpreter& interpreter() noexcept { return *interpreter_; }
+
+private:
+    friend class runtime_ref;
+    friend class stream_lease;
+    friend class memory_pool;
+    friend class storage_ref;
+    friend class detail::runtime_state;
+    enum class state : unsigned char { open, poisoned, closed };
+
+    stream* lend(const stream_options& options);
+    void take_back(stream* lent) noexcept;
+    void close() noexcept;
+    [[noreturn]] void refuse() const;
+    std::vector<stream*> all_streams() const;
+    void retain_runtime() noexcept;
+    void release_runtime() noexcept;
+
+    struct stream_slot {
+        std::unique_ptr<stream> owned;
+        stream_options options;
+        bool lent = false;
+    };
+
+    detail::runtime_state& runtime_;
+    const std::string name_;
+    std::unique_ptr<device_interpreter> interpreter_;
+    memory_pool device_pool_;
+    memory_pool host_pool_;
+    mutable std::mutex mutex_;  // guards streams_ and cause_
+    std::vector<stream_slot> streams_;
+    std::exception_ptr cause_;
+    std::atomic<state> state_{state::open};
+};
+
+}  // namespace sluice

@@ -1,0 +1,50 @@
+// device_future<T>: an operation that has been submitted and is on its way. spawn() makes one and returns at
+// once; get() waits.
+//
+//     auto first = spawn(forward(x), pool);
+//     auto second = spawn(forward(y), pool);
+//     std::vector<float> result = std::move(first).get();
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "sluice/op/operation.hpp"
+#include "sluice/runtime/execution_context.hpp"
+#include "sluice/runtime/pending.hpp"
+
+namespace sluice {
+
+// Move-only. Dropping it waits for nothing and frees its outputs in stream order. It may outlive its policy
+// and its runtime.
+template <typename Output>
+class device_future {
+public:
+    using value_type = decltype(detail::open(std::declval<Output>()));
+
+    device_future(std::unique_ptr<execution_context> context, Output output)
+        : context_(std::move(context)), output_(std::move(output)) {}
+
+    // Blocks the calling thread until the operation is complete; returns its output with everything pending
+    // opened, or throws what went wrong.
+    value_type get(std::optional<wait_mode> mode = {}) && {
+        context_->await(mode);
+        return detail::open(std::move(output_));
+    }
+
+private:
+    std::unique_ptr<execution_context> context_;  // outlives the output, and keeps its streams alive
+    Output output_;
+};
+
+// Submits the operation to the policy's next stream and returns without waiting for the device. Throws what
+// submitting throws.
+template <operation Op>
+auto spawn(Op op, scheduling_policy& policy) {
+    auto context = std::make_unique<execution_context>(policy);
+    auto output = std::move(op).submit(*context);
+    context->seal();
+    return device_future<output_of<Op>>(std::move(context), std::move(output));
+}
+
+}  // namespace sluice

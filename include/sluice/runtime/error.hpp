@@ -1,0 +1,96 @@
+// Errors. Everything Sluice throws derives from sluice::error, which is a std::system_error that
+// also knows which operation failed, on which device, and which source line asked for it.
+//
+// Thread safety: error objects are immutable once thrown.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace sluice {
+
+enum class errc {
+    invalid_argument = 1,  // a call was made with arguments it documents as wrong
+    shape_mismatch,        // tensors whose shapes do not fit together
+    device_not_found,      // a device was asked for that is not there
+    out_of_memory,         // a device or the host has not enough memory left
+    unsupported,           // this build, device or driver cannot do what was asked
+    device_failed,         // the device reported a fault; it takes no more work
+    runtime_closed,        // the runtime that owned the device is gone
+    bad_file,              // a file's contents were refused
+    io_failed,             // the operating system refused to read or write
+};
+
+const std::error_category& sluice_category() noexcept;
+std::error_code make_error_code(errc code) noexcept;
+
+// What an error was about. All fields are optional; empty ones are left out of the message.
+struct error_context {
+    std::string_view operation = {};
+    std::string_view device = {};
+    std::source_location where = {};  // line 0 means unknown
+};
+
+class error : public std::system_error {
+public:
+    error(std::error_code code, std::string_view message, const error_context& context = {});
+
+    // The command or operation that failed, e.g. "gemm"; empty when there is none.
+    const std::string& operation() const noexcept { return operation_; }
+    // The device it ran on, e.g. "cuda:0"; empty when there is none.
+    const std::string& device() const noexcept { return device_; }
+    // The user's source line that asked for it; line() is 0 when unknown.
+    const std::source_location& where() const noexcept { return where_; }
+
+private:
+    std::string operation_;
+    std::string device_;
+    std::source_location where_;
+};
+
+// A device reported a failure (a CUDA error, a failed library call).
+class device_error : public error {
+public:
+    using error::error;
+};
+
+// Not enough memory. Nothing was allocated, and everything allocated before is intact.
+class out_of_memory : public error {
+public:
+    out_of_memory(std::size_t asked_bytes, std::size_t free_bytes, const error_context& context = {});
+
+    std::size_t asked_bytes() const noexcept { return asked_bytes_; }
+    std::size_t free_bytes() const noexcept { return free_bytes_; }
+
+private:
+    std::size_t asked_bytes_;
+    std::size_t free_bytes_;
+};
+
+// A file was refused. The message reads "PATH: at byte OFFSET: FIELD: why".
+class file_error : public error {
+public:
+    static constexpr std::uint64_t no_offset = ~std::uint64_t{0};
+
+    file_error(std::filesystem::path path, std::uint64_t offset, std::string_view field, std::string_view why,
+               errc code = errc::bad_file);
+
+    const std::filesystem::path& path() const noexcept { return path_; }
+    std::uint64_t offset() const noexcept { return offset_; }  // no_offset when it concerns the whole file
+    const std::string& field() const noexcept { return field_; }
+
+private:
+    std::filesystem::path path_;
+    std::uint64_t offset_;
+    std::string field_;
+};
+
+}  // namespace sluice
+
+template <>
+struct std::is_error_code_enum<sluice::errc> : std::true_type {};

@@ -1,0 +1,117 @@
+// What a backend implements: how the commands of a stream are carried out, and how its device is asked for
+// memory. Users never see these; they see stream and device.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "sluice/runtime/command.hpp"
+#include "sluice/runtime/wait_mode.hpp"
+
+namespace sluice {
+
+struct memory_info {
+    std::size_t free_bytes = 0;   // that can still be allocated
+    std::size_t total_bytes = 0;  // that the device has
+};
+
+struct device_properties {
+    std::string name;                // "NVIDIA H200", "AMD EPYC (2 workers)"
+    int compute_units = 0;           // multiprocessors, or worker threads
+    int compute_capability = 0;      // 90 for sm_90; 0 on a CPU
+    std::size_t memory_bytes = 0;
+    std::size_t l2_cache_bytes = 0;  // 0 when unknown
+    std::size_t max_shared_bytes_per_block = 0;
+};
+
+// Where a memory_pool gets its memory from.
+class memory_source {
+public:
+    memory_source() = default;
+    memory_source(const memory_source&) = delete;  // pools point to it
+    memory_source& operator=(const memory_source&) = delete;
+    virtual ~memory_source() = default;
+
+    // At least 256-byte aligned. Null when there is not enough; throws for any other failure.
+    virtual void* allocate(std::size_t bytes) = 0;
+    virtual void free(void* data, std::size_t bytes) noexcept = 0;
+    virtual memory_info info() = 0;
+};
+
+// A moment on a stream with a time stamp.
+class timed_mark {
+public:
+    timed_mark() = default;
+    timed_mark(const timed_mark&) = delete;  // owned through a pointer only
+    timed_mark& operator=(const timed_mark&) = delete;
+    virtual ~timed_mark() = default;
+
+    // Blocks until the stream has passed the mark.
+    virtual void await() = 0;
+    // From `earlier`, a mark of the same device, to this one; both must have been passed.
+    virtual std::chrono::duration<double, std::micro> since(const timed_mark& earlier) const = 0;
+};
+
+// Carries out the commands of one stream, in order. `stream` calls all but the last group with its lock
+// held; command number n, counted from 1, is the n-th call of the first group that did not throw.
+class stream_interpreter {
+public:
+    stream_interpreter() = default;
+    stream_interpreter(const stream_interpreter&) = delete;  // streams point to it
+    stream_interpreter& operator=(const stream_interpreter&) = delete;
+    virtual ~stream_interpreter() = default;
+
+    // Enqueue a command. A call that throws has enqueued nothing.
+    virtual void copy(const command_info& info, const copy_command& command) = 0;
+    virtual void fill(const command_info& info, const fill_command& command) = 0;
+    virtual void launch(const command_info& info, const launch_command& command) = 0;
+    virtual void library_call(const command_info& info, const library_command& command) = 0;
+    virtual void host_call(const command_info& info, host_command command) = 0;
+
+    // Commands enqueued from now on run after ticket `upto` of `other`, a stream of the same kind of device.
+    // Returns the ticket that they really run after: at least `upto`. Does not block.
+    virtual ticket wait_for(stream_interpreter& other, ticket upto) = 0;
+    // Marks the moment after all that was enqueued so far.
+    virtual std::unique_ptr<timed_mark> mark() = 0;
+
+    // On any thread, without the stream's lock.
+
+    virtual native_stream native() const noexcept = 0;
+    // The last ticket known to be passed; cheap, may lag behind until poll() or await().
+    virtual ticket passed() const noexcept = 0;
+    // Asks the device and updates passed(). Does not block.
+    virtual void poll() noexcept = 0;
+    // Blocks until `upto` is passed. Throws the error of the device if it has faulted.
+    virtual void await(ticket upto, wait_mode mode) = 0;
+    // Throws the first error among the commands numbered after `after` up to `upto`, all of them passed,
+    // and forgets it.
+    virtual void rethrow_failure(ticket after, ticket upto) = 0;
+};
+
+struct stream_options {
+    int priority = 0;  // lower numbers first, as in CUDA; 0 is the default
+};
+
+class device_interpreter {
+public:
+    device_interpreter() = default;
+    device_interpreter(const device_interpreter&) = delete;  // streams point to it
+    device_interpreter& operator=(const device_interpreter&) = delete;
+    virtual ~device_interpreter() = default;
+
+    virtual device_kind kind() const noexcept = 0;
+    virtual const device_properties& properties() const noexcept = 0;
+    virtual std::unique_ptr<stream_interpreter> make_stream(stream& owner, const stream_options& options) = 0;
+    virtual memory_source& device_memory() noexcept = 0;
+    // Host memory that the device copies from and to at full speed (pinned, for a GPU).
+    virtual memory_source& host_memory() noexcept = 0;
+    virtual wait_mode default_wait_mode() const noexcept = 0;
+    // Whether device memory is plain host memory, so that host data need not be staged.
+    virtual bool shares_host_memory() const noexcept = 0;
+    // Ends the threads of the device. All its streams are idle; no command comes after this.
+    virtual void close() noexcept = 0;
+};
+
+}  // namespace sluice

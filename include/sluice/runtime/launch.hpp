@@ -1,0 +1,133 @@
+// launch: run a kernel over a tensor's elements or a partition's tiles.
+//
+//     launch(sgemm_naive{}, each_of(c), 1.f, std::move(a), b, 0.f, std::move(c))
+//
+// The kernel's signature says how each argument is used, and is checked against it at compile time:
+//     parameter                         argument                                            use
+//     view<const T>, matrix_view<...>   tensor<T>, partition<T>, shared_tensor<T>           read
+//     disjoint_view<T>, _matrix<T>      tensor<T>                                           written
+//     disjoint_tiles<T>                 partition<T>                                        written
+//     anything trivially copyable       a value that converts to it                         passed by value
+// The operation owns its arguments. What the kernel wrote comes back as its output (one argument as itself,
+// several as separate outputs, in order); what it only read is released behind the launch, in stream order.
+//
+// Errors: a matrix parameter given something that is not a matrix, or an index_2d kernel launched over
+// something that is not one: errc::shape_mismatch. On a GPU, a launch that was not compiled by nvcc:
+// errc::unsupported. Both before anything is submitted. A launch over no elements submits nothing.
+#pragma once
+
+#include <source_location>
+#include <string_view>
+
+#include "sluice/op/operation.hpp"
+#include "sluice/runtime/execution_context.hpp"
+#include "sluice/runtime/launch_arguments.hpp"
+#include "sluice/runtime/launch_body.hpp"
+#include "sluice/runtime/tensor.hpp"
+
+namespace sluice {
+
+// What a launch runs over, and the source line that asked for it.
+struct launch_range {
+    shape over;              // of the elements; or the number of tiles down and across
+    bool is_tiles = false;
+    std::source_location where;
+};
+
+// Every element of a tensor: one by one for index_1d kernels, as a matrix for index_2d kernels.
+template <typename T>
+launch_range each_of(const tensor<T>& elements, std::source_location where = std::source_location::current()) {
+    return {elements.shape(), false, where};
+}
+template <typename T>
+launch_range each_of(const shared<T>& elements, std::source_location where = std::source_location::current()) {
+    return {elements->shape(), false, where};
+}
+// Every tile of a partition, for tile_index kernels.
+template <typename T>
+launch_range each_of(const partition<T>& tiles, std::source_location where = std::source_location::current()) {
+    return {shape{tiles.tile_rows(), tiles.tile_columns()}, true, where};
+}
+// Every element of a shape.
+inline launch_range each_of(const shape& elements, std::source_location where = std::source_location::current()) {
+    return {elements, false, where};
+}
+
+namespace detail {
+// The unqualified name of a type, for messages and traces: "sgemm_naive".
+template <typename T>
+constexpr std::string_view type_name() {
+    std::string_view name = __PRETTY_FUNCTION__;
+    const auto first = name.find("T = ") + 4;
+    name = name.substr(first, name.find_first_of(";]", first) - first);
+    const auto qualified = name.rfind("::", name.find('<'));
+    return qualified == std::string_view::npos ? name : name.substr(qualified + 2);
+}
+
+// Throws unless the range suits the kernel's index; otherwise says how many rows and columns to run.
+struct rows_and_columns {
+    std::size_t rows;
+    std::size_t columns;
+};
+rows_and_columns launch_size(const launch_range& range, index_kind kind, std::string_view kernel);
+}  // namespace detail
+
+inline namespace SLUICE_LAUNCH_ABI {
+
+// The plain form: a launch as one command on a stream, with the arguments left where they are. What the kernel
+// writes must not be shared.
+template <typename Kernel, typename... Arguments>
+void launch_on(stream& on, const Kernel& kernel, const launch_range& range, const Arguments&... arguments) {
+    static_assert(detail::argument_check<Kernel, Arguments...>::passed);
+    using signature = detail::kernel_signature<Kernel>;
+    using binding = detail::argument_binding<typename signature::parameters, Arguments...>;
+    constexpr std::string_view name = detail::type_name<Kernel>();
+    const auto size = detail::launch_size(range, detail::index_kind_of<typename signature::index>, name);
+    const auto values = binding::bind(name, range.where, arguments...);
+    const auto accesses = binding::accesses(arguments...);
+    if (size.rows == 0 || size.columns == 0) return;
+    using body = detail::launch_body<Kernel, typename signature::index, decltype(values)>;
+    const typename body::closure closure{kernel, values, size.rows, size.columns};
+    on.launch({name, accesses, range.where}, body::command(closure));
+}
+
+template <typename Kernel, typename... Arguments>
+class launch_operation : public operation_base<launch_operation<Kernel, Arguments...>> {
+    using signature = detail::kernel_signature<Kernel>;
+    using binding = detail::argument_binding<typename signature::parameters, Arguments...>;
+
+public:
+    using output = typename binding::written;
+
+    launch_operation(Kernel kernel, launch_range range, Arguments... arguments)
+        : kernel_(std::move(kernel)), range_(range), arguments_(std::move(arguments)...) {}
+
+    output submit(execution_context& context) && {
+        std::apply([&](const Arguments&... each) { launch_on(context.stream(), kernel_, range_, each...); }, arguments_);
+        return binding::take_written(std::move(arguments_));
+    }
+    work_estimate estimate() const { return {.commands = 1}; }
+
+private:
+    Kernel kernel_;
+    launch_range range_;
+    std::tuple<Arguments...> arguments_;
+};
+
+template <typename Kernel, typename... Arguments>
+auto launch(Kernel kernel, const launch_range& range, Arguments&&... arguments) {
+    static_assert(std::is_trivially_copyable_v<Kernel>, "launch: a kernel object is copied to the device byte by byte");
+    static_assert(detail::has_kernel_signature<Kernel>,
+                  "launch: a kernel is a class with one `void operator()(index, parameters...) const`");
+    if constexpr (detail::has_kernel_signature<Kernel>) {
+        using check = detail::argument_check<Kernel, std::decay_t<Arguments>...>;
+        if constexpr (check::passed) {
+            return launch_operation<Kernel, std::decay_t<Arguments>...>(std::move(kernel), range,
+                                                                        std::forward<Arguments>(arguments)...);
+        }
+    }
+}
+
+}  // namespace SLUICE_LAUNCH_ABI
+
+}  // namespace sluice

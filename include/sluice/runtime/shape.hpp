@@ -1,0 +1,48 @@
+// The shape of a tensor: up to four dimensions, row-major, the last one contiguous.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <span>
+#include <string>
+
+namespace sluice {
+
+class shape {
+public:
+    static constexpr std::size_t max_rank = 4;
+
+    shape() = default;  // rank 0: one element
+    // Throws errc::shape_mismatch for more than max_rank dimensions or a product that overflows.
+    shape(std::initializer_list<std::size_t> extents) : shape(std::span(extents.begin(), extents.size())) {}
+    explicit shape(std::span<const std::size_t> extents);
+
+    std::size_t rank() const noexcept { return rank_; }
+    std::size_t operator[](std::size_t dimension) const noexcept { return extents_[dimension]; }
+    // The number of elements.
+    std::size_t size() const noexcept { return size_; }
+
+    // The shape seen as a matrix: the last dimension is a column, all others together are the rows. A vector
+    // is one row.
+    std::size_t columns() const noexcept { return rank_ == 0 ? 1 : extents_[rank_ - 1]; }
+    std::size_t rows() const noexcept { return columns() == 0 ? leading() : size_ / columns(); }
+
+    friend bool operator==(const shape&, const shape&) = default;
+
+private:
+    std::size_t leading() const noexcept {
+        std::size_t product = 1;
+        for (std::size_t i = 0; i + 1 < rank_; ++i) product *= extents_[i];
+        return product;
+    }
+
+    std::array<std::size_t, max_rank> extents_{};
+    std::size_t rank_ = 0;
+    std::size_t size_ = 1;
+};
+
+// "[64, 10]"
+std::string to_string(const shape& value);
+
+}  // namespace sluice

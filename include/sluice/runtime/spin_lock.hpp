@@ -1,0 +1,23 @@
+// A lock for a few instructions: never held across a call that can block.
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+namespace sluice::detail {
+
+class spin_lock {
+public:
+    void lock() noexcept {
+        for (int tries = 0; locked_.exchange(true, std::memory_order_acquire); ++tries) {
+            // The owner may have been descheduled: after a while let it run.
+            if (tries >= 64) std::this_thread::yield();
+        }
+    }
+    void unlock() noexcept { locked_.store(false, std::memory_order_release); }
+
+private:
+    std::atomic<bool> locked_{false};
+};
+
+}  // namespace sluice::detail

@@ -1,0 +1,97 @@
+// A block of memory on one device, with the history of its use. Buffers and tensors own storage through
+// storage_ref; when the last reference goes, the block returns to its pool with its history, and whoever
+// gets it next is ordered behind that. Dropping a reference never blocks.
+//
+// Thread safety: history is guarded; references may be copied and dropped on any thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+#include <utility>
+
+#include "sluice/runtime/access_history.hpp"
+#include "sluice/runtime/spin_lock.hpp"
+
+namespace sluice {
+
+class device;
+class memory_pool;
+
+class storage {
+public:
+    storage(memory_pool& pool, void* data, std::size_t capacity_bytes)
+        : pool_(pool), data_(data), capacity_bytes_(capacity_bytes) {}
+    storage(const storage&) = delete;  // commands and histories point to it
+    storage& operator=(const storage&) = delete;
+
+    void* data() const noexcept { return data_; }
+    // At least what was asked for.
+    std::size_t capacity_bytes() const noexcept { return capacity_bytes_; }
+    memory_pool& pool() const noexcept { return pool_; }
+    device& owner() const noexcept;
+
+    template <typename Function>
+    void for_each_conflict(const stream& by, access_mode mode, Function&& f) const {
+        const std::lock_guard lock(guard_);
+        history_.for_each_conflict(by, mode, f);
+    }
+    template <typename Function>
+    void for_each_last_use(Function&& f) const {
+        const std::lock_guard lock(guard_);
+        history_.for_each_last_use(f);
+    }
+    void add_access(stream_point point, access_mode mode) {
+        const std::lock_guard lock(guard_);
+        history_.add(point, mode);
+    }
+
+    // Blocks until nothing on any stream uses the storage any more (for a host thread that wants to write),
+    // or until its last writer is done (for one that wants to read).
+    void await_all_uses() const;
+    void await_last_write() const;
+
+private:
+    friend class storage_ref;
+    friend class memory_pool;
+
+    memory_pool& pool_;
+    void* const data_;
+    const std::size_t capacity_bytes_;
+    std::atomic<long> references_{0};
+    mutable detail::spin_lock guard_;
+    detail::access_history history_;
+    storage* next_free_ = nullptr;  // the pool's list
+};
+
+// Counts references to storage.
+class storage_ref {
+public:
+    storage_ref() = default;
+    explicit storage_ref(storage* fresh) noexcept : storage_(fresh) { retain(); }
+    storage_ref(const storage_ref& other) noexcept : storage_(other.storage_) { retain(); }
+    storage_ref(storage_ref&& other) noexcept : storage_(std::exchange(other.storage_, nullptr)) {}
+    storage_ref& operator=(storage_ref other) noexcept {
+        std::swap(storage_, other.storage_);
+        return *this;
+    }
+    ~storage_ref() {
+        // Release: our last use happens before another thread's reuse. Acquire: theirs before ours.
+        if (storage_ != nullptr && storage_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) give_back();
+    }
+
+    storage* get() const noexcept { return storage_; }
+    storage* operator->() const noexcept { return storage_; }
+    storage& operator*() const noexcept { return *storage_; }
+    explicit operator bool() const noexcept { return storage_ != nullptr; }
+
+private:
+    void retain() noexcept {
+        if (storage_ != nullptr) storage_->references_.fetch_add(1, std::memory_order_relaxed);
+    }
+    void give_back() noexcept;
+
+    storage* storage_ = nullptr;
+};
+
+}  // namespace sluice

@@ -1,0 +1,52 @@
+// sync: run an operation and wait for it on the calling thread.
+//
+// Returns the operation's output with everything pending opened: pending<std::vector<float>> becomes
+// std::vector<float>; tensors and other handles come as they are; several outputs come as a tuple. Throws
+// what submitting threw, or what went wrong on the device; then nothing is returned and nothing leaks.
+//
+//     std::vector<float> y = sync(forward(x), pool);
+#pragma once
+
+#include <optional>
+
+#include "sluice/op/operation.hpp"
+#include "sluice/runtime/execution_context.hpp"
+#include "sluice/runtime/pending.hpp"
+
+namespace sluice {
+
+namespace detail {
+template <operation Op>
+auto sync_in(Op op, execution_context& context, std::optional<wait_mode> mode) {
+    auto output = [&] {
+        try {
+            return std::move(op).submit(context);
+        } catch (...) {
+            // Part of it may be running, safely. Its failure on the device, should there be one, is the
+            // better explanation.
+            context.seal();
+            context.await(mode);
+            throw;
+        }
+    }();
+    context.seal();
+    context.await(mode);
+    return open(std::move(output));
+}
+}  // namespace detail
+
+// On the policy's next stream. Blocks the calling thread in the given way, or in the device's usual one.
+template <operation Op>
+auto sync(Op op, scheduling_policy& policy, std::optional<wait_mode> mode = {}) {
+    execution_context context(policy);
+    return detail::sync_in(std::move(op), context, mode);
+}
+
+// On this very stream.
+template <operation Op>
+auto sync_on(Op op, stream& on, std::optional<wait_mode> mode = {}) {
+    execution_context context(on);
+    return detail::sync_in(std::move(op), context, mode);
+}
+
+}  // namespace sluice

@@ -1,0 +1,93 @@
+// tensor<T>: a buffer with a shape, row-major. partition<T>: a tensor split into disjoint tiles, of which a
+// kernel may write each by one index. Both own, are move-only, and are safe to drop at any moment.
+#pragma once
+
+#include "sluice/op/shared.hpp"
+#include "sluice/runtime/buffer.hpp"
+#include "sluice/runtime/shape.hpp"
+
+namespace sluice {
+
+template <typename T>
+class partition;
+
+template <typename T>
+class tensor {
+public:
+    using value_type = T;
+
+    tensor() = default;
+    // Contents undefined; for commands on `user`. Throws out_of_memory.
+    tensor(stream& user, const sluice::shape& shape, const command_info& info = {"allocate"})
+        : buffer_(user, shape.size(), info), shape_(shape) {}
+    // Throws errc::shape_mismatch unless the buffer has as many elements as the shape.
+    tensor(buffer<T> contents, const sluice::shape& shape) : buffer_(std::move(contents)), shape_(shape) {
+        require_size(shape);
+    }
+
+    const sluice::shape& shape() const noexcept { return shape_; }
+    std::size_t size() const noexcept { return buffer_.size(); }
+    std::size_t size_bytes() const noexcept { return buffer_.size_bytes(); }
+    std::size_t rows() const noexcept { return shape_.rows(); }
+    std::size_t columns() const noexcept { return shape_.columns(); }
+
+    // The same elements in another shape of the same size. Throws errc::shape_mismatch otherwise.
+    tensor reshape(const sluice::shape& shape) && {
+        require_size(shape);
+        shape_ = shape;
+        return std::move(*this);
+    }
+
+    // Splits a matrix into tiles of the given shape; those at the far edges may be smaller. Throws
+    // errc::shape_mismatch unless both are matrices and the tile is not empty.
+    sluice::partition<T> partition(const sluice::shape& tile) &&;
+
+    // For commands: see buffer.
+    storage& memory() const noexcept { return buffer_.memory(); }
+    T* device_data() const noexcept { return buffer_.device_data(); }
+
+private:
+    void require_size(const sluice::shape& shape) const {
+        if (shape.size() == buffer_.size()) return;
+        throw error(errc::shape_mismatch, "a tensor of " + std::to_string(buffer_.size()) +
+                                              " elements cannot have shape " + to_string(shape));
+    }
+
+    buffer<T> buffer_;
+    sluice::shape shape_{0};
+};
+
+// Immutable, with many readers.
+template <typename T>
+using shared_tensor = shared<tensor<T>>;
+
+template <typename T>
+class partition {
+public:
+    using value_type = T;
+
+    partition(tensor<T> whole, const shape& tile) : whole_(std::move(whole)), tile_(tile) {
+        if (whole_.shape().rank() != 2 || tile.rank() != 2 || tile.size() == 0) {
+            throw error(errc::shape_mismatch, "a partition splits a matrix into non-empty matrix tiles; this is " +
+                                                  to_string(whole_.shape()) + " in tiles of " + to_string(tile));
+        }
+    }
+
+    const shape& tile_shape() const noexcept { return tile_; }
+    std::size_t tile_rows() const noexcept { return (whole_.rows() + tile_[0] - 1) / tile_[0]; }  // how many down
+    std::size_t tile_columns() const noexcept { return (whole_.columns() + tile_[1] - 1) / tile_[1]; }  // and across
+    const tensor<T>& whole() const noexcept { return whole_; }
+
+    tensor<T> unpartition() && { return std::move(whole_); }
+
+private:
+    tensor<T> whole_;
+    shape tile_;
+};
+
+template <typename T>
+partition<T> tensor<T>::partition(const sluice::shape& tile) && {
+    return sluice::partition<T>(std::move(*this), tile);
+}
+
+}  // namespace sluice

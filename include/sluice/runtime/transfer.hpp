@@ -1,0 +1,181 @@
+// Operations that make tensors and bring data in and out: upload, zeros, uninitialized, download.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <source_location>
+#include <span>
+#include <vector>
+
+#include "sluice/op/operation.hpp"
+#include "sluice/runtime/execution_context.hpp"
+#include "sluice/runtime/pending.hpp"
+#include "sluice/runtime/tensor.hpp"
+
+namespace sluice {
+
+namespace detail {
+// Throws errc::shape_mismatch unless `size` elements fill the shape.
+void require_upload_size(std::size_t size, const shape& shape, const std::source_location& where);
+// Fills `to` from pageable host memory. When `owner` is empty the memory is not needed after the call.
+void upload_bytes(stream& on, storage& to, const void* from, std::size_t bytes, std::shared_ptr<const void> owner,
+                  const std::source_location& where);
+void copy_bytes(stream& on, const command_info& info, storage& to, storage& from, std::size_t bytes,
+                copy_direction direction);
+void zero_bytes(stream& on, storage& to, std::size_t bytes, const std::source_location& where);
+}  // namespace detail
+
+template <typename T>
+class upload_operation : public operation_base<upload_operation<T>> {
+public:
+    using output = tensor<T>;
+
+    upload_operation(std::span<const T> from, std::shared_ptr<const void> owner, const shape& shape,
+                     std::source_location where)
+        : from_(from), owner_(std::move(owner)), shape_(shape), where_(where) {
+        detail::require_upload_size(from.size(), shape, where);
+    }
+
+    output submit(execution_context& context) && {
+        tensor<T> to(context.stream(), shape_, {"upload", {}, where_});
+        detail::upload_bytes(context.stream(), to.memory(), from_.data(), from_.size_bytes(), std::move(owner_), where_);
+        return to;
+    }
+    work_estimate estimate() const { return {1, from_.size_bytes()}; }
+
+private:
+    std::span<const T> from_;
+    std::shared_ptr<const void> owner_;
+    shape shape_;
+    std::source_location where_;
+};
+
+// Host data to a new device tensor. The operation owns the vector. Throws errc::shape_mismatch, here, when
+// the shape has another number of elements.
+template <typename T>
+auto upload(std::vector<T> values, const shape& shape, std::source_location where = std::source_location::current()) {
+    auto owner = std::make_shared<const std::vector<T>>(std::move(values));
+    const std::span<const T> from(*owner);
+    return upload_operation<T>(from, std::move(owner), shape, where);
+}
+template <typename T>
+auto upload(std::vector<T> values, std::source_location where = std::source_location::current()) {
+    const std::size_t size = values.size();
+    return upload(std::move(values), shape{size}, where);
+}
+// The same from memory that `owner` keeps alive until the device has read it: a mapped file, an arena.
+template <typename T>
+auto upload(std::span<const T> values, std::shared_ptr<const void> owner, const shape& shape,
+            std::source_location where = std::source_location::current()) {
+    return upload_operation<T>(values, std::move(owner), shape, where);
+}
+// The same from a host buffer, without a copy on the host. It is consumed, and free for reuse when the device
+// has read it.
+template <typename T>
+class upload_buffer_operation : public operation_base<upload_buffer_operation<T>> {
+public:
+    using output = tensor<T>;
+
+    upload_buffer_operation(host_buffer<T> from, const shape& shape, std::source_location where)
+        : from_(std::move(from)), shape_(shape), where_(where) {
+        detail::require_upload_size(from_.size(), shape, where);
+    }
+
+    output submit(execution_context& context) && {
+        const command_info info{"upload", {}, where_};
+        tensor<T> to(context.stream(), shape_, info);
+        if (to.size() != 0) {
+            detail::copy_bytes(context.stream(), info, to.memory(), from_.memory(), to.size_bytes(),
+                               copy_direction::host_to_device);
+        }
+        from_ = {};
+        return to;
+    }
+    work_estimate estimate() const { return {1, from_.size_bytes()}; }
+
+private:
+    host_buffer<T> from_;
+    shape shape_;
+    std::source_location where_;
+};
+template <typename T>
+auto upload(host_buffer<T> values, const shape& shape, std::source_location where = std::source_location::current()) {
+    return upload_buffer_operation<T>(std::move(values), shape, where);
+}
+
+template <typename T>
+class allocate_operation : public operation_base<allocate_operation<T>> {
+public:
+    using output = tensor<T>;
+
+    allocate_operation(const shape& shape, bool zeroed, std::source_location where)
+        : shape_(shape), zeroed_(zeroed), where_(where) {}
+
+    output submit(execution_context& context) && {
+        tensor<T> made(context.stream(), shape_, {zeroed_ ? "zeros" : "uninitialized", {}, where_});
+        if (zeroed_) detail::zero_bytes(context.stream(), made.memory(), made.size_bytes(), where_);
+        return made;
+    }
+    work_estimate estimate() const { return {zeroed_ ? 1u : 0u, zeroed_ ? shape_.size() * sizeof(T) : 0}; }
+
+private:
+    shape shape_;
+    bool zeroed_;
+    std::source_location where_;
+};
+
+// A new device tensor of zeros.
+template <typename T>
+auto zeros(const shape& shape, std::source_location where = std::source_location::current()) {
+    return allocate_operation<T>(shape, true, where);
+}
+// A new device tensor with undefined contents, for a command that writes all of it.
+template <typename T>
+auto uninitialized(const shape& shape, std::source_location where = std::source_location::current()) {
+    return allocate_operation<T>(shape, false, where);
+}
+
+template <typename T, typename Source>
+class download_operation : public operation_base<download_operation<T, Source>> {
+public:
+    using output = pending<std::vector<T>>;
+
+    explicit download_operation(Source from) : from_(std::move(from)) {}
+
+    output submit(execution_context& context) && {
+        const command_info info{"download"};
+        const tensor<T>& source = get(from_);
+        host_buffer<T> to(context.stream(), source.size(), info);
+        if (source.size() != 0) {
+            detail::copy_bytes(context.stream(), info, to.memory(), source.memory(), to.size_bytes(),
+                               copy_direction::device_to_host);
+        }
+        return output::from([landed = std::move(to)] {
+            const std::span<const T> values = landed.read();
+            return std::vector<T>(values.begin(), values.end());
+        });
+    }
+    work_estimate estimate() const { return {1, get(from_).size_bytes()}; }
+
+private:
+    static const tensor<T>& get(const tensor<T>& from) { return from; }
+    static const tensor<T>& get(const shared_tensor<T>& from) { return *from; }
+
+    Source from_;
+};
+
+// download(tensor) or download(shared_tensor): a device tensor to the host. The result can be read only
+// through a wait. Also a function object: and_then(download).
+struct download_function {
+    template <typename T>
+    auto operator()(tensor<T> from) const {
+        return download_operation<T, tensor<T>>(std::move(from));
+    }
+    template <typename T>
+    auto operator()(shared_tensor<T> from) const {
+        return download_operation<T, shared_tensor<T>>(std::move(from));
+    }
+};
+inline constexpr download_function download{};
+
+}  // namespace sluice

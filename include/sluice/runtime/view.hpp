@@ -1,0 +1,153 @@
+// What kernels see of tensors. Views do not own; they live no longer than the launch they are given to.
+// Read-only views give every element to every index. Disjoint views give an index only what is its own.
+// All are row-major; offsets and sizes count elements.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "sluice/runtime/kernel.hpp"
+
+namespace sluice {
+
+// A flat read-only range: view<const float>.
+template <typename T>
+class view {
+    static_assert(std::is_const_v<T>, "view<T> is for reading: write view<const T>; to write, take a disjoint_view<T>");
+
+public:
+    using element_type = T;
+
+    SLUICE_KERNEL view(T* data, std::size_t size) : data_(data), size_(size) {}
+
+    SLUICE_KERNEL T& operator[](std::size_t i) const { return data_[i]; }
+    SLUICE_KERNEL std::size_t size() const { return size_; }
+    SLUICE_KERNEL T* data() const { return data_; }
+
+private:
+    T* data_;
+    std::size_t size_;
+};
+
+// A read-only matrix: matrix_view<const float>.
+template <typename T>
+class matrix_view {
+    static_assert(std::is_const_v<T>, "matrix_view<T> is for reading: write matrix_view<const T>");
+
+public:
+    using element_type = T;
+
+    SLUICE_KERNEL matrix_view(T* data, std::size_t rows, std::size_t columns)
+        : data_(data), rows_(rows), columns_(columns) {}
+
+    SLUICE_KERNEL T& operator()(std::size_t row, std::size_t column) const { return data_[row * columns_ + column]; }
+    SLUICE_KERNEL std::size_t rows() const { return rows_; }
+    SLUICE_KERNEL std::size_t columns() const { return columns_; }
+    SLUICE_KERNEL T* data() const { return data_; }
+
+private:
+    T* data_;
+    std::size_t rows_;
+    std::size_t columns_;
+};
+
+// A flat range in which index i may touch element i and no other.
+template <typename T>
+class disjoint_view {
+public:
+    using element_type = T;
+
+    SLUICE_KERNEL disjoint_view(T* data, std::size_t size) : data_(data), size_(size) {}
+
+    // The element of this index; null when the launch is larger than the range.
+    SLUICE_KERNEL T* at(index_1d at) const { return at.value() < size_ ? data_ + at.value() : nullptr; }
+    SLUICE_KERNEL std::size_t size() const { return size_; }
+
+private:
+    T* data_;
+    std::size_t size_;
+};
+
+// A matrix in which index (r, c) may touch element (r, c) and no other.
+template <typename T>
+class disjoint_matrix {
+public:
+    using element_type = T;
+
+    SLUICE_KERNEL disjoint_matrix(T* data, std::size_t rows, std::size_t columns)
+        : data_(data), rows_(rows), columns_(columns) {}
+
+    // The element of this index; null when the launch is larger than the matrix.
+    SLUICE_KERNEL T* at(index_2d at) const {
+        return at.row() < rows_ && at.column() < columns_ ? data_ + at.row() * columns_ + at.column() : nullptr;
+    }
+    SLUICE_KERNEL std::size_t rows() const { return rows_; }
+    SLUICE_KERNEL std::size_t columns() const { return columns_; }
+
+private:
+    T* data_;
+    std::size_t rows_;
+    std::size_t columns_;
+};
+
+// One tile of a partition, clipped at the ragged edge.
+template <typename T>
+class tile_view {
+public:
+    using element_type = T;
+
+    SLUICE_KERNEL tile_view(T* origin, std::size_t row0, std::size_t column0, std::size_t rows, std::size_t columns,
+                            std::size_t stride)
+        : origin_(origin), row0_(row0), column0_(column0), rows_(rows), columns_(columns), stride_(stride) {}
+
+    // Element (row, column) of the tile, counted from the tile's corner.
+    SLUICE_KERNEL T& operator()(std::size_t row, std::size_t column) const { return origin_[row * stride_ + column]; }
+    SLUICE_KERNEL std::size_t rows() const { return rows_; }
+    SLUICE_KERNEL std::size_t columns() const { return columns_; }
+    // Where the tile's corner lies in the whole tensor.
+    SLUICE_KERNEL std::size_t first_row() const { return row0_; }
+    SLUICE_KERNEL std::size_t first_column() const { return column0_; }
+
+private:
+    T* origin_;
+    std::size_t row0_;
+    std::size_t column0_;
+    std::size_t rows_;
+    std::size_t columns_;
+    std::size_t stride_;
+};
+
+// A partitioned tensor: a tile_index may touch its tile and no other.
+template <typename T>
+class disjoint_tiles {
+public:
+    using element_type = T;
+
+    SLUICE_KERNEL disjoint_tiles(T* data, std::size_t rows, std::size_t columns, std::size_t tile_rows,
+                                 std::size_t tile_columns)
+        : data_(data), rows_(rows), columns_(columns), tile_rows_(tile_rows), tile_columns_(tile_columns) {}
+
+    // The tile of this index; it has no rows when the launch is larger than the partition.
+    SLUICE_KERNEL tile_view<T> at(tile_index at) const {
+        const std::size_t row = at.row() * tile_rows_;
+        const std::size_t column = at.column() * tile_columns_;
+        if (row >= rows_ || column >= columns_) return {data_, row, column, 0, 0, columns_};
+        const std::size_t rows_left = rows_ - row;
+        const std::size_t columns_left = columns_ - column;
+        return {data_ + row * columns_ + column,
+                row,
+                column,
+                rows_left < tile_rows_ ? rows_left : tile_rows_,
+                columns_left < tile_columns_ ? columns_left : tile_columns_,
+                columns_};
+    }
+
+private:
+    T* data_;
+    std::size_t rows_;
+    std::size_t columns_;
+    std::size_t tile_rows_;
+    std::size_t tile_columns_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,16 @@
+// How a host thread waits for a device.
+#pragma once
+
+#include <string_view>
+
+namespace sluice {
+
+enum class wait_mode {
+    spin,   // asks again and again: the shortest latency, one core busy
+    yield,  // asks, and lets other threads run in between
+    block,  // sleeps until woken: no core busy, tens of microseconds later
+};
+
+std::string_view to_string(wait_mode mode) noexcept;
+
+}  // namespace sluice

@@ -1,0 +1,48 @@
+// A time stamp that a CPU stream takes when it comes to it.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+
+#include "sluice/runtime/interpreter.hpp"
+
+namespace sluice::cpu {
+
+class cpu_mark {
+public:
+    using clock = std::chrono::steady_clock;
+
+    void stamp() {
+        {
+            const std::lock_guard lock(mutex_);
+            at_ = clock::now();
+        }
+        wake_.notify_all();
+    }
+    clock::time_point await() {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [this] { return at_.has_value(); });
+        return *at_;
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::optional<clock::time_point> at_;
+};
+
+// The user's half; the queue holds the other, so either may go first.
+class cpu_timed_mark final : public timed_mark {
+public:
+    explicit cpu_timed_mark(std::shared_ptr<cpu_mark> mark) : mark_(std::move(mark)) {}
+    void await() override { mark_->await(); }
+    std::chrono::duration<double, std::micro> since(const timed_mark& earlier) const override {
+        return mark_->await() - static_cast<const cpu_timed_mark&>(earlier).mark_->await();
+    }
+
+private:
+    std::shared_ptr<cpu_mark> mark_;
+};
+
+}  // namespace sluice::cpu

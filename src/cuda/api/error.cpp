@@ -1,0 +1,49 @@
+#include "cuda/api/error.hpp"
+
+#include <cuda_runtime_api.h>
+
+namespace sluice::cuda::api {
+namespace {
+
+class cuda_category final : public std::error_category {
+public:
+    const char* name() const noexcept override { return "cuda"; }
+    std::string message(int code) const override {
+        const auto error = static_cast<cudaError_t>(code);
+        return std::string(cudaGetErrorName(error)) + ", " + cudaGetErrorString(error);
+    }
+};
+
+}  // namespace
+
+const std::error_category& category() noexcept {
+    static const cuda_category instance;
+    return instance;
+}
+
+bool is_fatal(int code) noexcept {
+    switch (static_cast<cudaError_t>(code)) {
+        case cudaErrorECCUncorrectable:
+        case cudaErrorNvlinkUncorrectable:
+        case cudaErrorIllegalAddress:
+        case cudaErrorLaunchTimeout:
+        case cudaErrorContextIsDestroyed:
+        case cudaErrorAssert:
+        case cudaErrorHardwareStackError:
+        case cudaErrorIllegalInstruction:
+        case cudaErrorMisalignedAddress:
+        case cudaErrorInvalidAddressSpace:
+        case cudaErrorInvalidPc:
+        case cudaErrorLaunchFailure:
+        case cudaErrorTensorMemoryLeak:
+        case cudaErrorExternalDevice: return true;
+        default: return false;
+    }
+}
+
+void fail(int code, std::string_view call, const error_context& context) {
+    std::string text(call);
+    throw device_error({code, category()}, text.append(" failed"), context);
+}
+
+}  // namespace sluice::cuda::api

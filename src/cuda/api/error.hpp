@@ -1,0 +1,21 @@
+// The mapping of CUDA's error codes.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "sluice/runtime/error.hpp"
+
+namespace sluice::cuda::api {
+
+// Codes are cudaError_t values.
+const std::error_category& category() noexcept;
+
+// Whether the device takes no more work after this error, whatever is done.
+bool is_fatal(int code) noexcept;
+
+// Throws device_error for a code other than success. `call` is the CUDA function's name.
+[[noreturn]] void fail(int code, std::string_view call, const error_context& context);
+
+}  // namespace sluice::cuda::api

@@ -1,0 +1,89 @@
+#include "cuda/api/handles.hpp"
+
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+
+#include "cuda/api/cublaslt.hpp"
+#include "cuda/api/shared_library.hpp"
+
+namespace sluice::cuda::api {
+namespace {
+
+struct cublas_functions {
+    decltype(&cublasCreate_v2) create;
+    decltype(&cublasDestroy_v2) destroy;
+    decltype(&cublasSetStream_v2) set_stream;
+
+    static const cublas_functions& get() {
+        static const cublas_functions all = [] {
+            const shared_library library("cublas", CUDART_VERSION / 1000);
+            cublas_functions found{};
+            library.find(found.create, "cublasCreate_v2");
+            library.find(found.destroy, "cublasDestroy_v2");
+            library.find(found.set_stream, "cublasSetStream_v2");
+            return found;
+        }();
+        return all;
+    }
+};
+
+// cuDNN's header is not part of the CUDA toolkit; these three functions are stable since version 1.
+struct cudnn_functions {
+    int (*create)(cudnnContext**);
+    int (*destroy)(cudnnContext*);
+    int (*set_stream)(cudnnContext*, CUstream_st*);
+
+    static const cudnn_functions& get() {
+        static const cudnn_functions all = [] {
+            const shared_library library("cudnn", 9);
+            cudnn_functions found{};
+            library.find(found.create, "cudnnCreate");
+            library.find(found.destroy, "cudnnDestroy");
+            library.find(found.set_stream, "cudnnSetStream");
+            return found;
+        }();
+        return all;
+    }
+};
+
+class cudnn_category final : public std::error_category {
+public:
+    const char* name() const noexcept override { return "cudnn"; }
+    std::string message(int code) const override { return "cuDNN status " + std::to_string(code); }
+};
+
+void check_cudnn(int status, std::string_view call) {
+    if (status == 0) return;
+    static const cudnn_category category;
+    throw device_error({status, category}, std::string(call) + " failed");
+}
+
+}  // namespace
+
+void destroy_cublas::operator()(cublasContext* handle) const noexcept {
+    static_cast<void>(cublas_functions::get().destroy(handle));
+}
+
+void destroy_cudnn::operator()(cudnnContext* handle) const noexcept {
+    static_cast<void>(cudnn_functions::get().destroy(handle));
+}
+
+cublas_handle create_cublas(CUstream_st* stream) {
+    const auto& cublas = cublas_functions::get();
+    cublasHandle_t made = nullptr;
+    check(cublas.create(&made), "cublasCreate");
+    cublas_handle owned(made);
+    check(cublas.set_stream(made, stream), "cublasSetStream");
+    return owned;
+}
+
+cudnn_handle create_cudnn(CUstream_st* stream) {
+    const auto& cudnn = cudnn_functions::get();
+    cudnnContext* made = nullptr;
+    check_cudnn(cudnn.create(&made), "cudnnCreate");
+    cudnn_handle owned(made);
+    check_cudnn(cudnn.set_stream(made, stream), "cudnnSetStream");
+    return owned;
+}
+
+}  // namespace sluice::cuda::api

@@ -1,0 +1,25 @@
+// cuBLAS and cuDNN handles bound to a stream. The libraries are opened on first use.
+#pragma once
+
+#include <memory>
+
+struct CUstream_st;
+struct cublasContext;
+struct cudnnContext;
+
+namespace sluice::cuda::api {
+
+struct destroy_cublas {
+    void operator()(cublasContext* handle) const noexcept;
+};
+struct destroy_cudnn {
+    void operator()(cudnnContext* handle) const noexcept;
+};
+using cublas_handle = std::unique_ptr<cublasContext, destroy_cublas>;
+using cudnn_handle = std::unique_ptr<cudnnContext, destroy_cudnn>;
+
+// On the current device. Throw errc::unsupported when the library is not there, device_error otherwise.
+cublas_handle create_cublas(CUstream_st* stream);
+cudnn_handle create_cudnn(CUstream_st* stream);
+
+}  // namespace sluice::cuda::api

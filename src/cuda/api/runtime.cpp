@@ -1,0 +1,161 @@
+#include "cuda/api/runtime.hpp"
+
+#include <cuda_runtime_api.h>
+
+#include "cuda/api/error.hpp"
+
+namespace sluice::cuda::api {
+namespace {
+
+void check(cudaError_t code, std::string_view call, const error_context& context = {}) {
+    if (code == cudaSuccess) return;
+    static_cast<void>(cudaGetLastError());  // what is not fatal must not turn up in somebody else's call
+    fail(code, call, context);
+}
+
+// Destructors have nobody to tell, and at the process's end the driver may be gone.
+void ignore(cudaError_t code) noexcept { static_cast<void>(code); }
+
+int count_of_devices() noexcept {
+    static const int count = [] {
+        int found = 0;
+        return cudaGetDeviceCount(&found) == cudaSuccess ? found : 0;
+    }();
+    return count;
+}
+
+void* null_if_short(cudaError_t code, void* data, std::string_view call) {
+    if (code == cudaErrorMemoryAllocation) {
+        static_cast<void>(cudaGetLastError());
+        return nullptr;
+    }
+    check(code, call);
+    return data;
+}
+
+}  // namespace
+
+int device_count(std::string& why) {
+    int count = 0;
+    const cudaError_t code = cudaGetDeviceCount(&count);
+    if (code == cudaErrorInsufficientDriver) {
+        int driver = 0;
+        ignore(cudaDriverGetVersion(&driver));
+        why = driver == 0 ? "no NVIDIA driver was found"
+                          : "the NVIDIA driver is too old for this build: it supports CUDA " +
+                                std::to_string(driver / 1000) + "." + std::to_string(driver % 1000 / 10);
+    } else if (code == cudaErrorNoDevice || (code == cudaSuccess && count == 0)) {
+        why = "the NVIDIA driver reports no GPU";
+    } else if (code != cudaSuccess) {
+        why = category().message(code);
+    }
+    static_cast<void>(cudaGetLastError());
+    return code == cudaSuccess ? count : 0;
+}
+
+device_properties properties(int ordinal) {
+    cudaDeviceProp all{};
+    check(cudaGetDeviceProperties(&all, ordinal), "cudaGetDeviceProperties");
+    device_properties made;
+    made.name = all.name;
+    made.compute_units = all.multiProcessorCount;
+    made.compute_capability = all.major * 10 + all.minor;
+    made.memory_bytes = all.totalGlobalMem;
+    made.l2_cache_bytes = static_cast<std::size_t>(all.l2CacheSize);
+    made.max_shared_bytes_per_block = all.sharedMemPerBlockOptin;
+    return made;
+}
+
+memory_info memory(int ordinal) {
+    const device_scope scope(ordinal);
+    memory_info info;
+    check(cudaMemGetInfo(&info.free_bytes, &info.total_bytes), "cudaMemGetInfo");
+    return info;
+}
+
+device_scope::device_scope(int ordinal) {
+    if (count_of_devices() == 1) return;  // always current
+    int current = 0;
+    check(cudaGetDevice(&current), "cudaGetDevice");
+    if (current == ordinal) return;
+    check(cudaSetDevice(ordinal), "cudaSetDevice");
+    before_ = current;
+}
+
+device_scope::~device_scope() {
+    if (before_ >= 0) ignore(cudaSetDevice(before_));
+}
+
+void destroy_stream::operator()(CUstream_st* stream) const noexcept { ignore(cudaStreamDestroy(stream)); }
+void destroy_event::operator()(CUevent_st* event) const noexcept { ignore(cudaEventDestroy(event)); }
+
+stream_handle create_stream(int priority) {
+    cudaStream_t made = nullptr;
+    check(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, priority), "cudaStreamCreateWithPriority");
+    return stream_handle(made);
+}
+
+event_handle create_event(event_use use) {
+    unsigned flags = cudaEventDisableTiming;
+    if (use == event_use::sleeping) flags |= cudaEventBlockingSync;
+    if (use == event_use::timing) flags = cudaEventDefault;
+    cudaEvent_t made = nullptr;
+    check(cudaEventCreateWithFlags(&made, flags), "cudaEventCreateWithFlags");
+    return event_handle(made);
+}
+
+void synchronize(CUstream_st* stream) { check(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
+void synchronize(CUevent_st* event) { check(cudaEventSynchronize(event), "cudaEventSynchronize"); }
+
+static_assert(static_cast<int>(cudaSuccess) == success && static_cast<int>(cudaErrorNotReady) == not_ready);
+int query(CUstream_st* stream) noexcept { return cudaStreamQuery(stream); }
+int query(CUevent_st* event) noexcept { return cudaEventQuery(event); }
+
+void record(CUevent_st* event, CUstream_st* stream) { check(cudaEventRecord(event, stream), "cudaEventRecord"); }
+void wait(CUstream_st* stream, CUevent_st* event) { check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent"); }
+
+float elapsed_milliseconds(CUevent_st* earlier, CUevent_st* later) {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, earlier, later), "cudaEventElapsedTime");
+    return milliseconds;
+}
+
+void copy(void* to, const void* from, std::size_t bytes, copy_direction direction, CUstream_st* stream,
+          const error_context& context) {
+    const cudaMemcpyKind kind = direction == copy_direction::host_to_device   ? cudaMemcpyHostToDevice
+                                : direction == copy_direction::device_to_host ? cudaMemcpyDeviceToHost
+                                                                              : cudaMemcpyDeviceToDevice;
+    check(cudaMemcpyAsync(to, from, bytes, kind, stream), "cudaMemcpyAsync", context);
+}
+
+void fill(void* to, unsigned char value, std::size_t bytes, CUstream_st* stream, const error_context& context) {
+    check(cudaMemsetAsync(to, value, bytes, stream), "cudaMemsetAsync", context);
+}
+
+void launch(const launch_command& command, CUstream_st* stream, const error_context& context) {
+    void* arguments[] = {const_cast<void*>(command.closure)};  // CUDA only reads it
+    check(cudaLaunchKernel(command.device_function, {command.grid.x, command.grid.y, command.grid.z},
+                           {command.block.x, command.block.y, command.block.z}, arguments, command.shared_bytes, stream),
+          "cudaLaunchKernel", context);
+}
+
+void call_host(CUstream_st* stream, void (*function)(void*), void* argument, const error_context& context) {
+    check(cudaLaunchHostFunc(stream, function, argument), "cudaLaunchHostFunc", context);
+}
+
+void* allocate_device(std::size_t bytes) {
+    void* data = nullptr;
+    const cudaError_t code = cudaMalloc(&data, bytes);
+    return null_if_short(code, data, "cudaMalloc");
+}
+
+void* allocate_pinned(std::size_t bytes) {
+    void* data = nullptr;
+    const cudaError_t code = cudaHostAlloc(&data, bytes, cudaHostAllocPortable);
+    return null_if_short(code, data, "cudaHostAlloc");
+}
+
+void free_device(void* data) noexcept { ignore(cudaFree(data)); }
+void free_pinned(void* data) noexcept { ignore(cudaFreeHost(data)); }
+
+}  // namespace sluice::cuda::api

@@ -1,0 +1,84 @@
+// Every call of the CUDA runtime that Sluice makes, with its error mapping. Nothing else includes CUDA's
+// headers but this folder's sources and kernels.
+//
+// The plain functions throw device_error; those marked noexcept return the code (0 is success).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sluice/runtime/command.hpp"
+#include "sluice/runtime/error.hpp"
+#include "sluice/runtime/interpreter.hpp"
+
+struct CUstream_st;
+struct CUevent_st;
+
+namespace sluice::cuda::api {
+
+// --- devices ------------------------------------------------------------------------------------------
+
+// How many GPUs there are; when none, `why` says why.
+int device_count(std::string& why);
+device_properties properties(int ordinal);
+memory_info memory(int ordinal);
+
+// Makes a device current for the calling thread, and gives back the one that was.
+class device_scope {
+public:
+    explicit device_scope(int ordinal);
+    device_scope(const device_scope&) = delete;  // it undoes what it did
+    device_scope& operator=(const device_scope&) = delete;
+    ~device_scope();
+
+private:
+    int before_ = -1;  // -1: nothing to undo
+};
+
+// --- handles --------------------------------------------------------------------------------------------
+
+struct destroy_stream {
+    void operator()(CUstream_st* stream) const noexcept;
+};
+struct destroy_event {
+    void operator()(CUevent_st* event) const noexcept;
+};
+using stream_handle = std::unique_ptr<CUstream_st, destroy_stream>;
+using event_handle = std::unique_ptr<CUevent_st, destroy_event>;
+
+enum class event_use { ordering, sleeping, timing };
+
+stream_handle create_stream(int priority);  // does not synchronise with the legacy default stream
+event_handle create_event(event_use use);
+
+// --- streams and events -----------------------------------------------------------------------------------
+
+void synchronize(CUstream_st* stream);
+void synchronize(CUevent_st* event);
+constexpr int success = 0;
+constexpr int not_ready = 600;
+int query(CUstream_st* stream) noexcept;
+int query(CUevent_st* event) noexcept;
+void record(CUevent_st* event, CUstream_st* stream);
+void wait(CUstream_st* stream, CUevent_st* event);
+float elapsed_milliseconds(CUevent_st* earlier, CUevent_st* later);
+
+// --- commands -----------------------------------------------------------------------------------------------
+
+void copy(void* to, const void* from, std::size_t bytes, copy_direction direction, CUstream_st* stream,
+          const error_context& context);
+void fill(void* to, unsigned char value, std::size_t bytes, CUstream_st* stream, const error_context& context);
+void launch(const launch_command& command, CUstream_st* stream, const error_context& context);
+void call_host(CUstream_st* stream, void (*function)(void*), void* argument, const error_context& context);
+
+// --- memory ---------------------------------------------------------------------------------------------------
+
+// Null when there is not enough.
+void* allocate_device(std::size_t bytes);
+void* allocate_pinned(std::size_t bytes);
+void free_device(void* data) noexcept;
+void free_pinned(void* data) noexcept;
+
+}  // namespace sluice::cuda::api

@@ -1,0 +1,33 @@
+// A GPU.
+#pragma once
+
+#include "cuda/cuda_memory.hpp"
+#include "sluice/cuda/device_context.hpp"
+#include "sluice/runtime/interpreter.hpp"
+
+namespace sluice::cuda {
+
+class cuda_device final : public device_interpreter {
+public:
+    explicit cuda_device(int ordinal);
+
+    device_kind kind() const noexcept override { return device_kind::cuda; }
+    const device_properties& properties() const noexcept override { return properties_; }
+    std::unique_ptr<stream_interpreter> make_stream(stream& owner, const stream_options& options) override;
+    memory_source& device_memory() noexcept override { return device_memory_; }
+    memory_source& host_memory() noexcept override { return pinned_memory_; }
+    wait_mode default_wait_mode() const noexcept override { return wait_mode::spin; }
+    bool shares_host_memory() const noexcept override { return false; }
+    void close() noexcept override {}
+
+    device_context& context() noexcept { return context_; }
+
+private:
+    const int ordinal_;
+    device_properties properties_;
+    class device_memory device_memory_;
+    pinned_memory pinned_memory_;
+    device_context context_;
+};
+
+}  // namespace sluice::cuda

@@ -1,0 +1,170 @@
+#include "cuda/cuda_stream.hpp"
+
+#include <algorithm>
+#include <thread>
+
+#include "cuda/api/error.hpp"
+#include "sluice/runtime/device.hpp"
+
+namespace sluice::cuda {
+namespace {
+
+class cuda_mark final : public timed_mark {
+public:
+    explicit cuda_mark(CUstream_st* stream) : event_(api::create_event(api::event_use::timing)) {
+        api::record(event_.get(), stream);
+    }
+    void await() override { api::synchronize(event_.get()); }
+    std::chrono::duration<double, std::micro> since(const timed_mark& earlier) const override {
+        const auto* const from = static_cast<const cuda_mark&>(earlier).event_.get();
+        return std::chrono::duration<double, std::milli>(
+            api::elapsed_milliseconds(const_cast<CUevent_st*>(from), event_.get()));
+    }
+
+private:
+    api::event_handle event_;
+};
+
+}  // namespace
+
+// What a host callback carries. It may outlive nothing: the stream waits for its work before it goes.
+struct cuda_stream::host_work {
+    cuda_stream& on;
+    ticket number;
+    std::function<void()> call;
+
+    static void run(void* erased) {
+        const std::unique_ptr<host_work> work(static_cast<host_work*>(erased));
+        try {
+            work->call();
+        } catch (...) {
+            work->on.failures_.note(work->number, std::current_exception());
+        }
+    }
+};
+
+cuda_stream::cuda_stream(stream& owner, int ordinal, const stream_options& options) : owner_(owner), ordinal_(ordinal) {
+    const api::device_scope scope(ordinal);
+    stream_ = api::create_stream(options.priority);
+    handover_ = api::create_event(api::event_use::ordering);
+    sleeping_ = api::create_event(api::event_use::sleeping);
+}
+
+cuda_stream::~cuda_stream() = default;
+
+// A fault turns up in whichever call comes next. Then the device is finished, not just this command.
+template <typename Enqueue>
+void cuda_stream::enqueue(const command_info& info, Enqueue&& call) {
+    try {
+        const api::device_scope scope(ordinal_);
+        call(error_context{info.name, owner_.owner().name(), info.where});
+    } catch (const device_error& error) {
+        if (error.code().category() == api::category() && api::is_fatal(error.code().value())) {
+            owner_.owner().poison(std::current_exception());
+        }
+        throw;
+    }
+}
+
+void cuda_stream::copy(const command_info& info, const copy_command& command) {
+    // From pageable memory CUDA returns when the source has been read, so its owner need not be kept.
+    enqueue(info, [&](const error_context& context) {
+        api::copy(command.destination, command.source, command.bytes, command.direction, stream_.get(), context);
+    });
+}
+
+void cuda_stream::fill(const command_info& info, const fill_command& command) {
+    enqueue(info, [&](const error_context& context) {
+        api::fill(command.destination, command.value, command.bytes, stream_.get(), context);
+    });
+}
+
+void cuda_stream::launch(const command_info& info, const launch_command& command) {
+    enqueue(info, [&](const error_context& context) {
+        if (command.device_function == nullptr) {
+            throw error(errc::unsupported, "this launch was not compiled by nvcc, so the kernel has no GPU code", context);
+        }
+        api::launch(command, stream_.get(), context);
+    });
+}
+
+void cuda_stream::library_call(const command_info& info, const library_command& command) {
+    enqueue(info, [&](const error_context&) { command.call(native(), command.closure); });
+}
+
+void cuda_stream::host_call(const command_info& info, host_command command) {
+    auto work = std::make_unique<host_work>(host_work{*this, owner_.issued() + 1, std::move(command.call)});
+    enqueue(info, [&](const error_context& context) {
+        api::call_host(stream_.get(), &host_work::run, work.get(), context);
+        static_cast<void>(work.release());  // the callback's now
+    });
+}
+
+ticket cuda_stream::hand_over(ticket upto) {
+    const std::lock_guard lock(mutex_);
+    if (covered_ < upto) {
+        const ticket issued = owner_.issued();
+        api::record(handover_.get(), stream_.get());
+        covered_ = issued;
+    }
+    return covered_;
+}
+
+ticket cuda_stream::wait_for(stream_interpreter& other, ticket upto) {
+    ticket covered = 0;
+    enqueue({"wait"}, [&](const error_context&) {
+        auto& from = static_cast<cuda_stream&>(other);
+        covered = from.hand_over(upto);
+        api::wait(stream_.get(), from.handover_.get());
+    });
+    return covered;
+}
+
+std::unique_ptr<timed_mark> cuda_stream::mark() {
+    std::unique_ptr<timed_mark> made;
+    enqueue({"event"}, [&](const error_context&) { made = std::make_unique<cuda_mark>(stream_.get()); });
+    return made;
+}
+
+void cuda_stream::has_passed(ticket number) noexcept {
+    ticket known = passed_.load(std::memory_order_relaxed);
+    while (known < number && !passed_.compare_exchange_weak(known, number, std::memory_order_release)) {
+    }
+}
+
+void cuda_stream::poll() noexcept {
+    const ticket issued = owner_.issued();
+    if (passed() >= issued) return;
+    if (api::query(stream_.get()) == api::success) {
+        has_passed(issued);
+        return;
+    }
+    const std::lock_guard lock(mutex_);
+    if (covered_ > passed() && api::query(handover_.get()) == api::success) has_passed(covered_);
+}
+
+void cuda_stream::await_stream(wait_mode mode) {
+    if (mode == wait_mode::spin) return api::synchronize(stream_.get());
+    if (mode == wait_mode::yield) {
+        int code = api::not_ready;
+        while ((code = api::query(stream_.get())) == api::not_ready) std::this_thread::yield();
+        if (code != api::success) api::fail(code, "cudaStreamQuery", {});
+        return;
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        api::record(sleeping_.get(), stream_.get());
+    }
+    api::synchronize(sleeping_.get());
+}
+
+void cuda_stream::await(ticket upto, wait_mode mode) {
+    if (passed() >= upto) return;
+    const ticket issued = owner_.issued();
+    enqueue({"wait"}, [&](const error_context&) { await_stream(mode); });
+    // A driver that answers "done" on a device known to have faulted tells nothing about our command.
+    if (owner_.owner().is_poisoned()) owner_.owner().throw_if_refusing();
+    has_passed(std::max(issued, upto));
+}
+
+}  // namespace sluice::cuda

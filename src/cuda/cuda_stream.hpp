@@ -1,0 +1,56 @@
+// A stream on a GPU: a cudaStream_t, one event for handing work over to other streams, recorded only when one
+// asks, and one for threads that sleep.
+//
+// Invariant: covered_ is a ticket that handover_'s last recording comes after. Recording it again only moves
+// it later, so whoever waits for an older recording waits for enough.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+
+#include "cuda/api/runtime.hpp"
+#include "runtime/failure_log.hpp"
+#include "sluice/runtime/interpreter.hpp"
+
+namespace sluice::cuda {
+
+class cuda_stream final : public stream_interpreter {
+public:
+    cuda_stream(stream& owner, int ordinal, const stream_options& options);
+    ~cuda_stream() override;
+
+    void copy(const command_info& info, const copy_command& command) override;
+    void fill(const command_info& info, const fill_command& command) override;
+    void launch(const command_info& info, const launch_command& command) override;
+    void library_call(const command_info& info, const library_command& command) override;
+    void host_call(const command_info& info, host_command command) override;
+    ticket wait_for(stream_interpreter& other, ticket upto) override;
+    std::unique_ptr<timed_mark> mark() override;
+
+    native_stream native() const noexcept override { return {device_kind::cuda, stream_.get(), &owner_}; }
+    ticket passed() const noexcept override { return passed_.load(std::memory_order_acquire); }
+    void poll() noexcept override;
+    void await(ticket upto, wait_mode mode) override;
+    void rethrow_failure(ticket after, ticket upto) override { failures_.rethrow(after, upto); }
+
+private:
+    struct host_work;
+
+    template <typename Enqueue>
+    void enqueue(const command_info& info, Enqueue&& call);
+    ticket hand_over(ticket upto);
+    void await_stream(wait_mode mode);
+    void has_passed(ticket number) noexcept;
+
+    stream& owner_;
+    const int ordinal_;
+    api::stream_handle stream_;
+    api::event_handle handover_;
+    api::event_handle sleeping_;
+    std::atomic<ticket> passed_{0};
+    std::mutex mutex_;  // guards the two events' recordings, and covered_
+    ticket covered_ = 0;
+    detail::failure_log failures_;
+};
+
+}  // namespace sluice::cuda

@@ -1,0 +1,64 @@
+#include "sluice/cuda/device_context.hpp"
+
+#include <map>
+#include <mutex>
+
+#include "cuda/api/handles.hpp"
+#include "cuda/api/runtime.hpp"
+#include "cuda/cublaslt.hpp"
+#include "cuda/cuda_device.hpp"
+#include "sluice/runtime/error.hpp"
+
+namespace sluice::cuda {
+
+struct device_context::handles {
+    std::mutex mutex;
+    std::unique_ptr<class cublaslt> cublaslt;
+    std::map<void*, api::cublas_handle> cublas;  // by native stream
+    std::map<void*, api::cudnn_handle> cudnn;
+};
+
+device_context::device_context(int ordinal, const device_properties& properties)
+    : ordinal_(ordinal), properties_(properties), handles_(std::make_unique<handles>()) {}
+
+device_context::~device_context() = default;
+
+device_context& device_context::of(device& gpu) {
+    if (gpu.kind() != device_kind::cuda) throw error(errc::invalid_argument, "this device is not a GPU", {"", gpu.name()});
+    return static_cast<cuda_device&>(gpu.interpreter()).context();
+}
+
+cublaslt& device_context::matmul() {
+    const std::lock_guard lock(handles_->mutex);
+    if (!handles_->cublaslt) {
+        const api::device_scope scope(ordinal_);
+        handles_->cublaslt = std::make_unique<cublaslt>();
+    }
+    return *handles_->cublaslt;
+}
+
+cublasLtContext* device_context::cublaslt_handle() {
+    return reinterpret_cast<cublasLtContext*>(matmul().handle());
+}
+
+cublasContext* device_context::cublas(stream& on) {
+    const std::lock_guard lock(handles_->mutex);
+    const api::device_scope scope(ordinal_);
+    auto& handle = handles_->cublas[on.native().handle];
+    if (!handle) handle = api::create_cublas(static_cast<CUstream_st*>(on.native().handle));
+    return handle.get();
+}
+
+cudnnContext* device_context::cudnn(stream& on) {
+    const std::lock_guard lock(handles_->mutex);
+    const api::device_scope scope(ordinal_);
+    auto& handle = handles_->cudnn[on.native().handle];
+    if (!handle) handle = api::create_cudnn(static_cast<CUstream_st*>(on.native().handle));
+    return handle.get();
+}
+
+const device_properties& device_context::properties() const noexcept { return properties_; }
+
+memory_info device_context::free_memory() const { return api::memory(ordinal_); }
+
+}  // namespace sluice::cuda

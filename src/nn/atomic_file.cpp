@@ -1,0 +1,106 @@
+#include "sluice/nn/atomic_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <limits>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "sluice/runtime/error.hpp"
+
+namespace sluice::nn {
+namespace {
+
+std::filesystem::path directory_of(const std::filesystem::path& target) {
+    return target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
+}
+
+// A name that no other writer in this process uses; writers of other processes differ in the process number.
+std::filesystem::path temporary_beside(const std::filesystem::path& target) {
+    static std::atomic<unsigned> counter{0};
+    constexpr std::size_t longest_stem = 200;  // file names end at 255 bytes
+    const std::string stem = target.filename().string().substr(0, longest_stem);
+    const unsigned number = counter.fetch_add(1, std::memory_order_relaxed);
+    return directory_of(target) /
+           ("." + stem + "." + std::to_string(::getpid()) + "-" + std::to_string(number) + ".tmp");
+}
+
+// EINTR only interrupts the wait, so the call is made again.
+template <class Call>
+auto retried(Call call) {
+    auto result = call();
+    while (result == -1 && errno == EINTR) result = call();
+    return result;
+}
+
+}  // namespace
+
+atomic_file::atomic_file(std::filesystem::path target) : target_(std::move(target)) {
+    if (!target_.has_filename()) fail("create", EISDIR, file_error::no_offset);
+    struct stat status {};
+    if (::lstat(target_.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode)) {
+        if (S_ISDIR(status.st_mode)) fail("create", EISDIR, file_error::no_offset);
+        throw file_error(target_, file_error::no_offset, "create", "exists and is not a regular file", errc::io_failed);
+    }
+    do {  // a name may be taken by what a killed process with the same number left behind
+        temporary_ = temporary_beside(target_);
+        const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+        descriptor_ = file_descriptor(retried([&] { return ::open(temporary_.c_str(), flags, 0666); }));
+    } while (!descriptor_ && errno == EEXIST);
+    if (!descriptor_) fail("create", errno, file_error::no_offset);
+}
+
+atomic_file::~atomic_file() {
+    if (!committed_) ::unlink(temporary_.c_str());
+}
+
+void atomic_file::resize(std::uint64_t length) {
+    if (length > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())) fail("resize", EFBIG, length);
+    if (retried([&] { return ::ftruncate(descriptor_.get(), static_cast<off_t>(length)); }) != 0) {
+        fail("resize", errno, length);
+    }
+}
+
+void atomic_file::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+    constexpr auto last = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
+    if (offset > last || bytes.size() > last - offset) fail("write", EFBIG, offset);
+    while (!bytes.empty()) {
+        const ssize_t written = retried(
+            [&] { return ::pwrite(descriptor_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
+        if (written < 0) fail("write", errno, offset);
+        if (written == 0) fail("write", ENOSPC, offset);  // never promised not to happen; would loop forever
+        bytes = bytes.subspan(static_cast<std::size_t>(written));
+        offset += static_cast<std::uint64_t>(written);
+    }
+}
+
+void atomic_file::commit() {
+    if (!descriptor_) throw error(errc::invalid_argument, "commit() was called before on " + target_.string());
+    // After a failed fsync the system may take the lost pages for written, so there is no second attempt.
+    const file_descriptor contents = std::move(descriptor_);
+    if (retried([&] { return ::fsync(contents.get()); }) != 0) fail("sync", errno, file_error::no_offset);
+    if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("rename", errno, file_error::no_offset);
+    committed_ = true;
+
+    // The rename itself is safe once the directory is; file systems that cannot do this say EINVAL.
+    const file_descriptor directory(::open(directory_of(target_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!directory) {
+        if (errno == EACCES) return;  // a directory one may write to but not read: nothing more can be done
+        fail("sync of the directory", errno, file_error::no_offset);
+    }
+    if (retried([&] { return ::fsync(directory.get()); }) != 0 && errno != EINVAL) {
+        fail("sync of the directory", errno, file_error::no_offset);
+    }
+}
+
+void atomic_file::fail(const char* what, int cause, std::uint64_t offset) const {
+    throw file_error(target_, offset, what, std::generic_category().message(cause), errc::io_failed);
+}
+
+}  // namespace sluice::nn

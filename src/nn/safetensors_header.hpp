@@ -1,0 +1,40 @@
+// The JSON header of a safetensors file. Knows nothing of the data behind it but its length.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sluice/nn/dtype.hpp"
+
+namespace sluice::nn {
+
+struct safetensors_header {
+    struct tensor {
+        std::string name;
+        dtype type{};
+        std::vector<std::size_t> shape;
+        std::uint64_t begin = 0;       // of its bytes, from the start of the data
+        std::uint64_t end = 0;         // one behind them
+        std::uint64_t offsets_at = 0;  // where in the file the header says so, for errors
+    };
+
+    std::vector<tensor> tensors;  // as the header lists them
+    std::map<std::string, std::string, std::less<>> metadata;
+    std::uint64_t metadata_at = 0;  // where in the file the metadata stand; 0 when there are none
+};
+
+// Where the header's JSON starts in every file, behind its eight-byte length.
+inline constexpr std::uint64_t safetensors_json_offset = 8;
+
+// Parses the JSON. Each tensor alone is checked: its bytes lie inside `data_bytes` and are as many as its shape
+// needs; names are unique. How tensors lie to each other is the caller's to check. Throws file_error about `path`.
+safetensors_header parse_safetensors_header(std::string_view json, std::uint64_t data_bytes,
+                                            const std::filesystem::path& path);
+
+}  // namespace sluice::nn

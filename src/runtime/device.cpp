@@ -1,0 +1,111 @@
+#include "sluice/runtime/device.hpp"
+
+#include "runtime/runtime_state.hpp"
+#include "sluice/runtime/error.hpp"
+
+namespace sluice {
+
+runtime_ref::runtime_ref(device& of) noexcept : of_(&of) { of.retain_runtime(); }
+runtime_ref::~runtime_ref() { of_->release_runtime(); }
+
+stream_lease::stream_lease(device& owner, const stream_options& options) : stream_(owner.lend(options)) {}
+
+void stream_lease::give_back::operator()(stream* lent) const noexcept { lent->owner().take_back(lent); }
+
+device::device(detail::runtime_state& runtime, std::string name, std::unique_ptr<device_interpreter> interpreter)
+    : runtime_(runtime),
+      name_(std::move(name)),
+      interpreter_(std::move(interpreter)),
+      device_pool_(*this, interpreter_->device_memory()),
+      host_pool_(*this, interpreter_->host_memory()) {}
+
+device::~device() {
+    // Streams go before the memory that their commands use; workspaces go back to the pool with them.
+    for (stream_slot& slot : streams_) slot.owned->interpreter_.reset();
+}
+
+memory_info device::memory() const {
+    memory_info info = interpreter_->device_memory().info();
+    info.free_bytes += device_pool_.usage().cached_bytes;
+    return info;
+}
+
+void device::trim() {
+    device_pool_.trim();
+    host_pool_.trim();
+}
+
+stream* device::lend(const stream_options& options) {
+    throw_if_refusing();
+    const std::lock_guard lock(mutex_);
+    for (stream_slot& slot : streams_) {
+        if (!slot.lent && slot.options.priority == options.priority) {
+            slot.lent = true;
+            retain_runtime();
+            return slot.owned.get();
+        }
+    }
+    auto fresh = std::unique_ptr<stream>(new stream(*this, streams_.size()));
+    fresh->interpreter_ = interpreter_->make_stream(*fresh, options);
+    streams_.push_back({std::move(fresh), options, true});
+    retain_runtime();
+    return streams_.back().owned.get();
+}
+
+void device::take_back(stream* lent) noexcept {
+    {
+        const std::lock_guard lock(mutex_);
+        streams_[lent->index()].lent = false;
+    }
+    release_runtime();
+}
+
+std::vector<stream*> device::all_streams() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<stream*> all;
+    all.reserve(streams_.size());
+    for (const stream_slot& slot : streams_) all.push_back(slot.owned.get());
+    return all;
+}
+
+void device::synchronize() {
+    for (stream* each : all_streams()) each->await(each->issued(), default_wait_mode());
+    if (is_poisoned()) refuse();
+}
+
+void device::poison(std::exception_ptr cause) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (state_.load(std::memory_order_relaxed) != state::open) return;
+    cause_ = std::move(cause);
+    state_.store(state::poisoned, std::memory_order_release);
+}
+
+void device::refuse() const {
+    if (state_.load(std::memory_order_acquire) == state::closed) {
+        throw error(errc::runtime_closed, "the runtime that owned this device is gone", {"", name_});
+    }
+    const std::lock_guard lock(mutex_);
+    std::rethrow_exception(cause_);
+}
+
+void device::close() noexcept {
+    try {
+        synchronize();
+    } catch (...) {  // NOLINT(bugprone-empty-catch): it has reached its waiters; closing goes on
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        state_.store(state::closed, std::memory_order_release);
+    }
+    // The workspaces are references to our own memory: dropped here, or nothing would ever free it.
+    for (stream* each : all_streams()) {
+        const std::lock_guard lock(each->workspace_mutex_);
+        each->workspace_ = {};
+    }
+    interpreter_->close();
+}
+
+void device::retain_runtime() noexcept { runtime_.retain(); }
+void device::release_runtime() noexcept { runtime_.release(); }
+
+}  // namespace sluice

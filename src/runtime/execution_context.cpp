@@ -1,0 +1,28 @@
+#include "sluice/runtime/execution_context.hpp"
+
+#include "sluice/op/zip.hpp"
+
+namespace sluice {
+
+execution_context& execution_context::branch() {
+    if (policy_ == nullptr) return *this;
+    sluice::stream& other = policy_->next();
+    if (&other == &stream_) return *this;
+    branches_.push_back(std::unique_ptr<execution_context>(new execution_context(other, policy_)));
+    return *branches_.back();
+}
+
+void execution_context::seal() noexcept {
+    upto_ = stream_.issued();
+    for (const auto& each : branches_) each->seal();
+}
+
+void execution_context::await(std::optional<wait_mode> mode) {
+    stream_.await(upto_, mode.value_or(device().default_wait_mode()));
+    for (const auto& each : branches_) each->await(mode);
+    stream_.rethrow_failure(before_, upto_);
+}
+
+execution_context& detail::branch_of(execution_context& context) { return context.branch(); }
+
+}  // namespace sluice

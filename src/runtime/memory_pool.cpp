@@ -1,0 +1,161 @@
+#include "sluice/runtime/memory_pool.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "sluice/runtime/device.hpp"
+#include "sluice/runtime/error.hpp"
+#include "sluice/runtime/stream.hpp"
+
+namespace sluice {
+namespace {
+
+constexpr std::size_t smallest_block_bytes = 512;
+// How far a free list is searched for a block that can be had without waiting.
+constexpr int search_depth = 32;
+
+bool is_ready_for(const storage& block, const stream* user) {
+    bool ready = true;
+    block.for_each_last_use([&](const stream_point& use) {
+        ready = ready && (use.where == user || use.where->passed() >= use.upto);
+    });
+    return ready;
+}
+
+// False when the device has faulted: then it may still touch the block, which must never be reused.
+bool await_uses(const storage& block) noexcept {
+    try {
+        block.await_all_uses();
+        return true;
+    } catch (...) {
+        return false;
+    }
+}
+
+}  // namespace
+
+std::size_t memory_pool::class_of(std::size_t bytes) {
+    bytes = std::max(bytes, smallest_block_bytes);
+    // bytes - 1 lies in [2^power, 2^(power + 1)); the steps divide that range evenly, upper ends included.
+    const auto power = static_cast<std::size_t>(std::bit_width(bytes - 1)) - 1;
+    const std::size_t step = (bytes - 1 - (std::size_t{1} << power)) / ((std::size_t{1} << power) / steps);
+    return power * steps + step;
+}
+
+std::size_t memory_pool::bytes_of_class(std::size_t index) {
+    const std::size_t base = std::size_t{1} << (index / steps);
+    return base + (index % steps + 1) * (base / steps);
+}
+
+storage_ref memory_pool::allocate(std::size_t bytes, const stream* user, const command_info& info) {
+    owner_.throw_if_refusing();
+    if (bytes > std::size_t{1} << 60) throw out_of_memory(bytes, source_.info().free_bytes, {info.name, owner_.name(), info.where});
+    const std::size_t index = class_of(bytes);
+    storage* block = nullptr;
+    {
+        const std::lock_guard lock(mutex_);
+        ++usage_.allocations;
+        block = take_ready(index, user);
+        if (block == nullptr && free_[index] != nullptr) {
+            poll_users(index);
+            block = take_ready(index, user);
+        }
+        if (block != nullptr) usage_.in_use_bytes += block->capacity_bytes();
+    }
+    if (block == nullptr) block = make(bytes_of_class(index), info);
+    owner_.retain_runtime();
+    return storage_ref(block);
+}
+
+storage* memory_pool::take_ready(std::size_t index, const stream* user) {
+    storage** link = &free_[index];
+    for (int depth = 0; *link != nullptr && depth < search_depth; ++depth) {
+        storage* const block = *link;
+        if (is_ready_for(*block, user)) {
+            *link = std::exchange(block->next_free_, nullptr);
+            usage_.cached_bytes -= block->capacity_bytes();
+            return block;
+        }
+        link = &block->next_free_;
+    }
+    return nullptr;
+}
+
+void memory_pool::poll_users(std::size_t index) {
+    int depth = 0;
+    for (const storage* block = free_[index]; block != nullptr && depth < search_depth; block = block->next_free_, ++depth) {
+        block->for_each_last_use([](const stream_point& use) {
+            if (use.where->passed() < use.upto) use.where->poll();
+        });
+    }
+}
+
+storage* memory_pool::make(std::size_t bytes, const command_info& info) {
+    void* data = source_.allocate(bytes);
+    // Short of memory: what is cached goes back first. Others may take it, so try a few times.
+    for (int attempt = 0; data == nullptr && attempt < 3; ++attempt) {
+        if (trim() == 0) break;
+        data = source_.allocate(bytes);
+    }
+    const std::lock_guard lock(mutex_);
+    ++usage_.source_calls;
+    if (data == nullptr) throw out_of_memory(bytes, source_.info().free_bytes, {info.name, owner_.name(), info.where});
+    usage_.in_use_bytes += bytes;
+    return new storage(*this, data, bytes);
+}
+
+void memory_pool::give_back(storage* block) noexcept {
+    const std::lock_guard lock(mutex_);
+    storage*& list = free_[class_of(block->capacity_bytes())];
+    block->next_free_ = std::exchange(list, block);
+    usage_.in_use_bytes -= block->capacity_bytes();
+    usage_.cached_bytes += block->capacity_bytes();
+}
+
+std::size_t memory_pool::trim() {
+    std::array<storage*, class_count> taken{};
+    {
+        const std::lock_guard lock(mutex_);
+        std::swap(taken, free_);
+        usage_.cached_bytes = 0;
+    }
+    std::size_t returned = 0;
+    for (storage* block : taken) {
+        while (block != nullptr) {
+            storage* const next = block->next_free_;
+            if (await_uses(*block)) {
+                source_.free(block->data(), block->capacity_bytes());
+                returned += block->capacity_bytes();
+                delete block;
+            } else {
+                // Kept, unreachable for allocation by the device's refusal, until the pool is destroyed.
+                block->next_free_ = nullptr;
+                const std::lock_guard lock(mutex_);
+                storage*& list = free_[class_of(block->capacity_bytes())];
+                block->next_free_ = std::exchange(list, block);
+                usage_.cached_bytes += block->capacity_bytes();
+            }
+            block = next;
+        }
+    }
+    return returned;
+}
+
+memory_pool::statistics memory_pool::usage() const {
+    const std::lock_guard lock(mutex_);
+    return usage_;
+}
+
+// The streams are gone by now: whatever used the blocks has ended with them.
+memory_pool::~memory_pool() {
+    for (storage* block : free_) {
+        while (block != nullptr) {
+            storage* const next = block->next_free_;
+            source_.free(block->data(), block->capacity_bytes());
+            delete block;
+            block = next;
+        }
+    }
+}
+
+}  // namespace sluice

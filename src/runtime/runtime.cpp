@@ -1,0 +1,64 @@
+#include "sluice/runtime/runtime.hpp"
+
+#include "runtime/backends.hpp"
+#include "runtime/runtime_state.hpp"
+#include "sluice/runtime/error.hpp"
+
+namespace sluice {
+namespace {
+
+void add_devices(detail::runtime_state& state, std::string_view kind, found_devices found) {
+    std::size_t number = 0;
+    for (auto& interpreter : found.interpreters) {
+        std::string name = std::string(kind) + ":" + std::to_string(number++);
+        state.devices.push_back(std::make_unique<device>(state, std::move(name), std::move(interpreter)));
+    }
+}
+
+}  // namespace
+
+runtime::runtime(const runtime_options& options) {
+    struct release {
+        void operator()(detail::runtime_state* state) const noexcept {
+            state->close();
+            state->release();
+        }
+    };
+    std::unique_ptr<detail::runtime_state, release> state(new detail::runtime_state);
+    if (options.cuda) {
+        found_devices gpus = find_cuda_devices(options);
+        state->why_no_gpu = gpus.why_none;
+        add_devices(*state, "cuda", std::move(gpus));
+    } else {
+        state->why_no_gpu = "this runtime was told not to look for GPUs";
+    }
+    add_devices(*state, "cpu", find_cpu_devices(options));
+    state_ = state.release();
+}
+
+runtime::~runtime() {
+    if (state_ == nullptr) return;  // moved from
+    state_->close();
+    state_->release();
+}
+
+std::vector<device*> runtime::devices() const {
+    std::vector<device*> all;
+    for (const auto& each : state_->devices) all.push_back(each.get());
+    return all;
+}
+
+device& runtime::find(std::string_view name) const {
+    for (const auto& each : state_->devices) {
+        const bool of_kind = std::string_view(each->name()).substr(0, each->name().find(':')) == name;
+        if (name == "auto" || name == each->name() || of_kind) return *each;
+    }
+    std::string message = "there is no device '" + std::string(name) + "'; there are:";
+    for (const auto& each : state_->devices) message += " " + each->name();
+    if (!state_->why_no_gpu.empty()) message += " (no GPU: " + state_->why_no_gpu + ")";
+    throw error(errc::device_not_found, message);
+}
+
+std::string_view runtime::why_no_gpu() const noexcept { return state_->why_no_gpu; }
+
+}  // namespace sluice

@@ -1,0 +1,35 @@
+// What a runtime and everything made on its devices keep alive together, by a count of references.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sluice/runtime/device.hpp"
+
+namespace sluice::detail {
+
+class runtime_state {
+public:
+    runtime_state() = default;
+    runtime_state(const runtime_state&) = delete;  // devices point to it
+    runtime_state& operator=(const runtime_state&) = delete;
+
+    void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+    void release() noexcept {
+        if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    }
+    void close() noexcept {
+        for (const auto& each : devices) each->close();
+    }
+
+    std::vector<std::unique_ptr<device>> devices;
+    std::string why_no_gpu;
+
+private:
+    ~runtime_state() = default;
+    std::atomic<long> references_{1};
+};
+
+}  // namespace sluice::detail

@@ -1,0 +1,45 @@
+#include "sluice/runtime/storage.hpp"
+
+#include <vector>
+
+#include "sluice/runtime/device.hpp"
+#include "sluice/runtime/memory_pool.hpp"
+#include "sluice/runtime/stream.hpp"
+
+namespace sluice {
+namespace {
+
+// Waiting happens outside the storage's guard.
+void await_all(const std::vector<stream_point>& points) {
+    for (const stream_point& point : points) {
+        point.where->await(point.upto, point.where->owner().default_wait_mode());
+    }
+}
+
+}  // namespace
+
+device& storage::owner() const noexcept { return pool_.owner(); }
+
+void storage::await_all_uses() const {
+    std::vector<stream_point> points;
+    for_each_last_use([&](const stream_point& point) { points.push_back(point); });
+    await_all(points);
+}
+
+void storage::await_last_write() const {
+    std::vector<stream_point> points;
+    {
+        const std::lock_guard lock(guard_);
+        if (history_.last_write().where != nullptr) points.push_back(history_.last_write());
+    }
+    await_all(points);
+}
+
+void storage_ref::give_back() noexcept {
+    memory_pool& pool = storage_->pool();
+    device& owner = pool.owner();
+    pool.give_back(storage_);
+    owner.release_runtime();  // last: it may destroy the pool
+}
+
+}  // namespace sluice
