@@ -25,7 +25,7 @@ public:
     }
 };
 
-std::string describe(std::string_view message, const error_context& context) {
+std::string describe(const std::error_code& code, std::string_view message, const error_context& context) {
     std::string text;
     if (!context.operation.empty()) {
         text.append(context.operation);
@@ -35,6 +35,8 @@ std::string describe(std::string_view message, const error_context& context) {
         text.append(context.device).append(": ");
     }
     text.append(message);
+    // Our own codes say no more than the message does.
+    if (code.category() != sluice_category()) text.append(": ").append(code.message());
     if (context.where.line() != 0) {
         text.append(" (asked for at ").append(context.where.file_name());
         text.append(":").append(std::to_string(context.where.line())).append(")");
@@ -61,7 +63,8 @@ const std::error_category& sluice_category() noexcept {
 std::error_code make_error_code(errc code) noexcept { return {static_cast<int>(code), sluice_category()}; }
 
 error::error(std::error_code code, std::string_view message, const error_context& context)
-    : std::system_error(code, describe(message, context)),
+    : std::system_error(code),
+      what_(describe(code, message, context)),
       operation_(context.operation),
       device_(context.device),
       where_(context.where) {}

@@ -28,9 +28,13 @@ public:
     // Blocks the calling thread until the operation is complete; returns its output with everything pending
     // opened, or throws what went wrong.
     value_type get(std::optional<wait_mode> mode = {}) && {
-        context_->await(mode);
+        const auto context = std::move(context_);  // from now on there is nothing to wait for
+        context->await(mode);
         return detail::open(std::move(output_));
     }
+
+    // Whether get() has not been called yet.
+    bool valid() const noexcept { return context_ != nullptr; }
 
 private:
     std::unique_ptr<execution_context> context_;  // outlives the output, and keeps its streams alive

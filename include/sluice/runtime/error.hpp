@@ -40,6 +40,9 @@ class error : public std::system_error {
 public:
     error(std::error_code code, std::string_view message, const error_context& context = {});
 
+    // "operation on device: message (asked for at file:line)"; codes of other libraries add their meaning.
+    const char* what() const noexcept override { return what_.c_str(); }
+
     // The command or operation that failed, e.g. "gemm"; empty when there is none.
     const std::string& operation() const noexcept { return operation_; }
     // The device it ran on, e.g. "cuda:0"; empty when there is none.
@@ -48,6 +51,7 @@ public:
     const std::source_location& where() const noexcept { return where_; }
 
 private:
+    std::string what_;
     std::string operation_;
     std::string device_;
     std::source_location where_;

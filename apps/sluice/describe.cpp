@@ -1,0 +1,77 @@
+#include "sluice/describe.hpp"
+
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <ostream>
+#include <sstream>
+
+#include "sluice/nn/mlp_model.hpp"
+#include "sluice/runtime/runtime.hpp"
+#include "sluice/text_table.hpp"
+
+namespace sluice::app {
+namespace {
+
+std::string gibibytes(std::size_t bytes) {
+    std::ostringstream text;
+    text << std::fixed << std::setprecision(1) << static_cast<double>(bytes) / (std::size_t{1} << 30) << " GiB";
+    return text.str();
+}
+
+}  // namespace
+
+void describe_devices(const runtime& machine, bool as_json, std::ostream& out) {
+    auto list = nlohmann::json::array();
+    text_table table({"device", "name", "units", "memory", "free"});
+    for (const device* each : machine.devices()) {
+        const device_properties& properties = each->properties();
+        const memory_info memory = each->memory();
+        list.push_back({{"device", each->name()},
+                        {"name", properties.name},
+                        {"compute_units", properties.compute_units},
+                        {"compute_capability", properties.compute_capability},
+                        {"memory_bytes", memory.total_bytes},
+                        {"free_bytes", memory.free_bytes}});
+        table.add({each->name(), properties.name, std::to_string(properties.compute_units), gibibytes(memory.total_bytes),
+                   gibibytes(memory.free_bytes)});
+    }
+    if (as_json) {
+        out << nlohmann::json{{"devices", list}, {"why_no_gpu", machine.why_no_gpu()}}.dump() << '\n';
+        return;
+    }
+    out << table;
+    if (!machine.why_no_gpu().empty()) out << "no GPU: " << machine.why_no_gpu() << '\n';
+}
+
+void describe_model(const std::filesystem::path& model, bool as_json, std::ostream& out) {
+    const nn::mlp_model network = nn::load_mlp(model);
+    auto layers = nlohmann::json::array();
+    text_table table({"layer", "in", "out", "bias", "activation", "parameters"});
+    for (const nn::dense_layer& layer : network.layers) {
+        const std::size_t parameters = layer.weight.size() + layer.bias.size();
+        const std::string after(to_string(layer.after));
+        layers.push_back({{"name", layer.name},
+                          {"in_features", layer.in_features},
+                          {"out_features", layer.out_features},
+                          {"bias", !layer.bias.empty()},
+                          {"activation", after},
+                          {"parameters", parameters}});
+        table.add({layer.name, std::to_string(layer.in_features), std::to_string(layer.out_features),
+                   layer.bias.empty() ? "no" : "yes", after, std::to_string(parameters)});
+    }
+    if (as_json) {
+        out << nlohmann::json{{"model", model.string()},
+                              {"layers", layers},
+                              {"in_features", network.in_features()},
+                              {"out_features", network.out_features()},
+                              {"parameters", network.parameters()}}
+                   .dump()
+            << '\n';
+        return;
+    }
+    out << model.string() << ": " << network.in_features() << " inputs, " << network.out_features() << " outputs, "
+        << network.parameters() << " parameters\n"
+        << table;
+}
+
+}  // namespace sluice::app

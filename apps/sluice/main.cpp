@@ -1,0 +1,69 @@
+// sluice: runs trained networks, and tells what it finds.
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "sluice/describe.hpp"
+#include "sluice/exit_status.hpp"
+#include "sluice/run_command.hpp"
+#include "sluice/runtime/runtime.hpp"
+
+namespace {
+
+using namespace sluice;
+
+void add_run(CLI::App& app, app::run_options& options) {
+    app.add_option("model", options.model, "Network: a safetensors file")->required()->type_name("MODEL.safetensors");
+    app.add_option("input", options.input, "Rows of features: a NumPy file")->required()->type_name("INPUT.npy");
+    app.add_option("--labels", options.labels, "True classes; prints the accuracy")->type_name("L.npy");
+    app.add_option("--reference", options.reference, "Outputs to compare with; prints the largest difference")
+        ->type_name("REF.npy");
+    app.add_option("--output", options.output, "Where the outputs go; appears whole or not at all")->type_name("OUT.npy");
+    app.add_option("--device", options.device, "cpu, cpu:N, cuda, cuda:N, all (GPUs, or else CPUs) or auto")
+        ->capture_default_str();
+    app.add_option("--batch", options.batch, "Rows a batch")->capture_default_str()->check(CLI::PositiveNumber);
+    app.add_option("--streams", options.streams, "Streams of each device")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 256));
+}
+
+int run(int argc, char** argv) {
+    CLI::App app("Runs trained networks on GPUs, or on the CPU where there is none.", "sluice");
+    app.set_version_flag("--version", SLUICE_VERSION);
+    app.require_subcommand(1);
+    app.fallthrough();
+    bool as_json = false;
+    app.add_flag("--json", as_json, "One line of JSON instead of text");
+
+    app::run_options options;
+    CLI::App* const run_command = app.add_subcommand("run", "Run a network over an array of inputs");
+    add_run(*run_command, options);
+    CLI::App* const devices_command = app.add_subcommand("devices", "List the devices of this machine");
+    CLI::App* const inspect_command = app.add_subcommand("inspect", "Describe a network");
+    std::filesystem::path model;
+    inspect_command->add_option("model", model, "Network")->required()->type_name("MODEL.safetensors");
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? app::success : app::bad_input;
+    }
+
+    if (devices_command->parsed()) app::describe_devices(runtime(), as_json, std::cout);
+    if (inspect_command->parsed()) app::describe_model(model, as_json, std::cout);
+    if (run_command->parsed()) {
+        const app::run_result result = app::run(options);
+        std::cout << (as_json ? app::to_json(options, result) + "\n" : app::to_text(options, result));
+    }
+    return app::success;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return run(argc, argv);
+    } catch (const std::exception& failure) {
+        std::cerr << "sluice: " << failure.what() << '\n';
+        return app::status_of(failure);
+    }
+}

@@ -1,0 +1,45 @@
+// `sluice run`: a trained network over an array of inputs.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sluice::app {
+
+struct run_options {
+    std::filesystem::path model;
+    std::filesystem::path input;
+    std::optional<std::filesystem::path> labels;
+    std::optional<std::filesystem::path> reference;  // outputs to compare with
+    std::optional<std::filesystem::path> output;
+    std::string device = "auto";                     // cpu, cpu:N, cuda, cuda:N, all, auto
+    std::size_t batch = 1024;
+    std::size_t streams = 4;                         // of each device
+};
+
+struct device_use {
+    std::string name;      // "cuda:0"
+    std::string hardware;  // "NVIDIA H200"
+};
+
+struct run_result {
+    std::size_t rows = 0;
+    std::size_t outputs = 0;  // a row
+    double seconds = 0;       // from the first batch submitted to the last result
+    std::vector<device_use> devices;
+    std::optional<std::size_t> correct;            // rows whose largest output is the label
+    std::optional<float> largest_difference;       // from the reference; NaN when one is NaN
+};
+
+// Throws file_error for files that do not fit, sluice::error for the rest, interruption on SIGINT or SIGTERM.
+// Writes the output only when all went well.
+run_result run(const run_options& options);
+
+// For machines: one line of JSON. For people: a few lines of text.
+std::string to_json(const run_options& options, const run_result& result);
+std::string to_text(const run_options& options, const run_result& result);
+
+}  // namespace sluice::app

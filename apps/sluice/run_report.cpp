@@ -1,0 +1,63 @@
+#include <cmath>
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "sluice/run_command.hpp"
+
+namespace sluice::app {
+namespace {
+
+double rows_per_second(const run_result& result) {
+    return result.seconds > 0 ? static_cast<double>(result.rows) / result.seconds : 0;
+}
+
+double accuracy(const run_result& result) {
+    return static_cast<double>(*result.correct) / static_cast<double>(result.rows);
+}
+
+}  // namespace
+
+std::string to_json(const run_options& options, const run_result& result) {
+    auto devices = nlohmann::json::array();
+    for (const device_use& each : result.devices) devices.push_back({{"device", each.name}, {"name", each.hardware}});
+    nlohmann::json report{{"model", options.model.string()},
+                          {"input", options.input.string()},
+                          {"devices", devices},
+                          {"rows", result.rows},
+                          {"outputs", result.outputs},
+                          {"batch", options.batch},
+                          {"streams", options.streams},
+                          {"seconds", result.seconds},
+                          {"rows_per_second", rows_per_second(result)}};
+    if (result.correct) report["accuracy"] = accuracy(result);
+    // JSON has no NaN: null says that there was a difference but no number for it.
+    if (result.largest_difference) report["largest_difference"] = *result.largest_difference;
+    if (options.output) report["output"] = options.output->string();
+    return report.dump();
+}
+
+std::string to_text(const run_options& options, const run_result& result) {
+    std::ostringstream text;
+    text << "device              ";
+    for (std::size_t i = 0; i < result.devices.size(); ++i) {
+        text << (i == 0 ? "" : ", ") << result.devices[i].name << " (" << result.devices[i].hardware << ")";
+    }
+    text << "\nrows                " << result.rows << " in batches of " << options.batch << " on " << options.streams
+         << (options.streams == 1 ? " stream" : " streams") << '\n';
+    if (result.correct) {
+        text << "accuracy            " << std::fixed << std::setprecision(4) << accuracy(result) << " (" << *result.correct
+             << " of " << result.rows << ")\n"
+             << std::defaultfloat;
+    }
+    if (result.largest_difference) {
+        text << "largest difference  " << std::setprecision(3) << *result.largest_difference << " from "
+             << options.reference->string() << '\n';
+    }
+    text << "throughput          " << std::fixed << std::setprecision(0) << rows_per_second(result) << " rows/s ("
+         << std::setprecision(2) << result.seconds * 1e3 << " ms)\n";
+    if (options.output) text << "output              " << options.output->string() << '\n';
+    return text.str();
+}
+
+}  // namespace sluice::app

@@ -1,0 +1,58 @@
+// engine: runs a network over many rows, in batches that overlap on streams and devices; results come out in
+// order.
+//
+// The calling thread feeds batches and takes results; at most `in_flight` batches are under way, which bounds
+// the memory used whatever the number of rows.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "sluice/nn/plan.hpp"
+#include "sluice/op/any_operation.hpp"
+#include "sluice/runtime/scheduling_policy.hpp"
+
+namespace sluice::nn {
+
+// The rows [first, first + count) as an operation that puts them on a device, [count, in features].
+using row_source = std::function<any_operation<tensor<float>>(std::size_t first, std::size_t count)>;
+// Takes the outputs of rows [first, first + outputs.size() / out features), row-major; the span dies with the
+// call. Called on the thread that called run, in order of rows.
+using row_sink = std::function<void(std::size_t first, std::span<const float> outputs)>;
+
+struct engine_options {
+    std::size_t batch = 1024;    // rows a batch, at least 1; the last one may be smaller
+    std::size_t in_flight = 8;   // batches under way at most, at least 1
+};
+
+class engine {
+public:
+    // Throws errc::invalid_argument for zeroes in the options.
+    explicit engine(const engine_options& options = {});
+
+    // Adds a device: the network's plan there and the policy that picks its streams. Batches go to the added
+    // ones in turn. The policy must outlive the engine.
+    void add(plan network, scheduling_policy& policy);
+
+    // Runs batches of zeros of each size that `rows` rows are split into, on every stream, so that what
+    // happens only once (libraries loaded, algorithms chosen, memory taken) happens now. Blocks.
+    void warm_up(std::size_t rows) const;
+
+    // Runs all rows. Blocks. Throws what went wrong first; then nothing of this run is under way any more
+    // that uses the source's memory. At least one device must have been added.
+    void run(std::size_t rows, const row_source& source, const row_sink& sink) const;
+
+private:
+    struct lane {
+        plan network;
+        scheduling_policy* policy;
+        lane(plan n, scheduling_policy& p) : network(std::move(n)), policy(&p) {}
+    };
+
+    engine_options options_;
+    std::vector<lane> lanes_;
+};
+
+}  // namespace sluice::nn
