@@ -8,21 +8,20 @@ endif()
 
 add_library(sluice_options INTERFACE)
 set(cxx_warnings -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-align)
+# -Wpedantic trips over nvcc's own line markers, so host warnings are the short list there.
+set(cuda_warnings -Wall -Wextra -Wshadow)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    list(APPEND cxx_warnings -Wno-restrict)  # false alarms on std::string (GCC PR 105651)
+    # g++ 12's false alarms on std::string (GCC PR 105651).
+    list(APPEND cxx_warnings -Wno-restrict)
+    list(APPEND cuda_warnings -Wno-restrict)
 endif()
 if(SLUICE_WERROR)
     list(APPEND cxx_warnings -Werror)
+    list(APPEND cuda_warnings -Werror)
 endif()
 target_compile_options(sluice_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${cxx_warnings}>)
-if(SLUICE_HAS_CUDA)
-    # -Wpedantic trips over nvcc's own line markers, so host warnings are the short list there.
-    set(cuda_warnings -Wall,-Wextra,-Wshadow,-Wno-restrict)
-    if(SLUICE_WERROR)
-        set(cuda_warnings ${cuda_warnings},-Werror)
-    endif()
-    target_compile_options(sluice_options INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${cuda_warnings}>)
-endif()
+list(JOIN cuda_warnings "," cuda_warnings)
+target_compile_options(sluice_options INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${cuda_warnings}>)
 
 if(SLUICE_SANITIZE)
     target_compile_options(sluice_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${SLUICE_SANITIZE}>

@@ -17,10 +17,19 @@ void execution_context::seal() noexcept {
     for (const auto& each : branches_) each->seal();
 }
 
-void execution_context::await(std::optional<wait_mode> mode) {
+void execution_context::await_completion(std::optional<wait_mode> mode) const {
     stream_.await(upto_, mode.value_or(device().default_wait_mode()));
-    for (const auto& each : branches_) each->await(mode);
+    for (const auto& each : branches_) each->await_completion(mode);
+}
+
+void execution_context::await(std::optional<wait_mode> mode) {
+    await_completion(mode);
+    rethrow_failure();
+}
+
+void execution_context::rethrow_failure() {
     stream_.rethrow_failure(before_, upto_);
+    for (const auto& each : branches_) each->rethrow_failure();
 }
 
 execution_context& detail::branch_of(execution_context& context) { return context.branch(); }

@@ -17,7 +17,7 @@ constexpr int search_depth = 32;
 bool is_ready_for(const storage& block, const stream* user) {
     bool ready = true;
     block.for_each_last_use([&](const stream_point& use) {
-        ready = ready && (use.where == user || use.where->passed() >= use.upto);
+        ready = ready && (use.where == user || use.where->passed() >= use.where->reached(use.upto));
     });
     return ready;
 }

@@ -1,7 +1,8 @@
 #include "sluice/runtime/stream.hpp"
 
 #include <algorithm>
-#include <new>
+#include <array>
+#include <vector>
 
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/error.hpp"
@@ -15,6 +16,29 @@ namespace {
                 {info.name, on.owner().name(), info.where});
 }
 
+// What a command must wait for: gathered under the storage's guard, dealt with outside. Hardly ever more than a
+// few.
+class conflict_list {
+public:
+    void add(stream_point point) {
+        if (count_ < few_.size()) {
+            few_[count_++] = point;
+        } else {
+            more_.push_back(point);
+        }
+    }
+    template <typename Function>
+    void for_each(Function&& f) const {
+        for (std::size_t i = 0; i < count_; ++i) f(few_[i]);
+        for (const stream_point& point : more_) f(point);
+    }
+
+private:
+    std::array<stream_point, 8> few_;
+    std::size_t count_ = 0;
+    std::vector<stream_point> more_;
+};
+
 }  // namespace
 
 template <typename Enqueue>
@@ -24,32 +48,32 @@ ticket stream::submit(const command_info& info, Enqueue&& enqueue) {
         if (&used.where->owner() != &owner_) refuse_storage(*this, *used.where, info);
     }
     const std::lock_guard lock(mutex_);
-    for (const access& used : info.accesses) {
-        used.where->for_each_conflict(*this, used.mode, [&](const stream_point& earlier) { order_after(earlier); });
-    }
-    enqueue();  // throws: nothing happened, no ticket was used
     const ticket number = issued_.load(std::memory_order_relaxed) + 1;
+    // The history first: when there is no memory to note an access, or the command is refused, nothing has
+    // been enqueued and no ticket used.
+    conflict_list conflicts;
+    for (const access& used : info.accesses) {
+        used.where->use({this, number}, used.mode, [&](const stream_point& earlier) {
+            if (!is_after(earlier)) conflicts.add(earlier);
+        });
+    }
+    conflicts.for_each([&](const stream_point& earlier) { order_after(earlier); });
+    enqueue();
     issued_.store(number, std::memory_order_release);
-    for (const access& used : info.accesses) remember(*used.where, used.mode, number);
     return number;
 }
 
-// The command is on its way: that it uses the storage must not get lost, even without memory to note it.
-void stream::remember(storage& used, access_mode mode, ticket number) {
-    try {
-        used.add_access({this, number}, mode);
-    } catch (const std::bad_alloc&) {
-        interpreter_->await(number, wait_mode::block);
-    }
+bool stream::is_after(stream_point point) const noexcept {
+    const std::size_t other = point.where->index();
+    const ticket upto = point.where->reached(point.upto);
+    return (other < waited_for_.size() && waited_for_[other] >= upto) || point.where->passed() >= upto;
 }
 
 void stream::order_after(stream_point point) {
-    if (point.where == this) return;
+    if (is_after(point)) return;
     const std::size_t other = point.where->index();
-    if (other < waited_for_.size() && waited_for_[other] >= point.upto) return;
-    if (point.where->passed() >= point.upto) return;
     if (other >= waited_for_.size()) waited_for_.resize(other + 1, 0);
-    waited_for_[other] = interpreter_->wait_for(*point.where->interpreter_, point.upto);
+    waited_for_[other] = interpreter_->wait_for(*point.where->interpreter_, point.where->reached(point.upto));
 }
 
 ticket stream::copy(const command_info& info, const copy_command& command) {
@@ -96,11 +120,13 @@ void stream::wait_for(stream_point point) {
         point.where->await(point.upto, point.where->owner().default_wait_mode());
         return;
     }
+    if (point.where == this) return;
     const std::lock_guard lock(mutex_);
     order_after(point);
 }
 
 void stream::await(ticket upto, wait_mode mode) {
+    upto = reached(upto);
     if (interpreter_->passed() < upto) interpreter_->await(upto, mode);
 }
 

@@ -33,6 +33,9 @@ public:
         return detail::open(std::move(output_));
     }
 
+    // Blocks until the operation is complete, or has failed: get() will tell, and not block.
+    void wait(std::optional<wait_mode> mode = {}) const { context_->await_completion(mode); }
+
     // Whether get() has not been called yet.
     bool valid() const noexcept { return context_ != nullptr; }
 

@@ -37,10 +37,14 @@ public:
     // or in the device's usual one. Throws what went wrong: the device's fault, or the first exception of a
     // command.
     void await(std::optional<wait_mode> mode = {});
+    // The same without a word about what went wrong, but for a device that faulted.
+    void await_completion(std::optional<wait_mode> mode = {}) const;
 
 private:
     execution_context(sluice::stream& on, scheduling_policy* policy)
         : alive_(on.owner()), stream_(on), policy_(policy), before_(on.issued()) {}
+
+    void rethrow_failure();
 
     runtime_ref alive_;  // a context may outlive its runtime, in a future
     sluice::stream& stream_;

@@ -31,19 +31,19 @@ public:
     memory_pool& pool() const noexcept { return pool_; }
     device& owner() const noexcept;
 
+    // Calls f(stream_point) for every access that one of this mode by `point.where` must come after, and adds
+    // that one. The command may still fail to be submitted: a point that its stream has not issued stands for
+    // nothing (see stream::reached).
     template <typename Function>
-    void for_each_conflict(const stream& by, access_mode mode, Function&& f) const {
+    void use(stream_point point, access_mode mode, Function&& f) {
         const std::lock_guard lock(guard_);
-        history_.for_each_conflict(by, mode, f);
+        history_.for_each_conflict(*point.where, mode, f);
+        history_.add(point, mode);
     }
     template <typename Function>
     void for_each_last_use(Function&& f) const {
         const std::lock_guard lock(guard_);
         history_.for_each_last_use(f);
-    }
-    void add_access(stream_point point, access_mode mode) {
-        const std::lock_guard lock(guard_);
-        history_.add(point, mode);
     }
 
     // Blocks until nothing on any stream uses the storage any more (for a host thread that wants to write),

@@ -11,6 +11,7 @@
 // Thread safety: all members may be called on any thread. Commands of one thread keep their order.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -54,6 +55,9 @@ public:
 
     // The number of the last command; 0 before the first.
     ticket issued() const noexcept { return issued_.load(std::memory_order_acquire); }
+    // As much of `upto` as was issued: a command that failed to be submitted leaves its ticket in histories
+    // until the next one takes it.
+    ticket reached(ticket upto) const noexcept { return std::min(upto, issued()); }
     // The last command known to be complete; see poll().
     ticket passed() const noexcept { return interpreter_->passed(); }
     void poll() noexcept { interpreter_->poll(); }
@@ -72,8 +76,9 @@ private:
 
     template <typename Enqueue>
     ticket submit(const command_info& info, Enqueue&& enqueue);
-    void order_after(stream_point point);                                // lock held
-    void remember(storage& used, access_mode mode, ticket number);       // lock held
+    // Lock held; points of other streams.
+    bool is_after(stream_point point) const noexcept;
+    void order_after(stream_point point);
 
     device& owner_;
     const std::size_t index_;

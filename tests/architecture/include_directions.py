@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""Checks that includes point one way: op <- runtime <- {cpu, cuda, sim} <- {graph, kernels} <- nn <- apps.
+
+    include_directions.py REPOSITORY      prints each include that breaks a rule, and fails
+    include_directions.py --self-test     plants violations in a temporary tree and checks that each is found
+
+The rules, for include/sluice, src and apps:
+  - a room (a folder) includes itself and the rooms that MAY_INCLUDE lists;
+  - a public header (include/sluice) includes no private one (src);
+  - op knows nothing but itself and the standard library;
+  - a project include names a file that exists.
+A header directly in include/sluice gathers rooms, so it may include any of them and no room may include it.
+"""
+
+import pathlib
+import re
+import sys
+import tempfile
+
+BACKENDS = {"cpu", "cuda", "sim"}
+MAY_INCLUDE = {
+    "op": set(),
+    "runtime": {"op"},
+    "cpu": {"op", "runtime"},
+    "cuda": {"op", "runtime"},
+    "sim": {"op", "runtime"},
+    "graph": {"op", "runtime"} | BACKENDS,
+    "kernels": {"op", "runtime"} | BACKENDS,
+    "nn": {"op", "runtime", "graph", "kernels"} | BACKENDS,
+}
+TOP = "the top"  # sluice/*.hpp
+APPS = "apps"
+MAY_INCLUDE[TOP] = set(MAY_INCLUDE)
+MAY_INCLUDE[APPS] = set(MAY_INCLUDE)  # now with TOP
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+SUFFIXES = {".hpp", ".cpp", ".cuh", ".cu", ".h"}
+
+
+def room_of(path):
+    """The room of a file, given its path from the repository's root; None for one that belongs to no room."""
+    if path.parts[0] == "apps":
+        return APPS
+    inside = path.parts[2:] if path.parts[:2] == ("include", "sluice") else path.parts[1:]
+    return inside[0] if len(inside) > 1 else TOP
+
+
+def resolve(root, source, bracket, name):
+    """The project's file that an include names, from the root; None when it is not one of the project's."""
+    places = [root / "include"]
+    if not source.is_relative_to("include"):
+        places.append(root / "src")
+    if bracket == '"':
+        places.insert(0, (root / source).parent)
+    for place in places:
+        candidate = (place / name).resolve()
+        if candidate.is_file() and candidate.is_relative_to(root):
+            return candidate.relative_to(root)
+    return None
+
+
+def includes_of(text):
+    blank = COMMENT.sub(lambda comment: "\n" * comment.group().count("\n"), text)
+    for number, line in enumerate(blank.splitlines(), start=1):
+        match = INCLUDE.match(line)
+        if match:
+            yield number, match.group(1), match.group(2)
+
+
+def why_not(root, source, bracket, name):
+    """Why this file may not have this include; None when it may."""
+    room = room_of(source)
+    target = resolve(root, source, bracket, name)
+    public = source.is_relative_to("include")
+    if target is None:
+        if public and (root / "src" / name).is_file():
+            return "a public header includes a private one"
+        if bracket == '"' or name.startswith("sluice/"):
+            return "no such file in the project (other libraries' headers go in angle brackets)"
+        if room == "op" and re.search(r"[/.]", name):
+            return "op knows nothing but itself and the standard library"
+        return None
+    if public and not target.is_relative_to("include"):
+        return "a public header includes a private one"
+    if room == APPS and target.is_relative_to("src"):
+        return "apps include only public headers"
+    other = room_of(target)
+    if other != room and other not in MAY_INCLUDE[room]:
+        return f"{room} may not include {other}"
+    return None
+
+
+def violations(root):
+    root = root.resolve()
+    found = []
+    for top in ("include/sluice", "src", "apps"):
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix not in SUFFIXES:
+                continue
+            source = path.relative_to(root)
+            if room_of(source) not in MAY_INCLUDE:
+                found.append(f"{source}: the room '{room_of(source)}' is not known; say in include_directions.py what it may include")
+                continue
+            for number, bracket, name in includes_of(path.read_text(encoding="utf-8")):
+                reason = why_not(root, source, bracket, name)
+                if reason:
+                    found.append(f"{source}:{number}: {name}: {reason}")
+    return found
+
+
+HEALTHY = {
+    "include/sluice/op/value.hpp": "#include <utility>\n",
+    "include/sluice/op/then.hpp": '#include <sluice/op/value.hpp>\n// #include "sluice/nn/engine.hpp"\n',
+    "include/sluice/runtime/stream.hpp": '#include "sluice/op/value.hpp"\n',
+    "include/sluice/cpu/device.hpp": '#include "sluice/runtime/stream.hpp"\n',
+    "include/sluice/cuda/device.hpp": '#include <cuda_runtime.h>\n#include "sluice/runtime/stream.hpp"\n',
+    "include/sluice/sim/device.hpp": "",
+    "include/sluice/graph/recorder.hpp": '#include "sluice/cpu/device.hpp"\n/*\n#include "sluice/nn/engine.hpp"\n*/\n',
+    "include/sluice/kernels/gemm.hpp": '#include "sluice/cuda/device.hpp"\n',
+    "include/sluice/nn/engine.hpp": '#include "sluice/graph/recorder.hpp"\n#include "sluice/kernels/gemm.hpp"\n',
+    "include/sluice/sluice.hpp": '#include "sluice/nn/engine.hpp"\n',
+    "src/cuda/api/check.hpp": "",
+    "src/cuda/device.cpp": '#include "sluice/cuda/device.hpp"\n#include "cuda/api/check.hpp"\n#include "api/check.hpp"\n',
+    "apps/sluice/options.hpp": "",
+    "apps/sluice/main.cpp": '#include "options.hpp"\n#include <sluice/sluice.hpp>\n#include <CLI/CLI.hpp>\n',
+}
+
+PLANTED = [  # file, include, the reason that must be given
+    ("include/sluice/op/value.hpp", '"sluice/runtime/stream.hpp"', "op may not include runtime"),
+    ("include/sluice/op/value.hpp", "<cuda_runtime.h>", "op knows nothing"),
+    ("include/sluice/runtime/stream.hpp", "<sluice/cpu/device.hpp>", "runtime may not include cpu"),
+    ("include/sluice/cpu/device.hpp", '"sluice/cuda/device.hpp"', "cpu may not include cuda"),
+    ("include/sluice/cuda/device.hpp", '"../sim/device.hpp"', "cuda may not include sim"),
+    ("include/sluice/sim/device.hpp", '"sluice/cpu/device.hpp"', "sim may not include cpu"),
+    ("include/sluice/graph/recorder.hpp", '"sluice/kernels/gemm.hpp"', "graph may not include kernels"),
+    ("include/sluice/kernels/gemm.hpp", '"sluice/graph/recorder.hpp"', "kernels may not include graph"),
+    ("include/sluice/kernels/gemm.hpp", '"sluice/nn/engine.hpp"', "kernels may not include nn"),
+    ("include/sluice/nn/engine.hpp", '"sluice/sluice.hpp"', "nn may not include the top"),
+    ("include/sluice/cuda/device.hpp", '"cuda/api/check.hpp"', "a public header includes a private one"),
+    ("include/sluice/cuda/device.hpp", '"../../../src/cuda/api/check.hpp"', "a public header includes a private one"),
+    ("src/runtime/runtime.cpp", '"cuda/api/check.hpp"', "runtime may not include cuda"),
+    ("src/nn/engine.cpp", '"../../apps/sluice/options.hpp"', "nn may not include apps"),
+    ("src/nn/engine.cpp", '"sluice/nn/gone.hpp"', "no such file"),
+    ("src/odds/end.cpp", "<vector>", "the room 'odds' is not known"),
+    ("apps/sluice/main.cpp", '"cuda/api/check.hpp"', "apps include only public headers"),
+]
+
+
+def plant(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def self_test():
+    failures = []
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        plant(root, HEALTHY)
+        for line in violations(root):
+            failures.append(f"found in a healthy tree: {line}")
+    for name, include, reason in PLANTED:
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            plant(root, HEALTHY | {name: HEALTHY.get(name, "") + f"#include {include}\n"})
+            found = violations(root)
+            if len(found) != 1 or reason not in found[0]:
+                failures.append(f"{name} with {include}: expected '{reason}', found {found}")
+    return failures
+
+
+def main(arguments):
+    if len(arguments) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    problems = self_test() if arguments[0] == "--self-test" else violations(pathlib.Path(arguments[0]))
+    for line in problems:
+        print(line)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

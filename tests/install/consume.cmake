@@ -1,0 +1,19 @@
+# Run by ctest; see CMakeLists.txt for the variables.
+
+function(run)
+    execute_process(COMMAND ${ARGN} COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+file(REMOVE_RECURSE ${WORK_DIR})
+run(${CMAKE_COMMAND} --install ${SLUICE_BINARY_DIR} --prefix ${WORK_DIR}/prefix)
+# Moved, because a package must not remember where it was installed.
+file(RENAME ${WORK_DIR}/prefix ${WORK_DIR}/moved)
+
+set(options -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DCMAKE_CXX_COMPILER=${CXX_COMPILER})
+if(CUDA_COMPILER)
+    list(APPEND options -DCMAKE_CUDA_COMPILER=${CUDA_COMPILER} "-DCMAKE_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES}")
+endif()
+run(${CMAKE_COMMAND} -S ${CONSUMER_DIR} -B ${WORK_DIR}/build -G ${GENERATOR} ${options}
+    -Dsluice_ROOT=${WORK_DIR}/moved)
+run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
+run(${WORK_DIR}/build/consumer)
