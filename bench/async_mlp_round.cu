@@ -121,8 +121,9 @@ private:
 auto forward(std::vector<float> batch, shared_tensor<float> w0, shared_tensor<float> w1) {
     return zip(upload(std::move(batch), {dim, dim}), zeros<float>({dim, dim}), zeros<float>({dim}))
         .and_then([=](auto input, auto hidden, auto output) {
-            return zip(launch(kernels::sgemm_naive{}, each_of(hidden), 1.f, std::move(input), w0, 0.f, std::move(hidden)),
-                       value(std::move(output)));
+            return zip(
+                launch(kernels::sgemm_naive{}, each_of(hidden), 1.f, std::move(input), w0, 0.f, std::move(hidden)),
+                value(std::move(output)));
         })
         .and_then([=](auto hidden, auto output) {
             return launch(kernels::matvec_naive{}, each_of(output), std::move(hidden), w1, std::move(output));
@@ -165,9 +166,10 @@ void run() {
         for (std::size_t b = 0; b < batches; ++b) outputs[b] = std::move(running[b]).get();
         running.clear();
     };
-    const auto times = bench::medians({ours, [&] { outputs = fresh.round(inputs); }, [&] { outputs = kept.round(inputs); },
-                                       [&] { outputs = beforehand.round(inputs); }},
-                                      3000);
+    const auto times =
+        bench::medians({ours, [&] { outputs = fresh.round(inputs); }, [&] { outputs = kept.round(inputs); },
+                        [&] { outputs = beforehand.round(inputs); }},
+                       3000);
     ours();
     const auto mine = outputs;
     const auto theirs = beforehand.round(inputs);
@@ -178,18 +180,18 @@ void run() {
     }
 
     const std::string name = gpu.properties().name;
-    const char* const baselines[] = {"cudaMallocAsync, default pool", "cudaMallocAsync, keeping pool", "allocated beforehand"};
+    const char* const baselines[] = {"cudaMallocAsync, default pool", "cudaMallocAsync, keeping pool",
+                                     "allocated beforehand"};
     for (std::size_t i = 0; i < 3; ++i) {
-        bench::print({"async_mlp_round", "{\"batches\": 4, \"dim\": 64, \"baseline\": \"" + std::string(baselines[i]) + "\"}",
-                      times[0], "us", times[i + 1], name});
+        bench::print({"async_mlp_round",
+                      "{\"batches\": 4, \"dim\": 64, \"baseline\": \"" + std::string(baselines[i]) + "\"}", times[0],
+                      "us", times[i + 1], name});
     }
 }
 
 }  // namespace
 
-int main() try {
-    run();
-} catch (const std::exception& failure) {
+int main() try { run(); } catch (const std::exception& failure) {
     std::fprintf(stderr, "%s\n", failure.what());
     return 1;
 }

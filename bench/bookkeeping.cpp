@@ -68,7 +68,8 @@ int main() {
         stream_lease lease(*state->devices[0]);
         stream& on = *lease;
         const tensor<float> a(on, {64}), b(on, {64}), c(on, {64});
-        const std::array accesses{sluice::access{&a.memory(), access_mode::read}, sluice::access{&b.memory(), access_mode::read},
+        const std::array accesses{sluice::access{&a.memory(), access_mode::read},
+                                  sluice::access{&b.memory(), access_mode::read},
                                   sluice::access{&c.memory(), access_mode::write}};
         idle_stream direct;
         stream_interpreter& baseline = direct;

@@ -31,9 +31,8 @@ void check(cudaError_t code) {
 any_operation<tensor<__half>> chain(tensor<__half> x, std::size_t length) {
     any_operation<tensor<__half>> all = value(std::move(x));
     for (std::size_t i = 0; i < length; ++i) {
-        all = std::move(all).and_then([](tensor<__half> y) {
-            return launch(scale{}, each_of(y), __float2half(1.0f), std::move(y));
-        });
+        all = std::move(all).and_then(
+            [](tensor<__half> y) { return launch(scale{}, each_of(y), __float2half(1.0f), std::move(y)); });
     }
     return all;
 }
@@ -52,23 +51,27 @@ void run() {
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 
     for (const std::size_t n : {1, 10, 100, 1000}) {
-        const auto times = bench::medians(
-            {[&] {
-                 for (std::size_t i = 0; i < n; ++i) scale_by_hand<<<elements / 256, 256, 0, stream>>>(by_hand, g, elements);
-                 check(cudaStreamSynchronize(stream));
-             },
-             [&] {
-                 sync(with_context([&](execution_context& context) {
-                          for (std::size_t i = 0; i < n; ++i) launch_on(context.stream(), scale{}, each_of(x), g, x);
-                      }),
-                      policy);
-             },
-             [&] { x = sync(chain(std::move(x), n), policy); }},
-            n == 1000 ? 300 : 2000);
+        const auto times =
+            bench::medians({[&] {
+                                for (std::size_t i = 0; i < n; ++i)
+                                    scale_by_hand<<<elements / 256, 256, 0, stream>>>(by_hand, g, elements);
+                                check(cudaStreamSynchronize(stream));
+                            },
+                            [&] {
+                                sync(with_context([&](execution_context& context) {
+                                         for (std::size_t i = 0; i < n; ++i)
+                                             launch_on(context.stream(), scale{}, each_of(x), g, x);
+                                     }),
+                                     policy);
+                            },
+                            [&] { x = sync(chain(std::move(x), n), policy); }},
+                           n == 1000 ? 300 : 2000);
         const std::string machine_name = gpu.properties().name;
         const std::string size = std::to_string(n);
-        bench::print({"launch_chain", "{\"n\": " + size + ", \"form\": \"commands\"}", times[1], "us", times[0], machine_name});
-        bench::print({"launch_chain", "{\"n\": " + size + ", \"form\": \"operations\"}", times[2], "us", times[0], machine_name});
+        bench::print(
+            {"launch_chain", "{\"n\": " + size + ", \"form\": \"commands\"}", times[1], "us", times[0], machine_name});
+        bench::print({"launch_chain", "{\"n\": " + size + ", \"form\": \"operations\"}", times[2], "us", times[0],
+                      machine_name});
     }
     check(cudaFree(by_hand));
     check(cudaStreamDestroy(stream));
@@ -76,9 +79,7 @@ void run() {
 
 }  // namespace
 
-int main() try {
-    run();
-} catch (const std::exception& failure) {
+int main() try { run(); } catch (const std::exception& failure) {
     std::fprintf(stderr, "%s\n", failure.what());
     return 1;
 }

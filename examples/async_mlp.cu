@@ -92,16 +92,18 @@ int run() {
     round_robin pool(device, batches);
 
     // Weights go up once. Shared, they are read by every batch and freed behind the last reader.
-    auto [first, second] = sync(zip(upload(make(dim * dim, [](std::size_t i) { return (float(i % 7) - 3) * 0.01f; }), {dim, dim}),
-                                    upload(make(dim, [](std::size_t i) { return (float(i % 5) - 2) * 0.01f; }), {dim})),
-                                pool);
+    auto [first, second] =
+        sync(zip(upload(make(dim * dim, [](std::size_t i) { return (float(i % 7) - 3) * 0.01f; }), {dim, dim}),
+                 upload(make(dim, [](std::size_t i) { return (float(i % 5) - 2) * 0.01f; }), {dim})),
+             pool);
     const shared_tensor<float> w0(std::move(first));
     const shared_tensor<float> w1(std::move(second));
 
     // Four batches, described. Nothing has run yet; each holds the weights by reference.
     std::vector<decltype(forward({}, w0, w1))> described;
     for (std::size_t b = 0; b < batches; ++b) {
-        described.push_back(forward(make(dim * dim, [b](std::size_t i) { return float((i + 37 * b) % 13) * 0.1f; }), w0, w1));
+        described.push_back(
+            forward(make(dim * dim, [b](std::size_t i) { return float((i + 37 * b) % 13) * 0.1f; }), w0, w1));
     }
     std::printf("w0: shape %s, %ld references; w1: shape %s, %ld references\n", to_string(w0->shape()).c_str(),
                 w0.use_count(), to_string(w1->shape()).c_str(), w1.use_count());
@@ -117,9 +119,7 @@ int run() {
 
 }  // namespace
 
-int main() try {
-    return run();
-} catch (const std::exception& failure) {
+int main() try { return run(); } catch (const std::exception& failure) {
     std::fprintf(stderr, "async_mlp: %s\n", failure.what());
     return 1;
 }

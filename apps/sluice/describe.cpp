@@ -32,8 +32,8 @@ void describe_devices(const runtime& machine, bool as_json, std::ostream& out) {
                         {"compute_capability", properties.compute_capability},
                         {"memory_bytes", memory.total_bytes},
                         {"free_bytes", memory.free_bytes}});
-        table.add({each->name(), properties.name, std::to_string(properties.compute_units), gibibytes(memory.total_bytes),
-                   gibibytes(memory.free_bytes)});
+        table.add({each->name(), properties.name, std::to_string(properties.compute_units),
+                   gibibytes(memory.total_bytes), gibibytes(memory.free_bytes)});
     }
     if (as_json) {
         out << nlohmann::json{{"devices", list}, {"why_no_gpu", machine.why_no_gpu()}}.dump() << '\n';

@@ -7,9 +7,9 @@ namespace sluice::app {
 
 enum exit_status : int {
     success = 0,
-    failed = 1,        // a device, the system, or something unforeseen
-    bad_input = 2,     // the command line, a file, or a device that is not there: nothing was written
-    interrupted = 130, // by a signal: nothing was written
+    failed = 1,         // a device, the system, or something unforeseen
+    bad_input = 2,      // the command line, a file, or a device that is not there: nothing was written
+    interrupted = 130,  // by a signal: nothing was written
 };
 
 // Thrown when the user interrupts.

@@ -18,7 +18,8 @@ void add_run(CLI::App& app, app::run_options& options) {
     app.add_option("--labels", options.labels, "True classes; prints the accuracy")->type_name("L.npy");
     app.add_option("--reference", options.reference, "Outputs to compare with; prints the largest difference")
         ->type_name("REF.npy");
-    app.add_option("--output", options.output, "Where the outputs go; appears whole or not at all")->type_name("OUT.npy");
+    app.add_option("--output", options.output, "Where the outputs go; appears whole or not at all")
+        ->type_name("OUT.npy");
     app.add_option("--device", options.device, "cpu, cpu:N, cuda, cuda:N, all (GPUs, or else CPUs) or auto")
         ->capture_default_str();
     app.add_option("--batch", options.batch, "Rows a batch")->capture_default_str()->check(CLI::PositiveNumber);

@@ -47,8 +47,8 @@ void check_input(const nn::npy_view& input, std::size_t width) {
     if (input.shape().size() != 2) refuse(input, "shape", "the input must have two dimensions, rows and features");
     if (input.rows() == 0) refuse(input, "shape", "there are no rows");
     if (input.shape()[1] != width) {
-        refuse(input, "shape", "rows have " + std::to_string(input.shape()[1]) + " values, the network takes " +
-                                   std::to_string(width));
+        refuse(input, "shape",
+               "rows have " + std::to_string(input.shape()[1]) + " values, the network takes " + std::to_string(width));
     }
 }
 
@@ -68,8 +68,8 @@ public:
         for (std::size_t row = 0; row < rows; ++row) {
             const float label = labels_[row];
             if (label >= 0 && label < static_cast<float>(classes) && label == std::floor(label)) continue;
-            refuse(view, "data", "label of row " + std::to_string(row) + " is not a class from 0 to " +
-                                     std::to_string(classes - 1));
+            refuse(view, "data",
+                   "label of row " + std::to_string(row) + " is not a class from 0 to " + std::to_string(classes - 1));
         }
     }
 
@@ -95,7 +95,8 @@ public:
     reference_reader(const std::filesystem::path& path, std::size_t rows, std::size_t outputs) : file_(path) {
         const nn::npy_view& view = file_.view();
         if (view.shape() != std::vector<std::size_t>{rows, outputs}) {
-            refuse(view, "shape", "the reference must have " + std::to_string(rows) + " rows of " + std::to_string(outputs));
+            refuse(view, "shape",
+                   "the reference must have " + std::to_string(rows) + " rows of " + std::to_string(outputs));
         }
     }
 

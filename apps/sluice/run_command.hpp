@@ -15,9 +15,9 @@ struct run_options {
     std::optional<std::filesystem::path> labels;
     std::optional<std::filesystem::path> reference;  // outputs to compare with
     std::optional<std::filesystem::path> output;
-    std::string device = "auto";                     // cpu, cpu:N, cuda, cuda:N, all, auto
+    std::string device = "auto";  // cpu, cpu:N, cuda, cuda:N, all, auto
     std::size_t batch = 1024;
-    std::size_t streams = 4;                         // of each device
+    std::size_t streams = 4;  // of each device
 };
 
 struct device_use {
@@ -30,8 +30,8 @@ struct run_result {
     std::size_t outputs = 0;  // a row
     double seconds = 0;       // from the first batch submitted to the last result
     std::vector<device_use> devices;
-    std::optional<std::size_t> correct;            // rows whose largest output is the label
-    std::optional<float> largest_difference;       // from the reference; NaN when one is NaN
+    std::optional<std::size_t> correct;       // rows whose largest output is the label
+    std::optional<float> largest_difference;  // from the reference; NaN when one is NaN
 };
 
 // Throws file_error for files that do not fit, sluice::error for the rest, interruption on SIGINT or SIGTERM.

@@ -46,8 +46,8 @@ std::string to_text(const run_options& options, const run_result& result) {
     text << "\nrows                " << result.rows << " in batches of " << options.batch << " on " << options.streams
          << (options.streams == 1 ? " stream" : " streams") << '\n';
     if (result.correct) {
-        text << "accuracy            " << std::fixed << std::setprecision(4) << accuracy(result) << " (" << *result.correct
-             << " of " << result.rows << ")\n"
+        text << "accuracy            " << std::fixed << std::setprecision(4) << accuracy(result) << " ("
+             << *result.correct << " of " << result.rows << ")\n"
              << std::defaultfloat;
     }
     if (result.largest_difference) {

@@ -34,10 +34,11 @@ inline void print(const figure& each) {
         baseline = std::to_string(*each.baseline);
         ratio = std::to_string(each.value / *each.baseline);
     }
-    std::printf("{\"figure\": \"%s\", \"params\": %s, \"value\": %.6g, \"unit\": \"%s\", \"baseline\": %s, \"ratio\": %s, "
-                "\"machine\": \"%s\", \"date\": \"%s\", \"commit\": \"%s\"}\n",
-                each.name.c_str(), each.params.c_str(), each.value, each.unit.c_str(), baseline.c_str(), ratio.c_str(),
-                each.machine.c_str(), today().c_str(), commit != nullptr ? commit : "unknown");
+    std::printf(
+        "{\"figure\": \"%s\", \"params\": %s, \"value\": %.6g, \"unit\": \"%s\", \"baseline\": %s, \"ratio\": %s, "
+        "\"machine\": \"%s\", \"date\": \"%s\", \"commit\": \"%s\"}\n",
+        each.name.c_str(), each.params.c_str(), each.value, each.unit.c_str(), baseline.c_str(), ratio.c_str(),
+        each.machine.c_str(), today().c_str(), commit != nullptr ? commit : "unknown");
     std::fflush(stdout);
 }
 

@@ -11,7 +11,8 @@ class closure_copy {
 public:
     closure_copy() = default;
     closure_copy(const void* closure, std::size_t bytes) {
-        if (bytes > sizeof(few_)) many_ = std::make_unique<std::max_align_t[]>((bytes - 1) / sizeof(std::max_align_t) + 1);
+        if (bytes > sizeof(few_))
+            many_ = std::make_unique<std::max_align_t[]>((bytes - 1) / sizeof(std::max_align_t) + 1);
         if (bytes != 0) std::memcpy(many_ ? static_cast<void*>(many_.get()) : few_, closure, bytes);
     }
 

@@ -4,8 +4,6 @@
 
 namespace sluice {
 
-found_devices find_cuda_devices(const runtime_options&) {
-    return {{}, "this build of Sluice has no CUDA backend"};
-}
+found_devices find_cuda_devices(const runtime_options&) { return {{}, "this build of Sluice has no CUDA backend"}; }
 
 }  // namespace sluice

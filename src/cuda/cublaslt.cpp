@@ -30,7 +30,8 @@ using preference_handle = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, dest
 operation_handle make_operation() {
     cublasLtMatmulDesc_t made = nullptr;
     // Plain f32 arithmetic: results agree with the trainer's, which tf32 would not.
-    check(cublaslt_functions::get().create_operation(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+    check(cublaslt_functions::get().create_operation(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+          "cublasLtMatmulDescCreate");
     return operation_handle(made);
 }
 
@@ -71,11 +72,13 @@ cublaslt::plan& cublaslt::plan_for(const matmul_shape& shape) {
     const auto& api = cublaslt_functions::get();
     auto made = std::make_unique<plan>();
     set(made->operation.get(), CUBLASLT_MATMUL_DESC_TRANSA, shape.b_is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-    const cublasLtEpilogue_t epilogue = shape.has_bias   ? shape.has_relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS
+    const cublasLtEpilogue_t epilogue = shape.has_bias
+                                            ? shape.has_relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS
                                         : shape.has_relu ? CUBLASLT_EPILOGUE_RELU
                                                          : CUBLASLT_EPILOGUE_DEFAULT;
     set(made->operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-    made->left = shape.b_is_transposed ? make_layout(shape.inner, shape.columns) : make_layout(shape.columns, shape.inner);
+    made->left =
+        shape.b_is_transposed ? make_layout(shape.inner, shape.columns) : make_layout(shape.columns, shape.inner);
     made->right = make_layout(shape.inner, shape.rows);
     made->result = make_layout(shape.columns, shape.rows);
 
@@ -91,8 +94,8 @@ cublaslt::plan& cublaslt::plan_for(const matmul_shape& shape) {
                              made->result.get(), raw, 1, &best, &found),
           "cublasLtMatmulAlgoGetHeuristic");
     if (found == 0) {
-        throw error(errc::unsupported, "cuBLASLt has no algorithm for a product of " + std::to_string(shape.rows) + " x " +
-                                           std::to_string(shape.inner) + " x " + std::to_string(shape.columns));
+        throw error(errc::unsupported, "cuBLASLt has no algorithm for a product of " + std::to_string(shape.rows) +
+                                           " x " + std::to_string(shape.inner) + " x " + std::to_string(shape.columns));
     }
     made->algorithm = best.algo;
     return *plans_.emplace(shape, std::move(made)).first->second;

@@ -1,6 +1,7 @@
 #include "cuda/cuda_stream.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <thread>
 
 #include "cuda/api/error.hpp"
@@ -82,10 +83,19 @@ void cuda_stream::fill(const command_info& info, const fill_command& command) {
 void cuda_stream::launch(const command_info& info, const launch_command& command) {
     enqueue(info, [&](const error_context& context) {
         if (command.device_function == nullptr) {
-            throw error(errc::unsupported, "this launch was not compiled by nvcc, so the kernel has no GPU code", context);
+            throw error(errc::unsupported, "this launch was not compiled by nvcc, so the kernel has no GPU code",
+                        context);
         }
-        api::launch(command, stream_.get(), context);
+        api::launch(find_kernel(command.device_function, context), command, stream_.get(), context);
     });
+}
+
+// Called with the stream's lock held, as all commands are.
+CUfunc_st* cuda_stream::find_kernel(const void* symbol, const error_context& context) {
+    // Symbols are addresses of functions: 16-byte aligned.
+    known_kernel& known = known_kernels_[(reinterpret_cast<std::uintptr_t>(symbol) >> 4) % known_kernels_.size()];
+    if (known.symbol != symbol) known = {symbol, api::find_kernel(symbol, context)};
+    return known.kernel;
 }
 
 void cuda_stream::library_call(const command_info& info, const library_command& command) {

@@ -5,6 +5,7 @@
 // it later, so whoever waits for an older recording waits for enough.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <mutex>
 
@@ -38,6 +39,7 @@ private:
 
     template <typename Enqueue>
     void enqueue(const command_info& info, Enqueue&& call);
+    CUfunc_st* find_kernel(const void* symbol, const error_context& context);
     ticket hand_over(ticket upto);
     void await_stream(wait_mode mode);
     void has_passed(ticket number) noexcept;
@@ -48,7 +50,12 @@ private:
     api::event_handle handover_;
     api::event_handle sleeping_;
     std::atomic<ticket> passed_{0};
-    std::mutex mutex_;  // guards the two events' recordings, and covered_
+    struct known_kernel {
+        const void* symbol = nullptr;
+        CUfunc_st* kernel = nullptr;
+    };
+    std::array<known_kernel, 64> known_kernels_;  // by a hash of the symbol; the last one wins
+    std::mutex mutex_;                            // guards the two events' recordings, and covered_
     ticket covered_ = 0;
     detail::failure_log failures_;
 };

@@ -24,7 +24,8 @@ device_context::device_context(int ordinal, const device_properties& properties)
 device_context::~device_context() = default;
 
 device_context& device_context::of(device& gpu) {
-    if (gpu.kind() != device_kind::cuda) throw error(errc::invalid_argument, "this device is not a GPU", {"", gpu.name()});
+    if (gpu.kind() != device_kind::cuda)
+        throw error(errc::invalid_argument, "this device is not a GPU", {"", gpu.name()});
     return static_cast<cuda_device&>(gpu.interpreter()).context();
 }
 
@@ -37,9 +38,7 @@ cublaslt& device_context::matmul() {
     return *handles_->cublaslt;
 }
 
-cublasLtContext* device_context::cublaslt_handle() {
-    return reinterpret_cast<cublasLtContext*>(matmul().handle());
-}
+cublasLtContext* device_context::cublaslt_handle() { return reinterpret_cast<cublasLtContext*>(matmul().handle()); }
 
 cublasContext* device_context::cublas(stream& on) {
     const std::lock_guard lock(handles_->mutex);

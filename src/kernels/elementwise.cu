@@ -41,7 +41,7 @@ struct fill_kernel {
 
 // The one launch that names storage instead of a tensor: the element type is known by its size only.
 template <typename T>
-void fill_with(stream& on, storage& x, std::size_t count, const void* value, const std::source_location& where) {
+void fill_with(stream& on, storage& x, std::size_t count, const void* value, const source_location& where) {
     fill_kernel<T> kernel{};
     std::memcpy(&kernel.value, value, sizeof(T));
     const auto values = detail::make_kernel_values(disjoint_view<T>(static_cast<T*>(x.data()), count));
@@ -53,7 +53,7 @@ void fill_with(stream& on, storage& x, std::size_t count, const void* value, con
 
 }  // namespace
 
-void activate(stream& on, tensor<float>& x, activation what, std::source_location where) {
+void activate(stream& on, tensor<float>& x, activation what, source_location where) {
     const launch_range all{x.shape(), false, where};
     switch (what) {
         case activation::none: return;
@@ -66,7 +66,7 @@ void activate(stream& on, tensor<float>& x, activation what, std::source_locatio
 }
 
 void fill_elements(stream& on, storage& x, std::size_t count, const void* value, std::size_t element_bytes,
-                   std::source_location where) {
+                   source_location where) {
     if (count == 0) return;
     switch (element_bytes) {
         case 1: return fill_with<std::uint8_t>(on, x, count, value, where);

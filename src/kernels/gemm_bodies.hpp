@@ -10,8 +10,8 @@ namespace sluice::kernels {
 
 // All pointers are memory of the device; matrices are row-major and dense. Trivially copyable.
 struct gemm_call {
-    const float* a;  // [rows, inner]
-    const float* b;  // [inner, columns], or [columns, inner] when transposed
+    const float* a;     // [rows, inner]
+    const float* b;     // [inner, columns], or [columns, inner] when transposed
     const float* bias;  // [columns], or null
     float* out;         // [rows, columns]
     void* workspace;    // on a GPU

@@ -12,8 +12,12 @@ bool gemm_on_cuda_fuses(activation what) noexcept {
 std::size_t gemm_on_cuda_workspace_bytes() noexcept { return cuda::cublaslt::workspace_bytes; }
 
 void gemm_on_cuda(const gemm_call& call, const native_stream& on) {
-    const cuda::matmul_shape shape{call.rows,          call.columns,         call.inner,
-                                   call.b_is_transposed, call.bias != nullptr, call.after == activation::relu};
+    const cuda::matmul_shape shape{call.rows,
+                                   call.columns,
+                                   call.inner,
+                                   call.b_is_transposed,
+                                   call.bias != nullptr,
+                                   call.after == activation::relu};
     cuda::device_context::of(on.owner->owner())
         .matmul()
         .multiply(shape, call.a, call.b, call.bias, call.out, call.workspace, static_cast<cudaStream_t>(on.handle));

@@ -35,13 +35,21 @@ dnnl::memory::desc matrix(std::size_t rows, std::size_t columns, dnnl::memory::f
     return {{static_cast<dnnl_dim_t>(rows), static_cast<dnnl_dim_t>(columns)}, dnnl::memory::data_type::f32, tag};
 }
 
+void append(dnnl::post_ops& fused, dnnl::algorithm what) {
+#if DNNL_VERSION_MAJOR >= 3
+    fused.append_eltwise(what, 0, 0);
+#else
+    fused.append_eltwise(1, what, 0, 0);
+#endif
+}
+
 dnnl::primitive_attr attributes(activation after) {
     dnnl::post_ops fused;
     switch (after) {
-        case activation::relu: fused.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0); break;
-        case activation::gelu: fused.append_eltwise(1, dnnl::algorithm::eltwise_gelu_erf, 0, 0); break;
-        case activation::sigmoid: fused.append_eltwise(1, dnnl::algorithm::eltwise_logistic, 0, 0); break;
-        case activation::tanh: fused.append_eltwise(1, dnnl::algorithm::eltwise_tanh, 0, 0); break;
+        case activation::relu: append(fused, dnnl::algorithm::eltwise_relu); break;
+        case activation::gelu: append(fused, dnnl::algorithm::eltwise_gelu_erf); break;
+        case activation::sigmoid: append(fused, dnnl::algorithm::eltwise_logistic); break;
+        case activation::tanh: append(fused, dnnl::algorithm::eltwise_tanh); break;
         case activation::none:
         case activation::softmax: break;
     }
@@ -75,9 +83,14 @@ private:
         const auto weights = matrix(key.columns, key.inner, key.b_is_transposed ? tag::oi : tag::io);
         const auto out = matrix(key.rows, key.columns, tag::nc);
         const auto forward = dnnl::prop_kind::forward_inference;
-        if (!key.has_bias) return {{forward, source, weights, out}, attributes(key.after), engine()};
         const dnnl::memory::desc bias({static_cast<dnnl_dim_t>(key.columns)}, dnnl::memory::data_type::f32, tag::x);
+#if DNNL_VERSION_MAJOR >= 3
+        if (!key.has_bias) return {engine(), forward, source, weights, out, attributes(key.after)};
+        return {engine(), forward, source, weights, bias, out, attributes(key.after)};
+#else
+        if (!key.has_bias) return {{forward, source, weights, out}, attributes(key.after), engine()};
         return {{forward, source, weights, bias, out}, attributes(key.after), engine()};
+#endif
     }
 
     plan(const plan_key& key, const primitive_desc& desc)

@@ -27,8 +27,8 @@ void gemm_on_cpu(const gemm_call& call) {
         const auto rows = static_cast<blasint>(call.rows);
         const auto columns = static_cast<blasint>(call.columns);
         const auto inner = static_cast<blasint>(call.inner);
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, call.b_is_transposed ? CblasTrans : CblasNoTrans, rows, columns, inner, 1.0f,
-                    call.a, inner, call.b, call.b_is_transposed ? inner : columns, 1.0f, call.out, columns);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, call.b_is_transposed ? CblasTrans : CblasNoTrans, rows, columns, inner,
+                    1.0f, call.a, inner, call.b, call.b_is_transposed ? inner : columns, 1.0f, call.out, columns);
     }
     if (call.after == activation::relu) {
         for (std::size_t i = 0; i < call.rows * call.columns; ++i) call.out[i] = call.out[i] < 0 ? 0 : call.out[i];

@@ -59,7 +59,7 @@ __global__ void softmax_on_device(const __grid_constant__ softmax_closure all) {
 
 }  // namespace
 
-void softmax(stream& on, tensor<float>& x, std::source_location where) {
+void softmax(stream& on, tensor<float>& x, source_location where) {
     if (x.size() == 0) return;
     const softmax_closure closure{x.device_data(), x.rows(), x.columns()};
     launch_command command;

@@ -43,7 +43,7 @@ auto retried(Call call) {
 
 atomic_file::atomic_file(std::filesystem::path target) : target_(std::move(target)) {
     if (!target_.has_filename()) fail("create", EISDIR, file_error::no_offset);
-    struct stat status {};
+    struct stat status{};
     if (::lstat(target_.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode)) {
         if (S_ISDIR(status.st_mode)) fail("create", EISDIR, file_error::no_offset);
         throw file_error(target_, file_error::no_offset, "create", "exists and is not a regular file", errc::io_failed);

@@ -17,10 +17,9 @@ struct batch_under_way {
 };
 
 batch_future start(const plan& network, scheduling_policy& policy, any_operation<tensor<float>> rows) {
-    return spawn(std::move(rows)
-                     .and_then([&](tensor<float> x) { return network.forward(std::move(x)); })
-                     .and_then(download),
-                 policy);
+    return spawn(
+        std::move(rows).and_then([&](tensor<float> x) { return network.forward(std::move(x)); }).and_then(download),
+        policy);
 }
 
 // When something fails, the batches under way are waited for: their source may go right after.
@@ -51,9 +50,11 @@ void engine::warm_up(std::size_t rows) const {
             // Twice as many as can be under way, so that idle threads and streams get their share.
             for (std::size_t i = 0; count != 0 && i < 2 * options_.in_flight; ++i) {
                 const lane& next = lanes_[i % lanes_.size()];
-                under_way.push_back({0, start(next.network, *next.policy, zeros<float>({count, next.network.in_features()}))});
+                under_way.push_back(
+                    {0, start(next.network, *next.policy, zeros<float>({count, next.network.in_features()}))});
             }
-            for (; !under_way.empty(); under_way.pop_front()) static_cast<void>(std::move(under_way.front().outputs).get());
+            for (; !under_way.empty(); under_way.pop_front())
+                static_cast<void>(std::move(under_way.front().outputs).get());
         }
     } catch (...) {
         abandon(under_way);

@@ -22,7 +22,7 @@ namespace {
 
 // The length of a file that can be mapped.
 std::size_t mappable_length(const file_descriptor& descriptor, const std::filesystem::path& path) {
-    struct stat status {};
+    struct stat status{};
     if (::fstat(descriptor.get(), &status) != 0) io_failed(path, "stat", errno);
     if (S_ISDIR(status.st_mode)) throw file_error(path, file_error::no_offset, "type", "is a directory");
     if (!S_ISREG(status.st_mode)) throw file_error(path, file_error::no_offset, "type", "is not a regular file");

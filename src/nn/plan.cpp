@@ -23,8 +23,10 @@ forward_operation plan::forward(tensor<float> inputs) const { return {*this, std
 tensor<float> forward_operation::submit(execution_context& context) && {
     tensor<float> x = std::move(inputs_);
     if (x.shape().rank() != 2 || x.columns() != network_.in_features()) {
-        throw error(errc::shape_mismatch, "the network takes [rows, " + std::to_string(network_.in_features()) +
-                                              "], the input is " + to_string(x.shape()), {"forward", context.device().name()});
+        throw error(errc::shape_mismatch,
+                    "the network takes [rows, " + std::to_string(network_.in_features()) + "], the input is " +
+                        to_string(x.shape()),
+                    {"forward", context.device().name()});
     }
     for (const plan_layer& layer : network_.layers()) {
         tensor<float> y(context.stream(), {x.rows(), layer.weight->shape()[0]}, {"forward"});

@@ -4,7 +4,7 @@
 
 namespace sluice::detail {
 
-void require_matrix(const shape& given, std::string_view kernel, const std::source_location& where) {
+void require_matrix(const shape& given, std::string_view kernel, const source_location& where) {
     if (given.rank() == 2) return;
     throw error(errc::shape_mismatch, "a matrix parameter was given a tensor of shape " + to_string(given),
                 {kernel, "", where});
@@ -16,8 +16,8 @@ rows_and_columns launch_size(const launch_range& range, index_kind kind, std::st
     if (kind == index_kind::tile && range.is_tiles) return {range.over[0], range.over[1]};
     if (kind == index_kind::two && !range.is_tiles) {
         if (range.over.rank() == 2) return {range.over[0], range.over[1]};
-        throw error(errc::shape_mismatch, "a kernel with an index_2d runs over a matrix, not over " + to_string(range.over),
-                    context);
+        throw error(errc::shape_mismatch,
+                    "a kernel with an index_2d runs over a matrix, not over " + to_string(range.over), context);
     }
     throw error(errc::shape_mismatch,
                 range.is_tiles ? "a launch over tiles needs a kernel that takes a tile_index"

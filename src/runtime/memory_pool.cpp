@@ -49,7 +49,8 @@ std::size_t memory_pool::bytes_of_class(std::size_t index) {
 
 storage_ref memory_pool::allocate(std::size_t bytes, const stream* user, const command_info& info) {
     owner_.throw_if_refusing();
-    if (bytes > std::size_t{1} << 60) throw out_of_memory(bytes, source_.info().free_bytes, {info.name, owner_.name(), info.where});
+    if (bytes > std::size_t{1} << 60)
+        throw out_of_memory(bytes, source_.info().free_bytes, {info.name, owner_.name(), info.where});
     const std::size_t index = class_of(bytes);
     storage* block = nullptr;
     {
@@ -83,7 +84,8 @@ storage* memory_pool::take_ready(std::size_t index, const stream* user) {
 
 void memory_pool::poll_users(std::size_t index) {
     int depth = 0;
-    for (const storage* block = free_[index]; block != nullptr && depth < search_depth; block = block->next_free_, ++depth) {
+    for (const storage* block = free_[index]; block != nullptr && depth < search_depth;
+         block = block->next_free_, ++depth) {
         block->for_each_last_use([](const stream_point& use) {
             if (use.where->passed() < use.upto) use.where->poll();
         });

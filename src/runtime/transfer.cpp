@@ -12,14 +12,14 @@ constexpr std::size_t largest_staged_upload_bytes = std::size_t{8} << 20;
 
 }  // namespace
 
-void require_upload_size(std::size_t size, const shape& shape, const std::source_location& where) {
+void require_upload_size(std::size_t size, const shape& shape, const source_location& where) {
     if (size == shape.size()) return;
     throw error(errc::shape_mismatch, std::to_string(size) + " values do not fill shape " + to_string(shape),
                 {"upload", "", where});
 }
 
 void upload_bytes(stream& on, storage& to, const void* from, std::size_t bytes, std::shared_ptr<const void> owner,
-                  const std::source_location& where) {
+                  const source_location& where) {
     if (bytes == 0) return;
     if (!on.owner().shares_host_memory() && bytes <= largest_staged_upload_bytes) {
         const storage_ref staging = on.allocate_host(bytes, {"upload", {}, where});
@@ -37,7 +37,7 @@ void copy_bytes(stream& on, const command_info& info, storage& to, storage& from
     on.copy({info.name, accesses, info.where}, {to.data(), from.data(), bytes, direction, {}});
 }
 
-void zero_bytes(stream& on, storage& to, std::size_t bytes, const std::source_location& where) {
+void zero_bytes(stream& on, storage& to, std::size_t bytes, const source_location& where) {
     if (bytes == 0) return;
     const std::array accesses{access{&to, access_mode::write}};
     on.fill({"zeros", accesses, where}, {to.data(), 0, bytes});

@@ -3,24 +3,23 @@
 #pragma once
 
 #include <concepts>
-#include <source_location>
 
 #include "sluice/kernels/activation.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/execution_context.hpp"
+#include "sluice/runtime/source_location.hpp"
 #include "sluice/runtime/tensor.hpp"
 
 namespace sluice {
 
 // The plain form: one command on a stream. Any activation; `none` submits nothing. Does not block.
-void activate(stream& on, tensor<float>& x, activation what,
-              std::source_location where = std::source_location::current());
+void activate(stream& on, tensor<float>& x, activation what, source_location where = source_location::current());
 
 class activate_operation : public operation_base<activate_operation> {
 public:
     using output = tensor<float>;
 
-    activate_operation(tensor<float> x, activation what, std::source_location where)
+    activate_operation(tensor<float> x, activation what, source_location where)
         : x_(std::move(x)), what_(what), where_(where) {}
 
     output submit(execution_context& context) && {
@@ -32,29 +31,29 @@ public:
 private:
     tensor<float> x_;
     activation what_;
-    std::source_location where_;
+    source_location where_;
 };
 
 // The operation: takes the tensor over and gives it back.
-inline auto activate(tensor<float> x, activation what, std::source_location where = std::source_location::current()) {
+inline auto activate(tensor<float> x, activation what, source_location where = source_location::current()) {
     return activate_operation(std::move(x), what, where);
 }
-inline auto relu(tensor<float> x, std::source_location where = std::source_location::current()) {
+inline auto relu(tensor<float> x, source_location where = source_location::current()) {
     return activate_operation(std::move(x), activation::relu, where);
 }
-inline auto gelu(tensor<float> x, std::source_location where = std::source_location::current()) {
+inline auto gelu(tensor<float> x, source_location where = source_location::current()) {
     return activate_operation(std::move(x), activation::gelu, where);
 }
-inline auto sigmoid(tensor<float> x, std::source_location where = std::source_location::current()) {
+inline auto sigmoid(tensor<float> x, source_location where = source_location::current()) {
     return activate_operation(std::move(x), activation::sigmoid, where);
 }
-inline auto tanh(tensor<float> x, std::source_location where = std::source_location::current()) {
+inline auto tanh(tensor<float> x, source_location where = source_location::current()) {
     return activate_operation(std::move(x), activation::tanh, where);
 }
 
 // The plain form of full: every element of x, of 1, 2, 4 or 8 bytes, becomes the one at `value`.
 void fill_elements(stream& on, storage& x, std::size_t count, const void* value, std::size_t element_bytes,
-                   std::source_location where = std::source_location::current());
+                   source_location where = source_location::current());
 
 template <typename T>
 class full_operation : public operation_base<full_operation<T>> {
@@ -63,8 +62,7 @@ class full_operation : public operation_base<full_operation<T>> {
 public:
     using output = tensor<T>;
 
-    full_operation(const shape& shape, T value, std::source_location where)
-        : shape_(shape), value_(value), where_(where) {}
+    full_operation(const shape& shape, T value, source_location where) : shape_(shape), value_(value), where_(where) {}
 
     output submit(execution_context& context) && {
         tensor<T> made(context.stream(), shape_, {"full", {}, where_});
@@ -76,12 +74,12 @@ public:
 private:
     shape shape_;
     T value_;
-    std::source_location where_;
+    source_location where_;
 };
 
 // A new device tensor, every element `value`.
 template <typename T>
-auto full(const shape& shape, T value, std::source_location where = std::source_location::current()) {
+auto full(const shape& shape, T value, source_location where = source_location::current()) {
     return full_operation<T>(shape, value, where);
 }
 

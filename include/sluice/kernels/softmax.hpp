@@ -7,10 +7,10 @@
 namespace sluice {
 
 // The plain form: one command on a stream. Does not block.
-void softmax(stream& on, tensor<float>& x, std::source_location where = std::source_location::current());
+void softmax(stream& on, tensor<float>& x, source_location where = source_location::current());
 
 // The operation: takes the tensor over and gives it back.
-inline auto softmax(tensor<float> x, std::source_location where = std::source_location::current()) {
+inline auto softmax(tensor<float> x, source_location where = source_location::current()) {
     return activate_operation(std::move(x), activation::softmax, where);
 }
 

@@ -23,8 +23,8 @@ using row_source = std::function<any_operation<tensor<float>>(std::size_t first,
 using row_sink = std::function<void(std::size_t first, std::span<const float> outputs)>;
 
 struct engine_options {
-    std::size_t batch = 1024;    // rows a batch, at least 1; the last one may be smaller
-    std::size_t in_flight = 8;   // batches under way at most, at least 1
+    std::size_t batch = 1024;   // rows a batch, at least 1; the last one may be smaller
+    std::size_t in_flight = 8;  // batches under way at most, at least 1
 };
 
 class engine {

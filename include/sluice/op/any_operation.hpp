@@ -15,7 +15,7 @@ public:
     using output = T;
 
     template <operation Op>
-        requires(!std::same_as<std::remove_cvref_t<Op>, any_operation> && std::same_as<output_of<Op>, T>)
+    requires(!std::same_as<std::remove_cvref_t<Op>, any_operation> && std::same_as<output_of<Op>, T>)
     any_operation(Op op)  // NOLINT(google-explicit-constructor): the conversion is the point
         : erased_(std::make_unique<model<Op>>(std::move(op))) {}
 

@@ -41,7 +41,8 @@ auto operation_base<Derived>::transform(Function f) && {
     static_assert(takes_output, "transform: the function cannot be called with the operation's output(s)");
     if constexpr (takes_output) {
         constexpr bool gives_operation = operation<detail::spread_result<Function, output_of<Derived>>>;
-        static_assert(!gives_operation, "transform: the function returns an operation; to continue with it, use and_then");
+        static_assert(!gives_operation,
+                      "transform: the function returns an operation; to continue with it, use and_then");
         if constexpr (!gives_operation) return transform_operation<Derived, Function>(self(), std::move(f));
     }
 }

@@ -29,7 +29,7 @@ auto value(T&& contents) {
 
 // None, or several values: they arrive as separate arguments.
 template <typename... Ts>
-    requires(sizeof...(Ts) != 1)
+requires(sizeof...(Ts) != 1)
 auto value(Ts&&... contents) {
     using outputs = std::tuple<std::decay_t<Ts>...>;
     return value_operation<outputs>(outputs(std::forward<Ts>(contents)...));

@@ -58,7 +58,8 @@ private:
 
 template <typename... Parts>
 auto zip(Parts... parts) {
-    static_assert((operation<Parts> && ...), "zip: every argument must be an operation; wrap plain values in value(...)");
+    static_assert((operation<Parts> && ...),
+                  "zip: every argument must be an operation; wrap plain values in value(...)");
     if constexpr ((operation<Parts> && ...)) return zip_operation<Parts...>(std::move(parts)...);
 }
 

@@ -32,8 +32,7 @@ public:
     // Room for `size` elements, for commands on `user`. Throws out_of_memory.
     buffer(stream& user, std::size_t size, const command_info& info = {"allocate"})
         : storage_(user.allocate(detail::bytes_for(size, sizeof(T), user.owner(), info), info)), size_(size) {}
-    buffer(buffer&& other) noexcept
-        : storage_(std::move(other.storage_)), size_(std::exchange(other.size_, 0)) {}
+    buffer(buffer&& other) noexcept : storage_(std::move(other.storage_)), size_(std::exchange(other.size_, 0)) {}
     buffer& operator=(buffer&& other) noexcept {
         storage_ = std::move(other.storage_);
         size_ = std::exchange(other.size_, 0);

@@ -10,10 +10,10 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <source_location>
 #include <span>
 #include <string_view>
 
+#include "sluice/runtime/source_location.hpp"
 #include "sluice/runtime/ticket.hpp"
 
 namespace sluice {
@@ -36,7 +36,7 @@ struct access {
 struct command_info {
     std::string_view name;
     std::span<const access> accesses = {};
-    std::source_location where = {};  // the user's line; line 0 means unknown
+    source_location where = {};  // the user's line; line 0 means unknown
 };
 
 enum class copy_direction : unsigned char { host_to_device, device_to_host, device_to_device };
@@ -80,8 +80,8 @@ enum class device_kind : unsigned char { cpu, cuda };
 // The stream as the backend knows it: for library calls and for mixing with other libraries.
 struct native_stream {
     device_kind kind;
-    void* handle;          // a cudaStream_t on cuda; null on cpu
-    stream* owner;         // the Sluice stream
+    void* handle;   // a cudaStream_t on cuda; null on cpu
+    stream* owner;  // the Sluice stream
 };
 
 // A call into a library (cuBLAS, cuDNN, oneDNN ...). The closure is trivially copyable and copied by the

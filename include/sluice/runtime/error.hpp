@@ -7,10 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <source_location>
 #include <string>
 #include <string_view>
 #include <system_error>
+
+#include "sluice/runtime/source_location.hpp"
 
 namespace sluice {
 
@@ -33,7 +34,7 @@ std::error_code make_error_code(errc code) noexcept;
 struct error_context {
     std::string_view operation = {};
     std::string_view device = {};
-    std::source_location where = {};  // line 0 means unknown
+    source_location where = {};  // line 0 means unknown
 };
 
 class error : public std::system_error {
@@ -48,13 +49,13 @@ public:
     // The device it ran on, e.g. "cuda:0"; empty when there is none.
     const std::string& device() const noexcept { return device_; }
     // The user's source line that asked for it; line() is 0 when unknown.
-    const std::source_location& where() const noexcept { return where_; }
+    const source_location& where() const noexcept { return where_; }
 
 private:
     std::string what_;
     std::string operation_;
     std::string device_;
-    std::source_location where_;
+    source_location where_;
 };
 
 // A device reported a failure (a CUDA error, a failed library call).

@@ -49,8 +49,8 @@ private:
     runtime_ref alive_;  // a context may outlive its runtime, in a future
     sluice::stream& stream_;
     scheduling_policy* policy_;
-    ticket before_;     // what the stream had issued before us
-    ticket upto_ = 0;   // and when we had submitted all; 0 before seal()
+    ticket before_;    // what the stream had issued before us
+    ticket upto_ = 0;  // and when we had submitted all; 0 before seal()
     std::vector<std::unique_ptr<execution_context>> branches_;
 };
 

@@ -18,9 +18,9 @@ struct memory_info {
 };
 
 struct device_properties {
-    std::string name;                // "NVIDIA H200", "AMD EPYC (2 workers)"
-    int compute_units = 0;           // multiprocessors, or worker threads
-    int compute_capability = 0;      // 90 for sm_90; 0 on a CPU
+    std::string name;            // "NVIDIA H200", "AMD EPYC (2 workers)"
+    int compute_units = 0;       // multiprocessors, or worker threads
+    int compute_capability = 0;  // 90 for sm_90; 0 on a CPU
     std::size_t memory_bytes = 0;
     std::size_t l2_cache_bytes = 0;  // 0 when unknown
     std::size_t max_shared_bytes_per_block = 0;

@@ -16,40 +16,40 @@
 // errc::unsupported. Both before anything is submitted. A launch over no elements submits nothing.
 #pragma once
 
-#include <source_location>
 #include <string_view>
 
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/execution_context.hpp"
 #include "sluice/runtime/launch_arguments.hpp"
 #include "sluice/runtime/launch_body.hpp"
+#include "sluice/runtime/source_location.hpp"
 #include "sluice/runtime/tensor.hpp"
 
 namespace sluice {
 
 // What a launch runs over, and the source line that asked for it.
 struct launch_range {
-    shape over;              // of the elements; or the number of tiles down and across
+    shape over;  // of the elements; or the number of tiles down and across
     bool is_tiles = false;
-    std::source_location where;
+    source_location where;
 };
 
 // Every element of a tensor: one by one for index_1d kernels, as a matrix for index_2d kernels.
 template <typename T>
-launch_range each_of(const tensor<T>& elements, std::source_location where = std::source_location::current()) {
+launch_range each_of(const tensor<T>& elements, source_location where = source_location::current()) {
     return {elements.shape(), false, where};
 }
 template <typename T>
-launch_range each_of(const shared<T>& elements, std::source_location where = std::source_location::current()) {
+launch_range each_of(const shared<T>& elements, source_location where = source_location::current()) {
     return {elements->shape(), false, where};
 }
 // Every tile of a partition, for tile_index kernels.
 template <typename T>
-launch_range each_of(const partition<T>& tiles, std::source_location where = std::source_location::current()) {
+launch_range each_of(const partition<T>& tiles, source_location where = source_location::current()) {
     return {shape{tiles.tile_rows(), tiles.tile_columns()}, true, where};
 }
 // Every element of a shape.
-inline launch_range each_of(const shape& elements, std::source_location where = std::source_location::current()) {
+inline launch_range each_of(const shape& elements, source_location where = source_location::current()) {
     return {elements, false, where};
 }
 
@@ -103,7 +103,8 @@ public:
         : kernel_(std::move(kernel)), range_(range), arguments_(std::move(arguments)...) {}
 
     output submit(execution_context& context) && {
-        std::apply([&](const Arguments&... each) { launch_on(context.stream(), kernel_, range_, each...); }, arguments_);
+        std::apply([&](const Arguments&... each) { launch_on(context.stream(), kernel_, range_, each...); },
+                   arguments_);
         return binding::take_written(std::move(arguments_));
     }
     work_estimate estimate() const { return {.commands = 1}; }

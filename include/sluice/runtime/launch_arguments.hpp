@@ -3,12 +3,12 @@
 
 #include <array>
 #include <cstddef>
-#include <source_location>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 
 #include "sluice/runtime/command.hpp"
+#include "sluice/runtime/source_location.hpp"
 #include "sluice/runtime/tensor.hpp"
 #include "sluice/runtime/view.hpp"
 
@@ -43,29 +43,29 @@ inline constexpr index_kind index_kind_of = std::is_same_v<Index, index_1d>     
                                                                                 : index_kind::none;
 
 template <typename Kernel>
-concept has_kernel_signature = requires {
-    typename kernel_signature<Kernel>::index;
-} && index_kind_of<typename kernel_signature<Kernel>::index> != index_kind::none;
+concept has_kernel_signature = requires { typename kernel_signature<Kernel>::index; } &&
+                               index_kind_of<typename kernel_signature<Kernel>::index> != index_kind::none;
 
 // --- one argument for one parameter ----------------------------------------------------------------------
 
 // Throws errc::shape_mismatch unless the shape is a matrix.
-void require_matrix(const shape& given, std::string_view kernel, const std::source_location& where);
+void require_matrix(const shape& given, std::string_view kernel, const source_location& where);
 
 enum class argument_use : unsigned char { impossible, by_value, read, written };
 
 template <typename Parameter, typename Argument>
 struct bound_argument {
-    static constexpr argument_use use = std::is_convertible_v<Argument, Parameter> && std::is_trivially_copyable_v<Parameter>
-                                            ? argument_use::by_value
-                                            : argument_use::impossible;
-    static Parameter bind(const Argument& argument, std::string_view, const std::source_location&) { return argument; }
+    static constexpr argument_use use =
+        std::is_convertible_v<Argument, Parameter> && std::is_trivially_copyable_v<Parameter>
+            ? argument_use::by_value
+            : argument_use::impossible;
+    static Parameter bind(const Argument& argument, std::string_view, const source_location&) { return argument; }
 };
 
 template <typename T>
 struct bound_argument<view<const T>, tensor<T>> {
     static constexpr argument_use use = argument_use::read;
-    static view<const T> bind(const tensor<T>& from, std::string_view, const std::source_location&) {
+    static view<const T> bind(const tensor<T>& from, std::string_view, const source_location&) {
         return {from.device_data(), from.size()};
     }
     static storage& memory(const tensor<T>& from) { return from.memory(); }
@@ -73,7 +73,7 @@ struct bound_argument<view<const T>, tensor<T>> {
 template <typename T>
 struct bound_argument<matrix_view<const T>, tensor<T>> {
     static constexpr argument_use use = argument_use::read;
-    static matrix_view<const T> bind(const tensor<T>& from, std::string_view kernel, const std::source_location& where) {
+    static matrix_view<const T> bind(const tensor<T>& from, std::string_view kernel, const source_location& where) {
         require_matrix(from.shape(), kernel, where);
         return {from.device_data(), from.rows(), from.columns()};
     }
@@ -82,7 +82,7 @@ struct bound_argument<matrix_view<const T>, tensor<T>> {
 template <typename T>
 struct bound_argument<disjoint_view<T>, tensor<T>> {
     static constexpr argument_use use = argument_use::written;
-    static disjoint_view<T> bind(const tensor<T>& to, std::string_view, const std::source_location&) {
+    static disjoint_view<T> bind(const tensor<T>& to, std::string_view, const source_location&) {
         return {to.device_data(), to.size()};
     }
     static storage& memory(const tensor<T>& to) { return to.memory(); }
@@ -90,7 +90,7 @@ struct bound_argument<disjoint_view<T>, tensor<T>> {
 template <typename T>
 struct bound_argument<disjoint_matrix<T>, tensor<T>> {
     static constexpr argument_use use = argument_use::written;
-    static disjoint_matrix<T> bind(const tensor<T>& to, std::string_view kernel, const std::source_location& where) {
+    static disjoint_matrix<T> bind(const tensor<T>& to, std::string_view kernel, const source_location& where) {
         require_matrix(to.shape(), kernel, where);
         return {to.device_data(), to.rows(), to.columns()};
     }
@@ -99,8 +99,9 @@ struct bound_argument<disjoint_matrix<T>, tensor<T>> {
 template <typename T>
 struct bound_argument<disjoint_tiles<T>, partition<T>> {
     static constexpr argument_use use = argument_use::written;
-    static disjoint_tiles<T> bind(const partition<T>& to, std::string_view, const std::source_location&) {
-        return {to.whole().device_data(), to.whole().rows(), to.whole().columns(), to.tile_shape()[0], to.tile_shape()[1]};
+    static disjoint_tiles<T> bind(const partition<T>& to, std::string_view, const source_location&) {
+        return {to.whole().device_data(), to.whole().rows(), to.whole().columns(), to.tile_shape()[0],
+                to.tile_shape()[1]};
     }
     static storage& memory(const partition<T>& to) { return to.whole().memory(); }
 };
@@ -111,19 +112,19 @@ inline constexpr argument_use use_if_read =
     bound_argument<Parameter, Tensor>::use == argument_use::read ? argument_use::read : argument_use::impossible;
 
 template <typename Parameter, typename T>
-    requires(use_if_read<Parameter, tensor<T>> == argument_use::read)
+requires(use_if_read<Parameter, tensor<T>> == argument_use::read)
 struct bound_argument<Parameter, partition<T>> {
     static constexpr argument_use use = argument_use::read;
-    static Parameter bind(const partition<T>& from, std::string_view kernel, const std::source_location& where) {
+    static Parameter bind(const partition<T>& from, std::string_view kernel, const source_location& where) {
         return bound_argument<Parameter, tensor<T>>::bind(from.whole(), kernel, where);
     }
     static storage& memory(const partition<T>& from) { return from.whole().memory(); }
 };
 template <typename Parameter, typename Shared>
-    requires(use_if_read<Parameter, Shared> == argument_use::read)
+requires(use_if_read<Parameter, Shared> == argument_use::read)
 struct bound_argument<Parameter, shared<Shared>> {
     static constexpr argument_use use = argument_use::read;
-    static Parameter bind(const shared<Shared>& from, std::string_view kernel, const std::source_location& where) {
+    static Parameter bind(const shared<Shared>& from, std::string_view kernel, const source_location& where) {
         return bound_argument<Parameter, Shared>::bind(*from, kernel, where);
     }
     static storage& memory(const shared<Shared>& from) { return bound_argument<Parameter, Shared>::memory(*from); }
@@ -158,12 +159,14 @@ template <typename Kernel, typename... Arguments>
 struct argument_check {
     using parameters = typename kernel_signature<Kernel>::parameters;
     static constexpr bool count_fits = parameters::size == sizeof...(Arguments);
-    static_assert(count_fits, "launch: the number of arguments is not the number of the kernel's parameters after its index");
+    static_assert(count_fits,
+                  "launch: the number of arguments is not the number of the kernel's parameters after its index");
 
     static constexpr bool check() {
         if constexpr (count_fits) {
             using checked = checked_arguments<parameters, Arguments...>;
-            static_assert(!checked::passed || checked::writes, "launch: the kernel writes nothing: it has no disjoint parameter");
+            static_assert(!checked::passed || checked::writes,
+                          "launch: the kernel writes nothing: it has no disjoint parameter");
             return checked::passed && checked::writes;
         } else {
             return false;
@@ -222,7 +225,7 @@ struct argument_binding<type_list<Parameters...>, Arguments...> {
     static constexpr std::size_t access_count =
         (std::size_t{0} + ... + (use_of<Parameters, Arguments> >= argument_use::read ? 1 : 0));
 
-    static auto bind(std::string_view kernel, const std::source_location& where, const Arguments&... arguments) {
+    static auto bind(std::string_view kernel, const source_location& where, const Arguments&... arguments) {
         return make_kernel_values(bound_argument<Parameters, Arguments>::bind(arguments, kernel, where)...);
     }
 
@@ -233,9 +236,9 @@ struct argument_binding<type_list<Parameters...>, Arguments...> {
         return list;
     }
 
-    using written_tuple = decltype(std::tuple_cat(
-        std::declval<std::conditional_t<use_of<Parameters, Arguments> == argument_use::written, std::tuple<Arguments>,
-                                        std::tuple<>>>()...));
+    using written_tuple =
+        decltype(std::tuple_cat(std::declval<std::conditional_t<use_of<Parameters, Arguments> == argument_use::written,
+                                                                std::tuple<Arguments>, std::tuple<>>>()...));
     using written = typename written_output_of<written_tuple>::type;
 
     static written take_written(std::tuple<Arguments...>&& arguments) {

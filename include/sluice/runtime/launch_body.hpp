@@ -38,15 +38,22 @@ SLUICE_KERNEL inline tile_index make_index<tile_index>(std::size_t row, std::siz
     return index_maker::tile(row, column);
 }
 
+inline constexpr unsigned threads_per_block = 256;
+
 #if defined(__CUDACC__)
-// One thread an index. The rows beyond the grid's limit are reached by striding.
+// One thread an index. Flat launches have one row and as many blocks as they need; others reach the rows beyond
+// the grid's limit by striding.
 template <typename Index, typename Closure>
-__global__ void launch_on_device(const __grid_constant__ Closure closure) {
+__global__ void __launch_bounds__(threads_per_block) launch_on_device(const __grid_constant__ Closure closure) {
     const std::size_t column = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
     if (column >= closure.columns) return;
-    const std::size_t stride = std::size_t{gridDim.y} * blockDim.y;
-    for (std::size_t row = std::size_t{blockIdx.y} * blockDim.y + threadIdx.y; row < closure.rows; row += stride) {
-        closure.run(make_index<Index>(row, column, closure.columns));
+    if constexpr (std::is_same_v<Index, index_1d>) {
+        closure.run(make_index<Index>(0, column, 0));
+    } else {
+        const std::size_t stride = std::size_t{gridDim.y} * blockDim.y;
+        for (std::size_t row = std::size_t{blockIdx.y} * blockDim.y + threadIdx.y; row < closure.rows; row += stride) {
+            closure.run(make_index<Index>(row, column, closure.columns));
+        }
     }
 }
 #endif
@@ -71,9 +78,9 @@ struct launch_body {
 #if defined(__CUDACC__)
         made.device_function = reinterpret_cast<const void*>(&launch_on_device<Index, closure>);
 #endif
-        // Flat launches: blocks of 256. Matrices: a warp along a row, eight rows a block; at most 65,535 blocks down.
+        // Flat launches: all along x. Matrices: a warp along a row, eight rows a block; at most 65,535 blocks down.
         constexpr unsigned block_y = std::is_same_v<Index, index_1d> ? 1 : 8;
-        constexpr unsigned block_x = 256 / block_y;
+        constexpr unsigned block_x = threads_per_block / block_y;
         const std::size_t blocks_y = (all.rows + block_y - 1) / block_y;
         made.block = {block_x, block_y, 1};
         made.grid = {static_cast<unsigned>((all.columns + block_x - 1) / block_x),

@@ -21,10 +21,10 @@ namespace sluice {
 class memory_pool {
 public:
     struct statistics {
-        std::size_t in_use_bytes = 0;    // handed out
-        std::size_t cached_bytes = 0;    // in the free lists
-        std::size_t allocations = 0;     // calls of allocate so far
-        std::size_t source_calls = 0;    // of those, how many had to ask the memory source
+        std::size_t in_use_bytes = 0;  // handed out
+        std::size_t cached_bytes = 0;  // in the free lists
+        std::size_t allocations = 0;   // calls of allocate so far
+        std::size_t source_calls = 0;  // of those, how many had to ask the memory source
     };
 
     memory_pool(device& owner, memory_source& source) noexcept : owner_(owner), source_(source) {}

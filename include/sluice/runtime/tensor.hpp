@@ -74,7 +74,7 @@ public:
     }
 
     const shape& tile_shape() const noexcept { return tile_; }
-    std::size_t tile_rows() const noexcept { return (whole_.rows() + tile_[0] - 1) / tile_[0]; }  // how many down
+    std::size_t tile_rows() const noexcept { return (whole_.rows() + tile_[0] - 1) / tile_[0]; }        // how many down
     std::size_t tile_columns() const noexcept { return (whole_.columns() + tile_[1] - 1) / tile_[1]; }  // and across
     const tensor<T>& whole() const noexcept { return whole_; }
 

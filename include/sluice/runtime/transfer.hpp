@@ -3,26 +3,26 @@
 
 #include <cstddef>
 #include <memory>
-#include <source_location>
 #include <span>
 #include <vector>
 
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/execution_context.hpp"
 #include "sluice/runtime/pending.hpp"
+#include "sluice/runtime/source_location.hpp"
 #include "sluice/runtime/tensor.hpp"
 
 namespace sluice {
 
 namespace detail {
 // Throws errc::shape_mismatch unless `size` elements fill the shape.
-void require_upload_size(std::size_t size, const shape& shape, const std::source_location& where);
+void require_upload_size(std::size_t size, const shape& shape, const source_location& where);
 // Fills `to` from pageable host memory. When `owner` is empty the memory is not needed after the call.
 void upload_bytes(stream& on, storage& to, const void* from, std::size_t bytes, std::shared_ptr<const void> owner,
-                  const std::source_location& where);
+                  const source_location& where);
 void copy_bytes(stream& on, const command_info& info, storage& to, storage& from, std::size_t bytes,
                 copy_direction direction);
-void zero_bytes(stream& on, storage& to, std::size_t bytes, const std::source_location& where);
+void zero_bytes(stream& on, storage& to, std::size_t bytes, const source_location& where);
 }  // namespace detail
 
 template <typename T>
@@ -31,14 +31,15 @@ public:
     using output = tensor<T>;
 
     upload_operation(std::span<const T> from, std::shared_ptr<const void> owner, const shape& shape,
-                     std::source_location where)
+                     source_location where)
         : from_(from), owner_(std::move(owner)), shape_(shape), where_(where) {
         detail::require_upload_size(from.size(), shape, where);
     }
 
     output submit(execution_context& context) && {
         tensor<T> to(context.stream(), shape_, {"upload", {}, where_});
-        detail::upload_bytes(context.stream(), to.memory(), from_.data(), from_.size_bytes(), std::move(owner_), where_);
+        detail::upload_bytes(context.stream(), to.memory(), from_.data(), from_.size_bytes(), std::move(owner_),
+                             where_);
         return to;
     }
     work_estimate estimate() const { return {1, from_.size_bytes()}; }
@@ -47,26 +48,26 @@ private:
     std::span<const T> from_;
     std::shared_ptr<const void> owner_;
     shape shape_;
-    std::source_location where_;
+    source_location where_;
 };
 
 // Host data to a new device tensor. The operation owns the vector. Throws errc::shape_mismatch, here, when
 // the shape has another number of elements.
 template <typename T>
-auto upload(std::vector<T> values, const shape& shape, std::source_location where = std::source_location::current()) {
+auto upload(std::vector<T> values, const shape& shape, source_location where = source_location::current()) {
     auto owner = std::make_shared<const std::vector<T>>(std::move(values));
     const std::span<const T> from(*owner);
     return upload_operation<T>(from, std::move(owner), shape, where);
 }
 template <typename T>
-auto upload(std::vector<T> values, std::source_location where = std::source_location::current()) {
+auto upload(std::vector<T> values, source_location where = source_location::current()) {
     const std::size_t size = values.size();
     return upload(std::move(values), shape{size}, where);
 }
 // The same from memory that `owner` keeps alive until the device has read it: a mapped file, an arena.
 template <typename T>
 auto upload(std::span<const T> values, std::shared_ptr<const void> owner, const shape& shape,
-            std::source_location where = std::source_location::current()) {
+            source_location where = source_location::current()) {
     return upload_operation<T>(values, std::move(owner), shape, where);
 }
 // The same from a host buffer, without a copy on the host. It is consumed, and free for reuse when the device
@@ -76,7 +77,7 @@ class upload_buffer_operation : public operation_base<upload_buffer_operation<T>
 public:
     using output = tensor<T>;
 
-    upload_buffer_operation(host_buffer<T> from, const shape& shape, std::source_location where)
+    upload_buffer_operation(host_buffer<T> from, const shape& shape, source_location where)
         : from_(std::move(from)), shape_(shape), where_(where) {
         detail::require_upload_size(from_.size(), shape, where);
     }
@@ -96,10 +97,10 @@ public:
 private:
     host_buffer<T> from_;
     shape shape_;
-    std::source_location where_;
+    source_location where_;
 };
 template <typename T>
-auto upload(host_buffer<T> values, const shape& shape, std::source_location where = std::source_location::current()) {
+auto upload(host_buffer<T> values, const shape& shape, source_location where = source_location::current()) {
     return upload_buffer_operation<T>(std::move(values), shape, where);
 }
 
@@ -108,7 +109,7 @@ class allocate_operation : public operation_base<allocate_operation<T>> {
 public:
     using output = tensor<T>;
 
-    allocate_operation(const shape& shape, bool zeroed, std::source_location where)
+    allocate_operation(const shape& shape, bool zeroed, source_location where)
         : shape_(shape), zeroed_(zeroed), where_(where) {}
 
     output submit(execution_context& context) && {
@@ -121,17 +122,17 @@ public:
 private:
     shape shape_;
     bool zeroed_;
-    std::source_location where_;
+    source_location where_;
 };
 
 // A new device tensor of zeros.
 template <typename T>
-auto zeros(const shape& shape, std::source_location where = std::source_location::current()) {
+auto zeros(const shape& shape, source_location where = source_location::current()) {
     return allocate_operation<T>(shape, true, where);
 }
 // A new device tensor with undefined contents, for a command that writes all of it.
 template <typename T>
-auto uninitialized(const shape& shape, std::source_location where = std::source_location::current()) {
+auto uninitialized(const shape& shape, source_location where = source_location::current()) {
     return allocate_operation<T>(shape, false, where);
 }
 

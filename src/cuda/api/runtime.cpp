@@ -1,5 +1,6 @@
 #include "cuda/api/runtime.hpp"
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include "cuda/api/error.hpp"
@@ -22,6 +23,14 @@ int count_of_devices() noexcept {
         return cudaGetDeviceCount(&found) == cudaSuccess ? found : 0;
     }();
     return count;
+}
+
+void* driver_function(const char* name) {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result{};
+    check(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result), "cudaGetDriverEntryPoint");
+    if (result != cudaDriverEntryPointSuccess) throw error(errc::unsupported, std::string("the driver has no ") + name);
+    return found;
 }
 
 void* null_if_short(cudaError_t code, void* data, std::string_view call) {
@@ -112,7 +121,9 @@ int query(CUstream_st* stream) noexcept { return cudaStreamQuery(stream); }
 int query(CUevent_st* event) noexcept { return cudaEventQuery(event); }
 
 void record(CUevent_st* event, CUstream_st* stream) { check(cudaEventRecord(event, stream), "cudaEventRecord"); }
-void wait(CUstream_st* stream, CUevent_st* event) { check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent"); }
+void wait(CUstream_st* stream, CUevent_st* event) {
+    check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
+}
 
 float elapsed_milliseconds(CUevent_st* earlier, CUevent_st* later) {
     float milliseconds = 0;
@@ -132,11 +143,21 @@ void fill(void* to, unsigned char value, std::size_t bytes, CUstream_st* stream,
     check(cudaMemsetAsync(to, value, bytes, stream), "cudaMemsetAsync", context);
 }
 
-void launch(const launch_command& command, CUstream_st* stream, const error_context& context) {
+CUfunc_st* find_kernel(const void* symbol, const error_context& context) {
+    cudaFunction_t kernel = nullptr;
+    check(cudaGetFuncBySymbol(&kernel, symbol), "cudaGetFuncBySymbol", context);
+    return kernel;
+}
+
+void launch(CUfunc_st* kernel, const launch_command& command, CUstream_st* stream, const error_context& context) {
+    // The driver's own function, without linking to the driver: programs must start where there is none.
+    static const auto launch_kernel = reinterpret_cast<decltype(&cuLaunchKernel)>(driver_function("cuLaunchKernel"));
     void* arguments[] = {const_cast<void*>(command.closure)};  // CUDA only reads it
-    check(cudaLaunchKernel(command.device_function, {command.grid.x, command.grid.y, command.grid.z},
-                           {command.block.x, command.block.y, command.block.z}, arguments, command.shared_bytes, stream),
-          "cudaLaunchKernel", context);
+    const CUresult code =
+        launch_kernel(kernel, command.grid.x, command.grid.y, command.grid.z, command.block.x, command.block.y,
+                      command.block.z, static_cast<unsigned>(command.shared_bytes), stream, arguments, nullptr);
+    // The driver's codes are the runtime's, number for number.
+    check(static_cast<cudaError_t>(code), "cuLaunchKernel", context);
 }
 
 void call_host(CUstream_st* stream, void (*function)(void*), void* argument, const error_context& context) {

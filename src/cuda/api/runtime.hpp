@@ -15,6 +15,7 @@
 
 struct CUstream_st;
 struct CUevent_st;
+struct CUfunc_st;
 
 namespace sluice::cuda::api {
 
@@ -70,7 +71,10 @@ float elapsed_milliseconds(CUevent_st* earlier, CUevent_st* later);
 void copy(void* to, const void* from, std::size_t bytes, copy_direction direction, CUstream_st* stream,
           const error_context& context);
 void fill(void* to, unsigned char value, std::size_t bytes, CUstream_st* stream, const error_context& context);
-void launch(const launch_command& command, CUstream_st* stream, const error_context& context);
+// A kernel as the driver knows it, on the current device: launched so, it costs 0.2 us less than by its symbol,
+// which the runtime looks up each time (measured on an H200 machine: 2.37 against 2.58 us).
+CUfunc_st* find_kernel(const void* symbol, const error_context& context);
+void launch(CUfunc_st* kernel, const launch_command& command, CUstream_st* stream, const error_context& context);
 void call_host(CUstream_st* stream, void (*function)(void*), void* argument, const error_context& context);
 
 // --- memory ---------------------------------------------------------------------------------------------------
