@@ -25,7 +25,10 @@ public:
     void copy(const command_info&, const copy_command&) override { ++count_; }
     void fill(const command_info&, const fill_command&) override { ++count_; }
     void launch(const command_info&, const launch_command&) override { ++count_; }
-    void library_call(const command_info&, const library_command&) override { ++count_; }
+    std::exception_ptr library_call(const command_info&, const library_command&) override {
+        ++count_;
+        return {};
+    }
     void host_call(const command_info&, host_command) override { ++count_; }
     ticket wait_for(stream_interpreter&, ticket upto) override { return upto; }
     std::unique_ptr<timed_mark> mark() override { return {}; }
@@ -33,7 +36,7 @@ public:
     ticket passed() const noexcept override { return 0; }
     void poll() noexcept override {}
     void await(ticket, wait_mode) override {}
-    void rethrow_failure(ticket, ticket) override {}
+    void rethrow_failure(ticket, ticket, std::thread::id) override {}
 
 private:
     ticket count_ = 0;
@@ -68,9 +71,9 @@ int main() {
         stream_lease lease(*state->devices[0]);
         stream& on = *lease;
         const tensor<float> a(on, {64}), b(on, {64}), c(on, {64});
-        const std::array accesses{sluice::access{&a.memory(), access_mode::read},
-                                  sluice::access{&b.memory(), access_mode::read},
-                                  sluice::access{&c.memory(), access_mode::write}};
+        const std::array accesses{memory_access{a.memory(), access_mode::read},
+                                  memory_access{b.memory(), access_mode::read},
+                                  memory_access{c.memory(), access_mode::write}};
         idle_stream direct;
         stream_interpreter& baseline = direct;
         const command_info info{"launch", accesses};

@@ -1,4 +1,4 @@
-#include "sluice/describe.hpp"
+#include "describe.hpp"
 
 #include <iomanip>
 #include <nlohmann/json.hpp>
@@ -7,7 +7,7 @@
 
 #include "sluice/nn/mlp_model.hpp"
 #include "sluice/runtime/runtime.hpp"
-#include "sluice/text_table.hpp"
+#include "text_table.hpp"
 
 namespace sluice::app {
 namespace {

@@ -1,4 +1,4 @@
-#include "sluice/exit_status.hpp"
+#include "exit_status.hpp"
 
 #include "sluice/runtime/error.hpp"
 

@@ -3,9 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
-#include "sluice/describe.hpp"
-#include "sluice/exit_status.hpp"
-#include "sluice/run_command.hpp"
+#include "describe.hpp"
+#include "exit_status.hpp"
+#include "run_command.hpp"
 #include "sluice/runtime/runtime.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "sluice/progress_bar.hpp"
+#include "progress_bar.hpp"
 
 #include <unistd.h>
 

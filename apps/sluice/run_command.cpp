@@ -1,4 +1,4 @@
-#include "sluice/run_command.hpp"
+#include "run_command.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -7,11 +7,11 @@
 #include <limits>
 #include <memory>
 
-#include "sluice/exit_status.hpp"
+#include "exit_status.hpp"
+#include "progress_bar.hpp"
 #include "sluice/nn/engine.hpp"
 #include "sluice/nn/npy.hpp"
 #include "sluice/nn/npy_writer.hpp"
-#include "sluice/progress_bar.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/sync.hpp"
 #include "sluice/runtime/transfer.hpp"

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "sluice/run_command.hpp"
+#include "run_command.hpp"
 
 namespace sluice::app {
 namespace {

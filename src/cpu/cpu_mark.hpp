@@ -38,7 +38,7 @@ public:
     explicit cpu_timed_mark(std::shared_ptr<cpu_mark> mark) : mark_(std::move(mark)) {}
     void await() override { mark_->await(); }
     std::chrono::duration<double, std::micro> since(const timed_mark& earlier) const override {
-        return mark_->await() - static_cast<const cpu_timed_mark&>(earlier).mark_->await();
+        return mark_->await() - dynamic_cast<const cpu_timed_mark&>(earlier).mark_->await();
     }
 
 private:

@@ -32,11 +32,14 @@ void cpu_stream::launch(const command_info&, const launch_command& command) {
     push(launch_record{command.host_function, {command.closure, command.closure_bytes}});
 }
 
-void cpu_stream::library_call(const command_info&, const library_command& command) {
-    push(library_record{command.call, {command.closure, command.closure_bytes}});
+std::exception_ptr cpu_stream::library_call(const command_info&, const library_command& command) {
+    push(library_record{command.call, {command.closure, command.closure_bytes}, std::this_thread::get_id()});
+    return {};
 }
 
-void cpu_stream::host_call(const command_info&, host_command command) { push(std::move(command)); }
+void cpu_stream::host_call(const command_info&, host_command command) {
+    push(host_record{std::move(command.call), std::this_thread::get_id()});
+}
 
 ticket cpu_stream::wait_for(stream_interpreter& other, ticket upto) {
     push(wait_record{&static_cast<cpu_stream&>(other), upto});
@@ -61,7 +64,7 @@ void cpu_stream::perform_noting_failure(const Command& command) {
     try {
         perform(command);
     } catch (...) {
-        failures_.note(running_, std::current_exception());
+        failures_.note(running_, command.submitter, std::current_exception());
     }
 }
 
@@ -80,7 +83,7 @@ bool cpu_stream::execute(record& next) {
         perform(*launch);
     } else if (const auto* library = std::get_if<library_record>(&next)) {
         perform_noting_failure(*library);
-    } else if (const auto* host = std::get_if<host_command>(&next)) {
+    } else if (const auto* host = std::get_if<host_record>(&next)) {
         perform_noting_failure(*host);
     }
     return true;

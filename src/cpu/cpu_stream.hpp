@@ -23,12 +23,12 @@ class cpu_mark;
 
 class cpu_stream final : public stream_interpreter {
 public:
-    cpu_stream(executor& workers, stream& owner) : workers_(workers), owner_(owner) {}
+    cpu_stream(executor& workers, stream& owner) : workers_(workers), owner_(owner) { workers.add_stream(); }
 
     void copy(const command_info& info, const copy_command& command) override;
     void fill(const command_info& info, const fill_command& command) override;
     void launch(const command_info& info, const launch_command& command) override;
-    void library_call(const command_info& info, const library_command& command) override;
+    std::exception_ptr library_call(const command_info& info, const library_command& command) override;
     void host_call(const command_info& info, host_command command) override;
     ticket wait_for(stream_interpreter& other, ticket upto) override;
     std::unique_ptr<timed_mark> mark() override;
@@ -37,7 +37,9 @@ public:
     ticket passed() const noexcept override { return passed_.load(std::memory_order_acquire); }
     void poll() noexcept override {}
     void await(ticket upto, wait_mode mode) override;
-    void rethrow_failure(ticket after, ticket upto) override { failures_.rethrow(after, upto); }
+    void rethrow_failure(ticket after, ticket upto, std::thread::id submitter) override {
+        failures_.rethrow(after, upto, submitter);
+    }
 
     // Runs commands until there are none, one must wait, or others should have their turn. Called by a
     // worker, which nobody else does for this stream at the same time.
@@ -51,6 +53,11 @@ private:
     struct library_record {
         void (*call)(const native_stream&, const void*);
         closure_copy closure;
+        std::thread::id submitter;
+    };
+    struct host_record {
+        std::function<void()> call;
+        std::thread::id submitter;
     };
     struct wait_record {
         cpu_stream* other;
@@ -59,7 +66,7 @@ private:
     struct mark_record {
         std::shared_ptr<cpu_mark> mark;
     };
-    using record = std::variant<std::monostate, copy_command, fill_command, launch_record, library_record, host_command,
+    using record = std::variant<std::monostate, copy_command, fill_command, launch_record, library_record, host_record,
                                 wait_record, mark_record>;
     struct waiter {
         cpu_stream* who;
@@ -74,7 +81,7 @@ private:
     bool execute(record& command);  // false: parked
     void perform(const launch_record& command) const { command.function(command.closure.get()); }
     void perform(const library_record& command) const { command.call(native(), command.closure.get()); }
-    void perform(const host_command& command) const { command.call(); }
+    void perform(const host_record& command) const { command.call(); }
     template <typename Command>
     void perform_noting_failure(const Command& command);
     void wake(std::vector<waiter>& satisfied);

@@ -14,7 +14,13 @@ executor::executor(std::size_t workers) : workers_(workers) {
     }
 }
 
-void executor::schedule(cpu_stream& ready) {
+void executor::add_stream() {
+    const std::lock_guard lock(mutex_);
+    ready_.reserve(streams_ + 1);
+    ++streams_;
+}
+
+void executor::schedule(cpu_stream& ready) noexcept {
     {
         const std::lock_guard lock(mutex_);
         ready_.push(&ready);

@@ -23,8 +23,10 @@ public:
     executor& operator=(const executor&) = delete;
     ~executor() { close(); }
 
-    // Lets a worker run the stream soon. A stream is scheduled at most once at a time.
-    void schedule(cpu_stream& ready);
+    // Makes room for one more stream.
+    void add_stream();
+    // Lets a worker run the stream soon. A stream is scheduled at most once at a time, so there is room.
+    void schedule(cpu_stream& ready) noexcept;
     std::size_t workers() const noexcept { return workers_; }
     // Ends the threads, after what they run now.
     void close() noexcept;
@@ -36,6 +38,7 @@ private:
     std::mutex mutex_;
     std::condition_variable wake_;
     ring_queue<cpu_stream*> ready_;
+    std::size_t streams_ = 0;
     bool closing_ = false;
     std::vector<std::thread> threads_;  // last: they use all of the above
 };

@@ -13,6 +13,11 @@ public:
     bool empty() const noexcept { return size_ == 0; }
     std::size_t size() const noexcept { return size_; }
 
+    // Room for so many items: pushing up to there cannot fail.
+    void reserve(std::size_t count) {
+        while (slots_.size() < count) grow();
+    }
+
     void push(T item) {
         if (size_ == slots_.size()) grow();
         slots_[(first_ + size_) % slots_.size()] = std::move(item);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <thread>
+#include <vector>
 
 #include "cuda/api/error.hpp"
 #include "sluice/runtime/device.hpp"
@@ -17,7 +18,7 @@ public:
     }
     void await() override { api::synchronize(event_.get()); }
     std::chrono::duration<double, std::micro> since(const timed_mark& earlier) const override {
-        const auto* const from = static_cast<const cuda_mark&>(earlier).event_.get();
+        const auto* const from = dynamic_cast<const cuda_mark&>(earlier).event_.get();
         return std::chrono::duration<double, std::milli>(
             api::elapsed_milliseconds(const_cast<CUevent_st*>(from), event_.get()));
     }
@@ -32,6 +33,7 @@ private:
 struct cuda_stream::host_work {
     cuda_stream& on;
     ticket number;
+    std::thread::id submitter;
     std::function<void()> call;
 
     static void run(void* erased) {
@@ -39,7 +41,7 @@ struct cuda_stream::host_work {
         try {
             work->call();
         } catch (...) {
-            work->on.failures_.note(work->number, std::current_exception());
+            work->on.failures_.note(work->number, work->submitter, std::current_exception());
         }
     }
 };
@@ -62,6 +64,7 @@ void cuda_stream::enqueue(const command_info& info, Enqueue&& call) {
     } catch (const device_error& error) {
         if (error.code().category() == api::category() && api::is_fatal(error.code().value())) {
             owner_.owner().poison(std::current_exception());
+            owner_.owner().throw_if_refusing();  // the first cause, which may have been another's
         }
         throw;
     }
@@ -69,6 +72,11 @@ void cuda_stream::enqueue(const command_info& info, Enqueue&& call) {
 
 void cuda_stream::copy(const command_info& info, const copy_command& command) {
     // From pageable memory CUDA returns when the source has been read, so its owner need not be kept.
+    drop_passed_owners();
+    if (command.source_owner && api::is_pinned(command.source)) {
+        const std::lock_guard lock(mutex_);
+        kept_owners_.push_back({owner_.issued() + 1, command.source_owner});
+    }
     enqueue(info, [&](const error_context& context) {
         api::copy(command.destination, command.source, command.bytes, command.direction, stream_.get(), context);
     });
@@ -98,12 +106,18 @@ CUfunc_st* cuda_stream::find_kernel(const void* symbol, const error_context& con
     return known.kernel;
 }
 
-void cuda_stream::library_call(const command_info& info, const library_command& command) {
-    enqueue(info, [&](const error_context&) { command.call(native(), command.closure); });
+std::exception_ptr cuda_stream::library_call(const command_info& info, const library_command& command) {
+    try {
+        enqueue(info, [&](const error_context&) { command.call(native(), command.closure); });
+    } catch (...) {
+        return std::current_exception();
+    }
+    return {};
 }
 
 void cuda_stream::host_call(const command_info& info, host_command command) {
-    auto work = std::make_unique<host_work>(host_work{*this, owner_.issued() + 1, std::move(command.call)});
+    auto work = std::make_unique<host_work>(
+        host_work{*this, owner_.issued() + 1, std::this_thread::get_id(), std::move(command.call)});
     enqueue(info, [&](const error_context& context) {
         api::call_host(stream_.get(), &host_work::run, work.get(), context);
         static_cast<void>(work.release());  // the callback's now
@@ -144,7 +158,7 @@ void cuda_stream::has_passed(ticket number) noexcept {
 
 void cuda_stream::poll() noexcept {
     const ticket issued = owner_.issued();
-    if (passed() >= issued) return;
+    if (passed() >= issued || owner_.owner().is_poisoned()) return;
     if (api::query(stream_.get()) == api::success) {
         has_passed(issued);
         return;
@@ -168,6 +182,15 @@ void cuda_stream::await_stream(wait_mode mode) {
     api::synchronize(sleeping_.get());
 }
 
+void cuda_stream::drop_passed_owners() {
+    std::vector<std::shared_ptr<const void>> dropped;  // outside the lock: they are the user's
+    const std::lock_guard lock(mutex_);
+    while (!kept_owners_.empty() && kept_owners_.front().until <= passed()) {
+        dropped.push_back(std::move(kept_owners_.front().owner));
+        kept_owners_.pop_front();
+    }
+}
+
 void cuda_stream::await(ticket upto, wait_mode mode) {
     if (passed() >= upto) return;
     const ticket issued = owner_.issued();
@@ -175,6 +198,7 @@ void cuda_stream::await(ticket upto, wait_mode mode) {
     // A driver that answers "done" on a device known to have faulted tells nothing about our command.
     if (owner_.owner().is_poisoned()) owner_.owner().throw_if_refusing();
     has_passed(std::max(issued, upto));
+    drop_passed_owners();
 }
 
 }  // namespace sluice::cuda

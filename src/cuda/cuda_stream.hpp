@@ -7,6 +7,8 @@
 
 #include <array>
 #include <atomic>
+#include <deque>
+#include <memory>
 #include <mutex>
 
 #include "cuda/api/runtime.hpp"
@@ -23,7 +25,7 @@ public:
     void copy(const command_info& info, const copy_command& command) override;
     void fill(const command_info& info, const fill_command& command) override;
     void launch(const command_info& info, const launch_command& command) override;
-    void library_call(const command_info& info, const library_command& command) override;
+    std::exception_ptr library_call(const command_info& info, const library_command& command) override;
     void host_call(const command_info& info, host_command command) override;
     ticket wait_for(stream_interpreter& other, ticket upto) override;
     std::unique_ptr<timed_mark> mark() override;
@@ -32,7 +34,9 @@ public:
     ticket passed() const noexcept override { return passed_.load(std::memory_order_acquire); }
     void poll() noexcept override;
     void await(ticket upto, wait_mode mode) override;
-    void rethrow_failure(ticket after, ticket upto) override { failures_.rethrow(after, upto); }
+    void rethrow_failure(ticket after, ticket upto, std::thread::id submitter) override {
+        failures_.rethrow(after, upto, submitter);
+    }
 
 private:
     struct host_work;
@@ -42,6 +46,7 @@ private:
     CUfunc_st* find_kernel(const void* symbol, const error_context& context);
     ticket hand_over(ticket upto);
     void await_stream(wait_mode mode);
+    void drop_passed_owners();
     void has_passed(ticket number) noexcept;
 
     stream& owner_;
@@ -55,8 +60,13 @@ private:
         CUfunc_st* kernel = nullptr;
     };
     std::array<known_kernel, 64> known_kernels_;  // by a hash of the symbol; the last one wins
-    std::mutex mutex_;                            // guards the two events' recordings, and covered_
+    std::mutex mutex_;                            // guards the two events' recordings, covered_ and kept_owners_
     ticket covered_ = 0;
+    struct kept_owner {
+        ticket until;
+        std::shared_ptr<const void> owner;
+    };
+    std::deque<kept_owner> kept_owners_;  // of pinned sources that copies may still read
     detail::failure_log failures_;
 };
 

@@ -22,8 +22,7 @@ void run_gemm(const native_stream& on, const void* closure) {
 }  // namespace
 
 shape detail::gemm_shape(const shape& a, const shape& b, const shape* bias, const gemm_options& options,
-                         const source_location& where) {
-    const error_context context{"gemm", "", where};
+                         const error_context& context) {
     if (a.rank() != 2 || b.rank() != 2) {
         throw error(errc::shape_mismatch, "multiplies matrices, not " + to_string(a) + " by " + to_string(b), context);
     }
@@ -46,14 +45,18 @@ shape detail::gemm_shape(const shape& a, const shape& b, const shape* bias, cons
 
 void gemm(stream& on, const tensor<float>& a, const tensor<float>& b, const tensor<float>* bias, tensor<float>& out,
           const gemm_options& options, source_location where) {
-    const shape expected =
-        detail::gemm_shape(a.shape(), b.shape(), bias != nullptr ? &bias->shape() : nullptr, options, where);
+    const shape expected = detail::gemm_shape(a.shape(), b.shape(), bias != nullptr ? &bias->shape() : nullptr, options,
+                                              {"gemm", on.owner().name(), where});
     if (out.shape() != expected) {
         throw error(errc::shape_mismatch,
                     "the product is " + to_string(expected) + ", the output " + to_string(out.shape()),
                     {"gemm", on.owner().name(), where});
     }
     if (out.size() == 0) return;
+    if (out.memory() == a.memory() || out.memory() == b.memory() ||
+        (bias != nullptr && out.memory() == bias->memory())) {
+        throw error(errc::invalid_argument, "the output is also an operand", {"gemm", on.owner().name(), where});
+    }
 
     const bool on_gpu = on.owner().kind() == device_kind::cuda;
     const bool fuses = on_gpu ? kernels::gemm_on_cuda_fuses(options.after) : kernels::gemm_on_cpu_fuses(options.after);
@@ -68,10 +71,11 @@ void gemm(stream& on, const tensor<float>& a, const tensor<float>& b, const tens
                             options.transpose_b,
                             fuses ? options.after : activation::none};
 
-    std::array<access, 5> accesses{access{&a.memory(), access_mode::read}, access{&b.memory(), access_mode::read},
-                                   access{&out.memory(), access_mode::write}};
+    std::array<memory_access, 5> accesses{memory_access{a.memory(), access_mode::read},
+                                          memory_access{b.memory(), access_mode::read},
+                                          memory_access{out.memory(), access_mode::write}};
     std::size_t count = 3;
-    if (bias != nullptr) accesses[count++] = {&bias->memory(), access_mode::read};
+    if (bias != nullptr) accesses[count++] = {bias->memory(), access_mode::read};
     storage_ref workspace;
     if (on_gpu) {
         workspace = on.workspace(kernels::gemm_on_cuda_workspace_bytes());

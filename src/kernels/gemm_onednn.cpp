@@ -3,8 +3,6 @@
 // Each worker thread has its own primitives, single-threaded (the workers are the parallelism), each with a
 // scratchpad of the caller's: oneDNN 2.6 gives wrong results when a primitive with its own scratchpad runs
 // on another thread than the one that made it.
-#include <omp.h>
-
 #include <compare>
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -12,6 +10,9 @@
 
 #include "kernels/gemm_bodies.hpp"
 #include "sluice/runtime/error.hpp"
+
+// OpenMP's own; its header is not there with every compiler that links to the library.
+extern "C" void omp_set_num_threads(int threads);
 
 namespace sluice::kernels {
 namespace {

@@ -72,7 +72,7 @@ void softmax(stream& on, tensor<float>& x, source_location where) {
     command.host_function = &softmax_on_host;
     command.closure = &closure;
     command.closure_bytes = sizeof(closure);
-    const std::array accesses{access{&x.memory(), access_mode::write}};
+    const std::array accesses{memory_access{x.memory(), access_mode::write}};
     on.launch({"softmax", accesses, where}, command);
 }
 

@@ -44,11 +44,11 @@ engine::engine(const engine_options& options) : options_(options) {
 void engine::add(plan network, scheduling_policy& policy) { lanes_.emplace_back(std::move(network), policy); }
 
 void engine::warm_up(std::size_t rows) const {
+    if (lanes_.empty()) throw error(errc::invalid_argument, "no device was added", {"engine"});
     std::deque<batch_under_way> under_way;
     try {
         for (const std::size_t count : {std::min(options_.batch, rows), rows % options_.batch}) {
-            // Twice as many as can be under way, so that idle threads and streams get their share.
-            for (std::size_t i = 0; count != 0 && i < 2 * options_.in_flight; ++i) {
+            for (std::size_t i = 0; count != 0 && i < options_.in_flight; ++i) {
                 const lane& next = lanes_[i % lanes_.size()];
                 under_way.push_back(
                     {0, start(next.network, *next.policy, zeros<float>({count, next.network.in_features()}))});

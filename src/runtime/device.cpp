@@ -38,6 +38,10 @@ void device::trim() {
 stream* device::lend(const stream_options& options) {
     throw_if_refusing();
     const std::lock_guard lock(mutex_);
+    // Once more, with the lock held: close() goes through the streams that there are.
+    if ((state_.load(std::memory_order_acquire) & closed) != 0) {
+        throw error(errc::runtime_closed, "the runtime that owned this device is gone", {"", name_});
+    }
     for (stream_slot& slot : streams_) {
         if (!slot.lent && slot.options.priority == options.priority) {
             slot.lent = true;
@@ -75,33 +79,24 @@ void device::synchronize() {
 
 void device::poison(std::exception_ptr cause) noexcept {
     const std::lock_guard lock(mutex_);
-    if (state_.load(std::memory_order_relaxed) != state::open) return;
+    if (is_poisoned()) return;
     cause_ = std::move(cause);
-    state_.store(state::poisoned, std::memory_order_release);
+    state_.fetch_or(poisoned, std::memory_order_release);
 }
 
 void device::refuse() const {
-    if (state_.load(std::memory_order_acquire) == state::closed) {
-        throw error(errc::runtime_closed, "the runtime that owned this device is gone", {"", name_});
-    }
+    if (!is_poisoned()) throw error(errc::runtime_closed, "the runtime that owned this device is gone", {"", name_});
     const std::lock_guard lock(mutex_);
     std::rethrow_exception(cause_);
 }
 
 void device::close() noexcept {
-    try {
-        synchronize();
-    } catch (...) {  // NOLINT(bugprone-empty-catch): it has reached its waiters; closing goes on
-    }
     {
-        const std::lock_guard lock(mutex_);
-        state_.store(state::closed, std::memory_order_release);
+        const std::lock_guard lock(mutex_);  // no stream is lent from now on
+        state_.fetch_or(closed, std::memory_order_release);
     }
-    // The workspaces are references to our own memory: dropped here, or nothing would ever free it.
-    for (stream* each : all_streams()) {
-        const std::lock_guard lock(each->workspace_mutex_);
-        each->workspace_ = {};
-    }
+    // The list changes no more.
+    for (const stream_slot& slot : streams_) slot.owned->close();
     interpreter_->close();
 }
 

@@ -28,7 +28,7 @@ void execution_context::await(std::optional<wait_mode> mode) {
 }
 
 void execution_context::rethrow_failure() {
-    stream_.rethrow_failure(before_, upto_);
+    stream_.rethrow_failure(before_, upto_, submitter_);
     for (const auto& each : branches_) each->rethrow_failure();
 }
 

@@ -4,14 +4,12 @@
 
 namespace sluice::detail {
 
-void require_matrix(const shape& given, std::string_view kernel, const source_location& where) {
+void require_matrix(const shape& given, const error_context& context) {
     if (given.rank() == 2) return;
-    throw error(errc::shape_mismatch, "a matrix parameter was given a tensor of shape " + to_string(given),
-                {kernel, "", where});
+    throw error(errc::shape_mismatch, "a matrix parameter was given a tensor of shape " + to_string(given), context);
 }
 
-rows_and_columns launch_size(const launch_range& range, index_kind kind, std::string_view kernel) {
-    const error_context context{kernel, "", range.where};
+rows_and_columns launch_size(const launch_range& range, index_kind kind, const error_context& context) {
     if (kind == index_kind::one && !range.is_tiles) return {1, range.over.size()};
     if (kind == index_kind::tile && range.is_tiles) return {range.over[0], range.over[1]};
     if (kind == index_kind::two && !range.is_tiles) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/error.hpp"
@@ -63,7 +64,7 @@ storage_ref memory_pool::allocate(std::size_t bytes, const stream* user, const c
         }
         if (block != nullptr) usage_.in_use_bytes += block->capacity_bytes();
     }
-    if (block == nullptr) block = make(bytes_of_class(index), info);
+    if (block == nullptr) block = make(bytes, bytes_of_class(index), info);
     owner_.retain_runtime();
     return storage_ref(block);
 }
@@ -92,18 +93,26 @@ void memory_pool::poll_users(std::size_t index) {
     }
 }
 
-storage* memory_pool::make(std::size_t bytes, const command_info& info) {
+storage* memory_pool::make(std::size_t asked_bytes, std::size_t bytes, const command_info& info) {
     void* data = source_.allocate(bytes);
-    // Short of memory: what is cached goes back first. Others may take it, so try a few times.
-    for (int attempt = 0; data == nullptr && attempt < 3; ++attempt) {
-        if (trim() == 0) break;
+    if (data == nullptr) {
+        // Short of memory: what is cached goes back first. Others may take it, so try a few times.
+        const std::lock_guard alone(shortage_mutex_);
         data = source_.allocate(bytes);
+        for (int attempt = 0; data == nullptr && attempt < 3 && trim() != 0; ++attempt) data = source_.allocate(bytes);
     }
     const std::lock_guard lock(mutex_);
     ++usage_.source_calls;
-    if (data == nullptr) throw out_of_memory(bytes, source_.info().free_bytes, {info.name, owner_.name(), info.where});
+    if (data == nullptr) {
+        throw out_of_memory(asked_bytes, source_.info().free_bytes, {info.name, owner_.name(), info.where});
+    }
+    auto* const block = new (std::nothrow) storage(*this, data, bytes);
+    if (block == nullptr) {
+        source_.free(data, bytes);
+        throw std::bad_alloc();
+    }
     usage_.in_use_bytes += bytes;
-    return new storage(*this, data, bytes);
+    return block;
 }
 
 void memory_pool::give_back(storage* block) noexcept {

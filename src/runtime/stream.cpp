@@ -11,9 +11,12 @@ namespace sluice {
 namespace {
 
 [[noreturn]] void refuse_storage(const stream& on, const storage& used, const command_info& info) {
+    const std::string& theirs = used.owner().name();
+    const std::string& ours = on.owner().name();
     throw error(errc::invalid_argument,
-                "uses memory of " + used.owner().name() + "; copy it to " + on.owner().name() + " first",
-                {info.name, on.owner().name(), info.where});
+                theirs == ours ? "uses memory of another runtime's " + theirs
+                               : "uses memory of " + theirs + "; copy it to " + ours + " first",
+                {info.name, ours, info.where});
 }
 
 // What a command must wait for: gathered under the storage's guard, dealt with outside. Hardly ever more than a
@@ -43,24 +46,35 @@ private:
 
 template <typename Enqueue>
 ticket stream::submit(const command_info& info, Enqueue&& enqueue) {
-    owner_.throw_if_refusing();
-    for (const access& used : info.accesses) {
-        if (&used.where->owner() != &owner_) refuse_storage(*this, *used.where, info);
+    for (const memory_access& used : info.accesses) {
+        if (used.where != nullptr && &used.where->owner() != &owner_) refuse_storage(*this, *used.where, info);
     }
     const std::lock_guard lock(mutex_);
+    owner_.throw_if_refusing();  // with the lock held: close() waits for whoever got through
     const ticket number = issued_.load(std::memory_order_relaxed) + 1;
-    // The history first: when there is no memory to note an access, or the command is refused, nothing has
-    // been enqueued and no ticket used.
+    try {
+        order(info, number);
+        enqueue();
+    } catch (...) {
+        // Nothing was enqueued and no ticket used: what the histories said before holds again.
+        for (const memory_access& used : info.accesses) {
+            if (used.where != nullptr) used.where->revoke({this, number});
+        }
+        throw;
+    }
+    issued_.store(number, std::memory_order_release);
+    return number;
+}
+
+void stream::order(const command_info& info, ticket number) {
     conflict_list conflicts;
-    for (const access& used : info.accesses) {
+    for (const memory_access& used : info.accesses) {
+        if (used.where == nullptr) continue;
         used.where->use({this, number}, used.mode, [&](const stream_point& earlier) {
             if (!is_after(earlier)) conflicts.add(earlier);
         });
     }
     conflicts.for_each([&](const stream_point& earlier) { order_after(earlier); });
-    enqueue();
-    issued_.store(number, std::memory_order_release);
-    return number;
 }
 
 bool stream::is_after(stream_point point) const noexcept {
@@ -89,7 +103,10 @@ ticket stream::launch(const command_info& info, const launch_command& command) {
 }
 
 ticket stream::library_call(const command_info& info, const library_command& command) {
-    return submit(info, [&] { interpreter_->library_call(info, command); });
+    std::exception_ptr thrown;
+    const ticket number = submit(info, [&] { thrown = interpreter_->library_call(info, command); });
+    if (thrown) std::rethrow_exception(std::move(thrown));
+    return number;
 }
 
 ticket stream::host_call(const command_info& info, host_command command) {
@@ -122,6 +139,7 @@ void stream::wait_for(stream_point point) {
     }
     if (point.where == this) return;
     const std::lock_guard lock(mutex_);
+    owner_.throw_if_refusing();
     order_after(point);
 }
 
@@ -130,9 +148,22 @@ void stream::await(ticket upto, wait_mode mode) {
     if (interpreter_->passed() < upto) interpreter_->await(upto, mode);
 }
 
+void stream::close() noexcept {
+    {
+        const std::lock_guard lock(mutex_);
+    }  // whoever was submitting has done so; the next one is refused
+    try {
+        await(issued(), owner_.default_wait_mode());
+    } catch (...) {  // NOLINT(bugprone-empty-catch): a device that has faulted; its waiters are told
+    }
+    // A reference to our own device's memory: kept, it would keep the device for ever.
+    const std::lock_guard lock(workspace_mutex_);
+    workspace_ = {};
+}
+
 std::unique_ptr<timed_mark> stream::mark() {
-    owner_.throw_if_refusing();
     const std::lock_guard lock(mutex_);
+    owner_.throw_if_refusing();
     return interpreter_->mark();
 }
 

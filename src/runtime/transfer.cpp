@@ -21,25 +21,27 @@ void require_upload_size(std::size_t size, const shape& shape, const source_loca
 void upload_bytes(stream& on, storage& to, const void* from, std::size_t bytes, std::shared_ptr<const void> owner,
                   const source_location& where) {
     if (bytes == 0) return;
-    if (!on.owner().shares_host_memory() && bytes <= largest_staged_upload_bytes) {
+    // Memory that nobody keeps for us is read now. (A GPU's driver does that by itself, for large ones.)
+    const bool shares_host_memory = on.owner().shares_host_memory();
+    if (shares_host_memory ? owner == nullptr : bytes <= largest_staged_upload_bytes) {
         const storage_ref staging = on.allocate_host(bytes, {"upload", {}, where});
         std::memcpy(staging->data(), from, bytes);
         copy_bytes(on, {"upload", {}, where}, to, *staging, bytes, copy_direction::host_to_device);
         return;
     }
-    const std::array accesses{access{&to, access_mode::write}};
+    const std::array accesses{memory_access{&to, access_mode::write}};
     on.copy({"upload", accesses, where}, {to.data(), from, bytes, copy_direction::host_to_device, std::move(owner)});
 }
 
 void copy_bytes(stream& on, const command_info& info, storage& to, storage& from, std::size_t bytes,
                 copy_direction direction) {
-    const std::array accesses{access{&from, access_mode::read}, access{&to, access_mode::write}};
+    const std::array accesses{memory_access{&from, access_mode::read}, memory_access{&to, access_mode::write}};
     on.copy({info.name, accesses, info.where}, {to.data(), from.data(), bytes, direction, {}});
 }
 
 void zero_bytes(stream& on, storage& to, std::size_t bytes, const source_location& where) {
     if (bytes == 0) return;
-    const std::array accesses{access{&to, access_mode::write}};
+    const std::array accesses{memory_access{&to, access_mode::write}};
     on.fill({"zeros", accesses, where}, {to.data(), 0, bytes});
 }
 

@@ -66,7 +66,7 @@ public:
 
     output submit(execution_context& context) && {
         tensor<T> made(context.stream(), shape_, {"full", {}, where_});
-        fill_elements(context.stream(), made.memory(), made.size(), &value_, sizeof(T), where_);
+        fill_elements(context.stream(), *made.memory(), made.size(), &value_, sizeof(T), where_);
         return made;
     }
     work_estimate estimate() const { return {1, shape_.size() * sizeof(T)}; }

@@ -32,7 +32,7 @@ void gemm(stream& on, const tensor<float>& a, const tensor<float>& b, const tens
 namespace detail {
 // Throws errc::shape_mismatch unless the operands fit; otherwise the shape of the product.
 shape gemm_shape(const shape& a, const shape& b, const shape* bias, const gemm_options& options,
-                 const source_location& where);
+                 const error_context& context);
 
 inline const tensor<float>& as_tensor(const tensor<float>& owned) { return owned; }
 inline const tensor<float>& as_tensor(const shared_tensor<float>& shared) { return *shared; }
@@ -53,8 +53,8 @@ public:
         const tensor<float>& a = detail::as_tensor(a_);
         const tensor<float>& b = detail::as_tensor(b_);
         const tensor<float>* const bias = bias_ ? &**bias_ : nullptr;
-        const shape made =
-            detail::gemm_shape(a.shape(), b.shape(), bias != nullptr ? &bias->shape() : nullptr, options_, where_);
+        const shape made = detail::gemm_shape(a.shape(), b.shape(), bias != nullptr ? &bias->shape() : nullptr,
+                                              options_, {"gemm", context.device().name(), where_});
         tensor<float> out(context.stream(), made, {"gemm", {}, where_});
         gemm(context.stream(), a, b, bias, out, options_, where_);
         return out;

@@ -47,7 +47,8 @@ public:
 
     // For commands: what to name as read or written, and the device address. Only commands that name the
     // storage may use the address.
-    storage& memory() const noexcept { return *storage_; }
+    // Null when moved from or made without elements and stream.
+    storage* memory() const noexcept { return storage_.get(); }
     T* device_data() const noexcept { return storage_ ? static_cast<T*>(storage_->data()) : nullptr; }
 
 private:
@@ -80,7 +81,7 @@ public:
 
     std::size_t size() const noexcept { return size_; }
     std::size_t size_bytes() const noexcept { return size_ * sizeof(T); }
-    storage& memory() const noexcept { return *storage_; }
+    storage* memory() const noexcept { return storage_.get(); }
 
     // The elements, for the host. write() blocks until no command uses the buffer any more, read() until no
     // command writes it; both return at once when that is so.

@@ -26,8 +26,8 @@ enum class access_mode : unsigned char {
     write,  // may read as well
 };
 
-struct access {
-    storage* where;
+struct memory_access {
+    storage* where;  // null, for a tensor without elements: nothing to order
     access_mode mode;
 };
 
@@ -35,7 +35,7 @@ struct access {
 // command: interpreters copy what they keep. `name` must point to characters that live for ever.
 struct command_info {
     std::string_view name;
-    std::span<const access> accesses = {};
+    std::span<const memory_access> accesses = {};
     source_location where = {};  // the user's line; line 0 means unknown
 };
 

@@ -14,7 +14,7 @@ tensor<T> copy_on(execution_context& context, const tensor<T>& from) {
     const command_info info{"copy"};
     tensor<T> made(context.stream(), from.shape(), info);
     if (from.size() != 0) {
-        copy_bytes(context.stream(), info, made.memory(), from.memory(), from.size_bytes(),
+        copy_bytes(context.stream(), info, *made.memory(), *from.memory(), from.size_bytes(),
                    copy_direction::device_to_device);
     }
     return made;

@@ -76,9 +76,9 @@ public:
 
     // A device that has faulted takes no more commands: each is refused with the first cause.
     void poison(std::exception_ptr cause) noexcept;
-    bool is_poisoned() const noexcept { return state_.load(std::memory_order_acquire) == state::poisoned; }
+    bool is_poisoned() const noexcept { return (state_.load(std::memory_order_acquire) & poisoned) != 0; }
     void throw_if_refusing() const {
-        if (state_.load(std::memory_order_acquire) != state::open) refuse();
+        if (state_.load(std::memory_order_acquire) != open) refuse();
     }
 
     // For backends and for mixing with other libraries.
@@ -90,7 +90,7 @@ private:
     friend class memory_pool;
     friend class storage_ref;
     friend class detail::runtime_state;
-    enum class state : unsigned char { open, poisoned, closed };
+    enum state : unsigned char { open = 0, poisoned = 1, closed = 2 };  // the latter two may come together
 
     stream* lend(const stream_options& options);
     void take_back(stream* lent) noexcept;
@@ -114,7 +114,7 @@ private:
     mutable std::mutex mutex_;  // guards streams_ and cause_
     std::vector<stream_slot> streams_;
     std::exception_ptr cause_;
-    std::atomic<state> state_{state::open};
+    std::atomic<unsigned char> state_{open};
 };
 
 }  // namespace sluice

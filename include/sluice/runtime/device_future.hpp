@@ -28,6 +28,7 @@ public:
     // Blocks the calling thread until the operation is complete; returns its output with everything pending
     // opened, or throws what went wrong.
     value_type get(std::optional<wait_mode> mode = {}) && {
+        if (!valid()) throw error(errc::invalid_argument, "a future gives its value once", {"get"});
         const auto context = std::move(context_);  // from now on there is nothing to wait for
         context->await(mode);
         return detail::open(std::move(output_));
@@ -45,11 +46,19 @@ private:
 };
 
 // Submits the operation to the policy's next stream and returns without waiting for the device. Throws what
-// submitting throws.
+// submitting throws, having waited for the part of it that was submitted.
 template <operation Op>
 auto spawn(Op op, scheduling_policy& policy) {
     auto context = std::make_unique<execution_context>(policy);
-    auto output = std::move(op).submit(*context);
+    auto output = [&] {
+        try {
+            return std::move(op).submit(*context);
+        } catch (...) {
+            context->seal();
+            context->await_completion();
+            throw;
+        }
+    }();
     context->seal();
     return device_future<output_of<Op>>(std::move(context), std::move(output));
 }

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "sluice/op/operation.hpp"
@@ -49,6 +50,7 @@ private:
     runtime_ref alive_;  // a context may outlive its runtime, in a future
     sluice::stream& stream_;
     scheduling_policy* policy_;
+    const std::thread::id submitter_ = std::this_thread::get_id();
     ticket before_;    // what the stream had issued before us
     ticket upto_ = 0;  // and when we had submitted all; 0 before seal()
     std::vector<std::unique_ptr<execution_context>> branches_;

@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "sluice/runtime/command.hpp"
 #include "sluice/runtime/wait_mode.hpp"
@@ -50,7 +52,8 @@ public:
 
     // Blocks until the stream has passed the mark.
     virtual void await() = 0;
-    // From `earlier`, a mark of the same device, to this one; both must have been passed.
+    // From `earlier`, a mark of the same device, to this one; both must have been passed. Throws
+    // std::bad_cast for a mark of another kind of device.
     virtual std::chrono::duration<double, std::micro> since(const timed_mark& earlier) const = 0;
 };
 
@@ -67,7 +70,9 @@ public:
     virtual void copy(const command_info& info, const copy_command& command) = 0;
     virtual void fill(const command_info& info, const fill_command& command) = 0;
     virtual void launch(const command_info& info, const launch_command& command) = 0;
-    virtual void library_call(const command_info& info, const library_command& command) = 0;
+    // When the library's code throws here, part of its work may be enqueued: the exception is returned, and the
+    // command counts.
+    virtual std::exception_ptr library_call(const command_info& info, const library_command& command) = 0;
     virtual void host_call(const command_info& info, host_command command) = 0;
 
     // Commands enqueued from now on run after ticket `upto` of `other`, a stream of the same kind of device.
@@ -85,9 +90,9 @@ public:
     virtual void poll() noexcept = 0;
     // Blocks until `upto` is passed. Throws the error of the device if it has faulted.
     virtual void await(ticket upto, wait_mode mode) = 0;
-    // Throws the first error among the commands numbered after `after` up to `upto`, all of them passed,
-    // and forgets it.
-    virtual void rethrow_failure(ticket after, ticket upto) = 0;
+    // Throws the first error among the commands that this thread submitted, numbered after `after` up to
+    // `upto`, all of them passed; and forgets it.
+    virtual void rethrow_failure(ticket after, ticket upto, std::thread::id submitter) = 0;
 };
 
 struct stream_options {

@@ -69,7 +69,7 @@ struct rows_and_columns {
     std::size_t rows;
     std::size_t columns;
 };
-rows_and_columns launch_size(const launch_range& range, index_kind kind, std::string_view kernel);
+rows_and_columns launch_size(const launch_range& range, index_kind kind, const error_context& context);
 }  // namespace detail
 
 inline namespace SLUICE_LAUNCH_ABI {
@@ -82,8 +82,9 @@ void launch_on(stream& on, const Kernel& kernel, const launch_range& range, cons
     using signature = detail::kernel_signature<Kernel>;
     using binding = detail::argument_binding<typename signature::parameters, Arguments...>;
     constexpr std::string_view name = detail::type_name<Kernel>();
-    const auto size = detail::launch_size(range, detail::index_kind_of<typename signature::index>, name);
-    const auto values = binding::bind(name, range.where, arguments...);
+    const error_context context{name, on.owner().name(), range.where};
+    const auto size = detail::launch_size(range, detail::index_kind_of<typename signature::index>, context);
+    const auto values = binding::bind(context, arguments...);
     const auto accesses = binding::accesses(arguments...);
     if (size.rows == 0 || size.columns == 0) return;
     using body = detail::launch_body<Kernel, typename signature::index, decltype(values)>;

@@ -49,7 +49,7 @@ concept has_kernel_signature = requires { typename kernel_signature<Kernel>::ind
 // --- one argument for one parameter ----------------------------------------------------------------------
 
 // Throws errc::shape_mismatch unless the shape is a matrix.
-void require_matrix(const shape& given, std::string_view kernel, const source_location& where);
+void require_matrix(const shape& given, const error_context& context);
 
 enum class argument_use : unsigned char { impossible, by_value, read, written };
 
@@ -59,51 +59,47 @@ struct bound_argument {
         std::is_convertible_v<Argument, Parameter> && std::is_trivially_copyable_v<Parameter>
             ? argument_use::by_value
             : argument_use::impossible;
-    static Parameter bind(const Argument& argument, std::string_view, const source_location&) { return argument; }
+    static Parameter bind(const Argument& argument, const error_context&) { return argument; }
 };
 
 template <typename T>
 struct bound_argument<view<const T>, tensor<T>> {
     static constexpr argument_use use = argument_use::read;
-    static view<const T> bind(const tensor<T>& from, std::string_view, const source_location&) {
-        return {from.device_data(), from.size()};
-    }
-    static storage& memory(const tensor<T>& from) { return from.memory(); }
+    static view<const T> bind(const tensor<T>& from, const error_context&) { return {from.device_data(), from.size()}; }
+    static storage* memory(const tensor<T>& from) { return from.memory(); }
 };
 template <typename T>
 struct bound_argument<matrix_view<const T>, tensor<T>> {
     static constexpr argument_use use = argument_use::read;
-    static matrix_view<const T> bind(const tensor<T>& from, std::string_view kernel, const source_location& where) {
-        require_matrix(from.shape(), kernel, where);
+    static matrix_view<const T> bind(const tensor<T>& from, const error_context& context) {
+        require_matrix(from.shape(), context);
         return {from.device_data(), from.rows(), from.columns()};
     }
-    static storage& memory(const tensor<T>& from) { return from.memory(); }
+    static storage* memory(const tensor<T>& from) { return from.memory(); }
 };
 template <typename T>
 struct bound_argument<disjoint_view<T>, tensor<T>> {
     static constexpr argument_use use = argument_use::written;
-    static disjoint_view<T> bind(const tensor<T>& to, std::string_view, const source_location&) {
-        return {to.device_data(), to.size()};
-    }
-    static storage& memory(const tensor<T>& to) { return to.memory(); }
+    static disjoint_view<T> bind(const tensor<T>& to, const error_context&) { return {to.device_data(), to.size()}; }
+    static storage* memory(const tensor<T>& to) { return to.memory(); }
 };
 template <typename T>
 struct bound_argument<disjoint_matrix<T>, tensor<T>> {
     static constexpr argument_use use = argument_use::written;
-    static disjoint_matrix<T> bind(const tensor<T>& to, std::string_view kernel, const source_location& where) {
-        require_matrix(to.shape(), kernel, where);
+    static disjoint_matrix<T> bind(const tensor<T>& to, const error_context& context) {
+        require_matrix(to.shape(), context);
         return {to.device_data(), to.rows(), to.columns()};
     }
-    static storage& memory(const tensor<T>& to) { return to.memory(); }
+    static storage* memory(const tensor<T>& to) { return to.memory(); }
 };
 template <typename T>
 struct bound_argument<disjoint_tiles<T>, partition<T>> {
     static constexpr argument_use use = argument_use::written;
-    static disjoint_tiles<T> bind(const partition<T>& to, std::string_view, const source_location&) {
+    static disjoint_tiles<T> bind(const partition<T>& to, const error_context&) {
         return {to.whole().device_data(), to.whole().rows(), to.whole().columns(), to.tile_shape()[0],
                 to.tile_shape()[1]};
     }
-    static storage& memory(const partition<T>& to) { return to.whole().memory(); }
+    static storage* memory(const partition<T>& to) { return to.whole().memory(); }
 };
 
 // A partition, or anything shared, may be read where the tensor may be; it is never written.
@@ -115,19 +111,19 @@ template <typename Parameter, typename T>
 requires(use_if_read<Parameter, tensor<T>> == argument_use::read)
 struct bound_argument<Parameter, partition<T>> {
     static constexpr argument_use use = argument_use::read;
-    static Parameter bind(const partition<T>& from, std::string_view kernel, const source_location& where) {
-        return bound_argument<Parameter, tensor<T>>::bind(from.whole(), kernel, where);
+    static Parameter bind(const partition<T>& from, const error_context& context) {
+        return bound_argument<Parameter, tensor<T>>::bind(from.whole(), context);
     }
-    static storage& memory(const partition<T>& from) { return from.whole().memory(); }
+    static storage* memory(const partition<T>& from) { return from.whole().memory(); }
 };
 template <typename Parameter, typename Shared>
 requires(use_if_read<Parameter, Shared> == argument_use::read)
 struct bound_argument<Parameter, shared<Shared>> {
     static constexpr argument_use use = argument_use::read;
-    static Parameter bind(const shared<Shared>& from, std::string_view kernel, const source_location& where) {
-        return bound_argument<Parameter, Shared>::bind(*from, kernel, where);
+    static Parameter bind(const shared<Shared>& from, const error_context& context) {
+        return bound_argument<Parameter, Shared>::bind(*from, context);
     }
-    static storage& memory(const shared<Shared>& from) { return bound_argument<Parameter, Shared>::memory(*from); }
+    static storage* memory(const shared<Shared>& from) { return bound_argument<Parameter, Shared>::memory(*from); }
 };
 
 // --- all arguments ------------------------------------------------------------------------------------------
@@ -225,12 +221,12 @@ struct argument_binding<type_list<Parameters...>, Arguments...> {
     static constexpr std::size_t access_count =
         (std::size_t{0} + ... + (use_of<Parameters, Arguments> >= argument_use::read ? 1 : 0));
 
-    static auto bind(std::string_view kernel, const source_location& where, const Arguments&... arguments) {
-        return make_kernel_values(bound_argument<Parameters, Arguments>::bind(arguments, kernel, where)...);
+    static auto bind(const error_context& context, const Arguments&... arguments) {
+        return make_kernel_values(bound_argument<Parameters, Arguments>::bind(arguments, context)...);
     }
 
-    static std::array<access, access_count> accesses(const Arguments&... arguments) {
-        std::array<access, access_count> list{};
+    static std::array<memory_access, access_count> accesses(const Arguments&... arguments) {
+        std::array<memory_access, access_count> list{};
         std::size_t next = 0;
         (add_access<Parameters>(arguments, list, next), ...);
         return list;
@@ -251,10 +247,10 @@ struct argument_binding<type_list<Parameters...>, Arguments...> {
 
 private:
     template <typename Parameter, typename Argument, std::size_t Count>
-    static void add_access(const Argument& argument, std::array<access, Count>& list, std::size_t& next) {
+    static void add_access(const Argument& argument, std::array<memory_access, Count>& list, std::size_t& next) {
         constexpr argument_use use = use_of<Parameter, Argument>;
         if constexpr (use >= argument_use::read) {
-            list[next++] = {&bound_argument<Parameter, Argument>::memory(argument),
+            list[next++] = {bound_argument<Parameter, Argument>::memory(argument),
                             use == argument_use::written ? access_mode::write : access_mode::read};
         }
     }

@@ -62,6 +62,8 @@ template <typename Kernel, typename Index, typename Values>
 struct launch_body {
     using closure = launch_closure<Kernel, std::remove_const_t<Values>>;
     static_assert(std::is_trivially_copyable_v<closure>, "launch: kernels and their arguments are copied byte by byte");
+    static_assert(alignof(closure) <= alignof(std::max_align_t),
+                  "launch: kernels and their arguments are not over-aligned");
     static_assert(sizeof(closure) <= 4096, "launch: a kernel and its arguments take at most 4096 bytes");
 
     static void run_on_host(const void* erased) {

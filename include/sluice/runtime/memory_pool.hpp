@@ -53,14 +53,15 @@ private:
     static std::size_t class_of(std::size_t bytes);
     static std::size_t bytes_of_class(std::size_t index);
 
-    storage* take_ready(std::size_t index, const stream* user);  // null if none; lock held
-    void poll_users(std::size_t index);                          // lock held
-    storage* make(std::size_t bytes, const command_info& info);  // throws out_of_memory
+    storage* take_ready(std::size_t index, const stream* user);                           // null if none; lock held
+    void poll_users(std::size_t index);                                                   // lock held
+    storage* make(std::size_t asked_bytes, std::size_t bytes, const command_info& info);  // throws out_of_memory
     void give_back(storage* block) noexcept;
 
     device& owner_;
     memory_source& source_;
     mutable std::mutex mutex_;
+    std::mutex shortage_mutex_;  // one thread at a time makes room; the others find it made
     std::array<storage*, class_count> free_{};
     statistics usage_;
 };

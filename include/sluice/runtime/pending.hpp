@@ -68,7 +68,8 @@ T open(pending<T>&& value) {
 template <typename... Ts>
 auto open(std::tuple<Ts...>&& values) {
     // Braces fix the order, so that an exception is always that of the first.
-    return std::apply([](Ts&... each) { return std::tuple{open(std::move(each))...}; }, values);
+    return std::apply(
+        [](Ts&... each) { return std::tuple<decltype(open(std::move(each)))...>{open(std::move(each))...}; }, values);
 }
 }  // namespace detail
 

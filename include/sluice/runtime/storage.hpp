@@ -32,13 +32,17 @@ public:
     device& owner() const noexcept;
 
     // Calls f(stream_point) for every access that one of this mode by `point.where` must come after, and adds
-    // that one. The command may still fail to be submitted: a point that its stream has not issued stands for
-    // nothing (see stream::reached).
+    // that one. The caller goes on to order and enqueue its command, or revokes the use.
     template <typename Function>
     void use(stream_point point, access_mode mode, Function&& f) {
         const std::lock_guard lock(guard_);
         history_.for_each_conflict(*point.where, mode, f);
         history_.add(point, mode);
+    }
+    // Takes back a use whose command was not enqueued after all.
+    void revoke(stream_point point) noexcept {
+        const std::lock_guard lock(guard_);
+        history_.revoke(point);
     }
     template <typename Function>
     void for_each_last_use(Function&& f) const {

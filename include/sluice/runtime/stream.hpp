@@ -8,7 +8,9 @@
 // Errors: a poisoned device refuses every command with its first cause; storage of another device is
 // refused with errc::invalid_argument.
 //
-// Thread safety: all members may be called on any thread. Commands of one thread keep their order.
+// Thread safety: all members may be called on any thread. Commands of one thread keep their order. Storage is as
+// any object is: many threads may submit commands that read it, or one thread commands that write it. (What
+// owns storage is move-only, and what is shared is read-only, so operations cannot get this wrong.)
 #pragma once
 
 #include <algorithm>
@@ -55,8 +57,8 @@ public:
 
     // The number of the last command; 0 before the first.
     ticket issued() const noexcept { return issued_.load(std::memory_order_acquire); }
-    // As much of `upto` as was issued: a command that failed to be submitted leaves its ticket in histories
-    // until the next one takes it.
+    // As much of `upto` as was issued: a read that was refused leaves its ticket in histories until the next
+    // command takes it.
     ticket reached(ticket upto) const noexcept { return std::min(upto, issued()); }
     // The last command known to be complete; see poll().
     ticket passed() const noexcept { return interpreter_->passed(); }
@@ -66,17 +68,24 @@ public:
     void wait_for(stream_point point);
     // Blocks the calling thread until `upto` is complete. Throws when the device has faulted.
     void await(ticket upto, wait_mode mode);
-    // Throws the first exception that a command numbered after `after` up to `upto` threw on its worker.
-    void rethrow_failure(ticket after, ticket upto) { interpreter_->rethrow_failure(after, upto); }
+    // Throws the first exception that a command, submitted by this thread and numbered after `after` up to
+    // `upto`, threw where it ran. Several threads may share a stream: the submitter tells theirs apart.
+    void rethrow_failure(ticket after, ticket upto, std::thread::id submitter) {
+        interpreter_->rethrow_failure(after, upto, submitter);
+    }
     std::unique_ptr<timed_mark> mark();
 
 private:
     friend class device;
     stream(device& owner, std::size_t index) : owner_(owner), index_(index) {}
 
+    // Waits for all commands; the device takes no more.
+    void close() noexcept;
+
     template <typename Enqueue>
     ticket submit(const command_info& info, Enqueue&& enqueue);
     // Lock held; points of other streams.
+    void order(const command_info& info, ticket number);
     bool is_after(stream_point point) const noexcept;
     void order_after(stream_point point);
 

@@ -25,6 +25,17 @@ public:
         require_size(shape);
     }
 
+    // Moved from, a tensor is empty: no elements, shape [0].
+    tensor(tensor&& other) noexcept : buffer_(std::move(other.buffer_)), shape_(std::exchange(other.shape_, empty())) {}
+    tensor& operator=(tensor&& other) noexcept {
+        buffer_ = std::move(other.buffer_);
+        shape_ = std::exchange(other.shape_, empty());
+        return *this;
+    }
+    tensor(const tensor&) = delete;  // copies of device memory are commands: say copy(...)
+    tensor& operator=(const tensor&) = delete;
+    ~tensor() = default;
+
     const sluice::shape& shape() const noexcept { return shape_; }
     std::size_t size() const noexcept { return buffer_.size(); }
     std::size_t size_bytes() const noexcept { return buffer_.size_bytes(); }
@@ -43,7 +54,7 @@ public:
     sluice::partition<T> partition(const sluice::shape& tile) &&;
 
     // For commands: see buffer.
-    storage& memory() const noexcept { return buffer_.memory(); }
+    storage* memory() const noexcept { return buffer_.memory(); }
     T* device_data() const noexcept { return buffer_.device_data(); }
 
 private:
@@ -53,8 +64,10 @@ private:
                                               " elements cannot have shape " + to_string(shape));
     }
 
+    static sluice::shape empty() noexcept { return {0}; }
+
     buffer<T> buffer_;
-    sluice::shape shape_{0};
+    sluice::shape shape_ = empty();
 };
 
 // Immutable, with many readers.

@@ -27,6 +27,8 @@ void zero_bytes(stream& on, storage& to, std::size_t bytes, const source_locatio
 
 template <typename T>
 class upload_operation : public operation_base<upload_operation<T>> {
+    static_assert(std::is_trivially_copyable_v<T>, "device memory holds trivially copyable elements");
+
 public:
     using output = tensor<T>;
 
@@ -38,7 +40,7 @@ public:
 
     output submit(execution_context& context) && {
         tensor<T> to(context.stream(), shape_, {"upload", {}, where_});
-        detail::upload_bytes(context.stream(), to.memory(), from_.data(), from_.size_bytes(), std::move(owner_),
+        detail::upload_bytes(context.stream(), *to.memory(), from_.data(), from_.size_bytes(), std::move(owner_),
                              where_);
         return to;
     }
@@ -64,7 +66,8 @@ auto upload(std::vector<T> values, source_location where = source_location::curr
     const std::size_t size = values.size();
     return upload(std::move(values), shape{size}, where);
 }
-// The same from memory that `owner` keeps alive until the device has read it: a mapped file, an arena.
+// The same from memory that `owner` keeps alive until the device has read it: a mapped file, an arena. Without an
+// owner it must live until the operation has been submitted.
 template <typename T>
 auto upload(std::span<const T> values, std::shared_ptr<const void> owner, const shape& shape,
             source_location where = source_location::current()) {
@@ -86,7 +89,7 @@ public:
         const command_info info{"upload", {}, where_};
         tensor<T> to(context.stream(), shape_, info);
         if (to.size() != 0) {
-            detail::copy_bytes(context.stream(), info, to.memory(), from_.memory(), to.size_bytes(),
+            detail::copy_bytes(context.stream(), info, *to.memory(), *from_.memory(), to.size_bytes(),
                                copy_direction::host_to_device);
         }
         from_ = {};
@@ -106,6 +109,8 @@ auto upload(host_buffer<T> values, const shape& shape, source_location where = s
 
 template <typename T>
 class allocate_operation : public operation_base<allocate_operation<T>> {
+    static_assert(std::is_trivially_copyable_v<T>, "device memory holds trivially copyable elements");
+
 public:
     using output = tensor<T>;
 
@@ -114,7 +119,7 @@ public:
 
     output submit(execution_context& context) && {
         tensor<T> made(context.stream(), shape_, {zeroed_ ? "zeros" : "uninitialized", {}, where_});
-        if (zeroed_) detail::zero_bytes(context.stream(), made.memory(), made.size_bytes(), where_);
+        if (zeroed_) detail::zero_bytes(context.stream(), *made.memory(), made.size_bytes(), where_);
         return made;
     }
     work_estimate estimate() const { return {zeroed_ ? 1u : 0u, zeroed_ ? shape_.size() * sizeof(T) : 0}; }
@@ -148,7 +153,7 @@ public:
         const tensor<T>& source = get(from_);
         host_buffer<T> to(context.stream(), source.size(), info);
         if (source.size() != 0) {
-            detail::copy_bytes(context.stream(), info, to.memory(), source.memory(), to.size_bytes(),
+            detail::copy_bytes(context.stream(), info, *to.memory(), *source.memory(), to.size_bytes(),
                                copy_direction::device_to_host);
         }
         return output::from([landed = std::move(to)] {

@@ -164,6 +164,14 @@ void call_host(CUstream_st* stream, void (*function)(void*), void* argument, con
     check(cudaLaunchHostFunc(stream, function, argument), "cudaLaunchHostFunc", context);
 }
 
+bool is_pinned(const void* data) noexcept {
+    cudaPointerAttributes attributes{};
+    if (cudaPointerGetAttributes(&attributes, data) == cudaSuccess)
+        return attributes.type != cudaMemoryTypeUnregistered;
+    static_cast<void>(cudaGetLastError());
+    return true;  // unknown: the careful answer
+}
+
 void* allocate_device(std::size_t bytes) {
     void* data = nullptr;
     const cudaError_t code = cudaMalloc(&data, bytes);

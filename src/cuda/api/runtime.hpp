@@ -79,6 +79,8 @@ void call_host(CUstream_st* stream, void (*function)(void*), void* argument, con
 
 // --- memory ---------------------------------------------------------------------------------------------------
 
+// Whether the driver copies from this host memory at its leisure, instead of reading it before it returns.
+bool is_pinned(const void* data) noexcept;
 // Null when there is not enough.
 void* allocate_device(std::size_t bytes);
 void* allocate_pinned(std::size_t bytes);

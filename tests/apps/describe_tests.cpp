@@ -1,0 +1,122 @@
+// `sluice devices`, `sluice inspect` and the command line.
+#include "sluice/describe.hpp"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "apps/support/sample_files.hpp"
+#include "apps/support/subprocess.hpp"
+#include "sluice/runtime/runtime.hpp"
+
+namespace sluice::app::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string devices_of(const runtime& machine, bool as_json) {
+    std::ostringstream out;
+    describe_devices(machine, as_json, out);
+    return out.str();
+}
+
+}  // namespace
+
+TEST(tool_devices, as_json_name_each_device_with_its_memory) {
+    const outcome came = run_tool({"devices", "--json"});
+    ASSERT_EQ(came.exit_code, 0) << came;
+    EXPECT_EQ(came.err, "");
+    const json report = json::parse(came.out);
+    ASSERT_FALSE(report["devices"].empty());
+    bool has_cpu = false, has_gpu = false;
+    for (const json& each : report["devices"]) {
+        const auto name = each["device"].get<std::string>();
+        has_cpu = has_cpu || name == "cpu:0";
+        has_gpu = has_gpu || name.starts_with("cuda:");
+        EXPECT_NE(each["name"].get<std::string>(), "");
+        EXPECT_GT(each["compute_units"].get<int>(), 0);
+        EXPECT_GT(each["memory_bytes"].get<std::size_t>(), 0u);
+        EXPECT_LE(each["free_bytes"].get<std::size_t>(), each["memory_bytes"].get<std::size_t>());
+    }
+    EXPECT_TRUE(has_cpu);
+    EXPECT_EQ(report["why_no_gpu"].get<std::string>().empty(), has_gpu);
+}
+
+TEST(tool_devices, as_text_are_a_table) {
+    const outcome came = run_tool({"devices"});
+    EXPECT_EQ(came.exit_code, 0) << came;
+    EXPECT_THAT(came.out, AllOf(HasSubstr("device"), HasSubstr("cpu:0"), HasSubstr("GiB")));
+}
+
+TEST(tool_devices, lists_every_virtual_device_and_its_limit) {
+    const runtime machine({.cpu_devices = 3, .cpu_memory_bytes = std::size_t{1} << 20, .cuda = false});
+    const json report = json::parse(devices_of(machine, true));
+    ASSERT_EQ(report["devices"].size(), 3u);
+    for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(report["devices"][i]["device"], "cpu:" + std::to_string(i));
+        EXPECT_EQ(report["devices"][i]["memory_bytes"], std::size_t{1} << 20);
+    }
+    EXPECT_THAT(devices_of(machine, false), HasSubstr("no GPU: " + std::string(machine.why_no_gpu())));
+}
+
+TEST(tool_inspect, as_json_holds_the_layers) {
+    const outcome came = run_tool({"inspect", digits().model, "--json"});
+    ASSERT_EQ(came.exit_code, 0) << came;
+    const json report = json::parse(came.out);
+    EXPECT_EQ(report["model"], digits().model);
+    EXPECT_EQ(report["in_features"], 64);
+    EXPECT_EQ(report["out_features"], 10);
+    EXPECT_EQ(report["parameters"], 17'226);
+    ASSERT_EQ(report["layers"].size(), 3u);
+    const json expected = json::parse(R"([
+        {"name": "0", "in_features": 64, "out_features": 128, "bias": true, "activation": "relu", "parameters": 8320},
+        {"name": "2", "in_features": 128, "out_features": 64, "bias": true, "activation": "relu", "parameters": 8256},
+        {"name": "4", "in_features": 64, "out_features": 10, "bias": true, "activation": "none", "parameters": 650}])");
+    EXPECT_EQ(report["layers"], expected);
+}
+
+TEST(tool_inspect, as_text_names_the_network_and_its_layers) {
+    const outcome came = run_tool({"inspect", digits().model});
+    EXPECT_EQ(came.exit_code, 0) << came;
+    EXPECT_THAT(came.out, HasSubstr(digits().model + ": 64 inputs, 10 outputs, 17226 parameters"));
+    EXPECT_THAT(came.out, AllOf(HasSubstr("activation"), HasSubstr("relu"), HasSubstr("8320")));
+}
+
+TEST(tool_inspect, refuses_what_is_no_network) {
+    for (const std::string& file : {digits().input, std::string("/no/such/file")}) {
+        const outcome came = run_tool({"inspect", file});
+        EXPECT_EQ(came.exit_code, 2) << came;
+        EXPECT_EQ(came.out, "");
+        EXPECT_THAT(came.err, HasSubstr(file));
+    }
+}
+
+TEST(tool_command_line, has_help_and_a_version) {
+    for (const std::vector<std::string>& arguments :
+         {std::vector<std::string>{"--help"}, {"run", "--help"}, {"devices", "--help"}, {"--version"}}) {
+        const outcome came = run_tool(arguments);
+        EXPECT_EQ(came.exit_code, 0) << came;
+        EXPECT_NE(came.out, "");
+        EXPECT_EQ(came.err, "");
+    }
+}
+
+TEST(tool_command_line, that_asks_for_nothing_known_is_refused) {
+    for (const std::vector<std::string>& arguments : {std::vector<std::string>{},
+                                                      {"walk"},
+                                                      {"run"},
+                                                      {"run", digits().model},
+                                                      {"inspect"},
+                                                      {"devices", "--what"},
+                                                      {"run", digits().model, digits().input, "--labels"}}) {
+        const outcome came = run_tool(arguments);
+        EXPECT_EQ(came.exit_code, 2) << came;
+        EXPECT_EQ(came.out, "");
+        EXPECT_NE(came.err, "");
+    }
+}
+
+}  // namespace sluice::app::testing

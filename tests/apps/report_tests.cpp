@@ -1,0 +1,96 @@
+// The commands as functions: reports and exit codes.
+#include <gmock/gmock.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "sluice/exit_status.hpp"
+#include "sluice/run_command.hpp"
+#include "sluice/runtime/error.hpp"
+
+namespace sluice::app::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+run_result two_rows_on_two_devices() {
+    run_result result;
+    result.rows = 2;
+    result.outputs = 3;
+    result.seconds = 0.5;
+    result.devices = {{"cpu:0", "this"}, {"cpu:1", "that"}};
+    return result;
+}
+
+run_options some_files() {
+    run_options options;
+    options.model = "m";
+    options.input = "i";
+    return options;
+}
+
+}  // namespace
+
+TEST(exit_status, tells_wrong_input_from_failures) {
+    EXPECT_EQ(status_of(file_error("f", 1, "field", "why")), bad_input);
+    EXPECT_EQ(status_of(error(errc::invalid_argument, "")), bad_input);
+    EXPECT_EQ(status_of(error(errc::shape_mismatch, "")), bad_input);
+    EXPECT_EQ(status_of(error(errc::device_not_found, "")), bad_input);
+    EXPECT_EQ(status_of(out_of_memory(2, 1)), bad_input);
+    EXPECT_EQ(status_of(error(errc::device_failed, "")), failed);
+    EXPECT_EQ(status_of(device_error(errc::unsupported, "")), failed);
+    EXPECT_EQ(status_of(std::runtime_error("")), failed);
+    EXPECT_EQ(status_of(std::bad_alloc()), failed);
+    EXPECT_EQ(status_of(interruption()), interrupted);
+}
+
+TEST(run_report, as_json_is_one_line_with_every_figure) {
+    run_options options = some_files();
+    options.output = "o";
+    run_result result = two_rows_on_two_devices();
+    result.correct = 1;
+    result.largest_difference = 0.25f;
+    const std::string text = to_json(options, result);
+    EXPECT_THAT(text, Not(HasSubstr("\n")));
+    EXPECT_EQ(json::parse(text), json::parse(R"({"model": "m", "input": "i", "output": "o", "rows": 2, "outputs": 3,
+        "batch": 1024, "streams": 4, "seconds": 0.5, "rows_per_second": 4.0, "accuracy": 0.5,
+        "largest_difference": 0.25,
+        "devices": [{"device": "cpu:0", "name": "this"}, {"device": "cpu:1", "name": "that"}]})"));
+}
+
+TEST(run_report, has_null_for_a_difference_that_is_no_number) {
+    run_result result = two_rows_on_two_devices();
+    result.largest_difference = std::numeric_limits<float>::quiet_NaN();
+    const json report = json::parse(to_json(some_files(), result));
+    ASSERT_TRUE(report.contains("largest_difference"));
+    EXPECT_TRUE(report["largest_difference"].is_null());
+}
+
+TEST(run_report, divides_by_no_time_at_all) {
+    run_result result = two_rows_on_two_devices();
+    result.seconds = 0;
+    EXPECT_EQ(json::parse(to_json(some_files(), result))["rows_per_second"], 0);
+    EXPECT_THAT(to_text(some_files(), result), HasSubstr("throughput          0 rows/s"));
+}
+
+TEST(run_report, as_text_names_devices_and_files) {
+    run_options options = some_files();
+    options.reference = "r.npy";
+    options.output = "o.npy";
+    options.streams = 1;
+    run_result result = two_rows_on_two_devices();
+    result.correct = 2;
+    result.largest_difference = 0.125f;
+    EXPECT_EQ(to_text(options, result),
+              "device              cpu:0 (this), cpu:1 (that)\n"
+              "rows                2 in batches of 1024 on 1 stream\n"
+              "accuracy            1.0000 (2 of 2)\n"
+              "largest difference  0.125 from r.npy\n"
+              "throughput          4 rows/s (500.00 ms)\n"
+              "output              o.npy\n");
+}
+
+}  // namespace sluice::app::testing

@@ -1,0 +1,74 @@
+// Events measure the device's time.
+#include "conformance/backend.hpp"
+#include "conformance/kernels.hpp"
+#include "sluice/kernels/elementwise.hpp"
+
+namespace sluice::conformance {
+namespace {
+
+class events : public conformance_test {
+protected:
+    single_stream pool{on};
+    stream& home = pool.next();
+};
+INSTANTIATE_TEST_SUITE_P(, events, testing::ValuesIn(enrolled_backends()), backend_name);
+
+}  // namespace
+
+TEST_P(events, time_does_not_run_backwards) {
+    auto x = submit_to(home, full<unsigned>({1000}, 1));
+    auto first = event::record(home);
+    step_on(home, x, 1, slow());
+    auto second = event::record(home);
+    step_on(home, x, 1, slow());
+    auto third = event::record(home);
+    EXPECT_GE(elapsed(first, second).count(), 0);
+    EXPECT_GE(elapsed(second, third).count(), 0);
+    EXPECT_GE(elapsed(first, third).count(), elapsed(first, second).count());
+    EXPECT_GT(elapsed(first, third).count(), 0);
+}
+
+TEST_P(events, an_event_comes_after_what_was_submitted_before_it) {
+    bool ran = false;
+    home.host_call({"note"}, {[&] { ran = true; }});
+    auto after = event::record(home);
+    after.await();
+    EXPECT_TRUE(ran);
+}
+
+TEST_P(events, recording_does_not_wait) {
+    auto warm = event::record(home);
+    warm.await();
+    gate held(home);
+    auto behind = event::record(home);
+    held.open();
+    behind.await();
+}
+
+TEST_P(events, an_event_is_no_command) {
+    const ticket before = home.issued();
+    auto x = event::record(home);
+    EXPECT_EQ(home.issued(), before);
+    x.await();
+}
+
+TEST_P(events, events_of_two_streams_of_a_device_can_be_compared) {
+    single_stream other(on);
+    auto first = event::record(home);
+    first.await();
+    auto x = submit_to(other.next(), full<unsigned>({1000}, 1));
+    step_on(other.next(), x, 1, slow());
+    auto second = event::record(other.next());
+    EXPECT_GE(elapsed(first, second).count(), 0);
+}
+
+TEST_P(events, an_event_may_be_dropped_before_its_time) {
+    gate held(home);
+    {
+        auto dropped = event::record(home);
+    }
+    held.open();
+    on.synchronize();
+}
+
+}  // namespace sluice::conformance

@@ -1,0 +1,48 @@
+// A call must throw sluice::error with this code, and its message must contain all of these words.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "sluice/runtime/error.hpp"
+
+namespace sluice::conformance {
+
+template <typename Function>
+void expect_refused(errc code, std::initializer_list<std::string> words, Function&& call) {
+    try {
+        call();
+        ADD_FAILURE() << "nothing was thrown";
+    } catch (const error& refusal) {
+        EXPECT_EQ(refusal.code(), code) << refusal.what();
+        for (const std::string& word : words) {
+            EXPECT_NE(std::string_view(refusal.what()).find(word), std::string_view::npos)
+                << "'" << word << "' is not in: " << refusal.what();
+        }
+    }
+}
+
+// The same for a call that is written within a few lines of this one: the message must name the file and a line
+// there. (Within, because compilers differ over which line of an expression is its own.)
+template <typename Function>
+void expect_refused_here(errc code, std::initializer_list<std::string> words, Function&& call,
+                         sluice::source_location here = sluice::source_location::current()) {
+    expect_refused(code, words, [&] {
+        try {
+            call();
+        } catch (const error& refusal) {
+            const auto where = refusal.where();
+            EXPECT_STREQ(where.file_name(), here.file_name()) << refusal.what();
+            EXPECT_LE(std::abs(static_cast<int>(where.line()) - static_cast<int>(here.line())), 3) << refusal.what();
+            const std::string asked = ":" + std::to_string(where.line()) + ")";
+            EXPECT_NE(std::string_view(refusal.what()).find(asked), std::string_view::npos) << refusal.what();
+            throw;
+        }
+    });
+}
+
+}  // namespace sluice::conformance

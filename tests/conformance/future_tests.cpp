@@ -1,0 +1,88 @@
+// spawn() returns at once; get() waits for that operation, and tells the truth about it.
+#include <thread>
+
+#include "conformance/backend.hpp"
+#include "conformance/kernels.hpp"
+#include "sluice/kernels/elementwise.hpp"
+
+namespace sluice::conformance {
+namespace {
+
+using numbers = std::vector<unsigned>;
+constexpr std::size_t size = 200;
+
+class futures : public conformance_test {
+protected:
+    auto work(unsigned start) const {
+        return full<unsigned>({size}, start)
+            .and_then([rounds = slow()](auto x) { return step(std::move(x), 4, rounds); })
+            .and_then(download);
+    }
+
+    futures() { sync(zip(work(0), work(1), work(2)), pool); }  // loads the kernels
+
+    round_robin pool{on, 2};
+};
+INSTANTIATE_TEST_SUITE_P(, futures, testing::ValuesIn(enrolled_backends()), backend_name);
+
+}  // namespace
+
+TEST_P(futures, spawn_does_not_wait_for_the_device) {
+    single_stream one(on);
+    sync(work(1), one);
+    gate held(one.next());
+    auto future = spawn(work(1), one);
+    held.open();
+    EXPECT_EQ(std::move(future).get(), numbers(size, 7));
+}
+
+TEST_P(futures, many_are_got_in_any_order) {
+    std::vector<device_future<pending<numbers>>> all;
+    for (unsigned i = 0; i < 40; ++i) all.push_back(spawn(work(i), pool));
+    for (unsigned i = 40; i-- > 0;) EXPECT_EQ(std::move(all[i]).get(), numbers(size, 3 * i + 4));
+}
+
+TEST_P(futures, get_returns_in_every_wait_mode) {
+    for (const wait_mode mode : {wait_mode::spin, wait_mode::yield, wait_mode::block}) {
+        EXPECT_EQ(spawn(work(2), pool).get(mode), numbers(size, 10)) << to_string(mode);
+    }
+}
+
+TEST_P(futures, get_waits_for_branches_on_other_streams) {
+    bool home = false, branch = false;
+    const auto note = [&](bool& ran) {
+        return with_context(
+            [this, &ran](execution_context& context) {
+                auto x = submit_to(context.stream(), full<unsigned>({size}, 1));
+                for (unsigned i = 0; i < 10; ++i) step_on(context.stream(), x, i, slow());
+                context.stream().host_call({"note"}, {[&ran] { ran = true; }});
+            },
+            branch_threshold);
+    };
+    spawn(zip(note(home), note(branch)), pool).get();
+    EXPECT_TRUE(home);
+    EXPECT_TRUE(branch);
+}
+
+TEST_P(futures, a_future_moves_and_may_be_got_on_another_thread) {
+    auto future = spawn(work(3), pool);
+    auto moved = std::move(future);
+    numbers got;
+    std::jthread([&, mine = std::move(moved)]() mutable { got = std::move(mine).get(); }).join();
+    EXPECT_EQ(got, numbers(size, 13));
+}
+
+TEST_P(futures, several_outputs_come_as_a_tuple_with_everything_pending_opened) {
+    auto future = spawn(zip(work(1), value(5), full<unsigned>({3}, 1)), pool);
+    auto [downloaded, plain, handle] = std::move(future).get();
+    EXPECT_EQ(downloaded, numbers(size, 7));
+    EXPECT_EQ(plain, 5);
+    EXPECT_EQ(contents(std::move(handle), pool.next()), numbers(3, 1));
+}
+
+TEST_P(futures, what_a_future_returns_can_be_used_at_once_on_any_stream) {
+    auto x = spawn(full<unsigned>({size}, 1), pool).get();
+    EXPECT_EQ(sync(step(std::move(x), 2).and_then(download), pool), numbers(size, 5));
+}
+
+}  // namespace sluice::conformance

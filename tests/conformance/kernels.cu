@@ -1,0 +1,76 @@
+#include "conformance/kernels.hpp"
+
+#include "sluice/runtime/launch.hpp"
+
+namespace sluice::conformance {
+namespace {
+
+// Zero, after a while that the compiler cannot do away with.
+SLUICE_KERNEL unsigned spin(unsigned rounds) {
+    unsigned state = rounds | 1;
+    for (unsigned i = 0; i < rounds; ++i) state = state * 1664525u + 1013904223u + (state >> 16);
+    return state == 0xdecafbad ? 1 : 0;
+}
+
+struct set_kernel {
+    unsigned rounds;
+    SLUICE_KERNEL void operator()(index_1d at, unsigned value, disjoint_view<unsigned> x) const {
+        if (unsigned* const e = x.at(at)) *e = value + spin(rounds);
+    }
+};
+
+struct step_kernel {
+    unsigned rounds;
+    SLUICE_KERNEL void operator()(index_1d at, unsigned addend, disjoint_view<unsigned> x) const {
+        if (unsigned* const e = x.at(at)) {
+            const unsigned before = *e;
+            *e = 3 * before + addend + spin(rounds);
+        }
+    }
+};
+
+struct relay_kernel {
+    unsigned rounds;
+    SLUICE_KERNEL void operator()(index_1d at, view<const unsigned> from, disjoint_view<unsigned> to) const {
+        if (unsigned* const e = to.at(at)) {
+            const unsigned delay = spin(rounds);
+            *e = from[at.value() + delay];  // read late
+        }
+    }
+};
+
+struct add_kernel {
+    unsigned rounds;
+    SLUICE_KERNEL void operator()(index_1d at, view<const unsigned> weight, disjoint_view<unsigned> x) const {
+        if (unsigned* const e = x.at(at)) {
+            const unsigned delay = spin(rounds);
+            *e += weight[at.value() + delay];
+        }
+    }
+};
+
+}  // namespace
+
+void set_on(stream& on, tensor<unsigned>& x, unsigned value, unsigned rounds) {
+    launch_on(on, set_kernel{rounds}, each_of(x), value, x);
+}
+
+void step_on(stream& on, tensor<unsigned>& x, unsigned addend, unsigned rounds) {
+    launch_on(on, step_kernel{rounds}, each_of(x), addend, x);
+}
+
+void relay_on(stream& on, const tensor<unsigned>& from, tensor<unsigned>& to, unsigned rounds) {
+    launch_on(on, relay_kernel{rounds}, each_of(to), from, to);
+}
+
+any_operation<tensor<unsigned>> step(tensor<unsigned> x, unsigned addend, unsigned rounds) {
+    const auto all = each_of(x);
+    return launch(step_kernel{rounds}, all, addend, std::move(x));
+}
+
+any_operation<tensor<unsigned>> add(shared_tensor<unsigned> weight, tensor<unsigned> x, unsigned rounds) {
+    const auto all = each_of(x);
+    return launch(add_kernel{rounds}, all, std::move(weight), std::move(x));
+}
+
+}  // namespace sluice::conformance

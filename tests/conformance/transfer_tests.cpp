@@ -1,0 +1,162 @@
+// Data goes to the device and comes back as it was.
+#include <array>
+#include <cstdint>
+#include <numeric>
+
+#include "conformance/backend.hpp"
+#include "sluice/kernels/elementwise.hpp"
+
+namespace sluice::conformance {
+namespace {
+
+CONFORMANCE_SUITE(transfers);
+
+// From the last size that is staged to the first that is not; see transfer.cpp.
+constexpr std::size_t staging_limit_bytes = std::size_t{8} << 20;
+
+struct record {
+    double first = 0;
+    std::int16_t second = 0;
+    char third = 0;
+    friend bool operator==(const record&, const record&) = default;
+};
+
+template <typename T>
+void expect_round_trip(const std::vector<T>& values, scheduling_policy& pool) {
+    EXPECT_EQ(sync(upload(values).and_then(download), pool), values) << values.size() << " elements of " << sizeof(T);
+}
+
+template <typename T>
+void expect_round_trips(scheduling_policy& pool) {
+    for (const std::size_t size : {0, 1, 2, 63, 1000, 4097}) expect_round_trip(counting<T>(size), pool);
+}
+
+TEST_P(transfers, an_upload_comes_back_unchanged) {
+    round_robin pool(on, 3);
+    expect_round_trips<float>(pool);
+    expect_round_trips<double>(pool);
+    expect_round_trips<std::int8_t>(pool);
+    expect_round_trips<std::uint16_t>(pool);
+    expect_round_trips<std::int64_t>(pool);
+    expect_round_trip(std::vector<record>{{1.5, 2, 'c'}, {-0.0, -1, 0}, {1e300, 7, 'z'}}, pool);
+}
+
+TEST_P(transfers, uploads_around_the_staging_limit_come_back_unchanged) {
+    round_robin pool(on, 2);
+    for (const std::size_t bytes :
+         {staging_limit_bytes - 1, staging_limit_bytes, staging_limit_bytes + 1, 2 * staging_limit_bytes + 12345}) {
+        std::vector<std::uint8_t> values(bytes);
+        std::iota(values.begin(), values.end(), std::uint8_t{3});
+        EXPECT_TRUE(sync(upload(values).and_then(download), pool) == values) << bytes;
+    }
+}
+
+TEST_P(transfers, a_tensor_has_the_shape_that_was_asked_for) {
+    single_stream pool(on);
+    const auto made = sync(upload(counting<int>(24), {2, 3, 4}), pool);
+    EXPECT_EQ(made.shape(), (shape{2, 3, 4}));
+    EXPECT_EQ(made.size(), 24u);
+    EXPECT_EQ(made.size_bytes(), 24 * sizeof(int));
+    EXPECT_EQ(sync(zeros<float>({5, 0}), pool).shape(), (shape{5, 0}));
+    EXPECT_EQ(sync(uninitialized<float>({7}), pool).shape(), (shape{7}));
+    EXPECT_EQ(sync(full<double>({}, 2), pool).shape(), shape{});
+}
+
+TEST_P(transfers, a_host_buffer_is_uploaded_and_its_memory_reused) {
+    single_stream pool(on);
+    stream& home = pool.next();
+    const std::size_t in_use = bytes_in_use();
+    for (int round = 0; round < 3; ++round) {
+        host_buffer<int> from(home, 1000);
+        const auto room = from.write();
+        std::iota(room.begin(), room.end(), round);
+        const std::vector<int> values(room.begin(), room.end());
+        EXPECT_EQ(sync(upload(std::move(from), {10, 100}).and_then(download), pool), values);
+    }
+    EXPECT_EQ(bytes_in_use(), in_use);
+}
+
+TEST_P(transfers, a_host_buffer_is_writable_again_only_behind_its_last_use) {
+    single_stream pool(on);
+    stream& home = pool.next();
+    host_buffer<int> from(home, 4);
+    for (int& each : from.write()) each = 1;
+    auto to = tensor<int>(home, {4});
+    gate held(home);
+    const std::array accesses{memory_access{from.memory(), access_mode::read},
+                              memory_access{to.memory(), access_mode::write}};
+    home.copy({"copy", accesses}, {to.device_data(), from.device_data(), 16, copy_direction::host_to_device, {}});
+    held.open();
+    for (int& each : from.write()) each = 2;  // blocks until the copy is done
+    EXPECT_EQ(contents(std::move(to), home), std::vector<int>(4, 1));
+}
+
+TEST_P(transfers, the_owner_of_uploaded_memory_is_kept_until_the_device_has_read_it) {
+    single_stream pool(on);
+    auto kept = std::make_shared<std::vector<int>>(counting<int>(5000));
+    const std::vector<int> expected = *kept;
+    const std::weak_ptr<std::vector<int>> watch = kept;
+    const std::span<const int> values(*kept);
+    auto operation = upload(values, std::move(kept), {5000});
+    ASSERT_FALSE(watch.expired());
+    auto there = sync(std::move(operation), pool);
+    EXPECT_TRUE(watch.expired());
+    EXPECT_EQ(contents(std::move(there), pool.next()), expected);
+}
+
+TEST_P(transfers, zeros_are_zero_even_in_memory_that_was_used_before) {
+    round_robin pool(on, 2);
+    for (const std::size_t size : {1u, 100u, 70'000u}) {
+        sync(full<unsigned>({size}, 0xabcdef), pool);
+        EXPECT_EQ(sync(zeros<unsigned>({size}).and_then(download), pool), std::vector<unsigned>(size, 0));
+    }
+}
+
+TEST_P(transfers, full_fills_elements_of_every_size) {
+    round_robin pool(on, 2);
+    EXPECT_EQ(sync(full<std::uint8_t>({301}, 200).and_then(download), pool), std::vector<std::uint8_t>(301, 200));
+    EXPECT_EQ(sync(full<std::int16_t>({301}, -7).and_then(download), pool), std::vector<std::int16_t>(301, -7));
+    EXPECT_EQ(sync(full<float>({7, 43}, 1.25f).and_then(download), pool), std::vector<float>(301, 1.25f));
+    EXPECT_EQ(sync(full<double>({301}, -1e300).and_then(download), pool), std::vector<double>(301, -1e300));
+    EXPECT_TRUE(sync(full<float>({0}, 1).and_then(download), pool).empty());
+}
+
+TEST_P(transfers, a_copy_and_its_original_have_separate_memory) {
+    round_robin pool(on, 2);
+    const std::vector<int> values = counting<int>(3000);
+    auto [original, twin] = sync(upload(values, {3, 1000}).and_then(copy), pool);
+    EXPECT_EQ(twin.shape(), original.shape());
+    EXPECT_NE(twin.device_data(), original.device_data());
+    original = tensor<int>();
+    EXPECT_EQ(sync(download(std::move(twin)), pool), values);
+}
+
+TEST_P(transfers, a_shared_tensor_is_copied_and_downloaded_and_stays) {
+    round_robin pool(on, 3);
+    const std::vector<int> values = counting<int>(100);
+    const auto source = sync(share(upload(values)), pool);
+    EXPECT_EQ(sync(download(source), pool), values);
+    EXPECT_EQ(sync(copy(source).and_then(download), pool), values);
+    EXPECT_EQ(sync(download(source), pool), values);
+}
+
+TEST_P(transfers, an_empty_tensor_passes_through_everything) {
+    single_stream pool(on);
+    auto [original, twin] = sync(upload(std::vector<float>{}, {0, 5}).and_then(copy), pool);
+    EXPECT_TRUE(sync(relu(std::move(original)).and_then(download), pool).empty());
+    EXPECT_TRUE(sync(download(std::move(twin)), pool).empty());
+    EXPECT_TRUE(sync(download(tensor<float>()), pool).empty());
+    EXPECT_EQ(sync(uninitialized<float>({0}), pool).size(), 0u);
+}
+
+TEST_P(transfers, a_reshaped_tensor_keeps_its_elements) {
+    single_stream pool(on);
+    const std::vector<int> values = counting<int>(12);
+    auto operation = upload(values).transform([](auto x) { return std::move(x).reshape({3, 4}); });
+    auto matrix = sync(std::move(operation), pool);
+    EXPECT_EQ(matrix.rows(), 3u);
+    EXPECT_EQ(contents(std::move(matrix), pool.next()), values);
+}
+
+}  // namespace
+}  // namespace sluice::conformance

@@ -1,0 +1,208 @@
+// What is special to streams on worker threads: they park, wake, take turns and share few workers.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+#include "sluice/runtime/error.hpp"
+#include "sluice/runtime/runtime.hpp"
+#include "sluice/runtime/scheduling_policy.hpp"
+
+namespace sluice {
+namespace {
+
+class device_with_workers {
+protected:
+    explicit device_with_workers(std::size_t workers)
+        : owner({.cpu_devices = 1, .cpu_workers = workers, .cuda = false}) {}
+
+    // Behind this call the stream runs nothing before `opened` counts down.
+    void hold(stream& held) {
+        held.host_call({"gate"}, {[this] { opened.wait(); }});
+    }
+    std::vector<stream_lease> many(std::size_t count) {
+        std::vector<stream_lease> made;
+        for (std::size_t i = 0; i < count; ++i) made.emplace_back(on);
+        return made;
+    }
+
+    std::latch opened{1};
+    runtime owner;
+    device& on = owner.find("cpu:0");
+};
+
+class cpu_streams : public testing::TestWithParam<std::size_t>, protected device_with_workers {
+protected:
+    cpu_streams() : device_with_workers(GetParam()) {}
+};
+INSTANTIATE_TEST_SUITE_P(, cpu_streams, testing::Values(1, 2, 4),
+                         [](const auto& workers) { return "with_" + std::to_string(workers.param) + "_workers"; });
+
+class cpu_streams_with_one_worker : public testing::Test, protected device_with_workers {
+protected:
+    cpu_streams_with_one_worker() : device_with_workers(1) {}
+};
+
+class cpu_streams_with_three_workers : public testing::Test, protected device_with_workers {
+protected:
+    cpu_streams_with_three_workers() : device_with_workers(3) {}
+};
+
+}  // namespace
+
+TEST_P(cpu_streams, the_device_has_the_workers_that_were_asked_for) {
+    EXPECT_EQ(on.properties().compute_units, static_cast<int>(GetParam()));
+    EXPECT_FALSE(on.properties().name.empty());
+    EXPECT_GT(on.properties().memory_bytes, 0u);
+}
+
+TEST_P(cpu_streams, a_chain_of_waiting_streams_may_be_longer_than_there_are_workers) {
+    const auto streams = many(64);
+    std::vector<int> order;
+    hold(*streams[0]);
+    for (std::size_t i = 0; i < streams.size(); ++i) {
+        if (i > 0) streams[i]->wait_for({streams[i - 1].get(), streams[i - 1]->issued()});
+        streams[i]->host_call({"note"}, {[&order, i] { order.push_back(static_cast<int>(i)); }});
+    }
+    opened.count_down();
+    on.synchronize();
+    ASSERT_EQ(order.size(), streams.size());
+    for (std::size_t i = 0; i < order.size(); ++i) EXPECT_EQ(order[i], static_cast<int>(i));
+}
+
+TEST_P(cpu_streams, many_streams_may_wait_for_one) {
+    const auto streams = many(50);
+    hold(*streams[0]);
+    bool before = false;
+    streams[0]->host_call({"note"}, {[&] { before = true; }});
+    std::atomic<int> woken = 0;
+    for (std::size_t i = 1; i < streams.size(); ++i) {
+        streams[i]->wait_for({streams[0].get(), streams[0]->issued()});
+        streams[i]->host_call({"note"}, {[&] { woken += before ? 1 : 0; }});
+    }
+    EXPECT_EQ(woken, 0);
+    opened.count_down();
+    on.synchronize();
+    EXPECT_EQ(woken, 49);
+}
+
+TEST_F(cpu_streams_with_three_workers, wake_only_for_the_ticket_they_wait_for) {
+    const auto streams = many(3);
+    std::latch second(1);
+    hold(*streams[0]);
+    const ticket first_ticket = streams[0]->host_call({"note"}, {[] {}});
+    streams[0]->host_call({"gate"}, {[&] { second.wait(); }});
+    const ticket last_ticket = streams[0]->host_call({"note"}, {[] {}});
+    streams[1]->wait_for({streams[0].get(), first_ticket});
+    const ticket early = streams[1]->host_call({"note"}, {[] {}});
+    streams[2]->wait_for({streams[0].get(), last_ticket});
+    const ticket late = streams[2]->host_call({"note"}, {[] {}});
+    opened.count_down();
+    streams[1]->await(early, wait_mode::block);
+    EXPECT_LT(streams[2]->passed(), late);
+    second.count_down();
+    streams[2]->await(late, wait_mode::block);
+}
+
+TEST_F(cpu_streams_with_one_worker, take_turns_however_long_their_queues_are) {
+    const auto streams = many(2);
+    int run = 0;
+    int run_before_the_other = -1;
+    hold(*streams[0]);
+    for (int i = 0; i < 10'000; ++i) streams[0]->host_call({"note"}, {[&] { ++run; }});
+    streams[1]->host_call({"note"}, {[&] { run_before_the_other = run; }});
+    opened.count_down();
+    on.synchronize();
+    EXPECT_EQ(run, 10'000);
+    EXPECT_LT(run_before_the_other, 1000);
+}
+
+TEST_P(cpu_streams, far_more_streams_than_workers_all_finish) {
+    const auto streams = many(300);
+    std::atomic<int> run = 0;
+    for (int round = 0; round < 20; ++round) {
+        for (std::size_t i = 0; i < streams.size(); ++i) {
+            const stream_lease& other = streams[(i * 7 + 1) % streams.size()];
+            streams[i]->wait_for({other.get(), other->issued()});
+            streams[i]->host_call({"note"}, {[&] { ++run; }});
+        }
+    }
+    on.synchronize();
+    EXPECT_EQ(run, 6000);
+}
+
+TEST_P(cpu_streams, streams_may_wait_for_each_other_in_turn) {
+    const auto streams = many(2);
+    std::vector<int> order;
+    for (int i = 0; i < 500; ++i) {
+        const stream_lease& here = streams[static_cast<std::size_t>(i % 2)];
+        const stream_lease& there = streams[static_cast<std::size_t>(1 - i % 2)];
+        here->wait_for({there.get(), there->issued()});
+        here->host_call({"note"}, {[&order, i] { order.push_back(i); }});
+    }
+    on.synchronize();
+    ASSERT_EQ(order.size(), 500u);
+    for (int i = 0; i < 500; ++i) ASSERT_EQ(order[static_cast<std::size_t>(i)], i);
+}
+
+TEST_P(cpu_streams, a_failed_call_is_told_once_and_only_for_its_ticket) {
+    const stream_lease home(on);
+    home->host_call({"fine"}, {[] {}});
+    const ticket broken = home->library_call(
+        {"broken"}, {[](const native_stream&, const void*) { throw std::runtime_error("broken"); }, nullptr, 0});
+    const ticket last = home->host_call({"fine"}, {[] {}});
+    home->await(last, wait_mode::block);
+    EXPECT_NO_THROW(home->rethrow_failure(0, broken - 1, std::this_thread::get_id()));
+    EXPECT_NO_THROW(home->rethrow_failure(broken, last, std::this_thread::get_id()));
+    EXPECT_THROW(home->rethrow_failure(0, last, std::this_thread::get_id()), std::runtime_error);
+    EXPECT_NO_THROW(home->rethrow_failure(0, last, std::this_thread::get_id()));
+}
+
+TEST_P(cpu_streams, several_threads_may_wait_for_one_ticket) {
+    const stream_lease home(on);
+    hold(*home);
+    const ticket last = home->host_call({"note"}, {[] {}});
+    std::atomic<int> passed = 0;
+    {
+        std::vector<std::jthread> waiting;
+        for (const wait_mode mode : {wait_mode::block, wait_mode::yield, wait_mode::block, wait_mode::spin}) {
+            waiting.emplace_back([&, mode] {
+                home->await(last, mode);
+                passed += home->passed() >= last ? 1 : 0;
+            });
+        }
+        opened.count_down();
+    }
+    EXPECT_EQ(passed, 4);
+}
+
+TEST_P(cpu_streams, a_runtime_may_go_while_streams_are_parked) {
+    std::atomic<int> run = 0;
+    {
+        runtime short_lived({.cpu_devices = 1, .cpu_workers = GetParam(), .cuda = false});
+        std::vector<stream_lease> streams;
+        for (int i = 0; i < 8; ++i) streams.emplace_back(short_lived.find("cpu"));
+        hold(*streams[0]);
+        for (std::size_t i = 1; i < streams.size(); ++i) {
+            streams[i]->host_call({"note"}, {[&] { ++run; }});
+            streams[i]->wait_for({streams[0].get(), streams[0]->issued()});
+            if (i % 2 == 0) streams[i]->host_call({"note"}, {[&] { ++run; }});
+        }
+        opened.count_down();
+    }
+    EXPECT_EQ(run, 7 + 3);
+}
+
+TEST_P(cpu_streams, a_limit_on_memory_is_kept) {
+    const runtime small({.cpu_devices = 1, .cpu_workers = GetParam(), .cpu_memory_bytes = 64 << 20, .cuda = false});
+    const stream_lease home(small.find("cpu"));
+    EXPECT_EQ(small.find("cpu").memory().total_bytes, std::size_t{64} << 20);
+    const storage_ref most = home->allocate(std::size_t{48} << 20);
+    EXPECT_THROW(home->allocate(std::size_t{32} << 20), out_of_memory);
+    EXPECT_TRUE(home->allocate(std::size_t{16} << 20));
+}
+
+}  // namespace sluice

@@ -1,0 +1,8 @@
+#include <cstdint>
+
+#include "fuzz/read_safetensors.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    sluice::nn::fuzz::read_safetensors(std::as_bytes(std::span(data, size)));
+    return 0;
+}

@@ -1,0 +1,46 @@
+// Replays what the fuzzers started from, and the hostile files that are kept (what a fuzzer finds goes there too), so
+// that every run of the tests covers them. A seed is either read or refused with a file_error, a hostile file is
+// refused or harmless; anything else (another exception, a sanitizer's report) fails.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "fuzz/read_npy.hpp"
+#include "fuzz/read_safetensors.hpp"
+#include "nn/support/hostile_files.hpp"
+#include "nn/support/temporary_directory.hpp"
+
+namespace sluice::nn {
+namespace {
+
+const std::filesystem::path tests_directory = std::filesystem::path(SLUICE_SOURCE_DIR) / "tests";
+
+// Gives every file in the directory to `read`, which takes its bytes; at least one there must be.
+template <class Read>
+void replay(const std::filesystem::path& directory, Read read) {
+    int files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+        SCOPED_TRACE(entry.path());
+        const std::string contents = testing::read_file(entry.path());
+        EXPECT_NO_THROW(read(testing::bytes_of(contents)));
+        ++files;
+    }
+    EXPECT_GT(files, 0) << directory;
+}
+
+TEST(fuzz_regressions, safetensors_seeds_are_read_or_refused) {
+    replay(tests_directory / "fuzz/corpus/safetensors", fuzz::read_safetensors);
+}
+
+TEST(fuzz_regressions, npy_seeds_are_read_or_refused) { replay(tests_directory / "fuzz/corpus/npy", fuzz::read_npy); }
+
+TEST(fuzz_regressions, hostile_safetensors_are_read_or_refused) {
+    replay(tests_directory / "regressions/safetensors", fuzz::read_safetensors);
+}
+
+TEST(fuzz_regressions, hostile_npy_are_read_or_refused) { replay(tests_directory / "regressions/npy", fuzz::read_npy); }
+
+}  // namespace
+}  // namespace sluice::nn

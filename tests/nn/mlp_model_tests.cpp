@@ -1,0 +1,256 @@
+#include "sluice/nn/mlp_model.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nn/support/hostile_files.hpp"
+#include "nn/support/temporary_directory.hpp"
+#include "sluice/nn/npy.hpp"
+
+namespace sluice::nn {
+namespace {
+
+using testing::bytes_of;
+using testing::expect_refused;
+using testing::float_bytes;
+using testing::label;
+using testing::little_endian;
+using testing::offset_in;
+using testing::safetensors_bytes;
+using testing::temporary_directory;
+
+const std::filesystem::path source_directory = SLUICE_SOURCE_DIR;
+
+// Puts together a safetensors file, tensor by tensor.
+class file_maker {
+public:
+    file_maker& add(std::string_view name, std::string_view type, std::initializer_list<std::size_t> shape,
+                    std::string_view bytes) {
+        begin_entry(name);
+        json_.append("{\"dtype\":\"").append(type).append("\",\"shape\":[");
+        for (const char* comma = ""; const std::size_t dimension : shape) {
+            json_.append(std::exchange(comma, ",")).append(std::to_string(dimension));
+        }
+        json_ += "],\"data_offsets\":[" + std::to_string(data_.size()) + ",";
+        data_ += bytes;
+        json_ += std::to_string(data_.size()) + "]}";
+        return *this;
+    }
+    // An f32 tensor of zeros.
+    file_maker& zeros(std::string_view name, std::initializer_list<std::size_t> shape) {
+        std::size_t bytes = 4;
+        for (const std::size_t dimension : shape) bytes *= dimension;
+        return add(name, "F32", shape, std::string(bytes, '\0'));
+    }
+    file_maker& metadata(std::string_view json) {
+        begin_entry("__metadata__");
+        json_ += json;
+        return *this;
+    }
+
+    std::string json() const { return json_ + "}"; }
+    std::string bytes() const { return safetensors_bytes(json(), data_); }
+    // Where the data `at` bytes into the data section stand in the file.
+    std::uint64_t data_offset(std::size_t at) const { return 8 + json().size() + at; }
+
+    mlp_model load() const {
+        const std::string file = bytes();
+        return load_mlp(safetensors_view(bytes_of(file), label));
+    }
+    void expect_refused_at(std::size_t data_at, const std::string& tensor, const std::string& why) const {
+        expect_refused([&] { static_cast<void>(load()); }, {data_offset(data_at), tensor, why});
+    }
+
+private:
+    void begin_entry(std::string_view name) {
+        json_.append(json_.size() == 1 ? "\"" : ",\"").append(name).append("\":");
+    }
+
+    std::string json_ = "{";
+    std::string data_;
+};
+
+std::vector<std::string> layer_names(const mlp_model& model) {
+    std::vector<std::string> names;
+    for (const auto& layer : model.layers) names.push_back(layer.name);
+    return names;
+}
+
+// ---- what is read
+
+TEST(mlp_model, reads_layers_with_their_weights_and_biases) {
+    const mlp_model model = file_maker()
+                                .add("0.weight", "F32", {2, 3}, float_bytes({1, 2, 3, 4, 5, 6}))
+                                .add("0.bias", "F32", {2}, float_bytes({7, 8}))
+                                .add("2.weight", "F32", {1, 2}, float_bytes({9, 10}))
+                                .load();
+    ASSERT_EQ(model.layers.size(), 2u);
+    const dense_layer& first = model.layers[0];
+    EXPECT_EQ(first.name, "0");
+    EXPECT_EQ(first.in_features, 3u);
+    EXPECT_EQ(first.out_features, 2u);
+    EXPECT_EQ(first.weight, (std::vector<float>{1, 2, 3, 4, 5, 6}));
+    EXPECT_EQ(first.bias, (std::vector<float>{7, 8}));
+    EXPECT_TRUE(model.layers[1].bias.empty());
+    EXPECT_EQ(model.in_features(), 3u);
+    EXPECT_EQ(model.out_features(), 1u);
+    EXPECT_EQ(model.parameters(), 10u);
+}
+
+TEST(mlp_model, orders_layers_by_number_and_not_by_text) {
+    const mlp_model model =
+        file_maker().zeros("10.weight", {1, 2}).zeros("2.weight", {2, 3}).zeros("0.weight", {3, 4}).load();
+    EXPECT_THAT(layer_names(model), ::testing::ElementsAre("0", "2", "10"));
+}
+
+TEST(mlp_model, takes_one_common_prefix) {
+    const mlp_model model = file_maker().zeros("model.net.0.weight", {2, 2}).zeros("model.net.0.bias", {2}).load();
+    EXPECT_THAT(layer_names(model), ::testing::ElementsAre("model.net.0"));
+}
+
+TEST(mlp_model, converts_f16_and_bf16_weights) {
+    const mlp_model model = file_maker()
+                                .add("0.weight", "F16", {1, 2}, little_endian(0xc000'3c00, 4))
+                                .add("0.bias", "BF16", {1}, little_endian(0x4040, 2))
+                                .load();
+    EXPECT_EQ(model.layers[0].weight, (std::vector<float>{1, -2}));
+    EXPECT_EQ(model.layers[0].bias, std::vector<float>{3});
+}
+
+TEST(mlp_model, has_relu_behind_hidden_layers_and_nothing_behind_the_last) {
+    const mlp_model model = file_maker().zeros("0.weight", {2, 2}).zeros("1.weight", {2, 2}).load();
+    EXPECT_EQ(model.layers[0].after, activation::relu);
+    EXPECT_EQ(model.layers[1].after, activation::none);
+}
+
+TEST(mlp_model, takes_activations_from_the_metadata) {
+    const mlp_model model = file_maker()
+                                .metadata(R"({"activation":"gelu","output_activation":"softmax","format":"pt"})")
+                                .zeros("0.weight", {2, 2})
+                                .zeros("1.weight", {2, 2})
+                                .load();
+    EXPECT_EQ(model.layers[0].after, activation::gelu);
+    EXPECT_EQ(model.layers[1].after, activation::softmax);
+}
+
+// ---- what is refused
+
+TEST(mlp_model, refuses_activations_that_it_does_not_know) {
+    for (const std::string key : {"activation", "output_activation"}) {
+        const auto maker = file_maker().metadata("{\"" + key + "\":\"relu7\"}").zeros("0.weight", {1, 1});
+        expect_refused([&] { static_cast<void>(maker.load()); },
+                       {offset_in(maker.json(), "{\"" + key), "__metadata__." + key, "unknown activation 'relu7'"});
+    }
+}
+
+TEST(mlp_model, refuses_layers_that_do_not_chain) {
+    file_maker()
+        .zeros("0.weight", {3, 2})
+        .zeros("2.weight", {1, 4})
+        .expect_refused_at(24, "'2.weight'", "takes 4 inputs, but the layer before, '0', has 3 outputs");
+}
+
+TEST(mlp_model, refuses_weights_without_two_dimensions) {
+    file_maker().zeros("0.weight", {4}).expect_refused_at(0, "'0.weight'", "has 1 dimensions");
+    file_maker().zeros("0.weight", {}).expect_refused_at(0, "'0.weight'", "has 0 dimensions");
+    file_maker().zeros("0.weight", {1, 2, 3}).expect_refused_at(0, "'0.weight'", "has 3 dimensions");
+}
+
+TEST(mlp_model, refuses_a_bias_of_another_length) {
+    file_maker().zeros("0.weight", {2, 2}).zeros("0.bias", {3}).expect_refused_at(16, "'0.bias'", "2 elements");
+    file_maker().zeros("0.weight", {2, 2}).zeros("0.bias", {2, 1}).expect_refused_at(16, "'0.bias'", "2 elements");
+    file_maker().zeros("0.weight", {1, 2}).zeros("0.bias", {}).expect_refused_at(8, "'0.bias'", "1 elements");
+}
+
+TEST(mlp_model, refuses_a_bias_without_its_weight) {
+    file_maker().zeros("0.weight", {1, 1}).zeros("1.bias", {1}).expect_refused_at(4, "'1.bias'", "without its weight");
+}
+
+TEST(mlp_model, refuses_tensors_that_are_not_of_a_sequential) {
+    for (const std::string name :
+         {"weight", "bias", "0", "0.weights", "fc1.weight", "net.fc.weight", ".weight", "0x.weight", "-1.weight",
+          "01.weight", "net0.weight", "1.running_mean", "18446744073709551616.weight", "0.weight.0", ""}) {
+        file_maker()
+            .zeros("0.weight", {1, 1})
+            .zeros(name, {1, 1})
+            .expect_refused_at(4, "'" + name + "'", "is not \"NUMBER.weight\" or \"NUMBER.bias\"");
+    }
+}
+
+TEST(mlp_model, refuses_a_second_prefix) {
+    file_maker()
+        .zeros("a.0.weight", {1, 1})
+        .zeros("b.1.weight", {1, 1})
+        .expect_refused_at(4, "'b.1.weight'", "does not share the prefix 'a.'");
+    file_maker().zeros("0.weight", {1, 1}).zeros("a.0.bias", {1}).expect_refused_at(4, "'a.0.bias'", "prefix ''");
+}
+
+TEST(mlp_model, refuses_a_file_without_layers) {
+    expect_refused([] { static_cast<void>(file_maker().metadata("{}").load()); }, {8, "header", "no layers"});
+}
+
+TEST(mlp_model, refuses_layers_of_size_zero) {
+    file_maker().zeros("0.weight", {0, 4}).expect_refused_at(0, "'0.weight'", "size zero");
+    file_maker().zeros("0.weight", {4, 0}).zeros("0.bias", {4}).expect_refused_at(0, "'0.weight'", "size zero");
+}
+
+TEST(mlp_model, refuses_weights_that_are_not_floats) {
+    file_maker().add("0.weight", "I32", {1, 1}, "abcd").expect_refused_at(0, "'0.weight'", "elements of type i32");
+    file_maker()
+        .zeros("0.weight", {1, 1})
+        .add("0.bias", "F64", {1}, "abcdefgh")
+        .expect_refused_at(4, "'0.bias'", "elements of type f64");
+}
+
+TEST(mlp_model, names_the_path_of_the_file_that_it_refuses) {
+    const temporary_directory directory;
+    const auto path = directory.write("m.safetensors", file_maker().bytes());
+    expect_refused([&] { static_cast<void>(load_mlp(path)); }, {8, "header", "no layers"}, path);
+}
+
+// ---- the trained model
+
+// y = after(x · weightᵀ + bias), in double.
+std::vector<double> layer_output(const dense_layer& layer, const std::vector<double>& x) {
+    std::vector<double> y(layer.out_features);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+        double sum = layer.bias[i];
+        for (std::size_t k = 0; k < x.size(); ++k) sum += x[k] * static_cast<double>(layer.weight[i * x.size() + k]);
+        y[i] = layer.after == activation::relu ? std::max(sum, 0.) : sum;
+    }
+    return y;
+}
+
+TEST(mlp_model, gives_the_trainers_logits_on_the_digits) {
+    const mlp_model model = load_mlp(source_directory / "models/digits.safetensors");
+    ASSERT_EQ(model.layers.size(), 3u);
+    EXPECT_EQ(model.in_features(), 64u);
+    EXPECT_EQ(model.out_features(), 10u);
+    EXPECT_EQ(model.parameters(), 64u * 128 + 128 + 128 * 64 + 64 + 64 * 10 + 10);
+
+    const npy_file inputs(source_directory / "data/digits_inputs.npy");
+    const auto labels = npy_file(source_directory / "data/digits_labels.npy").view().values<std::int64_t>();
+    const auto logits = npy_file(source_directory / "data/digits_logits.npy").view().values<float>();
+    ASSERT_EQ(inputs.view().rows(), labels.size());
+    ASSERT_EQ(logits.size(), labels.size() * 10);
+
+    std::size_t right = 0;
+    std::vector<float> row(64);
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+        inputs.view().read_rows(i, row);
+        std::vector<double> x(row.begin(), row.end());
+        for (const auto& layer : model.layers) x = layer_output(layer, x);
+        for (std::size_t k = 0; k < 10; ++k) ASSERT_NEAR(x[k], logits[i * 10 + k], 1e-4) << "row " << i;
+        right += std::max_element(x.begin(), x.end()) - x.begin() == labels[i];
+    }
+    EXPECT_GE(static_cast<double>(right) / static_cast<double>(labels.size()), 0.97);
+}
+
+}  // namespace
+}  // namespace sluice::nn

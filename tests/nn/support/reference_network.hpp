@@ -1,0 +1,53 @@
+// Random networks, and what they give in double precision.
+#pragma once
+
+#include "kernels/reference.hpp"
+#include "sluice/nn/mlp_model.hpp"
+
+namespace sluice::nn::testing {
+
+using conformance::doubles;
+using conformance::floats;
+using conformance::random_floats;
+
+struct network_options {
+    activation hidden = activation::relu;
+    activation output = activation::none;
+    bool has_bias = true;
+};
+
+// Weights are scaled so that values neither die out nor explode.
+inline mlp_model random_network(const std::vector<std::size_t>& widths, random_floats& fresh,
+                                const network_options& options = {}) {
+    mlp_model model;
+    for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
+        dense_layer layer;
+        layer.name = std::to_string(2 * i);
+        layer.in_features = widths[i];
+        layer.out_features = widths[i + 1];
+        layer.weight = fresh(widths[i] * widths[i + 1], 2 / std::sqrt(static_cast<float>(widths[i])));
+        if (options.has_bias) layer.bias = fresh(widths[i + 1]);
+        layer.after = i + 2 == widths.size() ? options.output : options.hidden;
+        model.layers.push_back(std::move(layer));
+    }
+    return model;
+}
+
+inline doubles outputs_of(const mlp_model& model, const floats& inputs) {
+    doubles x(inputs.begin(), inputs.end());
+    for (const dense_layer& layer : model.layers) {
+        const std::size_t rows = x.size() / layer.in_features;
+        doubles y(rows * layer.out_features);
+        for (std::size_t i = 0; i < y.size(); ++i) {
+            const std::size_t row = i / layer.out_features, out = i % layer.out_features;
+            y[i] = layer.bias.empty() ? 0 : layer.bias[out];
+            for (std::size_t k = 0; k < layer.in_features; ++k) {
+                y[i] += x[row * layer.in_features + k] * double{layer.weight[out * layer.in_features + k]};
+            }
+        }
+        x = conformance::activated(std::move(y), layer.after, layer.out_features);
+    }
+    return x;
+}
+
+}  // namespace sluice::nn::testing

@@ -1,0 +1,95 @@
+#include "sluice/runtime/access_history.hpp"
+
+#include <gmock/gmock.h>
+
+#include "runtime/recording_backend.hpp"
+
+namespace sluice::detail {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+class access_history_test : public testing::Test {
+protected:
+    using points = std::vector<std::pair<stream*, ticket>>;
+
+    points conflicts(stream& by, access_mode mode) const {
+        points all;
+        history.for_each_conflict(by, mode, [&](stream_point each) { all.emplace_back(each.where, each.upto); });
+        return all;
+    }
+    points last_uses() const {
+        points all;
+        history.for_each_last_use([&](stream_point each) { all.emplace_back(each.where, each.upto); });
+        return all;
+    }
+    void read(stream& by, ticket number) { history.add({&by, number}, access_mode::read); }
+    void write(stream& by, ticket number) { history.add({&by, number}, access_mode::write); }
+
+    recording::recorded_runtime recorded;
+    stream& a = *recorded.a;
+    stream& b = *recorded.b;
+    stream& c = *recorded.c;
+    access_history history;
+};
+
+}  // namespace
+
+TEST_F(access_history_test, fresh_storage_conflicts_with_nothing) {
+    EXPECT_THAT(conflicts(a, access_mode::read), IsEmpty());
+    EXPECT_THAT(conflicts(a, access_mode::write), IsEmpty());
+    EXPECT_THAT(last_uses(), IsEmpty());
+    EXPECT_EQ(history.last_write().where, nullptr);
+}
+
+TEST_F(access_history_test, a_read_comes_after_the_last_write_of_another_stream) {
+    write(a, 3);
+    EXPECT_THAT(conflicts(b, access_mode::read), ElementsAre(std::pair(&a, 3)));
+    EXPECT_THAT(conflicts(a, access_mode::read), IsEmpty());
+}
+
+TEST_F(access_history_test, reads_do_not_conflict_with_reads) {
+    read(a, 1);
+    EXPECT_THAT(conflicts(b, access_mode::read), IsEmpty());
+}
+
+TEST_F(access_history_test, a_write_comes_after_the_last_write_and_the_readers_since) {
+    write(a, 3);
+    read(b, 5);
+    read(c, 7);
+    EXPECT_THAT(conflicts(a, access_mode::write), UnorderedElementsAre(std::pair(&b, 5), std::pair(&c, 7)));
+    EXPECT_THAT(conflicts(b, access_mode::write), UnorderedElementsAre(std::pair(&a, 3), std::pair(&c, 7)));
+    EXPECT_THAT(last_uses(), UnorderedElementsAre(std::pair(&a, 3), std::pair(&b, 5), std::pair(&c, 7)));
+}
+
+TEST_F(access_history_test, a_write_forgets_the_readers_before_it) {
+    read(a, 1);
+    read(b, 2);
+    write(c, 1);
+    EXPECT_THAT(last_uses(), ElementsAre(std::pair(&c, 1)));
+}
+
+TEST_F(access_history_test, a_stream_is_one_reader_with_its_latest_ticket) {
+    for (ticket number = 1; number <= 20; ++number) read(a, number);
+    EXPECT_THAT(last_uses(), ElementsAre(std::pair(&a, 20)));
+}
+
+TEST_F(access_history_test, any_number_of_streams_may_read) {
+    std::vector<stream_lease> many;
+    points expected;
+    for (ticket number = 1; number <= 20; ++number) {
+        many.emplace_back(recorded.on);
+        read(*many.back(), number);
+        read(*many.back(), number + 100);
+        expected.emplace_back(many.back().get(), number + 100);
+    }
+    EXPECT_THAT(conflicts(a, access_mode::write), testing::UnorderedElementsAreArray(expected));
+    write(a, 1);
+    EXPECT_THAT(last_uses(), ElementsAre(std::pair(&a, 1)));
+    read(b, 9);
+    EXPECT_THAT(conflicts(c, access_mode::write), UnorderedElementsAre(std::pair(&a, 1), std::pair(&b, 9)));
+}
+
+}  // namespace sluice::detail

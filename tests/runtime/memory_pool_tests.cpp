@@ -1,0 +1,193 @@
+#include "sluice/runtime/memory_pool.hpp"
+
+#include <gmock/gmock.h>
+
+#include "runtime/recording_backend.hpp"
+#include "sluice/runtime/error.hpp"
+
+namespace sluice::recording {
+namespace {
+
+constexpr std::size_t mebibyte = std::size_t{1} << 20;
+
+class memory_pool_test : public testing::Test {
+protected:
+    recorded_runtime recorded;
+    recording_memory& source = recorded.first.memory;
+    memory_pool& pool = recorded.on.device_pool();
+    stream& a = *recorded.a;
+    stream& b = *recorded.b;
+};
+
+}  // namespace
+
+TEST_F(memory_pool_test, at_most_an_eighth_is_lost_to_rounding) {
+    for (std::size_t bytes = 512; bytes < 5'000'000; bytes += bytes / 7 + 1) {
+        const std::size_t capacity = a.allocate(bytes)->capacity_bytes();
+        EXPECT_GE(capacity, bytes);
+        EXPECT_LE(capacity, bytes + bytes / 8) << bytes;
+    }
+    for (const std::size_t bytes : {512u, 576u, 640u, 1024u, 1152u, 65536u}) {
+        EXPECT_EQ(a.allocate(bytes)->capacity_bytes(), bytes);  // the classes themselves
+    }
+}
+
+TEST_F(memory_pool_test, small_requests_share_one_size) {
+    EXPECT_EQ(a.allocate(0)->capacity_bytes(), 512u);
+    EXPECT_EQ(a.allocate(1)->capacity_bytes(), 512u);
+    EXPECT_EQ(a.allocate(512)->capacity_bytes(), 512u);
+    EXPECT_EQ(a.allocate(513)->capacity_bytes(), 576u);
+}
+
+TEST_F(memory_pool_test, a_block_comes_back_for_any_size_of_its_class) {
+    const storage* const block = a.allocate(1000).get();
+    EXPECT_EQ(a.allocate(1024).get(), block);
+    EXPECT_EQ(a.allocate(961).get(), block);
+    EXPECT_NE(a.allocate(960).get(), block);
+    EXPECT_EQ(source.calls, 2u);
+}
+
+TEST_F(memory_pool_test, the_stream_that_used_a_block_last_gets_it_at_once_and_others_when_it_has_passed) {
+    storage_ref x = a.allocate(1000);
+    const storage* const block = x.get();
+    write(a, x);
+    x = {};
+    const storage_ref fresh = b.allocate(1000);
+    EXPECT_NE(fresh.get(), block);
+    EXPECT_EQ(a.allocate(1000).get(), block);
+    recorded.record_of(a).done = 1;  // found out by asking the device
+    EXPECT_EQ(b.allocate(1000).get(), block);
+}
+
+TEST_F(memory_pool_test, a_block_with_readers_elsewhere_is_not_ready_for_its_last_writer) {
+    storage_ref x = a.allocate(1000);
+    const storage* const block = x.get();
+    write(a, x);
+    read(b, x);
+    x = {};
+    const storage_ref first = a.allocate(1000), second = b.allocate(1000);
+    EXPECT_NE(first.get(), block);
+    EXPECT_NE(second.get(), block);
+}
+
+TEST_F(memory_pool_test, host_memory_is_handed_out_only_when_nobody_uses_it_any_more) {
+    storage_ref x = a.allocate_host(1000);
+    const storage* const block = x.get();
+    read(a, x);
+    x = {};
+    const storage_ref fresh = a.allocate_host(1000);
+    EXPECT_NE(fresh.get(), block);
+    recorded.record_of(a).done = 1;
+    EXPECT_EQ(a.allocate_host(1000).get(), block);
+}
+
+TEST_F(memory_pool_test, the_statistics_tell_what_is_held_and_what_is_cached) {
+    storage_ref x = a.allocate(mebibyte);
+    storage_ref y = a.allocate(512);
+    EXPECT_EQ(pool.usage().in_use_bytes, mebibyte + 512);
+    EXPECT_EQ(pool.usage().cached_bytes, 0u);
+    x = {};
+    EXPECT_EQ(pool.usage().in_use_bytes, 512u);
+    EXPECT_EQ(pool.usage().cached_bytes, mebibyte);
+    x = a.allocate(mebibyte);
+    EXPECT_EQ(pool.usage().cached_bytes, 0u);
+    EXPECT_EQ(pool.usage().allocations, 3u);
+    EXPECT_EQ(pool.usage().source_calls, 2u);
+    EXPECT_EQ(source.used, mebibyte + 512);
+}
+
+TEST_F(memory_pool_test, what_is_cached_counts_as_free) {
+    source.limit = 10 * mebibyte;
+    storage_ref x = a.allocate(4 * mebibyte);
+    EXPECT_EQ(recorded.on.memory().free_bytes, 6 * mebibyte);
+    x = {};
+    EXPECT_EQ(recorded.on.memory().free_bytes, 10 * mebibyte);
+}
+
+TEST_F(memory_pool_test, when_memory_is_short_what_is_cached_goes_back_first) {
+    source.limit = 8 * mebibyte;
+    for (const std::size_t size : {mebibyte, 2 * mebibyte, 3 * mebibyte}) {
+        const storage_ref x = a.allocate(size);
+        write(a, x);
+    }
+    EXPECT_EQ(pool.usage().cached_bytes, 6 * mebibyte);
+    const storage_ref large = b.allocate(7 * mebibyte);
+    EXPECT_EQ(large->capacity_bytes(), 7 * mebibyte);
+    EXPECT_EQ(source.returns, 3u);
+    EXPECT_EQ(pool.usage().cached_bytes, 0u);
+    EXPECT_EQ(a.passed(), 3u);  // after their last uses
+}
+
+TEST_F(memory_pool_test, out_of_memory_says_what_was_asked_and_what_is_free_and_changes_nothing) {
+    source.limit = 8 * mebibyte;
+    const storage_ref held = a.allocate(2 * mebibyte, {"held"});
+    const sluice::source_location here = sluice::source_location::current();
+    try {
+        a.allocate(7 * mebibyte, {"greedy", {}, here});
+        FAIL() << "nothing was thrown";
+    } catch (const out_of_memory& refusal) {
+        EXPECT_EQ(refusal.asked_bytes(), 7 * mebibyte);
+        EXPECT_EQ(refusal.free_bytes(), 6 * mebibyte);
+        EXPECT_EQ(refusal.operation(), "greedy");
+        EXPECT_EQ(refusal.device(), "fake:0");
+        EXPECT_EQ(refusal.where().line(), here.line());
+        EXPECT_THAT(refusal.what(), testing::HasSubstr("asked for 7340032 bytes, 6291456 bytes are free"));
+    }
+    EXPECT_EQ(pool.usage().in_use_bytes, 2 * mebibyte);
+    EXPECT_EQ(a.allocate(6 * mebibyte)->capacity_bytes(), 6 * mebibyte);
+}
+
+TEST_F(memory_pool_test, a_memory_source_that_fails_is_heard_and_changes_nothing) {
+    source.fails = true;
+    EXPECT_THROW(a.allocate(1000), std::runtime_error);
+    source.fails = false;
+    EXPECT_EQ(pool.usage().in_use_bytes, 0u);
+    EXPECT_EQ(a.allocate(1000)->capacity_bytes(), 1024u);
+}
+
+TEST_F(memory_pool_test, trimming_waits_for_the_last_uses) {
+    {
+        const storage_ref x = a.allocate(1000);
+        write(a, x);
+        read(b, x);
+    }
+    EXPECT_EQ(pool.trim(), 1024u);
+    EXPECT_THAT(recorded.record_of(a).awaited, testing::ElementsAre(1));
+    EXPECT_THAT(recorded.record_of(b).awaited, testing::ElementsAre(1));
+    EXPECT_EQ(source.used, 0u);
+}
+
+TEST_F(memory_pool_test, what_a_faulted_device_may_still_touch_is_never_returned) {
+    {
+        const storage_ref x = a.allocate(1000);
+        write(a, x);
+        const storage_ref unused = a.allocate(2000);
+    }
+    recorded.record_of(a).fault = std::make_exception_ptr(std::runtime_error("fault"));
+    EXPECT_EQ(pool.trim(), 2048u);
+    EXPECT_EQ(pool.usage().cached_bytes, 1024u);
+    EXPECT_EQ(source.used, 1024u);
+}
+
+TEST_F(memory_pool_test, a_reference_keeps_its_block_and_the_last_gives_it_back) {
+    storage_ref x = a.allocate(1000);
+    storage_ref second = x;
+    storage_ref third = std::move(x);
+    second = {};
+    EXPECT_EQ(pool.usage().in_use_bytes, 1024u);
+    third = {};
+    EXPECT_EQ(pool.usage().in_use_bytes, 0u);
+}
+
+TEST(memory_pool_of_a_runtime_that_is_gone, lives_until_the_last_block_has_come_back) {
+    storage_ref kept;
+    {
+        recorded_runtime recorded;
+        kept = recorded.a->allocate(1000);
+        write(*recorded.a, kept);
+    }
+    EXPECT_EQ(kept->capacity_bytes(), 1024u);
+    kept->await_all_uses();
+}
+
+}  // namespace sluice::recording

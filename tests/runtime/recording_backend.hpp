@@ -1,0 +1,164 @@
+// A backend that carries out nothing and writes down what it was asked for, so that tests can tell which waits
+// a stream inserts and what a pool asks of its memory source. Nothing is passed before a test says so, or
+// somebody waits for it.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <ostream>
+#include <stdexcept>
+#include <vector>
+
+#include "runtime/runtime_state.hpp"
+#include "sluice/runtime/device.hpp"
+
+namespace sluice::recording {
+
+// The stream stood behind `upto` of the stream with this index.
+struct wait {
+    std::size_t other;
+    ticket upto;
+    friend bool operator==(const wait&, const wait&) = default;
+    friend void PrintTo(const wait& w, std::ostream* out) {
+        *out << "for ticket " << w.upto << " of stream " << w.other;
+    }
+};
+
+class recording_stream final : public stream_interpreter {
+public:
+    explicit recording_stream(stream& owner) : owner_(owner) {}
+
+    void copy(const command_info& info, const copy_command&) override { record(info); }
+    void fill(const command_info& info, const fill_command&) override { record(info); }
+    void launch(const command_info& info, const launch_command&) override { record(info); }
+    std::exception_ptr library_call(const command_info& info, const library_command&) override {
+        record(info);
+        return {};
+    }
+    void host_call(const command_info& info, host_command) override { record(info); }
+    ticket wait_for(stream_interpreter& other, ticket upto) override {
+        stream& from = static_cast<recording_stream&>(other).owner_;
+        waits.push_back({from.index(), upto});
+        return waits_cover_everything ? from.issued() : upto;
+    }
+    std::unique_ptr<timed_mark> mark() override { throw std::logic_error("not recorded"); }
+
+    native_stream native() const noexcept override { return {device_kind::cpu, nullptr, &owner_}; }
+    ticket passed() const noexcept override { return passed_; }
+    void poll() noexcept override { passed_ = std::max(passed_, done); }
+    void await(ticket upto, wait_mode) override {
+        if (fault) std::rethrow_exception(fault);
+        awaited.push_back(upto);
+        passed_ = std::max(passed_, upto);
+    }
+    void rethrow_failure(ticket, ticket, std::thread::id) override {}
+
+    std::vector<std::string> commands;
+    std::vector<wait> waits;
+    std::vector<ticket> awaited;          // by the host
+    ticket done = 0;                      // what the next poll finds passed
+    bool refuses_the_next = false;        // enqueueing throws, once
+    bool waits_cover_everything = false;  // a wait is for all that the other stream has issued
+    std::exception_ptr fault;
+
+private:
+    void record(const command_info& info) {
+        if (std::exchange(refuses_the_next, false)) throw std::runtime_error("refused");
+        commands.emplace_back(info.name);
+    }
+
+    stream& owner_;
+    ticket passed_ = 0;
+};
+
+class recording_memory final : public memory_source {
+public:
+    void* allocate(std::size_t bytes) override {
+        ++calls;
+        if (fails) throw std::runtime_error("the driver is unwell");
+        if (used + bytes > limit) return nullptr;
+        used += bytes;
+        return std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+    }
+    void free(void* data, std::size_t bytes) noexcept override {
+        ++returns;
+        used -= bytes;
+        std::free(data);
+    }
+    memory_info info() override { return {limit - used, limit}; }
+
+    std::size_t limit = std::size_t{1} << 30;
+    std::size_t used = 0;
+    std::size_t calls = 0;
+    std::size_t returns = 0;
+    bool fails = false;
+};
+
+class recording_device final : public device_interpreter {
+public:
+    device_kind kind() const noexcept override { return device_kind::cpu; }
+    const device_properties& properties() const noexcept override { return properties_; }
+    std::unique_ptr<stream_interpreter> make_stream(stream& owner, const stream_options&) override {
+        auto made = std::make_unique<recording_stream>(owner);
+        streams.push_back(made.get());
+        return made;
+    }
+    memory_source& device_memory() noexcept override { return memory; }
+    memory_source& host_memory() noexcept override { return host; }
+    wait_mode default_wait_mode() const noexcept override { return wait_mode::block; }
+    bool shares_host_memory() const noexcept override { return false; }
+    void close() noexcept override {}
+
+    recording_memory memory;
+    recording_memory host;
+    std::vector<recording_stream*> streams;  // by stream index
+
+private:
+    device_properties properties_;
+};
+
+// Two such devices, "fake:0" and "fake:1", with three streams on the first.
+class recorded_runtime {
+public:
+    recorded_runtime() = default;
+    recorded_runtime(const recorded_runtime&) = delete;  // its members point to each other
+    recorded_runtime& operator=(const recorded_runtime&) = delete;
+
+    recording_stream& record_of(const stream& of) { return *(&of.owner() == &on ? first : second).streams[of.index()]; }
+
+private:
+    struct release {
+        void operator()(detail::runtime_state* state) const noexcept {
+            state->close();
+            state->release();
+        }
+    };
+    std::unique_ptr<detail::runtime_state, release> state_{new detail::runtime_state};
+
+    recording_device& add(const char* name) {
+        auto made = std::make_unique<recording_device>();
+        recording_device& added = *made;
+        state_->devices.push_back(std::make_unique<device>(*state_, name, std::move(made)));
+        return added;
+    }
+
+public:
+    recording_device& first = add("fake:0");
+    recording_device& second = add("fake:1");
+    device& on = *state_->devices[0];
+    device& other = *state_->devices[1];
+    stream_lease a{on}, b{on}, c{on};
+};
+
+// One command that reads and writes this.
+inline ticket run(stream& on, std::vector<storage*> reads, std::vector<storage*> writes, const char* name = "test") {
+    std::vector<memory_access> accesses;
+    for (storage* each : reads) accesses.push_back({each, access_mode::read});
+    for (storage* each : writes) accesses.push_back({each, access_mode::write});
+    return on.fill({name, accesses}, {nullptr, 0, 0});
+}
+inline ticket read(stream& on, const storage_ref& what) { return run(on, {what.get()}, {}); }
+inline ticket write(stream& on, const storage_ref& what) { return run(on, {}, {what.get()}); }
+
+}  // namespace sluice::recording
