@@ -65,7 +65,7 @@ void describe_model(const std::filesystem::path& model, bool as_json, std::ostre
                               {"in_features", network.in_features()},
                               {"out_features", network.out_features()},
                               {"parameters", network.parameters()}}
-                   .dump()
+                   .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
             << '\n';
         return;
     }

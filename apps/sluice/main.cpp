@@ -22,7 +22,7 @@ void add_run(CLI::App& app, app::run_options& options) {
         ->type_name("OUT.npy");
     app.add_option("--device", options.device, "cpu, cpu:N, cuda, cuda:N, all (GPUs, or else CPUs) or auto")
         ->capture_default_str();
-    app.add_option("--batch", options.batch, "Rows a batch")->capture_default_str()->check(CLI::PositiveNumber);
+    app.add_option("--batch", options.batch, "Rows a batch")->capture_default_str()->check(CLI::Range(1, 1 << 30));
     app.add_option("--streams", options.streams, "Streams of each device")
         ->capture_default_str()
         ->check(CLI::Range(1, 256));
@@ -55,6 +55,7 @@ int run(int argc, char** argv) {
         const app::run_result result = app::run(options);
         std::cout << (as_json ? app::to_json(options, result) + "\n" : app::to_text(options, result));
     }
+    if (!std::cout.flush()) throw std::runtime_error("cannot write to standard output");
     return app::success;
 }
 

@@ -26,7 +26,7 @@ void ask_to_stop(int) { stop_asked = 1; }
 // While it lives, SIGINT and SIGTERM only ask; the run ends between two batches and leaves no file behind.
 class signal_guard {
 public:
-    signal_guard() : interrupt_(std::signal(SIGINT, ask_to_stop)), terminate_(std::signal(SIGTERM, ask_to_stop)) {}
+    signal_guard() : interrupt_(take_over(SIGINT)), terminate_(take_over(SIGTERM)) { stop_asked = 0; }
     signal_guard(const signal_guard&) = delete;  // it undoes what it did
     signal_guard& operator=(const signal_guard&) = delete;
     ~signal_guard() {
@@ -35,8 +35,17 @@ public:
     }
 
 private:
-    void (*interrupt_)(int);
-    void (*terminate_)(int);
+    using handler = void (*)(int);
+
+    // A signal that was ignored (nohup, background jobs) stays so.
+    static handler take_over(int signal) {
+        const handler before = std::signal(signal, ask_to_stop);
+        if (before == SIG_IGN) std::signal(signal, SIG_IGN);
+        return before;
+    }
+
+    handler interrupt_;
+    handler terminate_;
 };
 
 [[noreturn]] void refuse(const nn::npy_view& file, const char* field, const std::string& why) {
@@ -63,11 +72,16 @@ public:
         if (view.element_type() == nn::dtype::f16 || view.element_type() == nn::dtype::boolean) {
             refuse(view, "descr", "labels are numbers of classes");
         }
-        labels_.resize(rows);
-        view.read_rows(0, labels_);
+        if (view.element_type() == nn::dtype::f64) {
+            labels_ = view.values<double>();  // as they are: a float would round them
+        } else {
+            std::vector<float> narrow(rows);
+            view.read_rows(0, narrow);
+            labels_.assign(narrow.begin(), narrow.end());
+        }
         for (std::size_t row = 0; row < rows; ++row) {
-            const float label = labels_[row];
-            if (label >= 0 && label < static_cast<float>(classes) && label == std::floor(label)) continue;
+            const double label = labels_[row];
+            if (label >= 0 && label < static_cast<double>(classes) && label == std::floor(label)) continue;
             refuse(view, "data",
                    "label of row " + std::to_string(row) + " is not a class from 0 to " + std::to_string(classes - 1));
         }
@@ -80,14 +94,14 @@ public:
             // A row with NaN is no answer at all.
             if (std::any_of(scores.begin(), scores.end(), [](float score) { return std::isnan(score); })) continue;
             const auto best = std::max_element(scores.begin(), scores.end()) - scores.begin();
-            correct += static_cast<float>(best) == labels_[first + row] ? 1 : 0;
+            correct += static_cast<double>(best) == labels_[first + row] ? 1 : 0;
         }
         return correct;
     }
 
 private:
     nn::npy_file file_;
-    std::vector<float> labels_;
+    std::vector<double> labels_;
 };
 
 class reference_reader {
@@ -168,12 +182,12 @@ run_result run(const run_options& options) {
         engine.add(sync(nn::make_plan(model), *pools.back()), *pools.back());
     }
     engine.warm_up(result.rows);
+    const signal_guard guard;  // before there is a file to leave behind
     std::optional<nn::npy_writer> writer;
     if (options.output) writer.emplace(*options.output, std::vector{result.rows, result.outputs});
     if (labels) result.correct = 0;
     if (reference) result.largest_difference = 0.0f;
 
-    const signal_guard guard;
     progress_bar progress(result.rows);
     const auto start = std::chrono::steady_clock::now();
     engine.run(

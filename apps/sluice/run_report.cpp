@@ -34,7 +34,8 @@ std::string to_json(const run_options& options, const run_result& result) {
     // JSON has no NaN: null says that there was a difference but no number for it.
     if (result.largest_difference) report["largest_difference"] = *result.largest_difference;
     if (options.output) report["output"] = options.output->string();
-    return report.dump();
+    // A path need not be UTF-8.
+    return report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::string to_text(const run_options& options, const run_result& result) {

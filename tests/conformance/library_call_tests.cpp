@@ -1,8 +1,10 @@
 // Library calls and host calls run in stream order; what they throw reaches those who wait for them, and
 // nobody else.
 #include <array>
+#include <future>
 #include <numeric>
 #include <stdexcept>
+#include <thread>
 
 #include "conformance/backend.hpp"
 #include "conformance/kernels.hpp"
@@ -149,16 +151,23 @@ TEST_P(library_calls, an_exception_of_a_library_call_reaches_who_runs_it) {
     EXPECT_EQ(sync(full<unsigned>({5}, 1).and_then(download), pool), numbers(5, 1));
 }
 
-// Disabled: an operation takes for its own all that its stream gets between its first and its last command.
-// Two operations submitted to one stream at the same time, as two threads on a shared policy do:
-TEST_P(library_calls, an_exception_does_not_reach_another_operation_submitted_meanwhile) {
-    execution_context one(home), two(home);
-    home.host_call({"broken"}, {[] { throw std::runtime_error("of one"); }});  // submitted by one
-    home.host_call({"fine"}, {[] {}});                                         // submitted by two
-    one.seal();
-    two.seal();
-    EXPECT_NO_THROW(two.await());
-    EXPECT_THROW(one.await(), std::runtime_error);
+TEST_P(library_calls, an_exception_does_not_reach_an_operation_that_another_thread_submits_meanwhile) {
+    std::promise<void> other_has_begun, broken_is_submitted;
+    std::thread other([&] {
+        execution_context fine(home);
+        other_has_begun.set_value();
+        broken_is_submitted.get_future().wait();
+        home.host_call({"fine"}, {[] {}});
+        fine.seal();
+        EXPECT_NO_THROW(fine.await());
+    });
+    execution_context broken(home);
+    other_has_begun.get_future().wait();
+    home.host_call({"broken"}, {[] { throw std::runtime_error("mine"); }});
+    broken_is_submitted.set_value();
+    broken.seal();
+    other.join();
+    EXPECT_THROW(broken.await(), std::runtime_error);
 }
 
 }  // namespace sluice::conformance
