@@ -108,7 +108,7 @@ TEST_F(tool_run, may_write_over_its_own_input) {
 
 TEST_F(tool_run, gives_the_same_for_every_batch_and_number_of_streams) {
     const std::vector<float> reference = read_array(digits().reference);
-    for (const char* batch : {"1", "7", "64", "449", "450", "451", "1000000", "18446744073709551615"}) {
+    for (const char* batch : {"1", "7", "64", "449", "450", "451", "1000000", "1073741824"}) {
         for (const char* streams : {"1", "3"}) {
             const auto outputs = outputs_of(digits().model, digits().input, {"--batch", batch, "--streams", streams});
             EXPECT_LE(largest_difference(outputs, reference), 1e-4f) << batch << " rows, " << streams << " streams";
