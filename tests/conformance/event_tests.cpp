@@ -37,6 +37,7 @@ TEST_P(events, an_event_comes_after_what_was_submitted_before_it) {
 }
 
 TEST_P(events, recording_does_not_wait) {
+    NEEDS_A_GATE();
     auto warm = event::record(home);
     warm.await();
     gate held(home);
@@ -63,6 +64,7 @@ TEST_P(events, events_of_two_streams_of_a_device_can_be_compared) {
 }
 
 TEST_P(events, an_event_may_be_dropped_before_its_time) {
+    NEEDS_A_GATE();
     gate held(home);
     {
         auto dropped = event::record(home);

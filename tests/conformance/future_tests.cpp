@@ -28,6 +28,7 @@ INSTANTIATE_TEST_SUITE_P(, futures, testing::ValuesIn(enrolled_backends()), back
 }  // namespace
 
 TEST_P(futures, spawn_does_not_wait_for_the_device) {
+    NEEDS_A_GATE();
     single_stream one(on);
     sync(work(1), one);
     gate held(one.next());

@@ -56,6 +56,7 @@ struct throwing {
 }  // namespace
 
 TEST_P(lifetimes, tensors_dropped_while_their_work_is_held_back_block_nobody) {
+    NEEDS_A_GATE();
     const std::size_t before = bytes_in_use();
     gate held(streams.next());
     {
@@ -99,6 +100,7 @@ TEST_P(lifetimes, futures_dropped_while_they_run_free_what_they_hold) {
 }
 
 TEST_P(lifetimes, a_future_dropped_behind_a_held_stream_blocks_nobody) {
+    NEEDS_A_GATE();
     const std::size_t before = bytes_in_use();
     sync(zip(slow_work(0), slow_work(1)), streams);
     gate held(streams.next());

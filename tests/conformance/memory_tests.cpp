@@ -37,6 +37,7 @@ TEST_P(memory, a_stream_gets_its_own_block_back_without_asking_the_source) {
 }
 
 TEST_P(memory, another_stream_gets_fresh_memory_while_a_block_is_still_in_use) {
+    NEEDS_A_GATE();
     auto warm = submit_to(a, full<unsigned>({10'000}, 1));
     step_on(a, warm, 1);
     a.await(a.issued(), wait_mode::block);

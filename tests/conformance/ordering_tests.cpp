@@ -45,6 +45,7 @@ INSTANTIATE_TEST_SUITE_P(, ordering, testing::ValuesIn(enrolled_backends()), bac
 }  // namespace
 
 TEST_P(ordering, a_read_waits_for_the_write_on_another_stream) {
+    NEEDS_A_GATE();
     auto x = submit_to(a, zeros<unsigned>({size}));
     auto y = submit_to(b, zeros<unsigned>({size}));
     gate held(a);
@@ -58,6 +59,7 @@ TEST_P(ordering, a_read_waits_for_the_write_on_another_stream) {
 }
 
 TEST_P(ordering, a_write_waits_for_the_readers_on_all_other_streams) {
+    NEEDS_A_GATE();
     auto x = submit_to(c, full<unsigned>({size}, 5));
     auto y = submit_to(a, zeros<unsigned>({size}));
     auto z = submit_to(b, zeros<unsigned>({size}));
@@ -76,6 +78,7 @@ TEST_P(ordering, a_write_waits_for_the_readers_on_all_other_streams) {
 }
 
 TEST_P(ordering, a_write_waits_for_the_write_on_another_stream) {
+    NEEDS_A_GATE();
     auto x = submit_to(a, zeros<unsigned>({size}));
     gate held(a);
     set_on(a, x, 1);
@@ -88,6 +91,7 @@ TEST_P(ordering, a_write_waits_for_the_write_on_another_stream) {
 }
 
 TEST_P(ordering, readers_on_different_streams_do_not_wait_for_each_other) {
+    NEEDS_A_GATE();
     if (!GetParam().runs_side_by_side) GTEST_SKIP() << "with one worker nothing runs side by side";
     const auto x = submit_to(c, full<unsigned>({size}, 5));
     auto y = submit_to(a, zeros<unsigned>({size}));
@@ -102,6 +106,7 @@ TEST_P(ordering, readers_on_different_streams_do_not_wait_for_each_other) {
 }
 
 TEST_P(ordering, commands_after_an_explicit_wait_run_after_its_point) {
+    NEEDS_A_GATE();
     auto x = submit_to(b, zeros<unsigned>({size}));
     on.synchronize();
     gate held(a);

@@ -77,6 +77,7 @@ TEST_P(transfers, a_host_buffer_is_uploaded_and_its_memory_reused) {
 }
 
 TEST_P(transfers, a_host_buffer_is_writable_again_only_behind_its_last_use) {
+    NEEDS_A_GATE();
     single_stream pool(on);
     stream& home = pool.next();
     host_buffer<int> from(home, 4);
