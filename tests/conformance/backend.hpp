@@ -69,9 +69,8 @@ private:
 
 // For tests that hold a stream and launch behind it: under a tool that makes each launch wait for its kernel (as
 // compute-sanitizer does; scripts/gpu_session says so) that would wait for ever.
-#define NEEDS_A_GATE()                                                                                               \
-    if (std::getenv("SLUICE_LAUNCHES_BLOCK") != nullptr) GTEST_SKIP() << "launches block here, so no stream can be " \
-                                                                         "held"
+#define NEEDS_A_GATE() \
+    if (std::getenv("SLUICE_LAUNCHES_BLOCK") != nullptr) GTEST_SKIP() << "no stream can be held here"
 
 // Submits to this very stream and does not wait.
 template <operation Op>

@@ -1,6 +1,8 @@
 // Anything may be dropped at any moment, and what outlives its runtime still holds what it holds.
+#include <future>
 #include <optional>
 #include <stdexcept>
+#include <thread>
 
 #include "conformance/backend.hpp"
 #include "conformance/expect_refused.hpp"
@@ -246,6 +248,44 @@ TEST_P(lifetimes, two_runtimes_live_side_by_side) {
     auto other = spawn(slow_work(2).and_then(download), theirs);
     EXPECT_EQ(std::move(ours).get(), numbers(size, 7));
     EXPECT_EQ(std::move(other).get(), numbers(size, 10));
+}
+
+TEST_P(lifetimes, a_runtime_may_be_dropped_while_another_thread_submits) {
+    for (int round = 0; round < 20; ++round) {
+        auto mine = std::make_unique<runtime>(GetParam().options);
+        round_robin pool(mine->find(GetParam().device), 2);
+        std::promise<void> has_begun;
+        std::thread other([&] {
+            try {
+                for (int i = 0;; ++i) {
+                    EXPECT_EQ(sync(full<unsigned>({8}, 3u).and_then(download), pool), numbers(8, 3));
+                    if (i == 0) has_begun.set_value();
+                }
+            } catch (const error& refusal) {
+                EXPECT_EQ(refusal.code(), errc::runtime_closed);
+            }
+        });
+        has_begun.get_future().wait();
+        mine.reset();
+        other.join();
+    }
+}
+
+TEST_P(lifetimes, a_future_gives_its_value_once) {
+    auto future = spawn(slow_work(1), streams);
+    EXPECT_TRUE(future.valid());
+    static_cast<void>(std::move(future).get());
+    EXPECT_FALSE(future.valid());
+    EXPECT_THROW(static_cast<void>(std::move(future).get()), error);
+}
+
+TEST_P(lifetimes, a_tensor_moved_from_is_empty_and_can_be_used_as_such) {
+    tensor<unsigned> x = sync(full<unsigned>({size}, 1u), streams);
+    const tensor<unsigned> y = std::move(x);
+    EXPECT_EQ(x.shape(), shape{0});  // NOLINT(bugprone-use-after-move): that is the fact
+    step_on(streams.next(), x, 1);
+    EXPECT_EQ(sync(download(std::move(x)), streams), numbers());
+    EXPECT_EQ(y.size(), size);
 }
 
 }  // namespace sluice::conformance

@@ -160,4 +160,16 @@ TEST_P(transfers, a_reshaped_tensor_keeps_its_elements) {
 }
 
 }  // namespace
+TEST_P(transfers, memory_without_an_owner_need_only_live_until_the_submission) {
+    NEEDS_A_GATE();
+    single_stream pool(on);
+    stream& home = pool.next();
+    auto values = std::make_unique<std::vector<int>>(counting<int>(5000));
+    gate held(home);
+    auto there = submit_to(home, upload(std::span<const int>(*values), nullptr, {5000}));
+    values.reset();
+    held.open();
+    EXPECT_EQ(contents(std::move(there), home), counting<int>(5000));
+}
+
 }  // namespace sluice::conformance
