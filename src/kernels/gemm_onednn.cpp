@@ -5,6 +5,7 @@
 // on another thread than the one that made it.
 #include <compare>
 #include <map>
+#include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
@@ -133,6 +134,9 @@ void gemm_on_cpu(const gemm_call& call) try {
     const plan_key key{call.rows, call.columns, call.inner, call.b_is_transposed, call.bias != nullptr, call.after};
     auto known = mine.plans.find(key);
     if (known == mine.plans.end()) {
+        // One worker at a time generates code; the next finds it in oneDNN's own cache.
+        static std::mutex making;
+        const std::lock_guard lock(making);
         if (mine.plans.size() >= kept_plans) mine.plans.clear();
         known = mine.plans.emplace(key, plan(key)).first;
     }
