@@ -23,8 +23,7 @@ void add_run(CLI::App& app, app::run_options& options) {
     app.add_option("--device", options.device, "cpu, cpu:N, cuda, cuda:N, all (GPUs, or else CPUs) or auto")
         ->capture_default_str();
     app.add_option("--batch", options.batch, "Rows a batch")->capture_default_str()->check(CLI::Range(1, 1 << 30));
-    app.add_option("--streams", options.streams, "Streams of each device")
-        ->capture_default_str()
+    app.add_option("--streams", options.streams, "Streams of each device (default: 4, on a CPU 4 a worker)")
         ->check(CLI::Range(1, 256));
 }
 

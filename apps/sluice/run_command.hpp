@@ -17,7 +17,7 @@ struct run_options {
     std::optional<std::filesystem::path> output;
     std::string device = "auto";  // cpu, cpu:N, cuda, cuda:N, all, auto
     std::size_t batch = 1024;
-    std::size_t streams = 4;  // of each device
+    std::size_t streams = 0;  // of each device; 0: 4, or 4 a worker on a CPU
 };
 
 struct device_use {
@@ -29,6 +29,7 @@ struct run_result {
     std::size_t rows = 0;
     std::size_t outputs = 0;  // a row
     double seconds = 0;       // from the first batch submitted to the last result
+    std::size_t streams = 0;  // of each device
     std::vector<device_use> devices;
     std::optional<std::size_t> correct;       // rows whose largest output is the label
     std::optional<float> largest_difference;  // from the reference; NaN when one is NaN

@@ -27,7 +27,7 @@ std::string to_json(const run_options& options, const run_result& result) {
                           {"rows", result.rows},
                           {"outputs", result.outputs},
                           {"batch", options.batch},
-                          {"streams", options.streams},
+                          {"streams", result.streams},
                           {"seconds", result.seconds},
                           {"rows_per_second", rows_per_second(result)}};
     if (result.correct) report["accuracy"] = accuracy(result);
@@ -44,8 +44,8 @@ std::string to_text(const run_options& options, const run_result& result) {
     for (std::size_t i = 0; i < result.devices.size(); ++i) {
         text << (i == 0 ? "" : ", ") << result.devices[i].name << " (" << result.devices[i].hardware << ")";
     }
-    text << "\nrows                " << result.rows << " in batches of " << options.batch << " on " << options.streams
-         << (options.streams == 1 ? " stream" : " streams") << '\n';
+    text << "\nrows                " << result.rows << " in batches of " << options.batch << " on " << result.streams
+         << (result.streams == 1 ? " stream" : " streams") << '\n';
     if (result.correct) {
         text << "accuracy            " << std::fixed << std::setprecision(4) << accuracy(result) << " ("
              << *result.correct << " of " << result.rows << ")\n"
