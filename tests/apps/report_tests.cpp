@@ -56,7 +56,7 @@ TEST(run_report, as_json_is_one_line_with_every_figure) {
     const std::string text = to_json(options, result);
     EXPECT_THAT(text, Not(HasSubstr("\n")));
     EXPECT_EQ(json::parse(text), json::parse(R"({"model": "m", "input": "i", "output": "o", "rows": 2, "outputs": 3,
-        "batch": 1024, "streams": 4, "seconds": 0.5, "rows_per_second": 4.0, "accuracy": 0.5,
+        "batch": 1024, "streams": 0, "seconds": 0.5, "rows_per_second": 4.0, "accuracy": 0.5,
         "largest_difference": 0.25,
         "devices": [{"device": "cpu:0", "name": "this"}, {"device": "cpu:1", "name": "that"}]})"));
 }
@@ -80,7 +80,7 @@ TEST(run_report, as_text_names_devices_and_files) {
     run_options options = some_files();
     options.reference = "r.npy";
     options.output = "o.npy";
-    options.streams = 1;
+    result.streams = 1;
     run_result result = two_rows_on_two_devices();
     result.correct = 2;
     result.largest_difference = 0.125f;
