@@ -80,8 +80,8 @@ TEST(run_report, as_text_names_devices_and_files) {
     run_options options = some_files();
     options.reference = "r.npy";
     options.output = "o.npy";
-    result.streams = 1;
     run_result result = two_rows_on_two_devices();
+    result.streams = 1;
     result.correct = 2;
     result.largest_difference = 0.125f;
     EXPECT_EQ(to_text(options, result),
