@@ -190,7 +190,7 @@ run_result run(const run_options& options) {
     const std::vector<device*> devices = pick_devices(machine, options.device);
     std::vector<std::unique_ptr<round_robin>> pools;
     result.streams = options.streams != 0 ? options.streams : streams_for(*devices.front());
-    nn::engine engine({.batch = options.batch, .in_flight = 2 * result.streams * devices.size()});
+    nn::engine engine({.batch = options.batch, .in_flight = 4 * result.streams * devices.size()});
     for (device* each : devices) {
         result.devices.push_back({each->name(), each->properties().name});
         pools.push_back(std::make_unique<round_robin>(*each, result.streams));
