@@ -141,8 +141,7 @@ std::vector<device*> pick_devices(const runtime& machine, const std::string& nam
     return picked;
 }
 
-// Enough that a worker always finds a batch to go on with (measured on two cores: 4 streams a worker gave 1.07 times
-// the rows of 2); a GPU has its own queues.
+// Enough that a worker always finds a batch to go on with; a GPU has its own queues.
 std::size_t streams_for(const device& on) {
     return on.kind() == device_kind::cpu ? 4 * static_cast<std::size_t>(on.properties().compute_units) : 4;
 }

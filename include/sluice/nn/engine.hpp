@@ -36,7 +36,7 @@ public:
     // ones in turn. The policy must outlive the engine.
     void add(plan network, scheduling_policy& policy);
 
-    // Runs batches of zeros of each size that `rows` rows are split into, on every stream, so that what
+    // Runs batches of zeros of each size that `rows` rows are split into, as many as may be under way, so that what
     // happens only once (libraries loaded, algorithms chosen, memory taken) happens now. Blocks.
     void warm_up(std::size_t rows) const;
 
