@@ -36,7 +36,6 @@ public:
     ticket passed() const noexcept override { return 0; }
     void poll() noexcept override {}
     void await(ticket, wait_mode) override {}
-    void rethrow_failure(ticket, ticket, std::thread::id) override {}
 
 private:
     ticket count_ = 0;
@@ -52,6 +51,7 @@ public:
     memory_source& device_memory() noexcept override { return memory_; }
     memory_source& host_memory() noexcept override { return memory_; }
     wait_mode default_wait_mode() const noexcept override { return wait_mode::spin; }
+    bool runs_library_calls_later() const noexcept override { return false; }
     bool shares_host_memory() const noexcept override { return true; }
     void close() noexcept override {}
 

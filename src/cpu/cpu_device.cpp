@@ -35,12 +35,13 @@ public:
 
     device_kind kind() const noexcept override { return device_kind::cpu; }
     const device_properties& properties() const noexcept override { return properties_; }
-    std::unique_ptr<stream_interpreter> make_stream(stream& owner, const stream_options&) override {
-        return std::make_unique<cpu_stream>(executor_, owner);
+    std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options& options) override {
+        return std::make_unique<cpu_stream>(executor_, owner, options.priority);
     }
     memory_source& device_memory() noexcept override { return device_memory_; }
     memory_source& host_memory() noexcept override { return host_memory_; }
     wait_mode default_wait_mode() const noexcept override { return wait_mode::block; }
+    bool runs_library_calls_later() const noexcept override { return true; }
     bool shares_host_memory() const noexcept override { return true; }
     void close() noexcept override { executor_.close(); }
 

@@ -1,10 +1,11 @@
 #include "cpu/cpu_stream.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "cpu/cpu_mark.hpp"
+#include "sluice/runtime/command_queue.hpp"
 
 namespace sluice::cpu {
 namespace {
@@ -13,6 +14,8 @@ namespace {
 constexpr int turn_length = 64;
 
 }  // namespace
+
+native_stream cpu_stream::native() const noexcept { return {device_kind::cpu, nullptr, &owner_.handle()}; }
 
 void cpu_stream::push(record next) {
     {
@@ -24,89 +27,112 @@ void cpu_stream::push(record next) {
     workers_.schedule(*this);
 }
 
-void cpu_stream::copy(const command_info&, const copy_command& command) { push(command); }
-
-void cpu_stream::fill(const command_info&, const fill_command& command) { push(command); }
-
-void cpu_stream::launch(const command_info&, const launch_command& command) {
-    push(launch_record{command.host_function, {command.closure, command.closure_bytes}});
+void cpu_stream::copy(const command_info& info, const copy_command& command) {
+    push({command, detail::outcome_ref(info.outcome)});
 }
 
-std::exception_ptr cpu_stream::library_call(const command_info&, const library_command& command) {
-    push(library_record{command.call, {command.closure, command.closure_bytes}, std::this_thread::get_id()});
+void cpu_stream::fill(const command_info& info, const fill_command& command) {
+    push({command, detail::outcome_ref(info.outcome)});
+}
+
+void cpu_stream::launch(const command_info& info, const launch_command& command) {
+    push({launch_record{command.host_function, {command.closure, command.closure_bytes}},
+          detail::outcome_ref(info.outcome)});
+}
+
+std::exception_ptr cpu_stream::library_call(const command_info& info, const library_command& command) {
+    push({library_record{command.call, {command.closure, command.closure_bytes}}, detail::outcome_ref(info.outcome)});
     return {};
 }
 
-void cpu_stream::host_call(const command_info&, host_command command) {
-    push(host_record{std::move(command.call), std::this_thread::get_id()});
+void cpu_stream::host_call(const command_info& info, host_command command) {
+    push({host_record{std::move(command.call)}, detail::outcome_ref(info.outcome)});
 }
 
 ticket cpu_stream::wait_for(stream_interpreter& other, ticket upto) {
-    push(wait_record{&static_cast<cpu_stream&>(other), upto});
+    push({wait_record{&static_cast<cpu_stream&>(other), upto}});
     return upto;
 }
 
 std::unique_ptr<timed_mark> cpu_stream::mark() {
     auto mark = std::make_shared<cpu_mark>();
-    push(mark_record{mark});
+    push({mark_record{mark}});
     return std::make_unique<cpu_timed_mark>(std::move(mark));
 }
 
 bool cpu_stream::is_passed_or_park(cpu_stream& who, ticket upto) {
     const std::lock_guard lock(mutex_);
     if (passed_.load(std::memory_order_relaxed) >= upto) return true;
-    waiters_.push_back({&who, upto});
+    who.parked_until_ = upto;
+    who.next_parked_ = std::exchange(parked_, &who);
     return false;
 }
 
-template <typename Command>
-void cpu_stream::perform_noting_failure(const Command& command) {
+void cpu_stream::perform(const action& what) const {
+    if (const auto* copy = std::get_if<copy_command>(&what)) {
+        if (copy->bytes != 0) std::memmove(copy->destination, copy->source, copy->bytes);
+    } else if (const auto* fill = std::get_if<fill_command>(&what)) {
+        if (fill->bytes != 0) std::memset(fill->destination, fill->value, fill->bytes);
+    } else if (const auto* launch = std::get_if<launch_record>(&what)) {
+        launch->function(launch->closure.get());
+    } else if (const auto* library = std::get_if<library_record>(&what)) {
+        library->call(native(), library->closure.get());
+    } else if (const auto* host = std::get_if<host_record>(&what)) {
+        host->call();
+    }
+}
+
+// A command that hangs on something that failed is not run. Only host calls and library calls fail by themselves.
+void cpu_stream::perform(record& command) const noexcept {
+    if (!command.outcome) return perform(command.what);
+    std::exception_ptr failure = command.outcome->inherited();
     try {
-        perform(command);
+        if (!failure) perform(command.what);
     } catch (...) {
-        failures_.note(running_, command.submitter, std::current_exception());
+        failure = std::current_exception();
+    }
+    const bool may_fail =
+        std::holds_alternative<library_record>(command.what) || std::holds_alternative<host_record>(command.what);
+    if (may_fail) {
+        command.what = {};  // what the call owned goes before anybody is told
+        command.outcome->settle(std::move(failure));
     }
 }
 
 bool cpu_stream::execute(record& next) {
-    if (const auto* wait = std::get_if<wait_record>(&next)) return wait->other->is_passed_or_park(*this, wait->upto);
-    if (const auto* mark = std::get_if<mark_record>(&next)) {
+    if (const auto* wait = std::get_if<wait_record>(&next.what))
+        return wait->other->is_passed_or_park(*this, wait->upto);
+    if (const auto* mark = std::get_if<mark_record>(&next.what)) {
         mark->mark->stamp();
         return true;
     }
     ++running_;
-    if (const auto* copy = std::get_if<copy_command>(&next)) {
-        if (copy->bytes != 0) std::memmove(copy->destination, copy->source, copy->bytes);
-    } else if (const auto* fill = std::get_if<fill_command>(&next)) {
-        if (fill->bytes != 0) std::memset(fill->destination, fill->value, fill->bytes);
-    } else if (const auto* launch = std::get_if<launch_record>(&next)) {
-        perform(*launch);
-    } else if (const auto* library = std::get_if<library_record>(&next)) {
-        perform_noting_failure(*library);
-    } else if (const auto* host = std::get_if<host_record>(&next)) {
-        perform_noting_failure(*host);
-    }
+    perform(next);
     return true;
 }
 
-void cpu_stream::take_satisfied(ticket now, std::vector<waiter>& satisfied) {
-    const auto first = std::partition(waiters_.begin(), waiters_.end(), [&](const waiter& w) { return w.upto > now; });
-    satisfied.assign(first, waiters_.end());
-    waiters_.erase(first, waiters_.end());
-}
-
-void cpu_stream::wake(std::vector<waiter>& satisfied) {
-    for (const waiter& each : satisfied) workers_.schedule(*each.who);
-    satisfied.clear();
+// Takes out who may go on, as a list.
+cpu_stream* cpu_stream::take_satisfied(ticket now) {
+    cpu_stream* satisfied = nullptr;
+    for (cpu_stream** link = &parked_; *link != nullptr;) {
+        cpu_stream* const each = *link;
+        if (each->parked_until_ > now) {
+            link = &each->next_parked_;
+            continue;
+        }
+        *link = each->next_parked_;
+        each->next_parked_ = std::exchange(satisfied, each);
+    }
+    return satisfied;
 }
 
 // Passes the command that ran last and takes the next one. Once this says `drained`, another worker may run
 // the stream.
-cpu_stream::step cpu_stream::advance(bool turn_is_over, record& next, std::vector<waiter>& satisfied) {
+cpu_stream::step cpu_stream::advance(bool turn_is_over, record& next, cpu_stream*& satisfied) {
     const std::lock_guard lock(mutex_);
     if (running_ > passed_.load(std::memory_order_relaxed)) {
         passed_.store(running_, std::memory_order_release);
-        if (!waiters_.empty()) take_satisfied(running_, satisfied);
+        if (parked_ != nullptr) satisfied = take_satisfied(running_);
         if (host_waiters_ != 0) host_wake_.notify_all();
     }
     if (queue_.empty()) {
@@ -119,11 +145,17 @@ cpu_stream::step cpu_stream::advance(bool turn_is_over, record& next, std::vecto
 }
 
 void cpu_stream::run() {
-    std::vector<waiter> satisfied;
     for (int turn = 0;; ++turn) {
         record next;
+        cpu_stream* satisfied = nullptr;
+        const ticket passing = running_;
         const step what = advance(turn >= turn_length, next, satisfied);
-        wake(satisfied);
+        while (satisfied != nullptr) {
+            cpu_stream* const each = satisfied;
+            satisfied = each->next_parked_;  // before it runs, and perhaps parks again
+            workers_.schedule(*each);
+        }
+        owner_.release(passing);
         if (what == step::drained) return;
         if (what == step::turn_over) return workers_.schedule(*this);
         if (!execute(next)) return;  // parked: the other stream schedules us again

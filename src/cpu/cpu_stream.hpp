@@ -9,13 +9,12 @@
 #include <functional>
 #include <mutex>
 #include <variant>
-#include <vector>
 
 #include "cpu/closure_copy.hpp"
 #include "cpu/executor.hpp"
 #include "cpu/ring_queue.hpp"
-#include "runtime/failure_log.hpp"
 #include "sluice/runtime/interpreter.hpp"
+#include "sluice/runtime/outcome.hpp"
 
 namespace sluice::cpu {
 
@@ -23,7 +22,8 @@ class cpu_mark;
 
 class cpu_stream final : public stream_interpreter {
 public:
-    cpu_stream(executor& workers, stream& owner) : workers_(workers), owner_(owner) { workers.add_stream(); }
+    cpu_stream(executor& workers, command_queue& owner, int priority)
+        : workers_(workers), owner_(owner), line_(workers.add_stream(priority)) {}
 
     void copy(const command_info& info, const copy_command& command) override;
     void fill(const command_info& info, const fill_command& command) override;
@@ -33,14 +33,12 @@ public:
     ticket wait_for(stream_interpreter& other, ticket upto) override;
     std::unique_ptr<timed_mark> mark() override;
 
-    native_stream native() const noexcept override { return {device_kind::cpu, nullptr, &owner_}; }
+    native_stream native() const noexcept override;
     ticket passed() const noexcept override { return passed_.load(std::memory_order_acquire); }
     void poll() noexcept override {}
     void await(ticket upto, wait_mode mode) override;
-    void rethrow_failure(ticket after, ticket upto, std::thread::id submitter) override {
-        failures_.rethrow(after, upto, submitter);
-    }
 
+    executor::line& line() const noexcept { return line_; }
     // Runs commands until there are none, one must wait, or others should have their turn. Called by a
     // worker, which nobody else does for this stream at the same time.
     void run();
@@ -53,11 +51,9 @@ private:
     struct library_record {
         void (*call)(const native_stream&, const void*);
         closure_copy closure;
-        std::thread::id submitter;
     };
     struct host_record {
         std::function<void()> call;
-        std::thread::id submitter;
     };
     struct wait_record {
         cpu_stream* other;
@@ -66,29 +62,26 @@ private:
     struct mark_record {
         std::shared_ptr<cpu_mark> mark;
     };
-    using record = std::variant<std::monostate, copy_command, fill_command, launch_record, library_record, host_record,
+    using action = std::variant<std::monostate, copy_command, fill_command, launch_record, library_record, host_record,
                                 wait_record, mark_record>;
-    struct waiter {
-        cpu_stream* who;
-        ticket upto;
+    struct record {
+        action what;
+        detail::outcome_ref outcome = {};  // what the command hangs on; null for nothing
     };
 
     enum class step { go_on, turn_over, drained };
 
     void push(record next);
-    step advance(bool turn_is_over, record& next, std::vector<waiter>& satisfied);
+    step advance(bool turn_is_over, record& next, cpu_stream*& satisfied);
     bool is_passed_or_park(cpu_stream& who, ticket upto);
     bool execute(record& command);  // false: parked
-    void perform(const launch_record& command) const { command.function(command.closure.get()); }
-    void perform(const library_record& command) const { command.call(native(), command.closure.get()); }
-    void perform(const host_record& command) const { command.call(); }
-    template <typename Command>
-    void perform_noting_failure(const Command& command);
-    void wake(std::vector<waiter>& satisfied);
-    void take_satisfied(ticket now, std::vector<waiter>& satisfied);  // lock held
+    void perform(const action& what) const;
+    void perform(record& command) const noexcept;
+    cpu_stream* take_satisfied(ticket now);  // lock held
 
     executor& workers_;
-    stream& owner_;
+    command_queue& owner_;
+    executor::line& line_;
     std::atomic<ticket> passed_{0};
     ticket running_ = 0;  // the ticket of the command being run, or of the last one; the worker's
     std::mutex mutex_;
@@ -96,8 +89,9 @@ private:
     int host_waiters_ = 0;
     bool scheduled_ = false;
     ring_queue<record> queue_;
-    std::vector<waiter> waiters_;
-    detail::failure_log failures_;
+    cpu_stream* parked_ = nullptr;       // streams that wait for this one: a list
+    cpu_stream* next_parked_ = nullptr;  // for the stream that this one waits for
+    ticket parked_until_ = 0;
 };
 
 }  // namespace sluice::cpu

@@ -14,26 +14,38 @@ executor::executor(std::size_t workers) : workers_(workers) {
     }
 }
 
-void executor::add_stream() {
+executor::line& executor::add_stream(int priority) {
     const std::lock_guard lock(mutex_);
-    ready_.reserve(streams_ + 1);
-    ++streams_;
+    auto at = lines_.begin();
+    while (at != lines_.end() && at->priority < priority) ++at;
+    if (at == lines_.end() || at->priority != priority) at = lines_.insert(at, line{priority, {}, 0});
+    at->ready.reserve(at->streams + 1);
+    ++at->streams;
+    return *at;
 }
 
 void executor::schedule(cpu_stream& ready) noexcept {
     {
         const std::lock_guard lock(mutex_);
-        ready_.push(&ready);
+        ready.line().ready.push(&ready);
     }
     wake_.notify_one();
+}
+
+executor::line* executor::first_ready() noexcept {
+    for (line& each : lines_) {
+        if (!each.ready.empty()) return &each;
+    }
+    return nullptr;
 }
 
 void executor::work() {
     std::unique_lock lock(mutex_);
     for (;;) {
-        wake_.wait(lock, [this] { return closing_ || !ready_.empty(); });
-        if (ready_.empty()) return;
-        cpu_stream& next = *ready_.pop();
+        line* from = nullptr;
+        wake_.wait(lock, [&] { return (from = first_ready()) != nullptr || closing_; });
+        if (from == nullptr) return;
+        cpu_stream& next = *from->ready.pop();
         lock.unlock();
         next.run();
         lock.lock();

@@ -15,7 +15,7 @@ cuda_device::cuda_device(int ordinal)
       pinned_memory_(ordinal),
       context_(ordinal, properties_) {}
 
-std::unique_ptr<stream_interpreter> cuda_device::make_stream(stream& owner, const stream_options& options) {
+std::unique_ptr<stream_interpreter> cuda_device::make_stream(command_queue& owner, const stream_options& options) {
     return std::make_unique<cuda_stream>(owner, ordinal_, options);
 }
 

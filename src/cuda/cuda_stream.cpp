@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cuda/api/error.hpp"
+#include "cuda/fault.hpp"
+#include "sluice/runtime/command_queue.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::cuda {
@@ -29,44 +32,82 @@ private:
 
 }  // namespace
 
-// What a host callback carries. It may outlive nothing: the stream waits for its work before it goes.
+// What a host callback carries: the stream's until it runs, then the callback's. After a fault it never runs.
 struct cuda_stream::host_work {
     cuda_stream& on;
-    ticket number;
-    std::thread::id submitter;
     std::function<void()> call;
+    detail::outcome_ref outcome;
+    std::unique_ptr<host_work> next = nullptr;  // the stream's list
+    host_work* previous = nullptr;
 
     static void run(void* erased) {
-        const std::unique_ptr<host_work> work(static_cast<host_work*>(erased));
+        const std::unique_ptr<host_work> work = take_over(*static_cast<host_work*>(erased));
+        std::exception_ptr failure = work->outcome->inherited();
         try {
-            work->call();
+            if (!failure && work->call) work->call();
         } catch (...) {
-            work->on.failures_.note(work->number, work->submitter, std::current_exception());
+            failure = std::current_exception();
         }
+        work->call = nullptr;  // what it owned goes before anybody is told
+        work->outcome->settle(std::move(failure));
+    }
+
+    static std::unique_ptr<host_work> take_over(host_work& work) {
+        const std::lock_guard lock(work.on.mutex_);
+        std::unique_ptr<host_work>& link = work.previous != nullptr ? work.previous->next : work.on.host_work_;
+        std::unique_ptr<host_work> taken = std::move(link);
+        link = std::move(taken->next);
+        if (link) link->previous = taken->previous;
+        return taken;
     }
 };
 
-cuda_stream::cuda_stream(stream& owner, int ordinal, const stream_options& options) : owner_(owner), ordinal_(ordinal) {
+cuda_stream::cuda_stream(command_queue& owner, int ordinal, const stream_options& options)
+    : owner_(owner), ordinal_(ordinal) {
     const api::device_scope scope(ordinal);
     stream_ = api::create_stream(options.priority);
     handover_ = api::create_event(api::event_use::ordering);
     sleeping_ = api::create_event(api::event_use::sleeping);
+    flag_.reset(static_cast<std::uint64_t*>(api::allocate_pinned(sizeof(std::uint64_t))));
+    if (!flag_) throw out_of_memory(sizeof(std::uint64_t), 0, {"stream", owner.owner().name()});
+    *flag_ = 0;
 }
 
-cuda_stream::~cuda_stream() = default;
+cuda_stream::~cuda_stream() {
+    stream_.reset();                                              // no callback comes after this
+    while (host_work_) host_work_ = std::move(host_work_->next);  // one by one: the list may be long
+}
+
+native_stream cuda_stream::native() const noexcept { return {device_kind::cuda, stream_.get(), &owner_.handle()}; }
 
 // A fault turns up in whichever call comes next. Then the device is finished, not just this command.
-template <typename Enqueue>
-void cuda_stream::enqueue(const command_info& info, Enqueue&& call) {
+template <typename Call>
+void cuda_stream::checked(const command_info& info, Call&& call) {
     try {
         const api::device_scope scope(ordinal_);
         call(error_context{info.name, owner_.owner().name(), info.where});
     } catch (const device_error& error) {
         if (error.code().category() == api::category() && api::is_fatal(error.code().value())) {
-            owner_.owner().poison(std::current_exception());
+            report_fault(error.code().value(), "a CUDA call");
             owner_.owner().throw_if_refusing();  // the first cause, which may have been another's
         }
         throw;
+    }
+}
+
+template <typename Enqueue>
+void cuda_stream::enqueue(const command_info& info, Enqueue&& call) {
+    checked(info, call);
+    in_flight_.note(owner_.issued() + 1, info);
+}
+
+void cuda_stream::report_fault(int code, std::string_view call) noexcept {
+    device& gpu = owner_.owner();
+    if (gpu.is_poisoned()) return;
+    try {
+        gpu.poison(describe_fault(gpu, owner_, code, call));
+    } catch (...) {  // short of memory: with less to say
+        gpu.poison(std::current_exception());
     }
 }
 
@@ -116,12 +157,31 @@ std::exception_ptr cuda_stream::library_call(const command_info& info, const lib
 }
 
 void cuda_stream::host_call(const command_info& info, host_command command) {
-    auto work = std::make_unique<host_work>(
-        host_work{*this, owner_.issued() + 1, std::this_thread::get_id(), std::move(command.call)});
-    enqueue(info, [&](const error_context& context) {
-        api::call_host(stream_.get(), &host_work::run, work.get(), context);
-        static_cast<void>(work.release());  // the callback's now
-    });
+    auto made =
+        std::make_unique<host_work>(host_work{*this, std::move(command.call), detail::outcome_ref(info.outcome)});
+    host_work& work = *made;
+    {
+        // In the list first: the callback may come before the call returns.
+        const std::lock_guard lock(mutex_);
+        work.next = std::move(host_work_);
+        if (work.next) work.next->previous = &work;
+        host_work_ = std::move(made);
+    }
+    try {
+        enqueue(info,
+                [&](const error_context& context) { api::call_host(stream_.get(), &host_work::run, &work, context); });
+    } catch (...) {
+        static_cast<void>(host_work::take_over(work));
+        throw;
+    }
+}
+
+// The calls go; their nodes stay with the stream, should a callback come after all.
+void cuda_stream::abandon() noexcept {
+    std::deque<kept_owner> owners;  // dropped outside the lock
+    const std::lock_guard lock(mutex_);
+    owners.swap(kept_owners_);
+    for (host_work* each = host_work_.get(); each != nullptr; each = each->next.get()) each->call = nullptr;
 }
 
 ticket cuda_stream::hand_over(ticket upto) {
@@ -136,7 +196,7 @@ ticket cuda_stream::hand_over(ticket upto) {
 
 ticket cuda_stream::wait_for(stream_interpreter& other, ticket upto) {
     ticket covered = 0;
-    enqueue({"wait"}, [&](const error_context&) {
+    checked({"wait"}, [&](const error_context&) {
         auto& from = static_cast<cuda_stream&>(other);
         covered = from.hand_over(upto);
         api::wait(stream_.get(), from.handover_.get());
@@ -146,7 +206,7 @@ ticket cuda_stream::wait_for(stream_interpreter& other, ticket upto) {
 
 std::unique_ptr<timed_mark> cuda_stream::mark() {
     std::unique_ptr<timed_mark> made;
-    enqueue({"event"}, [&](const error_context&) { made = std::make_unique<cuda_mark>(stream_.get()); });
+    checked({"event"}, [&](const error_context&) { made = std::make_unique<cuda_mark>(stream_.get()); });
     return made;
 }
 
@@ -159,12 +219,26 @@ void cuda_stream::has_passed(ticket number) noexcept {
 void cuda_stream::poll() noexcept {
     const ticket issued = owner_.issued();
     if (passed() >= issued || owner_.owner().is_poisoned()) return;
-    if (api::query(stream_.get()) == api::success) {
-        has_passed(issued);
-        return;
-    }
+    const ticket seen = sighted();
+    const int code = api::query(stream_.get());
+    if (code == api::success) return has_passed(issued);
+    if (code != api::not_ready) return report_fault(code, "cudaStreamQuery");
+    has_passed(seen);  // sighted, and no fault since
     const std::lock_guard lock(mutex_);
     if (covered_ > passed() && api::query(handover_.get()) == api::success) has_passed(covered_);
+}
+
+// Called with the stream's lock held, like the commands.
+void cuda_stream::arm(ticket upto) noexcept {
+    if (armed_ >= upto) return;
+    const ticket issued = owner_.issued();
+    // When it cannot be written, the completion service asks the stream now and then all the same.
+    if (api::write_value(stream_.get(), flag_.get(), issued)) armed_ = issued;
+}
+
+ticket cuda_stream::sighted() const noexcept {
+    const std::atomic_ref<std::uint64_t> flag(*flag_);
+    return std::max(passed(), flag.load(std::memory_order_acquire));
 }
 
 void cuda_stream::await_stream(wait_mode mode) {
@@ -194,7 +268,7 @@ void cuda_stream::drop_passed_owners() {
 void cuda_stream::await(ticket upto, wait_mode mode) {
     if (passed() >= upto) return;
     const ticket issued = owner_.issued();
-    enqueue({"wait"}, [&](const error_context&) { await_stream(mode); });
+    checked({"wait"}, [&](const error_context&) { await_stream(mode); });
     // A driver that answers "done" on a device known to have faulted tells nothing about our command.
     if (owner_.owner().is_poisoned()) owner_.owner().throw_if_refusing();
     has_passed(std::max(issued, upto));

@@ -46,14 +46,14 @@ stream* device::lend(const stream_options& options) {
         if (!slot.lent && slot.options.priority == options.priority) {
             slot.lent = true;
             retain_runtime();
-            return slot.owned.get();
+            return &slot.owned->handle();
         }
     }
-    auto fresh = std::unique_ptr<stream>(new stream(*this, streams_.size()));
+    auto fresh = std::make_unique<command_queue>(*this, streams_.size());
     fresh->interpreter_ = interpreter_->make_stream(*fresh, options);
     streams_.push_back({std::move(fresh), options, true});
     retain_runtime();
-    return streams_.back().owned.get();
+    return &streams_.back().owned->handle();
 }
 
 void device::take_back(stream* lent) noexcept {
@@ -64,25 +64,47 @@ void device::take_back(stream* lent) noexcept {
     release_runtime();
 }
 
-std::vector<stream*> device::all_streams() const {
+std::vector<command_queue*> device::all_queues() const {
     const std::lock_guard lock(mutex_);
-    std::vector<stream*> all;
+    std::vector<command_queue*> all;
     all.reserve(streams_.size());
     for (const stream_slot& slot : streams_) all.push_back(slot.owned.get());
     return all;
 }
 
 void device::synchronize() {
-    for (stream* each : all_streams()) each->await(each->issued(), default_wait_mode());
+    for (command_queue* each : all_queues()) each->await(each->issued(), default_wait_mode());
     if (is_poisoned()) refuse();
 }
 
 void device::poison(std::exception_ptr cause) noexcept {
-    const std::lock_guard lock(mutex_);
-    if (is_poisoned()) return;
-    cause_ = std::move(cause);
-    state_.fetch_or(poisoned, std::memory_order_release);
+    {
+        const std::lock_guard lock(mutex_);
+        if (is_poisoned()) return;
+        cause_ = std::move(cause);
+        state_.fetch_or(poisoned, std::memory_order_release);
+    }
+    // On another thread: the streams' locks may be held here, and whoever waits has code of its own to run.
+    runtime_.service.post(notice_);
 }
+
+device::poison_notice::poison_notice(device& faulted) noexcept
+    : work_item([](work_item& self) noexcept { static_cast<poison_notice&>(self).of.tell_of_poison(); }), of(faulted) {}
+
+void device::tell_of_poison() noexcept {
+    for (std::size_t i = 0;; ++i) {
+        command_queue* each = nullptr;
+        {
+            const std::lock_guard lock(mutex_);
+            if (i == streams_.size()) return;
+            each = streams_[i].owned.get();
+        }
+        each->interpreter().abandon();
+        each->release(no_ticket);  // nothing more will be passed
+    }
+}
+
+detail::completion_service& device::service() noexcept { return runtime_.service; }
 
 void device::refuse() const {
     if (!is_poisoned()) throw error(errc::runtime_closed, "the runtime that owned this device is gone", {"", name_});

@@ -4,9 +4,9 @@
 #include <bit>
 #include <new>
 
+#include "sluice/runtime/command_queue.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/error.hpp"
-#include "sluice/runtime/stream.hpp"
 
 namespace sluice {
 namespace {
@@ -15,7 +15,7 @@ constexpr std::size_t smallest_block_bytes = 512;
 // How far a free list is searched for a block that can be had without waiting.
 constexpr int search_depth = 32;
 
-bool is_ready_for(const storage& block, const stream* user) {
+bool is_ready_for(const storage& block, const command_queue* user) {
     bool ready = true;
     block.for_each_last_use([&](const stream_point& use) {
         ready = ready && (use.where == user || use.where->passed() >= use.where->reached(use.upto));
@@ -48,7 +48,7 @@ std::size_t memory_pool::bytes_of_class(std::size_t index) {
     return base + (index % steps + 1) * (base / steps);
 }
 
-storage_ref memory_pool::allocate(std::size_t bytes, const stream* user, const command_info& info) {
+storage_ref memory_pool::allocate(std::size_t bytes, const command_queue* user, const command_info& info) {
     owner_.throw_if_refusing();
     if (bytes > std::size_t{1} << 60)
         throw out_of_memory(bytes, source_.info().free_bytes, {info.name, owner_.name(), info.where});
@@ -69,7 +69,7 @@ storage_ref memory_pool::allocate(std::size_t bytes, const stream* user, const c
     return storage_ref(block);
 }
 
-storage* memory_pool::take_ready(std::size_t index, const stream* user) {
+storage* memory_pool::take_ready(std::size_t index, const command_queue* user) {
     storage** link = &free_[index];
     for (int depth = 0; *link != nullptr && depth < search_depth; ++depth) {
         storage* const block = *link;
@@ -116,6 +116,8 @@ storage* memory_pool::make(std::size_t asked_bytes, std::size_t bytes, const com
 }
 
 void memory_pool::give_back(storage* block) noexcept {
+    block->hang_on({});  // its next owner's contents are others
+    block->holds_data_ = true;
     const std::lock_guard lock(mutex_);
     storage*& list = free_[class_of(block->capacity_bytes())];
     block->next_free_ = std::exchange(list, block);

@@ -6,13 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "runtime/completion_service.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::detail {
 
 class runtime_state {
 public:
-    runtime_state() = default;
+    explicit runtime_state(completion_service::mode how = completion_service::mode::threaded) : service(how) {}
     runtime_state(const runtime_state&) = delete;  // devices point to it
     runtime_state& operator=(const runtime_state&) = delete;
 
@@ -22,7 +23,10 @@ public:
     }
     void close() noexcept {
         for (const auto& each : devices) each->close();
+        service.close();
     }
+
+    completion_service service;  // before the devices: their streams tell it
 
     std::vector<std::unique_ptr<device>> devices;
     std::string why_no_gpu;

@@ -2,9 +2,9 @@
 
 #include <vector>
 
+#include "sluice/runtime/command_queue.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/memory_pool.hpp"
-#include "sluice/runtime/stream.hpp"
 
 namespace sluice {
 namespace {

@@ -157,17 +157,17 @@ TEST_P(library_calls, an_exception_does_not_reach_an_operation_that_another_thre
         execution_context fine(home);
         other_has_begun.set_value();
         broken_is_submitted.get_future().wait();
-        home.host_call({"fine"}, {[] {}});
-        fine.seal();
-        EXPECT_NO_THROW(fine.await());
+        fine.stream().host_call({"fine"}, {[] {}});
+        fine.submission()->await_completion({});
+        EXPECT_NO_THROW(fine.submission()->rethrow_failure());
     });
     execution_context broken(home);
     other_has_begun.get_future().wait();
-    home.host_call({"broken"}, {[] { throw std::runtime_error("mine"); }});
+    broken.stream().host_call({"broken"}, {[] { throw std::runtime_error("mine"); }});
     broken_is_submitted.set_value();
-    broken.seal();
     other.join();
-    EXPECT_THROW(broken.await(), std::runtime_error);
+    broken.submission()->await_completion({});
+    EXPECT_THROW(broken.submission()->rethrow_failure(), std::runtime_error);
 }
 
 }  // namespace sluice::conformance

@@ -135,7 +135,7 @@ TEST_P(memory, a_number_of_bytes_that_overflows_is_out_of_memory) {
     EXPECT_THROW(sync(zeros<double>({std::size_t{1} << 62}), streams), out_of_memory);
     EXPECT_THROW(sync(zeros<char>({std::size_t{1} << 62}), streams), out_of_memory);
     EXPECT_THROW(host_buffer<double>(a, std::size_t{1} << 62), out_of_memory);
-    EXPECT_THROW(on.device_pool().allocate(~std::size_t{0}, &a, {"test"}), out_of_memory);
+    EXPECT_THROW(on.device_pool().allocate(~std::size_t{0}, &a.queue(), {"test"}), out_of_memory);
 }
 
 TEST_P(memory, free_memory_counts_what_the_pool_has_cached) {

@@ -99,7 +99,7 @@ TEST_P(operations, an_operation_does_nothing_before_it_is_submitted) {
 TEST_P(operations, with_context_shows_the_stream_and_the_device) {
     single_stream one(on);
     auto operation = with_context([&](execution_context& context) {
-        EXPECT_EQ(&context.stream(), &one.next());
+        EXPECT_EQ(context.stream(), one.next());
         EXPECT_EQ(&context.device(), &on);
         EXPECT_EQ(&context.branch(), &context);  // this policy has but one stream
         return context.device().name();
@@ -158,8 +158,8 @@ TEST_P(operations, sync_on_runs_on_the_given_stream) {
     stream& chosen = pool.next();
     auto operation = with_context(
         [&](execution_context& context) {
-            EXPECT_EQ(&context.stream(), &chosen);
-            EXPECT_EQ(&context.branch().stream(), &chosen);
+            EXPECT_EQ(context.stream(), chosen);
+            EXPECT_EQ(context.branch().stream(), chosen);
         },
         branch_threshold);
     sync_on(zip(std::move(operation), full<unsigned>({5}, 1)), chosen);

@@ -110,7 +110,7 @@ TEST_P(ordering, commands_after_an_explicit_wait_run_after_its_point) {
     auto x = submit_to(b, zeros<unsigned>({size}));
     on.synchronize();
     gate held(a);
-    b.wait_for({&a, a.issued()});
+    b.wait_for(a.point(a.issued()));
     set_on(b, x, 3);
     let_others_run();
     EXPECT_FALSE(has_passed(b, b.issued()));
@@ -161,10 +161,10 @@ TEST_P(ordering, memory_given_back_is_not_reused_before_its_last_use) {
 }
 
 TEST_P(ordering, heavy_branches_of_a_zip_run_on_streams_of_their_own_and_meet) {
-    const auto heavy = [this](unsigned start, stream*& ran_on) {
+    const auto heavy = [this](unsigned start, command_queue*& ran_on) {
         return with_context(
             [this, start, &ran_on](execution_context& context) {
-                ran_on = &context.stream();
+                ran_on = &context.stream().queue();
                 auto x = submit_to(context.stream(), full<unsigned>({size}, start));
                 for (unsigned i = 0; i < 10; ++i) step_on(context.stream(), x, i, slow());
                 return x;
@@ -172,7 +172,7 @@ TEST_P(ordering, heavy_branches_of_a_zip_run_on_streams_of_their_own_and_meet) {
             branch_threshold);
     };
     for (int round = 0; round < 20; ++round) {
-        std::array<stream*, 3> ran_on{};
+        std::array<command_queue*, 3> ran_on{};
         auto joined = zip(heavy(1, ran_on[0]), heavy(2, ran_on[1]), heavy(3, ran_on[2]))
                           .and_then([](auto first, auto second, auto third) {
                               return add(shared_tensor<unsigned>(std::move(first)), std::move(second))
@@ -189,10 +189,10 @@ TEST_P(ordering, heavy_branches_of_a_zip_run_on_streams_of_their_own_and_meet) {
 }
 
 TEST_P(ordering, light_parts_of_a_zip_stay_on_one_stream) {
-    stream* first = nullptr;
-    stream* second = nullptr;
-    sync(zip(with_context([&](execution_context& context) { first = &context.stream(); }),
-             with_context([&](execution_context& context) { second = &context.stream(); })),
+    command_queue* first = nullptr;
+    command_queue* second = nullptr;
+    sync(zip(with_context([&](execution_context& context) { first = &context.stream().queue(); }),
+             with_context([&](execution_context& context) { second = &context.stream().queue(); })),
          streams);
     EXPECT_EQ(first, second);
 }

@@ -64,7 +64,7 @@ TEST_P(cpu_streams, a_chain_of_waiting_streams_may_be_longer_than_there_are_work
     std::vector<int> order;
     hold(*streams[0]);
     for (std::size_t i = 0; i < streams.size(); ++i) {
-        if (i > 0) streams[i]->wait_for({streams[i - 1].get(), streams[i - 1]->issued()});
+        if (i > 0) streams[i]->wait_for(streams[i - 1]->point(streams[i - 1]->issued()));
         streams[i]->host_call({"note"}, {[&order, i] { order.push_back(static_cast<int>(i)); }});
     }
     opened.count_down();
@@ -80,7 +80,7 @@ TEST_P(cpu_streams, many_streams_may_wait_for_one) {
     streams[0]->host_call({"note"}, {[&] { before = true; }});
     std::atomic<int> woken = 0;
     for (std::size_t i = 1; i < streams.size(); ++i) {
-        streams[i]->wait_for({streams[0].get(), streams[0]->issued()});
+        streams[i]->wait_for(streams[0]->point(streams[0]->issued()));
         streams[i]->host_call({"note"}, {[&] { woken += before ? 1 : 0; }});
     }
     EXPECT_EQ(woken, 0);
@@ -96,9 +96,9 @@ TEST_F(cpu_streams_with_three_workers, wake_only_for_the_ticket_they_wait_for) {
     const ticket first_ticket = streams[0]->host_call({"note"}, {[] {}});
     streams[0]->host_call({"gate"}, {[&] { second.wait(); }});
     const ticket last_ticket = streams[0]->host_call({"note"}, {[] {}});
-    streams[1]->wait_for({streams[0].get(), first_ticket});
+    streams[1]->wait_for(streams[0]->point(first_ticket));
     const ticket early = streams[1]->host_call({"note"}, {[] {}});
-    streams[2]->wait_for({streams[0].get(), last_ticket});
+    streams[2]->wait_for(streams[0]->point(last_ticket));
     const ticket late = streams[2]->host_call({"note"}, {[] {}});
     opened.count_down();
     streams[1]->await(early, wait_mode::block);
@@ -126,7 +126,7 @@ TEST_P(cpu_streams, far_more_streams_than_workers_all_finish) {
     for (int round = 0; round < 20; ++round) {
         for (std::size_t i = 0; i < streams.size(); ++i) {
             const stream_lease& other = streams[(i * 7 + 1) % streams.size()];
-            streams[i]->wait_for({other.get(), other->issued()});
+            streams[i]->wait_for(other->point(other->issued()));
             streams[i]->host_call({"note"}, {[&] { ++run; }});
         }
     }
@@ -140,25 +140,12 @@ TEST_P(cpu_streams, streams_may_wait_for_each_other_in_turn) {
     for (int i = 0; i < 500; ++i) {
         const stream_lease& here = streams[static_cast<std::size_t>(i % 2)];
         const stream_lease& there = streams[static_cast<std::size_t>(1 - i % 2)];
-        here->wait_for({there.get(), there->issued()});
+        here->wait_for(there->point(there->issued()));
         here->host_call({"note"}, {[&order, i] { order.push_back(i); }});
     }
     on.synchronize();
     ASSERT_EQ(order.size(), 500u);
     for (int i = 0; i < 500; ++i) ASSERT_EQ(order[static_cast<std::size_t>(i)], i);
-}
-
-TEST_P(cpu_streams, a_failed_call_is_told_once_and_only_for_its_ticket) {
-    const stream_lease home(on);
-    home->host_call({"fine"}, {[] {}});
-    const ticket broken = home->library_call(
-        {"broken"}, {[](const native_stream&, const void*) { throw std::runtime_error("broken"); }, nullptr, 0});
-    const ticket last = home->host_call({"fine"}, {[] {}});
-    home->await(last, wait_mode::block);
-    EXPECT_NO_THROW(home->rethrow_failure(0, broken - 1, std::this_thread::get_id()));
-    EXPECT_NO_THROW(home->rethrow_failure(broken, last, std::this_thread::get_id()));
-    EXPECT_THROW(home->rethrow_failure(0, last, std::this_thread::get_id()), std::runtime_error);
-    EXPECT_NO_THROW(home->rethrow_failure(0, last, std::this_thread::get_id()));
 }
 
 TEST_P(cpu_streams, several_threads_may_wait_for_one_ticket) {
@@ -188,7 +175,7 @@ TEST_P(cpu_streams, a_runtime_may_go_while_streams_are_parked) {
         hold(*streams[0]);
         for (std::size_t i = 1; i < streams.size(); ++i) {
             streams[i]->host_call({"note"}, {[&] { ++run; }});
-            streams[i]->wait_for({streams[0].get(), streams[0]->issued()});
+            streams[i]->wait_for(streams[0]->point(streams[0]->issued()));
             if (i % 2 == 0) streams[i]->host_call({"note"}, {[&] { ++run; }});
         }
         opened.count_down();

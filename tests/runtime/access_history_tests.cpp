@@ -13,11 +13,12 @@ using testing::UnorderedElementsAre;
 
 class access_history_test : public testing::Test {
 protected:
-    using points = std::vector<std::pair<stream*, ticket>>;
+    using points = std::vector<std::pair<command_queue*, ticket>>;
 
-    points conflicts(stream& by, access_mode mode) const {
+    points conflicts(const stream& by, access_mode mode) const {
         points all;
-        history.for_each_conflict(by, mode, [&](stream_point each) { all.emplace_back(each.where, each.upto); });
+        history.for_each_conflict(by.queue(), mode,
+                                  [&](stream_point each) { all.emplace_back(each.where, each.upto); });
         return all;
     }
     points last_uses() const {
@@ -25,8 +26,8 @@ protected:
         history.for_each_last_use([&](stream_point each) { all.emplace_back(each.where, each.upto); });
         return all;
     }
-    void read(stream& by, ticket number) { history.add({&by, number}, access_mode::read); }
-    void write(stream& by, ticket number) { history.add({&by, number}, access_mode::write); }
+    void read(stream& by, ticket number) { history.add(by.point(number), access_mode::read); }
+    void write(stream& by, ticket number) { history.add(by.point(number), access_mode::write); }
 
     recording::recorded_runtime recorded;
     stream& a = *recorded.a;
@@ -46,7 +47,7 @@ TEST_F(access_history_test, fresh_storage_conflicts_with_nothing) {
 
 TEST_F(access_history_test, a_read_comes_after_the_last_write_of_another_stream) {
     write(a, 3);
-    EXPECT_THAT(conflicts(b, access_mode::read), ElementsAre(std::pair(&a, 3)));
+    EXPECT_THAT(conflicts(b, access_mode::read), ElementsAre(std::pair(&a.queue(), ticket{3})));
     EXPECT_THAT(conflicts(a, access_mode::read), IsEmpty());
 }
 
@@ -59,21 +60,24 @@ TEST_F(access_history_test, a_write_comes_after_the_last_write_and_the_readers_s
     write(a, 3);
     read(b, 5);
     read(c, 7);
-    EXPECT_THAT(conflicts(a, access_mode::write), UnorderedElementsAre(std::pair(&b, 5), std::pair(&c, 7)));
-    EXPECT_THAT(conflicts(b, access_mode::write), UnorderedElementsAre(std::pair(&a, 3), std::pair(&c, 7)));
-    EXPECT_THAT(last_uses(), UnorderedElementsAre(std::pair(&a, 3), std::pair(&b, 5), std::pair(&c, 7)));
+    EXPECT_THAT(conflicts(a, access_mode::write),
+                UnorderedElementsAre(std::pair(&b.queue(), ticket{5}), std::pair(&c.queue(), ticket{7})));
+    EXPECT_THAT(conflicts(b, access_mode::write),
+                UnorderedElementsAre(std::pair(&a.queue(), ticket{3}), std::pair(&c.queue(), ticket{7})));
+    EXPECT_THAT(last_uses(), UnorderedElementsAre(std::pair(&a.queue(), ticket{3}), std::pair(&b.queue(), ticket{5}),
+                                                  std::pair(&c.queue(), ticket{7})));
 }
 
 TEST_F(access_history_test, a_write_forgets_the_readers_before_it) {
     read(a, 1);
     read(b, 2);
     write(c, 1);
-    EXPECT_THAT(last_uses(), ElementsAre(std::pair(&c, 1)));
+    EXPECT_THAT(last_uses(), ElementsAre(std::pair(&c.queue(), ticket{1})));
 }
 
 TEST_F(access_history_test, a_stream_is_one_reader_with_its_latest_ticket) {
     for (ticket number = 1; number <= 20; ++number) read(a, number);
-    EXPECT_THAT(last_uses(), ElementsAre(std::pair(&a, 20)));
+    EXPECT_THAT(last_uses(), ElementsAre(std::pair(&a.queue(), ticket{20})));
 }
 
 TEST_F(access_history_test, any_number_of_streams_may_read) {
@@ -83,13 +87,14 @@ TEST_F(access_history_test, any_number_of_streams_may_read) {
         many.emplace_back(recorded.on);
         read(*many.back(), number);
         read(*many.back(), number + 100);
-        expected.emplace_back(many.back().get(), number + 100);
+        expected.emplace_back(&many.back()->queue(), number + 100);
     }
     EXPECT_THAT(conflicts(a, access_mode::write), testing::UnorderedElementsAreArray(expected));
     write(a, 1);
-    EXPECT_THAT(last_uses(), ElementsAre(std::pair(&a, 1)));
+    EXPECT_THAT(last_uses(), ElementsAre(std::pair(&a.queue(), ticket{1})));
     read(b, 9);
-    EXPECT_THAT(conflicts(c, access_mode::write), UnorderedElementsAre(std::pair(&a, 1), std::pair(&b, 9)));
+    EXPECT_THAT(conflicts(c, access_mode::write),
+                UnorderedElementsAre(std::pair(&a.queue(), ticket{1}), std::pair(&b.queue(), ticket{9})));
 }
 
 }  // namespace sluice::detail

@@ -5,7 +5,6 @@
 
 #include <string>
 
-#include "runtime/failure_log.hpp"
 #include "sluice/runtime/wait_mode.hpp"
 
 namespace sluice {
@@ -13,20 +12,6 @@ namespace {
 
 std::string message(std::string_view text, const error_context& context) {
     return error(errc::invalid_argument, text, context).what();
-}
-
-std::string failure_in(detail::failure_log& log, ticket after, ticket upto,
-                       std::thread::id submitter = std::this_thread::get_id()) {
-    try {
-        log.rethrow(after, upto, submitter);
-        return "none";
-    } catch (const std::runtime_error& failure) {
-        return failure.what();
-    }
-}
-
-void note(detail::failure_log& log, ticket number) {
-    log.note(number, std::this_thread::get_id(), std::make_exception_ptr(std::runtime_error(std::to_string(number))));
 }
 
 }  // namespace
@@ -64,32 +49,6 @@ TEST(error, of_memory_says_what_was_asked_and_what_is_free) {
     EXPECT_EQ(refusal.asked_bytes(), 100u);
     EXPECT_EQ(refusal.free_bytes(), 7u);
     EXPECT_EQ(refusal.code(), errc::out_of_memory);
-}
-
-TEST(failure_log, tells_each_failure_once_to_the_range_it_is_in) {
-    detail::failure_log log;
-    for (const ticket number : {3, 5, 9}) note(log, number);
-    EXPECT_EQ(failure_in(log, 5, 8), "none");
-    EXPECT_EQ(failure_in(log, 4, 5), "5");
-    EXPECT_EQ(failure_in(log, 4, 5), "none");
-    EXPECT_EQ(failure_in(log, 0, 100), "3");
-    EXPECT_EQ(failure_in(log, 0, 100), "9");
-    EXPECT_EQ(failure_in(log, 0, 100), "none");
-}
-
-TEST(failure_log, keeps_the_failures_of_each_submitting_thread_apart) {
-    detail::failure_log log;
-    note(log, 4);
-    EXPECT_EQ(failure_in(log, 0, 10, std::thread::id()), "none");
-    EXPECT_EQ(failure_in(log, 0, 10), "4");
-}
-
-TEST(failure_log, tells_whoever_might_have_asked_for_one_that_it_forgot) {
-    detail::failure_log log;
-    for (ticket number = 1; number <= 5000; ++number) note(log, number);
-    EXPECT_THAT(failure_in(log, 0, 1), testing::HasSubstr("no longer known"));
-    EXPECT_EQ(failure_in(log, 4999, 5000), "5000");
-    EXPECT_EQ(failure_in(log, 5000, 6000), "none");
 }
 
 TEST(wait_mode, has_a_name) {

@@ -27,7 +27,7 @@ struct wait {
 
 class recording_stream final : public stream_interpreter {
 public:
-    explicit recording_stream(stream& owner) : owner_(owner) {}
+    explicit recording_stream(command_queue& owner) : owner_(owner) {}
 
     void copy(const command_info& info, const copy_command&) override { record(info); }
     void fill(const command_info& info, const fill_command&) override { record(info); }
@@ -38,13 +38,13 @@ public:
     }
     void host_call(const command_info& info, host_command) override { record(info); }
     ticket wait_for(stream_interpreter& other, ticket upto) override {
-        stream& from = static_cast<recording_stream&>(other).owner_;
+        command_queue& from = static_cast<recording_stream&>(other).owner_;
         waits.push_back({from.index(), upto});
         return waits_cover_everything ? from.issued() : upto;
     }
     std::unique_ptr<timed_mark> mark() override { throw std::logic_error("not recorded"); }
 
-    native_stream native() const noexcept override { return {device_kind::cpu, nullptr, &owner_}; }
+    native_stream native() const noexcept override { return {device_kind::cpu, nullptr, &owner_.handle()}; }
     ticket passed() const noexcept override { return passed_; }
     void poll() noexcept override { passed_ = std::max(passed_, done); }
     void await(ticket upto, wait_mode) override {
@@ -52,7 +52,6 @@ public:
         awaited.push_back(upto);
         passed_ = std::max(passed_, upto);
     }
-    void rethrow_failure(ticket, ticket, std::thread::id) override {}
 
     std::vector<std::string> commands;
     std::vector<wait> waits;
@@ -68,7 +67,7 @@ private:
         commands.emplace_back(info.name);
     }
 
-    stream& owner_;
+    command_queue& owner_;
     ticket passed_ = 0;
 };
 
@@ -99,7 +98,7 @@ class recording_device final : public device_interpreter {
 public:
     device_kind kind() const noexcept override { return device_kind::cpu; }
     const device_properties& properties() const noexcept override { return properties_; }
-    std::unique_ptr<stream_interpreter> make_stream(stream& owner, const stream_options&) override {
+    std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options&) override {
         auto made = std::make_unique<recording_stream>(owner);
         streams.push_back(made.get());
         return made;
@@ -107,6 +106,7 @@ public:
     memory_source& device_memory() noexcept override { return memory; }
     memory_source& host_memory() noexcept override { return host; }
     wait_mode default_wait_mode() const noexcept override { return wait_mode::block; }
+    bool runs_library_calls_later() const noexcept override { return false; }
     bool shares_host_memory() const noexcept override { return false; }
     void close() noexcept override {}
 

@@ -143,8 +143,8 @@ TEST_F(stream_waits, memory_reused_by_another_stream_needs_no_wait_when_it_is_fr
 
 TEST_F(stream_waits, an_explicit_wait_is_for_another_stream_only) {
     write(a, x);
-    a.wait_for({&a, 1});
-    b.wait_for({&a, 1});
+    a.wait_for(a.point(1));
+    b.wait_for(a.point(1));
     b.wait_for({});
     EXPECT_THAT(waits(a), IsEmpty());
     EXPECT_THAT(waits(b), ElementsAre(wait{a.index(), 1}));
@@ -153,7 +153,7 @@ TEST_F(stream_waits, an_explicit_wait_is_for_another_stream_only) {
 TEST_F(stream_waits, an_explicit_wait_for_another_device_blocks_the_host) {
     const stream_lease theirs(recorded.other);
     write(a, x);
-    theirs->wait_for({&a, 1});
+    theirs->wait_for(a.point(1));
     EXPECT_THAT(recorded.record_of(a).awaited, ElementsAre(1));
     EXPECT_THAT(waits(*theirs), IsEmpty());
 }

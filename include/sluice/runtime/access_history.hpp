@@ -23,7 +23,7 @@ public:
     // Calls f(stream_point) for every earlier access that one of this mode on stream `by` must come after,
     // except those on `by` itself, which orders its own commands.
     template <typename Function>
-    void for_each_conflict(const stream& by, access_mode mode, Function&& f) const {
+    void for_each_conflict(const command_queue& by, access_mode mode, Function&& f) const {
         const stream_point write = last_write();
         if (write.where != nullptr && write.where != &by) f(write);
         if (mode == access_mode::read) return;

@@ -20,6 +20,9 @@ namespace sluice {
 
 class storage;
 class stream;
+namespace detail {
+class outcome;
+}
 
 enum class access_mode : unsigned char {
     read,
@@ -37,6 +40,8 @@ struct command_info {
     std::string_view name;
     std::span<const memory_access> accesses = {};
     source_location where = {};  // the user's line; line 0 means unknown
+    // Filled in by the stream, for interpreters: what the command hangs on; null for nothing.
+    detail::outcome* outcome = nullptr;
 };
 
 enum class copy_direction : unsigned char { host_to_device, device_to_host, device_to_device };

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "sluice/async/executor.hpp"
 #include "sluice/runtime/interpreter.hpp"
 #include "sluice/runtime/memory_pool.hpp"
 #include "sluice/runtime/stream.hpp"
@@ -20,7 +21,8 @@ namespace sluice {
 
 namespace detail {
 class runtime_state;
-}
+class completion_service;
+}  // namespace detail
 
 // Keeps a device and its runtime's memory alive. Cheap: one reference count.
 class runtime_ref {
@@ -74,7 +76,8 @@ public:
     // Blocks until all that was submitted so far to any stream is complete. Throws when the device faulted.
     void synchronize();
 
-    // A device that has faulted takes no more commands: each is refused with the first cause.
+    // A device that has faulted takes no more commands: each is refused with the first cause. Whoever waits for it is
+    // told, by the runtime's completion thread.
     void poison(std::exception_ptr cause) noexcept;
     bool is_poisoned() const noexcept { return (state_.load(std::memory_order_acquire) & poisoned) != 0; }
     void throw_if_refusing() const {
@@ -83,6 +86,9 @@ public:
 
     // For backends and for mixing with other libraries.
     device_interpreter& interpreter() noexcept { return *interpreter_; }
+    std::vector<command_queue*> all_queues() const;
+    // Where waiters are told, and deadlines kept.
+    detail::completion_service& service() noexcept;
 
 private:
     friend class runtime_ref;
@@ -96,12 +102,13 @@ private:
     void take_back(stream* lent) noexcept;
     void close() noexcept;
     [[noreturn]] void refuse() const;
-    std::vector<stream*> all_streams() const;
+
+    void tell_of_poison() noexcept;
     void retain_runtime() noexcept;
     void release_runtime() noexcept;
 
     struct stream_slot {
-        std::unique_ptr<stream> owned;
+        std::unique_ptr<command_queue> owned;
         stream_options options;
         bool lent = false;
     };
@@ -114,6 +121,10 @@ private:
     mutable std::mutex mutex_;  // guards streams_ and cause_
     std::vector<stream_slot> streams_;
     std::exception_ptr cause_;
+    struct poison_notice final : work_item {
+        explicit poison_notice(device& faulted) noexcept;
+        device& of;
+    } notice_{*this};
     std::atomic<unsigned char> state_{open};
 };
 

@@ -1,58 +1,58 @@
 // execution_context: where an operation is submitted. It knows a stream, the stream's device and memory,
 // and how to get further streams for independent branches. Passed by reference down the operation; lives
-// until the operation has been submitted, or, in a waiting call, waited for.
+// until the operation has been submitted. What there is to wait for afterwards is its submission.
 //
 // Thread safety: none; one thread submits one operation.
 #pragma once
 
 #include <memory>
-#include <optional>
-#include <thread>
 #include <vector>
 
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/stream.hpp"
+#include "sluice/runtime/submission.hpp"
 
 namespace sluice {
 
 class execution_context {
 public:
     // On the policy's next stream; branches take further ones.
-    explicit execution_context(scheduling_policy& policy) : execution_context(policy.next(), &policy) {}
-    // On this stream, branches too.
-    explicit execution_context(sluice::stream& on) : execution_context(on, nullptr) {}
-    execution_context(const execution_context&) = delete;  // branches and submissions point to it
+    explicit execution_context(scheduling_policy& policy) : execution_context(policy.next().queue(), &policy, {}) {}
+    // On this stream, branches too. When it is another context's, as a part of that one's submission.
+    explicit execution_context(sluice::stream& on)
+        : execution_context(on.queue(), nullptr, detail::submission_ref(on.submission())) {}
+    execution_context(const execution_context&) = delete;  // operations hold on to it while they submit
     execution_context& operator=(const execution_context&) = delete;
 
-    sluice::stream& stream() const noexcept { return stream_; }
+    // The stream to submit to, on behalf of this operation.
+    sluice::stream& stream() noexcept { return stream_; }
     sluice::device& device() const noexcept { return stream_.owner(); }
+    // What picks further streams; null on a single stream.
+    scheduling_policy* policy() const noexcept { return policy_; }
 
-    // A context for an independent branch, on another stream if the policy has one. Owned by this context.
+    // A context for an independent branch, on another stream of the device if the policy has one. Owned by this
+    // context, and part of its submission.
     execution_context& branch();
 
-    // Ends the submission: what the streams get from now on is not this operation's.
-    void seal() noexcept;
-    // Blocks until everything submitted here and in branches, up to seal(), is complete; in the given way,
-    // or in the device's usual one. Throws what went wrong: the device's fault, or the first exception of a
-    // command.
-    void await(std::optional<wait_mode> mode = {});
-    // The same without a word about what went wrong, but for a device that faulted.
-    void await_completion(std::optional<wait_mode> mode = {}) const;
+    // What there is to wait for, once everything has been submitted.
+    const detail::submission_ref& submission() const noexcept { return submission_; }
+    // A further operation on the same stream, with a submission of its own.
+    execution_context sibling() const { return execution_context(stream_.queue(), policy_, {}); }
+
+    // What is submitted here also waits for that one and shares its failures.
+    void join(detail::submission_ref other) { submission_->join(std::move(other)); }
 
 private:
-    execution_context(sluice::stream& on, scheduling_policy* policy)
-        : alive_(on.owner()), stream_(on), policy_(policy), before_(on.issued()) {}
+    execution_context(command_queue& on, scheduling_policy* policy, detail::submission_ref part_of)
+        : submission_(part_of ? std::move(part_of) : detail::submission_ref(new detail::submission(on.owner()))),
+          stream_(on, submission_.get()),
+          policy_(policy) {}
 
-    void rethrow_failure();
-
-    runtime_ref alive_;  // a context may outlive its runtime, in a future
-    sluice::stream& stream_;
+    detail::submission_ref submission_;
+    sluice::stream stream_;
     scheduling_policy* policy_;
-    const std::thread::id submitter_ = std::this_thread::get_id();
-    ticket before_;    // what the stream had issued before us
-    ticket upto_ = 0;  // and when we had submitted all; 0 before seal()
     std::vector<std::unique_ptr<execution_context>> branches_;
 };
 

@@ -7,12 +7,13 @@
 #include <exception>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "sluice/runtime/command.hpp"
 #include "sluice/runtime/wait_mode.hpp"
 
 namespace sluice {
+
+class command_queue;
 
 struct memory_info {
     std::size_t free_bytes = 0;   // that can still be allocated
@@ -59,6 +60,10 @@ public:
 
 // Carries out the commands of one stream, in order. `stream` calls all but the last group with its lock
 // held; command number n, counted from 1, is the n-th call of the first group that did not throw.
+//
+// A command whose info names an outcome hangs on it (outcome.hpp): where it is carried out by a thread of ours, it is
+// not run when it has inherited a failure; and when it may fail by itself (host calls, library calls that run later)
+// the interpreter settles it, before the command counts as passed. The interpreter takes a reference.
 class stream_interpreter {
 public:
     stream_interpreter() = default;
@@ -86,13 +91,23 @@ public:
     virtual native_stream native() const noexcept = 0;
     // The last ticket known to be passed; cheap, may lag behind until poll() or await().
     virtual ticket passed() const noexcept = 0;
-    // Asks the device and updates passed(). Does not block.
+    // Asks the device and updates passed(). Does not block. Poisons a device that has faulted.
     virtual void poll() noexcept = 0;
     // Blocks until `upto` is passed. Throws the error of the device if it has faulted.
     virtual void await(ticket upto, wait_mode mode) = 0;
-    // Throws the first error among the commands that this thread submitted, numbered after `after` up to
-    // `upto`, all of them passed; and forgets it.
-    virtual void rethrow_failure(ticket after, ticket upto, std::thread::id submitter) = 0;
+
+    // The device has faulted, and runs nothing more: lets go of what commands own that will never run. Once.
+    virtual void abandon() noexcept {}
+
+    // Completion without a thread that waits. An interpreter either tells its queue by release() as commands pass,
+    // or needs watching: then the completion service looks, again and again while somebody waits.
+
+    virtual bool needs_watching() const noexcept { return false; }
+    // Sees to it that sighted() reaches `upto` soon after the stream has. With the stream's lock held.
+    virtual void arm(ticket /*upto*/) noexcept {}
+    // The last ticket whose end was seen, perhaps before passed() tells; costs a memory access. Only poll() tells
+    // whether it went well.
+    virtual ticket sighted() const noexcept { return passed(); }
 };
 
 struct stream_options {
@@ -108,11 +123,13 @@ public:
 
     virtual device_kind kind() const noexcept = 0;
     virtual const device_properties& properties() const noexcept = 0;
-    virtual std::unique_ptr<stream_interpreter> make_stream(stream& owner, const stream_options& options) = 0;
+    virtual std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options& options) = 0;
     virtual memory_source& device_memory() noexcept = 0;
     // Host memory that the device copies from and to at full speed (pinned, for a GPU).
     virtual memory_source& host_memory() noexcept = 0;
     virtual wait_mode default_wait_mode() const noexcept = 0;
+    // Whether library calls run on threads of the device, so that their exceptions come later.
+    virtual bool runs_library_calls_later() const noexcept = 0;
     // Whether device memory is plain host memory, so that host data need not be staged.
     virtual bool shares_host_memory() const noexcept = 0;
     // Ends the threads of the device. All its streams are idle; no command comes after this.

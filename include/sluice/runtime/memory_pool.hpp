@@ -35,7 +35,7 @@ public:
 
     // At least `bytes` (0 is allowed), for commands on `user`, 256-byte aligned, contents undefined. With no
     // user it is for the host, to be written at once. Blocks only when memory is short. Throws out_of_memory.
-    storage_ref allocate(std::size_t bytes, const stream* user, const command_info& info);
+    storage_ref allocate(std::size_t bytes, const command_queue* user, const command_info& info);
 
     // Returns the cached blocks to the memory source, after waiting for their last uses. Returns how many
     // bytes went back.
@@ -53,7 +53,7 @@ private:
     static std::size_t class_of(std::size_t bytes);
     static std::size_t bytes_of_class(std::size_t index);
 
-    storage* take_ready(std::size_t index, const stream* user);                           // null if none; lock held
+    storage* take_ready(std::size_t index, const command_queue* user);                    // null if none; lock held
     void poll_users(std::size_t index);                                                   // lock held
     storage* make(std::size_t asked_bytes, std::size_t bytes, const command_info& info);  // throws out_of_memory
     void give_back(storage* block) noexcept;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "sluice/runtime/access_history.hpp"
+#include "sluice/runtime/outcome.hpp"
 #include "sluice/runtime/spin_lock.hpp"
 
 namespace sluice {
@@ -33,12 +34,21 @@ public:
 
     // Calls f(stream_point) for every access that one of this mode by `point.where` must come after, and adds
     // that one. The caller goes on to order and enqueue its command, or revokes the use.
+    // Returns what its contents hang on.
     template <typename Function>
-    void use(stream_point point, access_mode mode, Function&& f) {
+    detail::outcome_ref use(stream_point point, access_mode mode, Function&& f) {
         const std::lock_guard lock(guard_);
         history_.for_each_conflict(*point.where, mode, f);
         history_.add(point, mode);
+        return outcome_;
     }
+    // The contents now hang on this; null: on nothing.
+    void hang_on(detail::outcome_ref outcome) noexcept {
+        const std::lock_guard lock(guard_);
+        if (holds_data_) std::swap(outcome_, outcome);
+    }
+    // Scratch memory: what one command leaves there, no other reads.
+    void holds_no_data() noexcept { holds_data_ = false; }
     // Takes back a use whose command was not enqueued after all.
     void revoke(stream_point point) noexcept {
         const std::lock_guard lock(guard_);
@@ -65,6 +75,8 @@ private:
     std::atomic<long> references_{0};
     mutable detail::spin_lock guard_;
     detail::access_history history_;
+    detail::outcome_ref outcome_;
+    bool holds_data_ = true;
     storage* next_free_ = nullptr;  // the pool's list
 };
 

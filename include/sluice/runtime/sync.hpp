@@ -18,19 +18,21 @@ namespace sluice {
 namespace detail {
 template <operation Op>
 auto sync_in(Op op, execution_context& context, std::optional<wait_mode> mode) {
+    const auto finish = [&] {
+        context.submission()->await_completion(mode);
+        context.submission()->rethrow_failure();
+    };
     auto output = [&] {
         try {
             return std::move(op).submit(context);
         } catch (...) {
             // Part of it may be running, safely. Its failure on the device, should there be one, is the
             // better explanation.
-            context.seal();
-            context.await(mode);
+            finish();
             throw;
         }
     }();
-    context.seal();
-    context.await(mode);
+    finish();
     return open(std::move(output));
 }
 }  // namespace detail

@@ -6,13 +6,13 @@
 
 namespace sluice {
 
-class stream;
+class command_queue;
 
 using ticket = std::uint64_t;
 
 // A moment: "after command `upto` of `where`". Null when nothing has happened yet.
 struct stream_point {
-    stream* where = nullptr;
+    command_queue* where = nullptr;
     ticket upto = 0;
 };
 

@@ -157,7 +157,8 @@ public:
                                copy_direction::device_to_host);
         }
         return output::from([landed = std::move(to)] {
-            const std::span<const T> values = landed.read();
+            // Whoever opens it has waited: the device is not asked again, nor may it be from a host call.
+            const std::span<const T> values(landed.device_data(), landed.size());
             return std::vector<T>(values.begin(), values.end());
         });
     }

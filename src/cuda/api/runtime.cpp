@@ -160,6 +160,17 @@ void launch(CUfunc_st* kernel, const launch_command& command, CUstream_st* strea
     check(static_cast<cudaError_t>(code), "cuLaunchKernel", context);
 }
 
+bool write_value(CUstream_st* stream, std::uint64_t* to, std::uint64_t value) noexcept {
+    static const auto write = []() noexcept -> decltype(&cuStreamWriteValue64) {
+        try {
+            return reinterpret_cast<decltype(&cuStreamWriteValue64)>(driver_function("cuStreamWriteValue64"));
+        } catch (...) {
+            return nullptr;
+        }
+    }();
+    return write != nullptr && write(stream, reinterpret_cast<CUdeviceptr>(to), value, 0) == CUDA_SUCCESS;
+}
+
 void call_host(CUstream_st* stream, void (*function)(void*), void* argument, const error_context& context) {
     check(cudaLaunchHostFunc(stream, function, argument), "cudaLaunchHostFunc", context);
 }

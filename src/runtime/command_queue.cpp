@@ -1,16 +1,19 @@
-#include "sluice/runtime/stream.hpp"
+#include "sluice/runtime/command_queue.hpp"
 
 #include <algorithm>
 #include <array>
 #include <vector>
 
+#include "runtime/completion_service.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/error.hpp"
+#include "sluice/runtime/stream.hpp"
+#include "sluice/runtime/submission.hpp"
 
 namespace sluice {
 namespace {
 
-[[noreturn]] void refuse_storage(const stream& on, const storage& used, const command_info& info) {
+[[noreturn]] void refuse_storage(const command_queue& on, const storage& used, const command_info& info) {
     const std::string& theirs = used.owner().name();
     const std::string& ours = on.owner().name();
     throw error(errc::invalid_argument,
@@ -44,17 +47,29 @@ private:
 
 }  // namespace
 
+command_queue::command_queue(device& owner, std::size_t index)
+    : owner_(owner), index_(index), handle_(std::make_unique<stream>(*this)) {}
+
+command_queue::~command_queue() = default;
+
 template <typename Enqueue>
-ticket stream::submit(const command_info& info, Enqueue&& enqueue) {
+ticket command_queue::submit(command_info info, bool may_fail, detail::submission* by, Enqueue&& enqueue) {
     for (const memory_access& used : info.accesses) {
         if (used.where != nullptr && &used.where->owner() != &owner_) refuse_storage(*this, *used.where, info);
     }
+    detail::outcome_ref outcome;  // dropped after the lock
     const std::lock_guard lock(mutex_);
     owner_.throw_if_refusing();  // with the lock held: close() waits for whoever got through
     const ticket number = issued_.load(std::memory_order_relaxed) + 1;
     try {
-        order(info, number);
-        enqueue();
+        detail::outcome_set hangs_on;
+        order(info, number, hangs_on);
+        if (may_fail || !hangs_on.empty()) {
+            outcome = std::move(hangs_on).merge(may_fail);
+            info.outcome = outcome.get();
+        }
+        if (by != nullptr) by->expect(*this, static_cast<bool>(outcome));
+        enqueue(info);
     } catch (...) {
         // Nothing was enqueued and no ticket used: what the histories said before holds again.
         for (const memory_access& used : info.accesses) {
@@ -62,76 +77,78 @@ ticket stream::submit(const command_info& info, Enqueue&& enqueue) {
         }
         throw;
     }
+    if (outcome) {
+        for (const memory_access& used : info.accesses) {
+            if (used.where != nullptr && used.mode == access_mode::write) used.where->hang_on(outcome);
+        }
+    }
+    if (by != nullptr) by->note({this, number}, outcome);
     issued_.store(number, std::memory_order_release);
     return number;
 }
 
-void stream::order(const command_info& info, ticket number) {
+void command_queue::order(const command_info& info, ticket number, detail::outcome_set& hangs_on) {
     conflict_list conflicts;
     for (const memory_access& used : info.accesses) {
         if (used.where == nullptr) continue;
-        used.where->use({this, number}, used.mode, [&](const stream_point& earlier) {
+        const detail::outcome_ref theirs = used.where->use({this, number}, used.mode, [&](const stream_point& earlier) {
             if (!is_after(earlier)) conflicts.add(earlier);
         });
+        if (theirs) hangs_on.add(theirs);
     }
     conflicts.for_each([&](const stream_point& earlier) { order_after(earlier); });
 }
 
-bool stream::is_after(stream_point point) const noexcept {
+bool command_queue::is_after(stream_point point) const noexcept {
     const std::size_t other = point.where->index();
     const ticket upto = point.where->reached(point.upto);
     return (other < waited_for_.size() && waited_for_[other] >= upto) || point.where->passed() >= upto;
 }
 
-void stream::order_after(stream_point point) {
+void command_queue::order_after(stream_point point) {
     if (is_after(point)) return;
     const std::size_t other = point.where->index();
     if (other >= waited_for_.size()) waited_for_.resize(other + 1, 0);
     waited_for_[other] = interpreter_->wait_for(*point.where->interpreter_, point.where->reached(point.upto));
 }
 
-ticket stream::copy(const command_info& info, const copy_command& command) {
-    return submit(info, [&] { interpreter_->copy(info, command); });
+ticket command_queue::copy(const command_info& info, const copy_command& command, detail::submission* by) {
+    return submit(info, false, by, [&](const command_info& full) { interpreter_->copy(full, command); });
 }
 
-ticket stream::fill(const command_info& info, const fill_command& command) {
-    return submit(info, [&] { interpreter_->fill(info, command); });
+ticket command_queue::fill(const command_info& info, const fill_command& command, detail::submission* by) {
+    return submit(info, false, by, [&](const command_info& full) { interpreter_->fill(full, command); });
 }
 
-ticket stream::launch(const command_info& info, const launch_command& command) {
-    return submit(info, [&] { interpreter_->launch(info, command); });
+ticket command_queue::launch(const command_info& info, const launch_command& command, detail::submission* by) {
+    return submit(info, false, by, [&](const command_info& full) { interpreter_->launch(full, command); });
 }
 
-ticket stream::library_call(const command_info& info, const library_command& command) {
+ticket command_queue::library_call(const command_info& info, const library_command& command, detail::submission* by) {
     std::exception_ptr thrown;
-    const ticket number = submit(info, [&] { thrown = interpreter_->library_call(info, command); });
+    const bool runs_later = owner_.interpreter().runs_library_calls_later();
+    const ticket number = submit(info, runs_later, by,
+                                 [&](const command_info& full) { thrown = interpreter_->library_call(full, command); });
     if (thrown) std::rethrow_exception(std::move(thrown));
     return number;
 }
 
-ticket stream::host_call(const command_info& info, host_command command) {
-    return submit(info, [&] { interpreter_->host_call(info, std::move(command)); });
+ticket command_queue::host_call(const command_info& info, host_command command, detail::submission* by) {
+    return submit(info, true, by, [&](const command_info& full) { interpreter_->host_call(full, std::move(command)); });
 }
 
-storage_ref stream::allocate(std::size_t bytes, const command_info& info) {
-    return owner_.device_pool().allocate(bytes, this, info);
-}
-
-storage_ref stream::allocate_host(std::size_t bytes, const command_info& info) {
-    return owner_.host_pool().allocate(bytes, nullptr, info);
-}
-
-storage_ref stream::workspace(std::size_t bytes) {
+storage_ref command_queue::workspace(std::size_t bytes) {
     const std::lock_guard lock(workspace_mutex_);
     if (!workspace_ || workspace_->capacity_bytes() < bytes) {
         // Doubling keeps the number of growths small; the old one is reused behind its last command.
         const std::size_t doubled = workspace_ ? 2 * workspace_->capacity_bytes() : 0;
-        workspace_ = allocate(std::max(bytes, doubled), {"workspace"});
+        workspace_ = owner_.device_pool().allocate(std::max(bytes, doubled), this, {"workspace"});
+        workspace_->holds_no_data();
     }
     return workspace_;
 }
 
-void stream::wait_for(stream_point point) {
+void command_queue::wait_for(stream_point point) {
     if (point.where == nullptr) return;
     if (&point.where->owner() != &owner_) {
         point.where->await(point.upto, point.where->owner().default_wait_mode());
@@ -143,12 +160,12 @@ void stream::wait_for(stream_point point) {
     order_after(point);
 }
 
-void stream::await(ticket upto, wait_mode mode) {
+void command_queue::await(ticket upto, wait_mode mode) {
     upto = reached(upto);
     if (interpreter_->passed() < upto) interpreter_->await(upto, mode);
 }
 
-void stream::close() noexcept {
+void command_queue::close() noexcept {
     {
         const std::lock_guard lock(mutex_);
     }  // whoever was submitting has done so; the next one is refused
@@ -161,10 +178,31 @@ void stream::close() noexcept {
     workspace_ = {};
 }
 
-std::unique_ptr<timed_mark> stream::mark() {
+void command_queue::add_waiter(completion_waiter& waiter) noexcept {
+    const ticket upto = waiter.upto;
+    if (!owner_.is_poisoned()) release(passed());  // what others have found out
+    waiters_.add(waiter);                          // from here on it may be gone
+    if (waiters_.released() >= upto || !interpreter_->needs_watching()) return;
+    {
+        const std::lock_guard lock(mutex_);
+        interpreter_->arm(upto);
+    }
+    if (!is_watched_.exchange(true)) owner_.service().watch(*this);
+}
+
+std::unique_ptr<timed_mark> command_queue::mark() {
     const std::lock_guard lock(mutex_);
     owner_.throw_if_refusing();
     return interpreter_->mark();
+}
+
+// What stream leaves to us, so that it need not know the device.
+storage_ref stream::allocate(std::size_t bytes, const command_info& info) {
+    return owner().device_pool().allocate(bytes, &queue_, info);
+}
+
+storage_ref stream::allocate_host(std::size_t bytes, const command_info& info) {
+    return owner().host_pool().allocate(bytes, nullptr, info);
 }
 
 }  // namespace sluice

@@ -1,0 +1,60 @@
+#include "cuda/fault.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "cuda/api/error.hpp"
+#include "cuda/cuda_stream.hpp"
+#include "sluice/runtime/command_queue.hpp"
+#include "sluice/runtime/device.hpp"
+
+namespace sluice::cuda {
+namespace {
+
+constexpr std::size_t most_named = 4;
+
+struct suspect {
+    command_in_flight command;
+    std::size_t stream;
+};
+
+std::string describe(const suspect& each) {
+    std::string text = "'" + std::string(each.command.name) + "' (stream " + std::to_string(each.stream) +
+                       ", command " + std::to_string(each.command.number);
+    if (each.command.where.line() != 0) {
+        text += ", asked for at " + std::string(each.command.where.file_name()) + ":" +
+                std::to_string(each.command.where.line());
+    }
+    return text + ")";
+}
+
+}  // namespace
+
+std::exception_ptr describe_fault(device& gpu, command_queue& noticed_on, int code, std::string_view call) {
+    std::vector<command_queue*> queues = gpu.all_queues();
+    // Where it was noticed first: with one stream at work, that is the one.
+    std::stable_partition(queues.begin(), queues.end(), [&](command_queue* each) { return each == &noticed_on; });
+    std::vector<suspect> suspects;
+    for (command_queue* each : queues) {
+        auto& stream = static_cast<cuda_stream&>(each->interpreter());
+        for (const command_in_flight& command : stream.in_flight().after(stream.sighted(), each->issued())) {
+            suspects.push_back({command, each->index()});
+        }
+    }
+    std::string message = std::string(call) + " tells that the device has faulted";
+    if (!suspects.empty()) {
+        message += "; not complete then: ";
+        for (std::size_t i = 0; i < std::min(most_named, suspects.size()); ++i)
+            message += (i == 0 ? "" : ", ") + describe(suspects[i]);
+        if (suspects.size() > most_named) message += " and " + std::to_string(suspects.size() - most_named) + " more";
+    }
+    error_context context{{}, gpu.name()};
+    if (!suspects.empty()) {
+        context.operation = suspects.front().command.name;
+        context.where = suspects.front().command.where;
+    }
+    return std::make_exception_ptr(device_error({code, api::category()}, message, context));
+}
+
+}  // namespace sluice::cuda

@@ -1,0 +1,74 @@
+#include "sluice/runtime/submission.hpp"
+
+#include <algorithm>
+
+#include "sluice/runtime/command_queue.hpp"
+
+namespace sluice::detail {
+
+void submission::expect(const command_queue& on, bool with_outcome) {
+    const bool is_first = first_point_.where == nullptr || first_point_.where == &on;
+    if (!is_first && more_points_.size() == more_points_.capacity()) more_points_.reserve(2 * more_points_.size() + 2);
+    if (!with_outcome || outcomes_.size() < outcomes_.capacity()) return;
+    // A long submission forgets what has turned out well meanwhile.
+    std::erase_if(outcomes_, [](const outcome_ref& each) { return each->is_fine(); });
+    outcomes_.reserve(std::max<std::size_t>(4, 2 * outcomes_.size()));
+}
+
+void submission::note(stream_point point, const outcome_ref& hangs_on) noexcept {
+    if (hangs_on && (outcomes_.empty() || outcomes_.back() != hangs_on)) outcomes_.push_back(hangs_on);
+    if (first_point_.where == nullptr || first_point_.where == point.where) {
+        first_point_ = point;
+        return;
+    }
+    for (stream_point& each : more_points_) {
+        if (each.where == point.where) {
+            each = point;
+            return;
+        }
+    }
+    more_points_.push_back(point);
+}
+
+void submission::join(submission_ref other) {
+    if (other && other.get() != this) joined_.push_back(std::move(other));
+}
+
+stream_point submission::next_open() const noexcept {
+    const auto is_open = [](const stream_point& point) {
+        return point.where != nullptr && point.where->passed() < point.upto;
+    };
+    if (is_open(first_point_)) return first_point_;
+    for (const stream_point& each : more_points_) {
+        if (is_open(each)) return each;
+    }
+    for (const submission_ref& each : joined_) {
+        const stream_point theirs = each->next_open();
+        if (theirs.where != nullptr) return theirs;
+    }
+    return {};
+}
+
+bool submission::is_complete() const noexcept { return next_open().where == nullptr; }
+
+void submission::await_completion(std::optional<wait_mode> mode) const {
+    const auto await = [&](const stream_point& point) {
+        if (point.where != nullptr)
+            point.where->await(point.upto, mode.value_or(point.where->owner().default_wait_mode()));
+    };
+    await(first_point_);
+    for (const stream_point& each : more_points_) await(each);
+    for (const submission_ref& each : joined_) each->await_completion(mode);
+}
+
+void submission::rethrow_failure() const {
+    // Not complete, and told all the same: the device has faulted, and says so.
+    const stream_point open = next_open();
+    if (open.where != nullptr) open.where->await(open.upto, open.where->owner().default_wait_mode());
+    for (const outcome_ref& each : outcomes_) {
+        if (std::exception_ptr failure = each->failure()) std::rethrow_exception(std::move(failure));
+    }
+    for (const submission_ref& each : joined_) each->rethrow_failure();
+}
+
+}  // namespace sluice::detail
