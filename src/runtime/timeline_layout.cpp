@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "runtime/trace_text.hpp"
 
@@ -61,7 +62,8 @@ std::vector<timeline_tick> ticks_every(double step_us, const timeline_scale& sca
     const int decimals = std::clamp(static_cast<int>(-std::floor(std::log10(step_us / unit.us) + 1e-9)), 0, 9);
     std::vector<timeline_tick> result;
     const double last = scale.end_us + step_us * 1e-6;
-    for (double number = std::ceil(scale.begin_us / step_us - 1e-6); number * step_us <= last; ++number) {
+    // Plus zero: no "-0".
+    for (double number = std::ceil(scale.begin_us / step_us - 1e-6) + 0.0; number * step_us <= last; ++number) {
         const double us = number * step_us;
         std::string label;
         append_fixed(label, us / unit.us, number == 0 ? 0 : decimals);

@@ -11,13 +11,14 @@ inline constexpr std::string_view timeline_style = R"(<style>
 .sluice-timeline text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",Arial,"DejaVu Sans",sans-serif;font-size:12px;fill:#1f2937}
 .sluice-timeline .ground{fill:#ffffff;stroke:#d5dce5}
 .sluice-timeline .title{font-size:16px;font-weight:600;fill:#0f172a}
-.sluice-timeline .device{font-weight:600}
+.sluice-timeline .device{font-weight:600;stroke:#ffffff;stroke-width:5px;stroke-linejoin:round;paint-order:stroke}
 .sluice-timeline .muted{font-size:11px;fill:#5b6879}
 .sluice-timeline .band{fill:#f1f4f8}
 .sluice-timeline .grid{stroke:#dde3eb}
 .sluice-timeline .axis{stroke:#94a3b8}
 .sluice-timeline .name{font-size:11px;fill:#ffffff}
 .sluice-timeline .of{fill:#ffffff;fill-opacity:.72}
+.sluice-timeline .thin{shape-rendering:crispEdges}
 .sluice-timeline .bar:hover{opacity:.82}
 .sluice-timeline .upload{fill:#0b7d72}
 .sluice-timeline .download{fill:#b4540a}
@@ -34,6 +35,7 @@ inline constexpr std::string_view timeline_style = R"(<style>
 .sluice-timeline text{fill:#d6dde8}
 .sluice-timeline .ground{fill:#10161f;stroke:#2b3543}
 .sluice-timeline .title{fill:#f1f5f9}
+.sluice-timeline .device{stroke:#10161f}
 .sluice-timeline .muted{fill:#93a1b5}
 .sluice-timeline .band{fill:#19212d}
 .sluice-timeline .grid{stroke:#273140}

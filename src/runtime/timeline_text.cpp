@@ -15,8 +15,8 @@ double em(char32_t code_point) noexcept {
     const std::string_view wide = "%@MWmw";
     const char c = static_cast<char>(code_point);
     if (narrow.find(c) != std::string_view::npos) return 0.38;
-    if (wide.find(c) != std::string_view::npos) return 0.95;
-    return c >= 'A' && c <= 'Z' ? 0.7 : 0.61;
+    if (wide.find(c) != std::string_view::npos) return 0.92;
+    return c >= 'A' && c <= 'Z' ? 0.7 : 0.59;
 }
 
 void append_us(std::string& to, double us) {
@@ -47,7 +47,7 @@ std::string tooltip_of_one(const trace_span& span, std::string_view device) {
     if (event.name != to_string(event.kind)) text.append(" (").append(to_string(event.kind)).append(")");
     if (!event.operation.empty()) text.append("\noperation ").append(event.operation);
     append_place(text, device, event);
-    text.append(", ticket ").append(std::to_string(event.number));
+    text.append(", ticket ").append(std::to_string(event.ticket));
     append_times(text, span.start_us, span.end_us);
     if (event.bytes != 0) append_bytes(text, span);
     if (!event.where.empty()) text.append("\n").append(event.where);
@@ -98,14 +98,14 @@ std::string tooltip(const timeline_bar& bar, std::string_view device) {
 
 std::string tooltip(const trace_span& awaited, const trace_span& waiting) {
     const auto end = [](const trace_event& event) {
-        return event.name + " (stream " + std::to_string(event.stream) + ", ticket " + std::to_string(event.number) +
+        return event.name + " (stream " + std::to_string(event.stream) + ", ticket " + std::to_string(event.ticket) +
                ")";
     };
     return end(*waiting.event) + "\nwaited for " + end(*awaited.event);
 }
 
 std::string summary(const trace_reading& of) {
-    if (of.spans.empty()) return "no commands";
+    if (of.spans.empty()) return "0 commands";
     const double first_us = std::ranges::min(of.spans, {}, &trace_span::start_us).start_us;
     const double last_us = std::ranges::max(of.spans, {}, &trace_span::end_us).end_us;
     std::string text = count_text(of.spans.size(), "command") + " on " + count_text(of.streams.size(), "stream") +

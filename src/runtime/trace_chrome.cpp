@@ -54,7 +54,7 @@ public:
         const std::int64_t start = nanoseconds(span.start_us);
         time("ts", start);
         time("dur", nanoseconds(span.end_us) - start);
-        text_.append(",\"args\":{\"ticket\":").append(std::to_string(event.number));
+        text_.append(",\"args\":{\"ticket\":").append(std::to_string(event.ticket));
         if (!event.operation.empty()) append_json(text_ += ",\"operation\":", event.operation);
         if (event.bytes != 0) text_.append(",\"bytes\":").append(std::to_string(event.bytes));
         if (!event.where.empty()) append_json(text_ += ",\"where\":", event.where);

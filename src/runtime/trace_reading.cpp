@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <tuple>
+#include <utility>
 
 namespace sluice::detail {
 namespace {
@@ -24,7 +26,7 @@ std::vector<trace_span> sorted_spans(const trace& of) {
         spans.push_back({&event, start_us, std::clamp(event.end_us, start_us, latest_us)});
     }
     const auto order = [](const trace_span& span) {
-        return std::tuple(span.event->device, span.event->stream, span.start_us, span.event->number);
+        return std::tuple(span.event->device, span.event->stream, span.start_us, span.event->ticket);
     };
     std::ranges::stable_sort(spans, {}, order);
     return spans;
@@ -57,20 +59,20 @@ public:
         entries_.reserve(spans.size());
         for (std::size_t i = 0; i < spans.size(); ++i) {
             const trace_event& event = *spans[i].event;
-            entries_.push_back({{event.device, event.stream, event.number}, i});
+            entries_.push_back({{event.device, event.stream, event.ticket}, i});
         }
         std::ranges::sort(entries_);
     }
 
-    std::optional<std::size_t> find(std::size_t device, std::size_t stream, ticket number) const {
-        const key wanted{device, stream, number};
+    std::optional<std::size_t> find(std::size_t device, std::size_t stream, std::uint64_t ticket) const {
+        const key wanted{device, stream, ticket};
         const auto found = std::ranges::lower_bound(entries_, wanted, {}, &entry::first);
         if (found == entries_.end() || found->first != wanted) return std::nullopt;
         return found->second;
     }
 
 private:
-    using key = std::tuple<std::size_t, std::size_t, ticket>;
+    using key = std::tuple<std::size_t, std::size_t, std::uint64_t>;
     using entry = std::pair<key, std::size_t>;
     std::vector<entry> entries_;
 };

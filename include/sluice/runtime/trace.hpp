@@ -19,8 +19,6 @@
 #include <string_view>
 #include <vector>
 
-#include "sluice/runtime/ticket.hpp"
-
 namespace sluice {
 
 enum class trace_kind : unsigned char { upload, download, device_copy, fill, kernel, library_call, host_call };
@@ -30,31 +28,31 @@ std::string_view to_string(trace_kind kind) noexcept;
 
 // One command that ran.
 struct trace_event {
-    std::string name;        // of the command: "sgemm_naive", "upload"
-    std::string operation;   // the name the user gave; may be empty
-    std::size_t device = 0;  // index into trace::devices
-    std::size_t stream = 0;  // index among the device's streams
-    ticket number = 0;       // the command's ticket on its stream
+    std::string name = {};       // of the command: "sgemm_naive", "upload"
+    std::string operation = {};  // the name the user gave; may be empty
+    std::size_t device = 0;      // index into trace::devices
+    std::size_t stream = 0;      // index among the device's streams
+    std::uint64_t ticket = 0;    // of the command, on its stream
     trace_kind kind = trace_kind::kernel;
-    double start_us = 0;    // the device's clock, from the trace's begin
-    double end_us = 0;      // the same
-    std::size_t bytes = 0;  // moved or filled; 0 when unknown
-    std::string where;      // "file:line" that asked for it; may be empty
+    double start_us = 0;     // the device's clock, from the trace's begin
+    double end_us = 0;       // the same
+    std::size_t bytes = 0;   // moved or filled; 0 when unknown
+    std::string where = {};  // "file:line" that asked for it; may be empty
 };
 
 // A stream that waited for another one of its device.
 struct trace_wait {
     std::size_t device = 0;
-    std::size_t from_stream = 0;  // the awaited stream
-    ticket from_ticket = 0;       // the awaited command
-    std::size_t to_stream = 0;    // the stream that waited
-    ticket to_ticket = 0;         // its first command after the wait
+    std::size_t from_stream = 0;    // the awaited stream
+    std::uint64_t from_ticket = 0;  // the awaited command
+    std::size_t to_stream = 0;      // the stream that waited
+    std::uint64_t to_ticket = 0;    // its first command after the wait
 };
 
 struct trace {
-    std::vector<std::string> devices;  // their names, "cuda:0 NVIDIA H200"
-    std::vector<trace_event> events;   // in any order
-    std::vector<trace_wait> waits;     // in any order
+    std::vector<std::string> devices = {};  // their names, "cuda:0 NVIDIA H200"
+    std::vector<trace_event> events = {};   // in any order
+    std::vector<trace_wait> waits = {};     // in any order
 };
 
 // JSON for Perfetto and chrome://tracing: a process for each device, a thread for each stream, a slice for each
@@ -62,8 +60,8 @@ struct trace {
 void write_chrome_trace(const trace& of, std::ostream& to);
 
 struct timeline_options {
-    int width_px = 1200;  // of the picture; from 480 to 20,000, others are taken as the nearest
-    std::string title;    // above the picture; may be empty
+    int width_px = 1200;     // of the picture; from 480 to 20,000, others are taken as the nearest
+    std::string title = {};  // above the picture; may be empty
 };
 
 // A picture (SVG, stand-alone, light or dark as the viewer prefers): a row for each stream, a bar for each command

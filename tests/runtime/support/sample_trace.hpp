@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "sluice/runtime/trace.hpp"
@@ -15,13 +16,13 @@ public:
         : to_(to), device_(device), stream_(stream), now_us_(start_us) {}
 
     // From `idle_us` after the previous command's end. Returns its ticket.
-    ticket add(trace_kind kind, std::string name, double duration_us, std::string operation = {}, std::size_t bytes = 0,
-               double idle_us = 0.4) {
+    std::uint64_t add(trace_kind kind, std::string name, double duration_us, std::string operation = {},
+                      std::size_t bytes = 0, double idle_us = 0.4) {
         const double start_us = now_us_ + idle_us;
         now_us_ = start_us + duration_us;
-        to_.events.push_back({std::move(name), std::move(operation), device_, stream_, ++number_, kind, start_us,
-                              now_us_, bytes, "pipeline.cpp:" + std::to_string(40 + number_)});
-        return number_;
+        to_.events.push_back({std::move(name), std::move(operation), device_, stream_, ++ticket_, kind, start_us,
+                              now_us_, bytes, "pipeline.cpp:" + std::to_string(40 + ticket_)});
+        return ticket_;
     }
 
 private:
@@ -29,7 +30,7 @@ private:
     std::size_t device_;
     std::size_t stream_;
     double now_us_;
-    ticket number_ = 0;
+    std::uint64_t ticket_ = 0;
 };
 
 // Four streams of one device: upload, two fills, three kernels, download each, a little later on each; streams 1
