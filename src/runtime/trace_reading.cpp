@@ -26,9 +26,9 @@ std::vector<trace_span> sorted_spans(const trace& of) {
         spans.push_back({&event, start_us, std::clamp(event.end_us, start_us, latest_us)});
     }
     const auto order = [](const trace_span& span) {
-        return std::tuple(span.event->device, span.event->stream, span.start_us, span.event->ticket);
+        return std::tuple(span.event->device, span.event->stream, span.start_us, span.event->ticket, span.event);
     };
-    std::ranges::stable_sort(spans, {}, order);
+    std::ranges::sort(spans, {}, order);
     return spans;
 }
 

@@ -65,9 +65,11 @@ struct timeline_options {
 };
 
 // A picture (SVG, stand-alone, light or dark as the viewer prefers): a row for each stream, a bar for each command
-// coloured by its kind, arrows for waits, all details as tooltips. Neighbouring bars narrower than half a pixel are
-// merged into bars of at most two pixels, paler the more idle time is in them, so the size of the picture depends
-// on its width and the number of streams and not on the number of events. Failures are left in the stream's state.
+// coloured by its kind, arrows for waits, all details as tooltips; beside each stream's name, for how much of the
+// shown time it had a command running. The time axis begins at the trace's begin, or at the first command where that
+// comes late. Neighbouring bars narrower than half a pixel are merged into bars of at most two pixels, paler the more
+// idle time is in them, so the size of the picture depends on its width and the number of streams, not on the number
+// of events. Failures are left in the stream's state.
 void write_timeline(const trace& of, std::ostream& to, const timeline_options& options = {});
 
 // The same into a file, which is replaced. Throw file_error (errc::io_failed) when it cannot be written whole; what
