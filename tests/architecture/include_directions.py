@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that includes point one way: op <- runtime <- {cpu, cuda, sim} <- {graph, kernels} <- nn <- apps.
+"""Checks that includes point one way: {op, async} <- runtime <- {cpu, cuda, sim} <- {graph, kernels} <- nn <- apps.
 
     include_directions.py REPOSITORY      prints each include that breaks a rule, and fails
     include_directions.py --self-test     plants violations in a temporary tree and checks that each is found
@@ -7,7 +7,7 @@
 The rules, for include/sluice, src and apps:
   - a room (a folder) includes itself and the rooms that MAY_INCLUDE lists;
   - a public header (include/sluice) includes no private one (src);
-  - op knows nothing but itself and the standard library;
+  - op and async each know nothing but themselves and the standard library;
   - a project include names a file that exists.
 A header directly in include/sluice gathers rooms, so it may include any of them and no room may include it.
 """
@@ -17,16 +17,18 @@ import re
 import sys
 import tempfile
 
+FOUNDATIONS = {"op", "async"}
 BACKENDS = {"cpu", "cuda", "sim"}
 MAY_INCLUDE = {
     "op": set(),
-    "runtime": {"op"},
-    "cpu": {"op", "runtime"},
-    "cuda": {"op", "runtime"},
-    "sim": {"op", "runtime"},
-    "graph": {"op", "runtime"} | BACKENDS,
-    "kernels": {"op", "runtime"} | BACKENDS,
-    "nn": {"op", "runtime", "graph", "kernels"} | BACKENDS,
+    "async": set(),
+    "runtime": FOUNDATIONS,
+    "cpu": FOUNDATIONS | {"runtime"},
+    "cuda": FOUNDATIONS | {"runtime"},
+    "sim": FOUNDATIONS | {"runtime"},
+    "graph": FOUNDATIONS | {"runtime"} | BACKENDS,
+    "kernels": FOUNDATIONS | {"runtime"} | BACKENDS,
+    "nn": FOUNDATIONS | {"runtime", "graph", "kernels"} | BACKENDS,
 }
 TOP = "the top"  # sluice/*.hpp
 APPS = "apps"
@@ -78,8 +80,8 @@ def why_not(root, source, bracket, name):
             return "a public header includes a private one"
         if bracket == '"' or name.startswith("sluice/"):
             return "no such file in the project (other libraries' headers go in angle brackets)"
-        if room == "op" and re.search(r"[/.]", name):
-            return "op knows nothing but itself and the standard library"
+        if room in FOUNDATIONS and re.search(r"[/.]", name):
+            return f"{room} knows nothing but itself and the standard library"
         return None
     if public and not target.is_relative_to("include"):
         return "a public header includes a private one"
@@ -112,10 +114,11 @@ def violations(root):
 HEALTHY = {
     "include/sluice/op/value.hpp": "#include <utility>\n",
     "include/sluice/op/then.hpp": '#include <sluice/op/value.hpp>\n// #include "sluice/nn/engine.hpp"\n',
-    "include/sluice/runtime/stream.hpp": '#include "sluice/op/value.hpp"\n',
+    "include/sluice/async/task.hpp": "#include <coroutine>\n",
+    "include/sluice/runtime/stream.hpp": '#include "sluice/op/value.hpp"\n#include "sluice/async/task.hpp"\n',
     "include/sluice/cpu/device.hpp": '#include "sluice/runtime/stream.hpp"\n',
     "include/sluice/cuda/device.hpp": '#include <cuda_runtime.h>\n#include "sluice/runtime/stream.hpp"\n',
-    "include/sluice/sim/device.hpp": "",
+    "include/sluice/sim/device.hpp": '#include "sluice/async/task.hpp"\n',
     "include/sluice/graph/recorder.hpp": '#include "sluice/cpu/device.hpp"\n/*\n#include "sluice/nn/engine.hpp"\n*/\n',
     "include/sluice/kernels/gemm.hpp": '#include "sluice/cuda/device.hpp"\n',
     "include/sluice/nn/engine.hpp": '#include "sluice/graph/recorder.hpp"\n#include "sluice/kernels/gemm.hpp"\n',
@@ -129,6 +132,10 @@ HEALTHY = {
 PLANTED = [  # file, include, the reason that must be given
     ("include/sluice/op/value.hpp", '"sluice/runtime/stream.hpp"', "op may not include runtime"),
     ("include/sluice/op/value.hpp", "<cuda_runtime.h>", "op knows nothing"),
+    ("include/sluice/op/value.hpp", '"sluice/async/task.hpp"', "op may not include async"),
+    ("include/sluice/async/task.hpp", '"sluice/op/value.hpp"', "async may not include op"),
+    ("include/sluice/async/task.hpp", '"sluice/runtime/stream.hpp"', "async may not include runtime"),
+    ("include/sluice/async/task.hpp", "<boost/asio.hpp>", "async knows nothing"),
     ("include/sluice/runtime/stream.hpp", "<sluice/cpu/device.hpp>", "runtime may not include cpu"),
     ("include/sluice/cpu/device.hpp", '"sluice/cuda/device.hpp"', "cpu may not include cuda"),
     ("include/sluice/cuda/device.hpp", '"../sim/device.hpp"', "cuda may not include sim"),

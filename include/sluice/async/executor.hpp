@@ -1,0 +1,44 @@
+// executor: where work runs. work_item: a piece of work that can be queued without allocating.
+//
+// Whoever makes a work_item owns it and keeps it alive until it has run; it may be destroyed, or posted again, by the
+// very function that it runs. It can be in one queue at a time.
+#pragma once
+
+namespace sluice {
+
+class work_item {
+public:
+    using function = void (*)(work_item&) noexcept;
+
+    explicit work_item(function what) noexcept : run_(what) {}
+    work_item(const work_item&) = delete;  // queues point to it
+    work_item& operator=(const work_item&) = delete;
+
+    // The item may be gone when this returns.
+    void run() noexcept { run_(*this); }
+
+    work_item* next_ = nullptr;  // belongs to the queue that holds the item
+
+private:
+    function run_;
+};
+
+class executor {
+public:
+    executor() = default;
+    executor(const executor&) = delete;  // items on their way point to it
+    executor& operator=(const executor&) = delete;
+    virtual ~executor() = default;
+
+    // Runs the item once, on a thread of the executor's choosing. Any thread may call it; it does not wait for the
+    // item, allocates nothing and cannot fail. The item may have run, and be gone, before post returns.
+    virtual void post(work_item& item) noexcept = 0;
+};
+
+// Runs items at once, inside post, on the posting thread.
+class inline_executor final : public executor {
+public:
+    void post(work_item& item) noexcept override { item.run(); }
+};
+
+}  // namespace sluice

@@ -1,0 +1,52 @@
+// sync_wait: how a thread that is no coroutine waits for an awaitable.
+//
+//     int n = sync_wait(answer());
+//
+// Awaits it on the calling thread, blocks until it is complete, and returns its value or throws its exception. An
+// rvalue reference is returned as a value. Must not be called on a thread that the awaitable needs in order to go on.
+// The awaitable is the caller's: one with a name is awaited as the lvalue or the rvalue (std::move) that is passed.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+
+#include "sluice/async/root.hpp"
+
+namespace sluice {
+
+namespace detail {
+// Sleeps until a root is at its end.
+class blocking_owner final : public root_owner {
+public:
+    blocking_owner() = default;
+
+    std::coroutine_handle<> root_ended(std::size_t) noexcept override {
+        const std::lock_guard lock(mutex_);
+        ended_ = true;
+        wake_.notify_one();  // under the lock: *this is gone when the waiting thread has seen it
+        return std::noop_coroutine();
+    }
+
+    void wait() noexcept {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [this] { return ended_; });
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    bool ended_ = false;
+};
+}  // namespace detail
+
+template <typename Awaitable>
+requires awaitable<Awaitable>
+detail::kept_result_t<Awaitable> sync_wait(Awaitable&& source) {
+    auto root = detail::make_root<Awaitable&&>(std::forward<Awaitable>(source));
+    detail::blocking_owner owner;
+    root.start(owner);
+    owner.wait();
+    return root.take();
+}
+
+}  // namespace sluice

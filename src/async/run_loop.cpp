@@ -1,0 +1,44 @@
+#include "sluice/async/run_loop.hpp"
+
+namespace sluice {
+
+void run_loop::post(work_item& item) noexcept {
+    const std::lock_guard lock(mutex_);
+    posted_.push(item);
+    wake_.notify_one();  // under the lock: the item may be what lets the loop be destroyed
+}
+
+void run_loop::run() noexcept {
+    while (run_one()) {
+    }
+}
+
+bool run_loop::run_one() noexcept {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [this] { return finished_ || !posted_.empty(); });
+    work_item* const item = posted_.pop();
+    lock.unlock();
+    if (item) item->run();
+    return item != nullptr;
+}
+
+std::size_t run_loop::run_pending() noexcept {
+    auto pending = [this] {
+        const std::lock_guard lock(mutex_);
+        return detail::work_queue(std::move(posted_));
+    }();
+    std::size_t count = 0;
+    for (work_item* item = pending.pop(); item; item = pending.pop()) {
+        item->run();
+        ++count;
+    }
+    return count;
+}
+
+void run_loop::finish() noexcept {
+    const std::lock_guard lock(mutex_);
+    finished_ = true;
+    wake_.notify_all();
+}
+
+}  // namespace sluice

@@ -1,0 +1,110 @@
+#include "sluice/async/thread_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+#include <stdexcept>
+#include <vector>
+
+#include "sluice/async/resume_on.hpp"
+#include "sluice/async/spawn_task.hpp"
+
+namespace sluice {
+namespace {
+
+class count final : public work_item {
+public:
+    explicit count(std::atomic<int>& counter) : work_item(&add), counter_(&counter) {}
+
+private:
+    static void add(work_item& item) noexcept { ++*static_cast<count&>(item).counter_; }
+    std::atomic<int>* counter_;
+};
+
+class meet final : public work_item {
+public:
+    explicit meet(std::latch& all) : work_item(&arrive), all_(&all) {}
+
+private:
+    static void arrive(work_item& item) noexcept { static_cast<meet&>(item).all_->arrive_and_wait(); }
+    std::latch* all_;
+};
+
+TEST(thread_pool, without_threads_is_refused) { EXPECT_THROW(thread_pool(0), std::invalid_argument); }
+
+TEST(thread_pool, without_work_ends) {
+    const thread_pool pool(3);
+    EXPECT_EQ(pool.size(), 3u);
+}
+
+TEST(thread_pool, runs_as_many_items_at_a_time_as_it_has_threads) {
+    std::latch all(4);  // passes only when three items and this thread are there together
+    meet first(all), second(all), third(all);
+    thread_pool pool(3);
+    pool.post(first);
+    pool.post(second);
+    pool.post(third);
+    all.arrive_and_wait();
+}
+
+TEST(thread_pool, has_run_all_that_was_posted_when_it_is_gone) {
+    std::atomic<int> ran = 0;
+    std::vector<std::unique_ptr<count>> items;
+    for (int i = 0; i < 1000; ++i) items.push_back(std::make_unique<count>(ran));
+    {
+        thread_pool pool(2);
+        for (const auto& each : items) pool.post(*each);
+    }
+    EXPECT_EQ(ran, 1000);
+}
+
+TEST(thread_pool, has_run_what_its_items_posted_when_it_is_gone) {
+    std::atomic<int> ran = 0;
+    auto hop = [&](executor& on) -> task<> {
+        for (int i = 0; i < 100; ++i) {
+            co_await resume_on(on);
+            ++ran;
+        }
+    };
+    {
+        thread_pool pool(2);
+        for (int i = 0; i < 10; ++i) static_cast<void>(spawn(hop(pool), pool));
+    }
+    EXPECT_EQ(ran, 1000);
+}
+
+TEST(thread_pool, takes_items_from_many_threads) {
+    std::atomic<int> ran = 0;
+    {
+        thread_pool pool(4);
+        std::vector<std::thread> posters;
+        std::vector<std::vector<std::unique_ptr<count>>> items(8);
+        for (auto& mine : items) {
+            for (int i = 0; i < 1000; ++i) mine.push_back(std::make_unique<count>(ran));
+            posters.emplace_back([&mine, &pool] {
+                for (const auto& each : mine) pool.post(*each);
+            });
+        }
+        for (std::thread& each : posters) each.join();
+        std::latch drained(5);
+        std::vector<std::unique_ptr<meet>> last;
+        for (int i = 0; i < 4; ++i) pool.post(*last.emplace_back(std::make_unique<meet>(drained)));
+        drained.arrive_and_wait();  // each of the threads has come to the end of the queue
+        EXPECT_EQ(ran, 8000);
+    }
+}
+
+TEST(thread_pool, may_be_destroyed_as_soon_as_a_task_on_it_has_ended) {
+    for (int round = 0; round < 500; ++round) {
+        thread_pool pool(1);
+        auto move_there = [&]() -> task<int> {
+            co_await resume_on(pool);
+            co_return round;
+        };
+        EXPECT_EQ(sync_wait(move_there()), round);
+    }
+}
+
+}  // namespace
+}  // namespace sluice
