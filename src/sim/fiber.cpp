@@ -61,6 +61,8 @@ fiber::fiber(void (*entry)(void*) noexcept, void* argument)
 fiber::~fiber() {
 #ifdef SLUICE_THREAD_SANITIZER
     if (entry_ != nullptr) __tsan_destroy_fiber(thread_sanitizer_fiber_);
+#else
+    static_cast<void>(thread_sanitizer_fiber_);
 #endif
 }
 
@@ -91,6 +93,8 @@ void fiber::arrive() noexcept {
 #ifdef SLUICE_ADDRESS_SANITIZER
     // Tells in passing where the stack lies that was left; for a thread's own one that is how we know.
     __sanitizer_finish_switch_fiber(fake_stack_, &came_from_->stack_bottom_, &came_from_->stack_bytes_);
+#else
+    static_cast<void>(fake_stack_);
 #endif
 }
 

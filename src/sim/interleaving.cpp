@@ -15,7 +15,7 @@ thread_local explorer* active = nullptr;  // while a schedule runs on this threa
 
 struct simulated_thread {
     std::function<void()> body;
-    const std::function<bool()>* blocked_until = nullptr;
+    const detail::predicate_ref* blocked_until = nullptr;
     bool ended = true;
     bool idle = false;  // started once, and waits for its next body
     std::unique_ptr<fiber> stack;
@@ -55,7 +55,7 @@ public:
         if (!choosing_) go_on();
     }
 
-    void wait_until(const std::function<bool()>& predicate) noexcept {
+    void wait_until(const detail::predicate_ref& predicate) noexcept {
         threads_[current_]->blocked_until = &predicate;
         go_on();
     }
@@ -146,8 +146,8 @@ private:
         choosing_ = true;  // the predicates' own loads are not steps
         std::uint64_t runnable = unended_;
         for (std::size_t i = 0; i < threads_.size(); ++i) {
-            const std::function<bool()>* const until = threads_[i]->blocked_until;
-            if (until != nullptr && !(*until)()) runnable &= ~(std::uint64_t{1} << i);
+            const detail::predicate_ref* const until = threads_[i]->blocked_until;
+            if (until != nullptr && !until->call(until->object)) runnable &= ~(std::uint64_t{1} << i);
         }
         choosing_ = false;
         return runnable;
@@ -194,9 +194,10 @@ void scheduling_point() noexcept {
     if (active != nullptr) active->scheduling_point();
 }
 
-void wait_until(const std::function<bool()>& predicate) {
+void detail::wait_until(const predicate_ref& predicate) {
     if (active != nullptr) return active->wait_until(predicate);
-    if (!predicate()) throw std::logic_error("sim::wait_until: nobody is there who could make it true");
+    if (!predicate.call(predicate.object))
+        throw std::logic_error("sim::wait_until: outside a simulated thread nobody can make it hold");
 }
 
 void check(bool holds, std::string_view message) {

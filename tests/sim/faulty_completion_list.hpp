@@ -84,7 +84,7 @@ private:
 
     // earliest_ as it will be when those up to this ticket are gone.
     void publish_without(ticket upto) noexcept {
-        detail::waiter_queue due;
+        sluice::detail::waiter_queue due;
         while (completion_waiter* const waiter = waiting_.pop(upto)) due.push(*waiter);
         earliest_.store(waiting_.earliest());
         while (completion_waiter* const waiter = due.pop(no_ticket)) waiting_.push(*waiter);
@@ -99,7 +99,7 @@ private:
     atomic<completion_waiter*> arrived_{nullptr};
     atomic<ticket> earliest_{no_ticket};
     atomic<std::uint64_t> requests_{0};
-    detail::waiter_queue waiting_;
+    sluice::detail::waiter_queue waiting_;
 };
 
 }  // namespace sluice::sim

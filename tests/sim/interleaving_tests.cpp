@@ -64,7 +64,7 @@ TEST(interleaving, reaches_every_outcome_that_sequential_consistency_allows_and_
 TEST(interleaving, reports_a_deadlock) {
     const interleave_result result = interleave([]() -> scenario {
         const auto woken = std::make_shared<atomic<bool>>(false);
-        const auto wait = [woken] { wait_until([woken] { return woken->load(); }); };
+        const auto wait = [woken] { wait_until([&] { return woken->load(); }); };
         return {.threads = {wait, wait, [] { scheduling_point(); }}, .finally = {}};
     });
     ASSERT_TRUE(result.failure);

@@ -42,7 +42,7 @@ public:
 
     // Has waiter.complete(waiter) called once, as soon as its ticket is released, by whichever thread drains:
     // perhaps this one and at once, or, where a drain is going on, by the thread that does it. What happened
-    // before add() and before the release() of the ticket happens before complete().
+    // before add(), and before the release() that first reached the ticket, happens before complete().
     //
     // complete() is called without a lock, one waiter of a list at a time; those that a drain finds due, in the
     // order of their tickets. What it adds or releases on this list is seen to after it has returned, so calls
@@ -65,7 +65,7 @@ public:
         }
     }
 
-    // The highest ticket released so far. What happened before its release() happened before this returns.
+    // The highest ticket released so far. What happened before its first release() happened before this returns.
     ticket released() const noexcept { return released_.load(std::memory_order_acquire); }
 
     // Whether nobody waits: never true when an add() that happened before has not led to complete() being called.

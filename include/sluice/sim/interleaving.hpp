@@ -11,7 +11,7 @@
 // guarantees of finding bugs", 2010).
 #pragma once
 
-#include <cstddef>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -59,10 +59,24 @@ interleave_result interleave(const std::function<scenario()>& make, interleave_o
 // Here another thread may go on.
 void scheduling_point() noexcept;
 
+namespace detail {
+// A predicate where it lies, so that a thread given up while it waits leaves no allocation behind.
+struct predicate_ref {
+    const void* object;
+    bool (*call)(const void*);
+};
+void wait_until(const predicate_ref& predicate);
+}  // namespace detail
+
 // Blocks the thread until the predicate holds, then goes on before anything can change that. The predicate is
-// evaluated often and by any thread; it only reads. Loops that wait for another thread must do it by this:
-// under a schedule of strict priorities they would spin for ever. Outside a simulated thread it must hold.
-void wait_until(const std::function<bool()>& predicate);
+// evaluated often and by any thread; it only reads, and does not throw. Loops that wait for another thread must
+// do it by this: under a schedule of strict priorities they would spin for ever. Outside a simulated thread it
+// throws std::logic_error unless the predicate holds.
+template <std::predicate Predicate>
+void wait_until(const Predicate& predicate) {
+    detail::wait_until(
+        {&predicate, [](const void* object) { return bool((*static_cast<const Predicate*>(object))()); }});
+}
 
 // Fails the schedule when `holds` is false. May be called anywhere in a simulated thread, under noexcept too: it
 // does not throw there, it does not return. In `finally` it throws.
