@@ -1,0 +1,91 @@
+// Atomics of which every operation is a scheduling point of sluice/sim/interleaving.hpp. They model sequential
+// consistency, whatever memory order is named, and compare_exchange_weak never fails without reason.
+//
+// Thread safety: none beyond that: one real thread runs all simulated ones.
+#pragma once
+
+#include <atomic>
+#include <concepts>
+#include <utility>
+
+#include "sluice/sim/interleaving.hpp"
+
+namespace sluice::sim {
+
+template <typename T>
+class atomic {
+public:
+    using value_type = T;
+
+    constexpr atomic() noexcept = default;
+    constexpr atomic(T value) noexcept : value_(value) {}  // implicit, as std::atomic's
+    atomic(const atomic&) = delete;
+    atomic& operator=(const atomic&) = delete;
+
+    T load(std::memory_order = std::memory_order_seq_cst) const noexcept {
+        scheduling_point();
+        return value_;
+    }
+    void store(T value, std::memory_order = std::memory_order_seq_cst) noexcept {
+        scheduling_point();
+        value_ = value;
+    }
+    T exchange(T value, std::memory_order = std::memory_order_seq_cst) noexcept {
+        scheduling_point();
+        return std::exchange(value_, value);
+    }
+
+    bool compare_exchange_strong(T& expected, T desired, std::memory_order = std::memory_order_seq_cst,
+                                 std::memory_order = std::memory_order_seq_cst) noexcept {
+        scheduling_point();
+        if (value_ != expected) {
+            expected = value_;
+            return false;
+        }
+        value_ = desired;
+        return true;
+    }
+    bool compare_exchange_weak(T& expected, T desired, std::memory_order success = std::memory_order_seq_cst,
+                               std::memory_order failure = std::memory_order_seq_cst) noexcept {
+        return compare_exchange_strong(expected, desired, success, failure);
+    }
+
+    T fetch_add(T value, std::memory_order = std::memory_order_seq_cst) noexcept
+    requires std::integral<T>
+    {
+        scheduling_point();
+        return std::exchange(value_, static_cast<T>(value_ + value));
+    }
+    T fetch_sub(T value, std::memory_order = std::memory_order_seq_cst) noexcept
+    requires std::integral<T>
+    {
+        scheduling_point();
+        return std::exchange(value_, static_cast<T>(value_ - value));
+    }
+    T fetch_and(T value, std::memory_order = std::memory_order_seq_cst) noexcept
+    requires std::integral<T>
+    {
+        scheduling_point();
+        return std::exchange(value_, static_cast<T>(value_ & value));
+    }
+    T fetch_or(T value, std::memory_order = std::memory_order_seq_cst) noexcept
+    requires std::integral<T>
+    {
+        scheduling_point();
+        return std::exchange(value_, static_cast<T>(value_ | value));
+    }
+
+    operator T() const noexcept { return load(); }
+    T operator=(T value) noexcept { return store(value), value; }
+
+private:
+    T value_{};
+};
+
+// The policy for templates that take their atomics as one, as std_atomics is (sluice/runtime/atomics.hpp).
+struct atomics {
+    template <typename T>
+    using atomic = sim::atomic<T>;
+};
+
+}  // namespace sluice::sim

@@ -1,0 +1,101 @@
+#include "sim/fiber.hpp"
+
+#include <cxxabi.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <system_error>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SLUICE_ADDRESS_SANITIZER
+#endif
+#if __has_feature(thread_sanitizer)
+#define SLUICE_THREAD_SANITIZER
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define SLUICE_ADDRESS_SANITIZER
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define SLUICE_THREAD_SANITIZER
+#endif
+
+#ifdef SLUICE_ADDRESS_SANITIZER
+#include <sanitizer/common_interface_defs.h>
+#endif
+#ifdef SLUICE_THREAD_SANITIZER
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace sluice::sim {
+namespace {
+
+constexpr std::size_t stack_bytes = 256 * 1024;  // sanitizers' frames are large; pages not touched cost nothing
+
+}  // namespace
+
+fiber::fiber() {
+#ifdef SLUICE_THREAD_SANITIZER
+    thread_sanitizer_fiber_ = __tsan_get_current_fiber();
+#endif
+}
+
+fiber::fiber(void (*entry)(void*) noexcept, void* argument)
+    : entry_(entry), argument_(argument), stack_(std::make_unique_for_overwrite<std::byte[]>(stack_bytes)) {
+    if (getcontext(&context_) != 0) throw std::system_error(errno, std::generic_category(), "getcontext");
+    context_.uc_stack.ss_sp = stack_.get();
+    context_.uc_stack.ss_size = stack_bytes;
+    stack_bottom_ = stack_.get();
+    stack_bytes_ = stack_bytes;
+    // makecontext passes on ints only.
+    const auto self = reinterpret_cast<std::uintptr_t>(this);
+    makecontext(&context_, reinterpret_cast<void (*)()>(&fiber::start), 2, static_cast<unsigned int>(self >> 32),
+                static_cast<unsigned int>(self));
+#ifdef SLUICE_THREAD_SANITIZER
+    thread_sanitizer_fiber_ = __tsan_create_fiber(0);
+#endif
+}
+
+fiber::~fiber() {
+#ifdef SLUICE_THREAD_SANITIZER
+    if (entry_ != nullptr) __tsan_destroy_fiber(thread_sanitizer_fiber_);
+#else
+    static_cast<void>(thread_sanitizer_fiber_);
+#endif
+}
+
+void fiber::switch_to(fiber& to, [[maybe_unused]] return_here back) noexcept {
+    static_assert(sizeof(exceptions) <= 2 * sizeof(void*));
+    std::memcpy(static_cast<void*>(&exceptions_), abi::__cxa_get_globals(), sizeof exceptions_);
+    std::memcpy(static_cast<void*>(abi::__cxa_get_globals()), &to.exceptions_, sizeof exceptions_);
+    to.came_from_ = this;
+#ifdef SLUICE_ADDRESS_SANITIZER
+    // Without a place to save it the sanitizer's part of this stack is freed.
+    __sanitizer_start_switch_fiber(back == return_here::yes ? &fake_stack_ : nullptr, to.stack_bottom_,
+                                   to.stack_bytes_);
+#endif
+#ifdef SLUICE_THREAD_SANITIZER
+    __tsan_switch_to_fiber(to.thread_sanitizer_fiber_, 0);
+#endif
+    swapcontext(&context_, &to.context_);
+    arrive();
+}
+
+void fiber::start(unsigned int high, unsigned int low) noexcept {
+    auto* const self = reinterpret_cast<fiber*>((static_cast<std::uintptr_t>(high) << 32) | low);
+    self->arrive();
+    self->entry_(self->argument_);
+}
+
+void fiber::arrive() noexcept {
+#ifdef SLUICE_ADDRESS_SANITIZER
+    // Tells in passing where the stack lies that was left; for a thread's own one that is how we know.
+    __sanitizer_finish_switch_fiber(fake_stack_, &came_from_->stack_bottom_, &came_from_->stack_bytes_);
+#else
+    static_cast<void>(fake_stack_);
+#endif
+}
+
+}  // namespace sluice::sim

@@ -1,0 +1,209 @@
+#include "sluice/sim/interleaving.hpp"
+
+#include <exception>
+#include <memory>
+#include <stdexcept>
+
+#include "sim/fiber.hpp"
+#include "sim/schedule.hpp"
+
+namespace sluice::sim {
+namespace {
+
+class explorer;
+thread_local explorer* active = nullptr;  // while a schedule runs on this thread
+
+struct simulated_thread {
+    std::function<void()> body;
+    const detail::predicate_ref* blocked_until = nullptr;
+    bool ended = true;
+    bool idle = false;  // started once, and waits for its next body
+    std::unique_ptr<fiber> stack;
+};
+
+// Runs schedules, one after the other, on the same fibers. After a failed one only to be destroyed.
+class explorer {
+public:
+    explorer() = default;
+    explorer(const explorer&) = delete;
+    explorer& operator=(const explorer&) = delete;
+    ~explorer() {
+        // The idle ones leave for good, so that the sanitizers free what they keep for them.
+        stopping_ = true;
+        for (current_ = 0; current_ < threads_.size(); ++current_) {
+            if (threads_[current_]->idle) home_.switch_to(*threads_[current_]->stack);
+        }
+    }
+
+    // Null: all went well.
+    std::optional<interleave_failure> run(scenario what, std::uint64_t seed, std::uint64_t max_steps) {
+        begin(std::move(what.threads), seed, max_steps);
+        if (!threads_.empty()) {
+            active = this;
+            current_ = no_thread;
+            go_on();
+            active = nullptr;
+        }
+        if (!failure_ && what.finally) finish(what.finally);
+        if (!failure_) return std::nullopt;
+        return interleave_failure{seed, *failure_, order()};
+    }
+
+    std::uint64_t steps() const { return order_.size(); }
+
+    void scheduling_point() noexcept {
+        if (!choosing_) go_on();
+    }
+
+    void wait_until(const detail::predicate_ref& predicate) noexcept {
+        threads_[current_]->blocked_until = &predicate;
+        go_on();
+    }
+
+    [[noreturn]] void fail(std::string message) noexcept {
+        failure_ = std::move(message);
+        fiber& here = *threads_[current_]->stack;
+        here.switch_to(home_);
+        std::terminate();  // given up: never resumed
+    }
+
+private:
+    static constexpr std::size_t no_thread = schedule::max_threads;
+
+    void begin(std::vector<std::function<void()>> bodies, std::uint64_t seed, std::uint64_t max_steps) {
+        if (bodies.size() > schedule::max_threads) throw std::invalid_argument("interleave: more than 64 threads");
+        while (threads_.size() < bodies.size()) {
+            threads_.push_back(std::make_unique<simulated_thread>());
+            threads_.back()->stack = std::make_unique<fiber>(&explorer::live, this);
+        }
+        unended_ = 0;
+        for (std::size_t i = 0; i < bodies.size(); ++i) {
+            threads_[i]->body = std::move(bodies[i]);
+            threads_[i]->ended = false;
+            unended_ |= std::uint64_t{1} << i;
+        }
+        schedule_.emplace(seed, bodies.size());
+        max_steps_ = max_steps;
+        order_.clear();
+    }
+
+    // What a fiber does: its thread's body of each schedule.
+    static void live(void* self) noexcept {
+        explorer& run = *static_cast<explorer*>(self);
+        simulated_thread& me = *run.threads_[run.current_];
+        while (!run.stopping_) {
+            me.idle = false;
+            if (std::optional<std::string> thrown = what_is_thrown(me.body)) run.fail(*std::move(thrown));
+            me.body = nullptr;
+            me.ended = true;
+            me.idle = true;
+            run.unended_ &= ~(std::uint64_t{1} << run.current_);
+            run.go_on();
+        }
+        me.idle = false;
+        me.stack->switch_to(run.home_, fiber::return_here::never);
+    }
+
+    static std::optional<std::string> what_is_thrown(const std::function<void()>& body) {
+        try {
+            body();
+            return std::nullopt;
+        } catch (const std::exception& error) {
+            return error.what();
+        } catch (...) {
+            return "something was thrown that is no std::exception";
+        }
+    }
+
+    void finish(const std::function<void()>& finally) {
+        if (std::optional<std::string> thrown = what_is_thrown(finally)) failure_ = "in the end: " + *thrown;
+    }
+
+    // From a thread, or from home to begin: has whoever is next go on. Returns when it is this one's turn again;
+    // at home, when all have ended or one has failed.
+    void go_on() noexcept {
+        fiber& here = current_ == no_thread ? home_ : *threads_[current_]->stack;
+        if (unended_ == 0) return here.switch_to(home_);
+        const std::uint64_t runnable = find_runnable();
+        if (runnable == 0) return give_up(here, "deadlock: every thread that has not ended is blocked");
+        if (order_.size() >= max_steps_) {
+            return give_up(here, "no end after " + std::to_string(max_steps_) + " steps");
+        }
+        const std::size_t next = schedule_->next(runnable, current_);
+        order_.push_back(static_cast<std::uint8_t>(next));
+        threads_[next]->blocked_until = nullptr;
+        if (next == current_) return;
+        current_ = next;
+        here.switch_to(*threads_[next]->stack);
+    }
+
+    void give_up(fiber& here, std::string message) noexcept {
+        failure_ = std::move(message);
+        if (&here != &home_) here.switch_to(home_);
+    }
+
+    std::uint64_t find_runnable() noexcept {
+        choosing_ = true;  // the predicates' own loads are not steps
+        std::uint64_t runnable = unended_;
+        for (std::size_t i = 0; i < threads_.size(); ++i) {
+            const detail::predicate_ref* const until = threads_[i]->blocked_until;
+            if (until != nullptr && !until->call(until->object)) runnable &= ~(std::uint64_t{1} << i);
+        }
+        choosing_ = false;
+        return runnable;
+    }
+
+    std::string order() const {
+        std::string text;
+        for (std::size_t i = 0; i < order_.size();) {
+            std::size_t end = i;
+            while (end < order_.size() && order_[end] == order_[i]) ++end;
+            if (!text.empty()) text += ' ';
+            text += std::to_string(order_[i]) + 'x' + std::to_string(end - i);
+            i = end;
+        }
+        return text;
+    }
+
+    fiber home_;
+    std::vector<std::unique_ptr<simulated_thread>> threads_;
+    std::size_t current_ = no_thread;
+    std::uint64_t unended_ = 0;  // a bit a thread
+    std::optional<schedule> schedule_;
+    std::uint64_t max_steps_ = 0;
+    std::vector<std::uint8_t> order_;  // who ran at each step
+    std::optional<std::string> failure_;
+    bool choosing_ = false;
+    bool stopping_ = false;
+};
+
+}  // namespace
+
+interleave_result interleave(const std::function<scenario()>& make, interleave_options options) {
+    interleave_result result;
+    explorer run;
+    while (result.schedules < options.schedules && !result.failure) {
+        result.failure = run.run(make(), options.seed + result.schedules, options.max_steps);
+        ++result.schedules;
+        result.steps += run.steps();
+    }
+    return result;
+}
+
+void scheduling_point() noexcept {
+    if (active != nullptr) active->scheduling_point();
+}
+
+void detail::wait_until(const predicate_ref& predicate) {
+    if (active != nullptr) return active->wait_until(predicate);
+    if (!predicate.call(predicate.object))
+        throw std::logic_error("sim::wait_until: outside a simulated thread nobody can make it hold");
+}
+
+void check(bool holds, std::string_view message) {
+    if (holds) return;
+    if (active != nullptr) active->fail(std::string(message));
+    throw std::runtime_error(std::string(message));
+}
+
+}  // namespace sluice::sim

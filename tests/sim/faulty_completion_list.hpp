@@ -1,0 +1,105 @@
+// completion_list with a fault to choose, to see that the explorer finds it. Without one it is the same
+// protocol, so that what is found is the fault's and not the copy's.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "sluice/runtime/completion_waiter.hpp"
+#include "sluice/sim/atomic.hpp"
+
+namespace sluice::sim {
+
+enum class fault {
+    none,
+    add_does_not_recheck,            // after the push
+    release_looks_before_it_raises,  // for waiters, then publishes the ticket
+    release_stores,                  // the ticket, be it lower
+    drainer_does_not_loop,           // on requests that came meanwhile
+    drainer_does_not_recheck,        // the released ticket, after it has written earliest_
+    drainer_publishes_too_soon,      // earliest_, before it has called complete()
+    empty_ignores_the_drainer,       // who may hold waiters that are neither in the stack nor in earliest_
+    everyone_drains,                 // who asks for a drain while one runs drains as well
+};
+
+template <fault Fault>
+class faulty_completion_list {
+public:
+    void add(completion_waiter& waiter) noexcept {
+        const ticket upto = waiter.upto;
+        waiter.next_ = arrived_.load();
+        while (!arrived_.compare_exchange_weak(waiter.next_, &waiter)) {
+        }
+        if (Fault != fault::add_does_not_recheck && released_.load() >= upto) drain();
+    }
+
+    void release(ticket upto) noexcept {
+        if constexpr (Fault == fault::release_looks_before_it_raises) {
+            const bool someone_waits = arrived_.load() != nullptr || earliest_.load() <= upto;
+            if (raise_released(upto) && someone_waits) drain();
+        } else {
+            if (raise_released(upto) && (arrived_.load() != nullptr || earliest_.load() <= upto)) drain();
+        }
+    }
+
+    ticket released() const noexcept { return released_.load(); }
+
+    bool empty() const noexcept {
+        if (arrived_.load() != nullptr) return false;
+        if (Fault != fault::empty_ignores_the_drainer && requests_.load() != 0) return false;
+        return earliest_.load() == no_ticket;
+    }
+
+private:
+    bool raise_released(ticket upto) noexcept {
+        if constexpr (Fault == fault::release_stores) return released_.store(upto), true;
+        ticket before = released_.load();
+        while (before < upto) {
+            if (released_.compare_exchange_weak(before, upto)) return true;
+        }
+        return false;
+    }
+
+    void drain() noexcept {
+        if (requests_.fetch_add(1) != 0 && Fault != fault::everyone_drains) return;
+        std::uint64_t answered = 1;
+        while (answered != 0) {
+            drain_once();
+            if constexpr (Fault == fault::drainer_does_not_loop) return requests_.store(0);
+            if constexpr (Fault == fault::everyone_drains) return void(requests_.fetch_sub(1));
+            answered = requests_.fetch_sub(answered) - answered;
+        }
+    }
+
+    void drain_once() noexcept {
+        do {
+            take_arrived();
+            const ticket upto = released_.load();
+            if constexpr (Fault == fault::drainer_publishes_too_soon) publish_without(upto);
+            while (completion_waiter* const due = waiting_.pop(upto)) due->complete(*due);
+            earliest_.store(waiting_.earliest());
+            if constexpr (Fault == fault::drainer_does_not_recheck) return;
+        } while (waiting_.earliest() != no_ticket && waiting_.earliest() <= released_.load());
+    }
+
+    // earliest_ as it will be when those up to this ticket are gone.
+    void publish_without(ticket upto) noexcept {
+        sluice::detail::waiter_queue due;
+        while (completion_waiter* const waiter = waiting_.pop(upto)) due.push(*waiter);
+        earliest_.store(waiting_.earliest());
+        while (completion_waiter* const waiter = due.pop(no_ticket)) waiting_.push(*waiter);
+    }
+
+    void take_arrived() noexcept {
+        completion_waiter* arrived = arrived_.exchange(nullptr);
+        while (arrived != nullptr) waiting_.push(*std::exchange(arrived, arrived->next_));
+    }
+
+    atomic<ticket> released_{0};
+    atomic<completion_waiter*> arrived_{nullptr};
+    atomic<ticket> earliest_{no_ticket};
+    atomic<std::uint64_t> requests_{0};
+    sluice::detail::waiter_queue waiting_;
+};
+
+}  // namespace sluice::sim
