@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sluice/op/any_operation.hpp"
+#include "sluice/op/named.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/op/share.hpp"
 #include "sluice/op/shared.hpp"

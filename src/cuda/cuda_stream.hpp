@@ -38,6 +38,8 @@ public:
     void poll() noexcept override;
     void await(ticket upto, wait_mode mode) override;
     void abandon() noexcept override;
+    void begin_range(const char* name) noexcept override { api::begin_range(name); }
+    void end_range() noexcept override { api::end_range(); }
     bool needs_watching() const noexcept override { return true; }
     void arm(ticket upto) noexcept override;
     ticket sighted() const noexcept override;

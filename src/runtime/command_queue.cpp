@@ -68,7 +68,10 @@ ticket command_queue::submit(command_info info, bool may_fail, detail::submissio
             outcome = std::move(hangs_on).merge(may_fail);
             info.outcome = outcome.get();
         }
-        if (by != nullptr) by->expect(*this, static_cast<bool>(outcome));
+        if (by != nullptr) {
+            by->expect(*this, static_cast<bool>(outcome));
+            if (by->name() != nullptr) info.operation = *by->name();
+        }
         enqueue(info);
     } catch (...) {
         // Nothing was enqueued and no ticket used: what the histories said before holds again.

@@ -1,5 +1,6 @@
 #include "sluice/runtime/execution_context.hpp"
 
+#include "sluice/op/named.hpp"
 #include "sluice/op/zip.hpp"
 
 namespace sluice {
@@ -11,6 +12,16 @@ execution_context& execution_context::branch() {
     if (&other == &stream_.queue() || &other.owner() != &device()) return *this;
     branches_.push_back(std::unique_ptr<execution_context>(new execution_context(other, policy_, submission_)));
     return *branches_.back();
+}
+
+detail::name_scope::name_scope(execution_context& context, const std::string& name) noexcept
+    : context_(context), outer_(context.submission()->rename(&name)) {
+    context_.stream().queue().interpreter().begin_range(name.c_str());
+}
+
+detail::name_scope::~name_scope() {
+    context_.stream().queue().interpreter().end_range();
+    context_.submission()->rename(outer_);
 }
 
 execution_context& detail::branch_of(execution_context& context) { return context.branch(); }

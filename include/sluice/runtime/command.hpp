@@ -40,8 +40,10 @@ struct command_info {
     std::string_view name;
     std::span<const memory_access> accesses = {};
     source_location where = {};  // the user's line; line 0 means unknown
-    // Filled in by the stream, for interpreters: what the command hangs on; null for nothing.
+    // Filled in by the stream, for interpreters: what the command hangs on, null for nothing; and the user's name for
+    // the operation that it belongs to.
     detail::outcome* outcome = nullptr;
+    std::string_view operation = {};
 };
 
 enum class copy_direction : unsigned char { host_to_device, device_to_host, device_to_device };

@@ -88,6 +88,10 @@ public:
 
     // On any thread, without the stream's lock.
 
+    // The calling thread begins and ends submitting something that the user has named: for profilers.
+    virtual void begin_range(const char* /*name*/) noexcept {}
+    virtual void end_range() noexcept {}
+
     virtual native_stream native() const noexcept = 0;
     // The last ticket known to be passed; cheap, may lag behind until poll() or await().
     virtual ticket passed() const noexcept = 0;

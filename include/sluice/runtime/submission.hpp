@@ -8,6 +8,7 @@
 #include <atomic>
 #include <exception>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,9 @@ public:
     // Makes room for one more command, which then cannot fail to be noted.
     void expect(const command_queue& on, bool with_outcome);
     void note(stream_point point, const outcome_ref& hangs_on) noexcept;
+    // The user's name of what is submitted now, or null; gives the one before.
+    const std::string* rename(const std::string* name) noexcept { return std::exchange(name_, name); }
+    const std::string* name() const noexcept { return name_; }
     // Waits for that one too, and shares its failures.
     void join(submission_ref other);
 
@@ -76,6 +80,7 @@ private:
     std::atomic<long> references_{0};
     const runtime_ref alive_;
     device& home_;
+    const std::string* name_ = nullptr;
     stream_point first_point_;
     std::vector<stream_point> more_points_;
     std::vector<outcome_ref> outcomes_;

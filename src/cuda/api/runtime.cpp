@@ -2,6 +2,7 @@
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <nvtx3/nvToolsExt.h>
 
 #include "cuda/api/error.hpp"
 
@@ -174,6 +175,9 @@ bool write_value(CUstream_st* stream, std::uint64_t* to, std::uint64_t value) no
 void call_host(CUstream_st* stream, void (*function)(void*), void* argument, const error_context& context) {
     check(cudaLaunchHostFunc(stream, function, argument), "cudaLaunchHostFunc", context);
 }
+
+void begin_range(const char* name) noexcept { nvtxRangePushA(name); }
+void end_range() noexcept { nvtxRangePop(); }
 
 bool is_pinned(const void* data) noexcept {
     cudaPointerAttributes attributes{};

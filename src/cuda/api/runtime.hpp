@@ -81,6 +81,12 @@ void launch(CUfunc_st* kernel, const launch_command& command, CUstream_st* strea
 bool write_value(CUstream_st* stream, std::uint64_t* to, std::uint64_t value) noexcept;
 void call_host(CUstream_st* stream, void (*function)(void*), void* argument, const error_context& context);
 
+// --- profilers ---------------------------------------------------------------------------------------------------
+
+// An NVTX range of the calling thread; a few nanoseconds where no profiler listens.
+void begin_range(const char* name) noexcept;
+void end_range() noexcept;
+
 // --- memory ---------------------------------------------------------------------------------------------------
 
 // Whether the driver copies from this host memory at its leisure, instead of reading it before it returns.
