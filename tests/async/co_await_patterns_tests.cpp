@@ -157,8 +157,9 @@ TEST_P(co_await_patterns, a_lambda_with_a_name_is_passed_on) {
 TEST_P(co_await_patterns, a_lambda_that_captures_what_is_trivial_is_a_temporary) {
     auto apply = [this](auto function, int value) -> task<int> { co_return function(co_await number(value)); };
     auto body = [&]() -> task<int> {
-        const int one = 1;
-        co_return co_await apply([&one](int value) { return value + one; }, 2);
+        int calls = 0;
+        const int sum = co_await apply([&calls](int value) { return value + ++calls; }, 2);
+        co_return sum;
     };
     EXPECT_EQ(run(body()), 3);
 }

@@ -195,14 +195,14 @@ TEST(spawn_task, dropped_after_its_end_drops_its_result) {
 
 TEST(spawn_task, dropped_at_any_moment_leaves_nothing_behind) {
     std::atomic<int> ended = 0;
+    auto body = [&](executor& pool, int hops) -> task<std::unique_ptr<int>> {
+        for (int i = 0; i < hops; ++i) co_await resume_on(pool);
+        ++ended;
+        co_return std::make_unique<int>(hops);
+    };
     {
         thread_pool pool(3);
-        auto body = [&](int hops) -> task<std::unique_ptr<int>> {
-            for (int i = 0; i < hops; ++i) co_await resume_on(pool);
-            ++ended;
-            co_return std::make_unique<int>(hops);
-        };
-        for (int i = 0; i < 2000; ++i) drop(spawn(body(i % 5), pool));
+        for (int i = 0; i < 2000; ++i) drop(spawn(body(pool, i % 5), pool));
     }
     EXPECT_EQ(ended, 2000);
 }

@@ -195,20 +195,20 @@ TEST_F(when_any_test, in_a_loop_that_is_complete_at_once_needs_no_stack) {
 
 TEST(when_any_on_threads, has_one_winner_and_leaves_nothing_behind) {
     std::atomic<int> ended = 0;
+    auto on = [&](executor& pool, int number) -> task<std::unique_ptr<int>> {
+        co_await resume_on(pool);
+        ++ended;
+        co_return std::make_unique<int>(number);
+    };
     {
         thread_pool pool(3);
-        auto on_pool = [&](int number) -> task<std::unique_ptr<int>> {
-            co_await resume_on(pool);
-            ++ended;
-            co_return std::make_unique<int>(number);
-        };
         for (int round = 0; round < 500; ++round) {
             std::vector<task<std::unique_ptr<int>>> tasks;
-            for (int i = 0; i < 6; ++i) tasks.push_back(on_pool(i));
+            for (int i = 0; i < 6; ++i) tasks.push_back(on(pool, i));
             auto [index, value] = sync_wait(when_any(std::move(tasks)));
             EXPECT_EQ(*value, static_cast<int>(index));
 
-            auto either = when_any(on_pool(0), spawn(on_pool(1), pool), resume_on(pool));
+            auto either = when_any(on(pool, 0), spawn(on(pool, 1), pool), resume_on(pool));
             const auto taken = sync_wait(std::move(either));
             EXPECT_EQ(taken.index, taken.value.index());
         }

@@ -3,8 +3,9 @@
 // The one hand-over under task, spawned, when_all and when_any. What can complete at once is started first and waited
 // for afterwards: wait() then says "do not suspend", so that a loop over such things needs no stack.
 //
-// Invariant: state_ goes from empty to complete or from empty to waiter to complete; whoever makes the second of the
-// two steps sees the first, and only then the waiter goes on. Neither side touches the object after its own step.
+// Invariant: state_ goes from empty to complete, or from empty to waiter to complete. Whichever of wait() and
+// complete() comes second sees the first, and only then the waiter goes on. Neither touches the object after its own
+// step.
 #pragma once
 
 #include <atomic>
@@ -24,8 +25,8 @@ public:
     // For await_suspend. True: complete() will give the waiter back; it may be running already. False: the event has
     // happened, so the waiter must not suspend.
     bool wait(std::coroutine_handle<> waiter) noexcept {
-        void* expected = nullptr;
         if (complete_already()) return false;
+        void* expected = nullptr;
         // release: the waiter's frame is handed over; acquire on failure: what was made is read.
         return state_.compare_exchange_strong(expected, waiter.address(), std::memory_order_release,
                                               std::memory_order_acquire);
@@ -39,9 +40,11 @@ public:
         return std::coroutine_handle<>::from_address(waiter);
     }
 
-    // The waiter waits no longer, because it is being destroyed. Not at the same time as complete().
+    // The waiter, if there is one, waits no longer, because it is being destroyed. Whoever destroys it knows that
+    // complete() is not giving it back at the same time.
     void withdraw() noexcept {
-        if (!complete_already()) state_.store(nullptr, std::memory_order_relaxed);
+        void* waiter = state_.load(std::memory_order_relaxed);
+        if (waiter != complete_mark()) state_.compare_exchange_strong(waiter, nullptr, std::memory_order_relaxed);
     }
 
 private:

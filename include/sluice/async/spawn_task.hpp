@@ -82,7 +82,7 @@ public:
         if (!valid()) throw std::logic_error("a spawned task gives its result once");
         return detail::spawned_awaiter<T>(std::move(state_));
     }
-    void operator co_await() const& = delete;  // the result is consumed: std::move it
+    detail::spawned_awaiter<T> operator co_await() const& = delete;  // the result is consumed: std::move it
 
     // The same for a thread that is no coroutine: blocks it until the task has ended.
     T get() && { return sync_wait(std::move(*this)); }

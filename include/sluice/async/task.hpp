@@ -84,7 +84,7 @@ public:
         if (!valid()) throw std::logic_error("a task can be awaited once");
         return detail::task_awaiter<T>(std::move(body_));
     }
-    void operator co_await() const& = delete;  // a task is consumed: std::move it
+    detail::task_awaiter<T> operator co_await() const& = delete;  // a task is consumed: std::move it
 
     // Whether it can still be awaited.
     bool valid() const noexcept { return body_ != nullptr; }
