@@ -18,6 +18,8 @@ public:
             case errc::unsupported: return "not supported here";
             case errc::device_failed: return "the device failed";
             case errc::runtime_closed: return "the runtime is gone";
+            case errc::timed_out: return "the deadline has passed";
+            case errc::canceled: return "stopped on request";
             case errc::bad_file: return "file refused";
             case errc::io_failed: return "input or output failed";
         }

@@ -1,6 +1,7 @@
 #include "sluice/runtime/execution_context.hpp"
 
 #include "sluice/op/named.hpp"
+#include "sluice/op/part.hpp"
 #include "sluice/op/zip.hpp"
 
 namespace sluice {
@@ -22,6 +23,18 @@ detail::name_scope::name_scope(execution_context& context, const std::string& na
 detail::name_scope::~name_scope() {
     context_.stream().queue().interpreter().end_range();
     context_.submission()->rename(outer_);
+}
+
+detail::part detail::part::submit(execution_context& beside, const std::function<void(execution_context&)>& submit) {
+    execution_context own = beside.sibling();
+    submit(own);
+    part made;
+    made.submission_ = std::make_shared<const submission_ref>(own.submission());
+    return made;
+}
+
+void detail::part::join(execution_context& context) const {
+    context.join(*static_cast<const submission_ref*>(submission_.get()));
 }
 
 execution_context& detail::branch_of(execution_context& context) { return context.branch(); }

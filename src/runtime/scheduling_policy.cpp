@@ -3,11 +3,65 @@
 #include "sluice/runtime/error.hpp"
 
 namespace sluice {
+namespace {
 
-round_robin::round_robin(device& on, std::size_t streams, const stream_options& options) {
-    if (streams == 0) throw error(errc::invalid_argument, "round_robin needs at least one stream", {"", on.name()});
-    streams_.reserve(streams);
-    for (std::size_t i = 0; i < streams; ++i) streams_.emplace_back(on, options);
+std::vector<stream_lease> lend(device& on, std::size_t count, const stream_options& options, std::string_view policy) {
+    if (count == 0) {
+        throw error(errc::invalid_argument, std::string(policy) + " needs at least one stream", {"", on.name()});
+    }
+    std::vector<stream_lease> streams;
+    streams.reserve(count);
+    for (std::size_t i = 0; i < count; ++i) streams.emplace_back(on, options);
+    return streams;
+}
+
+}  // namespace
+
+round_robin::round_robin(device& on, std::size_t streams, const stream_options& options)
+    : streams_(lend(on, streams, options, "round_robin")) {}
+
+least_loaded::least_loaded(device& on, std::size_t streams, const stream_options& options)
+    : streams_(lend(on, streams, options, "least_loaded")) {}
+
+stream& least_loaded::next() {
+    const std::size_t first = turn_.fetch_add(1, std::memory_order_relaxed);
+    stream* best = nullptr;
+    ticket least = ~ticket{0};
+    for (std::size_t i = 0; i < streams_.size(); ++i) {
+        stream& each = *streams_[(first + i) % streams_.size()];
+        if (each.passed() < each.issued()) each.poll();
+        // Read in this order: what is issued meanwhile only makes it look busier.
+        const ticket passed = each.passed();
+        const ticket in_flight = each.issued() - passed;
+        if (in_flight == 0) return each;
+        if (in_flight < least) {
+            least = in_flight;
+            best = &each;
+        }
+    }
+    return *best;
+}
+
+priority_pool::priority_pool(device& on, std::span<const std::size_t> streams) {
+    if (streams.empty()) throw error(errc::invalid_argument, "priority_pool needs at least one level", {"", on.name()});
+    // The least urgent level has the default priority, 0; lower numbers are more urgent.
+    int priority = 1 - static_cast<int>(streams.size());
+    for (const std::size_t count : streams) {
+        levels_.push_back(std::make_unique<round_robin>(on, count, stream_options{.priority = priority++}));
+    }
+}
+
+per_device::per_device(std::span<device* const> devices, std::size_t streams_each, const stream_options& options)
+    : devices_(devices.begin(), devices.end()) {
+    if (devices.empty()) throw error(errc::invalid_argument, "per_device needs at least one device");
+    for (device* each : devices) pools_.push_back(std::make_unique<round_robin>(*each, streams_each, options));
+}
+
+scheduling_policy& per_device::on(const device& which) {
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+        if (devices_[i] == &which) return *pools_[i];
+    }
+    throw error(errc::invalid_argument, "this device is not one of the policy's", {"", which.name()});
 }
 
 }  // namespace sluice

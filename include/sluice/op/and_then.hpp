@@ -16,16 +16,21 @@ class and_then_operation : public operation_base<and_then_operation<Source, Func
 
 public:
     using output = output_of<next_operation>;
+    static constexpr bool is_staged = sluice::is_staged<Source> || sluice::is_staged<next_operation>;
 
     and_then_operation(Source source, Function f) : source_(std::move(source)), f_(std::move(f)) {}
 
-    output submit(execution_context& context) && {
-        return detail::spread(std::move(f_), std::move(source_).submit(context)).submit(context);
+    output submit(execution_context& context) &&
+        requires(!is_staged) {
+            return detail::spread(std::move(f_), std::move(source_).submit(context)).submit(context);
+        }
+        // The continuation is not known yet; it counts as one command.
+        work_estimate estimate() const {
+        return source_.estimate() + work_estimate{.commands = 1};
     }
-    // The continuation is not known yet; it counts as one command.
-    work_estimate estimate() const { return source_.estimate() + work_estimate{.commands = 1}; }
 
 private:
+    friend struct detail::staged_access;
     Source source_;
     Function f_;
 };

@@ -17,7 +17,10 @@ public:
     template <operation Op>
     requires(!std::same_as<std::remove_cvref_t<Op>, any_operation> && std::same_as<output_of<Op>, T>)
     any_operation(Op op)  // NOLINT(google-explicit-constructor): the conversion is the point
-        : erased_(std::make_unique<model<Op>>(std::move(op))) {}
+        : erased_(std::make_unique<model<Op>>(std::move(op))) {
+        static_assert(!is_staged<Op>,
+                      "any_operation: what recovers, tries again or gives up must be outside, where it is spawned");
+    }
 
     output submit(execution_context& context) && {
         const auto erased = std::move(erased_);  // consumed, whatever happens

@@ -31,6 +31,7 @@ template <operation Source>
 class named_operation : public operation_base<named_operation<Source>> {
 public:
     using output = output_of<Source>;
+    static_assert(!is_staged<Source>, "named: name the parts of an operation that recovers, tries again or gives up");
 
     named_operation(std::string name, Source source) : name_(std::move(name)), source_(std::move(source)) {}
 

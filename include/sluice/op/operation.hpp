@@ -9,6 +9,7 @@
 //     using output = ...;                                // what submit returns
 //     output submit(execution_context& context) &&;      // throws on failure, having lost nothing
 //     work_estimate estimate() const;                    // how much device work it is, roughly
+// (Staged operations differ: see is_staged.)
 // An output that is a std::tuple is spread: its elements arrive as separate arguments.
 //
 // Operation types are classes with constructors, never aggregates: g++ 12 destroys aggregate temporaries
@@ -38,6 +39,7 @@ struct work_estimate {
 
 namespace detail {
 struct operation_tag {};
+struct staged_access;  // what runs operations stage by stage
 
 template <typename T>
 inline constexpr bool is_tuple = false;
@@ -69,6 +71,23 @@ concept operation = std::derived_from<std::remove_cvref_t<T>, detail::operation_
 template <operation Op>
 using output_of = typename std::remove_cvref_t<Op>::output;
 
+namespace detail {
+template <typename Op>
+constexpr bool declares_staged() {
+    if constexpr (requires { Op::is_staged; }) {
+        return Op::is_staged;
+    } else {
+        return false;
+    }
+}
+}  // namespace detail
+
+// Whether the host must decide something between parts of the operation, after the device has come that far: to
+// recover, to try again, to give up (or_else, retry, timeout ...). Such an operation has no submit; spawn and sync run
+// it stage by stage. It cannot be compiled into a graph.
+template <operation Op>
+inline constexpr bool is_staged = detail::declares_staged<std::remove_cvref_t<Op>>();
+
 // Gives every operation its combinators as members. Each consumes the operation, so it must be an rvalue:
 // write std::move(op).and_then(...) for one that has a name.
 template <typename Derived>
@@ -87,6 +106,13 @@ public:
     template <typename Function>
     auto transform(Function) const& = delete;  // an operation is consumed: std::move it
 
+    // Recovers: when the operation has failed, where it was submitted or on the device, goes on with the operation
+    // that f returns for the std::exception_ptr. See or_else.hpp.
+    template <typename Function>
+    auto or_else(Function f) &&;
+    template <typename Function>
+    auto or_else(Function) const& = delete;  // an operation is consumed: std::move it
+
 protected:
     operation_base() = default;
     ~operation_base() = default;
@@ -102,4 +128,5 @@ private:
 }  // namespace sluice
 
 #include "sluice/op/and_then.hpp"
+#include "sluice/op/or_else.hpp"
 #include "sluice/op/transform.hpp"

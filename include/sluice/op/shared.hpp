@@ -15,6 +15,7 @@ public:
 
     // Takes the value over: nobody can write it from now on.
     explicit shared(T value) : value_(std::make_shared<const T>(std::move(value))) {}
+    explicit shared(std::shared_ptr<const T> value) noexcept : value_(std::move(value)) {}
 
     const T& operator*() const noexcept { return *value_; }
     const T* operator->() const noexcept { return value_.get(); }

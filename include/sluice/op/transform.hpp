@@ -17,19 +17,23 @@ class transform_operation : public operation_base<transform_operation<Source, Fu
 public:
     using output = std::conditional_t<std::is_void_v<result>, std::tuple<>, std::remove_cvref_t<result>>;
 
+    static constexpr bool is_staged = sluice::is_staged<Source>;
+
     transform_operation(Source source, Function f) : source_(std::move(source)), f_(std::move(f)) {}
 
-    output submit(execution_context& context) && {
+    output submit(execution_context& context) && requires(!is_staged) {
         if constexpr (std::is_void_v<result>) {
             detail::spread(std::move(f_), std::move(source_).submit(context));
             return {};
         } else {
             return detail::spread(std::move(f_), std::move(source_).submit(context));
         }
+    } work_estimate estimate() const {
+        return source_.estimate();
     }
-    work_estimate estimate() const { return source_.estimate(); }
 
 private:
+    friend struct detail::staged_access;
     Source source_;
     Function f_;
 };

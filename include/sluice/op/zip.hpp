@@ -30,10 +30,11 @@ template <operation... Parts>
 class zip_operation : public operation_base<zip_operation<Parts...>> {
 public:
     using output = std::tuple<output_of<Parts>...>;
+    static constexpr bool is_staged = (sluice::is_staged<Parts> || ...);
 
     explicit zip_operation(Parts... parts) : parts_(std::move(parts)...) {}
 
-    output submit(execution_context& context) && {
+    output submit(execution_context& context) && requires(!is_staged) {
         bool home_is_taken = false;
         return std::apply(
             [&](Parts&... part) {
@@ -41,12 +42,12 @@ public:
                 return output{std::move(part).submit(place(part.estimate(), context, home_is_taken))...};
             },
             parts_);
-    }
-    work_estimate estimate() const {
+    } work_estimate estimate() const {
         return std::apply([](const Parts&... part) { return (work_estimate{} + ... + part.estimate()); }, parts_);
     }
 
 private:
+    friend struct detail::staged_access;
     // The first heavy part stays on the context's own stream, and so do all light ones.
     static execution_context& place(const work_estimate& work, execution_context& context, bool& home_is_taken) {
         if (!detail::is_worth_a_branch(work)) return context;

@@ -20,6 +20,7 @@
 #include "sluice/runtime/completion_notice.hpp"
 #include "sluice/runtime/execution_context.hpp"
 #include "sluice/runtime/pending.hpp"
+#include "sluice/runtime/staged.hpp"
 
 namespace sluice {
 
@@ -118,11 +119,22 @@ private:
 
 // Submits the operation to the policy's next stream and returns without waiting for the device. Throws what
 // submitting throws; what was submitted before that is abandoned, safely.
+//
+// An operation that recovers, tries again or gives up gives a spawned<T> instead, which is waited for in the same way;
+// its first part is submitted here, and exceptions of submitting it come with the result.
 template <operation Op>
 auto spawn(Op op, scheduling_policy& policy) {
-    execution_context context(policy);
-    auto output = std::move(op).submit(context);
-    return device_future<output_of<Op>>(context.submission(), std::move(output));
+    if constexpr (is_staged<Op>) {
+        const auto at = std::make_shared<detail::stage>(policy);
+        static inline_executor here;
+        auto running = spawn(detail::staged_task(std::move(op), at), here);
+        at->leave();
+        return running;
+    } else {
+        execution_context context(policy);
+        auto output = std::move(op).submit(context);
+        return device_future<output_of<Op>>(context.submission(), std::move(output));
+    }
 }
 
 }  // namespace sluice

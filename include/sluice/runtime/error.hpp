@@ -23,6 +23,8 @@ enum class errc {
     unsupported,           // this build, device or driver cannot do what was asked
     device_failed,         // the device reported a fault; it takes no more work
     runtime_closed,        // the runtime that owned the device is gone
+    timed_out,             // a deadline has passed; the work is abandoned
+    canceled,              // somebody asked to stop; the work is abandoned
     bad_file,              // a file's contents were refused
     io_failed,             // the operating system refused to read or write
 };

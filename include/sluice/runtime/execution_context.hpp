@@ -23,6 +23,8 @@ public:
     // On this stream, branches too. When it is another context's, as a part of that one's submission.
     explicit execution_context(sluice::stream& on)
         : execution_context(on.queue(), nullptr, detail::submission_ref(on.submission())) {}
+    // On this stream; branches take further ones of the policy.
+    execution_context(sluice::stream& on, scheduling_policy* policy) : execution_context(on.queue(), policy, {}) {}
     execution_context(const execution_context&) = delete;  // operations hold on to it while they submit
     execution_context& operator=(const execution_context&) = delete;
 

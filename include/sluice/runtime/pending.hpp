@@ -5,8 +5,11 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <tuple>
 #include <utility>
 
+#include "sluice/op/shared.hpp"
 #include "sluice/runtime/buffer.hpp"
 
 namespace sluice {
@@ -20,25 +23,36 @@ class pending {
 public:
     using value_type = T;
 
-    // Made by operations: `make` turns what the device wrote into the value, once it is there.
+    // One that is there already.
+    explicit pending(T ready) : pending(from([value = std::move(ready)]() mutable { return std::move(value); })) {}
+
+    // Made by operations: `make` turns what the device wrote into the value, once it is there. `memory` is the storage,
+    // owned by make, whose history tells when that is; null when there is none.
     template <typename Make>
-    static pending from(Make make) {
-        return pending(std::make_unique<model<Make>>(std::move(make)));
+    static pending from(Make make, storage* memory = nullptr) {
+        return pending(std::make_unique<model<Make>>(std::move(make), memory));
     }
+
+    // For commands that use the value in stream order: the storage to name as read, and perhaps null.
+    storage* memory() const noexcept { return source_->memory; }
 
 private:
     friend struct detail::pending_access;
 
     struct source {
-        source() = default;
+        explicit source(storage* where) : memory(where) {}
         source(const source&) = delete;  // owned through a pointer only
         source& operator=(const source&) = delete;
         virtual ~source() = default;
         virtual T make() = 0;
+
+        storage* const memory;
+        std::mutex mutex;  // of a shared pending value: who opens it first makes it
+        std::shared_ptr<const T> made;
     };
     template <typename Make>
     struct model final : source {
-        explicit model(Make f) : f_(std::move(f)) {}
+        model(Make f, storage* where) : source(where), f_(std::move(f)) {}
         T make() override { return std::move(f_)(); }
         Make f_;
     };
@@ -55,6 +69,13 @@ struct pending_access {
     static T open(pending<T>&& value) {
         return value.source_->make();
     }
+    template <typename T>
+    static shared<T> open(const shared<pending<T>>& value) {
+        auto& source = *value->source_;
+        const std::lock_guard lock(source.mutex);
+        if (!source.made) source.made = std::make_shared<const T>(source.make());
+        return shared<T>(source.made);
+    }
 };
 
 template <typename T>
@@ -64,6 +85,10 @@ T open(T&& value) {
 template <typename T>
 T open(pending<T>&& value) {
     return pending_access::open(std::move(value));
+}
+template <typename T>
+shared<T> open(shared<pending<T>>&& value) {
+    return pending_access::open(value);
 }
 template <typename... Ts>
 auto open(std::tuple<Ts...>&& values) {

@@ -7,6 +7,9 @@
 
 #include <atomic>
 #include <cstddef>
+#include <initializer_list>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "sluice/runtime/device.hpp"
@@ -35,6 +38,57 @@ public:
 
 private:
     std::vector<stream_lease> streams_;
+    std::atomic<std::size_t> turn_{0};
+};
+
+// The stream with the fewest commands in flight; in turns among equals. For work of very different lengths. Choosing
+// asks the device about streams that are not known to be idle.
+class least_loaded final : public scheduling_policy {
+public:
+    // Throws errc::invalid_argument for no streams.
+    least_loaded(device& on, std::size_t streams, const stream_options& options = {});
+
+    stream& next() override;
+    std::size_t size() const noexcept { return streams_.size(); }
+
+private:
+    std::vector<stream_lease> streams_;
+    std::atomic<std::size_t> turn_{0};
+};
+
+// Streams of several priorities: what is ready on a more urgent one goes first, where the device has to choose. On a
+// GPU between blocks of kernels, on a CPU between commands; what runs is not interrupted. Each level is a policy.
+//
+//     priority_pool pools(device, {1, 3});              // one urgent stream, three others
+//     spawn(alarm(x), pools.level(0));
+class priority_pool {
+public:
+    // So many streams at each level, the most urgent first. Throws errc::invalid_argument for no levels, or none in
+    // one.
+    priority_pool(device& on, std::span<const std::size_t> streams);
+    priority_pool(device& on, std::initializer_list<std::size_t> streams)
+        : priority_pool(on, std::span(streams.begin(), streams.size())) {}
+
+    scheduling_policy& level(std::size_t index) { return *levels_.at(index); }
+    std::size_t levels() const noexcept { return levels_.size(); }
+
+private:
+    std::vector<std::unique_ptr<round_robin>> levels_;
+};
+
+// Several devices in turn, each with streams of its own, in turn too; branches of an operation stay on its device.
+class per_device final : public scheduling_policy {
+public:
+    // Throws errc::invalid_argument for no devices or no streams.
+    per_device(std::span<device* const> devices, std::size_t streams_each, const stream_options& options = {});
+
+    stream& next() override { return pools_[turn_.fetch_add(1, std::memory_order_relaxed) % pools_.size()]->next(); }
+    // The streams of one of them. Throws errc::invalid_argument for a device that is not among them.
+    scheduling_policy& on(const device& which);
+
+private:
+    std::vector<device*> devices_;
+    std::vector<std::unique_ptr<round_robin>> pools_;
     std::atomic<std::size_t> turn_{0};
 };
 

@@ -9,9 +9,11 @@
 
 #include <optional>
 
+#include "sluice/async/sync_wait.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/execution_context.hpp"
 #include "sluice/runtime/pending.hpp"
+#include "sluice/runtime/staged.hpp"
 
 namespace sluice {
 
@@ -40,15 +42,23 @@ auto sync_in(Op op, execution_context& context, std::optional<wait_mode> mode) {
 // On the policy's next stream. Blocks the calling thread in the given way, or in the device's usual one.
 template <operation Op>
 auto sync(Op op, scheduling_policy& policy, std::optional<wait_mode> mode = {}) {
-    execution_context context(policy);
-    return detail::sync_in(std::move(op), context, mode);
+    if constexpr (is_staged<Op>) {
+        return sync_wait(detail::staged_task(std::move(op), std::make_shared<detail::stage>(policy)));
+    } else {
+        execution_context context(policy);
+        return detail::sync_in(std::move(op), context, mode);
+    }
 }
 
 // On this very stream.
 template <operation Op>
 auto sync_on(Op op, stream& on, std::optional<wait_mode> mode = {}) {
-    execution_context context(on);
-    return detail::sync_in(std::move(op), context, mode);
+    if constexpr (is_staged<Op>) {
+        return sync_wait(detail::staged_task(std::move(op), std::make_shared<detail::stage>(on)));
+    } else {
+        execution_context context(on);
+        return detail::sync_in(std::move(op), context, mode);
+    }
 }
 
 }  // namespace sluice

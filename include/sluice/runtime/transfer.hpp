@@ -156,11 +156,13 @@ public:
             detail::copy_bytes(context.stream(), info, *to.memory(), *source.memory(), to.size_bytes(),
                                copy_direction::device_to_host);
         }
-        return output::from([landed = std::move(to)] {
+        storage* const memory = to.memory();
+        auto take = [landed = std::move(to)] {
             // Whoever opens it has waited: the device is not asked again, nor may it be from a host call.
             const std::span<const T> values(landed.device_data(), landed.size());
             return std::vector<T>(values.begin(), values.end());
-        });
+        };
+        return output::from(std::move(take), memory);
     }
     work_estimate estimate() const { return {1, get(from_).size_bytes()}; }
 

@@ -1,0 +1,56 @@
+// unzip: one operation with several outputs as several operations with one each. It runs once, when the first of them
+// is submitted; they may be used on different threads and streams, or not at all.
+//
+//     auto [images, labels] = unzip(read_batch());
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <tuple>
+
+#include "sluice/op/share.hpp"
+
+namespace sluice {
+
+template <operation Source, std::size_t Index>
+class unzip_operation : public operation_base<unzip_operation<Source, Index>> {
+    using elements = output_of<Source>;
+    static_assert(detail::is_tuple<elements>, "unzip: the operation has one output; there is nothing to take apart");
+
+public:
+    using output = std::tuple_element_t<Index, elements>;
+
+    explicit unzip_operation(std::shared_ptr<detail::run_once<Source>> once) : once_(std::move(once)) {}
+    unzip_operation(unzip_operation&&) noexcept = default;
+    unzip_operation& operator=(unzip_operation&&) noexcept = default;
+    unzip_operation(const unzip_operation&) = delete;  // its output can be taken once; share it to use it more often
+    unzip_operation& operator=(const unzip_operation&) = delete;
+    ~unzip_operation() = default;
+
+    output submit(execution_context& context) && {
+        const auto once = std::move(once_);
+        return once->use_output(context, [](elements& all) { return std::move(std::get<Index>(all)); });
+    }
+    work_estimate estimate() const { return once_->estimate; }
+
+private:
+    std::shared_ptr<detail::run_once<Source>> once_;
+};
+
+namespace detail {
+template <operation Source, std::size_t... Indices>
+auto unzip_into(Source source, std::index_sequence<Indices...>) {
+    auto once = std::make_shared<run_once<Source>>(std::move(source));
+    return std::tuple<unzip_operation<Source, Indices>...>(unzip_operation<Source, Indices>(once)...);
+}
+}  // namespace detail
+
+template <operation Source>
+auto unzip(Source source) {
+    static_assert(detail::is_tuple<output_of<Source>>,
+                  "unzip: the operation has one output; there is nothing to take apart");
+    return detail::unzip_into(std::move(source), std::make_index_sequence<std::tuple_size_v<output_of<Source>>>());
+}
+
+}  // namespace sluice

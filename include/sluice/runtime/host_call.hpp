@@ -1,0 +1,119 @@
+// host_call: run host code in stream order, with the data.
+//
+//     download(x).and_then([](auto landed) {
+//         return host_call([](std::vector<float> values) { return std::accumulate(...); }, std::move(landed));
+//     })
+//
+// The function runs when the stream comes to it: on a worker thread of a CPU device, or on a thread of the GPU's
+// driver. Arguments that are pending<T> arrive opened, as T; others as they are. What it returns is again pending. It
+// must not call Sluice or CUDA, and while it runs its stream stands still. An exception reaches whoever waits for the
+// operation, or reads what it returned; a host_call whose arguments are missing because of one is not run.
+//
+// Data on a device must be downloaded first: tensors cannot be arguments.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <tuple>
+
+#include "sluice/op/operation.hpp"
+#include "sluice/runtime/execution_context.hpp"
+#include "sluice/runtime/pending.hpp"
+#include "sluice/runtime/tensor.hpp"
+
+namespace sluice {
+
+namespace detail {
+template <typename T>
+inline constexpr bool is_device_data = false;
+template <typename T>
+inline constexpr bool is_device_data<tensor<T>> = true;
+template <typename T>
+inline constexpr bool is_device_data<shared<tensor<T>>> = true;
+template <typename T>
+inline constexpr bool is_device_data<partition<T>> = true;
+template <typename T>
+inline constexpr bool is_device_data<buffer<T>> = true;
+
+template <typename T>
+storage* memory_of_pending(const T&) {
+    return nullptr;
+}
+template <typename T>
+storage* memory_of_pending(const pending<T>& value) {
+    return value.memory();
+}
+template <typename T>
+storage* memory_of_pending(const shared<pending<T>>& value) {
+    return value->memory();
+}
+}  // namespace detail
+
+template <typename Function, typename... Arguments>
+class host_call_operation : public operation_base<host_call_operation<Function, Arguments...>> {
+    static_assert(!(detail::is_device_data<Arguments> || ...),
+                  "host_call: host code cannot reach data on a device; download it first");
+    static_assert(std::is_invocable_v<Function, decltype(detail::open(std::declval<Arguments>()))...>,
+                  "host_call: the function cannot be called with these arguments, opened");
+    using result = std::invoke_result_t<Function, decltype(detail::open(std::declval<Arguments>()))...>;
+    static constexpr bool returns = !std::is_void_v<result>;
+
+public:
+    using output = std::conditional_t<returns, pending<std::decay_t<result>>, std::tuple<>>;
+
+    host_call_operation(Function f, Arguments... arguments) : f_(std::move(f)), arguments_(std::move(arguments)...) {}
+
+    output submit(execution_context& context) && {
+        stream& on = context.stream();
+        // What the call makes has a history like any data, so that its readers on other streams come after it.
+        storage_ref made = on.allocate_host(0, {"host_call"});
+        auto state = std::make_shared<call>(std::move(f_), std::move(arguments_));
+        const auto accesses = std::apply(
+            [&](const Arguments&... each) {
+                return std::array<memory_access, sizeof...(Arguments) + 1>{
+                    memory_access{detail::memory_of_pending(each), access_mode::read}...,
+                    memory_access{made.get(), access_mode::write}};
+            },
+            *state->arguments);
+        on.host_call({"host_call", accesses}, {[state] { state->run(); }});
+        if constexpr (returns) {
+            storage* const memory = made.get();
+            auto take = [state = std::move(state), made = std::move(made)] { return std::move(*state->returned); };
+            return output::from(std::move(take), memory);
+        } else {
+            return {};
+        }
+    }
+    work_estimate estimate() const { return {.commands = 1}; }
+
+private:
+    struct call {
+        call(Function g, std::tuple<Arguments...> with) : f(std::move(g)), arguments(std::move(with)) {}
+
+        void run() {
+            auto opened = detail::open(std::move(*arguments));
+            arguments.reset();
+            if constexpr (returns) {
+                returned.emplace(std::apply(std::move(*f), std::move(opened)));
+            } else {
+                std::apply(std::move(*f), std::move(opened));
+            }
+            f.reset();
+        }
+
+        std::optional<Function> f;
+        std::optional<std::tuple<Arguments...>> arguments;
+        std::optional<std::conditional_t<returns, std::decay_t<result>, std::tuple<>>> returned;
+    };
+
+    Function f_;
+    std::tuple<Arguments...> arguments_;
+};
+
+template <typename Function, typename... Arguments>
+auto host_call(Function f, Arguments... arguments) {
+    return host_call_operation<Function, Arguments...>(std::move(f), std::move(arguments)...);
+}
+
+}  // namespace sluice
