@@ -15,6 +15,7 @@
 #include "sluice/op/zip.hpp"
 #include "sluice/runtime/copy.hpp"
 #include "sluice/runtime/device_future.hpp"
+#include "sluice/runtime/download_to.hpp"
 #include "sluice/runtime/event.hpp"
 #include "sluice/runtime/host_call.hpp"
 #include "sluice/runtime/launch.hpp"

@@ -19,6 +19,9 @@ public:
     wait_mode default_wait_mode() const noexcept override { return wait_mode::spin; }
     bool runs_library_calls_later() const noexcept override { return false; }
     bool shares_host_memory() const noexcept override { return false; }
+    bool is_pinned(const void* data, std::size_t bytes) const noexcept override {
+        return bytes != 0 && api::is_pinned(data) && api::is_pinned(static_cast<const char*>(data) + bytes - 1);
+    }
     void close() noexcept override {}
 
     device_context& context() noexcept { return context_; }

@@ -112,11 +112,11 @@ void cuda_stream::report_fault(int code, std::string_view call) noexcept {
 }
 
 void cuda_stream::copy(const command_info& info, const copy_command& command) {
-    // From pageable memory CUDA returns when the source has been read, so its owner need not be kept.
+    // Kept even if the host memory is pageable: whether the call returns before the copy is over depends on the driver.
     drop_passed_owners();
-    if (command.source_owner && api::is_pinned(command.source)) {
+    if (command.host_owner) {
         const std::lock_guard lock(mutex_);
-        kept_owners_.push_back({owner_.issued() + 1, command.source_owner});
+        kept_owners_.push_back({owner_.issued() + 1, command.host_owner});
     }
     enqueue(info, [&](const error_context& context) {
         api::copy(command.destination, command.source, command.bytes, command.direction, stream_.get(), context);

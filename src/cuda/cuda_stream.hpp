@@ -84,7 +84,7 @@ private:
         ticket until;
         std::shared_ptr<const void> owner;
     };
-    std::deque<kept_owner> kept_owners_;    // of pinned sources that copies may still read
+    std::deque<kept_owner> kept_owners_;    // of host memory that copies may still use
     std::unique_ptr<host_work> host_work_;  // that has not run: a list, the latest first
 };
 

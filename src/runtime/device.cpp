@@ -118,7 +118,10 @@ void device::close() noexcept {
         state_.fetch_or(closed, std::memory_order_release);
     }
     // The list changes no more.
-    for (const stream_slot& slot : streams_) slot.owned->close();
+    for (const stream_slot& slot : streams_) {
+        slot.owned->close();
+        slot.owned->interpreter().abandon();  // kept owners of host memory may own memory of ours
+    }
     interpreter_->close();
 }
 

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstring>
 
+#include "sluice/runtime/download_to.hpp"
+
 namespace sluice::detail {
 namespace {
 
@@ -37,6 +39,25 @@ void copy_bytes(stream& on, const command_info& info, storage& to, storage& from
                 copy_direction direction) {
     const std::array accesses{memory_access{&from, access_mode::read}, memory_access{&to, access_mode::write}};
     on.copy({info.name, accesses, info.where}, {to.data(), from.data(), bytes, direction, {}});
+}
+
+void require_download_size(std::size_t room, std::size_t size, const source_location& where) {
+    if (room == size) return;
+    throw error(errc::shape_mismatch,
+                "a tensor of " + std::to_string(size) + " elements does not fill room for " + std::to_string(room),
+                {"download", "", where});
+}
+
+void require_download_owner(const std::shared_ptr<const void>& owner, std::size_t size, const source_location& where) {
+    if (owner != nullptr || size == 0) return;
+    throw error(errc::invalid_argument, "nobody keeps the memory to download to until it is there",
+                {"download", "", where});
+}
+
+void download_bytes(stream& on, void* to, storage& from, std::size_t bytes, std::shared_ptr<const void> owner,
+                    const source_location& where) {
+    const std::array accesses{memory_access{&from, access_mode::read}};
+    on.copy({"download", accesses, where}, {to, from.data(), bytes, copy_direction::device_to_host, std::move(owner)});
 }
 
 void zero_bytes(stream& on, storage& to, std::size_t bytes, const source_location& where) {

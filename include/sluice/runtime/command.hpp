@@ -53,8 +53,8 @@ struct copy_command {
     const void* source;
     std::size_t bytes;
     copy_direction direction;
-    // Keeps the host memory at `source` alive until the copy is done; empty when a storage does.
-    std::shared_ptr<const void> source_owner = {};
+    // Keeps the host memory, at `source` or `destination`, alive until the copy is done; empty when a storage does.
+    std::shared_ptr<const void> host_owner = {};
 };
 
 // Sets every byte to `value`.

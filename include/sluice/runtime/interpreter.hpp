@@ -100,7 +100,7 @@ public:
     // Blocks until `upto` is passed. Throws the error of the device if it has faulted.
     virtual void await(ticket upto, wait_mode mode) = 0;
 
-    // The device has faulted, and runs nothing more: lets go of what commands own that will never run. Once.
+    // Nothing more runs here, since the device has faulted or is closed: lets go of what commands own. May come twice.
     virtual void abandon() noexcept {}
 
     // Completion without a thread that waits. An interpreter either tells its queue by release() as commands pass,
@@ -136,6 +136,9 @@ public:
     virtual bool runs_library_calls_later() const noexcept = 0;
     // Whether device memory is plain host memory, so that host data need not be staged.
     virtual bool shares_host_memory() const noexcept = 0;
+    // Whether the device copies to and from this host memory, all of it, by itself and at its leisure (pinned memory).
+    // Costs a call of the driver.
+    virtual bool is_pinned(const void* /*data*/, std::size_t /*bytes*/) const noexcept { return false; }
     // Ends the threads of the device. All its streams are idle; no command comes after this.
     virtual void close() noexcept = 0;
 };

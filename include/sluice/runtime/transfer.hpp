@@ -23,6 +23,15 @@ void upload_bytes(stream& on, storage& to, const void* from, std::size_t bytes, 
 void copy_bytes(stream& on, const command_info& info, storage& to, storage& from, std::size_t bytes,
                 copy_direction direction);
 void zero_bytes(stream& on, storage& to, std::size_t bytes, const source_location& where);
+
+template <typename T>
+const tensor<T>& tensor_in(const tensor<T>& from) {
+    return from;
+}
+template <typename T>
+const tensor<T>& tensor_in(const shared_tensor<T>& from) {
+    return *from;
+}
 }  // namespace detail
 
 template <typename T>
@@ -66,8 +75,8 @@ auto upload(std::vector<T> values, source_location where = source_location::curr
     const std::size_t size = values.size();
     return upload(std::move(values), shape{size}, where);
 }
-// The same from memory that `owner` keeps alive until the device has read it: a mapped file, an arena. Without an
-// owner it must live until the operation has been submitted.
+// The same from memory that `owner` keeps alive until the device has read it: a mapped file, an arena, a part of a
+// host_buffer. Without an owner it must live until the operation has been submitted. Nobody may write it before.
 template <typename T>
 auto upload(std::span<const T> values, std::shared_ptr<const void> owner, const shape& shape,
             source_location where = source_location::current()) {
@@ -150,7 +159,7 @@ public:
 
     output submit(execution_context& context) && {
         const command_info info{"download"};
-        const tensor<T>& source = get(from_);
+        const tensor<T>& source = detail::tensor_in(from_);
         host_buffer<T> to(context.stream(), source.size(), info);
         if (source.size() != 0) {
             detail::copy_bytes(context.stream(), info, *to.memory(), *source.memory(), to.size_bytes(),
@@ -164,12 +173,9 @@ public:
         };
         return output::from(std::move(take), memory);
     }
-    work_estimate estimate() const { return {1, get(from_).size_bytes()}; }
+    work_estimate estimate() const { return {1, detail::tensor_in(from_).size_bytes()}; }
 
 private:
-    static const tensor<T>& get(const tensor<T>& from) { return from; }
-    static const tensor<T>& get(const shared_tensor<T>& from) { return *from; }
-
     Source from_;
 };
 

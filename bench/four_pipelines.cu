@@ -1,0 +1,228 @@
+// Four pipelines, each 16 KiB to the device, three small kernels, 256 bytes back: ours, with pinned host buffers in and
+// out, everything reused by the pools; and by hand, with everything allocated beforehand.
+//
+// "latency": one round of four on four streams, waited for. "steady": two rounds are in flight all the time, on four
+// streams (by hand: an event a pipeline says when its round is over), and on eight, which the rounds take in turns.
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "sluice/sluice.hpp"
+#include "support/by_hand.hpp"
+#include "support/result.hpp"
+#include "support/timing.hpp"
+
+using namespace sluice;
+using bench::check;
+
+namespace {
+
+constexpr std::size_t pipelines = 4;
+constexpr std::size_t in_size = 4096;
+constexpr std::size_t out_size = 64;
+constexpr std::size_t in_bytes = in_size * sizeof(float);
+constexpr std::size_t out_bytes = out_size * sizeof(float);
+using results = std::array<std::array<float, out_size>, pipelines>;
+
+__global__ void scale_by_hand(float* x, float factor) {
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < in_size) x[i] *= factor;
+}
+__global__ void square_by_hand(float* x) {
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < in_size) x[i] *= x[i];
+}
+__global__ void fold_by_hand(const float* x, float* y) {
+    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= out_size) return;
+    float sum = 0;
+    for (std::size_t k = 0; k < in_size / out_size; ++k) sum += x[k * out_size + i];
+    y[i] = sum;
+}
+
+struct scale {
+    SLUICE_KERNEL void operator()(index_1d at, float factor, disjoint_view<float> x) const {
+        if (float* const element = x.at(at)) *element *= factor;
+    }
+};
+struct square {
+    SLUICE_KERNEL void operator()(index_1d at, disjoint_view<float> x) const {
+        if (float* const element = x.at(at)) *element *= *element;
+    }
+};
+struct fold {
+    SLUICE_KERNEL void operator()(index_1d at, view<const float> x, disjoint_view<float> y) const {
+        if (float* const element = y.at(at)) {
+            float sum = 0;
+            for (std::size_t k = 0; k < in_size / out_size; ++k) sum += x[k * out_size + at.value()];
+            *element = sum;
+        }
+    }
+};
+
+auto pipeline(host_buffer<float> in, host_buffer<float> out) {
+    return zip(upload(std::move(in), {in_size}), uninitialized<float>({out_size}))
+        .and_then(
+            [](auto x, auto y) { return zip(launch(scale{}, each_of(x), 0.5f, std::move(x)), value(std::move(y))); })
+        .and_then([](auto x, auto y) { return zip(launch(square{}, each_of(x), std::move(x)), value(std::move(y))); })
+        .and_then([](auto x, auto y) { return launch(fold{}, each_of(y), std::move(x), std::move(y)); })
+        .and_then(download_to(std::move(out)));
+}
+
+using inputs = std::array<std::vector<float>, pipelines>;
+
+class ours {
+public:
+    ours(device& gpu, std::size_t streams, const inputs& from)
+        : pool_(gpu, streams), home_(gpu), from_(from), landings_() {
+        for (auto& round : landings_) {
+            for (auto& each : round) each = host_buffer<float>(*home_, out_size);
+        }
+    }
+
+    void submit(std::size_t round) {
+        for (std::size_t p = 0; p < pipelines; ++p) {
+            host_buffer<float> in(*home_, in_size);
+            std::memcpy(in.write().data(), from_[p].data(), in_bytes);
+            running_[round][p].emplace(spawn(pipeline(std::move(in), std::move(landings_[round][p])), pool_));
+        }
+    }
+    void finish(std::size_t round) {
+        for (std::size_t p = 0; p < pipelines; ++p) {
+            landings_[round][p] = std::move(*running_[round][p]).get();
+            std::memcpy(outputs[p].data(), landings_[round][p].read().data(), out_bytes);
+        }
+    }
+
+    results outputs{};
+
+private:
+    round_robin pool_;
+    stream_lease home_;  // of host buffers; no command goes there
+    const inputs& from_;
+    std::array<std::array<host_buffer<float>, pipelines>, 2> landings_;
+    std::array<std::array<std::optional<device_future<pending<host_buffer<float>>>>, pipelines>, 2> running_;
+};
+
+class by_hand {
+public:
+    by_hand(std::size_t streams, const inputs& from) : from_(from) {
+        for (std::size_t i = 0; i < streams; ++i) streams_.push_back(bench::make_stream());
+        for (auto& round : lanes_) {
+            for (lane& each : round) {
+                each.staging = bench::make_pinned<float>(in_size);
+                each.landing = bench::make_pinned<float>(out_size);
+                each.x = bench::make_device<float>(in_size);
+                each.y = bench::make_device<float>(out_size);
+                each.over = bench::make_event();
+            }
+        }
+    }
+
+    void submit(std::size_t round) {
+        for (std::size_t p = 0; p < pipelines; ++p) {
+            lane& at = lanes_[round][p];
+            const cudaStream_t on = stream_of(round, p);
+            std::memcpy(at.staging.get(), from_[p].data(), in_bytes);
+            check(cudaMemcpyAsync(at.x.get(), at.staging.get(), in_bytes, cudaMemcpyHostToDevice, on));
+            scale_by_hand<<<in_size / 256, 256, 0, on>>>(at.x.get(), 0.5f);
+            square_by_hand<<<in_size / 256, 256, 0, on>>>(at.x.get());
+            fold_by_hand<<<1, out_size, 0, on>>>(at.x.get(), at.y.get());
+            check(cudaMemcpyAsync(at.landing.get(), at.y.get(), out_bytes, cudaMemcpyDeviceToHost, on));
+            if (shares_streams_ && streams_.size() == pipelines) check(cudaEventRecord(at.over.get(), on));
+        }
+        check(cudaGetLastError());
+    }
+    void finish(std::size_t round) {
+        for (std::size_t p = 0; p < pipelines; ++p) {
+            if (shares_streams_ && streams_.size() == pipelines) {
+                check(cudaEventSynchronize(lanes_[round][p].over.get()));
+            } else {
+                check(cudaStreamSynchronize(stream_of(round, p)));
+            }
+            std::memcpy(outputs[p].data(), lanes_[round][p].landing.get(), out_bytes);
+        }
+    }
+    // Whether two rounds may be in flight on one stream.
+    void share_streams(bool whether) { shares_streams_ = whether; }
+
+    results outputs{};
+
+private:
+    struct lane {
+        bench::pinned_array<float> staging, landing;
+        bench::device_array<float> x, y;
+        bench::event_by_hand over;
+    };
+
+    cudaStream_t stream_of(std::size_t round, std::size_t pipeline) const {
+        return streams_[(round * pipelines + pipeline) % streams_.size()].get();
+    }
+
+    const inputs& from_;
+    std::vector<bench::stream_by_hand> streams_;
+    std::array<std::array<lane, pipelines>, 2> lanes_;
+    bool shares_streams_ = false;
+};
+
+// One round, waited for.
+template <typename Version>
+void one_round(Version& version) {
+    version.submit(0);
+    version.finish(0);
+}
+
+// A hundred rounds, two of them in flight.
+constexpr std::size_t steady_rounds = 100;
+template <typename Version>
+void many_rounds(Version& version) {
+    version.submit(0);
+    for (std::size_t i = 1; i < steady_rounds; ++i) {
+        version.submit(i % 2);
+        version.finish((i + 1) % 2);
+    }
+    version.finish((steady_rounds - 1) % 2);
+}
+
+void compare(const results& mine, const results& theirs) {
+    for (std::size_t p = 0; p < pipelines; ++p) {
+        for (std::size_t i = 0; i < out_size; ++i) {
+            if (std::abs(mine[p][i] - theirs[p][i]) > 1e-4f * std::abs(theirs[p][i]))
+                throw std::runtime_error("the versions do not agree");
+        }
+    }
+}
+
+void run() {
+    runtime machine;
+    device& gpu = machine.find("cuda:0");
+    const std::string name = gpu.properties().name;
+    inputs from;
+    for (std::size_t p = 0; p < pipelines; ++p) {
+        for (std::size_t i = 0; i < in_size; ++i) from[p].push_back(static_cast<float>((i + 37 * p) % 13) * 0.1f);
+    }
+    for (const std::size_t streams : {pipelines, 2 * pipelines}) {
+        ours mine(gpu, streams, from);
+        by_hand theirs(streams, from);
+        const std::string axes = "{\"pipelines\": 4, \"streams\": " + std::to_string(streams) + ", \"mode\": ";
+        if (streams == pipelines) {
+            const auto latency = bench::medians({[&] { one_round(mine); }, [&] { one_round(theirs); }}, 5000, 200);
+            compare(mine.outputs, theirs.outputs);
+            bench::print({"four_pipelines", axes + "\"latency\"}", latency[0], "us", latency[1], name});
+        }
+        theirs.share_streams(streams == pipelines);
+        const auto steady = bench::medians({[&] { many_rounds(mine); }, [&] { many_rounds(theirs); }}, 100, 5);
+        compare(mine.outputs, theirs.outputs);
+        bench::print(
+            {"four_pipelines", axes + "\"steady\"}", steady[0] / steady_rounds, "us", steady[1] / steady_rounds, name});
+    }
+}
+
+}  // namespace
+
+int main() try { run(); } catch (const std::exception& failure) {
+    std::fprintf(stderr, "%s\n", failure.what());
+    return 1;
+}
