@@ -118,8 +118,8 @@ private:
     std::array<lane, batches> lanes_;
 };
 
-auto forward(std::vector<float> batch, shared_tensor<float> w0, shared_tensor<float> w1) {
-    return zip(upload(std::move(batch), {dim, dim}), zeros<float>({dim, dim}), zeros<float>({dim}))
+auto forward(std::span<const float> batch, shared_tensor<float> w0, shared_tensor<float> w1) {
+    return zip(upload(batch, nullptr, {dim, dim}), zeros<float>({dim, dim}), zeros<float>({dim}))
         .and_then([=](auto input, auto hidden, auto output) {
             return zip(
                 launch(kernels::sgemm_naive{}, each_of(hidden), 1.f, std::move(input), w0, 0.f, std::move(hidden)),

@@ -6,21 +6,16 @@
 
 namespace sluice {
 
-shape::shape(std::span<const std::size_t> extents) : rank_(extents.size()) {
-    if (extents.size() > max_rank) {
-        throw error(errc::shape_mismatch, "a shape has at most 4 dimensions, not " + std::to_string(extents.size()));
+void shape::refuse_rank(std::size_t rank) {
+    throw error(errc::shape_mismatch, "a shape has at most 4 dimensions, not " + std::to_string(rank));
+}
+
+void shape::settle_size() {
+    const auto end = extents_.begin() + static_cast<std::ptrdiff_t>(rank_);
+    if (std::find(extents_.begin(), end, std::size_t{0}) == end) {
+        throw error(errc::shape_mismatch, "the number of elements of this shape overflows");
     }
-    std::copy(extents.begin(), extents.end(), extents_.begin());
-    // A zero anywhere makes the size zero; the others must not overflow on the way to it.
-    if (std::find(extents.begin(), extents.end(), std::size_t{0}) != extents.end()) {
-        size_ = 0;
-        return;
-    }
-    for (const std::size_t extent : extents) {
-        if (__builtin_mul_overflow(size_, extent, &size_)) {
-            throw error(errc::shape_mismatch, "the number of elements of this shape overflows");
-        }
-    }
+    size_ = 0;
 }
 
 std::string to_string(const shape& value) {

@@ -15,8 +15,27 @@ public:
 
     shape() = default;  // rank 0: one element
     // Throws errc::shape_mismatch for more than max_rank dimensions or a product that overflows.
+    // (Here in full: shapes are made and copied all along the path of a launch.)
     shape(std::initializer_list<std::size_t> extents) : shape(std::span(extents.begin(), extents.size())) {}
-    explicit shape(std::span<const std::size_t> extents);
+    explicit shape(std::span<const std::size_t> extents) : rank_(extents.size()) {
+        if (rank_ > max_rank) refuse_rank(rank_);
+        bool overflows = false;
+        bool is_empty = false;
+        for (std::size_t i = 0; i < rank_; ++i) {
+            extents_[i] = extents[i];
+            is_empty = is_empty || extents[i] == 0;
+            overflows = overflows || (!is_empty && __builtin_mul_overflow(size_, extents[i], &size_));
+        }
+        if (is_empty || overflows) settle_size();
+    }
+
+    // [0]: no elements.
+    static shape none() noexcept {
+        shape made;
+        made.rank_ = 1;
+        made.size_ = 0;
+        return made;
+    }
 
     std::size_t rank() const noexcept { return rank_; }
     std::size_t operator[](std::size_t dimension) const noexcept { return extents_[dimension]; }
@@ -31,6 +50,10 @@ public:
     friend bool operator==(const shape&, const shape&) = default;
 
 private:
+    [[noreturn]] static void refuse_rank(std::size_t rank);
+    // A zero anywhere makes the size zero; else the product overflows, and this throws.
+    void settle_size();
+
     std::size_t leading() const noexcept {
         std::size_t product = 1;
         for (std::size_t i = 0; i + 1 < rank_; ++i) product *= extents_[i];

@@ -26,10 +26,10 @@ public:
     }
 
     // Moved from, a tensor is empty: no elements, shape [0].
-    tensor(tensor&& other) noexcept : buffer_(std::move(other.buffer_)), shape_(std::exchange(other.shape_, empty())) {}
+    tensor(tensor&& other) noexcept : buffer_(std::move(other.buffer_)), shape_(std::exchange(other.shape_, sluice::shape::none())) {}
     tensor& operator=(tensor&& other) noexcept {
         buffer_ = std::move(other.buffer_);
-        shape_ = std::exchange(other.shape_, empty());
+        shape_ = std::exchange(other.shape_, sluice::shape::none());
         return *this;
     }
     tensor(const tensor&) = delete;  // copies of device memory are commands: say copy(...)
@@ -64,10 +64,8 @@ private:
                                               " elements cannot have shape " + to_string(shape));
     }
 
-    static sluice::shape empty() noexcept { return {0}; }
-
     buffer<T> buffer_;
-    sluice::shape shape_ = empty();
+    sluice::shape shape_ = sluice::shape::none();
 };
 
 // Immutable, with many readers.
