@@ -74,9 +74,8 @@ void engine::submitted() {
 
 void engine::poll() noexcept {
     if (is_serving_ || checks_.is_running()) return;
-    asked_in_vain_ = 0;
-    for (std::uint32_t left = in_order_ ? 1 : draw(3); left > 0 && step(); --left) {
-    }
+    if (eager_of_8_ != 0 && draw(8) < eager_of_8_) step();
+    asked();
 }
 
 void engine::bury(remains&& dead) {

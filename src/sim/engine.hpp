@@ -60,7 +60,7 @@ public:
     std::uint32_t draw(std::uint32_t bound) noexcept { return random_.draw(bound); }
     // Whether the host asks again and again while nothing happens: then something has to.
     void asked() noexcept {
-        if (++asked_in_vain_ > most_asked_in_vain) poll();
+        if (++asked_in_vain_ > most_asked_in_vain && !checks_.is_running()) step();
     }
 
     void remember(block* made) { blocks_.push_back(made); }
@@ -83,7 +83,7 @@ public:
     bool waits_widely = false;  // as on CUDA: waits for all that was submitted until then
 
 private:
-    static constexpr std::uint32_t most_asked_in_vain = 10'000;
+    static constexpr std::uint32_t most_asked_in_vain = 1'000;
 
     actor describe(thread_index thread, moment when) const override;
     bool serve();

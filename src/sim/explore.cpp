@@ -46,9 +46,11 @@ exploration explore(simulator& on, const run_once& run, const exploration_option
         return result.found.has_value();
     };
     run_schedule(on, run, 0, options);  // in the order of submission: what the results are compared with
-    while (!is_found() && result.schedules < options.schedules) {
+    if (is_found()) result.schedules = 1;
+    while (!result.found && result.schedules < options.schedules) {
         run_schedule(on, run, options.seed + result.schedules, options);
         ++result.schedules;
+        if (is_found()) break;
     }
     result.commands = on.commands() - commands_before;
     return result;

@@ -19,6 +19,8 @@ std::string_view to_string(fault what) noexcept {
     return "unknown fault";
 }
 
+std::ostream& operator<<(std::ostream& to, fault what) { return to << to_string(what); }
+
 std::string to_string(const actor& who) {
     if (who.device.empty()) return who.name;
     std::string text = who.name;
