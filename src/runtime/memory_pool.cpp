@@ -65,6 +65,7 @@ storage_ref memory_pool::allocate(std::size_t bytes, const command_queue* user, 
         if (block != nullptr) usage_.in_use_bytes += block->capacity_bytes();
     }
     if (block == nullptr) block = make(bytes, bytes_of_class(index), info);
+    source_.lent(block->data(), user == nullptr);
     owner_.retain_runtime();
     return storage_ref(block);
 }
@@ -118,6 +119,7 @@ storage* memory_pool::make(std::size_t asked_bytes, std::size_t bytes, const com
 void memory_pool::give_back(storage* block) noexcept {
     block->hang_on({});  // its next owner's contents are others
     block->holds_data_ = true;
+    source_.returned(block->data());
     const std::lock_guard lock(mutex_);
     storage*& list = free_[class_of(block->capacity_bytes())];
     block->next_free_ = std::exchange(list, block);

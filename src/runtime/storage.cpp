@@ -35,6 +35,8 @@ void storage::await_last_write() const {
     await_all(points);
 }
 
+void storage::touched_by_host(access_mode mode) const noexcept { pool_.source_.touched_by_host(data_, mode); }
+
 void storage_ref::give_back() noexcept {
     memory_pool& pool = storage_->pool();
     device& owner = pool.owner();

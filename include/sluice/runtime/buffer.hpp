@@ -86,11 +86,17 @@ public:
     // The elements, for the host. write() blocks until no command uses the buffer any more, read() until no
     // command writes it; both return at once when that is so.
     std::span<T> write() {
-        if (storage_) storage_->await_all_uses();
+        if (storage_) {
+            storage_->await_all_uses();
+            storage_->touched_by_host(access_mode::write);
+        }
         return {device_data(), size_};
     }
     std::span<const T> read() const {
-        if (storage_) storage_->await_last_write();
+        if (storage_) {
+            storage_->await_last_write();
+            storage_->touched_by_host(access_mode::read);
+        }
         return {device_data(), size_};
     }
     // The address, for commands that name the storage.

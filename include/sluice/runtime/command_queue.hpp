@@ -67,6 +67,8 @@ public:
     // Completes the waiter, once, when its ticket is passed or the device has faulted; perhaps at once, on this
     // thread. Does not block. The waiter then asks passed() and the device which of the two it was.
     void add_waiter(completion_waiter& waiter) noexcept;
+    // Whether somebody waits who has not been told.
+    bool has_waiters() const noexcept { return !waiters_.empty(); }
     // For interpreters that pass commands on their own: up to here they are complete.
     void release(ticket upto) noexcept { waiters_.release(upto); }
 

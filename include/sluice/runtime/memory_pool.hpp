@@ -45,6 +45,7 @@ public:
     device& owner() const noexcept { return owner_; }
 
 private:
+    friend class storage;
     friend class storage_ref;
 
     static constexpr std::size_t steps = 8;

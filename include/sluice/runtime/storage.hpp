@@ -64,6 +64,8 @@ public:
     // or until its last writer is done (for one that wants to read).
     void await_all_uses() const;
     void await_last_write() const;
+    // The host, having waited, reads or writes the contents from here on. For simulators: it does nothing elsewhere.
+    void touched_by_host(access_mode mode) const noexcept;
 
 private:
     friend class storage_ref;

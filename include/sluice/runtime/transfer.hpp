@@ -168,6 +168,7 @@ public:
         storage* const memory = to.memory();
         auto take = [landed = std::move(to)] {
             // Whoever opens it has waited: the device is not asked again, nor may it be from a host call.
+            landed.memory()->touched_by_host(access_mode::read);
             const std::span<const T> values(landed.device_data(), landed.size());
             return std::vector<T>(values.begin(), values.end());
         };

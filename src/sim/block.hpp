@@ -1,0 +1,52 @@
+// A block of simulated memory, and its shadow: who used it in this schedule, and what may be done with it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+
+#include "sim/vector_clock.hpp"
+
+namespace sluice::sim::detail {
+
+// Stands right before the bytes that it describes, so that the storage's address leads to it. It is never freed while
+// the simulator lives: whoever still uses what was given back meets its shadow.
+struct block {
+    std::size_t bytes = 0;
+    std::size_t device = 0;
+    bool is_host = false;
+
+    bool is_live = false;             // the source has given it out
+    bool is_lent = false;             // the pool has
+    bool is_written = false;          // a command that writes it has been submitted, or the host was to
+    std::uint32_t life = 0;           // counts how often the source gave it out
+    std::uint32_t lease = 0;          // counts how often the pool did
+    std::uint32_t first_used_in = 0;  // the last lease of which a command has run
+    std::uint32_t number = 0;         // for reports: the lease's number in its schedule
+    std::uint64_t numbered_in = 0;
+
+    // The accesses of the schedule `seen_in`: the last write, and each thread's last read since.
+    std::uint64_t seen_in = 0;
+    thread_index writer = 0;
+    moment written_at = 0;
+    std::uint32_t readers = 0;  // a bit a thread
+    std::array<moment, max_threads> read_at{};
+
+    static constexpr std::size_t header_bytes = 256;
+    std::byte* data() noexcept { return reinterpret_cast<std::byte*>(this) + header_bytes; }
+    static block& of(void* data) noexcept {
+        return *std::launder(reinterpret_cast<block*>(static_cast<std::byte*>(data) - header_bytes));
+    }
+    bool contains(const void* from, std::size_t count) noexcept {
+        const auto* const first = static_cast<const std::byte*>(from);
+        return first >= data() && first < data() + bytes && count <= static_cast<std::size_t>(data() + bytes - first);
+    }
+    bool overlaps(const void* from, std::size_t count) noexcept {
+        const auto* const first = static_cast<const std::byte*>(from);
+        return first < data() + bytes && data() < first + count;
+    }
+};
+static_assert(sizeof(block) <= block::header_bytes);
+
+}  // namespace sluice::sim::detail

@@ -1,0 +1,177 @@
+#include "sim/checker.hpp"
+
+#include <bit>
+#include <cstring>
+#include <utility>
+
+namespace sluice::sim::detail {
+namespace {
+
+constexpr std::size_t most_findings = 100;
+
+const char* verb(access_mode mode) { return mode == access_mode::read ? "reads" : "writes"; }
+
+}  // namespace
+
+void checker::begin(std::uint64_t seed) {
+    seed_ = seed;
+    ++schedule_;
+    leases_ = 0;
+    host_ = {};
+    snapshots_.clear();
+    host_has_learnt_ = true;
+}
+
+std::uint32_t checker::snapshot() {
+    if (std::exchange(host_has_learnt_, false)) snapshots_.push_back(host_);
+    return static_cast<std::uint32_t>(snapshots_.size() - 1);
+}
+
+std::optional<checker::conflict> checker::note(block& what, access_mode mode, command_ref who,
+                                               const vector_clock& known) noexcept {
+    if (what.seen_in != schedule_) {
+        what.seen_in = schedule_;
+        what.written_at = 0;
+        what.readers = 0;
+    }
+    std::optional<conflict> found;
+    if (!known.covers(what.writer, what.written_at)) found = {{what.writer, what.written_at}, access_mode::write};
+    if (mode == access_mode::read) {
+        what.readers |= 1u << who.thread;
+        what.read_at[who.thread] = who.when;
+        return found;
+    }
+    for (std::uint32_t left = what.readers; left != 0; left &= left - 1) {
+        const auto reader = static_cast<thread_index>(std::countr_zero(left));
+        if (!known.covers(reader, what.read_at[reader])) found = {{reader, what.read_at[reader]}, access_mode::read};
+    }
+    what.writer = who.thread;
+    what.written_at = who.when;
+    what.readers = 0;
+    return found;
+}
+
+void checker::scramble(block& what) const noexcept { std::memset(what.data(), static_cast<int>(garbage), what.bytes); }
+
+void checker::lent(block& what, bool to_host) {
+    what.is_lent = true;
+    what.is_written = to_host;
+    ++what.lease;
+    what.number = ++leases_;
+    what.numbered_in = schedule_;
+    if (!to_host) return;
+    what.first_used_in = what.lease;
+    host_touches(what, access_mode::write, false);
+    scramble(what);
+}
+
+void checker::freed(block& what) { host_touches(what, access_mode::write, true); }
+
+void checker::touched(block& what, access_mode mode) {
+    if (running_ == nullptr) return host_touches(what, mode, false);
+    if (const auto with = note(what, mode, running_who_, *running_)) report(*with, running_who_, mode, what);
+}
+
+void checker::host_touches(block& what, access_mode mode, bool frees) {
+    const command_ref host{host_thread, ++host_.upto[host_thread]};
+    host_has_learnt_ = true;
+    const auto with = note(what, mode, host, host_);
+    if (!with) return;
+    if (!frees) return report(*with, host, mode, what);
+    actor user = witness_.describe(with->earlier.thread, with->earlier.when);
+    const std::string message = "memory is freed that " + to_string(user) + " " + verb(with->mode) + ", perhaps later";
+    report(fault::use_after_free, message, user, {}, &what);
+}
+
+void checker::names(command_ref who, std::span<const named_block> accesses) {
+    for (const named_block& each : accesses) {
+        const block& what = *each.what;
+        if (!what.is_lent) {
+            report(fault::use_after_free, witness_.describe(who.thread, who.when), "names storage that was given back",
+                   &what);
+        } else if (each.mode == access_mode::read && !what.is_written) {
+            report(fault::uninitialized_read, witness_.describe(who.thread, who.when),
+                   "reads memory that nothing has written since it was allocated", &what);
+        }
+    }
+    for (const named_block& each : accesses) {
+        if (each.mode == access_mode::write) each.what->is_written = true;
+    }
+}
+
+void checker::names_range(command_ref who, std::span<const named_block> accesses, std::span<block* const> all,
+                          const void* from, std::size_t bytes, access_mode mode, bool is_ours) {
+    if (bytes == 0) return;
+    const block* only_read = nullptr;
+    for (const named_block& each : accesses) {
+        if (!each.what->contains(from, bytes)) continue;
+        if (mode == access_mode::read || each.mode == access_mode::write) return;
+        only_read = each.what;
+    }
+    const std::string does = verb(mode);
+    if (only_read != nullptr) {
+        return report(fault::undeclared_access, witness_.describe(who.thread, who.when),
+                      "writes what it names as read only", only_read);
+    }
+    for (block* const each : all) {
+        if (!each->overlaps(from, bytes)) continue;
+        const bool is_there = each->is_live && each->is_lent;
+        return report(is_there ? fault::undeclared_access : fault::use_after_free,
+                      witness_.describe(who.thread, who.when),
+                      does + (is_there ? " memory that it does not name" : " memory that was given back"), each);
+    }
+    if (is_ours) {
+        report(fault::undeclared_access, witness_.describe(who.thread, who.when),
+               does + " memory that nobody has allocated");
+    }
+}
+
+void checker::runs(command_ref who, std::span<const named_block> accesses, const vector_clock& known) {
+    running_ = &known;
+    running_who_ = who;
+    for (const named_block& each : accesses) {
+        block& what = *each.what;
+        if (!what.is_live || what.life != each.life) {
+            report(fault::use_after_free, witness_.describe(who.thread, who.when),
+                   std::string(verb(each.mode)) + " memory that was freed before it ran", &what);
+            continue;
+        }
+        // What the last owner left there is not for the next one to use; nor is anything that depends on it.
+        if (what.first_used_in < each.lease) {
+            what.first_used_in = each.lease;
+            scramble(what);
+        }
+        if (const auto with = note(what, each.mode, who, known)) report(*with, who, each.mode, what);
+    }
+}
+
+void checker::report(const conflict& with, command_ref who, access_mode mode, const block& what) {
+    actor first = witness_.describe(with.earlier.thread, with.earlier.when);
+    actor second = witness_.describe(who.thread, who.when);
+    // The host has opened what a command was to write: whether that ran before or after in this schedule is all one.
+    const bool early = (with.earlier.thread == host_thread && with.mode == access_mode::read) ||
+                       (who.thread == host_thread && mode == access_mode::read);
+    std::string message = to_string(second) + " " + verb(mode) + " what " + to_string(first) + " " + verb(with.mode) +
+                          ", and nothing orders them";
+    report(early ? fault::early_read : fault::race, std::move(message), std::move(first), std::move(second), &what);
+}
+
+void checker::report(fault what, const actor& who, const std::string& did, const block* where) {
+    report(what, to_string(who) + " " + did, who, {}, where);
+}
+
+void checker::report(fault what, std::string message, actor first, actor second, const block* where) {
+    if (findings_.size() >= most_findings) return;
+    std::string storage = where != nullptr ? name_of(*where) : "";
+    if (!storage.empty()) message += ": " + storage;
+    findings_.push_back({what, std::move(message), std::move(first), std::move(second), std::move(storage), seed_});
+}
+
+std::string checker::name_of(const block& what) const {
+    std::string name = "storage " + std::to_string(what.number);
+    if (what.numbered_in != schedule_) name += " of an earlier schedule";
+    return name + " (" + std::to_string(what.bytes) +
+           (what.is_host ? " bytes of host memory of sim:" : " bytes of sim:") + std::to_string(what.device) + ")";
+}
+
+}  // namespace sluice::sim::detail

@@ -1,0 +1,157 @@
+#include "sim/engine.hpp"
+
+#include <string>
+
+#include "sluice/runtime/command_queue.hpp"
+#include "sluice/runtime/error.hpp"
+
+namespace sluice::sim::detail {
+
+void engine::begin(std::uint64_t seed) {
+    random_ = random(seed);
+    in_order_ = seed == 0;
+    schedule_ = schedule(seed, streams_.size());
+    is_watched = draw(2) == 0;
+    waits_widely = draw(2) == 0;
+    eager_of_8_ = draw(2) == 0 ? 0 : draw(8);
+    service_of_8_ = draw(8);
+    if (in_order_) is_watched = waits_widely = false;
+    if (in_order_) eager_of_8_ = service_of_8_ = 0;
+    // As floating-point numbers: from 12 to 10^9.
+    checks_.garbage = 0x41 + draw(14);
+    current_ = max_threads;
+    submissions = 0;
+    asked_in_vain_ = 0;
+    now = 0;
+    waits_are_void = false;
+    is_short_of_memory = false;
+    checks_.begin(seed);
+    for (sim_stream* each : streams_) {
+        if (each != nullptr) each->begin();
+    }
+    arena_.clear();
+    if (planted != nullptr) planted->schedule_begins();
+}
+
+thread_index engine::add(sim_stream& one) {
+    if (streams_.size() + 1 == max_threads) {
+        throw error(errc::unsupported, "a simulator has room for " + std::to_string(max_threads - 1) + " streams");
+    }
+    streams_.push_back(&one);
+    return static_cast<thread_index>(streams_.size());
+}
+
+bool engine::step() {
+    std::uint64_t ready = 0;
+    std::size_t oldest = 0;
+    for (std::size_t i = 0; i < streams_.size(); ++i) {
+        if (streams_[i] == nullptr || !streams_[i]->make_ready()) continue;
+        if (ready == 0 || streams_[i]->next_number() < streams_[oldest]->next_number()) oldest = i;
+        ready |= std::uint64_t{1} << i;
+    }
+    if (ready == 0) return false;
+    current_ = in_order_ ? oldest : schedule_.next(ready, current_);
+    streams_[current_]->run_first();
+    ++commands;
+    asked_in_vain_ = 0;
+    return true;
+}
+
+bool engine::serve() {
+    if (service == nullptr || is_serving_ || is_short_of_memory) return false;
+    is_serving_ = true;
+    const bool any = service->run_pending();
+    is_serving_ = false;
+    return any;
+}
+
+void engine::submitted() {
+    asked_in_vain_ = 0;
+    if (eager_of_8_ == 0 || checks_.is_running() || draw(8) >= eager_of_8_) return;
+    for (std::uint32_t left = 1 + draw(3); left > 0 && step(); --left) {
+    }
+}
+
+void engine::poll() noexcept {
+    if (is_serving_ || checks_.is_running()) return;
+    if (eager_of_8_ != 0 && draw(8) < eager_of_8_) step();
+    asked();
+}
+
+void engine::bury(remains&& dead) {
+    if (dead.call || dead.owner) dead_.push_back(std::move(dead));
+}
+
+void engine::host_sees(const vector_clock& clock, nanoseconds when) noexcept {
+    checks_.host_learns(clock);
+    now = std::max(now, when);
+}
+
+// No lock of the runtime's is held.
+void engine::settle() {
+    if (is_settling_ || checks_.is_running()) return;
+    is_settling_ = true;
+    while (!dead_.empty()) {
+        std::vector<remains> dead;
+        dead.swap(dead_);
+    }
+    // By number: who is told may make new streams.
+    for (std::size_t i = 0; i < streams_.size() && !is_watched; ++i) {
+        if (streams_[i] != nullptr && streams_[i]->has_untold()) streams_[i]->tell();
+    }
+    is_settling_ = false;
+}
+
+void engine::finish() {
+    const auto never = [] { return false; };
+    do {
+        run_until(never);
+        settle();
+        // Nothing else happens any more: time goes on to the next deadline.
+        if (service != nullptr) service->advance_to(sluice::detail::alarm::clock::time_point::max());
+    } while (serve());
+    for (const sim_stream* each : streams_) {
+        if (each == nullptr || each->is_idle()) continue;
+        report_stuck("no stream");
+        waits_are_void = true;
+        run_until(never);
+        break;
+    }
+    for (sim_stream* each : streams_) {
+        if (each == nullptr) continue;
+        each->catch_up();
+        if (each->owner().has_waiters()) {
+            actor last = each->describe(0);
+            std::string message =
+                "everything has run, and who waits for a command up to " + to_string(last) + " was not told";
+            checks_.report(fault::lost_wake_up, std::move(message), std::move(last));
+        }
+        each->owner().release(each->executed());
+    }
+    serve();
+    settle();
+}
+
+void engine::report_stuck(const std::string& who) {
+    std::string message = who + " can go on";
+    actor first;
+    actor second;
+    for (const sim_stream* each : streams_) {
+        actor waiter;
+        actor awaited;
+        if (each == nullptr || each->is_idle() || !each->is_stuck(waiter, awaited)) continue;
+        message += "; " + to_string(waiter) + " waits for " + to_string(awaited);
+        if (first.name.empty()) {
+            first = std::move(waiter);
+            second = std::move(awaited);
+        }
+    }
+    checks_.report(fault::deadlock, std::move(message), std::move(first), std::move(second));
+}
+
+actor engine::describe(thread_index thread, moment when) const {
+    if (thread == host_thread) return {.name = "the host"};
+    return streams_[thread - 1]->describe(when);
+}
+
+}  // namespace sluice::sim::detail

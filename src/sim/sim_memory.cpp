@@ -1,0 +1,66 @@
+#include "sim/sim_memory.hpp"
+
+#include <cstdlib>
+#include <memory>
+
+#include "sim/engine.hpp"
+
+namespace sluice::sim::detail {
+
+sim_memory::~sim_memory() {
+    for (block* each : blocks_) {
+        engine_.forget(each);
+        each->~block();
+        std::free(each);
+    }
+}
+
+void* sim_memory::allocate(std::size_t bytes) {
+    engine_.is_short_of_memory = used_bytes_ + bytes > limit_bytes_;
+    if (engine_.is_short_of_memory) return nullptr;
+    if (engine_.planted != nullptr && engine_.planted->hands_out_twice(bytes)) {
+        for (block* each : blocks_) {
+            if (each->is_live && !each->is_lent && each->bytes == bytes) return each->data();
+        }
+    }
+    block* made = nullptr;
+    for (std::size_t i = free_.size(); i-- > 0 && made == nullptr;) {
+        if (free_[i]->bytes != bytes) continue;
+        made = free_[i];
+        free_[i] = free_.back();
+        free_.pop_back();
+    }
+    if (made == nullptr) {
+        const std::size_t whole = (block::header_bytes + bytes + 255) / 256 * 256;
+        void* const place = std::aligned_alloc(256, whole);
+        if (place == nullptr) return nullptr;
+        made = new (place) block;
+        made->bytes = bytes;
+        made->device = device_;
+        made->is_host = is_host_;
+        blocks_.push_back(made);
+        free_.reserve(blocks_.size());
+        engine_.remember(made);
+    }
+    used_bytes_ += bytes;
+    made->is_live = true;
+    ++made->life;
+    return made->data();
+}
+
+void sim_memory::free(void* data, std::size_t bytes) noexcept {
+    block& what = block::of(data);
+    if (!what.is_live) return;  // planted: handed out twice
+    if (!engine_.is_closing) engine_.checks().freed(what);
+    what.is_live = false;
+    used_bytes_ -= bytes;
+    free_.push_back(&what);
+}
+
+void sim_memory::lent(void* data, bool to_host) noexcept { engine_.checks().lent(block::of(data), to_host); }
+void sim_memory::returned(void* data) noexcept { engine_.checks().returned(block::of(data)); }
+void sim_memory::touched_by_host(void* data, access_mode mode) noexcept {
+    engine_.checks().touched(block::of(data), mode);
+}
+
+}  // namespace sluice::sim::detail

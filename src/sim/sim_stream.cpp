@@ -1,0 +1,333 @@
+#include "sim/sim_stream.hpp"
+
+#include <cstring>
+#include <string>
+
+#include "sim/engine.hpp"
+#include "sluice/runtime/command_queue.hpp"
+#include "sluice/runtime/device.hpp"
+#include "sluice/runtime/error.hpp"
+
+namespace sluice::sim::detail {
+namespace {
+
+// Kernels are watched for writing what they only named as read, one in so many, up to this size.
+constexpr std::uint32_t watched_one_in = 8;
+constexpr std::size_t most_watched_bytes = std::size_t{64} << 10;
+
+std::uint64_t digest(const std::byte* data, std::size_t bytes) {
+    std::uint64_t sum = 0;
+    for (std::size_t i = 0; i + sizeof(sum) <= bytes; i += sizeof(sum)) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, data + i, sizeof(word));
+        sum = (sum ^ word) * 0x9e3779b97f4a7c15;
+        sum ^= sum >> 29;
+    }
+    return sum;
+}
+
+class sim_timed_mark final : public timed_mark {
+public:
+    sim_timed_mark(engine& in, std::shared_ptr<sim_mark> mark) : engine_(in), mark_(std::move(mark)) {}
+    void await() override {
+        if (engine_.run_until([&] { return mark_->is_stamped; })) {
+            engine_.now = std::max(engine_.now, mark_->at);
+            return;
+        }
+        engine_.report_stuck("the host awaits an event, and no stream");
+        engine_.waits_are_void = true;
+        throw error(errc::device_failed, "the simulated streams wait for each other");
+    }
+    std::chrono::duration<double, std::micro> since(const timed_mark& earlier) const override {
+        const auto& from = *dynamic_cast<const sim_timed_mark&>(earlier).mark_;
+        return std::chrono::duration<double, std::nano>(double(mark_->at) - double(from.at));
+    }
+
+private:
+    engine& engine_;
+    std::shared_ptr<sim_mark> mark_;
+};
+
+}  // namespace
+
+sim_stream::sim_stream(engine& in, command_queue& owner) : engine_(in), owner_(owner), thread_(in.add(*this)) {}
+
+sim_stream::~sim_stream() { engine_.remove(thread_); }
+
+native_stream sim_stream::native() const noexcept { return {device_kind::cpu, nullptr, &owner_.handle()}; }
+
+// Submission.
+
+sim_stream::record& sim_stream::add(kind what, const command_info& info) {
+    if (engine_.planted != nullptr && engine_.planted->refuses(owner_.index(), info.name)) refuse(info);
+    if (is_idle()) {
+        records_.clear();
+        head_ = 0;
+    }
+    auto* const accesses =
+        static_cast<named_block*>(engine_.memory().allocate(info.accesses.size() * sizeof(named_block)));
+    std::size_t count = 0;
+    for (const memory_access& each : info.accesses) {
+        if (each.where == nullptr) continue;
+        block& named = block::of(each.where->data());
+        accesses[count++] = {&named, named.life, named.lease, each.mode};
+    }
+    record& made = records_.emplace_back();
+    made.what = what;
+    made.number = ++engine_.submissions;
+    made.host_then = engine_.checks().snapshot();
+    made.when = moment_of(++issued_);
+    made.submitted = engine_.now;
+    made.accesses = {accesses, count};
+    made.outcome = sluice::detail::outcome_ref(info.outcome);
+    const std::string_view operation = info.operation.empty() ? info.operation : engine_.memory().copy(info.operation);
+    notes_.push_back({info.name, operation, info.where});
+    engine_.checks().names({thread_, made.when}, made.accesses);
+    return made;
+}
+
+void sim_stream::added() { engine_.submitted(); }
+
+void sim_stream::refuse(const command_info& info) {
+    while (engine_.planted->forgets_waits() && !is_idle() && records_.back().what == kind::wait) records_.pop_back();
+    throw error(errc::out_of_memory, "was refused by the simulator", {info.name});
+}
+
+void sim_stream::copy(const command_info& info, const copy_command& command) {
+    record& made = add(kind::copy, info);
+    made.destination = command.destination;
+    made.source = command.source;
+    made.bytes = command.bytes;
+    made.owned.owner = command.source_owner;
+    const command_ref who{thread_, made.when};
+    engine_.checks().names_range(who, made.accesses, engine_.blocks(), command.source, command.bytes, access_mode::read,
+                                 command.direction != copy_direction::host_to_device);
+    engine_.checks().names_range(who, made.accesses, engine_.blocks(), command.destination, command.bytes,
+                                 access_mode::write, command.direction != copy_direction::device_to_host);
+    added();
+}
+
+void sim_stream::fill(const command_info& info, const fill_command& command) {
+    record& made = add(kind::fill, info);
+    made.destination = command.destination;
+    made.bytes = command.bytes;
+    made.value = command.value;
+    engine_.checks().names_range({thread_, made.when}, made.accesses, engine_.blocks(), command.destination,
+                                 command.bytes, access_mode::write, true);
+    added();
+}
+
+void sim_stream::launch(const command_info& info, const launch_command& command) {
+    record& made = add(kind::launch, info);
+    made.launch = command.host_function;
+    made.source = engine_.memory().copy(command.closure, command.closure_bytes);
+    added();
+}
+
+std::exception_ptr sim_stream::library_call(const command_info& info, const library_command& command) {
+    record& made = add(kind::library_call, info);
+    made.library = command.call;
+    made.source = engine_.memory().copy(command.closure, command.closure_bytes);
+    added();
+    return {};
+}
+
+void sim_stream::host_call(const command_info& info, host_command command) {
+    add(kind::host_call, info).owned.call = std::move(command.call);
+    added();
+}
+
+ticket sim_stream::wait_for(stream_interpreter& other, ticket upto) {
+    auto* awaited = static_cast<sim_stream*>(&other);
+    const ticket covered = engine_.waits_widely ? std::max(upto, awaited->issued_) : upto;
+    ticket until = covered;
+    if (engine_.planted != nullptr) {
+        const auto made = engine_.planted->wait({owner_.index(), awaited->owner_.index(), awaited->moment_of(covered)});
+        if (!made) return covered;
+        if (made->awaited != awaited->owner_.index()) {
+            awaited = static_cast<sim_stream*>(&owner_.owner().all_queues()[made->awaited]->interpreter());
+        }
+        until = awaited->base_ + made->upto;
+    }
+    record& wait = records_.emplace_back();
+    wait.awaited = awaited;
+    wait.upto = until;
+    return covered;
+}
+
+std::unique_ptr<timed_mark> sim_stream::mark() {
+    record& made = records_.emplace_back();
+    made.what = kind::mark;
+    made.mark = std::make_shared<sim_mark>();
+    made.submitted = engine_.now;
+    return std::make_unique<sim_timed_mark>(engine_, made.mark);
+}
+
+// Carrying out.
+
+void sim_stream::begin() {
+    records_.clear();
+    head_ = 0;
+    base_ = known_ = told_ = executed_ = issued_;
+    clock_ = {};
+    clocks_.clear();
+    notes_.clear();
+    time_ = 0;
+}
+
+bool sim_stream::make_ready() {
+    for (; head_ < records_.size(); ++head_) {
+        record& first = records_[head_];
+        if (first.what == kind::wait) {
+            const sim_stream& awaited = *first.awaited;
+            if (awaited.executed_ < first.upto && !engine_.waits_are_void) return false;
+            const moment when = awaited.moment_of(std::min(first.upto, awaited.executed_));
+            if (when == 0) continue;
+            clock_.join(awaited.clocks_[when - 1]);
+            time_ = std::max(time_, awaited.notes_[when - 1].end);
+        } else if (first.what == kind::mark) {
+            *first.mark = {true, std::max(time_, first.submitted)};
+        } else {
+            return true;
+        }
+    }
+    return false;
+}
+
+void sim_stream::run_first() {
+    record& command = records_[head_];
+    clock_.join(engine_.checks().snapshot(command.host_then));
+    clock_.upto[thread_] = command.when;
+    clocks_.push_back(clock_);
+    time_ = std::max(time_, command.submitted) + 100 + engine_.draw(10'000);
+    notes_[command.when - 1].end = time_;
+    engine_.checks().runs({thread_, command.when}, command.accesses, clocks_.back());
+    perform(command);
+    engine_.checks().has_run();
+    engine_.bury(std::move(command.owned));
+    ++head_;
+    executed_ = base_ + command.when;
+}
+
+// As on a CPU: a command that hangs on something that failed is not run, and only calls fail by themselves.
+void sim_stream::perform(record& command) {
+    if (!command.outcome) return perform_body(command);
+    std::exception_ptr failure = command.outcome->inherited();
+    try {
+        if (!failure) perform_body(command);
+    } catch (...) {
+        failure = std::current_exception();
+    }
+    if (command.what == kind::library_call || command.what == kind::host_call)
+        command.outcome->settle(std::move(failure));
+    command.outcome = {};
+}
+
+void sim_stream::perform_body(record& command) const {
+    const bool is_kernel = command.what == kind::launch || command.what == kind::library_call;
+    const bool is_watched = is_kernel && engine_.draw(watched_one_in) == 0;
+    const std::uint64_t before = is_watched ? contents_only_read(command) : 0;
+    switch (command.what) {
+        case kind::copy:
+            if (command.bytes != 0) std::memmove(command.destination, command.source, command.bytes);
+            break;
+        case kind::fill:
+            if (command.bytes != 0) std::memset(command.destination, command.value, command.bytes);
+            break;
+        case kind::launch:
+            if (command.launch != nullptr) command.launch(command.source);
+            break;
+        case kind::library_call: command.library(native(), command.source); break;
+        case kind::host_call: command.owned.call(); break;
+        case kind::wait:
+        case kind::mark: break;
+    }
+    if (is_watched && contents_only_read(command) != before)
+        engine_.checks().report(fault::undeclared_access, describe(command.when), "writes what it names as read only");
+}
+
+std::uint64_t sim_stream::contents_only_read(const record& command) const {
+    std::uint64_t sum = 0;
+    for (const named_block& each : command.accesses) {
+        bool is_written = each.what->bytes > most_watched_bytes;
+        for (const named_block& other : command.accesses)
+            is_written = is_written || (other.what == each.what && other.mode == access_mode::write);
+        if (!is_written) sum = sum * 31 + digest(each.what->data(), each.what->bytes);
+    }
+    return sum;
+}
+
+// The host.
+
+void sim_stream::learn(ticket upto) const noexcept {
+    const moment when = moment_of(std::min(upto, executed_));
+    if (when == 0 || engine_.checks().host_knows(thread_, when)) return;
+    engine_.host_sees(clocks_[when - 1], notes_[when - 1].end);
+}
+
+ticket sim_stream::passed() const noexcept {
+    engine_.asked();
+    const ticket told = engine_.is_watched ? known_ : executed_;
+    learn(told);
+    if (engine_.planted == nullptr) return told;
+    return base_ + engine_.planted->passed(owner_.index(), told - base_, issued_ - base_);
+}
+
+void sim_stream::poll() noexcept {
+    engine_.poll();
+    known_ = executed_;
+}
+
+void sim_stream::await(ticket upto, wait_mode) {
+    if (engine_.planted != nullptr && !engine_.planted->awaits(owner_.index(), upto - base_)) return;
+    if (engine_.checks().is_running()) throw error(errc::invalid_argument, "a host call waits for its device");
+    if (!engine_.run_until([&] { return executed_ >= upto; })) {
+        engine_.report_stuck("the host waits for " + to_string(describe(moment_of(upto))) + ", and no stream");
+        engine_.waits_are_void = true;
+        throw error(errc::device_failed, "the simulated streams wait for each other");
+    }
+    known_ = executed_;
+    learn(upto);
+}
+
+bool sim_stream::needs_watching() const noexcept { return engine_.is_watched; }
+
+void sim_stream::catch_up() noexcept {
+    known_ = executed_;
+    learn(executed_);
+}
+
+void sim_stream::tell() noexcept {
+    told_ = executed_;
+    if (engine_.planted == nullptr || engine_.planted->tells(owner_.index(), told_ - base_)) owner_.release(told_);
+}
+
+bool sim_stream::is_stuck(actor& waiter, actor& awaited) const {
+    if (records_[head_].what != kind::wait) return false;
+    const record& wait = records_[head_];
+    moment next = moment_of(executed_) + 1;
+    waiter = describe(next);
+    awaited = wait.awaited->describe(wait.awaited->moment_of(wait.upto));
+    return true;
+}
+
+// A command that was not submitted yet has a place, but no name. 0 stands for the last one.
+actor sim_stream::describe(moment when) const {
+    actor who{.device = owner_.owner().name(), .stream = owner_.index()};
+    if (when == 0) when = static_cast<moment>(notes_.size());
+    who.ticket = when;
+    if (when == 0 || when > notes_.size()) {
+        who.name = "a command to come";
+        return who;
+    }
+    const note& of = notes_[when - 1];
+    who.name = of.name;
+    who.operation = of.operation;
+    if (of.where.line() != 0) {
+        const std::string_view file = of.where.file_name();
+        who.where = std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(of.where.line());
+    }
+    return who;
+}
+
+}  // namespace sluice::sim::detail
