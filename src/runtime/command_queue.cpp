@@ -26,21 +26,25 @@ namespace {
 // few.
 class conflict_list {
 public:
-    void add(stream_point point) {
+    void add(stream_point earlier) {
         if (count_ < few_.size()) {
-            few_[count_++] = point;
+            few_[count_++] = {earlier.where, earlier.upto};
         } else {
-            more_.push_back(point);
+            more_.push_back(earlier);
         }
     }
     template <typename Function>
     void for_each(Function&& f) const {
-        for (std::size_t i = 0; i < count_; ++i) f(few_[i]);
-        for (const stream_point& point : more_) f(point);
+        for (std::size_t i = 0; i < count_; ++i) f(stream_point{few_[i].where, few_[i].upto});
+        for (const stream_point& each : more_) f(each);
     }
 
 private:
-    std::array<stream_point, 8> few_;
+    struct point {  // as stream_point, but not made null for each command
+        command_queue* where;
+        ticket upto;
+    };
+    std::array<point, 8> few_;
     std::size_t count_ = 0;
     std::vector<stream_point> more_;
 };

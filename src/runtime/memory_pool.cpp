@@ -54,20 +54,30 @@ storage_ref memory_pool::allocate(std::size_t bytes, const command_queue* user, 
         throw out_of_memory(bytes, source_.info().free_bytes, {info.name, owner_.name(), info.where});
     const std::size_t index = class_of(bytes);
     storage* block = nullptr;
+    bool is_first = false;
     {
-        const std::lock_guard lock(mutex_);
+        const std::lock_guard lock(guard_);
         ++usage_.allocations;
         block = take_ready(index, user);
         if (block == nullptr && free_[index] != nullptr) {
             poll_users(index);
             block = take_ready(index, user);
         }
-        if (block != nullptr) usage_.in_use_bytes += block->capacity_bytes();
+        if (block != nullptr) is_first = count_lent(*block);
     }
-    if (block == nullptr) block = make(bytes, bytes_of_class(index), info);
+    if (block == nullptr) {
+        block = make(bytes, bytes_of_class(index), info);
+        const std::lock_guard lock(guard_);
+        is_first = count_lent(*block);
+    }
+    if (is_first) owner_.retain_runtime();
     source_.lent(block->data(), user == nullptr);
-    owner_.retain_runtime();
     return storage_ref(block);
+}
+
+bool memory_pool::count_lent(const storage& block) noexcept {
+    usage_.in_use_bytes += block.capacity_bytes();
+    return blocks_in_use_++ == 0;
 }
 
 storage* memory_pool::take_ready(std::size_t index, const command_queue* user) {
@@ -102,8 +112,10 @@ storage* memory_pool::make(std::size_t asked_bytes, std::size_t bytes, const com
         data = source_.allocate(bytes);
         for (int attempt = 0; data == nullptr && attempt < 3 && trim() != 0; ++attempt) data = source_.allocate(bytes);
     }
-    const std::lock_guard lock(mutex_);
-    ++usage_.source_calls;
+    {
+        const std::lock_guard lock(guard_);
+        ++usage_.source_calls;
+    }
     if (data == nullptr) {
         throw out_of_memory(asked_bytes, source_.info().free_bytes, {info.name, owner_.name(), info.where});
     }
@@ -112,7 +124,6 @@ storage* memory_pool::make(std::size_t asked_bytes, std::size_t bytes, const com
         source_.free(data, bytes);
         throw std::bad_alloc();
     }
-    usage_.in_use_bytes += bytes;
     return block;
 }
 
@@ -120,17 +131,22 @@ void memory_pool::give_back(storage* block) noexcept {
     block->hang_on({});  // its next owner's contents are others
     block->holds_data_ = true;
     source_.returned(block->data());
-    const std::lock_guard lock(mutex_);
-    storage*& list = free_[class_of(block->capacity_bytes())];
-    block->next_free_ = std::exchange(list, block);
-    usage_.in_use_bytes -= block->capacity_bytes();
-    usage_.cached_bytes += block->capacity_bytes();
+    bool was_last = false;
+    {
+        const std::lock_guard lock(guard_);
+        storage*& list = free_[class_of(block->capacity_bytes())];
+        block->next_free_ = std::exchange(list, block);
+        usage_.in_use_bytes -= block->capacity_bytes();
+        usage_.cached_bytes += block->capacity_bytes();
+        was_last = --blocks_in_use_ == 0;
+    }
+    if (was_last) owner_.release_runtime();  // last: it may destroy the pool
 }
 
 std::size_t memory_pool::trim() {
     std::array<storage*, class_count> taken{};
     {
-        const std::lock_guard lock(mutex_);
+        const std::lock_guard lock(guard_);
         std::swap(taken, free_);
         usage_.cached_bytes = 0;
     }
@@ -145,7 +161,7 @@ std::size_t memory_pool::trim() {
             } else {
                 // Kept, unreachable for allocation by the device's refusal, until the pool is destroyed.
                 block->next_free_ = nullptr;
-                const std::lock_guard lock(mutex_);
+                const std::lock_guard lock(guard_);
                 storage*& list = free_[class_of(block->capacity_bytes())];
                 block->next_free_ = std::exchange(list, block);
                 usage_.cached_bytes += block->capacity_bytes();
@@ -157,7 +173,7 @@ std::size_t memory_pool::trim() {
 }
 
 memory_pool::statistics memory_pool::usage() const {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(guard_);
     return usage_;
 }
 

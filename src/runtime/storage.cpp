@@ -9,6 +9,8 @@
 namespace sluice {
 namespace {
 
+bool is_open(const stream_point& point) { return point.where->passed() < point.where->reached(point.upto); }
+
 // Waiting happens outside the storage's guard.
 void await_all(const std::vector<stream_point>& points) {
     for (const stream_point& point : points) {
@@ -22,7 +24,9 @@ device& storage::owner() const noexcept { return pool_.owner(); }
 
 void storage::await_all_uses() const {
     std::vector<stream_point> points;
-    for_each_last_use([&](const stream_point& point) { points.push_back(point); });
+    for_each_last_use([&](const stream_point& point) {
+        if (is_open(point)) points.push_back(point);
+    });
     await_all(points);
 }
 
@@ -30,18 +34,14 @@ void storage::await_last_write() const {
     std::vector<stream_point> points;
     {
         const std::lock_guard lock(guard_);
-        if (history_.last_write().where != nullptr) points.push_back(history_.last_write());
+        if (history_.last_write().where != nullptr && is_open(history_.last_write()))
+            points.push_back(history_.last_write());
     }
     await_all(points);
 }
 
 void storage::touched_by_host(access_mode mode) const noexcept { pool_.source_.touched_by_host(data_, mode); }
 
-void storage_ref::give_back() noexcept {
-    memory_pool& pool = storage_->pool();
-    device& owner = pool.owner();
-    pool.give_back(storage_);
-    owner.release_runtime();  // last: it may destroy the pool
-}
+void storage_ref::give_back() noexcept { storage_->pool().give_back(storage_); }
 
 }  // namespace sluice

@@ -98,7 +98,7 @@ void sim_stream::copy(const command_info& info, const copy_command& command) {
     made.destination = command.destination;
     made.source = command.source;
     made.bytes = command.bytes;
-    made.owned.owner = command.source_owner;
+    made.owned.owner = command.host_owner;
     const command_ref who{thread_, made.when};
     engine_.checks().names_range(who, made.accesses, engine_.blocks(), command.source, command.bytes, access_mode::read,
                                  command.direction != copy_direction::host_to_device);

@@ -47,7 +47,8 @@ public:
             detail::copy_bytes(context.stream(), {"download", {}, where_}, *to_.memory(), *source.memory(),
                                source.size_bytes(), copy_direction::device_to_host);
         }
-        return output::from([landed = std::move(to_)]() mutable { return std::move(landed); });
+        storage* const memory = to_.memory();
+        return output::from([landed = std::move(to_)]() mutable { return std::move(landed); }, memory);
     }
     work_estimate estimate() const { return {1, to_.size_bytes()}; }
 
