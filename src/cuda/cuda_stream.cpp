@@ -117,6 +117,7 @@ void cuda_stream::copy(const command_info& info, const copy_command& command) {
     if (command.host_owner) {
         const std::lock_guard lock(mutex_);
         kept_owners_.push_back({owner_.issued() + 1, command.host_owner});
+        keeps_owners_.store(true, std::memory_order_relaxed);
     }
     enqueue(info, [&](const error_context& context) {
         api::copy(command.destination, command.source, command.bytes, command.direction, stream_.get(), context);
@@ -257,12 +258,14 @@ void cuda_stream::await_stream(wait_mode mode) {
 }
 
 void cuda_stream::drop_passed_owners() {
+    if (!keeps_owners_.load(std::memory_order_relaxed)) return;
     std::vector<std::shared_ptr<const void>> dropped;  // outside the lock: they are the user's
     const std::lock_guard lock(mutex_);
     while (!kept_owners_.empty() && kept_owners_.front().until <= passed()) {
         dropped.push_back(std::move(kept_owners_.front().owner));
         kept_owners_.pop_front();
     }
+    keeps_owners_.store(!kept_owners_.empty(), std::memory_order_relaxed);
 }
 
 void cuda_stream::await(ticket upto, wait_mode mode) {

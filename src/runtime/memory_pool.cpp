@@ -15,14 +15,6 @@ constexpr std::size_t smallest_block_bytes = 512;
 // How far a free list is searched for a block that can be had without waiting.
 constexpr int search_depth = 32;
 
-bool is_ready_for(const storage& block, const command_queue* user) {
-    bool ready = true;
-    block.for_each_last_use([&](const stream_point& use) {
-        ready = ready && (use.where == user || use.where->passed() >= use.where->reached(use.upto));
-    });
-    return ready;
-}
-
 // False when the device has faulted: then it may still touch the block, which must never be reused.
 bool await_uses(const storage& block) noexcept {
     try {
@@ -80,6 +72,15 @@ bool memory_pool::count_lent(const storage& block) noexcept {
     return blocks_in_use_++ == 0;
 }
 
+// A block in a free list is the pool's alone: its own guard is not needed.
+bool memory_pool::is_ready_for(const storage& block, const command_queue* user) {
+    bool ready = true;
+    block.history_.for_each_last_use([&](const stream_point& use) {
+        ready = ready && (use.where == user || use.where->passed() >= use.where->reached(use.upto));
+    });
+    return ready;
+}
+
 storage* memory_pool::take_ready(std::size_t index, const command_queue* user) {
     storage** link = &free_[index];
     for (int depth = 0; *link != nullptr && depth < search_depth; ++depth) {
@@ -128,7 +129,8 @@ storage* memory_pool::make(std::size_t asked_bytes, std::size_t bytes, const com
 }
 
 void memory_pool::give_back(storage* block) noexcept {
-    block->hang_on({});  // its next owner's contents are others
+    // Nobody else knows the block now, so its own guard is not needed. Its next owner's contents are others.
+    block->outcome_ = {};
     block->holds_data_ = true;
     source_.returned(block->data());
     bool was_last = false;

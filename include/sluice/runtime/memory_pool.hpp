@@ -55,6 +55,7 @@ private:
     static std::size_t class_of(std::size_t bytes);
     static std::size_t bytes_of_class(std::size_t index);
 
+    static bool is_ready_for(const storage& block, const command_queue* user);
     bool count_lent(const storage& block) noexcept;  // whether it is the only one now; lock held
     storage* take_ready(std::size_t index, const command_queue* user);                    // null if none; lock held
     void poll_users(std::size_t index);                                                   // lock held

@@ -86,7 +86,10 @@ private:
 class storage_ref {
 public:
     storage_ref() = default;
-    explicit storage_ref(storage* fresh) noexcept : storage_(fresh) { retain(); }
+    // The first reference to a block that nobody else knows yet.
+    explicit storage_ref(storage* fresh) noexcept : storage_(fresh) {
+        fresh->references_.store(1, std::memory_order_relaxed);
+    }
     storage_ref(const storage_ref& other) noexcept : storage_(other.storage_) { retain(); }
     storage_ref(storage_ref&& other) noexcept : storage_(std::exchange(other.storage_, nullptr)) {}
     storage_ref& operator=(storage_ref other) noexcept {
