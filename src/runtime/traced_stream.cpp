@@ -15,11 +15,11 @@ constexpr std::size_t commands_between_polls = 64;
 
 trace_kind kind_of(copy_direction direction) noexcept {
     switch (direction) {
-        case copy_direction::host_to_device: return trace_kind::upload;
-        case copy_direction::device_to_host: return trace_kind::download;
+        case copy_direction::host_to_device: return trace_kind::host_to_device;
+        case copy_direction::device_to_host: return trace_kind::device_to_host;
         case copy_direction::device_to_device: break;
     }
-    return trace_kind::device_copy;
+    return trace_kind::device_to_device;
 }
 
 }  // namespace
