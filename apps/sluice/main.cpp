@@ -1,6 +1,7 @@
 // sluice: runs trained networks, and tells what it finds.
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <iostream>
 
 #include "describe.hpp"
@@ -20,6 +21,10 @@ void add_run(CLI::App& app, app::run_options& options) {
         ->type_name("REF.npy");
     app.add_option("--output", options.output, "Where the outputs go; appears whole or not at all")
         ->type_name("OUT.npy");
+    app.add_option("--trace", options.trace, "Where a trace of the run goes, for ui.perfetto.dev or chrome://tracing")
+        ->type_name("OUT.json");
+    app.add_option("--timeline", options.timeline, "Where a picture of the run goes: what ran on which stream when")
+        ->type_name("OUT.svg");
     app.add_option("--device", options.device, "cpu, cpu:N, cuda, cuda:N, all (GPUs, or else CPUs) or auto")
         ->capture_default_str();
     app.add_option("--batch", options.batch, "Rows a batch")->capture_default_str()->check(CLI::Range(1, 1 << 30));
@@ -48,19 +53,23 @@ int run(int argc, char** argv) {
         return app.exit(error) == 0 ? app::success : app::bad_input;
     }
 
+    std::string trace_failure;
     if (devices_command->parsed()) app::describe_devices(runtime(), as_json, std::cout);
     if (inspect_command->parsed()) app::describe_model(model, as_json, std::cout);
     if (run_command->parsed()) {
         const app::run_result result = app::run(options);
         std::cout << (as_json ? app::to_json(options, result) + "\n" : app::to_text(options, result));
+        trace_failure = result.trace_failure;
     }
     if (!std::cout.flush()) throw std::runtime_error("cannot write to standard output");
+    if (!trace_failure.empty()) throw std::runtime_error("the run is complete, its trace is not: " + trace_failure);
     return app::success;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+    std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error to tell, not to die of
     try {
         return run(argc, argv);
     } catch (const std::exception& failure) {

@@ -14,7 +14,9 @@
 #include "sluice/nn/npy_writer.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/sync.hpp"
+#include "sluice/runtime/trace_recorder.hpp"
 #include "sluice/runtime/transfer.hpp"
+#include "trace_files.hpp"
 
 namespace sluice::app {
 namespace {
@@ -170,6 +172,29 @@ void forget_behind(const nn::npy_file& input, std::size_t& forgotten, std::size_
     forgotten = done;
 }
 
+// Each target is a file of its own: of two the last one written would be all that is left.
+void check_targets(const run_options& options) {
+    std::vector<std::filesystem::path> seen;
+    for (const auto* each : {&options.output, &options.trace, &options.timeline}) {
+        if (!*each) continue;
+        const auto target = std::filesystem::absolute(**each).lexically_normal();
+        if (std::find(seen.begin(), seen.end(), target) != seen.end()) {
+            throw error(errc::invalid_argument, (*each)->string() + " is to be written twice", {"run"});
+        }
+        seen.push_back(target);
+    }
+}
+
+// Says why it failed; empty when it did not.
+std::string write_traces(trace_files& to, trace_recorder& from, const run_options& options) {
+    try {
+        to.write(from.take(), {.title = "sluice run " + options.model.filename().string()});
+        return {};
+    } catch (const std::exception& failure) {
+        return failure.what();
+    }
+}
+
 }  // namespace
 
 run_result run(const run_options& options) {
@@ -185,7 +210,10 @@ run_result run(const run_options& options) {
     std::optional<reference_reader> reference;
     if (options.reference) reference.emplace(*options.reference, result.rows, result.outputs);
 
-    runtime machine({.cuda = options.device.rfind("cpu", 0) != 0});
+    check_targets(options);
+    std::optional<trace_recorder> recorder;
+    if (options.trace || options.timeline) recorder.emplace();
+    runtime machine({.cuda = options.device.rfind("cpu", 0) != 0, .trace = recorder ? &*recorder : nullptr});
     const std::vector<device*> devices = pick_devices(machine, options.device);
     std::vector<std::unique_ptr<round_robin>> pools;
     result.streams = options.streams != 0 ? options.streams : streams_for(*devices.front());
@@ -199,6 +227,8 @@ run_result run(const run_options& options) {
     const signal_guard guard;  // before there is a file to leave behind
     std::optional<nn::npy_writer> writer;
     if (options.output) writer.emplace(*options.output, std::vector{result.rows, result.outputs});
+    trace_files traces(options.trace, options.timeline);
+    if (recorder) static_cast<void>(recorder->take());  // the warm-up
     if (labels) result.correct = 0;
     if (reference) result.largest_difference = 0.0f;
 
@@ -221,6 +251,10 @@ run_result run(const run_options& options) {
         });
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (writer) writer->commit();
+    if (recorder) {
+        result.commands_not_traced = recorder->dropped();
+        result.trace_failure = write_traces(traces, *recorder, options);
+    }
     return result;
 }
 

@@ -15,7 +15,9 @@ struct run_options {
     std::optional<std::filesystem::path> labels;
     std::optional<std::filesystem::path> reference;  // outputs to compare with
     std::optional<std::filesystem::path> output;
-    std::string device = "auto";  // cpu, cpu:N, cuda, cuda:N, all, auto
+    std::optional<std::filesystem::path> trace;     // for Perfetto
+    std::optional<std::filesystem::path> timeline;  // a picture
+    std::string device = "auto";                    // cpu, cpu:N, cuda, cuda:N, all, auto
     std::size_t batch = 1024;
     std::size_t streams = 0;  // of each device; 0: 4, or 4 a worker on a CPU
 };
@@ -33,10 +35,12 @@ struct run_result {
     std::vector<device_use> devices;
     std::optional<std::size_t> correct;       // rows whose largest output is the label
     std::optional<float> largest_difference;  // from the reference; NaN when one is NaN
+    std::size_t commands_not_traced = 0;      // of a trace that was full
+    std::string trace_failure;                // why a trace or a timeline could not be written; empty when all is well
 };
 
 // Throws file_error for files that do not fit, sluice::error for the rest, interruption on SIGINT or SIGTERM.
-// Writes the output only when all went well.
+// Writes the output only when all went well; a trace that fails after that is no reason to lose it (trace_failure).
 run_result run(const run_options& options);
 
 // For machines: one line of JSON. For people: a few lines of text.

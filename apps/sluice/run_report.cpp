@@ -34,6 +34,9 @@ std::string to_json(const run_options& options, const run_result& result) {
     // JSON has no NaN: null says that there was a difference but no number for it.
     if (result.largest_difference) report["largest_difference"] = *result.largest_difference;
     if (options.output) report["output"] = options.output->string();
+    if (options.trace && result.trace_failure.empty()) report["trace"] = options.trace->string();
+    if (options.timeline && result.trace_failure.empty()) report["timeline"] = options.timeline->string();
+    if (result.commands_not_traced != 0) report["commands_not_traced"] = result.commands_not_traced;
     // A path need not be UTF-8.
     return report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -58,6 +61,12 @@ std::string to_text(const run_options& options, const run_result& result) {
     text << "throughput          " << std::fixed << std::setprecision(0) << rows_per_second(result) << " rows/s ("
          << std::setprecision(2) << result.seconds * 1e3 << " ms)\n";
     if (options.output) text << "output              " << options.output->string() << '\n';
+    if (!result.trace_failure.empty()) return text.str();
+    if (options.trace) text << "trace               " << options.trace->string() << '\n';
+    if (options.timeline) text << "timeline            " << options.timeline->string() << '\n';
+    if (result.commands_not_traced != 0) {
+        text << "                    " << result.commands_not_traced << " commands were too many for the trace\n";
+    }
     return text.str();
 }
 

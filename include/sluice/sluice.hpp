@@ -22,4 +22,6 @@
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
+#include "sluice/runtime/trace.hpp"
+#include "sluice/runtime/trace_recorder.hpp"
 #include "sluice/runtime/transfer.hpp"

@@ -126,11 +126,21 @@ cpu_stream* cpu_stream::take_satisfied(ticket now) {
     return satisfied;
 }
 
+// A mark right behind a command tells when it ended, so it is stamped before anybody is woken.
+void cpu_stream::stamp_end() {
+    if (queue_.empty()) return;
+    if (const auto* mark = std::get_if<mark_record>(&queue_.front().what)) {
+        mark->mark->stamp();
+        queue_.pop();
+    }
+}
+
 // Passes the command that ran last and takes the next one. Once this says `drained`, another worker may run
 // the stream.
 cpu_stream::step cpu_stream::advance(bool turn_is_over, record& next, cpu_stream*& satisfied) {
     const std::lock_guard lock(mutex_);
     if (running_ > passed_.load(std::memory_order_relaxed)) {
+        stamp_end();
         passed_.store(running_, std::memory_order_release);
         if (parked_ != nullptr) satisfied = take_satisfied(running_);
         if (host_waiters_ != 0) host_wake_.notify_all();

@@ -77,7 +77,9 @@ private:
     bool execute(record& command);  // false: parked
     void perform(const action& what) const;
     void perform(record& command) const noexcept;
-    cpu_stream* take_satisfied(ticket now);  // lock held
+    // With the lock held.
+    cpu_stream* take_satisfied(ticket now);
+    void stamp_end();
 
     executor& workers_;
     command_queue& owner_;

@@ -24,6 +24,9 @@ public:
         ++size_;
     }
 
+    // There must be one.
+    const T& front() const noexcept { return slots_[first_]; }
+
     T pop() {
         T item = std::move(slots_[first_]);
         first_ = (first_ + 1) % slots_.size();

@@ -16,7 +16,7 @@ cuda_device::cuda_device(int ordinal)
       context_(ordinal, properties_) {}
 
 std::unique_ptr<stream_interpreter> cuda_device::make_stream(command_queue& owner, const stream_options& options) {
-    return std::make_unique<cuda_stream>(owner, ordinal_, options);
+    return std::make_unique<cuda_stream>(owner, ordinal_, options, marks_);
 }
 
 }  // namespace cuda

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/cuda_memory.hpp"
+#include "cuda/event_pool.hpp"
 #include "sluice/cuda/device_context.hpp"
 #include "sluice/runtime/interpreter.hpp"
 
@@ -32,6 +33,7 @@ private:
     class device_memory device_memory_;
     pinned_memory pinned_memory_;
     device_context context_;
+    const std::shared_ptr<event_pool> marks_ = std::make_shared<event_pool>();
 };
 
 }  // namespace sluice::cuda

@@ -16,9 +16,12 @@ namespace {
 
 class cuda_mark final : public timed_mark {
 public:
-    explicit cuda_mark(CUstream_st* stream) : event_(api::create_event(api::event_use::timing)) {
+    cuda_mark(std::shared_ptr<event_pool> events, CUstream_st* stream)
+        : events_(std::move(events)), event_(events_->take()) {
         api::record(event_.get(), stream);
     }
+    ~cuda_mark() override { events_->put_back(std::move(event_)); }
+
     void await() override { api::synchronize(event_.get()); }
     std::chrono::duration<double, std::micro> since(const timed_mark& earlier) const override {
         const auto* const from = dynamic_cast<const cuda_mark&>(earlier).event_.get();
@@ -27,6 +30,7 @@ public:
     }
 
 private:
+    std::shared_ptr<event_pool> events_;  // the mark may outlive its device
     api::event_handle event_;
 };
 
@@ -62,8 +66,9 @@ struct cuda_stream::host_work {
     }
 };
 
-cuda_stream::cuda_stream(command_queue& owner, int ordinal, const stream_options& options)
-    : owner_(owner), ordinal_(ordinal) {
+cuda_stream::cuda_stream(command_queue& owner, int ordinal, const stream_options& options,
+                         std::shared_ptr<event_pool> marks)
+    : owner_(owner), ordinal_(ordinal), marks_(std::move(marks)) {
     const api::device_scope scope(ordinal);
     stream_ = api::create_stream(options.priority);
     handover_ = api::create_event(api::event_use::ordering);
@@ -207,7 +212,7 @@ ticket cuda_stream::wait_for(stream_interpreter& other, ticket upto) {
 
 std::unique_ptr<timed_mark> cuda_stream::mark() {
     std::unique_ptr<timed_mark> made;
-    checked({"event"}, [&](const error_context&) { made = std::make_unique<cuda_mark>(stream_.get()); });
+    checked({"event"}, [&](const error_context&) { made = std::make_unique<cuda_mark>(marks_, stream_.get()); });
     return made;
 }
 

@@ -15,6 +15,7 @@
 
 #include "cuda/api/runtime.hpp"
 #include "cuda/commands_in_flight.hpp"
+#include "cuda/event_pool.hpp"
 #include "sluice/runtime/interpreter.hpp"
 #include "sluice/runtime/outcome.hpp"
 
@@ -22,7 +23,7 @@ namespace sluice::cuda {
 
 class cuda_stream final : public stream_interpreter {
 public:
-    cuda_stream(command_queue& owner, int ordinal, const stream_options& options);
+    cuda_stream(command_queue& owner, int ordinal, const stream_options& options, std::shared_ptr<event_pool> marks);
     ~cuda_stream() override;
 
     void copy(const command_info& info, const copy_command& command) override;
@@ -66,6 +67,7 @@ private:
 
     command_queue& owner_;
     const int ordinal_;
+    const std::shared_ptr<event_pool> marks_;
     api::stream_handle stream_;
     api::event_handle handover_;
     api::event_handle sleeping_;

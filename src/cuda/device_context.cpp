@@ -26,7 +26,7 @@ device_context::~device_context() = default;
 device_context& device_context::of(device& gpu) {
     if (gpu.kind() != device_kind::cuda)
         throw error(errc::invalid_argument, "this device is not a GPU", {"", gpu.name()});
-    return static_cast<cuda_device&>(gpu.interpreter()).context();
+    return static_cast<cuda_device&>(gpu.interpreter().undecorated()).context();
 }
 
 cublaslt& device_context::matmul() {

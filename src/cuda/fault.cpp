@@ -37,7 +37,7 @@ std::exception_ptr describe_fault(device& gpu, command_queue& noticed_on, int co
     std::stable_partition(queues.begin(), queues.end(), [&](command_queue* each) { return each == &noticed_on; });
     std::vector<suspect> suspects;
     for (command_queue* each : queues) {
-        auto& stream = static_cast<cuda_stream&>(each->interpreter());
+        auto& stream = static_cast<cuda_stream&>(each->interpreter().undecorated());
         for (const command_in_flight& command : stream.in_flight().after(stream.sighted(), each->issued())) {
             suspects.push_back({command, each->index()});
         }

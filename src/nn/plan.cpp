@@ -2,6 +2,7 @@
 
 #include "sluice/kernels/elementwise.hpp"
 #include "sluice/kernels/gemm.hpp"
+#include "sluice/op/named.hpp"
 #include "sluice/runtime/transfer.hpp"
 
 namespace sluice::nn {
@@ -11,10 +12,18 @@ shared_tensor<float> put(std::vector<float> values, const shape& shape, executio
     return shared_tensor<float>(upload(std::move(values), shape).submit(context));
 }
 
+// Made once, so that a name costs a run some nanoseconds and no string.
+std::vector<plan_layer> with_names(std::vector<plan_layer> layers) {
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+        if (layers[i].name.empty()) layers[i].name = "layer " + std::to_string(i + 1);
+    }
+    return layers;
+}
+
 }  // namespace
 
 plan::plan(std::vector<plan_layer> layers)
-    : layers_(std::make_shared<const std::vector<plan_layer>>(std::move(layers))) {
+    : layers_(std::make_shared<const std::vector<plan_layer>>(with_names(std::move(layers)))) {
     if (layers_->empty()) throw error(errc::invalid_argument, "a network has at least one layer", {"plan"});
 }
 
@@ -29,6 +38,7 @@ tensor<float> forward_operation::submit(execution_context& context) && {
                     {"forward", context.device().name()});
     }
     for (const plan_layer& layer : network_.layers()) {
+        const detail::name_scope name(context, layer.name);
         tensor<float> y(context.stream(), {x.rows(), layer.weight->shape()[0]}, {"forward"});
         const tensor<float>* const bias = layer.bias ? &**layer.bias : nullptr;
         gemm(context.stream(), x, *layer.weight, bias, y, {.transpose_b = true, .after = layer.after});

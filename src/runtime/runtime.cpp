@@ -2,15 +2,20 @@
 
 #include "runtime/backends.hpp"
 #include "runtime/runtime_state.hpp"
+#include "runtime/traced_device.hpp"
 #include "sluice/runtime/error.hpp"
+#include "sluice/runtime/trace_recorder.hpp"
 
 namespace sluice {
 namespace {
 
-void add_devices(detail::runtime_state& state, std::string_view kind, found_devices found) {
+void add_devices(detail::runtime_state& state, std::string_view kind, found_devices found, trace_recorder* recorder) {
     std::size_t number = 0;
     for (auto& interpreter : found.interpreters) {
         std::string name = std::string(kind) + ":" + std::to_string(number++);
+        if (recorder != nullptr) {
+            interpreter = std::make_unique<detail::traced_device>(std::move(interpreter), recorder->log(), name);
+        }
         state.devices.push_back(std::make_unique<device>(state, std::move(name), std::move(interpreter)));
     }
 }
@@ -28,11 +33,11 @@ runtime::runtime(const runtime_options& options) {
     if (options.cuda) {
         found_devices gpus = find_cuda_devices(options);
         state->why_no_gpu = gpus.why_none;
-        add_devices(*state, "cuda", std::move(gpus));
+        add_devices(*state, "cuda", std::move(gpus), options.trace);
     } else {
         state->why_no_gpu = "this runtime was told not to look for GPUs";
     }
-    add_devices(*state, "cpu", find_cpu_devices(options));
+    add_devices(*state, "cpu", find_cpu_devices(options), options.trace);
     state_ = state.release();
 }
 

@@ -28,9 +28,9 @@ void save(const std::filesystem::path& file, Write write) {
 
 std::string_view to_string(trace_kind kind) noexcept {
     switch (kind) {
-        case trace_kind::upload: return "upload";
-        case trace_kind::download: return "download";
-        case trace_kind::device_copy: return "device copy";
+        case trace_kind::host_to_device: return "upload";
+        case trace_kind::device_to_host: return "download";
+        case trace_kind::device_to_device: return "device copy";
         case trace_kind::fill: return "fill";
         case trace_kind::kernel: return "kernel";
         case trace_kind::library_call: return "library call";

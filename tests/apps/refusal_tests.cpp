@@ -227,6 +227,24 @@ TEST_F(tool_refuses, outputs_that_cannot_be_made) {
     EXPECT_TRUE(std::filesystem::is_empty(directory / "folder"));
 }
 
+TEST_F(tool_refuses, traces_and_timelines_that_cannot_be_made) {
+    std::filesystem::create_directory(directory / "folder");
+    for (const char* option : {"--trace", "--timeline"}) {
+        for (const std::string& target :
+             {std::string(directory / "absent/out"), std::string(directory / "folder"), std::string("/dev/null")}) {
+            refuses({digits().model, digits().input, option, target}, {target});
+        }
+    }
+}
+
+TEST_F(tool_refuses, two_outputs_in_one_file) {
+    const std::string both = directory / "both";
+    refuses({digits().model, digits().input, "--trace", both, "--timeline", directory / "./both"},
+            {"both is to be written twice"});
+    expect_refused({"run", "--device", "cpu", digits().model, digits().input, "--output", both, "--trace", both},
+                   {both + " is to be written twice"}, directory);
+}
+
 TEST_F(tool_refuses_device, that_is_not_there) {
     for (const char* name : {"gpu7", "cpu:9", "cuda:99", "", "cpu:", "CPU", "cpux", "cpu:00", "cuda:-1", "cpu:0 "}) {
         refuses(name, {"no device '" + std::string(name) + "'", "cpu:0"});

@@ -2,18 +2,22 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "apps/support/sample_files.hpp"
 #include "apps/support/subprocess.hpp"
+#include "nn/support/file_size_limit.hpp"
 #include "nn/support/hostile_files.hpp"
 
 namespace sluice::app::testing {
 namespace {
 
 using nlohmann::json;
+using nn::testing::file_size_limit;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class tool_run : public ::testing::Test {
@@ -96,6 +100,57 @@ TEST_F(tool_run, writes_the_outputs_of_the_reference) {
 TEST_F(tool_run, replaces_an_earlier_output) {
     const auto output = directory.write("logits.npy", "an earlier output");
     run({digits().model, digits().input, "--device", "cpu", "--output", output});
+    EXPECT_EQ(directory.entries(), 1);
+    EXPECT_LE(largest_difference(read_array(output), read_array(digits().reference)), 1e-4f);
+}
+
+TEST_F(tool_run, records_a_trace_and_a_timeline) {
+    const std::string trace = directory / "trace.json", timeline = directory / "timeline.svg";
+    const json report = run({digits().model, digits().input, "--device", "cpu", "--batch", "100", "--labels",
+                             digits().labels, "--trace", trace, "--timeline", timeline});
+    EXPECT_EQ(report["trace"], trace);
+    EXPECT_EQ(report["timeline"], timeline);
+    EXPECT_FALSE(report.contains("commands_not_traced"));
+    EXPECT_GE(report["accuracy"].get<double>(), 0.97);
+    EXPECT_EQ(directory.entries(), 2);
+
+    const json made = json::parse(nn::testing::read_file(trace));
+    std::map<std::string, int> names, operations;
+    for (const json& each : made["traceEvents"]) {
+        if (each["ph"] != "X") continue;
+        ++names[each["name"]];
+        if (each["args"].contains("operation")) ++operations[each["args"]["operation"]];
+    }
+    EXPECT_EQ(names["upload"], 5);  // a batch each, and nothing of the warm-up
+    EXPECT_EQ(names["download"], 5);
+    EXPECT_EQ(names["gemm"], 15);
+    EXPECT_EQ(operations["layer 1"], 5);
+    EXPECT_EQ(operations["layer 3"], 5);
+    const std::string picture = nn::testing::read_file(timeline);
+    EXPECT_THAT(picture, AllOf(StartsWith("<svg"), HasSubstr("layer 1"), HasSubstr("digits.safetensors")));
+}
+
+TEST_F(tool_run, records_a_timeline_alone_beside_its_outputs) {
+    const std::string timeline = directory / "timeline.svg", output = directory / "out.npy";
+    const outcome came = run_tool(
+        {"run", digits().model, digits().input, "--device", "cpu", "--timeline", timeline, "--output", output});
+    ASSERT_EQ(came.exit_code, 0) << came;
+    EXPECT_THAT(came.out, HasSubstr("timeline            " + timeline + "\n"));
+    EXPECT_EQ(directory.entries(), 2);
+    EXPECT_LE(largest_difference(read_array(output), read_array(digits().reference)), 1e-4f);
+}
+
+TEST_F(tool_run, keeps_its_outputs_when_the_trace_finds_no_room) {
+    const std::string trace = directory / "trace.json", output = directory / "out.npy";
+    outcome came;
+    {
+        const file_size_limit limit(50'000);  // the outputs have 18,128 bytes, the trace has some 300,000
+        came = run_tool({"run", digits().model, digits().input, "--device", "cpu", "--batch", "1", "--trace", trace,
+                         "--output", output});
+    }
+    EXPECT_EQ(came.exit_code, 1) << came;
+    EXPECT_THAT(came.out, AllOf(HasSubstr("throughput"), HasSubstr(output), Not(HasSubstr(trace))));
+    EXPECT_THAT(came.err, AllOf(HasSubstr("the run is complete, its trace is not"), HasSubstr(trace)));
     EXPECT_EQ(directory.entries(), 1);
     EXPECT_LE(largest_difference(read_array(output), read_array(digits().reference)), 1e-4f);
 }

@@ -24,6 +24,7 @@ struct backend {
     std::string other_device;       // another one of the same runtime
     bool runs_side_by_side = true;  // a stream goes on while another is held
     unsigned slow_rounds = 1000;    // for how many rounds a slow kernel spins: ten microseconds or more
+    bool is_traced = false;         // with a recorder before it, which must change nothing
 };
 
 // Defined by each executable, in its enrolment file.
@@ -40,7 +41,15 @@ protected:
     // Device and host memory that somebody holds.
     std::size_t bytes_in_use() { return on.device_pool().usage().in_use_bytes + on.host_pool().usage().in_use_bytes; }
 
-    runtime devices{GetParam().options};
+    // For a runtime of this backend.
+    runtime_options options() {
+        runtime_options all = GetParam().options;
+        if (GetParam().is_traced) all.trace = &recorder;
+        return all;
+    }
+
+    trace_recorder recorder;
+    runtime devices{options()};
     sluice::device& on = devices.find(GetParam().device);
 };
 

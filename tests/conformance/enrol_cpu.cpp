@@ -1,4 +1,4 @@
-// The CPU backend, with and without several workers.
+// The CPU backend, with and without several workers, and behind a recorder.
 #include "conformance/backend.hpp"
 
 namespace sluice::conformance {
@@ -17,6 +17,13 @@ std::vector<backend> enrolled_backends() {
          .other_device = "cpu:0",
          .runs_side_by_side = false,
          .slow_rounds = 50},
+        {.name = "traced",
+         .options = {.cpu_devices = 2, .cpu_workers = 3, .cuda = false},
+         .device = "cpu:0",
+         .other_device = "cpu:1",
+         .runs_side_by_side = true,
+         .slow_rounds = 200,
+         .is_traced = true},
     };
 }
 

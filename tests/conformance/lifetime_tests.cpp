@@ -187,7 +187,7 @@ TEST_P(lifetimes, an_exception_in_shared_work_reaches_every_copy_and_leaks_nothi
 }
 
 TEST_P(lifetimes, a_future_and_tensors_may_outlive_their_runtime) {
-    std::optional<runtime> short_lived(GetParam().options);
+    std::optional<runtime> short_lived(options());
     std::optional<round_robin> pool(std::in_place, short_lived->find(GetParam().device), 2);
     auto future = spawn(slow_work(1).and_then(download), *pool);
     auto more = spawn(slow_work(2), *pool);
@@ -202,7 +202,7 @@ TEST_P(lifetimes, a_future_and_tensors_may_outlive_their_runtime) {
 }
 
 TEST_P(lifetimes, work_after_the_runtime_is_gone_is_refused) {
-    std::optional<runtime> short_lived(GetParam().options);
+    std::optional<runtime> short_lived(options());
     device& gone = short_lived->find(GetParam().device);
     round_robin pool(gone, 2);
     auto kept = sync(slow_work(3), pool);
@@ -221,7 +221,7 @@ TEST_P(lifetimes, work_after_the_runtime_is_gone_is_refused) {
 TEST_P(lifetimes, dropping_a_runtime_waits_for_its_work) {
     bool ran = false;
     {
-        runtime short_lived(GetParam().options);
+        runtime short_lived(options());
         single_stream pool(short_lived.find(GetParam().device));
         auto x = submit_to(pool.next(), full<unsigned>({size}, 1));
         for (unsigned i = 0; i < 50; ++i) step_on(pool.next(), x, i, slow());
@@ -231,7 +231,7 @@ TEST_P(lifetimes, dropping_a_runtime_waits_for_its_work) {
 }
 
 TEST_P(lifetimes, a_moved_runtime_keeps_its_devices) {
-    runtime first(GetParam().options);
+    runtime first(options());
     single_stream pool(first.find(GetParam().device));
     runtime second(std::move(first));
     EXPECT_EQ(sync(slow_work(1).and_then(download), pool), numbers(size, 7));
@@ -242,7 +242,7 @@ TEST_P(lifetimes, a_moved_runtime_keeps_its_devices) {
 }
 
 TEST_P(lifetimes, two_runtimes_live_side_by_side) {
-    runtime second(GetParam().options);
+    runtime second(options());
     round_robin theirs(second.find(GetParam().device), 2);
     auto ours = spawn(slow_work(1).and_then(download), streams);
     auto other = spawn(slow_work(2).and_then(download), theirs);
@@ -252,7 +252,7 @@ TEST_P(lifetimes, two_runtimes_live_side_by_side) {
 
 TEST_P(lifetimes, a_runtime_may_be_dropped_while_another_thread_submits) {
     for (int round = 0; round < 20; ++round) {
-        auto mine = std::make_unique<runtime>(GetParam().options);
+        auto mine = std::make_unique<runtime>(options());
         round_robin pool(mine->find(GetParam().device), 2);
         std::promise<void> has_begun;
         std::thread other([&] {

@@ -1,16 +1,15 @@
 #include "sluice/nn/atomic_file.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "nn/support/file_size_limit.hpp"
 #include "nn/support/hostile_files.hpp"
 #include "nn/support/temporary_directory.hpp"
 
@@ -20,28 +19,11 @@ namespace {
 using testing::bytes_of;
 using testing::expect_error;
 using testing::expect_refused;
+using testing::file_size_limit;
 using testing::read_file;
 using testing::temporary_directory;
 
 constexpr auto no_offset = file_error::no_offset;
-
-// Limits the length of the files that this process may write.
-class file_size_limit {
-public:
-    explicit file_size_limit(rlim_t bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-        ::getrlimit(RLIMIT_FSIZE, &old_limit_);
-        const rlimit limit{bytes, old_limit_.rlim_max};
-        ::setrlimit(RLIMIT_FSIZE, &limit);
-    }
-    ~file_size_limit() {
-        ::setrlimit(RLIMIT_FSIZE, &old_limit_);
-        std::signal(SIGXFSZ, old_handler_);
-    }
-
-private:
-    void (*old_handler_)(int);
-    rlimit old_limit_{};
-};
 
 TEST(atomic_file, appears_with_the_commit_and_not_before) {
     const temporary_directory directory;

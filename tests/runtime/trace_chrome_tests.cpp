@@ -72,7 +72,7 @@ TEST(chrome_trace, has_a_slice_for_each_command_with_all_that_is_known) {
     trace of;
     of.devices = {"cuda:0"};
     of.events.push_back(
-        {"upload", "images", 0, 2, 17, trace_kind::upload, 1.5, 4.25, std::size_t{3} << 30, "main.cpp:12"});
+        {"upload", "images", 0, 2, 17, trace_kind::host_to_device, 1.5, 4.25, std::size_t{3} << 30, "main.cpp:12"});
     const json slice = of_phase(written(of), "X").at(0);
     const json expected = {
         {"name", "upload"},

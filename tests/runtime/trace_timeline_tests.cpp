@@ -149,7 +149,7 @@ TEST(timeline, colours_bars_by_kind_and_says_so) {
 TEST(timeline, tells_all_that_is_known_of_a_command_in_its_tooltip) {
     trace of;
     of.devices = {"cuda:0"};
-    of.events.push_back({"stage", "images", 0, 2, 17, trace_kind::upload, 1.5, 5.5, 4096, "main.cpp:12"});
+    of.events.push_back({"stage", "images", 0, 2, 17, trace_kind::host_to_device, 1.5, 5.5, 4096, "main.cpp:12"});
     EXPECT_EQ(picture(of).of_class("bar").at(0)->child("title").text,
               "stage (upload)\noperation images\ncuda:0, stream 2, ticket 17\nfrom 1.5 µs to 5.5 µs: 4 µs\n"
               "4 KiB, 977 MiB a second\nmain.cpp:12");

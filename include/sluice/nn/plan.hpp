@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "sluice/kernels/activation.hpp"
@@ -26,6 +27,7 @@ struct plan_layer {
     shared_tensor<float> weight;               // [out features, in features]
     std::optional<shared_tensor<float>> bias;  // [out features]
     activation after;
+    std::string name = {};  // of its commands in traces; a plan calls its layers "layer 1", "layer 2" ...
 
     plan_layer(shared_tensor<float> w, std::optional<shared_tensor<float>> b, activation a)
         : weight(std::move(w)), bias(std::move(b)), after(a) {}

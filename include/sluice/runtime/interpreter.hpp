@@ -96,6 +96,9 @@ public:
 
     // On any thread, without the stream's lock.
 
+    // Another interpreter may stand before the backend's own (a recorder of traces): the one that does the work, for
+    // code of its backend that needs its type.
+    virtual stream_interpreter& undecorated() noexcept { return *this; }
     // The calling thread begins and ends submitting something that the user has named: for profilers.
     virtual void begin_range(const char* /*name*/) noexcept {}
     virtual void end_range() noexcept {}
@@ -133,6 +136,8 @@ public:
     device_interpreter& operator=(const device_interpreter&) = delete;
     virtual ~device_interpreter() = default;
 
+    // As for streams.
+    virtual device_interpreter& undecorated() noexcept { return *this; }
     virtual device_kind kind() const noexcept = 0;
     virtual const device_properties& properties() const noexcept = 0;
     virtual std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options& options) = 0;

@@ -16,6 +16,8 @@
 
 namespace sluice {
 
+class trace_recorder;
+
 struct runtime_options {
     // Virtual CPU devices: cpu:0, cpu:1, ...
     std::size_t cpu_devices = 1;
@@ -25,6 +27,8 @@ struct runtime_options {
     std::size_t cpu_memory_bytes = 0;
     // Whether to look for GPUs. Without a driver or a GPU there are none, and that is no error.
     bool cuda = true;
+    // Records what the devices do; null for nothing. See trace_recorder.hpp.
+    trace_recorder* trace = nullptr;
 };
 
 class runtime {

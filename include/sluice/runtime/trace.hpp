@@ -21,9 +21,17 @@
 
 namespace sluice {
 
-enum class trace_kind : unsigned char { upload, download, device_copy, fill, kernel, library_call, host_call };
+enum class trace_kind : unsigned char {
+    host_to_device,
+    device_to_host,
+    device_to_device,
+    fill,
+    kernel,
+    library_call,
+    host_call,
+};
 
-// "upload", "device copy", "library call"; for display.
+// "upload", "download", "device copy", "fill", "kernel", "library call", "host call"; for display.
 std::string_view to_string(trace_kind kind) noexcept;
 
 // One command that ran.

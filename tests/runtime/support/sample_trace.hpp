@@ -43,14 +43,14 @@ inline trace sample_trace() {
     for (std::size_t stream = 0; stream < 4; ++stream) {
         trace_filler on(result, 0, stream, begins_us[stream]);
         const double slower = 1 + 0.13 * static_cast<double>(stream % 3);
-        on.add(trace_kind::upload, "upload", 21 * slower, "images", 1 << 20);
+        on.add(trace_kind::host_to_device, "upload", 21 * slower, "images", 1 << 20);
         on.add(trace_kind::fill, "zeros", 2.6, "hidden", 64 << 10);
         on.add(trace_kind::fill, "zeros", 1.4, "logits", 10 << 10);
         on.add(trace_kind::kernel, "sgemm_naive", 38 * slower, "layer 1", 0, idles_us[stream]);
         on.add(stream == 2 ? trace_kind::library_call : trace_kind::kernel, stream == 2 ? "cublasLtMatmul" : "relu",
                stream == 2 ? 22 : 7.5 * slower, "layer 1");
         on.add(trace_kind::kernel, "softmax", 12 * slower, "probabilities");
-        on.add(trace_kind::download, "download", 9 * slower, "probabilities", 40 << 10, 1.5);
+        on.add(trace_kind::device_to_host, "download", 9 * slower, "probabilities", 40 << 10, 1.5);
     }
     result.waits = {{0, 0, 4, 1, 4}, {0, 2, 4, 3, 4}};
     return result;

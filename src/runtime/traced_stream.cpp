@@ -1,0 +1,104 @@
+#include "runtime/traced_stream.hpp"
+
+#include <utility>
+
+#include "sluice/runtime/command_queue.hpp"
+
+namespace sluice::detail {
+namespace {
+
+// Beyond so many outstanding commands each new one settles some: their marks are used again.
+constexpr std::size_t enough_outstanding = 256;
+constexpr std::size_t settled_at_once = 4;
+// How often a device is asked that has not told of anything passed.
+constexpr std::size_t commands_between_polls = 64;
+
+trace_kind kind_of(copy_direction direction) noexcept {
+    switch (direction) {
+        case copy_direction::host_to_device: return trace_kind::host_to_device;
+        case copy_direction::device_to_host: return trace_kind::device_to_host;
+        case copy_direction::device_to_device: break;
+    }
+    return trace_kind::device_to_device;
+}
+
+}  // namespace
+
+// Called with the stream's lock held, like everything that enqueues.
+template <typename Enqueue>
+void traced_stream::record(const command_info& info, trace_kind kind, std::size_t bytes, Enqueue&& enqueue) {
+    std::unique_ptr<timed_mark> start = begin();
+    enqueue();
+    end(info, kind, bytes, std::move(start));
+}
+
+// Null when nothing is to be recorded.
+std::unique_ptr<timed_mark> traced_stream::begin() noexcept {
+    if (!log_->has_room()) return nullptr;
+    try {
+        if (!track_->clock().has_base()) track_->clock().set_base(*inner_, owner_);
+        return inner_->mark();
+    } catch (...) {  // the device is unwell: the command will tell
+        return nullptr;
+    }
+}
+
+// The command is on its way, so this must not fail.
+void traced_stream::end(const command_info& info, trace_kind kind, std::size_t bytes,
+                        std::unique_ptr<timed_mark> start) noexcept {
+    if (start == nullptr) return log_->count_dropped(1);
+    bool is_kept = false;
+    try {
+        traced_command command{info.name, std::string(info.operation), info.where, owner_.issued() + 1, kind, bytes};
+        const std::size_t outstanding = track_->add({std::move(command), std::move(start), inner_->mark()});
+        is_kept = true;
+        log_->count_kept();
+        settle_some(outstanding);
+    } catch (...) {
+        if (!is_kept) log_->count_dropped(1);
+    }
+}
+
+void traced_stream::settle_some(std::size_t outstanding) {
+    if (outstanding <= enough_outstanding || !track_->clock().is_running()) return;
+    if (outstanding % commands_between_polls == 0) inner_->poll();
+    const ticket passed = inner_->passed();
+    // The last command that has passed may have its end mark still before it.
+    if (passed > 1) log_->count_dropped(track_->settle(passed - 1, settled_at_once));
+}
+
+void traced_stream::copy(const command_info& info, const copy_command& command) {
+    record(info, kind_of(command.direction), command.bytes, [&] { inner_->copy(info, command); });
+}
+
+void traced_stream::fill(const command_info& info, const fill_command& command) {
+    record(info, trace_kind::fill, command.bytes, [&] { inner_->fill(info, command); });
+}
+
+void traced_stream::launch(const command_info& info, const launch_command& command) {
+    record(info, trace_kind::kernel, 0, [&] { inner_->launch(info, command); });
+}
+
+std::exception_ptr traced_stream::library_call(const command_info& info, const library_command& command) {
+    std::exception_ptr thrown;
+    record(info, trace_kind::library_call, 0, [&] { thrown = inner_->library_call(info, command); });
+    return thrown;
+}
+
+void traced_stream::host_call(const command_info& info, host_command command) {
+    record(info, trace_kind::host_call, 0, [&] { inner_->host_call(info, std::move(command)); });
+}
+
+ticket traced_stream::wait_for(stream_interpreter& other, ticket upto) {
+    auto& from = static_cast<traced_stream&>(other);  // of the same device, so of the same decoration
+    const ticket covered = inner_->wait_for(*from.inner_, upto);
+    if (log_->has_room()) {
+        try {
+            track_->add_wait(from.owner_.index(), upto);
+        } catch (...) {  // NOLINT(bugprone-empty-catch): short of memory; the stream does wait
+        }
+    }
+    return covered;
+}
+
+}  // namespace sluice::detail
