@@ -25,6 +25,10 @@ public:
         wake_.wait(lock, [this] { return at_.has_value(); });
         return *at_;
     }
+    bool has_passed() noexcept {
+        const std::lock_guard lock(mutex_);
+        return at_.has_value();
+    }
 
 private:
     std::mutex mutex_;
@@ -37,6 +41,7 @@ class cpu_timed_mark final : public timed_mark {
 public:
     explicit cpu_timed_mark(std::shared_ptr<cpu_mark> mark) : mark_(std::move(mark)) {}
     void await() override { mark_->await(); }
+    bool has_passed() const noexcept override { return mark_->has_passed(); }
     std::chrono::duration<double, std::micro> since(const timed_mark& earlier) const override {
         return mark_->await() - dynamic_cast<const cpu_timed_mark&>(earlier).mark_->await();
     }

@@ -23,6 +23,7 @@ public:
     ~cuda_mark() override { events_->put_back(std::move(event_)); }
 
     void await() override { api::synchronize(event_.get()); }
+    bool has_passed() const noexcept override { return api::query(event_.get()) == api::success; }
     std::chrono::duration<double, std::micro> since(const timed_mark& earlier) const override {
         const auto* const from = dynamic_cast<const cuda_mark&>(earlier).event_.get();
         return std::chrono::duration<double, std::milli>(

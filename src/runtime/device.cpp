@@ -1,6 +1,7 @@
 #include "sluice/runtime/device.hpp"
 
 #include "runtime/runtime_state.hpp"
+#include "runtime/staging_pool.hpp"
 #include "sluice/runtime/error.hpp"
 
 namespace sluice {
@@ -31,8 +32,20 @@ memory_info device::memory() const {
 }
 
 void device::trim() {
+    if (detail::staging_pool* const made = made_staging()) made->trim();
     device_pool_.trim();
     host_pool_.trim();
+}
+
+detail::staging_pool& device::staging() {
+    const std::lock_guard lock(mutex_);
+    if (!staging_) staging_ = std::make_unique<detail::staging_pool>(*this);
+    return *staging_;
+}
+
+detail::staging_pool* device::made_staging() const noexcept {
+    const std::lock_guard lock(mutex_);
+    return staging_.get();
 }
 
 stream* device::lend(const stream_options& options) {
@@ -122,6 +135,7 @@ void device::close() noexcept {
         slot.owned->close();
         slot.owned->interpreter().abandon();  // kept owners of host memory may own memory of ours
     }
+    if (detail::staging_pool* const made = made_staging()) made->close();
     interpreter_->close();
 }
 

@@ -3,14 +3,21 @@
 #include <array>
 #include <cstring>
 
+#include "runtime/staging_pool.hpp"
 #include "sluice/runtime/download_to.hpp"
 
 namespace sluice::detail {
 namespace {
 
-// Up to here an upload goes through a pinned block of ours: one host copy, and the call returns at once.
-// Beyond, pinning as much again would cost more than the driver's own staging.
-constexpr std::size_t largest_staged_upload_bytes = std::size_t{8} << 20;
+// Up to here an upload goes through a pinned block of its own: this thread copies (80 us at most), and the call returns
+// without waiting for anybody. Beyond, it is worth several threads and several chunks.
+constexpr std::size_t largest_block_upload_bytes = std::size_t{1} << 20;
+
+void upload_block(stream& on, const command_info& info, storage& to, const void* from, std::size_t bytes) {
+    const storage_ref staging = on.allocate_host(bytes, info);
+    std::memcpy(staging->data(), from, bytes);
+    copy_bytes(on, info, to, *staging, bytes, copy_direction::host_to_device);
+}
 
 }  // namespace
 
@@ -23,16 +30,21 @@ void require_upload_size(std::size_t size, const shape& shape, const source_loca
 void upload_bytes(stream& on, storage& to, const void* from, std::size_t bytes, std::shared_ptr<const void> owner,
                   const source_location& where) {
     if (bytes == 0) return;
-    // Memory that nobody keeps for us is read now. (A GPU's driver does that by itself, for large ones.)
-    const bool shares_host_memory = on.owner().shares_host_memory();
-    if (shares_host_memory ? owner == nullptr : bytes <= largest_staged_upload_bytes) {
-        const storage_ref staging = on.allocate_host(bytes, {"upload", {}, where});
-        std::memcpy(staging->data(), from, bytes);
-        copy_bytes(on, {"upload", {}, where}, to, *staging, bytes, copy_direction::host_to_device);
-        return;
+    const command_info info{"upload", {}, where};
+    device& there = on.owner();
+    if (there.shares_host_memory()) {
+        // Memory that nobody keeps for us is read now.
+        if (owner == nullptr) return upload_block(on, info, to, from, bytes);
+    } else {
+        if (bytes <= largest_block_upload_bytes) return upload_block(on, info, to, from, bytes);
+        const bool is_direct = owner != nullptr && there.interpreter().is_pinned(from, bytes);
+        if (!is_direct && there.staging().upload(on, info, to, from, bytes)) return;
     }
     const std::array accesses{memory_access{&to, access_mode::write}};
-    on.copy({"upload", accesses, where}, {to.data(), from, bytes, copy_direction::host_to_device, std::move(owner)});
+    const bool is_kept = owner != nullptr;
+    const ticket number = on.copy({info.name, accesses, where},
+                                  {to.data(), from, bytes, copy_direction::host_to_device, std::move(owner)});
+    if (!is_kept) on.await(number, there.default_wait_mode());
 }
 
 void copy_bytes(stream& on, const command_info& info, storage& to, storage& from, std::size_t bytes,

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 #include <numeric>
+#include <thread>
 
 #include "conformance/backend.hpp"
 #include "sluice/kernels/elementwise.hpp"
@@ -11,8 +12,10 @@ namespace {
 
 CONFORMANCE_SUITE(transfers);
 
-// From the last size that is staged to the first that is not; see transfer.cpp.
-constexpr std::size_t staging_limit_bytes = std::size_t{8} << 20;
+// Where a GPU's uploads change their ways: one block, several chunks, chunks used again. See transfer.cpp,
+// staging_pool.cpp.
+constexpr std::size_t mebibyte = std::size_t{1} << 20;
+constexpr std::array staging_borders_bytes{mebibyte, 4 * mebibyte, 8 * mebibyte, 32 * mebibyte};
 
 struct record {
     double first = 0;
@@ -41,13 +44,53 @@ TEST_P(transfers, an_upload_comes_back_unchanged) {
     expect_round_trip(std::vector<record>{{1.5, 2, 'c'}, {-0.0, -1, 0}, {1e300, 7, 'z'}}, pool);
 }
 
-TEST_P(transfers, uploads_around_the_staging_limit_come_back_unchanged) {
+TEST_P(transfers, uploads_around_the_borders_of_staging_come_back_unchanged) {
     round_robin pool(on, 2);
-    for (const std::size_t bytes :
-         {staging_limit_bytes - 1, staging_limit_bytes, staging_limit_bytes + 1, 2 * staging_limit_bytes + 12345}) {
-        std::vector<std::uint8_t> values(bytes);
-        std::iota(values.begin(), values.end(), std::uint8_t{3});
-        EXPECT_TRUE(sync(upload(values).and_then(download), pool) == values) << bytes;
+    for (const std::size_t border : staging_borders_bytes) {
+        for (const std::size_t bytes : {border - 1, border, border + 1, border + 12345}) {
+            const auto values = counting<std::uint8_t>(bytes);
+            EXPECT_TRUE(sync(upload(values).and_then(download), pool) == values) << bytes;
+        }
+    }
+}
+
+TEST_P(transfers, large_uploads_of_many_threads_come_back_unchanged) {
+    round_robin pool(on, 4);
+    std::vector<std::thread> threads;
+    for (std::size_t i = 0; i < 6; ++i) {
+        threads.emplace_back([&, i] {
+            std::vector<std::uint32_t> values((3 + i) * mebibyte / 4 + i);
+            std::iota(values.begin(), values.end(), static_cast<std::uint32_t>(i << 24));
+            for (int round = 0; round < 3; ++round)
+                EXPECT_TRUE(sync(upload(values).and_then(download), pool) == values) << i;
+        });
+    }
+    for (std::thread& each : threads) each.join();
+}
+
+TEST_P(transfers, large_uploads_are_dropped_at_once) {
+    round_robin pool(on, 2);
+    const auto values = counting<int>(2 * mebibyte);
+    for (int round = 0; round < 8; ++round) static_cast<void>(spawn(upload(values), pool));
+    EXPECT_TRUE(sync(upload(values).and_then(download), pool) == values);
+    on.synchronize();
+    on.trim();
+    EXPECT_EQ(bytes_in_use(), 0u);
+}
+
+TEST_P(transfers, the_source_of_a_large_upload_may_be_freed_right_after_the_submission) {
+    NEEDS_A_GATE();
+    single_stream pool(on);
+    stream& home = pool.next();
+    for (const std::size_t size : {mebibyte, 3 * mebibyte}) {
+        const auto expected = counting<int>(size);
+        auto values = std::make_unique<std::vector<int>>(expected);
+        gate held(home);
+        auto there = submit_to(home, upload(std::span<const int>(*values), nullptr, {size}));
+        std::fill(values->begin(), values->end(), -1);
+        values.reset();
+        held.open();
+        EXPECT_TRUE(contents(std::move(there), home) == expected) << size;
     }
 }
 
@@ -159,7 +202,6 @@ TEST_P(transfers, a_reshaped_tensor_keeps_its_elements) {
     EXPECT_EQ(contents(std::move(matrix), pool.next()), values);
 }
 
-}  // namespace
 TEST_P(transfers, memory_without_an_owner_need_only_live_until_the_submission) {
     NEEDS_A_GATE();
     single_stream pool(on);
@@ -172,4 +214,5 @@ TEST_P(transfers, memory_without_an_owner_need_only_live_until_the_submission) {
     EXPECT_EQ(contents(std::move(there), home), counting<int>(5000));
 }
 
+}  // namespace
 }  // namespace sluice::conformance

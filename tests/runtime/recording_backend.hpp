@@ -42,7 +42,10 @@ public:
         waits.push_back({from.index(), upto});
         return waits_cover_everything ? from.issued() : upto;
     }
-    std::unique_ptr<timed_mark> mark() override { throw std::logic_error("not recorded"); }
+    std::unique_ptr<timed_mark> mark() override {
+        if (refuses_marks) throw std::runtime_error("refused");
+        return std::make_unique<recorded_mark>(*this, owner_.issued());
+    }
 
     native_stream native() const noexcept override { return {device_kind::cpu, nullptr, &owner_.handle()}; }
     ticket passed() const noexcept override { return passed_; }
@@ -59,9 +62,25 @@ public:
     ticket done = 0;                      // what the next poll finds passed
     bool refuses_the_next = false;        // enqueueing throws, once
     bool waits_cover_everything = false;  // a wait is for all that the other stream has issued
+    bool refuses_marks = false;
     std::exception_ptr fault;
 
 private:
+    // Awaited, it is an await of the command before it.
+    class recorded_mark final : public timed_mark {
+    public:
+        recorded_mark(recording_stream& on, ticket after) : on_(on), after_(after) {}
+        void await() override { on_.await(after_, wait_mode::block); }
+        bool has_passed() const noexcept override { return on_.passed() >= after_; }
+        std::chrono::duration<double, std::micro> since(const timed_mark&) const override {
+            throw std::logic_error("not recorded");
+        }
+
+    private:
+        recording_stream& on_;
+        const ticket after_;
+    };
+
     void record(const command_info& info) {
         if (std::exchange(refuses_the_next, false)) throw std::runtime_error("refused");
         commands.emplace_back(info.name);

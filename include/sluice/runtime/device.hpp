@@ -22,6 +22,7 @@ namespace sluice {
 namespace detail {
 class runtime_state;
 class completion_service;
+class staging_pool;
 }  // namespace detail
 
 // Keeps a device and its runtime's memory alive. Cheap: one reference count.
@@ -70,7 +71,7 @@ public:
 
     memory_pool& device_pool() noexcept { return device_pool_; }
     memory_pool& host_pool() noexcept { return host_pool_; }
-    // Returns unused memory of both pools to the system, after waiting for its last uses.
+    // Returns unused memory, of both pools and for staging, to the system, after waiting for its last uses.
     void trim();
 
     // Blocks until all that was submitted so far to any stream is complete. Throws when the device faulted.
@@ -87,6 +88,8 @@ public:
     // For backends and for mixing with other libraries.
     device_interpreter& interpreter() noexcept { return *interpreter_; }
     std::vector<command_queue*> all_queues() const;
+    // For uploads from pageable memory; made when first asked for.
+    detail::staging_pool& staging();
     // Where waiters are told, and deadlines kept.
     detail::completion_service& service() noexcept;
 
@@ -101,6 +104,7 @@ private:
     stream* lend(const stream_options& options);
     void take_back(stream* lent) noexcept;
     void close() noexcept;
+    detail::staging_pool* made_staging() const noexcept;
     [[noreturn]] void refuse() const;
 
     void tell_of_poison() noexcept;
@@ -118,7 +122,8 @@ private:
     std::unique_ptr<device_interpreter> interpreter_;
     memory_pool device_pool_;
     memory_pool host_pool_;
-    mutable std::mutex mutex_;  // guards streams_ and cause_
+    std::unique_ptr<detail::staging_pool> staging_;
+    mutable std::mutex mutex_;  // guards staging_, streams_ and cause_
     std::vector<stream_slot> streams_;
     std::exception_ptr cause_;
     struct poison_notice final : work_item {

@@ -61,6 +61,8 @@ public:
 
     // Blocks until the stream has passed the mark.
     virtual void await() = 0;
+    // Whether the stream is known to have passed it. Does not block.
+    virtual bool has_passed() const noexcept { return false; }
     // From `earlier`, a mark of the same device, to this one; both must have been passed. Throws
     // std::bad_cast for a mark of another kind of device.
     virtual std::chrono::duration<double, std::micro> since(const timed_mark& earlier) const = 0;

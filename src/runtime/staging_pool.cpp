@@ -1,0 +1,278 @@
+#include "runtime/staging_pool.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "sluice/runtime/device.hpp"
+#include "sluice/runtime/error.hpp"
+
+namespace sluice::detail {
+namespace {
+
+// A copy engine takes 76 us for a chunk, so what a command, its mark and a wake-up cost (a few us) hardly shows; and
+// the first chunk is filled, and the engine at work, after as much.
+constexpr std::size_t chunk_bytes = std::size_t{4} << 20;
+// Some being read, some being filled, some in between: 32 MiB, which stay in the host's cache.
+constexpr std::size_t chunks_an_upload = 8;
+// Two still overlap.
+constexpr std::size_t fewest_chunks_an_upload = 2;
+// What a device may pin: 128 MiB, so that four uploads at once, or four in a row that nobody waits for, have theirs.
+constexpr std::size_t most_chunks = 32;
+// A small upload goes in more parts than it has chunks, so that the copy engine begins early; none is smaller than
+// this.
+constexpr std::size_t smallest_part_bytes = std::size_t{1} << 20;
+// How long to wait for a chunk of another upload before the driver copies on its own.
+constexpr auto patience = std::chrono::milliseconds(5);
+// More memory channels are not to be had by more threads: eight fill faster than the copy engine reads, nearly.
+constexpr unsigned most_copying_threads = 8;
+
+std::size_t helpers() noexcept { return std::clamp(std::thread::hardware_concurrency(), 1u, most_copying_threads) - 1; }
+
+}  // namespace
+
+// One upload. Its chunks are in one of three lists: `idle_` to be filled, `filling_` by the team, `sent_` as commands.
+class staging_pool::transfer {
+public:
+    transfer(staging_pool& pool, stream& on, const command_info& info, storage& to, const void* from, std::size_t bytes)
+        : pool_(pool),
+          on_(on),
+          info_(info),
+          to_(to),
+          from_(static_cast<const char*>(from)),
+          bytes_(bytes),
+          part_bytes_(std::clamp((bytes / chunks_an_upload + 4095) / 4096 * 4096, smallest_part_bytes, chunk_bytes)),
+          copying_(pool.begin_upload()) {}
+    transfer(const transfer&) = delete;  // the team points to its pieces
+    transfer& operator=(const transfer&) = delete;
+    ~transfer() {
+        copying_.reset();  // nobody fills any of them from here on
+        idle_.splice(idle_.end(), filling_);
+        pool_.give_back(idle_);
+        pool_.give_back(sent_);
+        pool_.end_upload();
+    }
+
+    // False: it has found no chunk to begin with.
+    bool run() {
+        while (begun_ < bytes_ || !filling_.empty()) {
+            if (begun_ < bytes_ && have_idle()) {
+                fill();
+            } else if (!filling_.empty()) {
+                send();
+            } else if (!sent_.empty()) {
+                await(sent_.front());
+            } else if (!have_first()) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+private:
+    std::size_t held() const noexcept { return idle_.size() + filling_.size() + sent_.size(); }
+
+    bool make() {
+        is_short_ = is_short_ || !pool_.make(idle_);
+        return !is_short_;
+    }
+
+    // Without waiting for the device.
+    bool have_idle() {
+        while (!sent_.empty() && is_ready(sent_.front())) {
+            forget_reader(sent_.front());
+            idle_.splice(idle_.end(), sent_, sent_.begin());
+        }
+        const std::size_t share = pool_.share();
+        for (std::list<chunk> over; held() > share && !idle_.empty(); pool_.give_back(over)) {
+            over.splice(over.end(), idle_, idle_.begin());
+        }
+        if (!idle_.empty()) return true;
+        return held() < share && held() != 0 && (pool_.take_ready(idle_) || make());
+    }
+
+    // With none at all.
+    bool have_first() {
+        const auto until = clock::now() + patience;
+        for (bool is_last = false;;) {
+            if (pool_.take_ready(idle_) || make()) return true;
+            // The stream must come to that one before it comes to us.
+            if (pool_.take_of(on_.queue(), sent_)) return true;
+            if (is_last) return false;
+            is_last = !pool_.await_return(until);
+        }
+    }
+
+    void fill() {
+        filling_.splice(filling_.end(), idle_, idle_.begin());
+        chunk& next = filling_.back();
+        next.offset = begun_;
+        next.bytes = std::min(part_bytes_, bytes_ - begun_);
+        next.filling = copy_team::piece(next.memory->data(), from_ + next.offset, next.bytes);
+        begun_ += next.bytes;
+        copying_->add(next.filling);
+    }
+
+    void send() {
+        chunk& full = filling_.front();
+        copying_->finish(full.filling);
+        const std::array accesses{memory_access{full.memory.get(), access_mode::read},
+                                  memory_access{&to_, access_mode::write}};
+        const ticket number =
+            on_.copy({info_.name, accesses, info_.where}, {static_cast<char*>(to_.data()) + full.offset,
+                                                           full.memory->data(),
+                                                           full.bytes,
+                                                           copy_direction::host_to_device,
+                                                           {}});
+        full.reader = on_.point(number);
+        try {
+            full.read = on_.mark();
+        } catch (...) {
+            std::list<chunk> untold;  // nobody will say when it is read
+            untold.splice(untold.end(), filling_, filling_.begin());
+            pool_.drop(untold);
+            throw;
+        }
+        sent_.splice(sent_.end(), filling_, filling_.begin());
+    }
+
+    static void await(chunk& sent) {
+        try {
+            sent.read->await();
+        } catch (...) {
+            sent.memory->await_all_uses();  // throws what the device died of
+            throw;
+        }
+        forget_reader(sent);
+    }
+
+    staging_pool& pool_;
+    stream& on_;
+    const command_info& info_;
+    storage& to_;
+    const char* const from_;
+    const std::size_t bytes_;
+    const std::size_t part_bytes_;  // what a chunk takes
+    std::size_t begun_ = 0;
+    bool is_short_ = false;  // of pinned memory
+    std::list<chunk> idle_, filling_, sent_;
+    std::optional<copy_team::job> copying_;
+};
+
+staging_pool::staging_pool(device& owner) : owner_(owner) {}
+
+staging_pool::~staging_pool() { close(); }
+
+bool staging_pool::upload(stream& on, const command_info& info, storage& to, const void* from, std::size_t bytes) {
+    return transfer(*this, on, info, to, from, bytes).run();
+}
+
+bool staging_pool::is_ready(const chunk& asked) noexcept {
+    const command_queue* const reader = asked.reader.where;
+    return reader == nullptr || reader->passed() >= asked.reader.upto || asked.read->has_passed();
+}
+
+void staging_pool::forget_reader(chunk& passed) noexcept {
+    passed.reader = {};
+    passed.read.reset();
+}
+
+bool staging_pool::take_ready(std::list<chunk>& into) noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(chunks_.begin(), chunks_.end(), &is_ready);
+    if (found == chunks_.end()) return false;
+    into.splice(into.begin(), chunks_, found);
+    forget_reader(into.front());
+    return true;
+}
+
+bool staging_pool::take_of(const command_queue& reader, std::list<chunk>& into) noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto found =
+        std::find_if(chunks_.begin(), chunks_.end(), [&](const chunk& each) { return each.reader.where == &reader; });
+    if (found == chunks_.end()) return false;
+    into.splice(into.begin(), chunks_, found);
+    return true;
+}
+
+bool staging_pool::make(std::list<chunk>& into) {
+    std::list<chunk> made(1);
+    {
+        const std::lock_guard lock(mutex_);
+        if (made_ == most_chunks) return false;
+        ++made_;
+    }
+    try {
+        made.front().memory = owner_.host_pool().allocate(chunk_bytes, nullptr, {"upload"});
+    } catch (const out_of_memory&) {
+        drop(made);
+        return false;
+    } catch (...) {
+        drop(made);
+        throw;
+    }
+    into.splice(into.begin(), made);
+    return true;
+}
+
+void staging_pool::give_back(std::list<chunk>& chunks) noexcept {
+    if (chunks.empty()) return;
+    {
+        const std::lock_guard lock(mutex_);
+        // Those that are ready come first.
+        chunks_.splice(is_ready(chunks.front()) ? chunks_.begin() : chunks_.end(), chunks);
+    }
+    returned_.notify_all();
+}
+
+bool staging_pool::await_return(clock::time_point until) noexcept {
+    std::unique_lock lock(mutex_);
+    return uploads_ > 1 && returned_.wait_until(lock, until) == std::cv_status::no_timeout;
+}
+
+void staging_pool::drop(std::list<chunk>& chunks) noexcept {
+    {
+        const std::lock_guard lock(mutex_);
+        made_ -= chunks.size();
+    }
+    chunks.clear();
+}
+
+std::size_t staging_pool::share() noexcept {
+    const std::lock_guard lock(mutex_);
+    return std::clamp(most_chunks / uploads_, fewest_chunks_an_upload, chunks_an_upload);
+}
+
+copy_team& staging_pool::begin_upload() {
+    const std::lock_guard lock(mutex_);
+    owner_.throw_if_refusing();  // with the lock held: close() waits for whoever got through
+    if (!team_) team_ = std::make_unique<copy_team>(helpers());
+    ++uploads_;
+    return *team_;
+}
+
+void staging_pool::end_upload() noexcept {
+    const std::lock_guard lock(mutex_);
+    if (--uploads_ == 0) idle_.notify_all();
+}
+
+void staging_pool::trim() noexcept {
+    std::list<chunk> dropped;
+    {
+        const std::lock_guard lock(mutex_);
+        dropped.splice(dropped.end(), chunks_);
+    }
+    drop(dropped);
+}
+
+void staging_pool::close() noexcept {
+    std::unique_ptr<copy_team> team;
+    {
+        std::unique_lock lock(mutex_);
+        idle_.wait(lock, [this] { return uploads_ == 0; });
+        team = std::move(team_);
+    }
+    trim();
+}
+
+}  // namespace sluice::detail

@@ -1,0 +1,203 @@
+// Data comes back into host memory that is there already.
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "conformance/backend.hpp"
+#include "conformance/expect_refused.hpp"
+#include "conformance/kernels.hpp"
+#include "sluice/async/sync_wait.hpp"
+
+namespace sluice::conformance {
+namespace {
+
+CONFORMANCE_SUITE(downloads_to);
+
+template <typename T>
+std::vector<T> copy_of(std::span<const T> values) {
+    return {values.begin(), values.end()};
+}
+
+TEST_P(downloads_to, a_host_buffer_comes_back_filled) {
+    round_robin pool(on, 2);
+    stream& home = pool.next();
+    for (const std::size_t size : {1u, 1000u, 3'000'000u}) {
+        const auto values = counting<int>(size);
+        host_buffer<int> room(home, size);
+        const int* const where = room.device_data();
+        room = sync(download_to(sync(upload(values), pool), std::move(room)), pool);
+        EXPECT_TRUE(copy_of(room.read()) == values) << size;
+        EXPECT_EQ(room.device_data(), where);
+    }
+}
+
+TEST_P(downloads_to, a_host_buffer_is_filled_again_and_again) {
+    single_stream pool(on);
+    stream& home = pool.next();
+    const std::size_t before = bytes_in_use();
+    {
+        host_buffer<unsigned> in(home, 100), out(home, 100);
+        for (unsigned round = 0; round < 5; ++round) {
+            std::ranges::fill(in.write(), round);
+            auto operation = upload(std::move(in), {100})
+                                 .and_then([](auto x) { return step(std::move(x), 1); })
+                                 .and_then(download_to(std::move(out)));
+            out = spawn(std::move(operation), pool).get();
+            EXPECT_EQ(copy_of(out.read()), std::vector<unsigned>(100, 3 * round + 1));
+            in = host_buffer<unsigned>(home, 100);
+        }
+    }
+    EXPECT_EQ(bytes_in_use(), before);
+}
+
+TEST_P(downloads_to, memory_of_the_users_is_filled) {
+    round_robin pool(on, 2);
+    for (const std::size_t size : {1u, 1000u, 3'000'000u}) {
+        const auto values = counting<int>(size);
+        auto room = std::make_shared<std::vector<int>>(size + 2, -1);
+        const std::span<int> middle(room->data() + 1, size);
+        auto operation = upload(values).and_then([&](auto x) { return download_to(std::move(x), middle, room); });
+        const std::span<int> filled = sync(std::move(operation), pool);
+        EXPECT_EQ(filled.data(), middle.data());
+        EXPECT_TRUE(copy_of<int>(filled) == values) << size;
+        EXPECT_EQ(room->front(), -1);
+        EXPECT_EQ(room->back(), -1);
+    }
+}
+
+TEST_P(downloads_to, parts_of_one_host_buffer_are_filled_and_uploaded_by_several_streams) {
+    round_robin pool(on, 3);
+    constexpr std::size_t parts = 6;
+    constexpr std::size_t size = 400'000;
+    auto from = std::make_shared<host_buffer<int>>(pool.next(), parts * size);
+    auto to = std::make_shared<host_buffer<int>>(pool.next(), parts * size);
+    std::iota(from->write().begin(), from->write().end(), 17);
+    std::vector<device_future<pending<std::span<int>>>> running;
+    for (std::size_t i = 0; i < parts; ++i) {
+        const std::span<const int> part(from->device_data() + i * size, size);
+        running.push_back(
+            spawn(upload(part, from, {size}).and_then(download_to(to->write().subspan(i * size, size), to)), pool));
+    }
+    for (auto& each : running) EXPECT_EQ(std::move(each).get().size(), size);
+    EXPECT_TRUE(std::ranges::equal(from->read(), to->read()));
+}
+
+TEST_P(downloads_to, a_shared_tensor_is_downloaded_to_both_and_stays) {
+    single_stream pool(on);
+    const auto values = counting<int>(50);
+    const auto source = sync(share(upload(values)), pool);
+    const auto into_buffer = sync(download_to(source, host_buffer<int>(pool.next(), 50)), pool);
+    EXPECT_EQ(copy_of(into_buffer.read()), values);
+    auto room = std::make_shared<std::vector<int>>(50);
+    static_cast<void>(sync(download_to(source, std::span(*room), room), pool));
+    EXPECT_EQ(*room, values);
+    std::ranges::fill(*room, 0);
+    static_cast<void>(sync(share(upload(values)).and_then(download_to(std::span(*room), room)), pool));
+    EXPECT_EQ(*room, values);
+    EXPECT_EQ(sync(download(source), pool), values);
+}
+
+TEST_P(downloads_to, no_elements_go_nowhere) {
+    single_stream pool(on);
+    EXPECT_EQ(sync(download_to(tensor<int>(), host_buffer<int>()), pool).size(), 0u);
+    EXPECT_EQ(sync(download_to(tensor<int>(pool.next(), {0}), std::span<int>(), nullptr), pool).size(), 0u);
+}
+
+TEST_P(downloads_to, room_of_another_size_is_refused) {
+    single_stream pool(on);
+    stream& home = pool.next();
+    const auto expect_mismatch = [](auto&& call) { expect_refused(errc::shape_mismatch, {"10", "9"}, call); };
+    auto room = std::make_shared<std::vector<int>>(9);
+    expect_mismatch([&] { return download_to(tensor<int>(home, {10}), host_buffer<int>(home, 9)); });
+    expect_mismatch([&] { return download_to(tensor<int>(home, {9}), host_buffer<int>(home, 10)); });
+    expect_mismatch([&] { return download_to(tensor<int>(home, {10}), std::span(*room), room); });
+    expect_mismatch([&] { return sync(zeros<int>({2, 5}).and_then(download_to(host_buffer<int>(home, 9))), pool); });
+}
+
+TEST_P(downloads_to, memory_that_nobody_keeps_is_refused) {
+    single_stream pool(on);
+    std::vector<int> room(10);
+    expect_refused(errc::invalid_argument, {"keeps"},
+                   [&] { return download_to(tensor<int>(pool.next(), {10}), std::span(room), nullptr); });
+}
+
+TEST_P(downloads_to, a_host_buffer_of_another_device_is_refused) {
+    single_stream pool(on);
+    single_stream elsewhere(other_device());
+    auto operation = zeros<int>({10}).and_then(download_to(host_buffer<int>(elsewhere.next(), 10)));
+    expect_refused(errc::invalid_argument, {"memory of"}, [&] { return sync(std::move(operation), pool); });
+}
+
+TEST_P(downloads_to, the_owner_is_kept_while_the_copy_is_in_flight) {
+    NEEDS_A_GATE();
+    single_stream pool(on);
+    stream& home = pool.next();
+    const auto values = counting<int>(1000);
+    auto source = sync(share(upload(values)), pool);
+    auto room = std::make_shared<host_buffer<int>>(home, 1000);
+    std::ranges::fill(room->write(), 0);
+    const std::weak_ptr watch = room;
+    const std::span<int> to(room->device_data(), 1000);
+    gate held(home);
+    {
+        auto dropped = submit_to(home, download_to(source, to, std::move(room)));
+    }
+    EXPECT_FALSE(watch.expired());
+    const auto kept = watch.lock();
+    held.open();
+    EXPECT_EQ(contents(sync_on(copy(source), home), home), values);
+    EXPECT_EQ(copy_of<int>(to), values);
+}
+
+TEST_P(downloads_to, the_owner_is_let_go_when_the_copy_is_over) {
+    single_stream pool(on);
+    stream& home = pool.next();
+    auto room = std::make_shared<host_buffer<int>>(home, 1000);
+    const std::weak_ptr watch = room;
+    const std::span<int> to(room->device_data(), 1000);
+    static_cast<void>(sync(zeros<int>({1000}).and_then(download_to(to, std::move(room))), pool));
+    EXPECT_TRUE(watch.expired());
+}
+
+TEST_P(downloads_to, the_owner_is_let_go_with_the_runtime_even_if_it_owns_memory_of_that) {
+    std::weak_ptr<host_buffer<int>> watch;
+    {
+        runtime own(GetParam().options);
+        single_stream pool(own.find(GetParam().device));
+        auto room = std::make_shared<host_buffer<int>>(pool.next(), 1000);
+        watch = room;
+        const std::span<int> to(room->device_data(), 1000);
+        const auto dropped = spawn(zeros<int>({1000}).and_then(download_to(to, std::move(room))), pool);
+    }
+    EXPECT_TRUE(watch.expired());
+}
+
+TEST_P(downloads_to, a_host_buffer_in_flight_may_be_dropped) {
+    NEEDS_A_GATE();
+    single_stream pool(on);
+    stream& home = pool.next();
+    const std::size_t before = bytes_in_use();
+    {
+        gate held(home);
+        static_cast<void>(spawn(zeros<int>({1000}).and_then(download_to(host_buffer<int>(home, 1000))), pool));
+        EXPECT_EQ(bytes_in_use(), before);
+        // Its memory is still written to, so that others get other memory.
+        host_buffer<int> other(home, 1000);
+        std::ranges::fill(other.write(), 5);
+        held.open();
+        home.await(home.issued(), on.default_wait_mode());
+        EXPECT_EQ(copy_of(other.read()), std::vector<int>(1000, 5));
+    }
+    EXPECT_EQ(bytes_in_use(), before);
+}
+
+TEST_P(downloads_to, a_future_of_a_host_buffer_is_awaited) {
+    single_stream pool(on);
+    const auto values = counting<int>(300);
+    auto future = spawn(upload(values).and_then(download_to(host_buffer<int>(pool.next(), 300))), pool);
+    const host_buffer<int> filled = sync_wait(std::move(future));
+    EXPECT_EQ(copy_of(filled.read()), values);
+}
+
+}  // namespace
+}  // namespace sluice::conformance
