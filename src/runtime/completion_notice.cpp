@@ -26,6 +26,7 @@ void completion_notice::start() noexcept {
 void completion_notice::step() noexcept {
     const stream_point open = of_->next_open();
     if (open.where == nullptr || open.where->owner().is_poisoned()) {
+        if (is_taken_.load(std::memory_order_acquire)) return release();  // cancelled: the executor may be gone
         where_->post(*this);
         return;
     }
