@@ -190,7 +190,9 @@ void command_queue::add_waiter(completion_waiter& waiter) noexcept {
         const std::lock_guard lock(mutex_);
         interpreter_->arm(upto);
     }
-    if (!is_watched_.exchange(true)) owner_.service().watch(*this);
+    if (is_watched_.exchange(true)) return;
+    owner_.retain_runtime();  // until it is watched no more
+    owner_.service().watch(*this);
 }
 
 std::unique_ptr<timed_mark> command_queue::mark() {
