@@ -165,7 +165,9 @@ void command_queue::wait_for(stream_point point) {
 
 void command_queue::await(ticket upto, wait_mode mode) {
     upto = reached(upto);
-    if (interpreter_->passed() < upto) interpreter_->await(upto, mode);
+    if (interpreter_->passed() >= upto) return;
+    if (owner_.is_poisoned()) owner_.throw_if_refusing();  // with the first cause, and no call into a dead device
+    interpreter_->await(upto, mode);
 }
 
 void command_queue::close() noexcept {
