@@ -169,7 +169,9 @@ void command_queue::wait_for(stream_point point) {
 
 void command_queue::await(ticket upto, wait_mode mode) {
     upto = reached(upto);
-    if (interpreter_->passed() < upto) interpreter_->await(upto, mode);
+    if (interpreter_->passed() >= upto) return;
+    if (owner_.is_poisoned()) owner_.throw_if_refusing();  // with the first cause, and no call into a dead device
+    interpreter_->await(upto, mode);
 }
 
 void command_queue::close() noexcept {
@@ -194,7 +196,9 @@ void command_queue::add_waiter(completion_waiter& waiter) noexcept {
         const std::lock_guard lock(mutex_);
         interpreter_->arm(upto);
     }
-    if (!is_watched_.exchange(true)) owner_.service().watch(*this);
+    if (is_watched_.exchange(true)) return;
+    owner_.retain_runtime();  // until it is watched no more
+    owner_.service().watch(*this);
 }
 
 std::unique_ptr<timed_mark> command_queue::mark() {

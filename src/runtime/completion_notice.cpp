@@ -24,8 +24,11 @@ void completion_notice::start() noexcept {
 
 // Waits for one open point after the other; each time it is told, it looks for the next.
 void completion_notice::step() noexcept {
+    // Once it is added or posted another thread may tell, and whoever is told may drop the last of the runtime.
+    const runtime_ref alive(of_->home());
     const stream_point open = of_->next_open();
     if (open.where == nullptr || open.where->owner().is_poisoned()) {
+        if (is_taken_.load(std::memory_order_acquire)) return release();  // cancelled: the executor may be gone
         where_->post(*this);
         return;
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sluice/runtime/command_queue.hpp"
+#include "sluice/runtime/device.hpp"
 
 namespace sluice::detail {
 namespace {
@@ -159,9 +160,14 @@ bool completion_service::core::look(bool ask_all) noexcept {
             continue;
         }
         *link = queue.next_watched_;
+        device& owner = queue.owner();
         queue.is_watched_.store(false);
         // Whoever came in between saw it still watched.
-        if (!queue.waiters_.empty() && !queue.is_watched_.exchange(true)) watch(queue);
+        if (!queue.waiters_.empty() && !queue.is_watched_.exchange(true)) {
+            watch(queue);
+        } else {
+            owner.release_runtime();  // the queue may be gone; those that are still in the list keep theirs
+        }
     }
     return sighted;
 }

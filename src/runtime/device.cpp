@@ -98,6 +98,7 @@ void device::poison(std::exception_ptr cause) noexcept {
         state_.fetch_or(poisoned, std::memory_order_release);
     }
     // On another thread: the streams' locks may be held here, and whoever waits has code of its own to run.
+    retain_runtime();  // the notice is part of it
     runtime_.service.post(notice_);
 }
 
@@ -109,12 +110,13 @@ void device::tell_of_poison() noexcept {
         command_queue* each = nullptr;
         {
             const std::lock_guard lock(mutex_);
-            if (i == streams_.size()) return;
+            if (i == streams_.size()) break;
             each = streams_[i].owned.get();
         }
         each->interpreter().abandon();
         each->release(no_ticket);  // nothing more will be passed
     }
+    release_runtime();  // it may have been the last
 }
 
 detail::completion_service& device::service() noexcept { return runtime_.service; }

@@ -17,7 +17,7 @@ struct told {
 bool await_until(const submission_ref& submitted, std::chrono::steady_clock::time_point deadline) {
     if (submitted->is_complete()) return true;
     told state;
-    inline_executor where;
+    static inline_executor where;  // a notice that was given up still ends there, when all this is gone
     const auto notice = completion_notice::make(
         submitted, &where,
         [](void* whom) noexcept {

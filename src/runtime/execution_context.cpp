@@ -8,8 +8,7 @@ namespace sluice {
 
 execution_context& execution_context::branch() {
     if (policy_ == nullptr) return *this;
-    command_queue& other = policy_->next().queue();
-    // A policy over several devices may have moved on to another one; a branch stays where its data is.
+    command_queue& other = policy_->next_beside(stream_).queue();
     if (&other == &stream_.queue() || &other.owner() != &device()) return *this;
     branches_.push_back(std::unique_ptr<execution_context>(new execution_context(other, policy_, submission_)));
     return *branches_.back();

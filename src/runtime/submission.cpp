@@ -31,7 +31,8 @@ void submission::note(stream_point point, const outcome_ref& hangs_on) noexcept 
 }
 
 void submission::join(submission_ref other) {
-    if (other && other.get() != this) joined_.push_back(std::move(other));
+    // What has turned out well is not kept: of a chain of shared operations, each would keep all before it.
+    if (other && other.get() != this && !other->is_fine()) joined_.push_back(std::move(other));
 }
 
 stream_point submission::next_open() const noexcept {
@@ -50,6 +51,11 @@ stream_point submission::next_open() const noexcept {
 }
 
 bool submission::is_complete() const noexcept { return next_open().where == nullptr; }
+
+bool submission::is_fine() const noexcept {
+    return is_complete() && std::ranges::all_of(outcomes_, [](const outcome_ref& each) { return each->is_fine(); }) &&
+           std::ranges::all_of(joined_, [](const submission_ref& each) { return each->is_fine(); });
+}
 
 void submission::await_completion(std::optional<wait_mode> mode) const {
     const auto await = [&](const stream_point& point) {

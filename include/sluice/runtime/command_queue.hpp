@@ -94,7 +94,7 @@ private:
     std::atomic<ticket> issued_{0};
     std::vector<ticket> waited_for_;  // by queue index: what this one already runs after
     completion_list waiters_;
-    std::atomic<bool> is_watched_{false};    // by the completion service
+    std::atomic<bool> is_watched_{false};    // by the completion service; keeps the runtime then
     command_queue* next_watched_ = nullptr;  // its list
     storage_ref workspace_;
     std::mutex workspace_mutex_;

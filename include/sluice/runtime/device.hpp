@@ -98,6 +98,8 @@ private:
     friend class stream_lease;
     friend class memory_pool;
     friend class storage_ref;
+    friend class command_queue;
+    friend class detail::completion_service;
     friend class detail::runtime_state;
     enum state : unsigned char { open = 0, poisoned = 1, closed = 2 };  // the latter two may come together
 

@@ -23,8 +23,11 @@ public:
     scheduling_policy& operator=(const scheduling_policy&) = delete;
     virtual ~scheduling_policy() = default;
 
-    // The stream for the next operation, or for the next independent branch of one.
+    // The stream for the next operation.
     virtual stream& next() = 0;
+    // The stream for an independent branch of an operation that is at home on this one. One of another device is not
+    // used: a branch stays where its data is.
+    virtual stream& next_beside(stream& /*home*/) { return next(); }
 };
 
 // Streams in turn. The default for independent batches.
@@ -83,6 +86,7 @@ public:
     per_device(std::span<device* const> devices, std::size_t streams_each, const stream_options& options = {});
 
     stream& next() override { return pools_[turn_.fetch_add(1, std::memory_order_relaxed) % pools_.size()]->next(); }
+    stream& next_beside(stream& home) override { return on(home.owner()).next(); }
     // The streams of one of them. Throws errc::invalid_argument for a device that is not among them.
     scheduling_policy& on(const device& which);
 

@@ -36,11 +36,19 @@ public:
     command_queue& home() const noexcept { return home_; }
     device& owner() const noexcept { return home_.owner(); }
 
+    // Throws when the operation has been abandoned. Asked before each part, and before each function of the user's that
+    // makes one: what that refers to need only live as long as somebody waits.
+    void require_wanted() const {
+        if (!is_abandoned()) return;
+        throw error(errc::canceled, "the operation was abandoned before this part", {"", owner().name()});
+    }
+    bool is_abandoned() const noexcept {
+        return is_abandoned_.load(std::memory_order_acquire) || (outer_ && outer_->is_abandoned());
+    }
+
     // A new part's context. Throws when the operation has been abandoned.
     execution_context enter() const {
-        if (is_abandoned()) {
-            throw error(errc::canceled, "the operation was abandoned before this part", {"", owner().name()});
-        }
+        require_wanted();
         if (policy_ != nullptr && std::this_thread::get_id() == submitter_ && !has_left()) {
             return execution_context(home_.handle(), policy_);
         }
@@ -50,9 +58,6 @@ public:
     void abandon() noexcept { is_abandoned_.store(true, std::memory_order_release); }
 
 private:
-    bool is_abandoned() const noexcept {
-        return is_abandoned_.load(std::memory_order_acquire) || (outer_ && outer_->is_abandoned());
-    }
     bool has_left() const noexcept { return outer_ ? outer_->has_left() : has_left_; }
 
     command_queue& home_;

@@ -42,6 +42,7 @@ struct staged_access {
         using output = output_of<and_then_operation<Source, Function>>;
         auto before = run(std::move(op.source_), at);
         auto first = co_await std::move(before);
+        at->require_wanted();
         auto next = spread(std::move(op.f_), std::move(first.output));
         auto after = run(std::move(next), at);
         submitted_part<output> second = co_await std::move(after);
@@ -54,8 +55,9 @@ struct staged_access {
     static auto run(transform_operation<Source, Function> op, stage_ref at)
         -> part_task<output_of<transform_operation<Source, Function>>> {
         using output = output_of<transform_operation<Source, Function>>;
-        auto before = run(std::move(op.source_), std::move(at));
+        auto before = run(std::move(op.source_), at);
         auto first = co_await std::move(before);
+        at->require_wanted();
         if constexpr (std::is_void_v<spread_result<Function, output_of<Source>>>) {
             spread(std::move(op.f_), std::move(first.output));
             co_return submitted_part<output>(output(), std::move(first.work));
@@ -88,6 +90,7 @@ struct staged_access {
         } catch (...) {
             failure = std::current_exception();
         }
+        if (at->is_abandoned()) std::rethrow_exception(failure);
         auto next = std::move(op.f_)(std::move(failure));
         auto recovery = run(std::move(next), std::move(at));
         auto recovered = co_await std::move(recovery);
@@ -109,8 +112,10 @@ struct staged_access {
             } catch (...) {
                 failure = std::current_exception();
             }
-            // A device that has faulted refuses all further attempts.
-            if (left <= 1 || at->owner().is_poisoned() || !op.again_(failure)) std::rethrow_exception(failure);
+            // A device that has faulted refuses all further attempts, and nobody waits for them any more once the
+            // operation is abandoned.
+            if (left <= 1 || at->owner().is_poisoned() || at->is_abandoned() || !op.again_(failure))
+                std::rethrow_exception(failure);
         }
     }
 

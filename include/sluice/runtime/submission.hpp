@@ -66,6 +66,8 @@ public:
 
     // Whether all of it is known to be complete.
     bool is_complete() const noexcept;
+    // Whether all of it is known to be complete and to have turned out well: there is nothing left to wait for or tell.
+    bool is_fine() const noexcept;
     // The first point that is not known to be complete; null when there is none.
     stream_point next_open() const noexcept;
     // Blocks until all of it is complete. Throws the fault of a device.
