@@ -167,6 +167,8 @@ TEST_P(traces, show_that_a_reader_waited_for_the_writer_on_another_stream) {
     NEEDS_A_GATE();
     auto x = submit_to(a, zeros<unsigned>({size}));
     auto y = submit_to(b, zeros<unsigned>({size}));
+    set_on(a, x, 1);  // a kernel's first launch may wait for the device to load it
+    relay_on(b, x, y);
     home.synchronize();
     static_cast<void>(take());
     gate held(a);
