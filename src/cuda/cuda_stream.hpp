@@ -87,8 +87,8 @@ private:
         std::shared_ptr<const void> owner;
     };
     std::atomic<bool> keeps_owners_{false};  // whether the next has any: asked on the way of each copy
-    std::deque<kept_owner> kept_owners_;    // of host memory that copies may still use
-    std::unique_ptr<host_work> host_work_;  // that has not run: a list, the latest first
+    std::deque<kept_owner> kept_owners_;     // of host memory that copies may still use
+    std::unique_ptr<host_work> host_work_;   // that has not run: a list, the latest first
 };
 
 }  // namespace sluice::cuda
