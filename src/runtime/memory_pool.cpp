@@ -65,7 +65,7 @@ storage_ref memory_pool::allocate(std::size_t bytes, const command_queue* user, 
         if (block != nullptr) usage_.in_use_bytes += block->capacity_bytes();
     }
     if (block == nullptr) block = make(bytes, bytes_of_class(index), info);
-    source_.lent(block->data(), user == nullptr);
+    source_.lent(block->data(), bytes, user == nullptr);
     owner_.retain_runtime();
     return storage_ref(block);
 }

@@ -53,9 +53,10 @@ std::optional<checker::conflict> checker::note(block& what, access_mode mode, co
 
 void checker::scramble(block& what) const noexcept { std::memset(what.data(), static_cast<int>(garbage), what.bytes); }
 
-void checker::lent(block& what, bool to_host) {
+void checker::lent(block& what, std::size_t asked_bytes, bool to_host) {
     what.is_lent = true;
-    what.is_written = to_host;
+    what.asked_bytes = asked_bytes;
+    what.is_written = to_host || asked_bytes == 0;
     ++what.lease;
     what.number = ++leases_;
     what.numbered_in = schedule_;
@@ -170,7 +171,7 @@ void checker::report(fault what, std::string message, actor first, actor second,
 std::string checker::name_of(const block& what) const {
     std::string name = "storage " + std::to_string(what.number);
     if (what.numbered_in != schedule_) name += " of an earlier schedule";
-    return name + " (" + std::to_string(what.bytes) +
+    return name + " (" + std::to_string(what.asked_bytes) +
            (what.is_host ? " bytes of host memory of sim:" : " bytes of sim:") + std::to_string(what.device) + ")";
 }
 

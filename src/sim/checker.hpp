@@ -53,7 +53,7 @@ public:
     const vector_clock& snapshot(std::uint32_t number) const noexcept { return snapshots_[number]; }
 
     // Memory, as its source and pools have it.
-    void lent(block& what, bool to_host);
+    void lent(block& what, std::size_t asked_bytes, bool to_host);
     void returned(block& what) noexcept { what.is_lent = false; }
     void freed(block& what);
     // The host, or the command that runs, touches it.

@@ -38,7 +38,7 @@ public:
             if (step() || serve()) {
                 settle();
             } else {
-                return false;
+                return is_over();  // looking for commands stamps events
             }
         }
         settle();
