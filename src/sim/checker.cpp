@@ -8,8 +8,19 @@ namespace sluice::sim::detail {
 namespace {
 
 constexpr std::size_t most_findings = 100;
+constexpr std::size_t most_watched_bytes = std::size_t{64} << 10;
 
 const char* verb(access_mode mode) { return mode == access_mode::read ? "reads" : "writes"; }
+
+std::uint64_t digest(std::uint64_t sum, const std::byte* data, std::size_t bytes) noexcept {
+    for (std::size_t i = 0; i + sizeof(sum) <= bytes; i += sizeof(sum)) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, data + i, sizeof(word));
+        sum = (sum ^ word) * 0x9e3779b97f4a7c15;
+        sum ^= sum >> 29;
+    }
+    return sum;
+}
 
 }  // namespace
 
@@ -144,6 +155,17 @@ void checker::runs(command_ref who, std::span<const named_block> accesses, const
         }
         if (const auto with = note(what, each.mode, who, known)) report(*with, who, each.mode, what);
     }
+}
+
+std::uint64_t checker::contents_only_read(std::span<const named_block> accesses) noexcept {
+    std::uint64_t sum = 0;
+    for (const named_block& each : accesses) {
+        bool is_left_out = each.what->bytes > most_watched_bytes;
+        for (const named_block& other : accesses)
+            is_left_out = is_left_out || (other.what == each.what && other.mode == access_mode::write);
+        if (!is_left_out) sum = digest(sum, each.what->data(), each.what->bytes);
+    }
+    return sum;
 }
 
 void checker::report(const conflict& with, command_ref who, access_mode mode, const block& what) {

@@ -132,6 +132,12 @@ void engine::finish() {
     settle();
 }
 
+void engine::give_up(const std::string& awaited) {
+    report_stuck("the host waits for " + awaited + ", and no stream");
+    waits_are_void = true;
+    throw error(errc::device_failed, "the simulated streams wait for each other");
+}
+
 void engine::report_stuck(const std::string& who) {
     std::string message = who + " can go on";
     actor first;
