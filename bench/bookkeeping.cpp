@@ -45,7 +45,7 @@ class idle_device final : public device_interpreter {
 public:
     device_kind kind() const noexcept override { return device_kind::cpu; }
     const device_properties& properties() const noexcept override { return properties_; }
-    std::unique_ptr<stream_interpreter> make_stream(stream&, const stream_options&) override {
+    std::unique_ptr<stream_interpreter> make_stream(command_queue&, const stream_options&) override {
         return std::make_unique<idle_stream>();
     }
     memory_source& device_memory() noexcept override { return memory_; }
