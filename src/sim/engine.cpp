@@ -10,7 +10,7 @@ namespace sluice::sim::detail {
 void engine::begin(std::uint64_t seed) {
     random_ = random(seed);
     in_order_ = seed == 0;
-    schedule_ = schedule(seed, streams_.size());
+    schedule_ = schedule(seed, max_threads - 1);  // streams may yet come
     is_watched = draw(2) == 0;
     waits_widely = draw(2) == 0;
     eager_of_8_ = draw(2) == 0 ? 0 : draw(8);

@@ -271,6 +271,32 @@ TEST(simulator, time_is_virtual_and_follows_from_the_seed) {
     EXPECT_GT(run(7).count(), 0);
 }
 
+TEST(simulator, a_schedule_depends_on_its_seed_and_on_none_before_it) {
+    const auto run = [](simulator& machine, std::uint64_t seed) {
+        machine.begin(seed);
+        round_robin pool(machine.device(), 4);
+        const auto weights = share(upload(ramp(dim * dim), {dim, dim}));
+        const auto vector = share(upload(ramp(dim)));
+        std::vector<device_future<pending<numbers>>> all;
+        for (int i = 0; i < 4; ++i) {
+            all.push_back(
+                spawn(zip(weights, vector).and_then([](auto w0, auto w1) { return forward(ramp(dim * dim), w0, w1); }),
+                      pool));
+        }
+        all.erase(all.begin() + 1);
+        for (auto& each : all) std::move(each).get();
+        machine.run(awaits_one(pool, 2));
+        machine.run_all();
+        machine.require_clean();
+        return machine.now();
+    };
+    simulator machine;
+    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+        simulator fresh;
+        ASSERT_EQ(run(machine, seed), run(fresh, seed)) << "seed " << seed;
+    }
+}
+
 TEST(simulator, events_are_stamped_in_virtual_time) {
     simulator machine;
     machine.begin(3);
