@@ -63,7 +63,7 @@ storage_ref memory_pool::allocate(std::size_t bytes, const command_queue* user, 
         is_first = count_lent(*block);
     }
     if (is_first) owner_.retain_runtime();
-    source_.lent(block->data(), user == nullptr);
+    source_.lent(block->data(), bytes, user == nullptr);
     return storage_ref(block);
 }
 

@@ -14,6 +14,7 @@ namespace sluice::sim::detail {
 // the simulator lives: whoever still uses what was given back meets its shadow.
 struct block {
     std::size_t bytes = 0;
+    std::size_t asked_bytes = 0;  // of them, by who has it now
     std::size_t device = 0;
     bool is_host = false;
 

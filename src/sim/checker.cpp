@@ -8,8 +8,19 @@ namespace sluice::sim::detail {
 namespace {
 
 constexpr std::size_t most_findings = 100;
+constexpr std::size_t most_watched_bytes = std::size_t{64} << 10;
 
 const char* verb(access_mode mode) { return mode == access_mode::read ? "reads" : "writes"; }
+
+std::uint64_t digest(std::uint64_t sum, const std::byte* data, std::size_t bytes) noexcept {
+    for (std::size_t i = 0; i + sizeof(sum) <= bytes; i += sizeof(sum)) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, data + i, sizeof(word));
+        sum = (sum ^ word) * 0x9e3779b97f4a7c15;
+        sum ^= sum >> 29;
+    }
+    return sum;
+}
 
 }  // namespace
 
@@ -53,9 +64,10 @@ std::optional<checker::conflict> checker::note(block& what, access_mode mode, co
 
 void checker::scramble(block& what) const noexcept { std::memset(what.data(), static_cast<int>(garbage), what.bytes); }
 
-void checker::lent(block& what, bool to_host) {
+void checker::lent(block& what, std::size_t asked_bytes, bool to_host) {
     what.is_lent = true;
-    what.is_written = to_host;
+    what.asked_bytes = asked_bytes;
+    what.is_written = to_host || asked_bytes == 0;
     ++what.lease;
     what.number = ++leases_;
     what.numbered_in = schedule_;
@@ -145,6 +157,17 @@ void checker::runs(command_ref who, std::span<const named_block> accesses, const
     }
 }
 
+std::uint64_t checker::contents_only_read(std::span<const named_block> accesses) noexcept {
+    std::uint64_t sum = 0;
+    for (const named_block& each : accesses) {
+        bool is_left_out = each.what->bytes > most_watched_bytes;
+        for (const named_block& other : accesses)
+            is_left_out = is_left_out || (other.what == each.what && other.mode == access_mode::write);
+        if (!is_left_out) sum = digest(sum, each.what->data(), each.what->bytes);
+    }
+    return sum;
+}
+
 void checker::report(const conflict& with, command_ref who, access_mode mode, const block& what) {
     actor first = witness_.describe(with.earlier.thread, with.earlier.when);
     actor second = witness_.describe(who.thread, who.when);
@@ -170,7 +193,7 @@ void checker::report(fault what, std::string message, actor first, actor second,
 std::string checker::name_of(const block& what) const {
     std::string name = "storage " + std::to_string(what.number);
     if (what.numbered_in != schedule_) name += " of an earlier schedule";
-    return name + " (" + std::to_string(what.bytes) +
+    return name + " (" + std::to_string(what.asked_bytes) +
            (what.is_host ? " bytes of host memory of sim:" : " bytes of sim:") + std::to_string(what.device) + ")";
 }
 

@@ -53,7 +53,7 @@ public:
     const vector_clock& snapshot(std::uint32_t number) const noexcept { return snapshots_[number]; }
 
     // Memory, as its source and pools have it.
-    void lent(block& what, bool to_host);
+    void lent(block& what, std::size_t asked_bytes, bool to_host);
     void returned(block& what) noexcept { what.is_lent = false; }
     void freed(block& what);
     // The host, or the command that runs, touches it.
@@ -68,6 +68,8 @@ public:
     // It runs; `known`, what happens before it and itself.
     void runs(command_ref who, std::span<const named_block> accesses, const vector_clock& known);
     void has_run() noexcept { running_ = nullptr; }
+    // A digest of the memory that these name as read only, as far as it is not large.
+    static std::uint64_t contents_only_read(std::span<const named_block> accesses) noexcept;
     bool is_running() const noexcept { return running_ != nullptr; }
 
     void report(fault what, std::string message, actor first = {}, actor second = {}, const block* where = nullptr);

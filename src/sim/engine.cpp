@@ -10,7 +10,7 @@ namespace sluice::sim::detail {
 void engine::begin(std::uint64_t seed) {
     random_ = random(seed);
     in_order_ = seed == 0;
-    schedule_ = schedule(seed, streams_.size());
+    schedule_ = schedule(seed, max_threads - 1);  // streams may yet come
     is_watched = draw(2) == 0;
     waits_widely = draw(2) == 0;
     eager_of_8_ = draw(2) == 0 ? 0 : draw(8);
@@ -130,6 +130,12 @@ void engine::finish() {
     }
     serve();
     settle();
+}
+
+void engine::give_up(const std::string& awaited) {
+    report_stuck("the host waits for " + awaited + ", and no stream");
+    waits_are_void = true;
+    throw error(errc::device_failed, "the simulated streams wait for each other");
 }
 
 void engine::report_stuck(const std::string& who) {

@@ -38,7 +38,7 @@ public:
             if (step() || serve()) {
                 settle();
             } else {
-                return false;
+                return is_over();  // looking for commands stamps events
             }
         }
         settle();
@@ -46,8 +46,8 @@ public:
     }
     // Runs all there is, and then looks for what is stuck.
     void finish();
-    // The host waits for this, and it can never come.
-    void report_stuck(const std::string& who);
+    // The host waits for this, and it can never come: reports it, and throws.
+    [[noreturn]] void give_up(const std::string& awaited);
 
     // Of streams.
 
@@ -88,7 +88,7 @@ private:
     actor describe(thread_index thread, moment when) const override;
     bool serve();
     void settle();
-    void report_streams_that_wait();
+    void report_stuck(const std::string& who);
 
     std::vector<sim_stream*> streams_;  // by thread, from 1
     std::vector<block*> blocks_;

@@ -23,8 +23,8 @@ std::string describe(const std::exception_ptr& thrown) {
 
 void run_schedule(simulator& on, const run_once& run, std::uint64_t seed, const exploration_options& options) {
     on.begin(seed);
+    round_robin pool(on.device(), options.streams);  // abandoned tasks may use it to the end
     try {
-        round_robin pool(on.device(), options.streams);
         run(pool);
     } catch (...) {
         // What it threw may only follow from what was found.

@@ -57,7 +57,10 @@ void sim_memory::free(void* data, std::size_t bytes) noexcept {
     free_.push_back(&what);
 }
 
-void sim_memory::lent(void* data, bool to_host) noexcept { engine_.checks().lent(block::of(data), to_host); }
+void sim_memory::lent(void* data, std::size_t asked_bytes, bool to_host) noexcept {
+    engine_.checks().lent(block::of(data), asked_bytes, to_host);
+}
+
 void sim_memory::returned(void* data) noexcept { engine_.checks().returned(block::of(data)); }
 void sim_memory::touched_by_host(void* data, access_mode mode) noexcept {
     engine_.checks().touched(block::of(data), mode);

@@ -21,7 +21,7 @@ public:
     void* allocate(std::size_t bytes) override;
     void free(void* data, std::size_t bytes) noexcept override;
     memory_info info() override { return {limit_bytes_ - used_bytes_, limit_bytes_}; }
-    void lent(void* data, bool to_host) noexcept override;
+    void lent(void* data, std::size_t asked_bytes, bool to_host) noexcept override;
     void returned(void* data) noexcept override;
     void touched_by_host(void* data, access_mode mode) noexcept override;
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "sim/engine.hpp"
+#include "sim/sim_mark.hpp"
 #include "sluice/runtime/command_queue.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/error.hpp"
@@ -11,42 +12,8 @@
 namespace sluice::sim::detail {
 namespace {
 
-// Kernels are watched for writing what they only named as read, one in so many, up to this size.
+// Kernels are watched for writing what they only named as read, one in so many.
 constexpr std::uint32_t watched_one_in = 8;
-constexpr std::size_t most_watched_bytes = std::size_t{64} << 10;
-
-std::uint64_t digest(const std::byte* data, std::size_t bytes) {
-    std::uint64_t sum = 0;
-    for (std::size_t i = 0; i + sizeof(sum) <= bytes; i += sizeof(sum)) {
-        std::uint64_t word = 0;
-        std::memcpy(&word, data + i, sizeof(word));
-        sum = (sum ^ word) * 0x9e3779b97f4a7c15;
-        sum ^= sum >> 29;
-    }
-    return sum;
-}
-
-class sim_timed_mark final : public timed_mark {
-public:
-    sim_timed_mark(engine& in, std::shared_ptr<sim_mark> mark) : engine_(in), mark_(std::move(mark)) {}
-    void await() override {
-        if (engine_.run_until([&] { return mark_->is_stamped; })) {
-            engine_.now = std::max(engine_.now, mark_->at);
-            return;
-        }
-        engine_.report_stuck("the host awaits an event, and no stream");
-        engine_.waits_are_void = true;
-        throw error(errc::device_failed, "the simulated streams wait for each other");
-    }
-    std::chrono::duration<double, std::micro> since(const timed_mark& earlier) const override {
-        const auto& from = *dynamic_cast<const sim_timed_mark&>(earlier).mark_;
-        return std::chrono::duration<double, std::nano>(double(mark_->at) - double(from.at));
-    }
-
-private:
-    engine& engine_;
-    std::shared_ptr<sim_mark> mark_;
-};
 
 }  // namespace
 
@@ -226,7 +193,7 @@ void sim_stream::perform(record& command) {
 void sim_stream::perform_body(record& command) const {
     const bool is_kernel = command.what == kind::launch || command.what == kind::library_call;
     const bool is_watched = is_kernel && engine_.draw(watched_one_in) == 0;
-    const std::uint64_t before = is_watched ? contents_only_read(command) : 0;
+    const std::uint64_t before = is_watched ? engine_.checks().contents_only_read(command.accesses) : 0;
     switch (command.what) {
         case kind::copy:
             if (command.bytes != 0) std::memmove(command.destination, command.source, command.bytes);
@@ -242,19 +209,8 @@ void sim_stream::perform_body(record& command) const {
         case kind::wait:
         case kind::mark: break;
     }
-    if (is_watched && contents_only_read(command) != before)
+    if (is_watched && engine_.checks().contents_only_read(command.accesses) != before)
         engine_.checks().report(fault::undeclared_access, describe(command.when), "writes what it names as read only");
-}
-
-std::uint64_t sim_stream::contents_only_read(const record& command) const {
-    std::uint64_t sum = 0;
-    for (const named_block& each : command.accesses) {
-        bool is_written = each.what->bytes > most_watched_bytes;
-        for (const named_block& other : command.accesses)
-            is_written = is_written || (other.what == each.what && other.mode == access_mode::write);
-        if (!is_written) sum = sum * 31 + digest(each.what->data(), each.what->bytes);
-    }
-    return sum;
 }
 
 // The host.
@@ -281,11 +237,7 @@ void sim_stream::poll() noexcept {
 void sim_stream::await(ticket upto, wait_mode) {
     if (engine_.planted != nullptr && !engine_.planted->awaits(owner_.index(), upto - base_)) return;
     if (engine_.checks().is_running()) throw error(errc::invalid_argument, "a host call waits for its device");
-    if (!engine_.run_until([&] { return executed_ >= upto; })) {
-        engine_.report_stuck("the host waits for " + to_string(describe(moment_of(upto))) + ", and no stream");
-        engine_.waits_are_void = true;
-        throw error(errc::device_failed, "the simulated streams wait for each other");
-    }
+    if (!engine_.run_until([&] { return executed_ >= upto; })) engine_.give_up(to_string(describe(moment_of(upto))));
     known_ = executed_;
     learn(upto);
 }

@@ -20,10 +20,7 @@ class sim_stream;
 
 using nanoseconds = std::uint64_t;  // of virtual time, since the schedule's begin
 
-struct sim_mark {
-    bool is_stamped = false;
-    nanoseconds at = 0;
-};
+struct sim_mark;
 
 // What a command owned, when it has run: let go of where that can do no harm.
 struct remains {
@@ -104,7 +101,6 @@ private:
     void learn(ticket upto) const noexcept;
     void perform(record& command);
     void perform_body(record& command) const;
-    std::uint64_t contents_only_read(const record& command) const;
     moment moment_of(ticket number) const noexcept { return number <= base_ ? 0 : static_cast<moment>(number - base_); }
 
     engine& engine_;

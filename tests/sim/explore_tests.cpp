@@ -1,24 +1,62 @@
 // Pipelines that are right are found so, whatever the order; and what is found wrong can be brought back.
-#include <gtest/gtest.h>
-
-#include <numeric>
+#include <gmock/gmock.h>
 
 #include "sim/pipelines.hpp"
+#include "sim/saboteurs.hpp"
 #include "sluice/async/when_all.hpp"
 #include "sluice/async/when_any.hpp"
+#include "sluice/kernels/gemm.hpp"
 #include "sluice/sim/explore.hpp"
-#include "sluice/sluice.hpp"
 
 namespace sluice::sim {
 namespace {
 
 using numbers = std::vector<float>;
+using testing::HasSubstr;
 
-exploration_options few(std::uint64_t schedules) { return {.schedules = schedules}; }
+const shape flat{8};
 
-void expect_clean(const exploration& made) {
-    EXPECT_TRUE(made.is_clean()) << (made.found ? to_string(*made.found) : "");
-    EXPECT_GT(made.commands, 0u);
+template <typename Pipeline>
+void expect_clean(Pipeline pipeline, exploration_options options = {}) {
+    options.schedules = std::min<std::uint64_t>(options.schedules, 2'000);
+    const exploration made = explore(pipeline, options);
+    EXPECT_TRUE(made.is_clean()) << *made.found;
+    EXPECT_EQ(made.schedules, options.schedules);
+}
+
+auto step(tensor<float> x, float addend) {
+    return upload(numbers(x.size(), addend)).and_then([to = std::move(x)](auto more) mutable {
+        return launch(add_all{}, each_of(to), std::move(more), std::move(to));
+    });
+}
+
+// Enough commands for a stream of its own.
+auto arm(float start) {
+    return upload(numbers(flat.size(), start))
+        .and_then([](auto x) { return step(std::move(x), 1); })
+        .and_then([](auto x) { return step(std::move(x), 2); });
+}
+
+any_operation<tensor<float>> chain(int length) {
+    any_operation<tensor<float>> made = zeros<float>(flat);
+    for (int i = 0; i < length; ++i)
+        made = std::move(made).and_then([i](auto x) { return step(std::move(x), float(i)); });
+    return made;
+}
+
+auto host_call(std::function<void()> what, storage* reads = nullptr, storage* writes = nullptr) {
+    return with_context([=](execution_context& context) {
+        const std::array accesses{memory_access{reads, access_mode::read}, memory_access{writes, access_mode::write}};
+        context.stream().host_call({"host call", accesses}, {what});
+    });
+}
+
+task<numbers> awaits_one(scheduling_policy& pool, float start) {
+    auto first = spawn(arm(start).and_then(download), pool);
+    numbers got = co_await std::move(first);
+    auto second =
+        spawn(upload(std::move(got)).and_then([](auto x) { return step(std::move(x), 1); }).and_then(download), pool);
+    co_return co_await std::move(second);
 }
 
 }  // namespace
@@ -28,10 +66,276 @@ TEST(explore, four_batches_of_the_example_are_clean) {
     auto [first, second] = sync(zip(upload(ramp(dim * dim), {dim, dim}), upload(ramp(dim), {dim})), machine.pool());
     const shared_tensor<float> w0(std::move(first)), w1(std::move(second));
     const auto made =
-        explore(machine, [&](scheduling_policy& pool) { return run_batches(pool, w0, w1, 4); }, few(20'000));
-    expect_clean(made);
+        explore(machine, [&](scheduling_policy& pool) { return run_batches(pool, w0, w1, 4); }, {.schedules = 20'000});
+    EXPECT_TRUE(made.is_clean()) << *made.found;
     EXPECT_EQ(made.schedules, 20'000u);
     EXPECT_EQ(made.commands, 20'001u * 4 * 7);
+}
+
+TEST(explore, runs_an_operation_and_waits_for_it) {
+    int calls = 0;
+    expect_clean([&] {
+        ++calls;
+        return arm(1).and_then(download);
+    });
+    EXPECT_EQ(calls, 2'001);
+}
+
+TEST(explore, branches_of_a_zip_meet_in_order) {
+    expect_clean([] {
+        return zip(arm(1), arm(2), arm(3))
+            .and_then([](auto x, auto y, auto z) {
+                return zip(launch(add_all{}, each_of(y), std::move(x), std::move(y)), value(std::move(z)));
+            })
+            .and_then([](auto y, auto z) { return launch(add_all{}, each_of(z), std::move(y), std::move(z)); })
+            .and_then(download);
+    });
+}
+
+TEST(explore, what_is_shared_is_ready_for_every_reader) {
+    expect_clean([](scheduling_policy& pool) {
+        const auto weights = share(arm(1));
+        const auto reader = [&](float start) {
+            return zip(weights, arm(start))
+                .and_then([](auto w, auto x) { return launch(add_all{}, each_of(x), std::move(w), std::move(x)); })
+                .and_then(download);
+        };
+        auto first = spawn(reader(1), pool);
+        auto second = spawn(zip(reader(2), reader(3)), pool);
+        return std::pair(std::move(second).get(), std::move(first).get());
+    });
+}
+
+TEST(explore, chains_of_any_length_run) {
+    expect_clean([](scheduling_policy& pool) {
+        std::vector<device_future<pending<numbers>>> all;
+        for (int length = 0; length < 4; ++length) all.push_back(spawn(chain(length).and_then(download), pool));
+        std::vector<numbers> results;
+        for (auto& each : all) results.push_back(std::move(each).get());
+        return results;
+    });
+}
+
+TEST(explore, host_calls_run_in_stream_order) {
+    expect_clean([](scheduling_policy& pool) {
+        std::vector<int> seen;
+        sync(zip(host_call([&] { seen.push_back(1); }), arm(1), host_call([&] { seen.push_back(2); })), pool);
+        EXPECT_THAT(seen, testing::ElementsAre(1, 2));
+        return seen;
+    });
+}
+
+TEST(explore, who_reads_what_a_failed_call_should_have_made_is_told) {
+    const auto fails = [](scheduling_policy& pool) {
+        return sync(zip(arm(1), arm(2))
+                        .and_then([](auto x, auto y) {
+                            return host_call([] { throw std::runtime_error("out of ink"); }, nullptr, x.memory())
+                                .and_then([x = std::move(x), y = std::move(y)]() mutable {
+                                    return launch(add_all{}, each_of(y), std::move(x), std::move(y));
+                                });
+                        })
+                        .and_then(download),
+                    pool);
+    };
+    const auto made = explore(fails, {.schedules = 100});
+    ASSERT_FALSE(made.is_clean());
+    EXPECT_EQ(made.found->what, fault::exception);
+    EXPECT_THAT(made.found->message, HasSubstr("out of ink"));
+    expect_clean([&](scheduling_policy& pool) {
+        try {
+            fails(pool);
+        } catch (const std::runtime_error& failure) {
+            return std::string(failure.what());
+        }
+        return std::string("did not fail");
+    });
+}
+
+TEST(explore, futures_may_be_dropped_at_any_moment) {
+    expect_clean([](scheduling_policy& pool) {
+        spawn(arm(1).and_then(download), pool);
+        auto second = spawn(arm(2).and_then(download), pool);
+        {
+            const auto third = spawn(zip(arm(3), arm(4)), pool);
+        }
+        auto fourth = spawn(arm(5), pool);
+        const auto kept = std::move(fourth).get();
+        return std::move(second).get();
+    });
+}
+
+TEST(explore, coroutines_await_futures) {
+    expect_clean([](scheduling_policy& pool) { return awaits_one(pool, 1); });
+    expect_clean([](scheduling_policy& pool) -> task<std::tuple<numbers, numbers>> {
+        auto both = when_all(awaits_one(pool, 1), awaits_one(pool, 2));
+        co_return co_await std::move(both);
+    });
+}
+
+TEST(explore, the_first_of_several_may_be_any) {
+    bool was_first[2] = {};
+    expect_clean(
+        [&](scheduling_policy& pool) -> task<> {
+            auto either = when_any(awaits_one(pool, 1), awaits_one(pool, 2));
+            const auto first = co_await std::move(either);
+            was_first[first.index] = true;
+        },
+        {.results_may_differ = true});
+    EXPECT_TRUE(was_first[0]);
+    EXPECT_TRUE(was_first[1]);
+}
+
+TEST(explore, memory_that_is_short_is_waited_for) {
+    expect_clean(
+        [](scheduling_policy& pool) {
+            auto first = spawn(arm(1).and_then(download), pool);
+            auto second = spawn(arm(2).and_then(download), pool);
+            auto third = spawn(arm(3).and_then(download), pool);
+            return std::tuple(std::move(third).get(), std::move(first).get(), std::move(second).get());
+        },
+        {.memory_bytes = 3 * 512});
+}
+
+TEST(explore, library_calls_run) {
+    expect_clean([] {
+        return zip(upload(ramp(dim * dim), {dim, dim}), upload(ramp(dim * dim, 1), {dim, dim}))
+            .and_then([](auto x, auto w) { return gemm(std::move(x), shared_tensor<float>(std::move(w))); })
+            .and_then(download);
+    });
+}
+
+TEST(explore, a_host_that_polls_comes_to_an_end) {
+    expect_clean(
+        [](scheduling_policy& pool) {
+            stream& on = pool.next();
+            const tensor<float> x(on, flat);
+            set(on, x, 1);
+            while (on.passed() < on.issued()) on.poll();
+            auto later = spawn(arm(1).and_then(download), pool);
+            while (!later.is_ready()) on.owner().all_queues()[1]->poll();
+            return std::move(later).get();
+        },
+        {.schedules = 200});
+}
+
+TEST(explore, an_unexpected_exception_is_a_finding) {
+    const auto throws = []() -> decltype(zeros<float>(flat)) { throw std::runtime_error("no paper"); };
+    const auto made = explore(throws, {.schedules = 10});
+    ASSERT_FALSE(made.is_clean());
+    EXPECT_EQ(made.found->what, fault::exception);
+    EXPECT_THROW(made.require_clean(), std::runtime_error);
+    EXPECT_TRUE(explore(throws, {.schedules = 10, .exceptions_are_fine = true}).is_clean());
+}
+
+TEST(explore, a_report_names_both_commands_their_lines_the_storage_and_the_seed) {
+    drops_waits saboteur(1);
+    const auto pipeline = [](scheduling_policy& pool) {
+        stream &a = pool.next(), &b = pool.next();
+        const auto written = sync_on(zeros<float>(flat), a);
+        const tensor<float> read(b, flat);
+        set(a, written, 1);
+        add(b, written, read);
+    };
+    const auto made = explore(pipeline, {.schedules = 1, .planted = &saboteur});
+    ASSERT_FALSE(made.is_clean());
+    const finding& found = *made.found;
+    EXPECT_EQ(found.what, fault::race);
+    EXPECT_EQ(found.first.name, "set_all");
+    EXPECT_EQ(found.first.stream, 0u);
+    EXPECT_EQ(found.first.ticket, 2u);
+    EXPECT_EQ(found.first.device, "sim:0");
+    EXPECT_EQ(found.second.name, "add_all");
+    EXPECT_EQ(found.second.stream, 1u);
+    EXPECT_EQ(found.second.ticket, 1u);
+    EXPECT_THAT(found.second.where, HasSubstr("saboteurs.hpp:"));
+    EXPECT_EQ(found.storage, "storage 1 (32 bytes of sim:0)");
+    EXPECT_THAT(to_string(found), HasSubstr("race: add_all (sim:0, stream 1, ticket 1, saboteurs.hpp:"));
+    EXPECT_THAT(to_string(found), HasSubstr("(seed 0)"));
+
+    const auto uninitialised =
+        explore([] { return named("nothing yet", uninitialized<float>(flat).and_then(download)); });
+    EXPECT_THAT(to_string(uninitialised.found.value()), HasSubstr("download of 'nothing yet'"));
+}
+
+TEST(simulator, time_is_virtual_and_follows_from_the_seed) {
+    const auto run = [](std::uint64_t seed) {
+        simulator machine;
+        machine.begin(seed);
+        const auto y = sync(arm(1).and_then(download), machine.pool());
+        machine.run_all();
+        machine.require_clean();
+        return machine.now();
+    };
+    EXPECT_EQ(run(7), run(7));
+    EXPECT_NE(run(7), run(8));
+    EXPECT_GT(run(7).count(), 0);
+}
+
+TEST(simulator, a_schedule_depends_on_its_seed_and_on_none_before_it) {
+    const auto run = [](simulator& machine, std::uint64_t seed) {
+        machine.begin(seed);
+        round_robin pool(machine.device(), 4);
+        const auto weights = share(upload(ramp(dim * dim), {dim, dim}));
+        const auto vector = share(upload(ramp(dim)));
+        std::vector<device_future<pending<numbers>>> all;
+        for (int i = 0; i < 4; ++i) {
+            all.push_back(
+                spawn(zip(weights, vector).and_then([](auto w0, auto w1) { return forward(ramp(dim * dim), w0, w1); }),
+                      pool));
+        }
+        all.erase(all.begin() + 1);
+        for (auto& each : all) std::move(each).get();
+        machine.run(awaits_one(pool, 2));
+        machine.run_all();
+        machine.require_clean();
+        return machine.now();
+    };
+    simulator machine;
+    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+        simulator fresh;
+        ASSERT_EQ(run(machine, seed), run(fresh, seed)) << "seed " << seed;
+    }
+}
+
+TEST(simulator, events_are_stamped_in_virtual_time) {
+    simulator machine;
+    machine.begin(3);
+    stream& on = machine.pool().next();
+    event before = event::record(on);
+    const tensor<float> x(on, flat);
+    set(on, x, 1);
+    event after = event::record(on);
+    EXPECT_GT(elapsed(before, after).count(), 0.1);
+    EXPECT_LT(elapsed(before, after).count(), 11);
+}
+
+TEST(simulator, has_as_many_devices_as_one_asks_for) {
+    simulator machine({.devices = 2});
+    single_stream one(machine.device(0)), other(machine.device(1));
+    const auto made = explore(machine, [&](scheduling_policy&) {
+        auto first = spawn(arm(1).and_then(download), one);
+        auto second = spawn(upload(std::move(first).get()).and_then(download), other);
+        return std::move(second).get();
+    });
+    EXPECT_TRUE(made.is_clean()) << *made.found;
+    EXPECT_THROW(machine.device(2), error);
+}
+
+TEST(simulator, what_was_made_on_it_may_outlive_it) {
+    std::optional<tensor<float>> left;
+    std::optional<device_future<pending<numbers>>> future;
+    {
+        simulator machine;
+        left = sync(arm(1), machine.pool());
+        future.emplace(spawn(arm(2).and_then(download), machine.pool()));
+    }
+    EXPECT_EQ(std::move(*future).get(), numbers(flat.size(), 5));
+    EXPECT_EQ(left->size(), flat.size());
+}
+
+TEST(simulator, refuses_more_streams_than_its_clocks_have_room_for) {
+    simulator machine;
+    EXPECT_THROW(round_robin(machine.device(), 16), error);
 }
 
 }  // namespace sluice::sim

@@ -99,8 +99,9 @@ numbers shared_by_batches(simulator&, scheduling_policy& pool) {
     auto weights = share(upload(ramp(dim * dim), {dim, dim}));
     auto vector = share(upload(ramp(dim)));
     const auto batch = [&](float start) {
-        return zip(weights, vector).and_then(
-            [start](auto w0, auto w1) { return forward(ramp(dim * dim, start), w0, w1); });
+        return zip(weights, vector).and_then([start](auto w0, auto w1) {
+            return forward(ramp(dim * dim, start), w0, w1);
+        });
     };
     auto first = spawn(batch(0), pool);
     auto second = spawn(batch(1), pool);
@@ -272,7 +273,8 @@ std::vector<planted_fault> all_faults() {
          [](simulator&, scheduling_policy& pool) { return launches_by_hand(pool, true, access_mode::write); }},
         {"uninitialized_memory_is_downloaded", fault::uninitialized_read,
          [](simulator&, scheduling_policy& pool) { return sync(uninitialized<float>(flat).and_then(download), pool); },
-         nullptr, [](simulator&, scheduling_policy& pool) { return sync(zeros<float>(flat).and_then(download), pool); }},
+         nullptr,
+         [](simulator&, scheduling_policy& pool) { return sync(zeros<float>(flat).and_then(download), pool); }},
         {"result_depends_on_uninitialized_memory", fault::different_result,
          [](simulator&, scheduling_policy& pool) { return added_to(pool, uninitialized<float>(flat)); }, nullptr,
          [](simulator&, scheduling_policy& pool) { return added_to(pool, zeros<float>(flat)); }},
@@ -283,9 +285,8 @@ class planted_faults : public testing::TestWithParam<planted_fault> {
 protected:
     static exploration explore_on(const pipeline& what, const std::shared_ptr<saboteur>& by, std::uint64_t seed) {
         simulator machine({.planted = by.get()});
-        return explore(
-            machine, [&](scheduling_policy& pool) { return what(machine, pool); },
-            {.schedules = 10'000, .seed = seed});
+        return explore(machine, [&](scheduling_policy& pool) { return what(machine, pool); },
+                       {.schedules = 10'000, .seed = seed});
     }
 };
 INSTANTIATE_TEST_SUITE_P(, planted_faults, testing::ValuesIn(all_faults()),

@@ -53,9 +53,7 @@ class refuses_once final : public saboteur {
 public:
     refuses_once(std::string_view name, bool forgets) : name_(name), forgets_(forgets) {}
     void schedule_begins() override { done_ = false; }
-    bool refuses(std::size_t, std::string_view name) override {
-        return name == name_ && !std::exchange(done_, true);
-    }
+    bool refuses(std::size_t, std::string_view name) override { return name == name_ && !std::exchange(done_, true); }
     bool forgets_waits() override { return forgets_; }
 
 private:
@@ -108,9 +106,7 @@ struct add_all {
     }
 };
 
-inline void set(stream& on, const tensor<float>& x, float to) {
-    launch_on(on, set_all{}, each_of(x), to, x);
-}
+inline void set(stream& on, const tensor<float>& x, float to) { launch_on(on, set_all{}, each_of(x), to, x); }
 inline void add(stream& on, const tensor<float>& from, const tensor<float>& to) {
     launch_on(on, add_all{}, each_of(to), from, to);
 }

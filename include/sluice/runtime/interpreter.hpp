@@ -45,7 +45,7 @@ public:
     // What becomes of the memory, for sources that check it (the simulator). They lock nothing and call nobody.
 
     // A pool has handed it out: for commands, or to the host, which may write it at once; and has got it back.
-    virtual void lent(void* /*data*/, bool /*to_host*/) noexcept {}
+    virtual void lent(void* /*data*/, std::size_t /*asked_bytes*/, bool /*to_host*/) noexcept {}
     virtual void returned(void* /*data*/) noexcept {}
     // The host reads or writes it from here on; what this must come after, it has waited for.
     virtual void touched_by_host(void* /*data*/, access_mode /*mode*/) noexcept {}
