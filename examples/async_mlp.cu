@@ -1,4 +1,5 @@
-// async_mlp: four batches through a small network at the same time, on a pool of four streams.
+// async_mlp: four batches through a small network at the same time, on a pool of four streams: spawned as futures,
+// awaited by a coroutine. No thread waits for the device but main, for the whole.
 //
 // Kernels and host code stand in one file. Where there is a GPU it runs there, elsewhere on the CPU; what it
 // prints is the same.
@@ -8,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "sluice/async/sync_wait.hpp"
+#include "sluice/async/task.hpp"
 #include "sluice/sluice.hpp"
 
 using namespace sluice;
@@ -86,6 +89,17 @@ bool print(std::size_t batch, const std::vector<float>& output) {
     return relu_ok;
 }
 
+using batch_future = device_future<pending<std::vector<float>>>;
+
+task<bool> print_all(std::vector<batch_future> running) {
+    bool all_ok = true;
+    for (std::size_t b = 0; b < running.size(); ++b) {
+        const std::vector<float> output = co_await std::move(running[b]);
+        all_ok = print(b, output) && all_ok;
+    }
+    co_return all_ok;
+}
+
 int run() {
     runtime machine;
     device& device = machine.default_device();
@@ -108,11 +122,10 @@ int run() {
     std::printf("w0: shape %s, %ld references; w1: shape %s, %ld references\n", to_string(w0->shape()).c_str(),
                 w0.use_count(), to_string(w1->shape()).c_str(), w1.use_count());
 
-    // On their way, each on a stream of its own; only then does this thread wait.
-    std::vector<decltype(spawn(std::move(described[0]), pool))> running;
+    // On their way, each on a stream of its own, before the first is awaited.
+    std::vector<batch_future> running;
     for (auto& batch : described) running.push_back(spawn(std::move(batch), pool));
-    bool all_ok = true;
-    for (std::size_t b = 0; b < batches; ++b) all_ok = print(b, std::move(running[b]).get()) && all_ok;
+    const bool all_ok = sync_wait(print_all(std::move(running)));
     std::puts(all_ok ? "SUCCESS: All batches completed." : "FAILED: a batch is wrong.");
     return all_ok ? 0 : 1;
 }

@@ -56,16 +56,16 @@ private:
     static std::size_t bytes_of_class(std::size_t index);
 
     static bool is_ready_for(const storage& block, const command_queue* user);
-    bool count_lent(const storage& block) noexcept;  // whether it is the only one now; lock held
-    storage* take_ready(std::size_t index, const command_queue* user);                    // null if none; lock held
-    void poll_users(std::size_t index);                                                   // lock held
+    bool count_lent(const storage& block) noexcept;                     // whether it is the only one now; lock held
+    storage* take_ready(std::size_t index, const command_queue* user);  // null if none; lock held
+    void poll_users(std::size_t index);                                 // lock held
     storage* make(std::size_t asked_bytes, std::size_t bytes, const command_info& info);  // throws out_of_memory
     void give_back(storage* block) noexcept;
 
     device& owner_;
     memory_source& source_;
     mutable detail::spin_lock guard_;  // of the lists and the statistics: held for some pointer moves
-    std::mutex shortage_mutex_;  // one thread at a time makes room; the others find it made
+    std::mutex shortage_mutex_;        // one thread at a time makes room; the others find it made
     std::array<storage*, class_count> free_{};
     statistics usage_;
     std::size_t blocks_in_use_ = 0;  // while there are any, the pool keeps the runtime

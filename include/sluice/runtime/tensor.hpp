@@ -26,7 +26,8 @@ public:
     }
 
     // Moved from, a tensor is empty: no elements, shape [0].
-    tensor(tensor&& other) noexcept : buffer_(std::move(other.buffer_)), shape_(std::exchange(other.shape_, sluice::shape::none())) {}
+    tensor(tensor&& other) noexcept
+        : buffer_(std::move(other.buffer_)), shape_(std::exchange(other.shape_, sluice::shape::none())) {}
     tensor& operator=(tensor&& other) noexcept {
         buffer_ = std::move(other.buffer_);
         shape_ = std::exchange(other.shape_, sluice::shape::none());

@@ -1,0 +1,197 @@
+// Policies pick streams. What they pick changes when things run, never what comes out.
+#include <array>
+#include <set>
+
+#include "conformance/backend.hpp"
+#include "conformance/expect_refused.hpp"
+#include "conformance/kernels.hpp"
+#include "conformance/support/awaiting.hpp"
+#include "sluice/kernels/elementwise.hpp"
+
+namespace sluice::conformance {
+namespace {
+
+using numbers = std::vector<unsigned>;
+constexpr std::size_t size = 200;
+
+class policies : public conformance_test {
+protected:
+    auto work(unsigned start) const {
+        return full<unsigned>({size}, start)
+            .and_then([rounds = slow()](auto x) { return step(std::move(x), 4, rounds); })
+            .and_then(download);
+    }
+
+    // Where an operation and its branch were submitted.
+    static auto note(std::vector<command_queue*>& seen) {
+        return with_context([&seen](execution_context& context) { seen.push_back(&context.stream().queue()); },
+                            branch_threshold);
+    }
+};
+INSTANTIATE_TEST_SUITE_P(, policies, testing::ValuesIn(enrolled_backends()), backend_name);
+
+// A user's own: everything of one thread goes to one stream.
+class by_thread final : public scheduling_policy {
+public:
+    by_thread(device& on, std::size_t streams) {
+        for (std::size_t i = 0; i < streams; ++i) streams_.emplace_back(on);
+    }
+    stream& next() override {
+        return *streams_[std::hash<std::thread::id>()(std::this_thread::get_id()) % streams_.size()];
+    }
+
+private:
+    std::vector<stream_lease> streams_;
+};
+
+}  // namespace
+
+TEST_P(policies, least_loaded_picks_the_stream_that_has_nothing_to_do) {
+    NEEDS_A_GATE();
+    least_loaded pool(on, 3);
+    EXPECT_EQ(pool.size(), 3u);
+    stream& a = pool.next();
+    gate first(a);
+    stream& b = pool.next();
+    EXPECT_NE(&a, &b);
+    gate second(b);
+    stream& c = pool.next();
+    EXPECT_NE(&c, &a);
+    EXPECT_NE(&c, &b);
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(&pool.next(), &c);
+}
+
+TEST_P(policies, least_loaded_picks_the_shortest_queue_when_all_are_busy) {
+    NEEDS_A_GATE();
+    least_loaded pool(on, 2);
+    stream& a = pool.next();
+    gate first(a);
+    stream& b = pool.next();
+    gate second(b);
+    a.host_call({"more"}, {[] {}});
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(&pool.next(), &b);
+    b.host_call({"more"}, {[] {}});
+    b.host_call({"more"}, {[] {}});
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(&pool.next(), &a);
+}
+
+TEST_P(policies, least_loaded_takes_turns_among_equals) {
+    least_loaded pool(on, 3);
+    on.synchronize();
+    std::set<stream*> seen;
+    for (int i = 0; i < 3; ++i) seen.insert(&pool.next());
+    EXPECT_EQ(seen.size(), 3u);
+}
+
+TEST_P(policies, results_do_not_depend_on_the_load) {
+    least_loaded pool(on, 3);
+    std::vector<device_future<pending<numbers>>> all;
+    for (unsigned i = 0; i < 60; ++i) all.push_back(spawn(work(i), pool));
+    for (unsigned i = 0; i < 60; ++i) EXPECT_EQ(std::move(all[i]).get(), numbers(size, 3 * i + 4));
+}
+
+TEST_P(policies, least_loaded_may_be_asked_by_many_threads) {
+    least_loaded pool(on, 3);
+    std::vector<std::jthread> threads;
+    for (unsigned id = 0; id < 4; ++id) {
+        threads.emplace_back([&, id] {
+            for (unsigned i = 0; i < 50; ++i) ASSERT_EQ(sync(work(id + i), pool), numbers(size, 3 * (id + i) + 4));
+        });
+    }
+}
+
+TEST_P(policies, what_is_urgent_goes_first_when_both_are_ready) {
+    if (on.kind() != device_kind::cpu) GTEST_SKIP() << "on a GPU, only between blocks of kernels";
+    // One worker, so that the device has to choose.
+    runtime single({.cpu_devices = 1, .cpu_workers = 1, .cuda = false});
+    device& cpu = single.find("cpu:0");
+    priority_pool pools(cpu, {1, 2, 3});
+    EXPECT_EQ(pools.levels(), 3u);
+    single_stream other(cpu);
+    std::vector<int> order;
+    const auto note_level = [&](int level) {
+        pools.level(static_cast<std::size_t>(level)).next().host_call({"note"}, {[&order, level] {
+                                                                          order.push_back(level);
+                                                                      }});
+    };
+    gate held(other.next());
+    for (const int level : {2, 1, 2, 0, 1, 0, 2}) note_level(level);
+    held.open();
+    cpu.synchronize();
+    EXPECT_EQ(order, (std::vector<int>{0, 0, 1, 1, 2, 2, 2}));
+}
+
+TEST_P(policies, levels_of_priority_change_no_result) {
+    priority_pool pools(on, {1, 2});
+    std::vector<device_future<pending<numbers>>> all;
+    for (unsigned i = 0; i < 40; ++i) all.push_back(spawn(work(i), pools.level(i % 2)));
+    for (unsigned i = 0; i < 40; ++i) EXPECT_EQ(std::move(all[i]).get(), numbers(size, 3 * i + 4));
+    EXPECT_NE(pools.level(0).next(), pools.level(1).next());
+    EXPECT_THROW(pools.level(2), std::out_of_range);
+}
+
+TEST_P(policies, several_devices_take_turns) {
+    const std::array both{&on, &other_device()};
+    per_device pool(both, 2);
+    std::vector<stream*> seen;
+    for (int i = 0; i < 8; ++i) seen.push_back(&pool.next());
+    for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(&seen[i]->owner(), both[i % 2]);
+    EXPECT_NE(seen[0], seen[2]);
+    EXPECT_EQ(seen[0], seen[4]);
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(&pool.on(on).next().owner(), &on);
+}
+
+TEST_P(policies, branches_stay_on_their_device_and_take_nobodys_turn) {
+    const std::array both{&on, &other_device()};
+    per_device pool(both, 2);
+    std::vector<device*> homes;
+    for (int i = 0; i < 6; ++i) {
+        std::vector<command_queue*> seen;
+        sync(zip(note(seen), note(seen)), pool);
+        ASSERT_EQ(seen.size(), 2u);
+        EXPECT_EQ(&seen[0]->owner(), &seen[1]->owner());
+        EXPECT_NE(seen[0], seen[1]);  // a stream of its own
+        homes.push_back(&seen[0]->owner());
+    }
+    for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(homes[i], both[i % 2]) << i;
+}
+
+TEST_P(policies, without_streams_levels_or_devices_there_is_no_policy) {
+    const std::string name = GetParam().device;
+    expect_refused(errc::invalid_argument, {name, "at least one"}, [&] { least_loaded(on, 0); });
+    expect_refused(errc::invalid_argument, {name, "level"}, [&] { priority_pool(on, {}); });
+    expect_refused(errc::invalid_argument, {name, "at least one"}, [&] { priority_pool(on, {1, 0}); });
+    expect_refused(errc::invalid_argument, {"device"}, [&] { per_device({}, 1); });
+    const std::array both{&on, &other_device()};
+    expect_refused(errc::invalid_argument, {"at least one"}, [&] { per_device(both, 0); });
+    const std::array one{&on};
+    per_device pool(one, 1);
+    expect_refused(errc::invalid_argument, {GetParam().other_device}, [&] { pool.on(other_device()); });
+}
+
+TEST_P(policies, a_user_may_write_a_policy_in_a_few_lines) {
+    by_thread pool(on, 2);
+    EXPECT_EQ(&pool.next(), &pool.next());
+    EXPECT_EQ(sync(zip(work(1), work(2)), pool), (std::tuple{numbers(size, 7), numbers(size, 10)}));
+    std::vector<std::jthread> threads;
+    for (unsigned id = 0; id < 3; ++id) {
+        threads.emplace_back([&, id] { EXPECT_EQ(spawn(work(id), pool).get(), numbers(size, 3 * id + 4)); });
+    }
+}
+
+TEST_P(policies, a_policy_may_go_while_its_streams_work) {
+    NEEDS_A_GATE();
+    auto pools = std::make_unique<priority_pool>(on, std::initializer_list<std::size_t>{1, 1});
+    auto loaded = std::make_unique<least_loaded>(on, 2);
+    sync(work(1), *loaded);
+    gate held(pools->level(0).next());
+    auto first = spawn(work(1), pools->level(0));
+    auto second = spawn(work(2), *loaded);
+    pools.reset();
+    loaded.reset();
+    held.open();
+    EXPECT_EQ(std::move(first).get(), numbers(size, 7));
+    EXPECT_EQ(std::move(second).get(), numbers(size, 10));
+}
+
+}  // namespace sluice::conformance

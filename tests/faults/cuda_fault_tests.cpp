@@ -1,0 +1,229 @@
+// A GPU that a kernel has broken: everybody who waits is told, with the first cause; nothing hangs; the rest goes on.
+//
+// The GPU is lost for the process: run these under ctest, which gives each test a process of its own.
+#include <array>
+#include <chrono>
+#include <mutex>
+#include <optional>
+
+#include "conformance/support/awaiting.hpp"
+#include "faults/broken_kernels.hpp"
+#include "sluice/async/resume_on.hpp"
+#include "sluice/async/thread_pool.hpp"
+#include "sluice/kernels/elementwise.hpp"
+
+namespace sluice::faults {
+namespace {
+
+using conformance::failure_of;
+using conformance::gate;
+using conformance::here;
+using conformance::spawn_on;
+using conformance::submit_to;
+using conformance::value_of;
+using numbers = std::vector<unsigned>;
+using namespace std::chrono_literals;
+constexpr std::size_t size = 1000;
+
+class gpu_faults : public testing::TestWithParam<breakage> {
+protected:
+    void SetUp() override {
+        static bool is_lost = false;
+        if (std::exchange(is_lost, true)) GTEST_SKIP() << "the GPU is lost for this process: run this under ctest";
+        devices.emplace(runtime_options{.cpu_devices = 1, .cpu_workers = 2});
+        gpu = &devices->find("cuda:0");
+        streams.emplace(*gpu, 4);
+        for (stream*& each : all) each = &streams->next();
+        // Loads what the tests launch: while a stream is held, the device is asked for nothing that might wait for it.
+        for (int i = 0; i < 4; ++i) sync(work(1), *streams);
+        x = submit_to(*all[0], zeros<unsigned>({size}));
+        gpu->synchronize();
+    }
+
+    static any_operation<pending<numbers>> work(unsigned start) {
+        return full<unsigned>({size}, start).and_then(download);
+    }
+    // Data that a broken kernel should have made. Readers on other streams wait for it.
+    shared_tensor<unsigned> break_gpu() {
+        break_on(*all[0], x, GetParam());
+        return shared_tensor<unsigned>(std::move(x));
+    }
+    // The fault is known.
+    std::string first_cause() {
+        try {
+            gpu->synchronize();
+        } catch (const device_error& fault) {
+            return fault.what();
+        }
+        ADD_FAILURE() << "there was no fault";
+        return "";
+    }
+
+    std::optional<runtime> devices;
+    device* gpu = nullptr;
+    std::optional<round_robin> streams;
+    std::array<stream*, 4> all{};
+    tensor<unsigned> x;
+};
+INSTANTIATE_TEST_SUITE_P(, gpu_faults,
+                         testing::Values(breakage::trap, breakage::illegal_address, breakage::misaligned_address,
+                                         breakage::failed_assertion),
+                         [](const auto& instance) { return to_string(instance.param); });
+
+task<numbers> value_elsewhere(device_future<pending<numbers>> future, executor& where) {
+    auto elsewhere = std::move(future).resume_on(where);
+    co_return co_await std::move(elsewhere);
+}
+
+}  // namespace
+
+TEST_P(gpu_faults, the_error_names_the_kernel_its_line_and_the_device) {
+    auto broken = break_gpu();
+    try {
+        spawn_on(*all[0], download(broken)).get();
+        FAIL() << "nothing was thrown";
+    } catch (const device_error& fault) {
+        EXPECT_EQ(fault.device(), "cuda:0");
+        EXPECT_STREQ(fault.code().category().name(), "cuda");
+        const std::string_view what = fault.what();
+        EXPECT_NE(what.find("not complete then"), what.npos) << what;
+        EXPECT_NE(what.find("broken_kernels.cu:"), what.npos) << what;
+        EXPECT_NE(what.find(kernel_name(GetParam())), what.npos) << what;
+        EXPECT_EQ(fault.operation(), kernel_name(GetParam())) << what;
+        EXPECT_GT(fault.where().line(), 0u) << what;
+    }
+}
+
+TEST_P(gpu_faults, everybody_on_every_stream_is_told_the_first_cause) {
+    NEEDS_A_GATE();
+    gate held(*all[0]);
+    const auto broken = break_gpu();
+    std::vector<device_future<pending<numbers>>> futures;
+    for (int i = 0; i < 12; ++i) futures.push_back(spawn_on(*all[static_cast<std::size_t>(i) % 4], download(broken)));
+    thread_pool threads(1);
+    std::vector<spawned<numbers>> waiting;
+    for (int i = 0; i < 8; ++i) {
+        auto future = spawn_on(*all[static_cast<std::size_t>(i) % 4], download(broken));
+        waiting.push_back(i % 2 == 0 ? spawn(value_of(std::move(future)), here())
+                                     : spawn(value_elsewhere(std::move(future), threads), here()));
+    }
+    auto staged = spawn(download(broken).or_else([](std::exception_ptr failure) -> any_operation<pending<numbers>> {
+        std::rethrow_exception(std::move(failure));
+    }),
+                        *streams);
+    std::mutex mutex;
+    std::vector<std::string> told;
+    const auto note = [&](std::string failure) {
+        const std::lock_guard lock(mutex);
+        told.push_back(std::move(failure));
+    };
+    {
+        std::vector<std::jthread> waiters;
+        for (stream* each : all) {
+            waiters.emplace_back([&, each] { note(failure_of([&] { sync_on(download(broken), *each); })); });
+        }
+        for (std::size_t i = 0; i < 4; ++i) {
+            waiters.emplace_back([&, i] { note(failure_of(std::move(futures[i]))); });
+            waiters.emplace_back([&, i] {
+                EXPECT_TRUE(futures[4 + i].wait_for(1h));
+                note(failure_of(std::move(futures[4 + i])));
+            });
+        }
+        EXPECT_FALSE(waiting[0].ready());
+        held.open();
+    }
+    for (std::size_t i = 8; i < 12; ++i) note(failure_of(std::move(futures[i])));
+    for (auto& each : waiting) note(failure_of(std::move(each)));
+    note(failure_of(std::move(staged)));
+    const std::string cause = first_cause();
+    EXPECT_NE(cause.find("asked for at"), std::string::npos) << cause;
+    EXPECT_EQ(told.size(), 25u);
+    for (const std::string& each : told) EXPECT_EQ(each, cause);
+}
+
+TEST_P(gpu_faults, a_coroutine_is_told_when_nobody_else_asks) {
+    const auto broken = break_gpu();
+    EXPECT_NE(failure_of([&] { sync_wait(value_of(spawn_on(*all[1], download(broken)))); }), "");
+}
+
+TEST_P(gpu_faults, later_work_memory_and_streams_are_refused_with_the_first_cause) {
+    const auto broken = break_gpu();
+    const std::string cause = first_cause();
+    EXPECT_TRUE(gpu->is_poisoned());
+    EXPECT_EQ(failure_of([&] { sync(work(1), *streams); }), cause);
+    EXPECT_EQ(failure_of([&] { spawn(work(1), *streams); }), cause);
+    EXPECT_EQ(failure_of([&] { sync_on(download(broken), *all[3]); }), cause);
+    EXPECT_EQ(failure_of([&] { all[2]->allocate(100); }), cause);
+    EXPECT_EQ(failure_of([&] { all[2]->allocate_host(100); }), cause);
+    EXPECT_EQ(failure_of([&] { all[2]->workspace(100); }), cause);
+    EXPECT_EQ(failure_of([&] { stream_lease more(*gpu); }), cause);
+    EXPECT_EQ(failure_of([&] { event::record(*all[1]); }), cause);
+    EXPECT_EQ(failure_of([&] { gpu->synchronize(); }), cause);
+}
+
+TEST_P(gpu_faults, a_host_call_behind_the_fault_never_runs_and_what_it_owned_is_released) {
+    auto owned = std::make_shared<int>(1);
+    const std::weak_ptr<int> watch = owned;
+    std::atomic<bool> ran = false;
+    break_gpu();
+    EXPECT_NE(failure_of([&] {  // here, or already where it is submitted
+                  spawn_on(*all[0], host_call([mine = std::move(owned), &ran] { ran = true; })).get();
+              }),
+              "");
+    x = {};
+    streams.reset();
+    devices.reset();
+    EXPECT_TRUE(watch.expired());
+    EXPECT_FALSE(ran);
+}
+
+TEST_P(gpu_faults, the_cpu_device_of_the_same_runtime_goes_on) {
+    break_gpu();
+    round_robin cpu(devices->find("cpu:0"), 2);
+    EXPECT_NE(first_cause(), "");
+    for (unsigned i = 0; i < 20; ++i) {
+        EXPECT_EQ(sync(work(i), cpu), numbers(size, i));
+        EXPECT_EQ(sync_wait(value_of(spawn(work(i), cpu))), numbers(size, i));
+    }
+    EXPECT_FALSE(devices->find("cpu:0").is_poisoned());
+}
+
+TEST_P(gpu_faults, a_value_recovers_and_a_retry_stops) {
+    const auto broken = break_gpu();
+    auto recovered = download(broken).or_else([](std::exception_ptr) { return value(numbers(2, 2)); });
+    EXPECT_EQ(spawn(std::move(recovered), *streams).get(), numbers(2, 2));
+    std::atomic<int> made = 0;
+    auto again = retry(1000, [&] { return ++made, work(1); });
+    EXPECT_EQ(failure_of([&] { sync(std::move(again), *streams); }), first_cause());
+    EXPECT_EQ(made, 1);
+    auto late = work(1).or_else([](std::exception_ptr) { return value(numbers(3, 3)); });
+    EXPECT_EQ(sync(std::move(late), *streams), numbers(3, 3));
+}
+
+TEST_P(gpu_faults, memory_is_not_handed_out_again) {
+    break_on(*all[0], x, GetParam());
+    const std::string cause = first_cause();
+    x = {};
+    const std::size_t cached = gpu->device_pool().usage().cached_bytes;
+    EXPECT_EQ(failure_of([&] { all[0]->allocate(size * sizeof(unsigned)); }), cause);
+    gpu->trim();
+    EXPECT_GT(gpu->device_pool().usage().cached_bytes, 0u);
+    EXPECT_LE(gpu->device_pool().usage().cached_bytes, cached);
+}
+
+TEST_P(gpu_faults, everything_may_be_dropped_afterwards_in_any_order) {
+    const auto broken = break_gpu();
+    std::vector<device_future<pending<numbers>>> futures;
+    for (std::size_t i = 0; i < 8; ++i) {
+        try {
+            futures.push_back(spawn_on(*all[i % 4], download(broken)));
+        } catch (const device_error&) {  // NOLINT(bugprone-empty-catch): it may be known already
+        }
+    }
+    devices.reset();
+    for (auto& each : futures) EXPECT_NE(failure_of(std::move(each)), "");
+    streams.reset();
+    futures.clear();
+}
+
+}  // namespace sluice::faults

@@ -1,0 +1,321 @@
+// A device that is like a GPU, and can be broken. A thread of its own runs the commands, as many as the test allows;
+// the host knows how far it has come only by asking (poll), by waiting, or by watching a word of memory. After fault()
+// nothing more is run, and whoever asks next is told, and reports it.
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/runtime_state.hpp"
+#include "sluice/runtime/device.hpp"
+#include "sluice/runtime/error.hpp"
+#include "sluice/runtime/outcome.hpp"
+
+namespace sluice::faults {
+
+class faulty_stream;
+
+// What the streams of one device share.
+class machine {
+public:
+    static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
+
+    machine() : worker_([this] { work(); }) {}
+    machine(const machine&) = delete;  // the thread points to it
+    machine& operator=(const machine&) = delete;
+    ~machine() { stop(); }
+
+    // From now on nothing is run but what is allowed.
+    void hold() {
+        change([this] { allowed_ = 0; });
+    }
+    void allow(std::size_t commands) {
+        change([this, commands] { allowed_ += commands; });
+    }
+    void release() {
+        change([this] { allowed_ = unlimited; });
+    }
+    // Nothing is run from now on. The host finds out when it asks.
+    void fault(std::string why) {
+        change([&] {
+            if (!std::exchange(has_faulted_, true)) why_ = std::move(why);
+        });
+    }
+    void stop() {
+        change([this] { stops_ = true; });
+        if (worker_.joinable()) worker_.join();
+    }
+
+private:
+    friend class faulty_stream;
+
+    template <typename Function>
+    void change(Function&& f) {
+        {
+            const std::lock_guard lock(mutex_);
+            f();
+        }
+        changed_.notify_all();
+    }
+    // Calls f with the lock held, unless there was a fault.
+    template <typename Function>
+    bool is_sound(Function&& f) {
+        const std::lock_guard lock(mutex_);
+        if (!has_faulted_) f();
+        return !has_faulted_;
+    }
+    void work();
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::size_t allowed_ = unlimited;
+    bool has_faulted_ = false;
+    bool stops_ = false;
+    std::string why_;  // does not change after the fault
+    std::vector<faulty_stream*> streams_;
+    std::thread worker_;  // last: it uses all of the above
+};
+
+class faulty_stream final : public stream_interpreter {
+public:
+    faulty_stream(command_queue& owner, machine& on) : owner_(owner), machine_(on) {
+        machine_.change([this] { machine_.streams_.push_back(this); });
+    }
+    ~faulty_stream() override {
+        machine_.change([this] { std::erase(machine_.streams_, this); });
+    }
+
+    void copy(const command_info& info, const copy_command& command) override {
+        enqueue(info, [command] {
+            if (command.bytes != 0) std::memmove(command.destination, command.source, command.bytes);
+        });
+    }
+    void fill(const command_info& info, const fill_command& command) override {
+        enqueue(info, [command] {
+            if (command.bytes != 0) std::memset(command.destination, command.value, command.bytes);
+        });
+    }
+    void launch(const command_info& info, const launch_command& command) override {
+        const auto* const from = static_cast<const std::byte*>(command.closure);
+        auto closure =
+            std::make_shared<std::vector<std::max_align_t>>(command.closure_bytes / sizeof(std::max_align_t) + 1);
+        if (command.closure_bytes != 0) std::memcpy(closure->data(), from, command.closure_bytes);
+        enqueue(info, [function = command.host_function, closure] { function(closure->data()); });
+    }
+    std::exception_ptr library_call(const command_info& info, const library_command& command) override {
+        enqueue(info, [] {});
+        try {
+            command.call(native(), command.closure);
+        } catch (...) {
+            return std::current_exception();
+        }
+        return {};
+    }
+    void host_call(const command_info& info, host_command command) override {
+        enqueue(info, std::move(command.call), detail::outcome_ref(info.outcome));
+    }
+    ticket wait_for(stream_interpreter& other, ticket upto) override {
+        push({.awaited = &static_cast<faulty_stream&>(other), .upto = upto});
+        return upto;
+    }
+    std::unique_ptr<timed_mark> mark() override { throw std::logic_error("it keeps no time"); }
+
+    native_stream native() const noexcept override { return {device_kind::cpu, nullptr, &owner_.handle()}; }
+    ticket passed() const noexcept override { return passed_.load(std::memory_order_acquire); }
+    void poll() noexcept override {
+        if (machine_.is_sound([this] { has_passed(done_); })) return;
+        report_fault();
+    }
+    void await(ticket upto, wait_mode) override {
+        {
+            std::unique_lock lock(machine_.mutex_);
+            machine_.changed_.wait(lock, [&] { return done_ >= upto || machine_.has_faulted_; });
+        }
+        if (!machine_.is_sound([this] { has_passed(done_); })) refuse();
+    }
+    void abandon() noexcept override {
+        std::deque<entry> dropped;  // outside the lock
+        const std::lock_guard lock(machine_.mutex_);
+        dropped.swap(queue_);
+    }
+    bool needs_watching() const noexcept override { return true; }
+    ticket sighted() const noexcept override { return word_.load(std::memory_order_acquire); }
+
+private:
+    friend class machine;
+    struct entry {
+        std::function<void()> call = {};
+        detail::outcome_ref outcome = {};
+        faulty_stream* awaited = nullptr;
+        ticket upto = 0;
+    };
+
+    void enqueue(const command_info&, std::function<void()> call, detail::outcome_ref outcome = {}) {
+        push({.call = std::move(call), .outcome = std::move(outcome)});
+    }
+    void push(entry next) {
+        if (!machine_.is_sound([&] { queue_.push_back(std::move(next)); })) refuse();
+        machine_.changed_.notify_all();
+    }
+    void report_fault() noexcept {
+        owner_.owner().poison(std::make_exception_ptr(
+            device_error(errc::device_failed, machine_.why_, {"a command", owner_.owner().name()})));
+    }
+    [[noreturn]] void refuse() {
+        report_fault();
+        owner_.owner().throw_if_refusing();
+        std::abort();  // it has just been poisoned
+    }
+    bool is_ready() const {  // with the machine's lock
+        if (queue_.empty()) return false;
+        const entry& next = queue_.front();
+        return next.awaited == nullptr ? machine_.allowed_ != 0 : next.awaited->done_ >= next.upto;
+    }
+    void has_passed(ticket number) noexcept {
+        ticket known = passed_.load(std::memory_order_relaxed);
+        while (known < number && !passed_.compare_exchange_weak(known, number, std::memory_order_release)) {
+        }
+    }
+
+    static void run(entry next) noexcept {
+        std::exception_ptr failure = next.outcome ? next.outcome->inherited() : std::exception_ptr();
+        try {
+            if (!failure) next.call();
+        } catch (...) {
+            failure = std::current_exception();
+        }
+        next.call = nullptr;
+        if (next.outcome) next.outcome->settle(std::move(failure));
+    }
+
+    command_queue& owner_;
+    machine& machine_;
+    std::deque<entry> queue_;
+    ticket done_ = 0;              // with the machine's lock
+    std::atomic<ticket> word_{0};  // the same, for those that watch
+    std::atomic<ticket> passed_{0};
+};
+
+inline void machine::work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        const auto ready = std::ranges::find_if(streams_, [](const faulty_stream* each) { return each->is_ready(); });
+        if (stops_) return;
+        if (has_faulted_ || ready == streams_.end()) {
+            changed_.wait(lock);
+            continue;
+        }
+        faulty_stream& on = **ready;
+        auto next = std::move(on.queue_.front());
+        on.queue_.pop_front();
+        if (next.awaited != nullptr) continue;
+        if (allowed_ != unlimited) --allowed_;
+        lock.unlock();
+        faulty_stream::run(std::move(next));
+        lock.lock();
+        if (has_faulted_) continue;  // it was not complete then
+        on.word_.store(++on.done_, std::memory_order_release);
+        changed_.notify_all();
+    }
+}
+
+// Memory of which the n-th allocation fails, and all after it.
+class scarce_memory final : public memory_source {
+public:
+    void* allocate(std::size_t bytes) override {
+        const std::lock_guard lock(mutex_);
+        if (calls_++ >= fails_from_) return nullptr;
+        ++blocks_;
+        return std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+    }
+    void free(void* data, std::size_t) noexcept override {
+        const std::lock_guard lock(mutex_);
+        --blocks_;
+        std::free(data);
+    }
+    memory_info info() override { return {0, 0}; }
+
+    // Counts from now.
+    void fail_from(std::size_t call) {
+        const std::lock_guard lock(mutex_);
+        calls_ = 0;
+        fails_from_ = call;
+    }
+    void recover() { fail_from(std::numeric_limits<std::size_t>::max()); }
+    // That somebody has.
+    std::size_t blocks() {
+        const std::lock_guard lock(mutex_);
+        return blocks_;
+    }
+
+private:
+    std::mutex mutex_;
+    std::size_t calls_ = 0;
+    std::size_t fails_from_ = std::numeric_limits<std::size_t>::max();
+    std::size_t blocks_ = 0;
+};
+
+class faulty_device final : public device_interpreter {
+public:
+    device_kind kind() const noexcept override { return device_kind::cpu; }
+    const device_properties& properties() const noexcept override { return properties_; }
+    std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options&) override {
+        return std::make_unique<faulty_stream>(owner, works);
+    }
+    memory_source& device_memory() noexcept override { return memory; }
+    memory_source& host_memory() noexcept override { return host; }
+    wait_mode default_wait_mode() const noexcept override { return wait_mode::block; }
+    bool runs_library_calls_later() const noexcept override { return false; }
+    bool shares_host_memory() const noexcept override { return false; }
+    void close() noexcept override { works.stop(); }
+
+    machine works;
+    scarce_memory memory;
+    scarce_memory host;
+
+private:
+    device_properties properties_;
+};
+
+// Two such devices, "fake:0" and "fake:1". Dropping it waits for the work, as a runtime does.
+class faulty_runtime {
+public:
+    faulty_runtime() = default;
+    faulty_runtime(const faulty_runtime&) = delete;  // its members point to each other
+    faulty_runtime& operator=(const faulty_runtime&) = delete;
+
+private:
+    struct release {
+        void operator()(detail::runtime_state* state) const noexcept {
+            state->close();
+            state->release();
+        }
+    };
+    std::unique_ptr<detail::runtime_state, release> state_{new detail::runtime_state};
+
+    faulty_device& add(const char* name) {
+        auto made = std::make_unique<faulty_device>();
+        faulty_device& added = *made;
+        state_->devices.push_back(std::make_unique<device>(*state_, name, std::move(made)));
+        return added;
+    }
+
+public:
+    faulty_device& first = add("fake:0");
+    faulty_device& second = add("fake:1");
+    device& on = *state_->devices[0];
+    device& other = *state_->devices[1];
+};
+
+}  // namespace sluice::faults
