@@ -19,6 +19,13 @@
 #include "sluice/runtime/pending.hpp"
 #include "sluice/runtime/stage.hpp"
 
+// g++ warns of lambdas of the user's file in the coroutines' frames when the file went through nvcc, which makes one
+// translation unit look like several.
+#if defined(__CUDACC__) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsubobject-linkage"
+#endif
+
 namespace sluice::detail {
 
 // (No captures, no aggregates and no temporaries that own anything in expressions with co_await: g++ 12.)
@@ -177,3 +184,7 @@ auto staged_task(Op op, const stage_ref& at) {
 }
 
 }  // namespace sluice::detail
+
+#if defined(__CUDACC__) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
