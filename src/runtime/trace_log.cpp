@@ -89,7 +89,8 @@ std::shared_ptr<trace_track> trace_log::add_track(std::size_t device, std::size_
 
 trace_track::contents trace_log::cut(trace_track& from) {
     trace_track::contents contents = from.cut();
-    kept_.fetch_sub(contents.commands.size() + contents.outstanding.size(), std::memory_order_relaxed);
+    kept_.fetch_sub(static_cast<std::ptrdiff_t>(contents.commands.size() + contents.outstanding.size()),
+                    std::memory_order_relaxed);
     return contents;
 }
 

@@ -3,8 +3,10 @@
 // Thread safety: all members may be called on any thread.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -76,7 +78,8 @@ private:
 
 class trace_log {
 public:
-    explicit trace_log(std::size_t most_commands) : most_(most_commands) {}
+    explicit trace_log(std::size_t most_commands)
+        : most_(static_cast<std::ptrdiff_t>(std::min<std::size_t>(most_commands, PTRDIFF_MAX))) {}
     trace_log(const trace_log&) = delete;  // shared
     trace_log& operator=(const trace_log&) = delete;
 
@@ -103,8 +106,8 @@ private:
     void add_events(trace& to, const trace_track& of, trace_track::contents contents);
 
     const trace_clock::host_clock::time_point epoch_ = trace_clock::host_clock::now();
-    std::atomic<std::size_t> most_;
-    std::atomic<std::size_t> kept_{0};
+    std::atomic<std::ptrdiff_t> most_;
+    std::atomic<std::ptrdiff_t> kept_{0};  // a command may be taken before it is counted: below zero for a moment
     std::atomic<std::size_t> dropped_{0};
     std::mutex taking_;  // one at a time: held while waiting for commands
     std::mutex mutex_;   // guards what follows
