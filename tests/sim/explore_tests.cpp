@@ -219,7 +219,7 @@ TEST(explore, a_host_that_polls_comes_to_an_end) {
 }
 
 TEST(explore, an_unexpected_exception_is_a_finding) {
-    const auto throws = []() -> decltype(zeros<float>(flat)) { throw std::runtime_error("no paper"); };
+    const auto throws = []() -> allocate_operation<float> { throw std::runtime_error("no paper"); };
     const auto made = explore(throws, {.schedules = 10});
     ASSERT_FALSE(made.is_clean());
     EXPECT_EQ(made.found->what, fault::exception);
