@@ -85,14 +85,15 @@ void cpu_stream::perform(const action& what) const {
 // A command that hangs on something that failed is not run. Only host calls and library calls fail by themselves.
 void cpu_stream::perform(record& command) const noexcept {
     if (!command.outcome) return perform(command.what);
-    std::exception_ptr failure = command.outcome->inherited();
+    const bool may_fail =
+        std::holds_alternative<library_record>(command.what) || std::holds_alternative<host_record>(command.what);
+    // One that may fail has an outcome of its own, to be settled; the outcome of another is what it hangs on.
+    std::exception_ptr failure = may_fail ? command.outcome->inherited() : command.outcome->failure();
     try {
         if (!failure) perform(command.what);
     } catch (...) {
         failure = std::current_exception();
     }
-    const bool may_fail =
-        std::holds_alternative<library_record>(command.what) || std::holds_alternative<host_record>(command.what);
     if (may_fail) {
         command.what = {};  // what the call owned goes before anybody is told
         command.outcome->settle(std::move(failure));

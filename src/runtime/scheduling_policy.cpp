@@ -30,10 +30,12 @@ stream& least_loaded::next() {
     for (std::size_t i = 0; i < streams_.size(); ++i) {
         stream& each = *streams_[(first + i) % streams_.size()];
         if (each.passed() < each.issued()) each.poll();
-        // Read in this order: what is issued meanwhile only makes it look busier.
+        // Read in this order: what is issued meanwhile only makes it look busier. A command that another thread submits
+        // right now may have passed before it is counted as issued.
         const ticket passed = each.passed();
-        const ticket in_flight = each.issued() - passed;
-        if (in_flight == 0) return each;
+        const ticket issued = each.issued();
+        if (issued <= passed) return each;
+        const ticket in_flight = issued - passed;
         if (in_flight < least) {
             least = in_flight;
             best = &each;

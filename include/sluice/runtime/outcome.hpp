@@ -57,7 +57,8 @@ public:
     outcome(const outcome&) = delete;  // counted
     outcome& operator=(const outcome&) = delete;
 
-    // Before the command runs: why it must not, or null. All that it comes after has been settled.
+    // Before a command that may fail by itself runs: why it must not, or null. All that it comes after has been
+    // settled. (One that cannot fail hangs on others' outcomes: ask for their failure().)
     std::exception_ptr inherited() const noexcept;
     // The command has run, and failed unless `failure` is null. Once, and for commands only.
     void settle(std::exception_ptr failure) noexcept;
