@@ -44,7 +44,7 @@ any_operation<tensor<float>> chain(int length) {
     return made;
 }
 
-auto host_call(std::function<void()> what, storage* reads = nullptr, storage* writes = nullptr) {
+auto call_naming(std::function<void()> what, storage* reads = nullptr, storage* writes = nullptr) {
     return with_context([=](execution_context& context) {
         const std::array accesses{memory_access{reads, access_mode::read}, memory_access{writes, access_mode::write}};
         context.stream().host_call({"host call", accesses}, {what});
@@ -119,7 +119,7 @@ TEST(explore, chains_of_any_length_run) {
 TEST(explore, host_calls_run_in_stream_order) {
     expect_clean([](scheduling_policy& pool) {
         std::vector<int> seen;
-        sync(zip(host_call([&] { seen.push_back(1); }), arm(1), host_call([&] { seen.push_back(2); })), pool);
+        sync(zip(call_naming([&] { seen.push_back(1); }), arm(1), call_naming([&] { seen.push_back(2); })), pool);
         EXPECT_THAT(seen, testing::ElementsAre(1, 2));
         return seen;
     });
@@ -129,7 +129,7 @@ TEST(explore, who_reads_what_a_failed_call_should_have_made_is_told) {
     const auto fails = [](scheduling_policy& pool) {
         return sync(zip(arm(1), arm(2))
                         .and_then([](auto x, auto y) {
-                            return host_call([] { throw std::runtime_error("out of ink"); }, nullptr, x.memory())
+                            return call_naming([] { throw std::runtime_error("out of ink"); }, nullptr, x.memory())
                                 .and_then([x = std::move(x), y = std::move(y)]() mutable {
                                     return launch(add_all{}, each_of(y), std::move(x), std::move(y));
                                 });
