@@ -3,6 +3,11 @@
 #include "cpu/cpu_stream.hpp"
 
 namespace sluice::cpu {
+namespace {
+
+constexpr int looks_before_sleep = 50;
+
+}  // namespace
 
 executor::executor(std::size_t workers) : workers_(workers) {
     threads_.reserve(workers);
@@ -43,6 +48,12 @@ void executor::work() {
     std::unique_lock lock(mutex_);
     for (;;) {
         line* from = nullptr;
+        // A few looks before it sleeps: waking a thread costs more than most commands.
+        for (int look = 0; look < looks_before_sleep && (from = first_ready()) == nullptr && !closing_; ++look) {
+            lock.unlock();
+            std::this_thread::yield();
+            lock.lock();
+        }
         wake_.wait(lock, [&] { return (from = first_ready()) != nullptr || closing_; });
         if (from == nullptr) return;
         cpu_stream& next = *from->ready.pop();

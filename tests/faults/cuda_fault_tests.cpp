@@ -2,6 +2,7 @@
 //
 // The GPU is lost for the process: run these under ctest, which gives each test a process of its own.
 #include <array>
+#include <cstdlib>
 #include <chrono>
 #include <mutex>
 #include <optional>
@@ -30,6 +31,8 @@ protected:
     void SetUp() override {
         static bool is_lost = false;
         if (std::exchange(is_lost, true)) GTEST_SKIP() << "the GPU is lost for this process: run this under ctest";
+        // A kernel's first launch may wait for the device, which is held here: so all kernels are loaded before.
+        setenv("CUDA_MODULE_LOADING", "EAGER", 1);
         devices.emplace(runtime_options{.cpu_devices = 1, .cpu_workers = 2});
         gpu = &devices->find("cuda:0");
         streams.emplace(*gpu, 4);
