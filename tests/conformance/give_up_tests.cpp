@@ -203,9 +203,14 @@ TEST_P(giving_up, the_nearest_of_nested_deadlines_counts) {
 
 TEST_P(giving_up, one_part_of_a_zip_may_be_given_up) {
     NEEDS_A_GATE();
+    signal recovered;
     gate held(home);
-    auto given_up = timeout(work(1), 1ms).or_else([](std::exception_ptr) { return value(numbers(1, 1)); });
+    auto given_up = timeout(work(1), 1ms).or_else([&](std::exception_ptr) {
+        recovered.give();
+        return value(numbers(1, 1));
+    });
     auto future = spawn(zip(std::move(given_up), work(2)), pool);
+    recovered.await();
     EXPECT_FALSE(future.ready());
     held.open();
     const auto [first, second] = std::move(future).get();

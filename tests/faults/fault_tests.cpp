@@ -19,10 +19,8 @@ protected:
     static auto work(unsigned start) { return full<unsigned>({size}, start).and_then(download); }
     // Behind commands that are never run.
     void break_down(std::string why = "broken") { fakes.first.works.fault(std::move(why)); }
-    // The host finds out.
-    void notice() {
-        EXPECT_NE(failure_of([&] { fakes.on.synchronize(); }), "");
-    }
+    // The host finds out, by the next command.
+    void notice() { EXPECT_NE(failure_of([&] { a.host_call({"next"}, {[] {}}); }), ""); }
 
     faulty_runtime fakes;
     round_robin pool{fakes.on, 4};

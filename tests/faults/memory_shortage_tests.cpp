@@ -103,11 +103,14 @@ TEST_F(memory_shortage, in_the_parts_of_a_staged_operation) {
                             [&] { check(spawn(timeout(pipeline(), std::chrono::hours(1)), pool).get()); });
 }
 
-TEST_F(memory_shortage, of_a_workspace) {
-    expect_strong_guarantee(fakes.first.memory, [&] {
-        const stream_lease own(fakes.on);
-        own->workspace(100);
-    });
+TEST_F(memory_shortage, leaves_a_workspace_as_it_was) {
+    const stream_lease own(fakes.on);
+    const storage* const small = own->workspace(100).get();
+    fakes.first.memory.fail_from(0);
+    EXPECT_THROW(own->workspace(100'000), out_of_memory);
+    EXPECT_EQ(own->workspace(100).get(), small);
+    fakes.first.memory.recover();
+    EXPECT_GE(own->workspace(100'000)->capacity_bytes(), 100'000u);
 }
 
 TEST_F(memory_shortage, is_recovered_by_who_needs_less) {
