@@ -206,6 +206,23 @@ TEST(explore, a_host_buffer_is_written_again_when_its_readers_are_done) {
     });
 }
 
+TEST(explore, a_refused_command_leaves_the_order_as_it_was) {
+    refuses_once refusal("clear", false);
+    expect_clean(
+        [](scheduling_policy& pool) {
+            stream &a = pool.next(), &b = pool.next(), &c = pool.next();
+            const tensor<float> x(a, flat);
+            tensor<float> y(c, flat);
+            set(c, y, 1);
+            set(a, x, 2);
+            const std::array accesses{memory_access{x.memory(), access_mode::write}};
+            EXPECT_THROW(b.fill({"clear", accesses}, {x.device_data(), 0, x.size_bytes()}), error);
+            add(c, x, y);
+            return contents(c, std::move(y));
+        },
+        {.planted = &refusal});
+}
+
 TEST(explore, futures_may_be_dropped_at_any_moment) {
     expect_clean([](scheduling_policy& pool) {
         spawn(arm(1).and_then(download), pool);
