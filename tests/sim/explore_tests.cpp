@@ -92,6 +92,18 @@ TEST(explore, branches_of_a_zip_meet_in_order) {
     });
 }
 
+TEST(explore, all_branches_are_waited_for) {
+    const auto branches = [] {
+        return zip(arm(1).and_then(download), arm(2).and_then(download), arm(3).and_then(download),
+                   arm(4).and_then(download));
+    };
+    expect_clean(branches);
+    expect_clean([&](scheduling_policy& pool) -> task<std::tuple<numbers, numbers, numbers, numbers>> {
+        auto all = spawn(branches(), pool);
+        co_return co_await std::move(all);
+    });
+}
+
 TEST(explore, what_is_shared_is_ready_for_every_reader) {
     expect_clean([](scheduling_policy& pool) {
         const auto weights = share(arm(1));
@@ -147,8 +159,68 @@ TEST(explore, who_reads_what_a_failed_call_should_have_made_is_told) {
         } catch (const std::runtime_error& failure) {
             return std::string(failure.what());
         }
-        return std::string("did not fail");
+        throw std::logic_error("was not told");
     });
+}
+
+TEST(explore, another_operation_is_told_of_the_failure_of_what_it_reads) {
+    expect_clean([](scheduling_policy& pool) {
+        const auto failing = share(arm(1).and_then([](auto x) {
+            return host_call([] { throw std::runtime_error("out of ink"); }, nullptr, x.memory())
+                .and_then([x = std::move(x)]() mutable { return value(std::move(x)); });
+        }));
+        const auto reader = [&] {
+            return zip(failing, arm(2))
+                .and_then([](auto w, auto x) { return launch(add_all{}, each_of(x), std::move(w), std::move(x)); })
+                .and_then(download);
+        };
+        spawn(reader(), pool);  // submits what fails; nobody asks
+        try {
+            sync(reader(), pool);
+        } catch (const std::runtime_error& failure) {
+            return std::string(failure.what());
+        }
+        throw std::logic_error("was not told");
+    });
+    const auto made = explore([](scheduling_policy& pool) {
+        const auto failing = share(host_call([] { throw std::runtime_error("out of ink"); }));
+        sync(failing, pool);
+    });
+    EXPECT_EQ(made.found.value().what, fault::exception);
+}
+
+TEST(explore, a_host_buffer_is_written_again_when_its_readers_are_done) {
+    expect_clean([](scheduling_policy& pool) {
+        stream &a = pool.next(), &b = pool.next();
+        tensor<float> x(a, flat), y(b, flat);
+        host_buffer<float> from(a, flat.size());
+        std::ranges::fill(from.write(), 1.f);
+        const auto upload_to = [&](stream& on, tensor<float>& to) {
+            sluice::detail::copy_bytes(on, {"upload"}, *to.memory(), *from.memory(), to.size_bytes(),
+                                       copy_direction::host_to_device);
+        };
+        upload_to(a, x);
+        std::ranges::fill(from.write(), 2.f);
+        upload_to(b, y);
+        return std::pair(contents(a, std::move(x)), contents(b, std::move(y)));
+    });
+}
+
+TEST(explore, a_refused_command_leaves_the_order_as_it_was) {
+    refuses_once refusal("clear", false);
+    expect_clean(
+        [](scheduling_policy& pool) {
+            stream &a = pool.next(), &b = pool.next(), &c = pool.next();
+            const tensor<float> x(a, flat);
+            tensor<float> y(c, flat);
+            set(c, y, 1);
+            set(a, x, 2);
+            const std::array accesses{memory_access{x.memory(), access_mode::write}};
+            EXPECT_THROW(b.fill({"clear", accesses}, {x.device_data(), 0, x.size_bytes()}), error);
+            add(c, x, y);
+            return contents(c, std::move(y));
+        },
+        {.planted = &refusal});
 }
 
 TEST(explore, futures_may_be_dropped_at_any_moment) {
