@@ -65,8 +65,9 @@ private:
 // Host data to a new device tensor. The operation owns the vector. Throws errc::shape_mismatch, here, when
 // the shape has another number of elements.
 //
-// To a GPU: pinned memory that has an owner is copied from where it is, when it is more than 1 MiB; all other memory has
-// been read when the submission returns, which blocks for that long, and beyond 32 MiB until the stream comes to it.
+// To a GPU: pinned memory that has an owner is copied from where it is, when it is more than 1 MiB; all other memory
+// has been read when the submission returns, which blocks for that long, and beyond 32 MiB until the stream comes to
+// it.
 template <typename T>
 auto upload(std::vector<T> values, const shape& shape, source_location where = source_location::current()) {
     auto owner = std::make_shared<const std::vector<T>>(std::move(values));
