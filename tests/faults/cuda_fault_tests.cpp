@@ -2,8 +2,8 @@
 //
 // The GPU is lost for the process: run these under ctest, which gives each test a process of its own.
 #include <array>
-#include <cstdlib>
 #include <chrono>
+#include <cstdlib>
 #include <mutex>
 #include <optional>
 

@@ -1,5 +1,5 @@
-// A lock for a few instructions. Where it is held for longer (a stream's, while the driver takes a command), it is hardly
-// ever contended; who waits for long sleeps in between.
+// A lock for a few instructions. Where it is held for longer (a stream's, while the driver takes a command), it is
+// hardly ever contended; who waits for long sleeps in between.
 #pragma once
 
 #include <atomic>
