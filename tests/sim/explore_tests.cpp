@@ -166,7 +166,7 @@ TEST(explore, who_reads_what_a_failed_call_should_have_made_is_told) {
 TEST(explore, another_operation_is_told_of_the_failure_of_what_it_reads) {
     expect_clean([](scheduling_policy& pool) {
         const auto failing = share(arm(1).and_then([](auto x) {
-            return host_call([] { throw std::runtime_error("out of ink"); }, nullptr, x.memory())
+            return call_naming([] { throw std::runtime_error("out of ink"); }, nullptr, x.memory())
                 .and_then([x = std::move(x)]() mutable { return value(std::move(x)); });
         }));
         const auto reader = [&] {
@@ -183,7 +183,7 @@ TEST(explore, another_operation_is_told_of_the_failure_of_what_it_reads) {
         throw std::logic_error("was not told");
     });
     const auto made = explore([](scheduling_policy& pool) {
-        const auto failing = share(host_call([] { throw std::runtime_error("out of ink"); }));
+        const auto failing = share(call_naming([] { throw std::runtime_error("out of ink"); }));
         sync(failing, pool);
     });
     EXPECT_EQ(made.found.value().what, fault::exception);
