@@ -26,13 +26,15 @@ using numbers = std::vector<unsigned>;
 using namespace std::chrono_literals;
 constexpr std::size_t size = 1000;
 
+// A kernel's first launch may wait for the device, which these tests hold: so all kernels are loaded at the start. The
+// driver reads this when it is first asked for anything.
+[[gnu::constructor]] void load_kernels_at_the_start() { setenv("CUDA_MODULE_LOADING", "EAGER", 1); }
+
 class gpu_faults : public testing::TestWithParam<breakage> {
 protected:
     void SetUp() override {
         static bool is_lost = false;
         if (std::exchange(is_lost, true)) GTEST_SKIP() << "the GPU is lost for this process: run this under ctest";
-        // A kernel's first launch may wait for the device, which is held here: so all kernels are loaded before.
-        setenv("CUDA_MODULE_LOADING", "EAGER", 1);
         devices.emplace(runtime_options{.cpu_devices = 1, .cpu_workers = 2});
         gpu = &devices->find("cuda:0");
         streams.emplace(*gpu, 4);
