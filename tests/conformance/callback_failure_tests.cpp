@@ -110,9 +110,8 @@ TEST_P(callbacks, with_context) {
 TEST_P(callbacks, host_call) {
     expect_operation_told_alone([&] { return zip(work(1), host_call([] { fail(); })); });
     expect_operation_told_alone([&] {
-        return work(1).and_then(download).and_then([](auto landed) {
-            return host_call([](const numbers&) -> int { fail(); }, std::move(landed));
-        });
+        return work(1).and_then(download).and_then(
+            [](auto landed) { return host_call([](const numbers&) -> int { fail(); }, std::move(landed)); });
     });
 }
 
@@ -127,8 +126,8 @@ TEST_P(callbacks, a_host_call_that_fails_between_others_of_its_operation) {
 TEST_P(callbacks, a_library_call) {
     expect_operation_told_alone([&] {
         return zip(work(1), with_context([](execution_context& context) {
-                       context.stream().library_call(
-                           {"broken"}, {[](const native_stream&, const void*) { fail(); }, nullptr, 0});
+                       context.stream().library_call({"broken"},
+                                                     {[](const native_stream&, const void*) { fail(); }, nullptr, 0});
                    }));
     });
 }
@@ -157,9 +156,7 @@ TEST_P(callbacks, after_a_recovery) {
 }
 
 TEST_P(callbacks, retry) {
-    expect_operation_told_alone([&] {
-        return retry(3, [this] { return work(1).and_then(throwing()); });
-    });
+    expect_operation_told_alone([&] { return retry(3, [this] { return work(1).and_then(throwing()); }); });
     expect_operation_told_alone([&] {
         return retry(3, [this] {
             fail();

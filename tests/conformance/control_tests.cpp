@@ -105,27 +105,25 @@ TEST_P(recoveries, nothing_is_recovered_from_what_went_well) {
 }
 
 TEST_P(recoveries, a_recovery_may_fail_itself) {
-    auto at_submission = failing_number("first").or_else([](std::exception_ptr) -> any_operation<pending<unsigned>> {
-        throw std::runtime_error("second");
-    });
+    auto at_submission = failing_number("first").or_else(
+        [](std::exception_ptr) -> any_operation<pending<unsigned>> { throw std::runtime_error("second"); });
     EXPECT_EQ(failure_of([&] { sync(std::move(at_submission), pool); }), "second");
     auto on_the_stream = failing_number("first").or_else([](std::exception_ptr) { return failing_number("third"); });
     EXPECT_EQ(failure_of(spawn(std::move(on_the_stream), pool)), "third");
 }
 
 TEST_P(recoveries, a_failure_is_passed_on_by_throwing_it_again) {
-    auto passed_on = failing_number("mine").or_else([](std::exception_ptr failure) -> any_operation<unsigned> {
-        std::rethrow_exception(std::move(failure));
-    });
+    auto passed_on = failing_number("mine").or_else(
+        [](std::exception_ptr failure) -> any_operation<unsigned> { std::rethrow_exception(std::move(failure)); });
     EXPECT_EQ(failure_of(spawn(std::move(passed_on), pool)), "mine");
 }
 
 TEST_P(recoveries, what_follows_sees_the_recovered_value) {
     std::string told;
-    auto chain = work(1)
-                     .and_then([](auto) { return failing_number("mine"); })
-                     .or_else(recover{&told, 21})
-                     .and_then([](auto x) { return host_call(twice, std::move(x)); });
+    auto chain =
+        work(1).and_then([](auto) { return failing_number("mine"); }).or_else(recover{&told, 21}).and_then([](auto x) {
+            return host_call(twice, std::move(x));
+        });
     EXPECT_EQ(sync(std::move(chain), pool), 42u);
     EXPECT_EQ(told, "mine");
 }
@@ -139,7 +137,8 @@ TEST_P(recoveries, what_follows_sees_the_value_that_needed_no_recovery) {
 
 TEST_P(recoveries, a_failure_after_a_recovery_is_told) {
     std::string told;
-    auto chain = failing_number("first").or_else(recover{&told, 1}).and_then([](auto) { return failing_number("last"); });
+    auto chain =
+        failing_number("first").or_else(recover{&told, 1}).and_then([](auto) { return failing_number("last"); });
     EXPECT_EQ(failure_of(spawn(std::move(chain), pool)), "last");
     EXPECT_EQ(told, "first");
 }
@@ -221,9 +220,8 @@ TEST_P(recoveries, what_failed_leaves_nothing_behind) {
     const std::size_t before = bytes_in_use();
     for (int i = 0; i < 20; ++i) {
         std::string told;
-        auto failed = zip(work(1), failing_number("mine")).and_then([](auto x, auto) {
-            return download(std::move(x));
-        });
+        auto failed =
+            zip(work(1), failing_number("mine")).and_then([](auto x, auto) { return download(std::move(x)); });
         auto recovered = std::move(failed).or_else([](std::exception_ptr) { return value(numbers(3, 3)); });
         ASSERT_EQ(sync(std::move(recovered), pool), numbers(3, 3));
         ASSERT_EQ(bytes_in_use(), before);

@@ -140,8 +140,8 @@ TEST_P(giving_up, nothing_is_tried_again_after_giving_up) {
     std::stop_source source;
     std::atomic<int> made = 0, asked = 0;
     gate held(home);
-    auto attempts = retry(
-        1000, [&] { return ++made, failing("mine"); }, [&](const std::exception_ptr&) { return ++asked, true; });
+    auto attempts =
+        retry(1000, [&] { return ++made, failing("mine"); }, [&](const std::exception_ptr&) { return ++asked, true; });
     auto future = spawn(stop_when(std::move(attempts), source.get_token()), pool);
     source.request_stop();
     expect_canceled([&] { std::move(future).get(); });

@@ -39,9 +39,8 @@ TEST_P(parts, the_halves_of_an_unzip_may_run_on_different_threads_and_streams) {
         numbers first, second;
         {
             single_stream one(on), two(on);
-            std::jthread other([&, mine = std::move(left)]() mutable {
-                first = sync(std::move(mine).and_then(download), one);
-            });
+            std::jthread other(
+                [&, mine = std::move(left)]() mutable { first = sync(std::move(mine).and_then(download), one); });
             second = sync(std::move(right).and_then(download), two);
         }
         EXPECT_EQ(first, numbers(size, 7));
@@ -107,9 +106,8 @@ TEST_P(parts, a_failure_of_submitting_is_told_to_both_halves_and_leaks_nothing) 
 
 TEST_P(parts, halves_meet_again) {
     auto [left, right] = unzip(zip(work(1), share(work(2))));
-    auto together = zip(std::move(left), std::move(right)).and_then([](auto x, auto w) {
-        return add(std::move(w), std::move(x));
-    });
+    auto together =
+        zip(std::move(left), std::move(right)).and_then([](auto x, auto w) { return add(std::move(w), std::move(x)); });
     EXPECT_EQ(sync(std::move(together).and_then(download), pool), numbers(size, 17));
 }
 
@@ -168,9 +166,8 @@ TEST_P(parts, a_failure_of_shared_work_is_told_to_every_consumer_and_no_other) {
     bool used = false;
     auto first = spawn(std::move(one), pool);
     auto fine = spawn(work(1).and_then(download), pool);
-    auto second = spawn(std::move(two).and_then([&](auto x) {
-        return host_call([&](shared<unsigned>) { used = true; }, std::move(x));
-    }),
+    auto second = spawn(std::move(two).and_then(
+                            [&](auto x) { return host_call([&](shared<unsigned>) { used = true; }, std::move(x)); }),
                         pool);
     auto third = spawn(zip(std::move(three), value(1)), pool);
     EXPECT_EQ(failure_of(std::move(third)), "mine");
@@ -199,9 +196,8 @@ TEST_P(parts, a_failure_of_shared_work_is_told_to_who_uses_its_data_in_another_o
 TEST_P(parts, a_shared_failure_may_be_recovered_by_each_for_himself) {
     const auto broken = share(failing_number("mine"));
     auto one = broken, two = broken;
-    auto recovered = std::move(one).and_then([](auto x) {
-        return host_call([](shared<unsigned> number) { return *number; }, std::move(x));
-    });
+    auto recovered = std::move(one).and_then(
+        [](auto x) { return host_call([](shared<unsigned> number) { return *number; }, std::move(x)); });
     EXPECT_EQ(sync(std::move(recovered).or_else([](std::exception_ptr) { return value(5u); }), pool), 5u);
     EXPECT_EQ(failure_of([&] { sync(std::move(two), pool); }), "mine");
 }

@@ -21,7 +21,8 @@ struct illegal_address_kernel {
     SLUICE_KERNEL void operator()(index_1d at, disjoint_view<unsigned> x) const {
         if (unsigned* const e = x.at(at)) {
 #ifdef __CUDA_ARCH__
-            *reinterpret_cast<volatile unsigned*>(std::uintptr_t{16} + 4 * (reinterpret_cast<std::uintptr_t>(e) % 8)) = 1;
+            *reinterpret_cast<volatile unsigned*>(std::uintptr_t{16} + 4 * (reinterpret_cast<std::uintptr_t>(e) % 8)) =
+                1;
 #else
             *e = 1;
 #endif

@@ -20,7 +20,9 @@ protected:
     // Behind commands that are never run.
     void break_down(std::string why = "broken") { fakes.first.works.fault(std::move(why)); }
     // The host finds out, by the next command.
-    void notice() { EXPECT_NE(failure_of([&] { a.host_call({"next"}, {[] {}}); }), ""); }
+    void notice() {
+        EXPECT_NE(failure_of([&] { a.host_call({"next"}, {[] {}}); }), "");
+    }
 
     faulty_runtime fakes;
     round_robin pool{fakes.on, 4};

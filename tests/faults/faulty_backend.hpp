@@ -37,9 +37,15 @@ public:
     ~machine() { stop(); }
 
     // From now on nothing is run but what is allowed.
-    void hold() { change([this] { allowed_ = 0; }); }
-    void allow(std::size_t commands) { change([this, commands] { allowed_ += commands; }); }
-    void release() { change([this] { allowed_ = unlimited; }); }
+    void hold() {
+        change([this] { allowed_ = 0; });
+    }
+    void allow(std::size_t commands) {
+        change([this, commands] { allowed_ += commands; });
+    }
+    void release() {
+        change([this] { allowed_ = unlimited; });
+    }
     // Nothing is run from now on. The host finds out when it asks.
     void fault(std::string why) {
         change([&] {
@@ -102,7 +108,8 @@ public:
     }
     void launch(const command_info& info, const launch_command& command) override {
         const auto* const from = static_cast<const std::byte*>(command.closure);
-        auto closure = std::make_shared<std::vector<std::max_align_t>>(command.closure_bytes / sizeof(std::max_align_t) + 1);
+        auto closure =
+            std::make_shared<std::vector<std::max_align_t>>(command.closure_bytes / sizeof(std::max_align_t) + 1);
         if (command.closure_bytes != 0) std::memcpy(closure->data(), from, command.closure_bytes);
         enqueue(info, [function = command.host_function, closure] { function(closure->data()); });
     }

@@ -99,9 +99,8 @@ TEST_F(memory_shortage, in_the_parts_of_a_staged_operation) {
     };
     expect_strong_guarantee(fakes.first.memory, [&] { check(sync(staged(), pool)); });
     expect_strong_guarantee(fakes.first.host, [&] { check(spawn(staged(), pool).get()); });
-    expect_strong_guarantee(fakes.first.memory, [&] {
-        check(spawn(timeout(pipeline(), std::chrono::hours(1)), pool).get());
-    });
+    expect_strong_guarantee(fakes.first.memory,
+                            [&] { check(spawn(timeout(pipeline(), std::chrono::hours(1)), pool).get()); });
 }
 
 TEST_F(memory_shortage, leaves_a_workspace_as_it_was) {
