@@ -41,7 +41,7 @@ protected:
 
     // As many commands as may stand behind a gate: a GPU's queue is not endless, and a recorder's marks fill it too.
     unsigned behind_a_gate(unsigned wanted) const {
-        return GetParam().is_traced && on.kind() == device_kind::cuda ? std::min(wanted, 150u) : wanted;
+        return GetParam().is_traced && on.kind() == device_kind::cuda ? std::min(wanted, 40u) : wanted;
     }
 
     // Device and host memory that somebody holds.

@@ -114,9 +114,14 @@ TEST_P(policies, what_is_urgent_goes_first_when_both_are_ready) {
                                                                           order.push_back(level);
                                                                       }});
     };
-    gate held(other.next());
+    signal runs, may_end;
+    other.next().host_call({"hold"}, {[&runs, go_on = may_end.latch()] {
+                               runs.give();
+                               go_on->wait();
+                           }});
+    runs.await();  // the worker is taken, and everything else is ready when it comes back
     for (const int level : {2, 1, 2, 0, 1, 0, 2}) note_level(level);
-    held.open();
+    may_end.give();
     cpu.synchronize();
     EXPECT_EQ(order, (std::vector<int>{0, 0, 1, 1, 2, 2, 2}));
 }
