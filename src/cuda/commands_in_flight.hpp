@@ -20,13 +20,14 @@ struct command_in_flight {
     ticket number = 0;
     std::string_view name;
     source_location where = {};
+    bool runs_kernels = false;  // which may fault; copies and fills of ours do not
 };
 
 class commands_in_flight {
 public:
-    void note(ticket number, const command_info& info) noexcept {
+    void note(ticket number, const command_info& info, bool runs_kernels) noexcept {
         const std::lock_guard lock(guard_);
-        last_[number % last_.size()] = {number, info.name, info.where};
+        last_[number % last_.size()] = {number, info.name, info.where, runs_kernels};
     }
 
     // Those numbered after `passed`, as far as they are remembered, oldest first.

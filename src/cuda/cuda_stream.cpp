@@ -102,9 +102,9 @@ void cuda_stream::checked(const command_info& info, Call&& call) {
 }
 
 template <typename Enqueue>
-void cuda_stream::enqueue(const command_info& info, Enqueue&& call) {
+void cuda_stream::enqueue(const command_info& info, Enqueue&& call, bool runs_kernels) {
     checked(info, call);
-    in_flight_.note(owner_.issued() + 1, info);
+    in_flight_.note(owner_.issued() + 1, info, runs_kernels);
 }
 
 void cuda_stream::report_fault(int code, std::string_view call) noexcept {
@@ -137,13 +137,16 @@ void cuda_stream::fill(const command_info& info, const fill_command& command) {
 }
 
 void cuda_stream::launch(const command_info& info, const launch_command& command) {
-    enqueue(info, [&](const error_context& context) {
-        if (command.device_function == nullptr) {
-            throw error(errc::unsupported, "this launch was not compiled by nvcc, so the kernel has no GPU code",
-                        context);
-        }
-        api::launch(find_kernel(command.device_function, context), command, stream_.get(), context);
-    });
+    enqueue(
+        info,
+        [&](const error_context& context) {
+            if (command.device_function == nullptr) {
+                throw error(errc::unsupported, "this launch was not compiled by nvcc, so the kernel has no GPU code",
+                            context);
+            }
+            api::launch(find_kernel(command.device_function, context), command, stream_.get(), context);
+        },
+        true);
 }
 
 // Called with the stream's lock held, as all commands are.
@@ -156,7 +159,7 @@ CUfunc_st* cuda_stream::find_kernel(const void* symbol, const error_context& con
 
 std::exception_ptr cuda_stream::library_call(const command_info& info, const library_command& command) {
     try {
-        enqueue(info, [&](const error_context&) { command.call(native(), command.closure); });
+        enqueue(info, [&](const error_context&) { command.call(native(), command.closure); }, true);
     } catch (...) {
         return std::current_exception();
     }

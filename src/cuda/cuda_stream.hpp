@@ -56,7 +56,7 @@ private:
     template <typename Call>
     void checked(const command_info& info, Call&& call);
     template <typename Enqueue>
-    void enqueue(const command_info& info, Enqueue&& call);
+    void enqueue(const command_info& info, Enqueue&& call, bool runs_kernels = false);
     CUfunc_st* find_kernel(const void* symbol, const error_context& context);
     ticket hand_over(ticket upto);
     void await_stream(wait_mode mode);

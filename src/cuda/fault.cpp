@@ -42,6 +42,9 @@ std::exception_ptr describe_fault(device& gpu, command_queue& noticed_on, int co
             suspects.push_back({command, each->index()});
         }
     }
+    // Other streams may only have waited for the one that faulted: what can have faulted goes first.
+    std::stable_partition(suspects.begin(), suspects.end(),
+                          [](const suspect& each) { return each.command.runs_kernels; });
     std::string message = std::string(call) + " tells that the device has faulted";
     if (!suspects.empty()) {
         message += "; not complete then: ";
