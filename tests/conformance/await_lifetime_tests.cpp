@@ -214,7 +214,7 @@ TEST_P(await_lifetimes, the_last_of_a_runtime_may_be_dropped_while_another_threa
 TEST_P(await_lifetimes, other_coroutines_go_on_when_the_runtime_was_dropped_on_the_completion_thread) {
     NEEDS_A_GATE();
     auto last = std::make_unique<runtime>(GetParam().options);
-    auto streams = std::make_unique<round_robin>(last->find(GetParam().device), 3);
+    auto streams = std::make_unique<single_stream>(last->find(GetParam().device));
     sync(work(0), *streams);
     gate held(streams->next());
     std::vector<spawned<numbers>> waiting;
