@@ -2,6 +2,8 @@
 // networks have headers of their own in kernels/ and nn/.
 #pragma once
 
+#include "sluice/graph/control_flow.hpp"
+#include "sluice/graph/executable_graph.hpp"
 #include "sluice/op/any_operation.hpp"
 #include "sluice/op/give_up.hpp"
 #include "sluice/op/named.hpp"

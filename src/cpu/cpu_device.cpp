@@ -38,6 +38,9 @@ public:
     std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options& options) override {
         return std::make_unique<cpu_stream>(executor_, owner, options.priority);
     }
+    std::unique_ptr<graph_program> instantiate(device&, command_graph commands) override {
+        return std::make_unique<detail::replay_program>(std::move(commands));
+    }
     memory_source& device_memory() noexcept override { return device_memory_; }
     memory_source& host_memory() noexcept override { return host_memory_; }
     wait_mode default_wait_mode() const noexcept override { return wait_mode::block; }

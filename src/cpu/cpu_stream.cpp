@@ -49,6 +49,11 @@ void cpu_stream::host_call(const command_info& info, host_command command) {
     push({host_record{std::move(command.call)}, detail::outcome_ref(info.outcome)});
 }
 
+void cpu_stream::graph(const command_info& info, const graph_command& command) {
+    const auto& program = static_cast<const detail::replay_program&>(*command.program);
+    push({graph_record{program.list(), command.owner}, detail::outcome_ref(info.outcome)});
+}
+
 ticket cpu_stream::wait_for(stream_interpreter& other, ticket upto) {
     push({wait_record{&static_cast<cpu_stream&>(other), upto}});
     return upto;
@@ -79,14 +84,19 @@ void cpu_stream::perform(const action& what) const {
         library->call(native(), library->closure.get());
     } else if (const auto* host = std::get_if<host_record>(&what)) {
         host->call();
+    } else if (const auto* graph = std::get_if<graph_record>(&what)) {
+        if (std::exception_ptr failure = graph->list->run(native())) std::rethrow_exception(std::move(failure));
     }
 }
 
-// A command that hangs on something that failed is not run. Only host calls and library calls fail by themselves.
+// A command that hangs on something that failed is not run. Only host calls and library calls fail by themselves, and
+// graphs with such in them.
 void cpu_stream::perform(record& command) const noexcept {
     if (!command.outcome) return perform(command.what);
-    const bool may_fail =
-        std::holds_alternative<library_record>(command.what) || std::holds_alternative<host_record>(command.what);
+    const auto* const graph = std::get_if<graph_record>(&command.what);
+    const bool may_fail = std::holds_alternative<library_record>(command.what) ||
+                          std::holds_alternative<host_record>(command.what) ||
+                          (graph != nullptr && graph->list->may_fail);
     // One that may fail has an outcome of its own, to be settled; the outcome of another is what it hangs on.
     std::exception_ptr failure = may_fail ? command.outcome->inherited() : command.outcome->failure();
     try {

@@ -13,6 +13,7 @@
 #include "cpu/closure_copy.hpp"
 #include "cpu/executor.hpp"
 #include "cpu/ring_queue.hpp"
+#include "runtime/graph_replay.hpp"
 #include "sluice/runtime/interpreter.hpp"
 #include "sluice/runtime/outcome.hpp"
 
@@ -30,6 +31,7 @@ public:
     void launch(const command_info& info, const launch_command& command) override;
     std::exception_ptr library_call(const command_info& info, const library_command& command) override;
     void host_call(const command_info& info, host_command command) override;
+    void graph(const command_info& info, const graph_command& command) override;
     ticket wait_for(stream_interpreter& other, ticket upto) override;
     std::unique_ptr<timed_mark> mark() override;
 
@@ -55,6 +57,10 @@ private:
     struct host_record {
         std::function<void()> call;
     };
+    struct graph_record {
+        std::shared_ptr<const detail::replay_list> list;
+        std::shared_ptr<const void> owner;
+    };
     struct wait_record {
         cpu_stream* other;
         ticket upto;
@@ -63,7 +69,7 @@ private:
         std::shared_ptr<cpu_mark> mark;
     };
     using action = std::variant<std::monostate, copy_command, fill_command, launch_record, library_record, host_record,
-                                wait_record, mark_record>;
+                                graph_record, wait_record, mark_record>;
     struct record {
         action what;
         detail::outcome_ref outcome = {};  // what the command hangs on; null for nothing

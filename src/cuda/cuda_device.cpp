@@ -1,5 +1,6 @@
 #include "cuda/cuda_device.hpp"
 
+#include "cuda/cuda_graph_program.hpp"
 #include "cuda/cuda_stream.hpp"
 #include "runtime/backends.hpp"
 #include "sluice/runtime/runtime.hpp"
@@ -17,6 +18,10 @@ cuda_device::cuda_device(int ordinal)
 
 std::unique_ptr<stream_interpreter> cuda_device::make_stream(command_queue& owner, const stream_options& options) {
     return std::make_unique<cuda_stream>(owner, ordinal_, options, marks_);
+}
+
+std::unique_ptr<graph_program> cuda_device::instantiate(sluice::device& owner, command_graph commands) {
+    return std::make_unique<cuda_graph_program>(owner, ordinal_, std::move(commands));
 }
 
 }  // namespace cuda

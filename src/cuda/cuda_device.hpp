@@ -15,6 +15,7 @@ public:
     device_kind kind() const noexcept override { return device_kind::cuda; }
     const device_properties& properties() const noexcept override { return properties_; }
     std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options& options) override;
+    std::unique_ptr<graph_program> instantiate(sluice::device& owner, command_graph commands) override;
     memory_source& device_memory() noexcept override { return device_memory_; }
     memory_source& host_memory() noexcept override { return pinned_memory_; }
     wait_mode default_wait_mode() const noexcept override { return wait_mode::spin; }

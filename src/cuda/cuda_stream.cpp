@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cuda/api/error.hpp"
+#include "cuda/cuda_graph_program.hpp"
 #include "cuda/fault.hpp"
 #include "sluice/runtime/command_queue.hpp"
 #include "sluice/runtime/device.hpp"
@@ -183,6 +184,27 @@ void cuda_stream::host_call(const command_info& info, host_command command) {
     } catch (...) {
         static_cast<void>(host_work::take_over(work));
         throw;
+    }
+}
+
+void cuda_stream::graph(const command_info& info, const graph_command& command) {
+    const auto& program = static_cast<const cuda_graph_program&>(*command.program);
+    drop_passed_owners();
+    {
+        const std::lock_guard lock(mutex_);
+        const ticket number = owner_.issued() + 1;
+        kept_owners_.push_back({number, command.owner});
+        kept_owners_.push_back({number, program.exec()});
+        keeps_owners_.store(true, std::memory_order_relaxed);
+    }
+    enqueue(
+        info, [&](const error_context& context) { api::launch(program.exec().get(), stream_.get(), context); }, true);
+    // Behind the graph, on the same ticket: tells how its host calls went, and keeps them until then.
+    if (program.host_calls() != nullptr) {
+        host_call(info, {[states = program.host_calls()] {
+                      if (std::exception_ptr failure = states->take_failure())
+                          std::rethrow_exception(std::move(failure));
+                  }});
     }
 }
 

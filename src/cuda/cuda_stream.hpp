@@ -31,6 +31,7 @@ public:
     void launch(const command_info& info, const launch_command& command) override;
     std::exception_ptr library_call(const command_info& info, const library_command& command) override;
     void host_call(const command_info& info, host_command command) override;
+    void graph(const command_info& info, const graph_command& command) override;
     ticket wait_for(stream_interpreter& other, ticket upto) override;
     std::unique_ptr<timed_mark> mark() override;
 

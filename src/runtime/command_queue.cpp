@@ -22,6 +22,12 @@ namespace {
                 {info.name, ours, info.where});
 }
 
+[[noreturn]] void refuse_planned(const command_queue& on, const command_info& info) {
+    throw error(errc::graph_refused,
+                "uses memory inside a graph, whose contents are there only while the graph runs: make it an output",
+                {info.name, on.owner().name(), info.where});
+}
+
 // What a command must wait for: gathered under the storage's guard, dealt with outside. Hardly ever more than a
 // few.
 class conflict_list {
@@ -54,13 +60,35 @@ private:
 command_queue::command_queue(device& owner, std::size_t index)
     : owner_(owner), index_(index), handle_(std::make_unique<stream>(*this)) {}
 
+command_queue::command_queue(device& owner, command_recorder& recorder)
+    : owner_(owner),
+      index_(~std::size_t{0}),  // no stream of the device
+      recorder_(&recorder),
+      interpreter_(&recorder),
+      handle_(std::make_unique<stream>(*this)) {}
+
 command_queue::~command_queue() = default;
+
+// Nothing runs, so nothing is ordered: the recorder draws its edges from the accesses.
+template <typename Enqueue>
+ticket command_queue::record(command_info info, detail::submission* by, Enqueue&& enqueue) {
+    const std::lock_guard lock(mutex_);
+    owner_.throw_if_refusing();
+    if (by != nullptr && by->name() != nullptr) info.operation = *by->name();
+    enqueue(info);
+    const ticket number = issued_.load(std::memory_order_relaxed) + 1;
+    issued_.store(number, std::memory_order_release);
+    return number;
+}
 
 template <typename Enqueue>
 ticket command_queue::submit(command_info info, bool may_fail, detail::submission* by, Enqueue&& enqueue) {
     for (const memory_access& used : info.accesses) {
-        if (used.where != nullptr && &used.where->owner() != &owner_) refuse_storage(*this, *used.where, info);
+        if (used.where == nullptr) continue;
+        if (&used.where->owner() != &owner_) refuse_storage(*this, *used.where, info);
+        if (used.where->is_planned() && recorder_ == nullptr) refuse_planned(*this, info);
     }
+    if (recorder_ != nullptr) return record(info, by, enqueue);
     detail::outcome_ref outcome;  // dropped after the lock
     const std::lock_guard lock(mutex_);
     owner_.throw_if_refusing();  // with the lock held: close() waits for whoever got through
@@ -116,7 +144,7 @@ void command_queue::order_after(stream_point point) {
     if (is_after(point)) return;
     const std::size_t other = point.where->index();
     if (other >= waited_for_.size()) waited_for_.resize(other + 1, 0);
-    waited_for_[other] = interpreter_->wait_for(*point.where->interpreter_, point.where->reached(point.upto));
+    waited_for_[other] = interpreter_->wait_for(point.where->interpreter(), point.where->reached(point.upto));
 }
 
 ticket command_queue::copy(const command_info& info, const copy_command& command, detail::submission* by) {
@@ -144,7 +172,22 @@ ticket command_queue::host_call(const command_info& info, host_command command, 
     return submit(info, true, by, [&](const command_info& full) { interpreter_->host_call(full, std::move(command)); });
 }
 
+ticket command_queue::graph(const command_info& info, const graph_command& command, detail::submission* by) {
+    return submit(info, command.program->may_fail(), by,
+                  [&](const command_info& full) { interpreter_->graph(full, command); });
+}
+
+storage_ref command_queue::allocate(std::size_t bytes, const command_info& info) {
+    return recorder_ != nullptr ? recorder_->allocate(bytes, info) : owner_.device_pool().allocate(bytes, this, info);
+}
+
+storage_ref command_queue::allocate_host(std::size_t bytes, const command_info& info) {
+    return recorder_ != nullptr ? recorder_->allocate_host(bytes, info)
+                                : owner_.host_pool().allocate(bytes, nullptr, info);
+}
+
 storage_ref command_queue::workspace(std::size_t bytes) {
+    if (recorder_ != nullptr) return recorder_->workspace(bytes);
     const std::lock_guard lock(workspace_mutex_);
     if (!workspace_ || workspace_->capacity_bytes() < bytes) {
         // Doubling keeps the number of growths small; the old one is reused behind its last command.
@@ -208,12 +251,10 @@ std::unique_ptr<timed_mark> command_queue::mark() {
 }
 
 // What stream leaves to us, so that it need not know the device.
-storage_ref stream::allocate(std::size_t bytes, const command_info& info) {
-    return owner().device_pool().allocate(bytes, &queue_, info);
-}
+storage_ref stream::allocate(std::size_t bytes, const command_info& info) { return queue_.allocate(bytes, info); }
 
 storage_ref stream::allocate_host(std::size_t bytes, const command_info& info) {
-    return owner().host_pool().allocate(bytes, nullptr, info);
+    return queue_.allocate_host(bytes, info);
 }
 
 }  // namespace sluice

@@ -22,7 +22,7 @@ device::device(detail::runtime_state& runtime, std::string name, std::unique_ptr
 
 device::~device() {
     // Streams go before the memory that their commands use; workspaces go back to the pool with them.
-    for (stream_slot& slot : streams_) slot.owned->interpreter_.reset();
+    for (stream_slot& slot : streams_) slot.owned->set_interpreter(nullptr);
 }
 
 memory_info device::memory() const {
@@ -63,7 +63,7 @@ stream* device::lend(const stream_options& options) {
         }
     }
     auto fresh = std::make_unique<command_queue>(*this, streams_.size());
-    fresh->interpreter_ = interpreter_->make_stream(*fresh, options);
+    fresh->set_interpreter(interpreter_->make_stream(*fresh, options));
     streams_.push_back({std::move(fresh), options, true});
     retain_runtime();
     return &streams_.back().owned->handle();

@@ -20,6 +20,7 @@ public:
             case errc::runtime_closed: return "the runtime is gone";
             case errc::timed_out: return "the deadline has passed";
             case errc::canceled: return "stopped on request";
+            case errc::graph_refused: return "cannot be in a graph";
             case errc::bad_file: return "file refused";
             case errc::io_failed: return "input or output failed";
         }

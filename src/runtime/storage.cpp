@@ -42,6 +42,12 @@ void storage::await_last_write() const {
 
 void storage::touched_by_host(access_mode mode) const noexcept { pool_.source_.touched_by_host(data_, mode); }
 
-void storage_ref::give_back() noexcept { storage_->pool().give_back(storage_); }
+void storage_ref::give_back() noexcept {
+    if (storage_->is_planned()) {
+        delete storage_;
+    } else {
+        storage_->pool().give_back(storage_);
+    }
+}
 
 }  // namespace sluice

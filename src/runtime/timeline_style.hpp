@@ -27,6 +27,7 @@ inline constexpr std::string_view timeline_style = R"(<style>
 .sluice-timeline .kernel{fill:#2f62d9}
 .sluice-timeline .library-call{fill:#7a45cc}
 .sluice-timeline .host-call{fill:#b52b6b}
+.sluice-timeline .graph{fill:#3f6212}
 .sluice-timeline .wait{fill:none;stroke:#0f172a;stroke-width:1.3}
 .sluice-timeline .tip{fill:#0f172a}
 .sluice-timeline .halo{fill:none;stroke:#ffffff;stroke-opacity:.85;stroke-width:4}

@@ -35,6 +35,7 @@ std::string_view to_string(trace_kind kind) noexcept {
         case trace_kind::kernel: return "kernel";
         case trace_kind::library_call: return "library call";
         case trace_kind::host_call: return "host call";
+        case trace_kind::graph: return "graph";
     }
     return "command";
 }

@@ -18,6 +18,9 @@ public:
 
     std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options& options) override;
     void close() noexcept override;
+    std::unique_ptr<graph_program> instantiate(device& owner, command_graph commands) override {
+        return inner_->instantiate(owner, std::move(commands));
+    }
 
     device_interpreter& undecorated() noexcept override { return inner_->undecorated(); }
     device_kind kind() const noexcept override { return inner_->kind(); }

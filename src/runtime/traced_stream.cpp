@@ -89,6 +89,10 @@ void traced_stream::host_call(const command_info& info, host_command command) {
     record(info, trace_kind::host_call, 0, [&] { inner_->host_call(info, std::move(command)); });
 }
 
+void traced_stream::graph(const command_info& info, const graph_command& command) {
+    record(info, trace_kind::graph, 0, [&] { inner_->graph(info, command); });
+}
+
 ticket traced_stream::wait_for(stream_interpreter& other, ticket upto) {
     auto& from = static_cast<traced_stream&>(other);  // of the same device, so of the same decoration
     const ticket covered = inner_->wait_for(*from.inner_, upto);

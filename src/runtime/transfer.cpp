@@ -32,6 +32,9 @@ void upload_bytes(stream& on, storage& to, const void* from, std::size_t bytes, 
     if (bytes == 0) return;
     const command_info info{"upload", {}, where};
     device& there = on.owner();
+    // A graph keeps what it uploads, owned or in a block of its own.
+    if (on.queue().recorder() != nullptr && (owner == nullptr || !there.shares_host_memory()))
+        return upload_block(on, info, to, from, bytes);
     if (there.shares_host_memory()) {
         // Memory that nobody keeps for us is read now.
         if (owner == nullptr) return upload_block(on, info, to, from, bytes);

@@ -32,6 +32,8 @@ public:
     // Room for `size` elements, for commands on `user`. Throws out_of_memory.
     buffer(stream& user, std::size_t size, const command_info& info = {"allocate"})
         : storage_(user.allocate(detail::bytes_for(size, sizeof(T), user.owner(), info), info)), size_(size) {}
+    // Elements in memory that somebody else knows too: for the runtime, which sees to it that only one may write.
+    buffer(storage_ref memory, std::size_t size) noexcept : storage_(std::move(memory)), size_(size) {}
     buffer(buffer&& other) noexcept : storage_(std::move(other.storage_)), size_(std::exchange(other.size_, 0)) {}
     buffer& operator=(buffer&& other) noexcept {
         storage_ = std::move(other.storage_);
@@ -68,6 +70,8 @@ public:
     // at once. Throws out_of_memory.
     host_buffer(stream& user, std::size_t size, const command_info& info = {"allocate"})
         : storage_(user.allocate_host(detail::bytes_for(size, sizeof(T), user.owner(), info), info)), size_(size) {}
+    // As for buffer.
+    host_buffer(storage_ref memory, std::size_t size) noexcept : storage_(std::move(memory)), size_(size) {}
     host_buffer(host_buffer&& other) noexcept
         : storage_(std::move(other.storage_)), size_(std::exchange(other.size_, 0)) {}
     host_buffer& operator=(host_buffer&& other) noexcept {

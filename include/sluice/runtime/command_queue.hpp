@@ -34,6 +34,8 @@ class submission;
 class command_queue {
 public:
     command_queue(device& owner, std::size_t index);
+    // One whose commands are recorded, for this device. The recorder outlives it.
+    command_queue(device& owner, command_recorder& recorder);
     command_queue(const command_queue&) = delete;  // tickets and histories point to it
     command_queue& operator=(const command_queue&) = delete;
     ~command_queue();
@@ -43,6 +45,8 @@ public:
     stream_interpreter& interpreter() const noexcept { return *interpreter_; }
     // A stream on nobody's behalf.
     stream& handle() const noexcept { return *handle_; }
+    // What writes the commands down instead of carrying them out; null for a queue that does.
+    command_recorder* recorder() const noexcept { return recorder_; }
 
     // Commands, on behalf of a submission or of nobody; see stream.
     ticket copy(const command_info& info, const copy_command& command, detail::submission* by);
@@ -50,9 +54,12 @@ public:
     ticket launch(const command_info& info, const launch_command& command, detail::submission* by);
     ticket library_call(const command_info& info, const library_command& command, detail::submission* by);
     ticket host_call(const command_info& info, host_command command, detail::submission* by);
+    ticket graph(const command_info& info, const graph_command& command, detail::submission* by);
     void wait_for(stream_point point);
     std::unique_ptr<timed_mark> mark();
     storage_ref workspace(std::size_t bytes);
+    storage_ref allocate(std::size_t bytes, const command_info& info);
+    storage_ref allocate_host(std::size_t bytes, const command_info& info);
 
     // The number of the last command; 0 before the first.
     ticket issued() const noexcept { return issued_.load(std::memory_order_acquire); }
@@ -80,6 +87,12 @@ private:
     // Waits for all commands; the device takes no more.
     void close() noexcept;
 
+    void set_interpreter(std::unique_ptr<stream_interpreter> made) noexcept {
+        owned_interpreter_ = std::move(made);
+        interpreter_ = owned_interpreter_.get();
+    }
+    template <typename Enqueue>
+    ticket record(command_info info, detail::submission* by, Enqueue&& enqueue);
     template <typename Enqueue>
     ticket submit(command_info info, bool may_fail, detail::submission* by, Enqueue&& enqueue);
     // Lock held; points of other queues. Gathers what the command hangs on.
@@ -89,7 +102,9 @@ private:
 
     device& owner_;
     const std::size_t index_;
-    std::unique_ptr<stream_interpreter> interpreter_;
+    command_recorder* const recorder_ = nullptr;
+    std::unique_ptr<stream_interpreter> owned_interpreter_;  // null for a recorder
+    stream_interpreter* interpreter_ = nullptr;
     std::unique_ptr<stream> handle_;
     detail::spin_lock mutex_;  // orders the submissions of several threads; half the price of a std::mutex
     std::atomic<ticket> issued_{0};

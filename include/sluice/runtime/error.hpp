@@ -25,6 +25,7 @@ enum class errc {
     runtime_closed,        // the runtime that owned the device is gone
     timed_out,             // a deadline has passed; the work is abandoned
     canceled,              // somebody asked to stop; the work is abandoned
+    graph_refused,         // something that cannot be done inside a graph, or to one
     bad_file,              // a file's contents were refused
     io_failed,             // the operating system refused to read or write
 };

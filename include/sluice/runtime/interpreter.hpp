@@ -9,11 +9,14 @@
 #include <string>
 
 #include "sluice/runtime/command.hpp"
+#include "sluice/runtime/graph_program.hpp"
+#include "sluice/runtime/storage.hpp"
 #include "sluice/runtime/wait_mode.hpp"
 
 namespace sluice {
 
 class command_queue;
+class device;
 
 struct memory_info {
     std::size_t free_bytes = 0;   // that can still be allocated
@@ -89,6 +92,8 @@ public:
     // command counts.
     virtual std::exception_ptr library_call(const command_info& info, const library_command& command) = 0;
     virtual void host_call(const command_info& info, host_command command) = 0;
+    // Runs a program that the same device has made. When it may fail, the interpreter settles the outcome.
+    virtual void graph(const command_info& info, const graph_command& command);
 
     // Commands enqueued from now on run after ticket `upto` of `other`, a stream of the same kind of device.
     // Returns the ticket that they really run after: at least `upto`. Does not block.
@@ -131,6 +136,16 @@ struct stream_options {
     int priority = 0;  // lower numbers first, as in CUDA; 0 is the default
 };
 
+// A stream that carries nothing out but writes it down, and knows where commands that are not run yet will have their
+// memory. Stands behind a command_queue of its own.
+class command_recorder : public stream_interpreter {
+public:
+    // As stream's and memory_pool's.
+    virtual storage_ref allocate(std::size_t bytes, const command_info& info) = 0;
+    virtual storage_ref allocate_host(std::size_t bytes, const command_info& info) = 0;
+    virtual storage_ref workspace(std::size_t bytes) = 0;
+};
+
 class device_interpreter {
 public:
     device_interpreter() = default;
@@ -143,6 +158,9 @@ public:
     virtual device_kind kind() const noexcept = 0;
     virtual const device_properties& properties() const noexcept = 0;
     virtual std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options& options) = 0;
+    // Makes something of recorded commands that its streams can run (graph). Throws errc::unsupported for commands
+    // that this device, or its driver, cannot have in a graph. `owner` is the device that this one stands behind.
+    virtual std::unique_ptr<graph_program> instantiate(device& owner, command_graph commands);
     virtual memory_source& device_memory() noexcept = 0;
     // Host memory that the device copies from and to at full speed (pinned, for a GPU).
     virtual memory_source& host_memory() noexcept = 0;

@@ -249,8 +249,11 @@ private:
     template <typename Parameter, typename Argument, std::size_t Count>
     static void add_access(const Argument& argument, std::array<memory_access, Count>& list, std::size_t& next) {
         constexpr argument_use use = use_of<Parameter, Argument>;
-        if constexpr (use >= argument_use::read) {
-            list[next++] = {bound_argument<Parameter, Argument>::memory(argument),
+        using bound = bound_argument<Parameter, Argument>;
+        if constexpr (requires { bound::mode; }) {
+            list[next++] = {bound::memory(argument), bound::mode};
+        } else if constexpr (use >= argument_use::read) {
+            list[next++] = {bound::memory(argument),
                             use == argument_use::written ? access_mode::write : access_mode::read};
         }
     }

@@ -4,9 +4,11 @@
 // Move-only. Dropping it unopened is safe and never blocks.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "sluice/op/shared.hpp"
@@ -33,6 +35,9 @@ public:
         return pending(std::make_unique<model<Make>>(std::move(make), memory));
     }
 
+    // Makes the same value of other memory that something like it was written to; what a graph's launches give.
+    using maker = std::function<pending(const storage_ref&)>;
+
     // For commands that use the value in stream order: the storage to name as read, and perhaps null.
     storage* memory() const noexcept { return source_->memory; }
 
@@ -45,6 +50,7 @@ private:
         source& operator=(const source&) = delete;
         virtual ~source() = default;
         virtual T make() = 0;
+        virtual maker again() const { return {}; }
 
         storage* const memory;
         std::mutex mutex;  // of a shared pending value: who opens it first makes it
@@ -54,6 +60,13 @@ private:
     struct model final : source {
         model(Make f, storage* where) : source(where), f_(std::move(f)) {}
         T make() override { return std::move(f_)(); }
+        maker again() const override {
+            if constexpr (std::is_constructible_v<Make, const storage_ref&, std::size_t>) {
+                return [size = f_.size()](const storage_ref& there) { return from(Make(there, size), there.get()); };
+            } else {
+                return {};
+            }
+        }
         Make f_;
     };
 
@@ -68,6 +81,11 @@ struct pending_access {
     template <typename T>
     static T open(pending<T>&& value) {
         return value.source_->make();
+    }
+    // Empty for a value that cannot be made again.
+    template <typename T>
+    static auto again(const pending<T>& value) {
+        return value.source_->again();
     }
     template <typename T>
     static shared<T> open(const shared<pending<T>>& value) {

@@ -23,6 +23,10 @@ class storage {
 public:
     storage(memory_pool& pool, void* data, std::size_t capacity_bytes)
         : pool_(pool), data_(data), capacity_bytes_(capacity_bytes) {}
+    // A place in a graph's memory: not the pool's, and nothing but commands of the graph may use it.
+    struct planned {};
+    storage(memory_pool& pool, void* data, std::size_t capacity_bytes, planned)
+        : pool_(pool), data_(data), capacity_bytes_(capacity_bytes), is_planned_(true) {}
     storage(const storage&) = delete;  // commands and histories point to it
     storage& operator=(const storage&) = delete;
 
@@ -31,6 +35,9 @@ public:
     std::size_t capacity_bytes() const noexcept { return capacity_bytes_; }
     memory_pool& pool() const noexcept { return pool_; }
     device& owner() const noexcept;
+    bool is_planned() const noexcept { return is_planned_; }
+    // How many references there are. Only a hint while other threads copy or drop theirs, unless it is 1.
+    long use_count() const noexcept { return references_.load(std::memory_order_acquire); }
 
     // Calls f(stream_point) for every access that one of this mode by `point.where` must come after, and adds
     // that one. The caller goes on to order and enqueue its command, or revokes the use.
@@ -79,6 +86,7 @@ private:
     detail::access_history history_;
     detail::outcome_ref outcome_;
     bool holds_data_ = true;
+    const bool is_planned_ = false;
     storage* next_free_ = nullptr;  // the pool's list
 };
 
@@ -89,6 +97,13 @@ public:
     // The first reference to a block that nobody else knows yet.
     explicit storage_ref(storage* fresh) noexcept : storage_(fresh) {
         fresh->references_.store(1, std::memory_order_relaxed);
+    }
+    // A further reference to one that somebody keeps.
+    static storage_ref retain(storage* known) noexcept {
+        storage_ref made;
+        made.storage_ = known;
+        made.retain();
+        return made;
     }
     storage_ref(const storage_ref& other) noexcept : storage_(other.storage_) { retain(); }
     storage_ref(storage_ref&& other) noexcept : storage_(std::exchange(other.storage_, nullptr)) {}

@@ -52,6 +52,7 @@ public:
     ticket host_call(const command_info& info, host_command command) {
         return queue_.host_call(info, std::move(command), by_);
     }
+    ticket graph(const command_info& info, const graph_command& command) { return queue_.graph(info, command, by_); }
 
     // Device memory for commands of this stream; see memory_pool.
     storage_ref allocate(std::size_t bytes, const command_info& info = {"allocate"});

@@ -29,9 +29,11 @@ enum class trace_kind : unsigned char {
     kernel,
     library_call,
     host_call,
+    graph,
 };
 
-// "upload", "download", "device copy", "fill", "kernel", "library call", "host call"; for display.
+// "upload", "download", "device copy", "fill", "kernel", "library call", "host call", "graph"; for
+// display.
 std::string_view to_string(trace_kind kind) noexcept;
 
 // One command that ran.

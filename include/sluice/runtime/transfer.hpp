@@ -154,6 +154,27 @@ auto uninitialized(const shape& shape, source_location where = source_location::
     return allocate_operation<T>(shape, false, where);
 }
 
+namespace detail {
+// What a download has brought, once it is there.
+template <typename T>
+class landed_vector {
+public:
+    landed_vector(const storage_ref& memory, std::size_t size) : memory_(memory), size_(size) {}
+
+    std::size_t size() const noexcept { return size_; }
+    std::vector<T> operator()() const {
+        // Whoever opens it has waited: the device is not asked again, nor may it be from a host call.
+        memory_->touched_by_host(access_mode::read);
+        const std::span<const T> values(static_cast<const T*>(memory_->data()), size_);
+        return std::vector<T>(values.begin(), values.end());
+    }
+
+private:
+    storage_ref memory_;
+    std::size_t size_;
+};
+}  // namespace detail
+
 template <typename T, typename Source>
 class download_operation : public operation_base<download_operation<T, Source>> {
 public:
@@ -169,14 +190,7 @@ public:
             detail::copy_bytes(context.stream(), info, *to.memory(), *source.memory(), to.size_bytes(),
                                copy_direction::device_to_host);
         }
-        storage* const memory = to.memory();
-        auto take = [landed = std::move(to)] {
-            // Whoever opens it has waited: the device is not asked again, nor may it be from a host call.
-            landed.memory()->touched_by_host(access_mode::read);
-            const std::span<const T> values(landed.device_data(), landed.size());
-            return std::vector<T>(values.begin(), values.end());
-        };
-        return output::from(std::move(take), memory);
+        return output::from(detail::landed_vector<T>(storage_ref::retain(to.memory()), to.size()), to.memory());
     }
     work_estimate estimate() const { return {1, detail::tensor_in(from_).size_bytes()}; }
 

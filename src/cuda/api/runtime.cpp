@@ -6,16 +6,10 @@
 
 #include <utility>
 
-#include "cuda/api/error.hpp"
+#include "cuda/api/driver.hpp"
 
 namespace sluice::cuda::api {
 namespace {
-
-void check(cudaError_t code, std::string_view call, const error_context& context = {}) {
-    if (code == cudaSuccess) return;
-    static_cast<void>(cudaGetLastError());  // what is not fatal must not turn up in somebody else's call
-    fail(code, call, context);
-}
 
 // Destructors have nobody to tell, and at the process's end the driver may be gone.
 void ignore(cudaError_t code) noexcept { static_cast<void>(code); }
@@ -26,22 +20,6 @@ int count_of_devices() noexcept {
         return cudaGetDeviceCount(&found) == cudaSuccess ? found : 0;
     }();
     return count;
-}
-
-// The driver's own functions, without linking to the driver: programs must start where there is none. For the calls on
-// the hot path: the runtime's cost some 0.2 us more each (measured on an H200 machine).
-template <typename Function>
-Function driver_function(const char* name) {
-    void* found = nullptr;
-    cudaDriverEntryPointQueryResult result{};
-    check(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result), "cudaGetDriverEntryPoint");
-    if (result != cudaDriverEntryPointSuccess) throw error(errc::unsupported, std::string("the driver has no ") + name);
-    return reinterpret_cast<Function>(found);
-}
-
-// The driver's codes are the runtime's, number for number.
-void check_driver(CUresult code, std::string_view call, const error_context& context) {
-    if (code != CUDA_SUCCESS) check(static_cast<cudaError_t>(code), call, context);
 }
 
 CUdeviceptr address(const void* data) noexcept { return reinterpret_cast<CUdeviceptr>(data); }

@@ -1,0 +1,185 @@
+// The inputs of a compiled graph: what its function is recorded with, and what a launch may give for it.
+//
+//     device_input<float>({64, 784})   the function gets a tensor<float>, its own      a launch gives a tensor<float>
+//     shared_input<float>({64, 784})   a shared_tensor<float>, to be read              a shared_tensor or a tensor
+//     host_input<float>({64, 784})     a tensor<float>, uploaded by the graph          a vector, a span or a
+//     host_buffer argument<int>(7)                 an int                                          an int; 7 until it
+//     is given
+//
+// Tensors are bound by their address: no copy, unless a library call of a GPU uses the input, whose addresses cannot be
+// set later; the graph then begins by copying it. Host data is read when the launch is submitted; a host_buffer is read
+// by the device.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "sluice/graph/compiled_graph.hpp"
+#include "sluice/op/shared.hpp"
+#include "sluice/runtime/buffer.hpp"
+#include "sluice/runtime/error.hpp"
+#include "sluice/runtime/tensor.hpp"
+
+namespace sluice {
+
+namespace detail {
+inline void require_input_shape(const shape& expected, const shape& given) {
+    if (given == expected) return;
+    throw error(errc::shape_mismatch,
+                "the graph was compiled for an input of shape " + to_string(expected) + ", not " + to_string(given),
+                {"graph"});
+}
+inline void require_input_size(const shape& expected, std::size_t given) {
+    if (given == expected.size()) return;
+    throw error(errc::shape_mismatch, std::to_string(given) + " values are no input of shape " + to_string(expected),
+                {"graph"});
+}
+
+// A tensor over memory that a graph knows too.
+template <typename T>
+tensor<T> tensor_over(storage_ref memory, const shape& shape) {
+    return tensor<T>(buffer<T>(std::move(memory), shape.size()), shape);
+}
+}  // namespace detail
+
+template <typename T>
+class device_input {
+public:
+    using given = tensor<T>;  // to the function
+    static constexpr bool is_memory = true;
+
+    explicit device_input(const shape& shape) : shape_(shape) {}
+
+    // What a launch gives, kept by it until it is submitted. Throws errc::shape_mismatch.
+    class launch_value {
+    public:
+        launch_value(const device_input& to, tensor<T> from) : from_(std::move(from)) {
+            detail::require_input_shape(to.shape_, from_.shape());
+        }
+        detail::graph_feed feed() const noexcept { return {storage_ref::retain(from_.memory()), nullptr}; }
+
+    private:
+        tensor<T> from_;
+    };
+
+    detail::graph_input describe() const { return {shape_.size() * sizeof(T), false}; }
+    given make(storage_ref memory) const { return detail::tensor_over<T>(std::move(memory), shape_); }
+
+private:
+    shape shape_;
+};
+
+template <typename T>
+class shared_input {
+public:
+    using given = shared_tensor<T>;
+    static constexpr bool is_memory = true;
+
+    explicit shared_input(const shape& shape) : shape_(shape) {}
+
+    class launch_value {
+    public:
+        launch_value(const shared_input& to, shared_tensor<T> from) : from_(std::move(from)) {
+            detail::require_input_shape(to.shape_, from_->shape());
+        }
+        launch_value(const shared_input& to, tensor<T> from) : launch_value(to, shared_tensor<T>(std::move(from))) {}
+        detail::graph_feed feed() const noexcept { return {storage_ref::retain(from_->memory()), nullptr}; }
+
+    private:
+        shared_tensor<T> from_;
+    };
+
+    detail::graph_input describe() const { return {shape_.size() * sizeof(T), false}; }
+    given make(storage_ref memory) const { return given(detail::tensor_over<T>(std::move(memory), shape_)); }
+
+private:
+    shape shape_;
+};
+
+template <typename T>
+class host_input {
+public:
+    using given = tensor<T>;
+    static constexpr bool is_memory = true;
+
+    explicit host_input(const shape& shape) : shape_(shape) {}
+
+    class launch_value {
+    public:
+        launch_value(const host_input& to, std::vector<T> from) : values_(std::move(from)), span_(values_) {
+            detail::require_input_size(to.shape_, span_.size());
+        }
+        // Must be there until the launch has been submitted.
+        launch_value(const host_input& to, std::span<const T> from) : span_(from) {
+            detail::require_input_size(to.shape_, span_.size());
+        }
+        launch_value(const host_input& to, host_buffer<T> from) : buffer_(std::move(from)) {
+            detail::require_input_size(to.shape_, buffer_.size());
+        }
+        launch_value(launch_value&& other) noexcept
+            : values_(std::move(other.values_)), span_(other.span_), buffer_(std::move(other.buffer_)) {}
+
+        detail::graph_feed feed() const noexcept {
+            if (buffer_.memory() != nullptr) return {storage_ref::retain(buffer_.memory()), nullptr};
+            return {{}, span_.data()};
+        }
+
+    private:
+        std::vector<T> values_;  // moving it leaves the span's elements where they are
+        std::span<const T> span_;
+        host_buffer<T> buffer_;
+    };
+
+    detail::graph_input describe() const { return {shape_.size() * sizeof(T), true}; }
+    given make(storage_ref memory) const { return detail::tensor_over<T>(std::move(memory), shape_); }
+
+private:
+    shape shape_;
+};
+
+// A value that is passed on as it is. When a launch gives another than the one before, the operation is recorded again
+// and the nodes that differ are set: cheap, but not free.
+template <typename T>
+class argument {
+    static_assert(std::equality_comparable<T> && std::copy_constructible<T>,
+                  "argument: a value that can be copied and compared");
+
+public:
+    using given = T;
+    static constexpr bool is_memory = false;
+
+    explicit argument(T initial) : initial_(std::move(initial)) {}
+
+    class launch_value {
+    public:
+        launch_value(const argument&, T value) : value_(std::move(value)) {}
+        const T& value() const noexcept { return value_; }
+
+    private:
+        T value_;
+    };
+
+    const T& initial() const noexcept { return initial_; }
+
+private:
+    T initial_;
+};
+
+namespace detail {
+template <typename T>
+inline constexpr bool is_graph_input = false;
+template <typename T>
+inline constexpr bool is_graph_input<device_input<T>> = true;
+template <typename T>
+inline constexpr bool is_graph_input<shared_input<T>> = true;
+template <typename T>
+inline constexpr bool is_graph_input<host_input<T>> = true;
+template <typename T>
+inline constexpr bool is_graph_input<argument<T>> = true;
+}  // namespace detail
+
+}  // namespace sluice

@@ -1,0 +1,109 @@
+// How each kind of output of a recorded operation is made again for every launch. Tensors get memory of their own,
+// which a later launch uses again once nobody has it any more; so what a launch gave stays what it is.
+#pragma once
+
+#include <concepts>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <utility>
+
+#include "sluice/graph/compiled_graph.hpp"
+#include "sluice/graph/graph_input.hpp"
+#include "sluice/op/shared.hpp"
+#include "sluice/runtime/pending.hpp"
+#include "sluice/runtime/tensor.hpp"
+
+namespace sluice::detail {
+
+// What is copied from launch to launch as it is.
+template <typename T>
+class graph_output {
+    static_assert(std::copy_constructible<T>,
+                  "compile: an output is a tensor, a pending value, something that can be copied, or several of these");
+
+public:
+    void learn(const T& made, graph_recording& recording) {
+        if (recording.is_learning()) value_ = made;
+    }
+    T make(std::span<const storage_ref>&) const { return *value_; }
+
+private:
+    std::optional<T> value_;
+};
+
+template <typename T>
+class graph_output<tensor<T>> {
+public:
+    void learn(const tensor<T>& made, graph_recording& recording) {
+        shape_ = made.shape();
+        recording.add_output(made.memory());
+    }
+    tensor<T> make(std::span<const storage_ref>& memory) const {
+        const storage_ref& next = memory.front();
+        memory = memory.subspan(1);
+        return next ? tensor_over<T>(next, shape_) : tensor<T>();
+    }
+
+private:
+    shape shape_ = shape::none();
+};
+
+// A shared tensor that was there before comes back as it is.
+template <typename T>
+class graph_output<shared<tensor<T>>> {
+public:
+    void learn(const shared<tensor<T>>& made, graph_recording& recording) {
+        if (recording.is_learning() && (made->memory() == nullptr || !made->memory()->is_planned())) known_ = made;
+        if (known_) return;
+        inner_.learn(*made, recording);
+    }
+    shared<tensor<T>> make(std::span<const storage_ref>& memory) const {
+        return known_ ? *known_ : shared<tensor<T>>(inner_.make(memory));
+    }
+
+private:
+    std::optional<shared<tensor<T>>> known_;
+    graph_output<tensor<T>> inner_;
+};
+
+template <typename T>
+class graph_output<pending<T>> {
+public:
+    void learn(const pending<T>& made, graph_recording& recording) {
+        recording.add_output(made.memory());
+        again_ = pending_access::again(made);
+        if (!again_) recording.must_record_each();
+    }
+    pending<T> make(std::span<const storage_ref>& memory) const {
+        const storage_ref& next = memory.front();
+        memory = memory.subspan(1);
+        return again_(next);
+    }
+
+private:
+    typename pending<T>::maker again_;
+};
+
+template <typename... Ts>
+class graph_output<std::tuple<Ts...>> {
+public:
+    void learn(const std::tuple<Ts...>& made, graph_recording& recording) {
+        learn(made, recording, std::index_sequence_for<Ts...>());
+    }
+    std::tuple<Ts...> make(std::span<const storage_ref>& memory) const {
+        // Braces fix the order.
+        return std::apply([&](const graph_output<Ts>&... each) { return std::tuple<Ts...>{each.make(memory)...}; },
+                          parts_);
+    }
+
+private:
+    template <std::size_t... Is>
+    void learn(const std::tuple<Ts...>& made, graph_recording& recording, std::index_sequence<Is...>) {
+        (std::get<Is>(parts_).learn(std::get<Is>(made), recording), ...);
+    }
+
+    std::tuple<graph_output<Ts>...> parts_;
+};
+
+}  // namespace sluice::detail

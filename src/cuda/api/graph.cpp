@@ -1,0 +1,250 @@
+#include "cuda/api/graph.hpp"
+
+#include <array>
+
+#include "cuda/api/driver.hpp"
+
+namespace sluice::cuda::api {
+namespace {
+
+// Dependencies as the driver takes them: two arrays, the second only where an edge is programmatic.
+class dependency_arrays {
+public:
+    explicit dependency_arrays(graph_dependencies after) {
+        for (const graph_dependency& each : after) {
+            nodes_.push_back(each.node);
+            CUgraphEdgeData edge{};
+            if (each.is_programmatic) {
+                has_programmatic_ = true;
+                edge.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+                edge.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+            }
+            edges_.push_back(edge);
+        }
+    }
+    const CUgraphNode* nodes() const noexcept { return nodes_.empty() ? nullptr : nodes_.data(); }
+    const CUgraphEdgeData* edges() const noexcept { return has_programmatic_ ? edges_.data() : nullptr; }
+    std::size_t size() const noexcept { return nodes_.size(); }
+
+private:
+    std::vector<CUgraphNode> nodes_;
+    std::vector<CUgraphEdgeData> edges_;
+    bool has_programmatic_ = false;
+};
+
+graph_node_handle add_node(CUgraph_st* to, graph_dependencies after, CUgraphNodeParams& what, std::string_view call,
+                           const error_context& context) {
+    // With edge data: since CUDA 12.3.
+    static const auto add = driver_function<decltype(&cuGraphAddNode)>("cuGraphAddNode", 12030);
+    const dependency_arrays arrays(after);
+    CUgraphNode made = nullptr;
+    check_driver(add(&made, to, arrays.nodes(), arrays.edges(), arrays.size(), &what), call, context);
+    return made;
+}
+
+// A kernel takes one argument, the closure.
+CUDA_KERNEL_NODE_PARAMS kernel_parameters(CUfunc_st* kernel, const launch_command& command, void** arguments) {
+    CUDA_KERNEL_NODE_PARAMS made{};
+    made.func = kernel;
+    made.gridDimX = command.grid.x;
+    made.gridDimY = command.grid.y;
+    made.gridDimZ = command.grid.z;
+    made.blockDimX = command.block.x;
+    made.blockDimY = command.block.y;
+    made.blockDimZ = command.block.z;
+    made.sharedMemBytes = static_cast<unsigned>(command.shared_bytes);
+    made.kernelParams = arguments;
+    return made;
+}
+
+cudaMemcpyKind kind_of(copy_direction direction) noexcept {
+    switch (direction) {
+        case copy_direction::host_to_device: return cudaMemcpyHostToDevice;
+        case copy_direction::device_to_host: return cudaMemcpyDeviceToHost;
+        case copy_direction::device_to_device: break;
+    }
+    return cudaMemcpyDeviceToDevice;
+}
+
+cudaMemsetParams fill_parameters(const fill_command& command) noexcept {
+    cudaMemsetParams made{};
+    made.dst = command.destination;
+    made.value = command.value;
+    made.elementSize = 1;
+    made.width = command.bytes;
+    made.height = 1;
+    return made;
+}
+
+}  // namespace
+
+void destroy_graph::operator()(CUgraph_st* graph) const noexcept { static_cast<void>(cudaGraphDestroy(graph)); }
+void destroy_graph_exec::operator()(CUgraphExec_st* graph) const noexcept {
+    static_cast<void>(cudaGraphExecDestroy(graph));
+}
+
+graph_handle create_graph() {
+    cudaGraph_t made = nullptr;
+    check(cudaGraphCreate(&made, 0), "cudaGraphCreate");
+    return graph_handle(made);
+}
+
+graph_node_handle add_kernel(CUgraph_st* to, graph_dependencies after, CUfunc_st* kernel, const launch_command& command,
+                             const error_context& context) {
+    static const auto add = driver_function<decltype(&cuGraphAddKernelNode)>("cuGraphAddKernelNode");
+    void* arguments[] = {const_cast<void*>(command.closure)};  // CUDA only reads it
+    const CUDA_KERNEL_NODE_PARAMS what = kernel_parameters(kernel, command, arguments);
+    const dependency_arrays arrays(after);
+    CUgraphNode made = nullptr;
+    if (arrays.edges() == nullptr) {
+        check_driver(add(&made, to, arrays.nodes(), arrays.size(), &what), "cuGraphAddKernelNode", context);
+        return made;
+    }
+    CUgraphNodeParams all{};
+    all.type = CU_GRAPH_NODE_TYPE_KERNEL;
+    all.kernel.func = what.func;
+    all.kernel.gridDimX = what.gridDimX;
+    all.kernel.gridDimY = what.gridDimY;
+    all.kernel.gridDimZ = what.gridDimZ;
+    all.kernel.blockDimX = what.blockDimX;
+    all.kernel.blockDimY = what.blockDimY;
+    all.kernel.blockDimZ = what.blockDimZ;
+    all.kernel.sharedMemBytes = what.sharedMemBytes;
+    all.kernel.kernelParams = arguments;
+    return add_node(to, after, all, "cuGraphAddNode", context);
+}
+
+graph_node_handle add_copy(CUgraph_st* to, graph_dependencies after, const copy_command& command,
+                           const error_context& context) {
+    const dependency_arrays arrays(after);
+    cudaGraphNode_t made = nullptr;
+    check(cudaGraphAddMemcpyNode1D(&made, to, arrays.nodes(), arrays.size(), command.destination, command.source,
+                                   command.bytes, kind_of(command.direction)),
+          "cudaGraphAddMemcpyNode1D", context);
+    return made;
+}
+
+graph_node_handle add_fill(CUgraph_st* to, graph_dependencies after, const fill_command& command,
+                           const error_context& context) {
+    const dependency_arrays arrays(after);
+    const cudaMemsetParams what = fill_parameters(command);
+    cudaGraphNode_t made = nullptr;
+    check(cudaGraphAddMemsetNode(&made, to, arrays.nodes(), arrays.size(), &what), "cudaGraphAddMemsetNode", context);
+    return made;
+}
+
+graph_node_handle add_host_call(CUgraph_st* to, graph_dependencies after, void (*function)(void*), void* argument,
+                                const error_context& context) {
+    const dependency_arrays arrays(after);
+    const cudaHostNodeParams what{function, argument};
+    cudaGraphNode_t made = nullptr;
+    check(cudaGraphAddHostNode(&made, to, arrays.nodes(), arrays.size(), &what), "cudaGraphAddHostNode", context);
+    return made;
+}
+
+graph_node_handle add_empty(CUgraph_st* to, graph_dependencies after, const error_context& context) {
+    const dependency_arrays arrays(after);
+    cudaGraphNode_t made = nullptr;
+    check(cudaGraphAddEmptyNode(&made, to, arrays.nodes(), arrays.size()), "cudaGraphAddEmptyNode", context);
+    return made;
+}
+
+unsigned long long create_condition(CUgraph_st* in, bool initial, const error_context& context) {
+    cudaGraphConditionalHandle made = 0;
+    check(cudaGraphConditionalHandleCreate(&made, in, initial ? 1 : 0, cudaGraphCondAssignDefault),
+          "cudaGraphConditionalHandleCreate", context);
+    return made;
+}
+
+conditional_node add_conditional(CUgraph_st* to, graph_dependencies after, unsigned long long condition, bool repeats,
+                                 const error_context& context) {
+    CUgraphNodeParams what{};
+    what.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
+    what.conditional.handle = condition;
+    what.conditional.type = repeats ? CU_GRAPH_COND_TYPE_WHILE : CU_GRAPH_COND_TYPE_IF;
+    what.conditional.size = 1;
+    static const auto current = driver_function<decltype(&cuCtxGetCurrent)>("cuCtxGetCurrent");
+    check_driver(current(&what.conditional.ctx), "cuCtxGetCurrent", context);
+    const graph_node_handle node = add_node(to, after, what, "cuGraphAddNode", context);
+    return {node, what.conditional.phGraph_out[0]};
+}
+
+std::vector<graph_node_handle> capture(CUgraph_st* to, graph_dependencies after, CUstream_st* on,
+                                       const std::function<void()>& call, const error_context& context) {
+    const dependency_arrays arrays(after);
+    check(cudaStreamBeginCaptureToGraph(on, to, arrays.nodes(), nullptr, arrays.size(), cudaStreamCaptureModeRelaxed),
+          "cudaStreamBeginCaptureToGraph", context);
+    struct capture_end {
+        CUstream_st* on;
+        bool is_open = true;
+        cudaError_t close() {
+            is_open = false;
+            cudaGraph_t graph = nullptr;  // the one that it was begun for
+            return cudaStreamEndCapture(on, &graph);
+        }
+        ~capture_end() {
+            if (is_open && close() != cudaSuccess) static_cast<void>(cudaGetLastError());
+        }
+    } end{on};
+    call();
+    cudaStreamCaptureStatus status{};
+    const cudaGraphNode_t* leaves = nullptr;
+    std::size_t count = 0;
+    check(cudaStreamGetCaptureInfo(on, &status, nullptr, nullptr, &leaves, nullptr, &count), "cudaStreamGetCaptureInfo",
+          context);
+    std::vector<graph_node_handle> made(leaves, leaves + count);
+    check(end.close(), "cudaStreamEndCapture", context);
+    return made;
+}
+
+graph_exec_handle instantiate(CUgraph_st* graph, const error_context& context) {
+    cudaGraphExec_t made = nullptr;
+    cudaGraphInstantiateParams how{};
+    const cudaError_t code = cudaGraphInstantiateWithParams(&made, graph, &how);
+    check(code, "cudaGraphInstantiateWithParams", context);
+    return graph_exec_handle(made);
+}
+
+bool update(CUgraphExec_st* graph, CUgraph_st* to) {
+    cudaGraphExecUpdateResultInfo told{};
+    if (cudaGraphExecUpdate(graph, to, &told) == cudaSuccess) return true;
+    static_cast<void>(cudaGetLastError());
+    return false;
+}
+
+void set_kernel(CUgraphExec_st* in, graph_node_handle node, CUfunc_st* kernel, const launch_command& command,
+                const error_context& context) {
+    static const auto set =
+        driver_function<decltype(&cuGraphExecKernelNodeSetParams)>("cuGraphExecKernelNodeSetParams");
+    void* arguments[] = {const_cast<void*>(command.closure)};
+    const CUDA_KERNEL_NODE_PARAMS what = kernel_parameters(kernel, command, arguments);
+    check_driver(set(in, node, &what), "cuGraphExecKernelNodeSetParams", context);
+}
+
+void set_copy(CUgraphExec_st* in, graph_node_handle node, const copy_command& command, const error_context& context) {
+    check(cudaGraphExecMemcpyNodeSetParams1D(in, node, command.destination, command.source, command.bytes,
+                                             kind_of(command.direction)),
+          "cudaGraphExecMemcpyNodeSetParams1D", context);
+}
+
+void set_fill(CUgraphExec_st* in, graph_node_handle node, const fill_command& command, const error_context& context) {
+    const cudaMemsetParams what = fill_parameters(command);
+    check(cudaGraphExecMemsetNodeSetParams(in, node, &what), "cudaGraphExecMemsetNodeSetParams", context);
+}
+
+void set_host_call(CUgraphExec_st* in, graph_node_handle node, void (*function)(void*), void* argument,
+                   const error_context& context) {
+    const cudaHostNodeParams what{function, argument};
+    check(cudaGraphExecHostNodeSetParams(in, node, &what), "cudaGraphExecHostNodeSetParams", context);
+}
+
+void set_enabled(CUgraphExec_st* in, graph_node_handle node, bool enabled) {
+    check(cudaGraphNodeSetEnabled(in, node, enabled ? 1 : 0), "cudaGraphNodeSetEnabled");
+}
+
+void launch(CUgraphExec_st* graph, CUstream_st* on, const error_context& context) {
+    static const auto launch_graph = driver_function<decltype(&cuGraphLaunch)>("cuGraphLaunch");
+    check_driver(launch_graph(graph, on), "cuGraphLaunch", context);
+}
+
+}  // namespace sluice::cuda::api

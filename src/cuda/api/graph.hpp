@@ -1,0 +1,74 @@
+// Every call about graphs that Sluice makes, with its error mapping; see runtime.hpp.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cuda/api/runtime.hpp"
+
+struct CUgraph_st;
+struct CUgraphNode_st;
+struct CUgraphExec_st;
+
+namespace sluice::cuda::api {
+
+struct destroy_graph {
+    void operator()(CUgraph_st* graph) const noexcept;
+};
+struct destroy_graph_exec {
+    void operator()(CUgraphExec_st* graph) const noexcept;
+};
+using graph_handle = std::unique_ptr<CUgraph_st, destroy_graph>;
+using graph_exec_handle = std::unique_ptr<CUgraphExec_st, destroy_graph_exec>;
+using graph_node_handle = CUgraphNode_st*;  // its graph's
+
+graph_handle create_graph();
+
+// What a node comes after.
+struct graph_dependency {
+    graph_node_handle node;
+    bool is_programmatic = false;  // may start before that one, a kernel, has ended
+};
+using graph_dependencies = std::span<const graph_dependency>;
+
+graph_node_handle add_kernel(CUgraph_st* to, graph_dependencies after, CUfunc_st* kernel, const launch_command& command,
+                             const error_context& context);
+graph_node_handle add_copy(CUgraph_st* to, graph_dependencies after, const copy_command& command,
+                           const error_context& context);
+graph_node_handle add_fill(CUgraph_st* to, graph_dependencies after, const fill_command& command,
+                           const error_context& context);
+graph_node_handle add_host_call(CUgraph_st* to, graph_dependencies after, void (*function)(void*), void* argument,
+                                const error_context& context);
+// A node that does nothing: where several meet.
+graph_node_handle add_empty(CUgraph_st* to, graph_dependencies after, const error_context& context);
+// Runs `body`, which is empty and the caller's to fill, if (or as long as) the handle's value is not 0.
+struct conditional_node {
+    graph_node_handle node;
+    CUgraph_st* body;
+};
+// Its value when the graph is launched.
+unsigned long long create_condition(CUgraph_st* in, bool initial, const error_context& context);
+conditional_node add_conditional(CUgraph_st* to, graph_dependencies after, unsigned long long condition, bool repeats,
+                                 const error_context& context);
+
+// What the call enqueues on a stream becomes nodes, behind `after`; returns those that nothing comes after. Whatever
+// the call throws, no stream is left capturing.
+std::vector<graph_node_handle> capture(CUgraph_st* to, graph_dependencies after, CUstream_st* on,
+                                       const std::function<void()>& call, const error_context& context);
+
+graph_exec_handle instantiate(CUgraph_st* graph, const error_context& context);
+// False when the driver refuses: the graph is of another shape.
+bool update(CUgraphExec_st* graph, CUgraph_st* to);
+void set_kernel(CUgraphExec_st* in, graph_node_handle node, CUfunc_st* kernel, const launch_command& command,
+                const error_context& context);
+void set_copy(CUgraphExec_st* in, graph_node_handle node, const copy_command& command, const error_context& context);
+void set_fill(CUgraphExec_st* in, graph_node_handle node, const fill_command& command, const error_context& context);
+void set_host_call(CUgraphExec_st* in, graph_node_handle node, void (*function)(void*), void* argument,
+                   const error_context& context);
+void set_enabled(CUgraphExec_st* in, graph_node_handle node, bool enabled);
+void launch(CUgraphExec_st* graph, CUstream_st* on, const error_context& context);
+
+}  // namespace sluice::cuda::api

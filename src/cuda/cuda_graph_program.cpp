@@ -1,0 +1,290 @@
+#include "cuda/cuda_graph_program.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "cuda/condition.hpp"
+#include "runtime/graph_difference.hpp"
+#include "sluice/runtime/device.hpp"
+
+namespace sluice::cuda {
+namespace {
+
+void run_host_call(void* erased) {
+    auto& state = *static_cast<cuda_graph_program::host_call_state*>(erased);
+    try {
+        if (state.call) state.call();
+    } catch (...) {
+        state.failure = std::current_exception();
+    }
+}
+
+// A stream of the device that nobody else uses meanwhile, for capturing. All that was submitted to it before is over,
+// so no other stream has reason to look at it.
+class capture_stream {
+public:
+    explicit capture_stream(device& of) : lease_(of) { lease_->await(lease_->issued(), of.default_wait_mode()); }
+
+    native_stream native() const noexcept { return lease_->native(); }
+    CUstream_st* get() const noexcept { return static_cast<CUstream_st*>(native().handle); }
+
+private:
+    stream_lease lease_;
+};
+
+}  // namespace
+
+std::exception_ptr cuda_graph_program::host_call_states::take_failure() noexcept {
+    std::exception_ptr first;
+    for (const auto& each : all) {
+        std::exception_ptr failure = std::exchange(each->failure, nullptr);
+        if (!first) first = std::move(failure);
+    }
+    return first;
+}
+
+cuda_graph_program::cuda_graph_program(device& owner, int ordinal, command_graph commands)
+    : owner_(owner), ordinal_(ordinal), graph_(std::move(commands)), is_dirty_(graph_.nodes.size()) {
+    const api::device_scope scope(ordinal_);
+    built made = build(graph_);
+    exec_ = api::instantiate(made.graph.get(), {"graph", owner_.name()});
+    native_ = std::move(made.graph);
+    nodes_ = std::move(made.nodes);
+    host_calls_ = std::move(made.host_calls);
+}
+
+error_context cuda_graph_program::context_of(const graph_node& node) const noexcept {
+    return {node.name, owner_.name(), node.where};
+}
+
+CUfunc_st* cuda_graph_program::kernel_of(const launch_command& command, const error_context& context) {
+    if (command.device_function == nullptr) {
+        throw error(errc::unsupported, "this launch was not compiled by nvcc, so the kernel has no GPU code", context);
+    }
+    CUfunc_st*& known = kernels_[command.device_function];
+    if (known == nullptr) known = api::find_kernel(command.device_function, context);
+    return known;
+}
+
+cuda_graph_program::built cuda_graph_program::build(const command_graph& from) {
+    built made;
+    made.graph = api::create_graph();
+    host_call_states host_calls;
+    std::vector<open_loop> loops;
+    build_into(made.graph.get(), from, made.nodes, host_calls, loops, {}, false);
+    if (!host_calls.all.empty()) made.host_calls = std::make_shared<host_call_states>(std::move(host_calls));
+    return made;
+}
+
+api::graph_node_handle cuda_graph_program::add_launch(CUgraph_st* to, api::graph_dependencies after,
+                                                      const command_graph& from, const graph_node& node,
+                                                      const std::vector<open_loop>& loops) {
+    const error_context context = context_of(node);
+    launch_command launch = from.launch(node);
+    if (loops.empty()) return api::add_kernel(to, after, kernel_of(launch, context), launch, context);
+    // In a loop: where a mark stands for its condition, the handle goes.
+    const auto bytes = from.closure(node);
+    std::vector<std::max_align_t> closure((bytes.size() + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
+    auto* const begin = reinterpret_cast<std::byte*>(closure.data());
+    std::ranges::copy(bytes, begin);
+    for (std::size_t at = 0; at + sizeof(std::uint64_t) <= bytes.size(); at += sizeof(std::uint64_t)) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, begin + at, sizeof(word));
+        const auto loop = std::ranges::find(loops, word, &open_loop::mark);
+        if (loop != loops.end()) std::memcpy(begin + at, &loop->handle, sizeof(loop->handle));
+    }
+    launch.closure = closure.data();
+    return api::add_kernel(to, after, kernel_of(launch, context), launch, context);
+}
+
+api::graph_node_handle cuda_graph_program::add_condition(CUgraph_st* to, api::graph_dependencies after,
+                                                         looked_at condition) {
+    const error_context context{"condition", owner_.name()};
+    const condition_closure setting{condition.handle, condition.flag};
+    const launch_command set = set_condition(setting);
+    return api::add_kernel(to, after, kernel_of(set, context), set, context);
+}
+
+api::graph_node_handle cuda_graph_program::add_part(CUgraph_st* to, api::graph_dependencies after,
+                                                    const graph_node& node, host_call_states& host_calls,
+                                                    std::vector<open_loop>& loops, bool is_inside) {
+    const error_context context = context_of(node);
+    const auto& part = std::get<conditional_command>(node.what);
+    const bool repeats = part.what == conditional_command::kind::repeatedly;
+    const unsigned long long handle = api::create_condition(to, part.mark != 0, context);
+    std::vector<api::graph_node_handle> inner;
+    const looked_at condition{handle, part.condition};
+    if (part.mark != 0) {
+        // The driver sets the first value when the graph is launched; a loop in a loop begins many times.
+        api::graph_dependency set{};
+        if (is_inside) {
+            set.node = add_condition(to, after, condition);
+            after = {&set, 1};
+        }
+        const auto made = api::add_conditional(to, after, handle, repeats, context);
+        loops.push_back({part.mark, handle});
+        build_into(made.body, *part.body, inner, host_calls, loops, {}, true);
+        loops.pop_back();
+        return made.node;
+    }
+    const api::graph_dependency set{add_condition(to, after, condition), false};
+    const auto made = api::add_conditional(to, {&set, 1}, handle, repeats, context);
+    build_into(made.body, *part.body, inner, host_calls, loops, repeats ? condition : looked_at{}, true);
+    return made.node;
+}
+
+// Into a graph that is empty.
+void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from,
+                                    std::vector<api::graph_node_handle>& nodes, host_call_states& host_calls,
+                                    std::vector<open_loop>& loops, looked_at condition, bool is_inside) {
+    nodes.clear();
+    nodes.reserve(from.nodes.size());
+    std::vector<bool> has_follower(from.nodes.size());
+    std::vector<api::graph_dependency> after;
+    for (const graph_node& node : from.nodes) {
+        const error_context context = context_of(node);
+        after.clear();
+        for (const graph_edge& edge : node.after) {
+            has_follower[edge.from] = true;
+            after.push_back({nodes[edge.from], edge.is_programmatic});
+        }
+        api::graph_node_handle made = nullptr;
+        if (const auto* copy = std::get_if<copy_command>(&node.what)) {
+            made = api::add_copy(to, after, *copy, context);
+        } else if (const auto* fill = std::get_if<fill_command>(&node.what)) {
+            made = api::add_fill(to, after, *fill, context);
+        } else if (std::holds_alternative<launch_command>(node.what)) {
+            made = add_launch(to, after, from, node, loops);
+        } else if (std::holds_alternative<library_command>(node.what)) {
+            const library_command library = from.library_call(node);
+            const capture_stream on(owner_);
+            const auto leaves =
+                api::capture(to, after, on.get(), [&] { library.call(on.native(), library.closure); }, context);
+            after.clear();
+            for (const api::graph_node_handle each : leaves) after.push_back({each, false});
+            // One node to come after, whatever the library made of it.
+            made = leaves.size() == 1 ? leaves.front() : api::add_empty(to, after, context);
+        } else if (const auto* host = std::get_if<host_command>(&node.what)) {
+            host_calls.all.push_back(std::make_unique<host_call_state>(host_call_state{host->call, {}}));
+            made = api::add_host_call(to, after, &run_host_call, host_calls.all.back().get(), context);
+        } else {
+            made = add_part(to, after, node, host_calls, loops, is_inside);
+        }
+        nodes.push_back(made);
+    }
+    if (condition.flag == nullptr) return;
+    after.clear();
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+        if (!has_follower[i]) after.push_back({nodes[i], false});
+    }
+    static_cast<void>(add_condition(to, after, condition));
+}
+
+void cuda_graph_program::mark(std::size_t node) {
+    if (is_dirty_[node]) return;
+    dirty_.push_back(node);  // first: it may throw
+    is_dirty_[node] = true;
+}
+
+void cuda_graph_program::set_address(std::size_t node, std::size_t at, void* address) {
+    mark(node);
+    detail::set_address_in(graph_, node, at, address);
+}
+
+void cuda_graph_program::update(command_graph to) {
+    const detail::graph_difference difference = detail::compare(graph_, to);
+    if (!difference.has_same_topology) {
+        must_rebuild_ = true;
+        has_same_topology_ = false;
+        is_dirty_.assign(to.nodes.size(), false);
+        dirty_.clear();
+        is_disabled_.clear();
+    } else {
+        for (const std::size_t each : difference.changed) {
+            const auto& what = to.nodes[each].what;
+            const bool has_parts =
+                std::holds_alternative<library_command>(what) || std::holds_alternative<conditional_command>(what);
+            if (has_parts) must_rebuild_ = true;
+            mark(each);
+        }
+    }
+    graph_ = std::move(to);
+}
+
+void cuda_graph_program::set_node(std::size_t index) {
+    const graph_node& node = graph_.nodes[index];
+    const error_context context = context_of(node);
+    if (const auto* copy = std::get_if<copy_command>(&node.what)) {
+        api::set_copy(exec_.get(), nodes_[index], *copy, context);
+    } else if (const auto* fill = std::get_if<fill_command>(&node.what)) {
+        api::set_fill(exec_.get(), nodes_[index], *fill, context);
+    } else if (std::holds_alternative<launch_command>(node.what)) {
+        const launch_command launch = graph_.launch(node);
+        api::set_kernel(exec_.get(), nodes_[index], kernel_of(launch, context), launch, context);
+    }
+}
+
+// Host calls have states of their own from one update to the next: launches in flight go on with theirs.
+void cuda_graph_program::renew_host_calls() {
+    if (host_calls_ == nullptr) return;
+    auto fresh = std::make_shared<host_call_states>();
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+        const auto* const host = std::get_if<host_command>(&graph_.nodes[i].what);
+        if (host == nullptr) continue;
+        fresh->all.push_back(std::make_unique<host_call_state>(host_call_state{host->call, {}}));
+        api::set_host_call(exec_.get(), nodes_[i], &run_host_call, fresh->all.back().get(),
+                           context_of(graph_.nodes[i]));
+    }
+    host_calls_ = std::move(fresh);
+}
+
+graph_change cuda_graph_program::flush() {
+    if (!must_rebuild_ && dirty_.empty()) return graph_change::none;
+    const api::device_scope scope(ordinal_);
+    if (must_rebuild_) return rebuild();
+    bool has_host_calls = false;
+    while (!dirty_.empty()) {
+        const std::size_t node = dirty_.back();
+        if (std::holds_alternative<host_command>(graph_.nodes[node].what)) {
+            has_host_calls = true;
+        } else {
+            set_node(node);
+        }
+        dirty_.pop_back();
+        is_dirty_[node] = false;
+        if (has_host_calls && dirty_.empty()) renew_host_calls();
+    }
+    return graph_change::parameters;
+}
+
+graph_change cuda_graph_program::rebuild() {
+    built made = build(graph_);
+    graph_change change = graph_change::whole_graph;
+    if (!has_same_topology_ || !api::update(exec_.get(), made.graph.get())) {
+        exec_ = api::instantiate(made.graph.get(), {"graph", owner_.name()});
+        native_ = std::move(made.graph);
+        nodes_ = std::move(made.nodes);
+        change = graph_change::instantiated;
+        for (std::size_t i = 0; i < is_disabled_.size(); ++i) {
+            if (is_disabled_[i]) api::set_enabled(exec_.get(), nodes_[i], false);
+        }
+    }
+    host_calls_ = std::move(made.host_calls);
+    must_rebuild_ = false;
+    has_same_topology_ = true;
+    for (const std::size_t each : dirty_) is_dirty_[each] = false;
+    dirty_.clear();
+    return change;
+}
+
+void cuda_graph_program::set_enabled(std::size_t node, bool enabled) {
+    const api::device_scope scope(ordinal_);
+    static_cast<void>(flush());
+    if (is_disabled_.empty()) is_disabled_.resize(graph_.nodes.size());
+    api::set_enabled(exec_.get(), nodes_[node], enabled);
+    is_disabled_[node] = !enabled;
+}
+
+}  // namespace sluice::cuda

@@ -1,0 +1,95 @@
+// A command_graph as a CUDA graph: explicit nodes whose handles are kept, so that their parameters can be set; library
+// calls captured at their place; conditions and loops as conditional nodes.
+//
+// Invariant: nodes_ are those of the graph that exec_ was instantiated from, one for each of graph_'s nodes (null for a
+// library call, which may be several). What differs between graph_ and exec_ is in dirty_, or must_rebuild_ is set.
+//
+// Setting parameters and updating concern launches to come: CUDA keeps what those in flight need. A launch keeps the
+// program until it is over, and the functions of its host calls.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "cuda/api/graph.hpp"
+#include "sluice/runtime/graph_program.hpp"
+
+namespace sluice {
+class device;
+}
+
+namespace sluice::cuda {
+
+class cuda_graph_program final : public graph_program {
+public:
+    cuda_graph_program(device& owner, int ordinal, command_graph commands);
+
+    const command_graph& commands() const noexcept override { return graph_; }
+    void set_address(std::size_t node, std::size_t at, void* address) override;
+    void update(command_graph to) override;
+    graph_change flush() override;
+    void set_enabled(std::size_t node, bool enabled) override;
+    bool may_fail() const noexcept override { return host_calls_ != nullptr; }
+
+    // A launch keeps it until it is over.
+    const std::shared_ptr<CUgraphExec_st>& exec() const noexcept { return exec_; }
+
+    // The host calls of the launches from here to the next update: kept by each launch, and asked for what they threw.
+    struct host_call_state {
+        std::function<void()> call;
+        std::exception_ptr failure = {};
+    };
+    struct host_call_states {
+        std::vector<std::unique_ptr<host_call_state>> all;
+        // The first failure, which is forgotten.
+        std::exception_ptr take_failure() noexcept;
+    };
+    const std::shared_ptr<host_call_states>& host_calls() const noexcept { return host_calls_; }
+
+private:
+    struct built {
+        api::graph_handle graph;
+        std::vector<api::graph_node_handle> nodes;
+        std::shared_ptr<host_call_states> host_calls;
+    };
+    built build(const command_graph& from);
+    // The loops around what is being built whose kernels set the condition: the mark that stands for each handle.
+    struct open_loop {
+        std::uint64_t mark;
+        unsigned long long handle;
+    };
+    // The condition of a loop's body that ends with setting it.
+    struct looked_at {
+        unsigned long long handle = 0;
+        const int* flag = nullptr;
+    };
+    void build_into(CUgraph_st* to, const command_graph& from, std::vector<api::graph_node_handle>& nodes,
+                    host_call_states& host_calls, std::vector<open_loop>& loops, looked_at condition, bool is_inside);
+    api::graph_node_handle add_launch(CUgraph_st* to, api::graph_dependencies after, const command_graph& from,
+                                      const graph_node& node, const std::vector<open_loop>& loops);
+    api::graph_node_handle add_part(CUgraph_st* to, api::graph_dependencies after, const graph_node& node,
+                                    host_call_states& host_calls, std::vector<open_loop>& loops, bool is_inside);
+    api::graph_node_handle add_condition(CUgraph_st* to, api::graph_dependencies after, looked_at condition);
+    graph_change rebuild();
+    void renew_host_calls();
+    void set_node(std::size_t node);
+    CUfunc_st* kernel_of(const launch_command& command, const error_context& context);
+    error_context context_of(const graph_node& node) const noexcept;
+    void mark(std::size_t node);
+
+    device& owner_;
+    const int ordinal_;
+    command_graph graph_;
+    std::unordered_map<const void*, CUfunc_st*> kernels_;
+    api::graph_handle native_;
+    std::vector<api::graph_node_handle> nodes_;
+    std::shared_ptr<CUgraphExec_st> exec_;  // launches keep it too
+    std::shared_ptr<host_call_states> host_calls_;
+    std::vector<std::size_t> dirty_;
+    std::vector<bool> is_dirty_;
+    std::vector<bool> is_disabled_;  // empty: none is
+    bool must_rebuild_ = false;
+    bool has_same_topology_ = true;
+};
+
+}  // namespace sluice::cuda

@@ -1,0 +1,252 @@
+#include "graph/graph_recorder.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "sluice/runtime/error.hpp"
+
+namespace sluice::detail {
+namespace {
+
+// Where nothing is, on any device or host: for places whose address is not known yet.
+constexpr std::uintptr_t first_address = std::uintptr_t{1} << 61;
+constexpr std::uintptr_t address_step = 512;
+
+[[noreturn]] void refuse(const device& on, std::string_view name, const source_location& where, std::string_view why) {
+    throw error(errc::graph_refused, why, {name, on.name(), where});
+}
+
+}  // namespace
+
+graph_recorder::graph_recorder(device& of, const recording_layout* layout)
+    : device_(of), layout_(layout), queue_(of, *this), levels_(1), next_address_(first_address) {}
+
+graph_recorder::~graph_recorder() = default;
+
+native_stream graph_recorder::native() const noexcept { return {device_.kind(), nullptr, &queue_.handle()}; }
+
+// --- memory -------------------------------------------------------------------------------------------------
+
+std::uint32_t graph_recorder::know(storage& memory, const graph_memory& as) {
+    const auto index = static_cast<std::uint32_t>(memory_.size());
+    indices_.emplace(&memory, index);
+    storages_.push_back(&memory);
+    memory_.push_back(as);
+    return index;
+}
+
+storage_ref graph_recorder::allocate(std::size_t bytes, const command_info& info) {
+    const std::size_t number = places_.size();
+    storage_ref made;
+    if (layout_ == nullptr) {
+        made = storage_ref(
+            new storage(device_.device_pool(), reinterpret_cast<void*>(next_address_), bytes, storage::planned{}));
+        next_address_ += (bytes / address_step + 2) * address_step;
+    } else {
+        if (number >= layout_->places.size() || layout_->places[number].bytes != bytes) {
+            refuse(device_, info.name, info.where,
+                   "the operation allocated something else when it was recorded again; what it does may depend on "
+                   "nothing but its inputs' values");
+        }
+        const recording_layout::place& where = layout_->places[number];
+        made = where.memory ? where.memory
+                            : storage_ref(new storage(device_.device_pool(), where.address, bytes, storage::planned{}));
+    }
+    const std::uint32_t index = know(*made, {info.name, bytes, true});
+    places_.push_back({made, bytes, index, info.name, info.where});
+    return made;
+}
+
+storage_ref graph_recorder::allocate_host(std::size_t bytes, const command_info& info) {
+    return adopt_host(device_.host_pool().allocate(bytes, nullptr, info), bytes, info);
+}
+
+storage_ref graph_recorder::adopt_host(const storage_ref& block, std::size_t bytes, const command_info& info) {
+    storage_ref made = block;
+    const std::uint32_t index = know(*made, {info.name, bytes, true});
+    host_blocks_.push_back({made, bytes, index, info.name, info.where});
+    return made;
+}
+
+// Each call has scratch memory of its own: one for all would put them into a row.
+storage_ref graph_recorder::workspace(std::size_t bytes) {
+    storage_ref made = allocate(bytes, {"workspace"});
+    made->holds_no_data();
+    return made;
+}
+
+std::uint32_t graph_recorder::index_of(storage& memory, access_mode mode) {
+    const auto known = indices_.find(&memory);
+    const std::uint32_t index =
+        known != indices_.end() ? known->second : know(memory, {"outside", memory.capacity_bytes(), false});
+    if (known == indices_.end() && !memory.is_planned())
+        outside_.push_back({storage_ref::retain(&memory), mode, index});
+    return index;
+}
+
+// --- nodes and edges ---------------------------------------------------------------------------------------
+
+void graph_recorder::add_edge(graph_node& node, const graph_edge& edge) {
+    const std::vector<graph_node>& nodes = levels_.back().graph.nodes;
+    const auto comes_after = [&](std::uint32_t later, std::uint32_t earlier) {
+        return std::ranges::any_of(nodes[later].after, [&](const graph_edge& each) { return each.from == earlier; });
+    };
+    for (const graph_edge& known : node.after) {
+        if (known.from == edge.from || comes_after(known.from, edge.from)) return;
+    }
+    std::erase_if(node.after, [&](const graph_edge& known) { return comes_after(edge.from, known.from); });
+    node.after.push_back(edge);
+}
+
+void graph_recorder::use(graph_node& node, std::uint32_t memory, access_mode mode) {
+    level& here = levels_.back();
+    if (here.used.size() <= memory) here.used.resize(memory_.size());
+    uses& past = here.used[memory];
+    // The node is the last of the list already.
+    const auto number = static_cast<std::uint32_t>(here.graph.nodes.size() - 1);
+    if (mode == access_mode::read) {
+        node.reads.push_back(memory);
+        past.is_read = true;
+        if (past.last_write == number) return;
+        if (past.last_write != nothing) add_edge(node, {past.last_write, memory, edge_reason::read_after_write});
+        if (past.readers.empty() || past.readers.back() != number) past.readers.push_back(number);
+        return;
+    }
+    node.writes.push_back(memory);
+    past.is_written = true;
+    std::erase(past.readers, number);
+    if (!past.readers.empty()) {
+        for (const std::uint32_t reader : past.readers) add_edge(node, {reader, memory, edge_reason::write_after_read});
+    } else if (past.last_write != nothing && past.last_write != number) {
+        add_edge(node, {past.last_write, memory, edge_reason::write_after_write});
+    }
+    past.readers.clear();
+    past.last_write = number;
+}
+
+graph_node& graph_recorder::add(const command_info& info, graph_node::command what) {
+    std::vector<graph_node>& nodes = levels_.back().graph.nodes;
+    nodes.push_back({std::move(what), info.name, std::string(info.operation), info.where, {}, {}, {}, 0});
+    graph_node& node = nodes.back();
+    for (const memory_access& used : info.accesses) {
+        if (used.where != nullptr) use(node, index_of(*used.where, used.mode), used.mode);
+    }
+    return node;
+}
+
+void graph_recorder::copy(const command_info& info, const copy_command& command) { add(info, command); }
+
+void graph_recorder::fill(const command_info& info, const fill_command& command) { add(info, command); }
+
+void graph_recorder::launch(const command_info& info, const launch_command& command) {
+    graph_node& node = add(info, command);
+    node.closure_offset = levels_.back().graph.add_closure(command.closure, command.closure_bytes);
+}
+
+std::exception_ptr graph_recorder::library_call(const command_info& info, const library_command& command) {
+    graph_node& node = add(info, command);
+    node.closure_offset = levels_.back().graph.add_closure(command.closure, command.closure_bytes);
+    return {};
+}
+
+void graph_recorder::host_call(const command_info& info, host_command command) {
+    if (levels_.size() > 1) refuse(device_, info.name, info.where, "host code cannot run inside a condition or a loop");
+    add(info, std::move(command));
+}
+
+// A graph inside a graph: its nodes, with edges of their own to what is here.
+void graph_recorder::graph(const command_info& info, const graph_command& command) {
+    for (const memory_access& used : info.accesses) {
+        if (used.where != nullptr) static_cast<void>(index_of(*used.where, used.mode));
+    }
+    append(command.program->commands(), command.memory);
+    owners_.push_back(command.owner);
+}
+
+namespace {
+
+// The same part with other numbers for the memory.
+std::shared_ptr<const command_graph> renumber(const command_graph& part, const std::vector<std::uint32_t>& numbers) {
+    auto made = std::make_shared<command_graph>(part);
+    for (graph_node& node : made->nodes) {
+        for (graph_edge& edge : node.after) edge.memory = numbers[edge.memory];
+        for (std::uint32_t& each : node.reads) each = numbers[each];
+        for (std::uint32_t& each : node.writes) each = numbers[each];
+        if (auto* const inner = std::get_if<conditional_command>(&node.what))
+            inner->body = renumber(*inner->body, numbers);
+    }
+    return made;
+}
+
+}  // namespace
+
+void graph_recorder::append(const command_graph& from, std::span<storage* const> memory) {
+    std::vector<std::uint32_t> numbers;
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+        const auto known = indices_.find(memory[i]);
+        numbers.push_back(known != indices_.end() ? known->second : know(*memory[i], from.memory[i]));
+    }
+    for (const graph_node& node : from.nodes) {
+        graph_node& made = add({node.name, {}, node.where}, node.what);
+        made.operation = node.operation;
+        for (const std::uint32_t each : node.reads) use(made, numbers[each], access_mode::read);
+        for (const std::uint32_t each : node.writes) use(made, numbers[each], access_mode::write);
+        const auto closure = from.closure(node);
+        made.closure_offset = levels_.back().graph.add_closure(closure.data(), closure.size());
+        if (auto* const part = std::get_if<conditional_command>(&made.what))
+            part->body = renumber(*part->body, numbers);
+    }
+}
+
+void graph_recorder::begin_part() { levels_.emplace_back(); }
+
+// Nothing that a closure holds by chance (the finaliser of splitmix64).
+std::uint64_t graph_recorder::next_loop_mark() noexcept {
+    std::uint64_t mark = (++loops_) * 0x9e3779b97f4a7c15;
+    mark = (mark ^ (mark >> 30)) * 0xbf58476d1ce4e5b9;
+    mark = (mark ^ (mark >> 27)) * 0x94d049bb133111eb;
+    return mark ^ (mark >> 31);
+}
+
+void graph_recorder::end_part(const command_info& info, conditional_command::kind kind, storage& condition,
+                              std::uint64_t mark) {
+    level inner = std::move(levels_.back());
+    levels_.pop_back();
+    graph_node& node = add(info, conditional_command{kind, static_cast<const int*>(condition.data()),
+                                                     std::make_shared<command_graph>(std::move(inner.graph)), mark});
+    use(node, index_of(condition, access_mode::read), access_mode::read);
+    for (std::uint32_t i = 0; i < inner.used.size(); ++i) {
+        if (inner.used[i].is_written) {
+            use(node, i, access_mode::write);
+        } else if (inner.used[i].is_read) {
+            use(node, i, access_mode::read);
+        }
+    }
+}
+
+command_graph graph_recorder::finish() {
+    if (layout_ != nullptr && places_.size() != layout_->places.size()) {
+        refuse(device_, "graph", {}, "the operation allocated less when it was recorded again");
+    }
+    command_graph made = std::move(levels_.front().graph);
+    const std::vector<uses>& used = levels_.front().used;
+    for (outside_memory& each : outside_) {
+        if (each.index < used.size() && used[each.index].is_written) each.mode = access_mode::write;
+    }
+    made.memory = memory_;
+    return made;
+}
+
+// --- what cannot be recorded -----------------------------------------------------------------------------------
+
+ticket graph_recorder::wait_for(stream_interpreter&, ticket) {
+    refuse(device_, "wait", {}, "a graph cannot wait for a stream; what it reads is ordered when it is launched");
+}
+
+std::unique_ptr<timed_mark> graph_recorder::mark() { refuse(device_, "event", {}, "a graph cannot be marked inside"); }
+
+void graph_recorder::await(ticket, wait_mode) {
+    refuse(device_, "wait", {}, "the host cannot wait inside a graph for what the graph will make");
+}
+
+}  // namespace sluice::detail

@@ -1,0 +1,82 @@
+#include "runtime/graph_difference.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "sluice/runtime/graph_program.hpp"
+
+namespace sluice::detail {
+namespace {
+
+bool same_edges(const graph_node& a, const graph_node& b) {
+    return std::ranges::equal(a.after, b.after, [](const graph_edge& x, const graph_edge& y) {
+        return x.from == y.from && x.is_programmatic == y.is_programmatic;
+    });
+}
+
+bool same_extent(const launch_extent& a, const launch_extent& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
+
+bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
+    return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+}
+
+// Of nodes of one kind. Closures may differ in bytes of padding: then a node is set once too often, and no harm done.
+bool same_command(const command_graph& before, const graph_node& a, const command_graph& after, const graph_node& b) {
+    if (const auto* copy = std::get_if<copy_command>(&a.what)) {
+        const auto& other = std::get<copy_command>(b.what);
+        return copy->destination == other.destination && copy->source == other.source && copy->bytes == other.bytes &&
+               copy->direction == other.direction && copy->host_owner == other.host_owner;
+    }
+    if (const auto* fill = std::get_if<fill_command>(&a.what)) {
+        const auto& other = std::get<fill_command>(b.what);
+        return fill->destination == other.destination && fill->value == other.value && fill->bytes == other.bytes;
+    }
+    if (const auto* launch = std::get_if<launch_command>(&a.what)) {
+        const auto& other = std::get<launch_command>(b.what);
+        return launch->device_function == other.device_function && launch->host_function == other.host_function &&
+               same_extent(launch->grid, other.grid) && same_extent(launch->block, other.block) &&
+               launch->shared_bytes == other.shared_bytes && same_bytes(before.closure(a), after.closure(b));
+    }
+    if (const auto* library = std::get_if<library_command>(&a.what)) {
+        return library->call == std::get<library_command>(b.what).call &&
+               same_bytes(before.closure(a), after.closure(b));
+    }
+    if (const auto* part = std::get_if<conditional_command>(&a.what)) {
+        const auto& other = std::get<conditional_command>(b.what);
+        return part->what == other.what && part->condition == other.condition && part->mark == other.mark &&
+               compare(*part->body, *other.body).is_same();
+    }
+    return false;  // a host call: what it does is a function of its own each time
+}
+
+}  // namespace
+
+graph_difference compare(const command_graph& before, const command_graph& after) {
+    graph_difference found;
+    if (before.nodes.size() != after.nodes.size()) return found;
+    for (std::size_t i = 0; i < before.nodes.size(); ++i) {
+        const graph_node& a = before.nodes[i];
+        const graph_node& b = after.nodes[i];
+        if (a.what.index() != b.what.index() || !same_edges(a, b)) return found;
+        if (!same_command(before, a, after, b)) found.changed.push_back(i);
+    }
+    found.has_same_topology = true;
+    return found;
+}
+
+void set_address_in(command_graph& graph, std::size_t node, std::size_t at, void* address) noexcept {
+    graph_node& changed = graph.nodes[node];
+    if (auto* copy = std::get_if<copy_command>(&changed.what)) {
+        if (at == graph_program::copy_destination) {
+            copy->destination = address;
+        } else {
+            copy->source = address;
+        }
+    } else if (auto* fill = std::get_if<fill_command>(&changed.what)) {
+        fill->destination = address;
+    } else {
+        std::memcpy(graph.closure(changed).data() + at, &address, sizeof(address));
+    }
+}
+
+}  // namespace sluice::detail

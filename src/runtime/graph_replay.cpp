@@ -1,0 +1,108 @@
+#include "runtime/graph_replay.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "runtime/graph_difference.hpp"
+
+namespace sluice::detail {
+namespace {
+
+void perform(const command_graph& graph, const graph_node& node, const native_stream& on) {
+    if (const auto* copy = std::get_if<copy_command>(&node.what)) {
+        if (copy->bytes != 0) std::memmove(copy->destination, copy->source, copy->bytes);
+    } else if (const auto* fill = std::get_if<fill_command>(&node.what)) {
+        if (fill->bytes != 0) std::memset(fill->destination, fill->value, fill->bytes);
+    } else if (const auto* launch = std::get_if<launch_command>(&node.what)) {
+        launch->host_function(graph.closure(node).data());
+    } else if (const auto* library = std::get_if<library_command>(&node.what)) {
+        library->call(on, graph.closure(node).data());
+    } else if (const auto* host = std::get_if<host_command>(&node.what)) {
+        host->call();
+    }
+}
+
+std::exception_ptr run_all(const command_graph& graph, const std::vector<bool>& is_disabled, const native_stream& on);
+
+std::exception_ptr run_part(const conditional_command& part, const native_stream& on) {
+    if (part.what == conditional_command::kind::once) {
+        return *part.condition != 0 ? run_all(*part.body, {}, on) : nullptr;
+    }
+    while (*part.condition != 0) {
+        if (std::exception_ptr failure = run_all(*part.body, {}, on)) return failure;
+    }
+    return {};
+}
+
+std::exception_ptr run_all(const command_graph& graph, const std::vector<bool>& is_disabled, const native_stream& on) {
+    std::exception_ptr first;
+    std::vector<bool> is_missing;  // by node, from the first failure on: what should have been made there is not
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+        const graph_node& node = graph.nodes[i];
+        if (!is_disabled.empty() && is_disabled[i]) continue;
+        if (first && std::ranges::any_of(node.after, [&](const graph_edge& edge) { return is_missing[edge.from]; })) {
+            is_missing[i] = true;
+            continue;
+        }
+        std::exception_ptr failure;
+        try {
+            if (const auto* part = std::get_if<conditional_command>(&node.what)) {
+                failure = run_part(*part, on);
+            } else {
+                perform(graph, node, on);
+            }
+        } catch (...) {
+            failure = std::current_exception();
+        }
+        if (!failure) continue;
+        is_missing.resize(graph.nodes.size());
+        is_missing[i] = true;
+        if (!first) first = std::move(failure);
+    }
+    return first;
+}
+
+std::shared_ptr<replay_list> make_list(command_graph graph, std::vector<bool> is_disabled) {
+    const bool may_fail = graph.has_host_calls() || graph.has_library_calls();
+    return std::make_shared<replay_list>(replay_list{std::move(graph), std::move(is_disabled), may_fail});
+}
+
+}  // namespace
+
+std::exception_ptr replay_list::run(const native_stream& on) const {
+    try {
+        return run_all(graph, is_disabled, on);
+    } catch (...) {  // short of memory, for the list of what is missing
+        return std::current_exception();
+    }
+}
+
+replay_program::replay_program(command_graph commands) : list_(make_list(std::move(commands), {})) {}
+
+replay_list& replay_program::own() {
+    // Commands that run the list hold it, and only ever let it go: when we are alone with it, we stay so.
+    if (list_.use_count() != 1) list_ = std::make_shared<replay_list>(*list_);
+    return *list_;
+}
+
+void replay_program::set_address(std::size_t node, std::size_t at, void* address) {
+    set_address_in(own().graph, node, at, address);
+    change_ = std::max(change_, graph_change::parameters);
+}
+
+void replay_program::update(command_graph to) {
+    const graph_difference difference = compare(list_->graph, to);
+    if (difference.is_same()) return;
+    const bool has_same_nodes = difference.has_same_topology;
+    list_ = make_list(std::move(to), has_same_nodes ? list_->is_disabled : std::vector<bool>());
+    change_ = std::max(change_, has_same_nodes ? graph_change::parameters : graph_change::instantiated);
+}
+
+void replay_program::set_enabled(std::size_t node, bool enabled) {
+    replay_list& all = own();
+    if (all.is_disabled.empty()) all.is_disabled.resize(all.graph.nodes.size());
+    all.is_disabled[node] = !enabled;
+}
+
+}  // namespace sluice::detail

@@ -1,0 +1,313 @@
+// Compiled graphs: what runs eagerly runs compiled, unchanged.
+
+#include "conformance/backend.hpp"
+#include "conformance/kernels.hpp"
+
+namespace sluice::conformance {
+namespace {
+
+CONFORMANCE_SUITE(graph);
+
+std::vector<unsigned> counting(std::size_t size, unsigned from = 0) {
+    std::vector<unsigned> values(size);
+    for (std::size_t i = 0; i < size; ++i) values[i] = from + static_cast<unsigned>(i);
+    return values;
+}
+
+// x through two steps, from device memory to device memory.
+auto two_steps(tensor<unsigned> x) {
+    return step(std::move(x), 0).and_then([](auto once) { return step(std::move(once), 1); });
+}
+
+std::vector<unsigned> after_two(std::vector<unsigned> x) {
+    for (unsigned& each : x) each = after_steps(each, 2);
+    return x;
+}
+
+TEST_P(graph, runs_what_the_operation_runs) {
+    round_robin pool(on, 2);
+    const auto fast = compile(
+        on, [](tensor<unsigned> x) { return two_steps(std::move(x)).and_then(download); }, host_input<unsigned>({100}));
+    for (unsigned round = 0; round < 5; ++round) {
+        const std::vector<unsigned> x = counting(100, round);
+        EXPECT_EQ(sync(fast(x), pool), after_two(x));
+    }
+}
+
+TEST_P(graph, a_device_tensor_is_bound_where_it_is) {
+    round_robin pool(on, 2);
+    const auto fast =
+        compile(on, [](tensor<unsigned> x) { return two_steps(std::move(x)); }, device_input<unsigned>({100}));
+    for (unsigned round = 0; round < 5; ++round) {
+        const std::vector<unsigned> x = counting(100, round);
+        tensor<unsigned> up = sync(upload(x), pool);
+        const unsigned* const address = up.device_data();
+        tensor<unsigned> out = sync(fast(std::move(up)), pool);
+        EXPECT_EQ(out.device_data(), address);  // steps work in place
+        EXPECT_EQ(sync(download(std::move(out)), pool), after_two(x));
+    }
+}
+
+TEST_P(graph, outputs_of_launches_in_flight_are_different_memory) {
+    round_robin pool(on, 3);
+    const auto weight = shared_tensor<unsigned>(sync(upload(counting(64)), pool));
+    const auto fast = compile(
+        on,
+        [weight](shared_tensor<unsigned> x) {
+            return zeros<unsigned>({64})
+                .and_then([weight](auto to) { return add(weight, std::move(to)); })
+                .and_then([x](auto to) { return add(x, std::move(to)); });
+        },
+        shared_input<unsigned>({64}));
+    std::vector<tensor<unsigned>> outputs;
+    for (unsigned round = 0; round < 4; ++round)
+        outputs.push_back(sync(upload(counting(64, round)).and_then([&](auto x) { return fast(std::move(x)); }), pool));
+    for (unsigned round = 0; round < 4; ++round) {
+        std::vector<unsigned> expected = counting(64);
+        for (unsigned i = 0; i < 64; ++i) expected[i] += i + round;
+        EXPECT_EQ(sync(download(std::move(outputs[round])), pool), expected);
+    }
+}
+
+TEST_P(graph, an_argument_that_changes_sets_nodes) {
+    round_robin pool(on, 1);
+    const auto fast = compile(
+        on, [](tensor<unsigned> x, unsigned addend) { return step(std::move(x), addend).and_then(download); },
+        host_input<unsigned>({10}), argument<unsigned>(3));
+    const std::vector<unsigned> x = counting(10);
+    for (const unsigned addend : {3u, 3u, 4u, 5u, 5u, 3u}) {
+        std::vector<unsigned> expected = x;
+        for (unsigned& each : expected) each = 3 * each + addend;
+        EXPECT_EQ(sync(fast(x, addend), pool), expected) << addend;
+    }
+}
+
+TEST_P(graph, independent_arms_have_no_edge_between_them) {
+    const auto fast = compile(
+        on,
+        [](tensor<unsigned> a, tensor<unsigned> b) {
+            return zip(two_steps(std::move(a)), two_steps(std::move(b))).and_then([](auto x, auto y) {
+                return add(shared(std::move(x)), std::move(y));
+            });
+        },
+        device_input<unsigned>({16}), device_input<unsigned>({16}));
+    const auto& nodes = fast.commands().nodes;
+    ASSERT_EQ(nodes.size(), 5u);
+    EXPECT_TRUE(nodes[0].after.empty());
+    EXPECT_EQ(nodes[1].after.size(), 1u);
+    EXPECT_TRUE(nodes[2].after.empty());
+    EXPECT_EQ(nodes[4].after.size(), 2u);
+}
+
+TEST_P(graph, memory_that_outlives_the_graph_is_refused) {
+    std::shared_ptr<tensor<unsigned>> kept;
+    try {
+        const auto fast = compile(
+            on,
+            [&](tensor<unsigned> x) {
+                return step(std::move(x), 1).transform([&](tensor<unsigned> y) {
+                    kept = std::make_shared<tensor<unsigned>>(std::move(y));
+                    return 1;
+                });
+            },
+            host_input<unsigned>({16}));
+        FAIL() << "compiled";
+    } catch (const error& refused) {
+        EXPECT_EQ(refused.code(), errc::graph_refused);
+    }
+    single_stream pool(on);
+    EXPECT_THROW(sync(download(std::move(*kept)), pool), error);
+}
+
+TEST_P(graph, a_host_read_inside_is_refused) {
+    single_stream pool(on);
+    try {
+        const auto fast = compile(
+            on,
+            [&](tensor<unsigned> x) {
+                const auto now = sync(download(std::move(x)), pool);
+                return upload(now);
+            },
+            host_input<unsigned>({16}));
+        FAIL() << "compiled";
+    } catch (const error& refused) {
+        EXPECT_EQ(refused.code(), errc::graph_refused);
+    }
+}
+
+TEST_P(graph, an_input_of_another_shape_is_refused) {
+    const auto fast =
+        compile(on, [](tensor<unsigned> x) { return two_steps(std::move(x)); }, host_input<unsigned>({16}));
+    EXPECT_THROW(fast(counting(15)), error);
+}
+
+TEST_P(graph, a_graph_in_a_graph) {
+    round_robin pool(on, 2);
+    const auto inner =
+        compile(on, [](tensor<unsigned> x) { return two_steps(std::move(x)); }, device_input<unsigned>({32}));
+    const auto outer = compile(
+        on,
+        [inner](tensor<unsigned> x) {
+            return inner(std::move(x)).and_then([inner](auto y) { return inner(std::move(y)); }).and_then(download);
+        },
+        host_input<unsigned>({32}));
+    const std::vector<unsigned> x = counting(32);
+    EXPECT_EQ(sync(outer(x), pool), after_two(after_two(x)));
+    EXPECT_EQ(sync(outer(x), pool), after_two(after_two(x)));
+    EXPECT_EQ(sync(upload(x).and_then([&](auto y) { return inner(std::move(y)); }).and_then(download), pool),
+              after_two(x));
+}
+
+TEST_P(graph, host_calls_run_at_each_launch) {
+    round_robin pool(on, 2);
+    const auto fast = compile(
+        on,
+        [](tensor<unsigned> x) {
+            return download(std::move(x)).and_then([](auto landed) {
+                return host_call([](std::vector<unsigned> v) { return v.back(); }, std::move(landed));
+            });
+        },
+        host_input<unsigned>({8}));
+    for (unsigned round = 0; round < 3; ++round) EXPECT_EQ(sync(fast(counting(8, round)), pool), 7 + round);
+}
+
+TEST_P(graph, a_failing_host_call_fails_its_launch_alone) {
+    round_robin pool(on, 2);
+    const auto fast = compile(
+        on,
+        [](tensor<unsigned> x) {
+            return download(std::move(x)).and_then([](auto landed) {
+                return host_call(
+                    [](std::vector<unsigned> v) {
+                        if (v[0] == 1) throw std::runtime_error("one");
+                        return v[0];
+                    },
+                    std::move(landed));
+            });
+        },
+        host_input<unsigned>({8}));
+    EXPECT_EQ(sync(fast(counting(8, 0)), pool), 0u);
+    EXPECT_THROW(sync(fast(counting(8, 1)), pool), std::runtime_error);
+    EXPECT_EQ(sync(fast(counting(8, 2)), pool), 2u);
+}
+
+// A copy by a kernel, to memory that nothing else has written.
+auto relayed(tensor<unsigned> x) {
+    return with_context([from = std::move(x)](execution_context& context) {
+        tensor<unsigned> to(context.stream(), from.shape());
+        relay_on(context.stream(), from, to);
+        return to;
+    });
+}
+
+TEST_P(graph, temporaries_share_memory) {
+    const auto fast = compile(
+        on,
+        [](tensor<unsigned> x) {
+            auto chain = any_operation<tensor<unsigned>>(value(std::move(x)));
+            for (int i = 0; i < 6; ++i) {
+                chain = any_operation<tensor<unsigned>>(
+                    std::move(chain).and_then([](auto from) { return relayed(std::move(from)); }));
+            }
+            return std::move(chain).and_then(download);
+        },
+        host_input<unsigned>({1024}));
+    EXPECT_EQ(fast.memory_bytes(), 2 * 1024 * sizeof(unsigned));
+    round_robin pool(on, 2);
+    EXPECT_EQ(sync(fast(counting(1024)), pool), counting(1024));
+}
+
+// Both arms could run at any time, so neither has the other's memory.
+TEST_P(graph, arms_do_not_share_memory) {
+    const auto fast = compile(
+        on,
+        [](tensor<unsigned> x, tensor<unsigned> y) {
+            return zip(relayed(std::move(x)).and_then(download), relayed(std::move(y)).and_then(download));
+        },
+        host_input<unsigned>({1024}), host_input<unsigned>({1024}));
+    EXPECT_EQ(fast.memory_bytes(), 4 * 1024 * sizeof(unsigned));
+}
+
+TEST_P(graph, nodes_are_disabled_by_name) {
+    single_stream pool(on);
+    const auto fast = compile(
+        on,
+        [](tensor<unsigned> x) {
+            return named("first", step(std::move(x), 1))
+                .and_then([](auto y) { return named("second", step(std::move(y), 2)); })
+                .and_then(download);
+        },
+        host_input<unsigned>({1}));
+    const std::vector<unsigned> x{10};
+    EXPECT_EQ(sync(fast(x), pool)[0], 3 * 31 + 2u);
+    fast.disable("second");
+    EXPECT_EQ(sync(fast(x), pool)[0], 31u);
+    fast.enable("second");
+    EXPECT_EQ(sync(fast(x), pool)[0], 3 * 31 + 2u);
+    EXPECT_THROW(fast.disable("third"), error);
+}
+
+TEST_P(graph, another_operation_in_its_place) {
+    single_stream pool(on);
+    using function = std::function<any_operation<pending<std::vector<unsigned>>>(tensor<unsigned>)>;
+    const auto once = [](unsigned addend) {
+        return function([addend](tensor<unsigned> x) {
+            return any_operation<pending<std::vector<unsigned>>>(step(std::move(x), addend).and_then(download));
+        });
+    };
+    const auto fast = compile(on, once(1), host_input<unsigned>({1}));
+    const std::vector<unsigned> x{10};
+    EXPECT_EQ(sync(fast(x), pool)[0], 31u);
+    EXPECT_EQ(fast.update(once(5)), graph_change::parameters);
+    EXPECT_EQ(sync(fast(x), pool)[0], 35u);
+    EXPECT_EQ(sync(fast(x), pool)[0], 35u);
+}
+
+TEST_P(graph, replicas_run_side_by_side_and_one_alone_can_refuse) {
+    NEEDS_A_GATE();
+    round_robin pool(on, 3);
+    const auto make = [&](graph_options options) {
+        return compile(
+            on, options, [](tensor<unsigned> x) { return two_steps(std::move(x)).and_then(download); },
+            host_input<unsigned>({4}));
+    };
+    const auto strict = make({.replicas = 1, .busy = when_busy::refuse});
+    const auto wide = make({.replicas = 3, .busy = when_busy::refuse});
+    const std::vector<unsigned> x = counting(4);
+    EXPECT_EQ(sync(strict(x), pool), after_two(x));
+    EXPECT_EQ(sync(wide(x), pool), after_two(x));
+    stream_lease held(on);
+    stream_lease other(on);
+    gate closed(*held);
+    auto first = submit_to(*held, strict(x));
+    EXPECT_THROW(submit_to(*other, strict(x)), error);
+    auto a = submit_to(*held, wide(x));
+    if (GetParam().runs_side_by_side) {
+        EXPECT_EQ(sync_on(wide(x), *other), after_two(x));
+    }
+    closed.open();
+    on.synchronize();
+}
+
+TEST_P(graph, dropped_while_it_runs) {
+    NEEDS_A_GATE();
+    const std::size_t before = bytes_in_use();
+    {
+        stream_lease held(on);
+        gate closed(*held);
+        {
+            const auto fast = compile(
+                on, [](tensor<unsigned> x) { return two_steps(std::move(x)).and_then(download); },
+                host_input<unsigned>({4}));
+            static_cast<void>(submit_to(*held, fast(counting(4))));
+        }
+        closed.open();
+        held->await(held->issued(), wait_mode::block);
+    }
+    on.synchronize();
+    on.trim();
+    EXPECT_EQ(bytes_in_use(), before);
+}
+
+}  // namespace
+}  // namespace sluice::conformance
