@@ -71,6 +71,16 @@ auto pipeline(host_buffer<float> in, host_buffer<float> out) {
         .and_then(download_to(std::move(out)));
 }
 
+// The same as one graph: uploads inside, from blocks that each launch fills.
+auto graph_pipeline(tensor<float> x) {
+    return zip(launch(scale{}, each_of(x), 0.5f, std::move(x)).and_then([](auto y) {
+               return launch(square{}, each_of(y), std::move(y));
+           }),
+               uninitialized<float>({out_size}))
+        .and_then([](auto y, auto z) { return launch(fold{}, each_of(z), std::move(y), std::move(z)); })
+        .and_then(download);
+}
+
 using inputs = std::array<std::vector<float>, pipelines>;
 
 class ours {
@@ -104,6 +114,42 @@ private:
     const inputs& from_;
     std::array<std::array<host_buffer<float>, pipelines>, 2> landings_;
     std::array<std::array<std::optional<device_future<pending<host_buffer<float>>>>, pipelines>, 2> running_;
+};
+
+struct four_pipelines {
+    auto operator()(tensor<float> a, tensor<float> b, tensor<float> c, tensor<float> d) const {
+        return zip(graph_pipeline(std::move(a)), graph_pipeline(std::move(b)), graph_pipeline(std::move(c)),
+                   graph_pipeline(std::move(d)));
+    }
+};
+
+class our_graph {
+public:
+    our_graph(device& gpu, const inputs& from)
+        : pool_(gpu, 2),
+          from_(from),
+          fast_(compile(gpu, graph_options{.replicas = 2}, four_pipelines(), input(), input(), input(), input())) {}
+
+    void submit(std::size_t round) {
+        running_[round].emplace(spawn(fast_(values(0), values(1), values(2), values(3)), pool_));
+    }
+    void finish(std::size_t round) {
+        const auto all = std::move(*running_[round]).get();
+        std::size_t p = 0;
+        std::apply([&](const auto&... each) { (std::ranges::copy(each, outputs[p++].begin()), ...); }, all);
+    }
+
+    results outputs{};
+
+private:
+    static host_input<float> input() { return host_input<float>({in_size}); }
+    std::span<const float> values(std::size_t p) const { return from_[p]; }
+    using landed = pending<std::vector<float>>;
+
+    round_robin pool_;
+    const inputs& from_;
+    executable_graph<four_pipelines, host_input<float>, host_input<float>, host_input<float>, host_input<float>> fast_;
+    std::array<std::optional<device_future<std::tuple<landed, landed, landed, landed>>>, 2> running_;
 };
 
 class by_hand {
@@ -167,6 +213,73 @@ private:
     bool shares_streams_ = false;
 };
 
+// All four as one graph, captured from four streams; two rounds, two graphs.
+class graph_by_hand {
+public:
+    explicit graph_by_hand(const inputs& from) : from_(from) {
+        for (round& each : rounds_) capture(each);
+    }
+    ~graph_by_hand() {
+        for (const round& each : rounds_) static_cast<void>(cudaGraphExecDestroy(each.exec));
+    }
+    graph_by_hand(const graph_by_hand&) = delete;  // it owns graphs
+    graph_by_hand& operator=(const graph_by_hand&) = delete;
+
+    void submit(std::size_t number) {
+        round& at = rounds_[number];
+        for (std::size_t p = 0; p < pipelines; ++p) std::memcpy(at.lanes[p].staging.get(), from_[p].data(), in_bytes);
+        check(cudaGraphLaunch(at.exec, at.stream.get()));
+    }
+    void finish(std::size_t number) {
+        round& at = rounds_[number];
+        check(cudaStreamSynchronize(at.stream.get()));
+        for (std::size_t p = 0; p < pipelines; ++p)
+            std::memcpy(outputs[p].data(), at.lanes[p].landing.get(), out_bytes);
+    }
+
+    results outputs{};
+
+private:
+    struct lane {
+        bench::pinned_array<float> staging = bench::make_pinned<float>(in_size);
+        bench::pinned_array<float> landing = bench::make_pinned<float>(out_size);
+        bench::device_array<float> x = bench::make_device<float>(in_size);
+        bench::device_array<float> y = bench::make_device<float>(out_size);
+    };
+    struct round {
+        std::array<lane, pipelines> lanes;
+        bench::stream_by_hand stream = bench::make_stream();
+        cudaGraphExec_t exec = nullptr;
+    };
+
+    static void capture(round& at) {
+        std::vector<bench::stream_by_hand> arms;
+        const auto begun = bench::make_event();
+        check(cudaStreamBeginCapture(at.stream.get(), cudaStreamCaptureModeRelaxed));
+        check(cudaEventRecord(begun.get(), at.stream.get()));
+        for (lane& each : at.lanes) {
+            arms.push_back(bench::make_stream());
+            const cudaStream_t on = arms.back().get();
+            check(cudaStreamWaitEvent(on, begun.get()));
+            check(cudaMemcpyAsync(each.x.get(), each.staging.get(), in_bytes, cudaMemcpyHostToDevice, on));
+            scale_by_hand<<<in_size / 256, 256, 0, on>>>(each.x.get(), 0.5f);
+            square_by_hand<<<in_size / 256, 256, 0, on>>>(each.x.get());
+            fold_by_hand<<<1, out_size, 0, on>>>(each.x.get(), each.y.get());
+            check(cudaMemcpyAsync(each.landing.get(), each.y.get(), out_bytes, cudaMemcpyDeviceToHost, on));
+            const auto over = bench::make_event();
+            check(cudaEventRecord(over.get(), on));
+            check(cudaStreamWaitEvent(at.stream.get(), over.get()));
+        }
+        cudaGraph_t graph = nullptr;
+        check(cudaStreamEndCapture(at.stream.get(), &graph));
+        check(cudaGraphInstantiate(&at.exec, graph, 0));
+        check(cudaGraphDestroy(graph));
+    }
+
+    const inputs& from_;
+    std::array<round, 2> rounds_;
+};
+
 // One round, waited for.
 template <typename Version>
 void one_round(Version& version) {
@@ -218,6 +331,16 @@ void run() {
         bench::print(
             {"four_pipelines", axes + "\"steady\"}", steady[0] / steady_rounds, "us", steady[1] / steady_rounds, name});
     }
+    our_graph mine(gpu, from);
+    graph_by_hand theirs(from);
+    const auto latency = bench::medians({[&] { one_round(mine); }, [&] { one_round(theirs); }}, 5000, 200);
+    compare(mine.outputs, theirs.outputs);
+    bench::print(
+        {"four_pipelines_graph", "{\"pipelines\": 4, \"mode\": \"latency\"}", latency[0], "us", latency[1], name});
+    const auto steady = bench::medians({[&] { many_rounds(mine); }, [&] { many_rounds(theirs); }}, 100, 5);
+    compare(mine.outputs, theirs.outputs);
+    bench::print({"four_pipelines_graph", "{\"pipelines\": 4, \"mode\": \"steady\"}", steady[0] / steady_rounds, "us",
+                  steady[1] / steady_rounds, name});
 }
 
 }  // namespace

@@ -36,6 +36,8 @@ private:
 
 }  // namespace
 
+bool can_start_early(const device& on) noexcept { return on.properties().compute_capability >= 90; }
+
 std::exception_ptr cuda_graph_program::host_call_states::take_failure() noexcept {
     std::exception_ptr first;
     for (const auto& each : all) {
@@ -148,7 +150,7 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from,
         after.clear();
         for (const graph_edge& edge : node.after) {
             has_follower[edge.from] = true;
-            after.push_back({nodes[edge.from], edge.is_programmatic});
+            after.push_back({nodes[edge.from], edge.is_programmatic && can_start_early(owner_)});
         }
         api::graph_node_handle made = nullptr;
         if (const auto* copy = std::get_if<copy_command>(&node.what)) {
@@ -263,7 +265,9 @@ graph_change cuda_graph_program::rebuild() {
     built made = build(graph_);
     graph_change change = graph_change::whole_graph;
     if (!has_same_topology_ || !api::update(exec_.get(), made.graph.get())) {
-        exec_ = api::instantiate(made.graph.get(), {"graph", owner_.name()});
+        api::graph_exec_handle fresh = api::instantiate(made.graph.get(), {"graph", owner_.name()});
+        retired_.push_back(std::move(exec_));
+        exec_ = std::move(fresh);
         native_ = std::move(made.graph);
         nodes_ = std::move(made.nodes);
         change = graph_change::instantiated;

@@ -20,6 +20,9 @@ class device;
 
 namespace sluice::cuda {
 
+// Whether a kernel can start before the one that it comes after has ended.
+bool can_start_early(const device& on) noexcept;
+
 class cuda_graph_program final : public graph_program {
 public:
     cuda_graph_program(device& owner, int ordinal, command_graph commands);
@@ -28,11 +31,12 @@ public:
     void set_address(std::size_t node, std::size_t at, void* address) override;
     void update(command_graph to) override;
     graph_change flush() override;
+    void nothing_runs() noexcept override { retired_.clear(); }
     void set_enabled(std::size_t node, bool enabled) override;
     bool may_fail() const noexcept override { return host_calls_ != nullptr; }
 
-    // A launch keeps it until it is over.
-    const std::shared_ptr<CUgraphExec_st>& exec() const noexcept { return exec_; }
+    // Lives as long as the program, also when that has another meanwhile.
+    CUgraphExec_st* exec() const noexcept { return exec_.get(); }
 
     // The host calls of the launches from here to the next update: kept by each launch, and asked for what they threw.
     struct host_call_state {
@@ -83,7 +87,8 @@ private:
     std::unordered_map<const void*, CUfunc_st*> kernels_;
     api::graph_handle native_;
     std::vector<api::graph_node_handle> nodes_;
-    std::shared_ptr<CUgraphExec_st> exec_;  // launches keep it too
+    api::graph_exec_handle exec_;
+    std::vector<api::graph_exec_handle> retired_;  // launches in flight may run them
     std::shared_ptr<host_call_states> host_calls_;
     std::vector<std::size_t> dirty_;
     std::vector<bool> is_dirty_;

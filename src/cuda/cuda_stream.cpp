@@ -120,15 +120,27 @@ void cuda_stream::report_fault(int code, std::string_view call) noexcept {
 
 void cuda_stream::copy(const command_info& info, const copy_command& command) {
     // Kept even if the host memory is pageable: whether the call returns before the copy is over depends on the driver.
-    drop_passed_owners();
     if (command.host_owner) {
-        const std::lock_guard lock(mutex_);
-        kept_owners_.push_back({owner_.issued() + 1, command.host_owner});
-        keeps_owners_.store(true, std::memory_order_relaxed);
+        keep_until_next(command.host_owner);
+    } else {
+        drop_passed_owners();
     }
     enqueue(info, [&](const error_context& context) {
         api::copy(command.destination, command.source, command.bytes, command.direction, stream_.get(), context);
     });
+}
+
+// Keeps something until the command that is about to be enqueued is over.
+void cuda_stream::keep_until_next(const std::shared_ptr<const void>& owner) {
+    drop_passed_owners();
+    const std::lock_guard lock(mutex_);
+    const ticket number = owner_.issued() + 1;
+    if (!kept_owners_.empty() && kept_owners_.back().owner == owner) {
+        kept_owners_.back().until = number;  // once more: a graph that is launched again and again
+    } else {
+        kept_owners_.push_back({number, owner});
+    }
+    keeps_owners_.store(true, std::memory_order_relaxed);
 }
 
 void cuda_stream::fill(const command_info& info, const fill_command& command) {
@@ -145,7 +157,9 @@ void cuda_stream::launch(const command_info& info, const launch_command& command
                 throw error(errc::unsupported, "this launch was not compiled by nvcc, so the kernel has no GPU code",
                             context);
             }
-            api::launch(find_kernel(command.device_function, context), command, stream_.get(), context);
+            launch_command possible = command;
+            possible.early_start = command.early_start && can_start_early(owner_.owner());
+            api::launch(find_kernel(command.device_function, context), possible, stream_.get(), context);
         },
         true);
 }
@@ -189,16 +203,8 @@ void cuda_stream::host_call(const command_info& info, host_command command) {
 
 void cuda_stream::graph(const command_info& info, const graph_command& command) {
     const auto& program = static_cast<const cuda_graph_program&>(*command.program);
-    drop_passed_owners();
-    {
-        const std::lock_guard lock(mutex_);
-        const ticket number = owner_.issued() + 1;
-        kept_owners_.push_back({number, command.owner});
-        kept_owners_.push_back({number, program.exec()});
-        keeps_owners_.store(true, std::memory_order_relaxed);
-    }
-    enqueue(
-        info, [&](const error_context& context) { api::launch(program.exec().get(), stream_.get(), context); }, true);
+    keep_until_next(command.owner);
+    enqueue(info, [&](const error_context& context) { api::launch(program.exec(), stream_.get(), context); }, true);
     // Behind the graph, on the same ticket: tells how its host calls went, and keeps them until then.
     if (program.host_calls() != nullptr) {
         host_call(info, {[states = program.host_calls()] {

@@ -61,6 +61,7 @@ private:
     CUfunc_st* find_kernel(const void* symbol, const error_context& context);
     ticket hand_over(ticket upto);
     void await_stream(wait_mode mode);
+    void keep_until_next(const std::shared_ptr<const void>& owner);
     void drop_passed_owners();
     void has_passed(ticket number) noexcept;
     // The device has faulted, the driver says so with this code: poisons it.

@@ -308,6 +308,7 @@ graph_instance& compiled_graph::pick() {
         const std::size_t at = (turn_ + i) % instances_.size();
         if (!is_free(*instances_[at])) continue;
         turn_ = at + 1;
+        instances_[at]->program->nothing_runs();
         return *instances_[at];
     }
     graph_instance& next = *instances_[turn_++ % instances_.size()];
@@ -333,7 +334,8 @@ compiled_graph::launch_result compiled_graph::submit(execution_context& context,
     graph_instance& in = pick();
     const command_info info{options_.name, {}, where_};
     bool must_record = in.version != version_ || records_each_;
-    std::vector<storage_ref> used(slots_.size());  // kept until the command is out
+    std::vector<storage_ref>& used = used_;  // kept until the command is out
+    used.assign(slots_.size(), {});
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
         const std::size_t s = input_slots_[i];
         graph_instance::binding& bound = in.bindings[s];
@@ -378,10 +380,11 @@ compiled_graph::launch_result compiled_graph::submit(execution_context& context,
     const auto shared = std::ranges::find(instances_, &in, [](const auto& each) { return each.get(); });
     const ticket number = on.graph({options_.name, in.accesses, where_}, {in.program.get(), in.memory, *shared});
     if (!is_recording) in.last = on.point(number);
-    for (const std::size_t s : output_slots_) result.outputs.push_back(s != no_slot ? used[s] : storage_ref());
-    for (std::size_t s = 0; s < slots_.size(); ++s) {
-        if (is_recording) in.bindings[s].held = {};
-    }
+    outputs_.clear();
+    for (const std::size_t s : output_slots_) outputs_.push_back(s != no_slot ? used[s] : storage_ref());
+    result.outputs = outputs_;
+    used.clear();
+    for (std::size_t s = 0; is_recording && s < slots_.size(); ++s) in.bindings[s].held = {};
     return result;
 }
 

@@ -124,6 +124,14 @@ void graph_recorder::use(graph_node& node, std::uint32_t memory, access_mode mod
     past.last_write = number;
 }
 
+// A kernel that waits by itself may start while the kernels before it run.
+void graph_recorder::start_early(graph_node& node) {
+    const auto* const launch = std::get_if<launch_command>(&node.what);
+    if (launch == nullptr || !launch->early_start) return;
+    for (graph_edge& each : node.after)
+        each.is_programmatic = std::holds_alternative<launch_command>(levels_.back().graph.nodes[each.from].what);
+}
+
 graph_node& graph_recorder::add(const command_info& info, graph_node::command what) {
     std::vector<graph_node>& nodes = levels_.back().graph.nodes;
     nodes.push_back({std::move(what), info.name, std::string(info.operation), info.where, {}, {}, {}, 0});
@@ -141,6 +149,7 @@ void graph_recorder::fill(const command_info& info, const fill_command& command)
 void graph_recorder::launch(const command_info& info, const launch_command& command) {
     graph_node& node = add(info, command);
     node.closure_offset = levels_.back().graph.add_closure(command.closure, command.closure_bytes);
+    start_early(node);
 }
 
 std::exception_ptr graph_recorder::library_call(const command_info& info, const library_command& command) {
@@ -191,6 +200,7 @@ void graph_recorder::append(const command_graph& from, std::span<storage* const>
         made.operation = node.operation;
         for (const std::uint32_t each : node.reads) use(made, numbers[each], access_mode::read);
         for (const std::uint32_t each : node.writes) use(made, numbers[each], access_mode::write);
+        start_early(made);
         const auto closure = from.closure(node);
         made.closure_offset = levels_.back().graph.add_closure(closure.data(), closure.size());
         if (auto* const part = std::get_if<conditional_command>(&made.what))

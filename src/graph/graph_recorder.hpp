@@ -116,6 +116,7 @@ private:
     graph_node& add(const command_info& info, graph_node::command what);
     void use(graph_node& node, std::uint32_t memory, access_mode mode);
     void add_edge(graph_node& node, const graph_edge& edge);
+    void start_early(graph_node& node);
     std::uint32_t index_of(storage& memory, access_mode mode);
     std::uint32_t know(storage& memory, const graph_memory& as);
     void append(const command_graph& from, std::span<storage* const> memory);

@@ -54,7 +54,7 @@ static_assert(is_well_formed<download_operation<float, floats>>());
 static_assert(is_well_formed<download_operation<float, shared_floats>>());
 static_assert(is_well_formed<copy_operation<float, floats>>());
 static_assert(is_well_formed<copy_operation<float, shared_floats>>());
-static_assert(is_well_formed<launch_operation<kernel, floats>>());
+static_assert(is_well_formed<launch_operation<kernel, launch_range, floats>>());
 static_assert(is_well_formed<full_operation<float>>());
 static_assert(is_well_formed<activate_operation>());
 static_assert(is_well_formed<gemm_operation<floats, shared_floats>>());
@@ -70,7 +70,7 @@ template <typename T>
 constexpr bool is_move_only = std::is_move_constructible_v<T> && !std::is_copy_constructible_v<T>;
 static_assert(is_move_only<floats> && is_move_only<partition<float>> && is_move_only<buffer<float>>);
 static_assert(is_move_only<host_buffer<float>> && is_move_only<pending<int>> && is_move_only<device_future<int>>);
-static_assert(is_move_only<any_operation<int>> && is_move_only<launch_operation<kernel, floats>>);
+static_assert(is_move_only<any_operation<int>> && is_move_only<launch_operation<kernel, launch_range, floats>>);
 static_assert(std::is_copy_constructible_v<share_operation<value_operation<int>>>);
 static_assert(std::is_copy_constructible_v<shared_floats>);
 

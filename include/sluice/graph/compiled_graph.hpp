@@ -100,13 +100,15 @@ public:
     void compile(const graph_function& record);
 
     struct launch_result {
-        std::vector<storage_ref> outputs;  // the memory of each; null for one without
+        std::span<const storage_ref> outputs;  // the memory of each, until forget_outputs(); null for one without
         graph_change change = graph_change::none;
         bool is_recorded = false;  // `record` was called for it, and its outputs are this launch's
     };
     // Submits one launch. `record` is called when the operation has changed since the instance was recorded, or when
     // each launch is recorded anew.
     launch_result submit(execution_context& context, std::span<const graph_feed> feeds, const graph_function& record);
+
+    void forget_outputs() noexcept { outputs_.clear(); }
 
     // The operation is another from the next launch of each replica on.
     void has_changed() noexcept { ++version_; }
@@ -158,6 +160,9 @@ private:
     std::size_t version_ = 0;
     std::vector<std::shared_ptr<graph_instance>> instances_;
     std::size_t turn_ = 0;
+    // Of the launch that is being submitted; here so that their room is used again.
+    std::vector<storage_ref> used_;  // by slot
+    std::vector<storage_ref> outputs_;
 };
 
 }  // namespace detail

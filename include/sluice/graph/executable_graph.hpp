@@ -22,6 +22,7 @@
 // Thread safety: launches may be made and submitted on any threads. The graph may be dropped at any moment.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -58,15 +59,20 @@ public:
     output submit(execution_context& context, const std::tuple<typename Inputs::launch_value...>& values) {
         const std::lock_guard lock(core_.mutex());
         bool has_changed = false;
-        std::vector<graph_feed> feeds;
-        feeds.reserve(sizeof...(Inputs));
-        take(values, feeds, has_changed, std::index_sequence_for<Inputs...>());
+        std::array<graph_feed, sizeof...(Inputs) + 1> feeds;
+        const std::size_t count = take(values, feeds.data(), has_changed, std::index_sequence_for<Inputs...>());
         if (has_changed) core_.has_changed();
-        recorded_.reset();
-        const auto launched = core_.submit(context, feeds, record_);
+        const auto launched = core_.submit(context, {feeds.data(), count}, record_);
         last_change_ = launched.change;
-        if (launched.is_recorded) return *std::exchange(recorded_, std::nullopt);
-        std::span<const storage_ref> memory(launched.outputs);
+        struct cleanup {
+            graph_state& of;
+            ~cleanup() {
+                of.recorded_.reset();
+                of.core_.forget_outputs();
+            }
+        } const after{*this};
+        if (launched.is_recorded) return std::move(*recorded_);
+        std::span<const storage_ref> memory = launched.outputs;
         return made_.make(memory);
     }
 
@@ -114,18 +120,20 @@ private:
     };
 
     template <std::size_t... Is>
-    void take(const std::tuple<typename Inputs::launch_value...>& values, std::vector<graph_feed>& feeds,
-              bool& has_changed, std::index_sequence<Is...>) {
+    std::size_t take(const std::tuple<typename Inputs::launch_value...>& values, graph_feed* feeds, bool& has_changed,
+                     std::index_sequence<Is...>) {
+        std::size_t count = 0;
         const auto one = [&](const auto& value, auto& kept) {
             if constexpr (requires { kept.now; }) {
                 if (kept.now == value.value()) return;
                 kept.now = value.value();
                 has_changed = true;
             } else {
-                feeds.push_back(value.feed());
+                feeds[count++] = value.feed();
             }
         };
         (one(std::get<Is>(values), std::get<Is>(kept_)), ...);
+        return count;
     }
 
     void record(graph_recording& recording) { record(recording, std::index_sequence_for<Inputs...>()); }

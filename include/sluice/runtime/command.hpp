@@ -80,6 +80,9 @@ struct launch_command {
     void (*host_function)(const void* closure) = nullptr;
     const void* closure = nullptr;
     std::size_t closure_bytes = 0;
+    // Programmatic dependent launch: the kernel may start before the kernel that it comes after has ended, and waits by
+    // itself (dependency_wait) before it touches what that one makes. An ordinary launch where the device cannot.
+    bool early_start = false;
 };
 
 enum class device_kind : unsigned char { cpu, cuda };

@@ -38,6 +38,8 @@ public:
     // Makes the program run what was set since the last flush, and tells what that took. Before each submission; when
     // it throws, the program must not be submitted, and the next flush tries again.
     virtual graph_change flush() = 0;
+    // Nothing that was submitted of it runs any more, its owner knows: what only that needed can go.
+    virtual void nothing_runs() noexcept {}
     // A node that is disabled does nothing; what comes after it still does. Copies, fills and kernels can be.
     virtual void set_enabled(std::size_t node, bool enabled) = 0;
 

@@ -32,6 +32,24 @@ namespace detail {
 struct index_maker;
 }
 
+// Programmatic dependent launch (see each_of(...).early_start()). On a CPU, on a GPU before sm_90 and in other launches
+// both do nothing.
+//
+// In a kernel that starts early: blocks until the kernels before it have ended and their writes can be seen. What comes
+// before this call, the preamble, must not touch anything that they read or write.
+SLUICE_KERNEL inline void dependency_wait() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// In a kernel before one that starts early: from here on that one may start, once all blocks say so or have ended. It
+// still does not see what this kernel has written, until it waits.
+SLUICE_KERNEL inline void dependency_trigger() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 // One element of a flat range.
 class index_1d {
 public:

@@ -16,6 +16,7 @@
 // errc::unsupported. Both before anything is submitted. A launch over no elements submits nothing.
 #pragma once
 
+#include <concepts>
 #include <string_view>
 
 #include "sluice/op/operation.hpp"
@@ -27,12 +28,26 @@
 
 namespace sluice {
 
+struct early_launch_range;
+
 // What a launch runs over, and the source line that asked for it.
 struct launch_range {
     shape over;  // of the elements; or the number of tiles down and across
     bool is_tiles = false;
     source_location where;
+    static constexpr bool starts_early = false;
+
+    // Programmatic dependent launch: the kernel may start while the kernel before it still runs, and calls
+    // dependency_wait() before it touches anything that is read or written there. Worth it between short kernels.
+    early_launch_range early_start() const;
 };
+struct early_launch_range : launch_range {
+    static constexpr bool starts_early = true;
+};
+inline early_launch_range launch_range::early_start() const { return {*this}; }
+
+template <typename T>
+concept any_launch_range = std::derived_from<T, launch_range>;
 
 // Every element of a tensor: one by one for index_1d kernels, as a matrix for index_2d kernels.
 template <typename T>
@@ -76,8 +91,8 @@ inline namespace SLUICE_LAUNCH_ABI {
 
 // The plain form: a launch as one command on a stream, with the arguments left where they are. What the kernel
 // writes must not be shared.
-template <typename Kernel, typename... Arguments>
-void launch_on(stream& on, const Kernel& kernel, const launch_range& range, const Arguments&... arguments) {
+template <typename Kernel, any_launch_range Range, typename... Arguments>
+void launch_on(stream& on, const Kernel& kernel, const Range& range, const Arguments&... arguments) {
     static_assert(detail::argument_check<Kernel, Arguments...>::passed);
     using signature = detail::kernel_signature<Kernel>;
     using binding = detail::argument_binding<typename signature::parameters, Arguments...>;
@@ -87,20 +102,21 @@ void launch_on(stream& on, const Kernel& kernel, const launch_range& range, cons
     const auto values = binding::bind(context, arguments...);
     const auto accesses = binding::accesses(arguments...);
     if (size.rows == 0 || size.columns == 0) return;
-    using body = detail::launch_body<Kernel, typename signature::index, decltype(values)>;
+    using body = detail::launch_body<Kernel, typename signature::index, decltype(values), Range::starts_early>;
     const typename body::closure closure{kernel, values, size.rows, size.columns};
-    on.launch({name, accesses, range.where}, body::command(closure));
+    const command_info info = {name, accesses, range.where};  // by a name of its own: nvcc 13 mistakes it otherwise
+    on.launch(info, body::command(closure));
 }
 
-template <typename Kernel, typename... Arguments>
-class launch_operation : public operation_base<launch_operation<Kernel, Arguments...>> {
+template <typename Kernel, any_launch_range Range, typename... Arguments>
+class launch_operation : public operation_base<launch_operation<Kernel, Range, Arguments...>> {
     using signature = detail::kernel_signature<Kernel>;
     using binding = detail::argument_binding<typename signature::parameters, Arguments...>;
 
 public:
     using output = typename binding::written;
 
-    launch_operation(Kernel kernel, launch_range range, Arguments... arguments)
+    launch_operation(Kernel kernel, Range range, Arguments... arguments)
         : kernel_(std::move(kernel)), range_(range), arguments_(std::move(arguments)...) {}
 
     output submit(execution_context& context) && {
@@ -112,20 +128,20 @@ public:
 
 private:
     Kernel kernel_;
-    launch_range range_;
+    Range range_;
     std::tuple<Arguments...> arguments_;
 };
 
-template <typename Kernel, typename... Arguments>
-auto launch(Kernel kernel, const launch_range& range, Arguments&&... arguments) {
+template <typename Kernel, any_launch_range Range, typename... Arguments>
+auto launch(Kernel kernel, const Range& range, Arguments&&... arguments) {
     static_assert(std::is_trivially_copyable_v<Kernel>, "launch: a kernel object is copied to the device byte by byte");
     static_assert(detail::has_kernel_signature<Kernel>,
                   "launch: a kernel is a class with one `void operator()(index, parameters...) const`");
     if constexpr (detail::has_kernel_signature<Kernel>) {
         using check = detail::argument_check<Kernel, std::decay_t<Arguments>...>;
         if constexpr (check::passed) {
-            return launch_operation<Kernel, std::decay_t<Arguments>...>(std::move(kernel), range,
-                                                                        std::forward<Arguments>(arguments)...);
+            return launch_operation<Kernel, Range, std::decay_t<Arguments>...>(std::move(kernel), range,
+                                                                               std::forward<Arguments>(arguments)...);
         }
     }
 }

@@ -43,22 +43,27 @@ inline constexpr unsigned threads_per_block = 256;
 #if defined(__CUDACC__)
 // One thread an index. Flat launches have one row and as many blocks as they need; others reach the rows beyond
 // the grid's limit by striding.
-template <typename Index, typename Closure>
+template <typename Index, typename Closure, bool StartsEarly>
 __global__ void __launch_bounds__(threads_per_block) launch_on_device(const __grid_constant__ Closure closure) {
     const std::size_t column = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
-    if (column >= closure.columns) return;
-    if constexpr (std::is_same_v<Index, index_1d>) {
-        closure.run(make_index<Index>(0, column, 0));
-    } else {
-        const std::size_t stride = std::size_t{gridDim.y} * blockDim.y;
-        for (std::size_t row = std::size_t{blockIdx.y} * blockDim.y + threadIdx.y; row < closure.rows; row += stride) {
-            closure.run(make_index<Index>(row, column, closure.columns));
+    if (column < closure.columns) {
+        if constexpr (std::is_same_v<Index, index_1d>) {
+            closure.run(make_index<Index>(0, column, 0));
+        } else {
+            const std::size_t stride = std::size_t{gridDim.y} * blockDim.y;
+            for (std::size_t row = std::size_t{blockIdx.y} * blockDim.y + threadIdx.y; row < closure.rows;
+                 row += stride) {
+                closure.run(make_index<Index>(row, column, closure.columns));
+            }
         }
     }
+    // One that has started early ends after the kernels before it, whatever its code says: what comes behind it counts
+    // on that. (In others the instruction would do nothing, but costs 0.15 us in a graph, measured on an H200.)
+    if constexpr (StartsEarly) dependency_wait();
 }
 #endif
 
-template <typename Kernel, typename Index, typename Values>
+template <typename Kernel, typename Index, typename Values, bool StartsEarly = false>
 struct launch_body {
     using closure = launch_closure<Kernel, std::remove_const_t<Values>>;
     static_assert(std::is_trivially_copyable_v<closure>, "launch: kernels and their arguments are copied byte by byte");
@@ -78,7 +83,7 @@ struct launch_body {
     static launch_command command(const closure& all) {
         launch_command made;
 #if defined(__CUDACC__)
-        made.device_function = reinterpret_cast<const void*>(&launch_on_device<Index, closure>);
+        made.device_function = reinterpret_cast<const void*>(&launch_on_device<Index, closure, StartsEarly>);
 #endif
         // Flat launches: all along x. Matrices: a warp along a row, eight rows a block; at most 65,535 blocks down.
         constexpr unsigned block_y = std::is_same_v<Index, index_1d> ? 1 : 8;
@@ -90,6 +95,7 @@ struct launch_body {
         made.host_function = &run_on_host;
         made.closure = &all;
         made.closure_bytes = sizeof(closure);
+        made.early_start = StartsEarly;
         return made;
     }
 };

@@ -156,6 +156,24 @@ CUfunc_st* find_kernel(const void* symbol, const error_context& context) {
 void launch(CUfunc_st* kernel, const launch_command& command, CUstream_st* stream, const error_context& context) {
     static const auto launch_kernel = driver_function<decltype(&cuLaunchKernel)>("cuLaunchKernel");
     void* arguments[] = {const_cast<void*>(command.closure)};  // CUDA only reads it
+    if (command.early_start) {
+        static const auto launch_with = driver_function<decltype(&cuLaunchKernelEx)>("cuLaunchKernelEx");
+        CUlaunchAttribute early{};
+        early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        early.value.programmaticStreamSerializationAllowed = 1;
+        CUlaunchConfig how{};
+        how.gridDimX = command.grid.x;
+        how.gridDimY = command.grid.y;
+        how.gridDimZ = command.grid.z;
+        how.blockDimX = command.block.x;
+        how.blockDimY = command.block.y;
+        how.blockDimZ = command.block.z;
+        how.sharedMemBytes = static_cast<unsigned>(command.shared_bytes);
+        how.hStream = stream;
+        how.attrs = &early;
+        how.numAttrs = 1;
+        return check_driver(launch_with(&how, kernel, arguments, nullptr), "cuLaunchKernelEx", context);
+    }
     const CUresult code =
         launch_kernel(kernel, command.grid.x, command.grid.y, command.grid.z, command.block.x, command.block.y,
                       command.block.z, static_cast<unsigned>(command.shared_bytes), stream, arguments, nullptr);
