@@ -60,6 +60,13 @@ public:
         history_.for_each_last_use(f);
     }
 
+    // The last write, as far as it was issued (nowhere: there was none), and what the contents hang on.
+    struct written {
+        stream_point last;
+        detail::outcome_ref hangs_on;
+    };
+    written last_write() const;
+
     // Blocks until nothing on any stream uses the storage any more (for a host thread that wants to write),
     // or until its last writer is done (for one that wants to read).
     void await_all_uses() const;
