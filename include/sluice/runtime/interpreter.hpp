@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
+#include "sluice/async/wait_mode.hpp"
 #include "sluice/runtime/command.hpp"
-#include "sluice/runtime/wait_mode.hpp"
 
 namespace sluice {
 
