@@ -8,6 +8,7 @@
 #include "async/support/gate.hpp"
 #include "sluice/async/run_loop.hpp"
 #include "sluice/async/spawn_task.hpp"
+#include "sluice/async/sync_wait.hpp"
 #include "sluice/async/thread_pool.hpp"
 #include "sluice/async/when_all.hpp"
 

@@ -14,6 +14,7 @@
 #include "async/support/gate.hpp"
 #include "sluice/async/resume_on.hpp"
 #include "sluice/async/run_loop.hpp"
+#include "sluice/async/sync_wait.hpp"
 #include "sluice/async/thread_pool.hpp"
 
 namespace sluice {

@@ -11,6 +11,7 @@
 #include "async/support/gate.hpp"
 #include "sluice/async/resume_on.hpp"
 #include "sluice/async/spawn_task.hpp"
+#include "sluice/async/sync_wait.hpp"
 #include "sluice/async/thread_pool.hpp"
 
 namespace sluice {
