@@ -155,7 +155,7 @@ auto spawn(Op op, scheduling_policy& policy) {
     } else {
         execution_context context(policy);
         auto output = std::move(op).submit(context);
-        return device_future<output_of<Op>>(context.submission(), std::move(output));
+        return device_future<output_of<Op>>(std::move(context).submission(), std::move(output));
     }
 }
 

@@ -39,7 +39,7 @@ struct staged_access {
     static part_task<output_of<Op>> run(Op op, stage_ref at) {
         execution_context context = at->enter();
         auto output = std::move(op).submit(context);
-        co_return submitted_part<output_of<Op>>(std::move(output), context.submission());
+        co_return submitted_part<output_of<Op>>(std::move(output), std::move(context).submission());
     }
 
     template <operation Source, typename Function>

@@ -104,8 +104,7 @@ public:
         return *this;
     }
     ~storage_ref() {
-        // Release: our last use happens before another thread's reuse. Acquire: theirs before ours.
-        if (storage_ != nullptr && storage_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) give_back();
+        if (storage_ != nullptr && is_last()) give_back();
     }
 
     storage* get() const noexcept { return storage_; }
@@ -116,6 +115,13 @@ public:
 private:
     void retain() noexcept {
         if (storage_ != nullptr) storage_->references_.fetch_add(1, std::memory_order_relaxed);
+    }
+    // Whether this is the last one, which goes. What has one owner, as most has, is not counted down: nobody else can
+    // take a reference.
+    bool is_last() const noexcept {
+        // Acquire: others' uses before our reuse. Release: our last use before another thread's reuse.
+        return storage_->references_.load(std::memory_order_acquire) == 1 ||
+               storage_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1;
     }
     void give_back() noexcept;
 

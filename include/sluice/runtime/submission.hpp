@@ -100,7 +100,10 @@ inline submission_ref::submission_ref(submission* counted) noexcept : submission
     if (submission_ != nullptr) submission_->references_.fetch_add(1, std::memory_order_relaxed);
 }
 inline submission_ref::~submission_ref() {
-    if (submission_ != nullptr && submission_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    if (submission_ == nullptr) return;
+    // The last owner need not count down: nobody else can take a reference.
+    if (submission_->references_.load(std::memory_order_acquire) == 1 ||
+        submission_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
         delete submission_;
 }
 
