@@ -1,10 +1,15 @@
-// What the waist costs the host for a launch that stays on its stream: a launch with two reads and one write
-// on a stream whose interpreter does nothing, over the same call without the waist.
+// What the runtime costs the host, on a device whose interpreter does nothing: a launch with two reads and one write
+// that stays on its stream, over the same call without the waist; and a whole pipeline of five commands, made, spawned
+// and waited for.
+//
+// With the name of a figure and a number it runs that so often, and prints nothing: for tools that count instructions.
 #include <array>
+#include <cstdlib>
+#include <string_view>
 #include <thread>
 
 #include "runtime/runtime_state.hpp"
-#include "sluice/runtime/tensor.hpp"
+#include "sluice/sluice.hpp"
 #include "support/result.hpp"
 #include "support/timing.hpp"
 
@@ -33,12 +38,14 @@ public:
     ticket wait_for(stream_interpreter&, ticket upto) override { return upto; }
     std::unique_ptr<timed_mark> mark() override { return {}; }
     native_stream native() const noexcept override { return {device_kind::cpu, nullptr, nullptr}; }
-    ticket passed() const noexcept override { return 0; }
+    // It knows how far it is when somebody has waited, as a GPU's does.
+    ticket passed() const noexcept override { return passed_; }
     void poll() noexcept override {}
-    void await(ticket, wait_mode) override {}
+    void await(ticket, wait_mode) override { passed_ = count_; }
 
 private:
     ticket count_ = 0;
+    ticket passed_ = 0;
 };
 
 class idle_device final : public device_interpreter {
@@ -60,32 +67,85 @@ private:
     no_memory memory_;
 };
 
+struct one_each {
+    SLUICE_KERNEL void operator()(index_1d at, float by, disjoint_view<float> x) const {
+        if (float* const own = x.at(at)) *own *= by;
+    }
+};
+struct two_each {
+    SLUICE_KERNEL void operator()(index_1d at, view<const float> x, disjoint_view<float> y) const {
+        if (float* const own = y.at(at)) *own = x[0];
+    }
+};
+
+// As in four_pipelines.
+auto pipeline(host_buffer<float> in, host_buffer<float> out) {
+    return zip(upload(std::move(in), {64}), uninitialized<float>({64}))
+        .and_then(
+            [](auto x, auto y) { return zip(launch(one_each{}, each_of(x), 0.5f, std::move(x)), value(std::move(y))); })
+        .and_then(
+            [](auto x, auto y) { return zip(launch(one_each{}, each_of(x), 2.f, std::move(x)), value(std::move(y))); })
+        .and_then([](auto x, auto y) { return launch(two_each{}, each_of(y), std::move(x), std::move(y)); })
+        .and_then(download_to(std::move(out)));
+}
+
+class measured {
+public:
+    explicit measured(device& idle) : pool_(idle, 1), on_(pool_.next()), out_(on_, 64) {}
+
+    void launches(std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) on_.launch(info_, {});
+    }
+    void launches_without_waist(std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) baseline_.launch(info_, {});
+    }
+    void pipelines(std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) {
+            host_buffer<float> in(on_, 64);
+            in.write()[0] = 1;
+            auto running = spawn(pipeline(std::move(in), std::move(out_)), pool_);
+            out_ = std::move(running).get();
+        }
+    }
+
+private:
+    round_robin pool_;
+    stream& on_;
+    const tensor<float> a_{on_, {64}}, b_{on_, {64}}, c_{on_, {64}};
+    const std::array<memory_access, 3> accesses_{memory_access{a_.memory(), access_mode::read},
+                                                 memory_access{b_.memory(), access_mode::read},
+                                                 memory_access{c_.memory(), access_mode::write}};
+    const command_info info_{"launch", accesses_};
+    host_buffer<float> out_;
+    idle_stream direct_;
+    stream_interpreter& baseline_ = direct_;
+};
+
+void print_all(measured& each) {
+    constexpr std::size_t launches = 100'000;
+    const auto times =
+        bench::medians({[&] { each.launches(launches); }, [&] { each.launches_without_waist(launches); }}, 50, 5);
+    const double nanoseconds = 1e3 * (times[0] - times[1]) / launches;
+    bench::print({"bookkeeping", "{\"accesses\": 3}", nanoseconds, "ns", std::nullopt, "host CPU"});
+    constexpr std::size_t pipelines = 10'000;
+    const auto whole = bench::medians({[&] { each.pipelines(pipelines); }}, 50, 5);
+    bench::print({"bookkeeping", "{\"commands\": 5}", 1e3 * whole[0] / pipelines, "ns", std::nullopt, "host CPU"});
+}
+
 }  // namespace
 
-int main() {
-    constexpr std::size_t launches = 100'000;
+int main(int count, char** arguments) {
     std::thread([] {}).join();  // from now on the C library locks for real, as in any program with threads
     auto* const state = new detail::runtime_state;
     state->devices.push_back(std::make_unique<device>(*state, "idle:0", std::make_unique<idle_device>()));
     {
-        stream_lease lease(*state->devices[0]);
-        stream& on = *lease;
-        const tensor<float> a(on, {64}), b(on, {64}), c(on, {64});
-        const std::array accesses{memory_access{a.memory(), access_mode::read},
-                                  memory_access{b.memory(), access_mode::read},
-                                  memory_access{c.memory(), access_mode::write}};
-        idle_stream direct;
-        stream_interpreter& baseline = direct;
-        const command_info info{"launch", accesses};
-        const auto times = bench::medians({[&] {
-                                               for (std::size_t i = 0; i < launches; ++i) on.launch(info, {});
-                                           },
-                                           [&] {
-                                               for (std::size_t i = 0; i < launches; ++i) baseline.launch(info, {});
-                                           }},
-                                          50, 5);
-        const double nanoseconds = 1e3 * (times[0] - times[1]) / launches;
-        bench::print({"bookkeeping", "{\"accesses\": 3}", nanoseconds, "ns", std::nullopt, "host CPU"});
+        measured each(*state->devices[0]);
+        if (count == 3) {
+            const std::size_t times = std::strtoul(arguments[2], nullptr, 10);
+            std::string_view(arguments[1]) == "launches" ? each.launches(times) : each.pipelines(times);
+        } else {
+            print_all(each);
+        }
     }
     state->close();
     state->release();

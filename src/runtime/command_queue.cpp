@@ -164,7 +164,15 @@ ticket command_queue::library_call(const command_info& info, const library_comma
     const bool runs_later = owner_.interpreter().runs_library_calls_later();
     const ticket number = submit(info, runs_later, by,
                                  [&](const command_info& full) { thrown = interpreter_->library_call(full, command); });
-    if (thrown) std::rethrow_exception(std::move(thrown));
+    if (thrown) {
+        // The command counts, but what it should have written is not there; whoever reads that, later and elsewhere, is
+        // told as well.
+        const auto failed = detail::outcome::failed(thrown);
+        for (const memory_access& used : info.accesses) {
+            if (used.where != nullptr && used.mode == access_mode::write) used.where->hang_on(failed);
+        }
+        std::rethrow_exception(std::move(thrown));
+    }
     return number;
 }
 

@@ -26,7 +26,9 @@ detail::name_scope::~name_scope() {
 
 detail::part detail::part::submit(execution_context& beside, const std::function<void(execution_context&)>& submit) {
     execution_context own = beside.sibling();
+    own.submission()->rename(beside.submission()->name());  // while it is submitted
     submit(own);
+    own.submission()->rename(nullptr);
     part made;
     made.submission_ = std::make_shared<const submission_ref>(own.submission());
     return made;

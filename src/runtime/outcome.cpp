@@ -22,6 +22,12 @@ outcome_ref outcome::made_of(std::vector<outcome_ref> sources, bool is_command) 
     return outcome_ref(new outcome(std::move(flat), is_command));
 }
 
+outcome_ref outcome::failed(std::exception_ptr failure) {
+    outcome_ref made = made_of({}, true);
+    made->settle(std::move(failure));
+    return made;
+}
+
 // Settles what is made of several as soon as its sources are. Sources are commands (or settled), so this does not
 // call itself twice.
 outcome::state outcome::look() const noexcept {

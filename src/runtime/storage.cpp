@@ -30,14 +30,16 @@ void storage::await_all_uses() const {
     await_all(points);
 }
 
+storage::written storage::last_write() const {
+    const std::lock_guard lock(guard_);
+    stream_point last = history_.last_write();
+    if (last.where != nullptr) last.upto = last.where->reached(last.upto);
+    return {last, outcome_};
+}
+
 void storage::await_last_write() const {
-    std::vector<stream_point> points;
-    {
-        const std::lock_guard lock(guard_);
-        if (history_.last_write().where != nullptr && is_open(history_.last_write()))
-            points.push_back(history_.last_write());
-    }
-    await_all(points);
+    const stream_point last = last_write().last;
+    if (last.where != nullptr && is_open(last)) await_all({last});
 }
 
 void storage::touched_by_host(access_mode mode) const noexcept { pool_.source_.touched_by_host(data_, mode); }

@@ -17,13 +17,17 @@ void submission::expect(const command_queue& on, bool with_outcome) {
 
 void submission::note(stream_point point, const outcome_ref& hangs_on) noexcept {
     if (hangs_on && (outcomes_.empty() || outcomes_.back() != hangs_on)) outcomes_.push_back(hangs_on);
-    if (first_point_.where == nullptr || first_point_.where == point.where) {
+    if (first_point_.where == nullptr) {
         first_point_ = point;
+        return;
+    }
+    if (first_point_.where == point.where) {
+        first_point_.upto = std::max(first_point_.upto, point.upto);
         return;
     }
     for (stream_point& each : more_points_) {
         if (each.where == point.where) {
-            each = point;
+            each.upto = std::max(each.upto, point.upto);
             return;
         }
     }
@@ -33,6 +37,25 @@ void submission::note(stream_point point, const outcome_ref& hangs_on) noexcept 
 void submission::join(submission_ref other) {
     // What has turned out well is not kept: of a chain of shared operations, each would keep all before it.
     if (other && other.get() != this && !other->is_fine()) joined_.push_back(std::move(other));
+}
+
+void submission::reach(const storage& data) {
+    auto [last, hangs_on] = data.last_write();
+    if (hangs_on && (hangs_on->is_fine() || std::ranges::find(outcomes_, hangs_on) != outcomes_.end())) hangs_on = {};
+    if (last.where == nullptr || (!hangs_on && (covers(last) || last.where->passed() >= last.upto))) return;
+    device& there = last.where->owner();
+    if (&there != &home_) {  // perhaps another runtime's, which must be kept
+        submission_ref theirs(new submission(there));
+        theirs->reach(data);
+        return join(std::move(theirs));
+    }
+    expect(*last.where, static_cast<bool>(hangs_on));
+    note(last, hangs_on);
+}
+
+bool submission::covers(const stream_point& point) const noexcept {
+    const auto does = [&](const stream_point& own) { return own.where == point.where && own.upto >= point.upto; };
+    return does(first_point_) || std::ranges::any_of(more_points_, does);
 }
 
 stream_point submission::next_open() const noexcept {
@@ -67,10 +90,23 @@ void submission::await_completion(std::optional<wait_mode> mode) const {
     for (const submission_ref& each : joined_) each->await_completion(mode);
 }
 
+void submission::rethrow_fault() const {
+    const auto look_at = [](const stream_point& point) {
+        if (point.where == nullptr || !point.where->owner().is_poisoned()) return;
+        point.where->await(point.upto, point.where->owner().default_wait_mode());  // throws unless it is passed
+    };
+    look_at(first_point_);
+    for (const stream_point& each : more_points_) look_at(each);
+    for (const submission_ref& each : joined_) each->rethrow_fault();
+}
+
 void submission::rethrow_failure() const {
-    // Not complete, and told all the same: the device has faulted, and says so.
-    const stream_point open = next_open();
-    if (open.where != nullptr) open.where->await(open.upto, open.where->owner().default_wait_mode());
+    // Not complete, and told all the same: a device has faulted, and says so; the others are not waited for. Should it
+    // have come to the end after all, they are.
+    if (!is_complete()) {
+        rethrow_fault();
+        await_completion({});
+    }
     for (const outcome_ref& each : outcomes_) {
         if (std::exception_ptr failure = each->failure()) std::rethrow_exception(std::move(failure));
     }

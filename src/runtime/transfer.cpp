@@ -69,10 +69,14 @@ void require_download_owner(const std::shared_ptr<const void>& owner, std::size_
                 {"download", "", where});
 }
 
-void download_bytes(stream& on, void* to, storage& from, std::size_t bytes, std::shared_ptr<const void> owner,
-                    const source_location& where) {
-    const std::array accesses{memory_access{&from, access_mode::read}};
+storage_ref download_bytes(stream& on, void* to, storage& from, std::size_t bytes, std::shared_ptr<const void> owner,
+                           const source_location& where) {
+    // The memory is the user's and has no history, so something of ours has it: who is given the data comes after the
+    // copy, on other streams too, and is told of a failure.
+    storage_ref landed = on.allocate_host(0, {"download", {}, where});
+    const std::array accesses{memory_access{&from, access_mode::read}, memory_access{landed.get(), access_mode::write}};
     on.copy({"download", accesses, where}, {to, from.data(), bytes, copy_direction::device_to_host, std::move(owner)});
+    return landed;
 }
 
 void zero_bytes(stream& on, storage& to, std::size_t bytes, const source_location& where) {

@@ -179,14 +179,15 @@ void sim_stream::run_first() {
 // As on a CPU: a command that hangs on something that failed is not run, and only calls fail by themselves.
 void sim_stream::perform(record& command) {
     if (!command.outcome) return perform_body(command);
-    std::exception_ptr failure = command.outcome->inherited();
+    const bool may_fail = command.what == kind::library_call || command.what == kind::host_call;
+    // One that may fail has an outcome of its own, to be settled; the outcome of another is what it hangs on.
+    std::exception_ptr failure = may_fail ? command.outcome->inherited() : command.outcome->failure();
     try {
         if (!failure) perform_body(command);
     } catch (...) {
         failure = std::current_exception();
     }
-    if (command.what == kind::library_call || command.what == kind::host_call)
-        command.outcome->settle(std::move(failure));
+    if (may_fail) command.outcome->settle(std::move(failure));
     command.outcome = {};
 }
 

@@ -55,7 +55,7 @@ protected:
     template <typename T>
     T run(task<T> body) {
         auto result = spawn(std::move(body), loop_);
-        while (!result.ready()) EXPECT_GT(loop_.run_pending(), 0u);
+        while (!result.is_ready()) EXPECT_GT(loop_.run_pending(), 0u);
         return std::move(result).get();
     }
     void TearDown() override { EXPECT_EQ(alive_, 0); }

@@ -8,6 +8,7 @@
 #include "async/support/gate.hpp"
 #include "sluice/async/run_loop.hpp"
 #include "sluice/async/spawn_task.hpp"
+#include "sluice/async/sync_wait.hpp"
 #include "sluice/async/thread_pool.hpp"
 #include "sluice/async/when_all.hpp"
 
@@ -68,7 +69,7 @@ TEST(resume_on, the_executor_it_runs_on_lets_others_go_first) {
     auto second = spawn(take_turns(2), loop);
     while (loop.run_pending() != 0) {
     }
-    EXPECT_TRUE(first.ready() && second.ready());
+    EXPECT_TRUE(first.is_ready() && second.is_ready());
     EXPECT_EQ(order, (std::vector{1, 2, 1, 2}));
 }
 
@@ -132,7 +133,7 @@ TEST(resume_on, others_that_arrive_inside_post_are_resumed_too) {
     inline_executor here;
     auto first = spawn(queued(), here);
     sync_wait(outer());
-    EXPECT_TRUE(first.ready());
+    EXPECT_TRUE(first.is_ready());
     EXPECT_EQ(order, (std::vector{1, 2, 3}));
 }
 

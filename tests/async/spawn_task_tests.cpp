@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <semaphore>
 #include <stdexcept>
 #include <thread>
@@ -12,11 +14,13 @@
 #include "async/support/gate.hpp"
 #include "sluice/async/resume_on.hpp"
 #include "sluice/async/run_loop.hpp"
+#include "sluice/async/sync_wait.hpp"
 #include "sluice/async/thread_pool.hpp"
 
 namespace sluice {
 namespace {
 
+using namespace std::chrono_literals;
 using test::counted;
 using test::gate;
 using test::value_after;
@@ -38,9 +42,9 @@ TEST(spawn_task, starts_on_the_executor_without_being_awaited) {
         co_return;
     };
     auto result = spawn(body(), loop);
-    EXPECT_FALSE(ran || result.ready());
+    EXPECT_FALSE(ran || result.is_ready());
     loop.run_pending();
-    EXPECT_TRUE(ran && result.ready());
+    EXPECT_TRUE(ran && result.is_ready());
     std::move(result).get();
 }
 
@@ -48,9 +52,9 @@ TEST(spawn_task, runs_here_up_to_its_first_suspension_on_an_inline_executor) {
     inline_executor here;
     gate through;
     auto result = spawn(value_after(through, 3), here);
-    EXPECT_FALSE(result.ready());
+    EXPECT_FALSE(result.is_ready());
     through.open();
-    EXPECT_TRUE(result.ready());
+    EXPECT_TRUE(result.is_ready());
     EXPECT_EQ(std::move(result).get(), 3);
 }
 
@@ -62,9 +66,64 @@ TEST(spawn_task, get_blocks_until_the_task_has_ended) {
         co_return std::make_unique<int>(9);
     };
     auto result = spawn(body(), pool);
-    EXPECT_FALSE(result.ready());
+    EXPECT_FALSE(result.is_ready());
     go.release();
     EXPECT_EQ(*std::move(result).get(), 9);
+}
+
+TEST(spawn_task, is_waited_for_in_every_way_and_keeps_its_result) {
+    thread_pool pool(1);
+    std::binary_semaphore go(0);
+    auto body = [&]() -> task<int> {
+        go.acquire();
+        co_return 7;
+    };
+    for (const std::optional<wait_mode> mode : {std::optional<wait_mode>(), std::optional(wait_mode::spin),
+                                                std::optional(wait_mode::yield), std::optional(wait_mode::block)}) {
+        auto result = spawn(body(), pool);
+        EXPECT_FALSE(result.wait_for(1us));
+        EXPECT_FALSE(result.wait_for(std::chrono::hours::min()));
+        EXPECT_FALSE(result.wait_until(std::chrono::steady_clock::now()));
+        std::jthread opens([&] { go.release(); });
+        result.wait(mode);
+        EXPECT_TRUE(result.is_ready() && result.wait_for(0s) && result.valid());
+        EXPECT_EQ(std::move(result).get(mode), 7);
+    }
+}
+
+TEST(spawn_task, may_be_waited_for_without_end_by_several_threads) {
+    thread_pool pool(1);
+    std::binary_semaphore go(0);
+    auto body = [&]() -> task<> {
+        go.acquire();
+        co_return;
+    };
+    const auto result = spawn(body(), pool);
+    std::atomic<int> ended = 0;
+    {
+        std::vector<std::jthread> threads;
+        for (int i = 0; i < 3; ++i) threads.emplace_back([&] { ended += result.wait_for(std::chrono::hours::max()); });
+        go.release();
+    }
+    EXPECT_EQ(ended, 3);
+}
+
+TEST(spawn_task, awaited_elsewhere_gives_its_result_there) {
+    thread_pool pool(1), other(1);
+    std::binary_semaphore go(0);
+    auto body = [&]() -> task<std::thread::id> {
+        go.acquire();
+        co_return std::this_thread::get_id();
+    };
+    auto waits = [&]() -> task<bool> {
+        auto inner = spawn(body(), pool);
+        auto elsewhere = std::move(inner).resume_on(other);
+        std::jthread opens([&] { go.release(); });
+        const auto ended_on = co_await std::move(elsewhere);
+        co_return ended_on != std::this_thread::get_id();
+    };
+    auto outer = waits();
+    EXPECT_TRUE(sync_wait(std::move(outer)));
 }
 
 TEST(spawn_task, gives_references_and_nothing) {
@@ -96,6 +155,11 @@ TEST(spawn_task, gives_its_result_once) {
     EXPECT_EQ(std::move(result).get(), 1);
     EXPECT_FALSE(result.valid());
     EXPECT_THROW(std::move(result).get(), std::logic_error);
+    EXPECT_THROW(result.wait(), std::logic_error);
+    EXPECT_THROW(result.wait_for(1us), std::logic_error);
+    EXPECT_THROW(result.wait_until(std::chrono::steady_clock::now()), std::logic_error);
+    EXPECT_THROW(static_cast<void>(result.is_ready()), std::logic_error);
+    EXPECT_THROW(static_cast<void>(std::move(result).resume_on(here)), std::logic_error);
 }
 
 TEST(spawn_task, of_a_task_that_was_awaited_fails_in_its_result) {
@@ -187,7 +251,7 @@ TEST(spawn_task, dropped_after_its_end_drops_its_result) {
     auto body = [&]() -> task<counted> { co_return counted(alive); };
     {
         auto result = spawn(body(), here);
-        EXPECT_TRUE(result.ready());
+        EXPECT_TRUE(result.is_ready());
         EXPECT_EQ(alive, 1);
     }
     EXPECT_EQ(alive, 0);

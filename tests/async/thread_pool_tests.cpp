@@ -9,6 +9,7 @@
 
 #include "sluice/async/resume_on.hpp"
 #include "sluice/async/spawn_task.hpp"
+#include "sluice/async/sync_wait.hpp"
 
 namespace sluice {
 namespace {

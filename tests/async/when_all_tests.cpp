@@ -10,6 +10,7 @@
 #include "async/support/gate.hpp"
 #include "sluice/async/resume_on.hpp"
 #include "sluice/async/spawn_task.hpp"
+#include "sluice/async/sync_wait.hpp"
 #include "sluice/async/thread_pool.hpp"
 
 namespace sluice {
@@ -91,9 +92,9 @@ TEST(when_all, starts_all_and_goes_on_when_the_last_has_ended) {
     auto result = spawn(wait(), here);
     second.open();
     third.open();
-    EXPECT_FALSE(result.ready());
+    EXPECT_FALSE(result.is_ready());
     first.open();
-    EXPECT_TRUE(result.ready());
+    EXPECT_TRUE(result.is_ready());
     EXPECT_EQ(std::move(result).get(), 123);
 }
 
@@ -107,9 +108,9 @@ TEST(when_all, waits_for_the_others_when_one_fails_and_throws_the_first_by_posit
     auto result = spawn(wait(), here);
     third.open();
     second.open();
-    EXPECT_FALSE(result.ready());
+    EXPECT_FALSE(result.is_ready());
     first.open();
-    EXPECT_TRUE(result.ready());
+    EXPECT_TRUE(result.is_ready());
     EXPECT_EQ(message_of(std::move(result)), "second");
 }
 

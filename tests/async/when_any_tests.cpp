@@ -11,6 +11,7 @@
 #include "async/support/gate.hpp"
 #include "sluice/async/resume_on.hpp"
 #include "sluice/async/spawn_task.hpp"
+#include "sluice/async/sync_wait.hpp"
 #include "sluice/async/thread_pool.hpp"
 
 namespace sluice {
@@ -52,9 +53,9 @@ protected:
 
 TEST_F(when_any_test, goes_on_as_soon_as_the_first_has_ended) {
     auto result = start(when_any(value_after(first_, 1), value_after(second_, std::string("two")), pass(third_)));
-    EXPECT_FALSE(result.ready());
+    EXPECT_FALSE(result.is_ready());
     second_.open();
-    ASSERT_TRUE(result.ready());
+    ASSERT_TRUE(result.is_ready());
     auto [index, value] = std::move(result).get();
     EXPECT_EQ(index, 1u);
     EXPECT_EQ(std::get<1>(value), "two");
@@ -126,7 +127,7 @@ TEST_F(when_any_test, starts_all_even_when_an_early_one_ends_at_once) {
         co_await first_;
     };
     auto result = start(when_any(value_now(1), last()));
-    EXPECT_TRUE(result.ready());
+    EXPECT_TRUE(result.is_ready());
     EXPECT_TRUE(last_started);
     EXPECT_EQ(std::move(result).get().index, 0u);
     first_.open();
@@ -173,7 +174,7 @@ TEST_F(when_any_test, of_one_is_that_one) {
 TEST_F(when_any_test, abandons_all_when_it_is_dropped_together_with_its_spawned_task) {
     {
         auto dropped = start(when_any(make_after(first_), make_after(second_)));
-        EXPECT_FALSE(dropped.ready());
+        EXPECT_FALSE(dropped.is_ready());
     }
     second_.open();
     first_.open();

@@ -116,7 +116,7 @@ TEST_P(awaits, a_coroutine_goes_on_on_the_completion_thread) {
     gate held(a);
     auto first = spawn(thread_after(spawn_on(a, host_call([&] { worker = std::this_thread::get_id(); }))), here());
     auto second = spawn(thread_after(spawn_on(a, work(1))), here());
-    EXPECT_FALSE(first.ready());
+    EXPECT_FALSE(first.is_ready());
     held.open();
     const auto one = std::move(first).get();
     EXPECT_EQ(one, std::move(second).get());
@@ -132,9 +132,9 @@ TEST_P(awaits, a_coroutine_goes_on_on_the_executor_that_it_chooses) {
     EXPECT_EQ(loop.run_pending(), 0u);
     held.open();
     await_telling(a);
-    EXPECT_FALSE(waiting.ready());
+    EXPECT_FALSE(waiting.is_ready());
     EXPECT_EQ(loop.run_pending(), 1u);
-    ASSERT_TRUE(waiting.ready());
+    ASSERT_TRUE(waiting.is_ready());
     EXPECT_EQ(std::move(waiting).get(), std::this_thread::get_id());
 }
 
@@ -162,7 +162,7 @@ TEST_P(awaits, a_thousand_are_in_flight) {
     const unsigned count = behind_a_gate(1000);
     for (unsigned i = 0; i < count; ++i) waiting.push_back(value_of(spawn(host_call([i] { return i; }), pool)));
     auto all = spawn(when_all(std::move(waiting)), here());
-    EXPECT_FALSE(held.has_value() && all.ready());
+    EXPECT_FALSE(held.has_value() && all.is_ready());
     held.reset();
     const std::vector<unsigned> got = std::move(all).get();
     for (unsigned i = 0; i < count; ++i) ASSERT_EQ(got[i], i);

@@ -189,7 +189,7 @@ TEST_P(recoveries, a_failure_behind_a_gate_is_recovered_when_it_comes) {
     single_stream one(on);
     gate held(one.next());
     auto future = spawn(failing_number("mine").or_else(recover{&told, 7}), one);
-    EXPECT_FALSE(future.ready());
+    EXPECT_FALSE(future.is_ready());
     EXPECT_EQ(told, "");
     held.open();
     EXPECT_EQ(std::move(future).get(), 7u);

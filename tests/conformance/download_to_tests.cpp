@@ -6,6 +6,7 @@
 #include "conformance/backend.hpp"
 #include "conformance/expect_refused.hpp"
 #include "conformance/kernels.hpp"
+#include "conformance/support/awaiting.hpp"
 #include "sluice/async/sync_wait.hpp"
 
 namespace sluice::conformance {
@@ -126,6 +127,33 @@ TEST_P(downloads_to, a_host_buffer_of_another_device_is_refused) {
     single_stream elsewhere(other_device());
     auto operation = zeros<int>({10}).and_then(download_to(host_buffer<int>(elsewhere.next(), 10)));
     expect_refused(errc::invalid_argument, {"memory of"}, [&] { return sync(std::move(operation), pool); });
+}
+
+TEST_P(downloads_to, a_call_on_another_stream_comes_after_the_copy_to_a_span) {
+    NEEDS_A_GATE();
+    round_robin pool(on, 2);
+    stream &home = pool.next(), &elsewhere = pool.next();
+    auto source = sync(share(upload(std::vector<int>{7})), pool);
+    auto room = std::make_shared<std::vector<int>>(1, -1);
+    gate held(home);
+    auto landing = submit_to(home, download_to(source, std::span(*room), room));
+    auto read = spawn_on(elsewhere, host_call([](std::span<int> filled) { return filled[0]; }, std::move(landing)));
+    held.open();
+    EXPECT_EQ(std::move(read).get(), 7);
+}
+
+TEST_P(downloads_to, a_failure_reaches_who_is_given_the_span) {
+    round_robin pool(on, 2);
+    stream &home = pool.next(), &elsewhere = pool.next();
+    auto source = submit_to(home, zeros<int>({10}));
+    const std::array accesses{memory_access{source.memory(), access_mode::write}};
+    home.host_call({"fail", accesses}, {[] { throw std::runtime_error("mine"); }});
+    auto room = std::make_shared<std::vector<int>>(10);
+    auto landing = submit_to(home, download_to(std::move(source), std::span(*room), room));
+    bool ran = false;
+    auto read = host_call([&](std::span<int>) { ran = true; }, std::move(landing));
+    EXPECT_EQ(failure_of(spawn_on(elsewhere, std::move(read))), "mine");
+    EXPECT_FALSE(ran);
 }
 
 TEST_P(downloads_to, the_owner_is_kept_while_the_copy_is_in_flight) {

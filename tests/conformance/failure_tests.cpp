@@ -208,6 +208,20 @@ TEST_P(failures, a_workspace_carries_no_failure_to_the_next_who_uses_it) {
     EXPECT_EQ(failure_of(spawn_on(a, use(false))), "");
 }
 
+TEST_P(failures, who_reads_what_a_library_call_should_have_written_is_told) {
+    auto x = ones(), y = ones();
+    const std::array accesses{memory_access{x.memory(), access_mode::write}};
+    const std::string thrown = failure_of([&] {
+        a.library_call({"fail", accesses},
+                       {[](const native_stream&, const void*) { throw std::runtime_error("mine"); }, nullptr, 0});
+    });
+    EXPECT_EQ(thrown, on.interpreter().runs_library_calls_later() ? "" : "mine");
+    relay_on(b, x, y);
+    EXPECT_EQ(told_to_reader(x, a), "mine");
+    EXPECT_EQ(told_to_reader(y, b), "mine");
+    EXPECT_EQ(failure_of([&] { contents(std::move(x), b); }), "mine");
+}
+
 TEST_P(failures, memory_that_is_used_again_carries_no_failure) {
     NEEDS_A_GATE();
     auto x = ones();

@@ -2,13 +2,16 @@
 #include <thread>
 
 #include "conformance/backend.hpp"
+#include "conformance/expect_refused.hpp"
 #include "conformance/kernels.hpp"
+#include "conformance/support/awaiting.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
 namespace sluice::conformance {
 namespace {
 
 using numbers = std::vector<unsigned>;
+using namespace std::chrono_literals;
 constexpr std::size_t size = 200;
 
 class futures : public conformance_test {
@@ -71,6 +74,62 @@ TEST_P(futures, a_future_moves_and_may_be_got_on_another_thread) {
     numbers got;
     std::jthread([&, mine = std::move(moved)]() mutable { got = std::move(mine).get(); }).join();
     EXPECT_EQ(got, numbers(size, 13));
+}
+
+TEST_P(futures, one_that_was_taken_or_moved_from_says_so) {
+    const auto expect_taken = [](auto& future) {
+        EXPECT_FALSE(future.valid());
+        expect_refused(errc::invalid_argument, {"once", "wait"}, [&] { future.wait(); });
+        expect_refused(errc::invalid_argument, {"once", "wait_for"}, [&] { return future.wait_for(1h); });
+        expect_refused(errc::invalid_argument, {"once", "wait_until"},
+                       [&] { return future.wait_until(std::chrono::steady_clock::now()); });
+        expect_refused(errc::invalid_argument, {"once", "is_ready"}, [&] { return future.is_ready(); });
+        expect_refused(errc::invalid_argument, {"once", "get"}, [&] { return std::move(future).get(); });
+    };
+    auto future = spawn(work(1), pool);
+    auto moved = std::move(future);
+    expect_taken(future);
+    EXPECT_EQ(std::move(moved).get(), numbers(size, 7));
+    expect_taken(moved);
+}
+
+TEST_P(futures, may_be_waited_for_without_end) {
+    auto future = spawn(work(1), pool);
+    EXPECT_TRUE(future.wait_for(std::chrono::hours::max()));
+    auto other = spawn(work(2), pool);
+    EXPECT_TRUE(other.wait_until(std::chrono::steady_clock::time_point::max()));
+}
+
+TEST_P(futures, of_staged_work_are_waited_for_in_the_same_words) {
+    NEEDS_A_GATE();
+    single_stream one(on);
+    gate held(one.next());
+    auto future = spawn(failing_number("mine").or_else([](std::exception_ptr) { return value(5u); }), one);
+    EXPECT_FALSE(future.is_ready());
+    EXPECT_FALSE(future.wait_for(1us));
+    EXPECT_FALSE(future.wait_until(std::chrono::steady_clock::now()));
+    held.open();
+    EXPECT_TRUE(future.wait_for(std::chrono::hours::max()));
+    future.wait();
+    EXPECT_TRUE(future.is_ready());
+    EXPECT_EQ(std::move(future).get(wait_mode::yield), 5u);
+}
+
+TEST_P(futures, open_results_of_stages_on_the_thread_that_takes_them) {
+    const auto where = [] {
+        return with_context([](execution_context& context) {
+            context.stream().host_call({"some work"}, {[] {}});
+            return pending<std::thread::id>::from([] { return std::this_thread::get_id(); });
+        });
+    };
+    const auto own = std::this_thread::get_id();
+    EXPECT_EQ(sync(timeout(where(), 1h), pool), own);
+    auto future = spawn(timeout(where(), 1h), pool);
+    future.wait();
+    EXPECT_EQ(std::move(future).get(), own);
+    std::jthread([&, mine = spawn(timeout(where(), 1h), pool)]() mutable {
+        EXPECT_EQ(std::move(mine).get(), std::this_thread::get_id());
+    }).join();
 }
 
 TEST_P(futures, several_outputs_come_as_a_tuple_with_everything_pending_opened) {

@@ -53,6 +53,19 @@ task<std::thread::id> thread_after_canceled(spawned<numbers> future) {
 
 }  // namespace
 
+TEST_P(giving_up, patience_may_be_endless) {
+    EXPECT_EQ(sync(timeout(work(1), std::chrono::hours::max()), pool), numbers(size, 7));
+    EXPECT_EQ(spawn(timeout(work(2), clock::duration::max()), pool).get(), numbers(size, 10));
+    EXPECT_EQ(sync(timeout(work(3), std::chrono::duration<double>::max()), pool), numbers(size, 13));
+    EXPECT_EQ(sync(give_up_at(work(4), clock::time_point::max()), pool), numbers(size, 16));
+}
+
+TEST_P(giving_up, less_than_no_time_has_passed_already) {
+    const ticket before = home.issued();
+    expect_timed_out([&] { sync(timeout(work(1), std::chrono::hours::min()), pool); });
+    EXPECT_EQ(home.issued(), before);
+}
+
 TEST_P(giving_up, a_deadline_that_has_passed_submits_nothing) {
     const ticket before = home.issued();
     bool called = false;
@@ -108,7 +121,7 @@ TEST_P(giving_up, a_stop_asked_for_meanwhile_is_told_at_once_and_on_the_completi
     std::stop_source source;
     gate held(home);
     auto waiting = spawn(thread_after_canceled(spawn(stop_when(work(1), source.get_token()), pool)), here());
-    EXPECT_FALSE(waiting.ready());
+    EXPECT_FALSE(waiting.is_ready());
     source.request_stop();
     EXPECT_NE(std::move(waiting).get(), std::this_thread::get_id());
     held.open();
@@ -211,7 +224,7 @@ TEST_P(giving_up, one_part_of_a_zip_may_be_given_up) {
     });
     auto future = spawn(zip(std::move(given_up), work(2)), pool);
     recovered.await();
-    EXPECT_FALSE(future.ready());
+    EXPECT_FALSE(future.is_ready());
     held.open();
     const auto [first, second] = std::move(future).get();
     EXPECT_EQ(first, numbers(1, 1));

@@ -226,6 +226,16 @@ TEST_P(traces, have_the_innermost_name_of_an_operation) {
     EXPECT_EQ(operations, (std::vector<std::string>{"first", "outer", "inner"}));
 }
 
+TEST_P(traces, have_the_name_under_which_shared_work_is_first_submitted) {
+    auto work = share(zeros<unsigned>({10}));
+    auto named_itself = share(named_fill("own"));
+    sync(named("outer", zip(work, std::move(named_itself))), streams);
+    sync(named("late", std::move(work).and_then([](auto x) { return copy(std::move(x)); })), streams);
+    std::vector<std::string> operations;
+    for (const trace_event& each : take().events) operations.push_back(each.operation);
+    EXPECT_EQ(operations, (std::vector<std::string>{"outer", "own", "late"}));
+}
+
 TEST_P(traces, keep_names_that_are_gone) {
     for (int i = 0; i < 20; ++i)
         sync(named_fill("a name too long to be kept in the string itself " + std::to_string(i)), streams);

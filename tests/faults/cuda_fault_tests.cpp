@@ -134,7 +134,7 @@ TEST_P(gpu_faults, everybody_on_every_stream_is_told_the_first_cause) {
                 note(failure_of(std::move(futures[4 + i])));
             });
         }
-        EXPECT_FALSE(waiting[0].ready());
+        EXPECT_FALSE(waiting[0].is_ready());
         held.open();
     }
     for (std::size_t i = 8; i < 12; ++i) note(failure_of(std::move(futures[i])));

@@ -116,7 +116,7 @@ TEST_F(fault_waiters, all_of_them_on_all_streams_and_with_one_cause) {
 
 TEST_F(fault_waiters, when_all_tells_after_the_last) {
     auto all = spawn(when_all(spawn(work(1), pool), spawn(work(2), pool), spawn(value(3), pool)), here());
-    EXPECT_FALSE(all.ready());
+    EXPECT_FALSE(all.is_ready());
     break_down();
     EXPECT_EQ(failure_of(std::move(all)), told);
 }

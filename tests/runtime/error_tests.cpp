@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "sluice/runtime/wait_mode.hpp"
+#include "sluice/async/wait_mode.hpp"
 
 namespace sluice {
 namespace {

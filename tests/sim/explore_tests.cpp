@@ -163,6 +163,24 @@ TEST(explore, who_reads_what_a_failed_call_should_have_made_is_told) {
     });
 }
 
+TEST(explore, a_kernel_that_hangs_on_a_failed_call_is_not_run) {
+    expect_clean([](scheduling_policy& pool) {
+        stream& on = pool.next();
+        const tensor<float> x(on, flat);
+        const std::array accesses{memory_access{x.memory(), access_mode::write}};
+        bool ran = false;
+        bool* const note = &ran;
+        on.host_call({"fail", accesses}, {[] { throw std::runtime_error("out of ink"); }});
+        on.launch({"kernel", accesses},
+                  {.host_function = [](const void* closure) { **static_cast<bool* const*>(closure) = true; },
+                   .closure = &note,
+                   .closure_bytes = sizeof(note)});
+        on.await(on.issued(), wait_mode::block);
+        if (ran) throw std::logic_error("ran on what was never made");
+        return 0;
+    });
+}
+
 TEST(explore, another_operation_is_told_of_the_failure_of_what_it_reads) {
     expect_clean([](scheduling_policy& pool) {
         const auto failing = share(arm(1).and_then([](auto x) {

@@ -16,6 +16,11 @@
 
 namespace sluice {
 
+namespace detail {
+// Now and so much more; as good as never when that is longer than a clock can say. Defined in async.
+std::chrono::steady_clock::time_point deadline_after(std::chrono::duration<double> at_most) noexcept;
+}  // namespace detail
+
 template <operation Source>
 class give_up_operation : public operation_base<give_up_operation<Source>> {
 public:
@@ -43,8 +48,7 @@ auto give_up_at(Source source, std::chrono::steady_clock::time_point deadline) {
 // Gives up so long from now: the time runs from this call.
 template <operation Source, typename Rep, typename Period>
 auto timeout(Source source, std::chrono::duration<Rep, Period> at_most) {
-    return give_up_at(std::move(source), std::chrono::steady_clock::now() +
-                                             std::chrono::duration_cast<std::chrono::steady_clock::duration>(at_most));
+    return give_up_at(std::move(source), detail::deadline_after(at_most));
 }
 // Gives up when the token's source asks to stop.
 template <operation Source>

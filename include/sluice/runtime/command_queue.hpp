@@ -12,6 +12,7 @@
 #include <mutex>
 #include <vector>
 
+#include "sluice/async/wait_mode.hpp"
 #include "sluice/runtime/command.hpp"
 #include "sluice/runtime/completion_list.hpp"
 #include "sluice/runtime/interpreter.hpp"
@@ -19,7 +20,6 @@
 #include "sluice/runtime/spin_lock.hpp"
 #include "sluice/runtime/storage.hpp"
 #include "sluice/runtime/ticket.hpp"
-#include "sluice/runtime/wait_mode.hpp"
 
 namespace sluice {
 

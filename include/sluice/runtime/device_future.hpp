@@ -8,7 +8,9 @@
 //
 // Where a coroutine goes on: on the runtime's completion thread, which tells all who wait; code there should be short
 // and must not block. co_await std::move(future).resume_on(executor) goes on there instead. An operation that is
-// complete already does not suspend the coroutine, which then goes on where it is.
+// complete already does not suspend the coroutine, which then goes on where it is. Pending values are opened there too,
+// by whoever takes the value: a vector is made of downloaded data on the thread that calls get(), or in the coroutine.
+// Large results are better awaited with resume_on, so that nobody else has to wait for the copy.
 #pragma once
 
 #include <chrono>
@@ -16,6 +18,7 @@
 #include <memory>
 #include <optional>
 
+#include "sluice/async/deadline.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/completion_notice.hpp"
 #include "sluice/runtime/execution_context.hpp"
@@ -29,6 +32,8 @@ namespace detail {
 bool await_until(const submission_ref& submitted, std::chrono::steady_clock::time_point deadline);
 }  // namespace detail
 
+// Its members throw errc::invalid_argument when the value has been taken, or moved from.
+//
 // Move-only. Dropping it, or a coroutine that awaits it, waits for nothing and frees its outputs in stream order. It
 // may outlive its policy and its runtime.
 template <typename Output>
@@ -37,7 +42,9 @@ public:
     using value_type = decltype(detail::open(std::declval<Output>()));
 
     device_future(detail::submission_ref submitted, Output output)
-        : submitted_(std::move(submitted)), output_(std::move(output)) {}
+        : submitted_(std::move(submitted)), output_(std::move(output)) {
+        detail::reach_pending(*submitted_, output_);
+    }
     device_future(device_future&&) noexcept = default;
     device_future& operator=(device_future&&) noexcept = default;
     device_future(const device_future&) = delete;  // one waiter gets the value
@@ -55,18 +62,26 @@ public:
 
     // Blocks until the operation is complete, or a command of it has failed: get() will tell, and not block. Throws
     // when a device has faulted.
-    void wait(std::optional<wait_mode> mode = {}) const { submitted_->await_completion(mode); }
+    void wait(std::optional<wait_mode> mode = {}) const {
+        require_valid("wait");
+        submitted_->await_completion(mode);
+    }
     // The same for at most so long: whether get() will not block. Does not throw for a fault; get() will.
     template <typename Rep, typename Period>
     bool wait_for(std::chrono::duration<Rep, Period> at_most) const {
-        return wait_until(std::chrono::steady_clock::now() + at_most);
+        require_valid("wait_for");
+        return wait_until(detail::deadline_after(at_most));
     }
     bool wait_until(std::chrono::steady_clock::time_point deadline) const {
+        require_valid("wait_until");
         return detail::await_until(submitted_, deadline);
     }
 
     // Whether it is known to be complete. Does not ask the device.
-    bool is_ready() const noexcept { return submitted_->is_complete(); }
+    bool is_ready() const {
+        require_valid("is_ready");
+        return submitted_->is_complete();
+    }
     // Whether get() has not been called yet, nor has it been awaited.
     bool valid() const noexcept { return static_cast<bool>(submitted_); }
 
@@ -120,20 +135,27 @@ private:
 // Submits the operation to the policy's next stream and returns without waiting for the device. Throws what
 // submitting throws; what was submitted before that is abandoned, safely.
 //
-// An operation that recovers, tries again or gives up gives a spawned<T> instead, which is waited for in the same way;
-// its first part is submitted here, and exceptions of submitting it come with the result.
+// An operation that recovers, tries again or gives up gives a spawned<T> instead, which is waited for in the same way
+// (but a fault is told by get() only); its first part is submitted here, and exceptions of submitting it come with the
+// result.
 template <operation Op>
 auto spawn(Op op, scheduling_policy& policy) {
     if constexpr (is_staged<Op>) {
         const auto at = std::make_shared<detail::stage>(policy);
         static inline_executor here;
-        auto running = spawn(detail::staged_task(std::move(op), at), here);
+        using part = detail::submitted_part<output_of<Op>>;
+        using result = decltype(detail::open(std::declval<output_of<Op>>()));
+        const auto open = [](detail::root<part>& ended) -> result {
+            part done = ended.take();
+            return detail::open(std::move(done.output));
+        };
+        auto running = detail::spawn_to_finish<result>(detail::staged_task(std::move(op), at), here, open);
         at->leave();
         return running;
     } else {
         execution_context context(policy);
         auto output = std::move(op).submit(context);
-        return device_future<output_of<Op>>(context.submission(), std::move(output));
+        return device_future<output_of<Op>>(std::move(context).submission(), std::move(output));
     }
 }
 

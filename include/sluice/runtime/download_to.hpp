@@ -27,8 +27,9 @@ namespace detail {
 void require_download_size(std::size_t room, std::size_t size, const source_location& where);
 // Throws errc::invalid_argument for memory that nobody keeps.
 void require_download_owner(const std::shared_ptr<const void>& owner, std::size_t size, const source_location& where);
-void download_bytes(stream& on, void* to, storage& from, std::size_t bytes, std::shared_ptr<const void> owner,
-                    const source_location& where);
+// Returns what stands for the bytes that are written, with the history of the copy.
+storage_ref download_bytes(stream& on, void* to, storage& from, std::size_t bytes, std::shared_ptr<const void> owner,
+                           const source_location& where);
 }  // namespace detail
 
 template <typename T, typename Source>
@@ -72,11 +73,13 @@ public:
 
     output submit(execution_context& context) && {
         const tensor<T>& source = detail::tensor_in(from_);
+        storage_ref landed;
         if (source.size() != 0) {
-            detail::download_bytes(context.stream(), to_.data(), *source.memory(), source.size_bytes(),
-                                   std::move(owner_), where_);
+            landed = detail::download_bytes(context.stream(), to_.data(), *source.memory(), source.size_bytes(),
+                                            std::move(owner_), where_);
         }
-        return output::from([to = to_] { return to; });
+        storage* const memory = landed.get();
+        return output::from([to = to_, landed = std::move(landed)] { return to; }, memory);
     }
     work_estimate estimate() const { return {1, to_.size_bytes()}; }
 

@@ -39,7 +39,9 @@ public:
     execution_context& branch();
 
     // What there is to wait for, once everything has been submitted.
-    const detail::submission_ref& submission() const noexcept { return submission_; }
+    const detail::submission_ref& submission() const& noexcept { return submission_; }
+    // The same, of a context that is done with.
+    detail::submission_ref submission() && noexcept { return std::move(submission_); }
     // A further operation on the same stream, with a submission of its own.
     execution_context sibling() const { return execution_context(stream_.queue(), policy_, {}); }
 

@@ -8,10 +8,10 @@
 #include <memory>
 #include <string>
 
+#include "sluice/async/wait_mode.hpp"
 #include "sluice/runtime/command.hpp"
 #include "sluice/runtime/graph_program.hpp"
 #include "sluice/runtime/storage.hpp"
-#include "sluice/runtime/wait_mode.hpp"
 
 namespace sluice {
 
@@ -123,6 +123,11 @@ public:
 
     // Completion without a thread that waits. An interpreter either tells its queue by release() as commands pass,
     // or needs watching: then the completion service looks, again and again while somebody waits.
+    //
+    // release(t) must never go beyond passed(): an interpreter raises passed() to t first (a release operation), and
+    // calls release(t) then. Whoever is woken asks passed() whether its commands are over; were it not so, it would
+    // wait again for what is released already, be woken at once, and so on without end. The one exception is the
+    // device's own release(no_ticket), after poison().
 
     virtual bool needs_watching() const noexcept { return false; }
     // Sees to it that sighted() reaches `upto` soon after the stream has. With the stream's lock held.

@@ -54,6 +54,9 @@ public:
     // Of a command that may fail by itself and inherits from these; or of what commands that cannot made of them.
     static outcome_ref made_of(std::vector<outcome_ref> sources, bool is_command);
 
+    // Of a command that has failed already.
+    static outcome_ref failed(std::exception_ptr failure);
+
     outcome(const outcome&) = delete;  // counted
     outcome& operator=(const outcome&) = delete;
 

@@ -13,6 +13,7 @@
 
 #include "sluice/op/shared.hpp"
 #include "sluice/runtime/buffer.hpp"
+#include "sluice/runtime/submission.hpp"
 
 namespace sluice {
 
@@ -28,8 +29,9 @@ public:
     // One that is there already.
     explicit pending(T ready) : pending(from([value = std::move(ready)]() mutable { return std::move(value); })) {}
 
-    // Made by operations: `make` turns what the device wrote into the value, once it is there. `memory` is the storage,
-    // owned by make, whose history tells when that is; null when there is none.
+    // Made by operations: `make` turns what the device wrote into the value, once it is there, on the thread that opens
+    // it. `memory` is the storage, owned by make, whose history tells when that is, and whether it went well; null only
+    // when there is nothing to wait for.
     template <typename Make>
     static pending from(Make make, storage* memory = nullptr) {
         return pending(std::make_unique<model<Make>>(std::move(make), memory));
@@ -76,6 +78,31 @@ private:
 };
 
 namespace detail {
+// The storage of each pending value in an output: what must be written before it is opened.
+struct pending_storage {
+    template <typename T, typename Function>
+    static void for_each(const T&, Function&&) {}
+    template <typename T, typename Function>
+    static void for_each(const pending<T>& value, Function&& f) {
+        if (const storage* const memory = value.memory()) f(*memory);
+    }
+    template <typename T, typename Function>
+    static void for_each(const shared<pending<T>>& value, Function&& f) {
+        for_each(*value, f);
+    }
+    template <typename... Ts, typename Function>
+    static void for_each(const std::tuple<Ts...>& values, Function&& f) {
+        std::apply([&f](const Ts&... each) { (for_each(each, f), ...); }, values);
+    }
+};
+
+// Who waits for the submission waits for the pending values in its output too, and is told what they hang on: they may
+// have been carried there from other operations.
+template <typename Output>
+void reach_pending(submission& in, const Output& output) {
+    pending_storage::for_each(output, [&in](const storage& data) { in.reach(data); });
+}
+
 // The key to pending values, for code that has waited.
 struct pending_access {
     template <typename T>

@@ -39,7 +39,7 @@ struct staged_access {
     static part_task<output_of<Op>> run(Op op, stage_ref at) {
         execution_context context = at->enter();
         auto output = std::move(op).submit(context);
-        co_return submitted_part<output_of<Op>>(std::move(output), context.submission());
+        co_return submitted_part<output_of<Op>>(std::move(output), std::move(context).submission());
     }
 
     template <operation Source, typename Function>
@@ -145,23 +145,15 @@ struct staged_access {
         co_return std::move(**result);
     }
 
-    // The operation, and then all that it submitted.
+    // The operation, and then all that it submitted. Nothing is opened.
     template <operation Op>
     static part_task<output_of<Op>> run_to_its_end(Op op, stage_ref at) {
         auto whole = run(std::move(op), std::move(at));
         submitted_part<output_of<Op>> done = co_await std::move(whole);
+        reach_pending(*done.work, done.output);
         settlement settled(done.work);
         co_await settled;
         co_return std::move(done);
-    }
-
-    // To the end, with everything pending opened.
-    template <operation Op>
-    static auto run_and_open(Op op, stage_ref at) -> task<decltype(open(std::declval<output_of<Op>>()))> {
-        auto whole = run_to_its_end(std::move(op), std::move(at));
-        submitted_part<output_of<Op>> done = co_await std::move(whole);
-        auto opened = open(std::move(done.output));
-        co_return std::move(opened);
     }
 
 private:
@@ -177,10 +169,11 @@ private:
     }
 };
 
-// The whole of a staged operation, as a task that anybody may await or start.
+// The whole of a staged operation, as a task that anybody may await or start. It ends on the completion thread as a
+// rule, so that what is pending in its output is left for whoever takes that to open, on his own thread.
 template <operation Op>
 auto staged_task(Op op, const stage_ref& at) {
-    return staged_access::run_and_open(std::move(op), at);
+    return staged_access::run_to_its_end(std::move(op), at);
 }
 
 }  // namespace sluice::detail

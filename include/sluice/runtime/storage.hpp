@@ -67,6 +67,13 @@ public:
         history_.for_each_last_use(f);
     }
 
+    // The last write, as far as it was issued (nowhere: there was none), and what the contents hang on.
+    struct written {
+        stream_point last;
+        detail::outcome_ref hangs_on;
+    };
+    written last_write() const;
+
     // Blocks until nothing on any stream uses the storage any more (for a host thread that wants to write),
     // or until its last writer is done (for one that wants to read).
     void await_all_uses() const;
@@ -112,8 +119,7 @@ public:
         return *this;
     }
     ~storage_ref() {
-        // Release: our last use happens before another thread's reuse. Acquire: theirs before ours.
-        if (storage_ != nullptr && storage_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1) give_back();
+        if (storage_ != nullptr && is_last()) give_back();
     }
 
     storage* get() const noexcept { return storage_; }
@@ -124,6 +130,13 @@ public:
 private:
     void retain() noexcept {
         if (storage_ != nullptr) storage_->references_.fetch_add(1, std::memory_order_relaxed);
+    }
+    // Whether this is the last one, which goes. What has one owner, as most has, is not counted down: nobody else can
+    // take a reference.
+    bool is_last() const noexcept {
+        // Acquire: others' uses before our reuse. Release: our last use before another thread's reuse.
+        return storage_->references_.load(std::memory_order_acquire) == 1 ||
+               storage_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1;
     }
     void give_back() noexcept;
 

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "sluice/async/wait_mode.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/outcome.hpp"
 #include "sluice/runtime/ticket.hpp"
-#include "sluice/runtime/wait_mode.hpp"
 
 namespace sluice::detail {
 
@@ -61,6 +61,8 @@ public:
     const std::string* name() const noexcept { return name_; }
     // Waits for that one too, and shares its failures.
     void join(submission_ref other);
+    // Waits for the last write of this too, whoever submitted it, and shares what the contents hang on.
+    void reach(const storage& data);
 
     // Once it is sealed.
 
@@ -72,12 +74,17 @@ public:
     stream_point next_open() const noexcept;
     // Blocks until all of it is complete. Throws the fault of a device.
     void await_completion(std::optional<wait_mode> mode) const;
-    // All of it is complete, or a device has faulted: throws what went wrong, the fault first.
+    // All of it is complete, or a device has faulted: throws what went wrong, a fault first.
     void rethrow_failure() const;
 
 private:
     friend class submission_ref;
     ~submission() = default;
+
+    // Whether waiting for this one is enough for that point.
+    bool covers(const stream_point& point) const noexcept;
+    // Throws the fault of a device on which some of it is open.
+    void rethrow_fault() const;
 
     std::atomic<long> references_{0};
     const runtime_ref alive_;
@@ -93,7 +100,10 @@ inline submission_ref::submission_ref(submission* counted) noexcept : submission
     if (submission_ != nullptr) submission_->references_.fetch_add(1, std::memory_order_relaxed);
 }
 inline submission_ref::~submission_ref() {
-    if (submission_ != nullptr && submission_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    if (submission_ == nullptr) return;
+    // The last owner need not count down: nobody else can take a reference.
+    if (submission_->references_.load(std::memory_order_acquire) == 1 ||
+        submission_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
         delete submission_;
 }
 

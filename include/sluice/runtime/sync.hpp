@@ -26,7 +26,9 @@ auto sync_in(Op op, execution_context& context, std::optional<wait_mode> mode) {
     };
     auto output = [&] {
         try {
-            return std::move(op).submit(context);
+            auto made = std::move(op).submit(context);
+            reach_pending(*context.submission(), made);
+            return made;
         } catch (...) {
             // Part of it may be running, safely. Its failure on the device, should there be one, is the
             // better explanation.
@@ -43,7 +45,8 @@ auto sync_in(Op op, execution_context& context, std::optional<wait_mode> mode) {
 template <operation Op>
 auto sync(Op op, scheduling_policy& policy, std::optional<wait_mode> mode = {}) {
     if constexpr (is_staged<Op>) {
-        return sync_wait(detail::staged_task(std::move(op), std::make_shared<detail::stage>(policy)));
+        auto done = sync_wait(detail::staged_task(std::move(op), std::make_shared<detail::stage>(policy)));
+        return detail::open(std::move(done.output));
     } else {
         execution_context context(policy);
         return detail::sync_in(std::move(op), context, mode);
@@ -54,7 +57,8 @@ auto sync(Op op, scheduling_policy& policy, std::optional<wait_mode> mode = {}) 
 template <operation Op>
 auto sync_on(Op op, stream& on, std::optional<wait_mode> mode = {}) {
     if constexpr (is_staged<Op>) {
-        return sync_wait(detail::staged_task(std::move(op), std::make_shared<detail::stage>(on)));
+        auto done = sync_wait(detail::staged_task(std::move(op), std::make_shared<detail::stage>(on)));
+        return detail::open(std::move(done.output));
     } else {
         execution_context context(on);
         return detail::sync_in(std::move(op), context, mode);

@@ -109,16 +109,23 @@ event_handle create_event(event_use use) {
     return event_handle(made);
 }
 
-void synchronize(CUstream_st* stream) { check(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
+void synchronize(CUstream_st* stream) {
+    static const auto synchronize_stream = driver_function<decltype(&cuStreamSynchronize)>("cuStreamSynchronize");
+    check_driver(synchronize_stream(stream), "cuStreamSynchronize", {});
+}
 void synchronize(CUevent_st* event) { check(cudaEventSynchronize(event), "cudaEventSynchronize"); }
 
 static_assert(static_cast<int>(cudaSuccess) == success && static_cast<int>(cudaErrorNotReady) == not_ready);
 int query(CUstream_st* stream) noexcept { return cudaStreamQuery(stream); }
 int query(CUevent_st* event) noexcept { return cudaEventQuery(event); }
 
-void record(CUevent_st* event, CUstream_st* stream) { check(cudaEventRecord(event, stream), "cudaEventRecord"); }
+void record(CUevent_st* event, CUstream_st* stream) {
+    static const auto record_event = driver_function<decltype(&cuEventRecord)>("cuEventRecord");
+    check_driver(record_event(event, stream), "cuEventRecord", {});
+}
 void wait(CUstream_st* stream, CUevent_st* event) {
-    check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
+    static const auto wait_for_event = driver_function<decltype(&cuStreamWaitEvent)>("cuStreamWaitEvent");
+    check_driver(wait_for_event(stream, event, 0), "cuStreamWaitEvent", {});
 }
 
 float elapsed_milliseconds(CUevent_st* earlier, CUevent_st* later) {

@@ -57,6 +57,7 @@ event_handle create_event(event_use use);
 
 // --- streams and events -----------------------------------------------------------------------------------
 
+// Those of a stream, and record and wait, are the driver's: its device must be current.
 void synchronize(CUstream_st* stream);
 void synchronize(CUevent_st* event);
 constexpr int success = 0;

@@ -1,4 +1,4 @@
-#include "sluice/runtime/wait_mode.hpp"
+#include "sluice/async/wait_mode.hpp"
 
 namespace sluice {
 

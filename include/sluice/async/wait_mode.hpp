@@ -1,4 +1,4 @@
-// How a host thread waits for a device.
+// How a host thread waits for a device, or for a task.
 #pragma once
 
 #include <string_view>
