@@ -2,8 +2,8 @@
 # needs no Boost. Sets SLUICE_HAS_ASIO and, where it is found, defines the target sluice_asio.
 
 set(SLUICE_HAS_ASIO OFF)
+find_path(SLUICE_BOOST_INCLUDE boost/asio.hpp)
 if(NOT SLUICE_ASIO STREQUAL "OFF")
-    find_path(SLUICE_BOOST_INCLUDE boost/asio.hpp)
     set(sluice_boost_version 0)
     if(SLUICE_BOOST_INCLUDE AND EXISTS ${SLUICE_BOOST_INCLUDE}/boost/version.hpp)
         file(STRINGS ${SLUICE_BOOST_INCLUDE}/boost/version.hpp sluice_boost_version REGEX "define BOOST_VERSION ")

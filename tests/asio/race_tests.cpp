@@ -98,7 +98,7 @@ TEST_P(asio_races, a_context_may_be_dropped_while_its_waits_come) {
     std::atomic<int> alive = 0;
     for (int i = 0; i < 300; ++i) {
         auto brief = std::make_unique<net::io_context>();
-        auto strand = net::make_strand(*brief);
+        std::optional strand(net::make_strand(*brief));
         for (unsigned j = 0; j < 10; ++j) {
             ++alive;
             const std::shared_ptr<std::atomic<int>> counted(&alive, [](std::atomic<int>* count) { --*count; });
@@ -106,10 +106,11 @@ TEST_P(asio_races, a_context_may_be_dropped_while_its_waits_come) {
             if (j % 2 == 0) {
                 async_run(host_call([] {}), pool, net::bind_executor(*brief, std::move(handler)));
             } else {
-                async_run(host_call([] {}), pool, net::bind_executor(strand, std::move(handler)));
+                async_run(host_call([] {}), pool, net::bind_executor(*strand, std::move(handler)));
             }
         }
         spin(sweep * (i % 50) / 50);
+        strand.reset();  // a strand must not outlive its context
         brief.reset();
     }
     await_telling(home);

@@ -55,6 +55,7 @@ TEST_P(asio_tokens, detached_is_told_too_and_waits_for_nothing) {
     EXPECT_EQ(context.poll(), 0u);
     held.open();
     EXPECT_EQ(context.run(), 1u);
+    await_telling(home);
     EXPECT_EQ(bytes_in_use(), before);
 }
 
