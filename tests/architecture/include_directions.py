@@ -8,6 +8,7 @@ The rules, for include/sluice, src and apps:
   - a room (a folder) includes itself and the rooms that MAY_INCLUDE lists;
   - a public header (include/sluice) includes no private one (src);
   - op and async each know nothing but themselves and the standard library;
+  - only asio includes Boost, and no room includes asio;
   - a project include names a file that exists.
 A header directly in include/sluice gathers rooms, so it may include any of them and no room may include it.
 """
@@ -29,9 +30,11 @@ MAY_INCLUDE = {
     "graph": FOUNDATIONS | {"runtime"} | BACKENDS,
     "kernels": FOUNDATIONS | {"runtime"} | BACKENDS,
     "nn": FOUNDATIONS | {"runtime", "graph", "kernels"} | BACKENDS,
+    "asio": FOUNDATIONS | {"runtime"},
 }
 TOP = "the top"  # sluice/*.hpp
 APPS = "apps"
+ADAPTOR = "asio"
 MAY_INCLUDE[TOP] = set(MAY_INCLUDE)
 MAY_INCLUDE[APPS] = set(MAY_INCLUDE)  # now with TOP
 
@@ -82,12 +85,16 @@ def why_not(root, source, bracket, name):
             return "no such file in the project (other libraries' headers go in angle brackets)"
         if room in FOUNDATIONS and re.search(r"[/.]", name):
             return f"{room} knows nothing but itself and the standard library"
+        if name.startswith("boost/") and room != ADAPTOR:
+            return "only asio includes Boost"
         return None
     if public and not target.is_relative_to("include"):
         return "a public header includes a private one"
     if room == APPS and target.is_relative_to("src"):
         return "apps include only public headers"
     other = room_of(target)
+    if room == TOP and source.name != f"{ADAPTOR}.hpp" and (other == ADAPTOR or target.name == f"{ADAPTOR}.hpp"):
+        return f"only sluice/{ADAPTOR}.hpp includes {ADAPTOR}"
     if other != room and other not in MAY_INCLUDE[room]:
         return f"{room} may not include {other}"
     return None
@@ -122,6 +129,8 @@ HEALTHY = {
     "include/sluice/graph/recorder.hpp": '#include "sluice/cpu/device.hpp"\n/*\n#include "sluice/nn/engine.hpp"\n*/\n',
     "include/sluice/kernels/gemm.hpp": '#include "sluice/cuda/device.hpp"\n',
     "include/sluice/nn/engine.hpp": '#include "sluice/graph/recorder.hpp"\n#include "sluice/kernels/gemm.hpp"\n',
+    "include/sluice/asio/wait.hpp": '#include <boost/asio.hpp>\n#include "sluice/runtime/stream.hpp"\n',
+    "include/sluice/asio.hpp": '#include "sluice/asio/wait.hpp"\n',
     "include/sluice/sluice.hpp": '#include "sluice/nn/engine.hpp"\n',
     "src/cuda/api/check.hpp": "",
     "src/cuda/device.cpp": '#include "sluice/cuda/device.hpp"\n#include "cuda/api/check.hpp"\n#include "api/check.hpp"\n',
@@ -144,6 +153,12 @@ PLANTED = [  # file, include, the reason that must be given
     ("include/sluice/kernels/gemm.hpp", '"sluice/graph/recorder.hpp"', "kernels may not include graph"),
     ("include/sluice/kernels/gemm.hpp", '"sluice/nn/engine.hpp"', "kernels may not include nn"),
     ("include/sluice/nn/engine.hpp", '"sluice/sluice.hpp"', "nn may not include the top"),
+    ("include/sluice/nn/engine.hpp", '"sluice/asio/wait.hpp"', "nn may not include asio"),
+    ("include/sluice/asio/wait.hpp", '"sluice/nn/engine.hpp"', "asio may not include nn"),
+    ("include/sluice/runtime/stream.hpp", "<boost/asio.hpp>", "only asio includes Boost"),
+    ("include/sluice/sluice.hpp", "<boost/asio.hpp>", "only asio includes Boost"),
+    ("include/sluice/sluice.hpp", '"sluice/asio/wait.hpp"', "only sluice/asio.hpp includes asio"),
+    ("include/sluice/sluice.hpp", '"sluice/asio.hpp"', "only sluice/asio.hpp includes asio"),
     ("include/sluice/cuda/device.hpp", '"cuda/api/check.hpp"', "a public header includes a private one"),
     ("include/sluice/cuda/device.hpp", '"../../../src/cuda/api/check.hpp"', "a public header includes a private one"),
     ("src/runtime/runtime.cpp", '"cuda/api/check.hpp"', "runtime may not include cuda"),

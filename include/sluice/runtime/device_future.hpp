@@ -84,6 +84,8 @@ public:
     }
     // Whether get() has not been called yet, nor has it been awaited.
     bool valid() const noexcept { return static_cast<bool>(submitted_); }
+    // What it waits for; null unless valid(). For adaptors to other libraries.
+    const detail::submission_ref& submission() const noexcept { return submitted_; }
 
     class awaiter {
     public:

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Checks that the C++ in the documentation is taken from files that are compiled and run.
+
+    excerpts.py REPOSITORY      prints each block of C++ in docs/*.md that is not an excerpt, and fails
+    excerpts.py --self-test     plants mistakes in a temporary tree and checks that each is found
+
+Each block stands behind a line `<!-- excerpt: PATH -->` and is found in that file, line by line, apart from spaces.
+"""
+
+import pathlib
+import re
+import sys
+import tempfile
+
+BLOCK = re.compile(r"^```cpp\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+MARK = re.compile(r"<!-- excerpt: (\S+) -->\n\Z")
+
+
+def stripped(text):
+    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+
+
+def contains(lines, excerpt):
+    return any(lines[at : at + len(excerpt)] == excerpt for at in range(len(lines) - len(excerpt) + 1))
+
+
+def problems(root):
+    found = []
+    for page in sorted((root / "docs").glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        for block in BLOCK.finditer(text):
+            place = f"docs/{page.name}:{text.count(chr(10), 0, block.start()) + 1}"
+            mark = MARK.search(text, 0, block.start())
+            if not mark:
+                found.append(f"{place}: no <!-- excerpt: PATH --> before it")
+                continue
+            source = root / mark.group(1)
+            if not source.is_file():
+                found.append(f"{place}: no such file: {mark.group(1)}")
+            elif not contains(stripped(source.read_text(encoding="utf-8")), stripped(block.group(1))):
+                found.append(f"{place}: not in {mark.group(1)}")
+    return found
+
+
+def self_test():
+    healthy = "Text.\n\n<!-- excerpt: a.cpp -->\n```cpp\nint x;\n\nint y;\n```\n```sh\nanything\n```\n"
+    planted = {
+        "": (healthy, None),
+        "no mark": (healthy.replace("<!-- excerpt: a.cpp -->\n", ""), "no <!-- excerpt"),
+        "no file": (healthy.replace("a.cpp", "b.cpp"), "no such file"),
+        "changed": (healthy.replace("int y", "int z"), "not in a.cpp"),
+        "in between": (healthy.replace("int x;\n", "int x;\nint between;\n"), "not in a.cpp"),
+    }
+    failures = []
+    for name, (text, reason) in planted.items():
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "docs").mkdir()
+            (root / "docs" / "page.md").write_text(text)
+            (root / "a.cpp").write_text("void f() {\n    int x;\n    int y;\n}\n")
+            found = problems(root)
+        if (reason is None and found) or (reason and (len(found) != 1 or reason not in found[0])):
+            failures.append(f"{name or 'healthy'}: found {found}")
+    return failures
+
+
+def main(arguments):
+    if len(arguments) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    lines = self_test() if arguments[0] == "--self-test" else problems(pathlib.Path(arguments[0]))
+    for line in lines:
+        print(line)
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,63 @@
+// The code in docs/memory.md.
+#include <gtest/gtest.h>
+
+#include "sluice/sluice.hpp"
+
+namespace sluice::docs {
+namespace {
+
+class memory : public testing::Test {
+protected:
+    runtime machine;
+    device& on = machine.default_device();
+    single_stream pool{on};
+};
+
+}  // namespace
+
+TEST_F(memory, uploads_come_from_whatever_owns_the_data) {
+    auto a = upload(std::vector<float>{1, 2, 3, 4}, {2, 2});  // the operation owns the vector
+
+    auto mapped = std::make_shared<std::vector<float>>(4, 2.f);
+    auto b = upload(std::span<const float>(*mapped), mapped, {2, 2});  // kept until the device has read it
+
+    host_buffer<float> pinned(pool.next(), 4);
+    for (float& each : pinned.write()) each = 3;
+    auto c = upload(std::move(pinned), {2, 2});  // copied from where it is
+
+    auto all = zip(std::move(a), std::move(b), std::move(c)).and_then([](auto x, auto y, auto z) {
+        return zip(download(std::move(x)), download(std::move(y)), download(std::move(z)));
+    });
+    auto [x, y, z] = sync(std::move(all), pool);
+    EXPECT_EQ(x, (std::vector<float>{1, 2, 3, 4}));
+    EXPECT_EQ(y, std::vector<float>(4, 2.f));
+    EXPECT_EQ(z, std::vector<float>(4, 3.f));
+}
+
+TEST_F(memory, downloads_go_where_one_wants_them) {
+    std::vector<float> fresh = sync(upload(std::vector<float>{1, 2}).and_then(download), pool);
+
+    host_buffer<float> room(pool.next(), 2);
+    host_buffer<float> filled = sync(upload(std::vector<float>{3, 4}).and_then(download_to(std::move(room))), pool);
+
+    auto owner = std::make_shared<std::vector<float>>(2);
+    const std::span<float> part(*owner);
+    sync(upload(std::vector<float>{5, 6}).and_then(download_to(part, owner)), pool);
+
+    EXPECT_EQ(fresh, (std::vector<float>{1, 2}));
+    EXPECT_EQ(filled.read()[1], 4);
+    EXPECT_EQ(*owner, (std::vector<float>{5, 6}));
+}
+
+TEST_F(memory, the_pool_keeps_what_it_has) {
+    sync(zeros<float>({1000}).transform([](tensor<float>) {}), pool);
+    const memory_pool::statistics before = on.device_pool().usage();
+    sync(zeros<float>({1000}).transform([](tensor<float>) {}), pool);
+    const memory_pool::statistics after = on.device_pool().usage();
+    EXPECT_EQ(after.allocations, before.allocations + 1);
+    EXPECT_EQ(after.source_calls, before.source_calls);  // the driver was not asked
+    on.trim();                                           // back to the system, after waiting for its last uses
+    EXPECT_EQ(on.device_pool().usage().cached_bytes, 0u);
+}
+
+}  // namespace sluice::docs
