@@ -26,6 +26,7 @@ public:
     void watch(command_queue& queue) noexcept;
     void set(alarm& due) noexcept;
     bool take_back(alarm& due) noexcept;
+    clock::time_point next_due() noexcept;
     void close() noexcept;
 
     void run();
@@ -97,6 +98,11 @@ void completion_service::core::set(alarm& due) noexcept {
 bool completion_service::core::take_back(alarm& due) noexcept {
     const std::lock_guard lock(mutex_);
     return alarms_.remove(due);
+}
+
+clock::time_point completion_service::core::next_due() noexcept {
+    const std::lock_guard lock(mutex_);
+    return alarms_.next_due();
 }
 
 void completion_service::core::close() noexcept {
@@ -236,6 +242,7 @@ bool completion_service::run_pending() {
 }
 
 void completion_service::advance_to(alarm::clock::time_point now) noexcept { core_->ring_due(now); }
+alarm::clock::time_point completion_service::next_due() const noexcept { return core_->next_due(); }
 
 void completion_service::close() noexcept {
     core_->close();

@@ -12,6 +12,7 @@
 #include <optional>
 #include <stop_token>
 
+#include "sluice/op/deadline.hpp"
 #include "sluice/op/operation.hpp"
 
 namespace sluice {
@@ -20,10 +21,9 @@ template <operation Source>
 class give_up_operation : public operation_base<give_up_operation<Source>> {
 public:
     using output = output_of<Source>;
-    using clock = std::chrono::steady_clock;
     static constexpr bool is_staged = true;
 
-    give_up_operation(Source source, std::optional<clock::time_point> deadline, std::stop_token stop)
+    give_up_operation(Source source, std::optional<detail::deadline> deadline, std::stop_token stop)
         : source_(std::move(source)), deadline_(deadline), stop_(std::move(stop)) {}
 
     work_estimate estimate() const { return source_.estimate(); }
@@ -31,20 +31,20 @@ public:
 private:
     friend struct detail::staged_access;
     Source source_;
-    std::optional<clock::time_point> deadline_;
+    std::optional<detail::deadline> deadline_;
     std::stop_token stop_;
 };
 
 // Gives up at the time. A deadline that has passed already gives up before anything is submitted.
 template <operation Source>
 auto give_up_at(Source source, std::chrono::steady_clock::time_point deadline) {
-    return give_up_operation<Source>(std::move(source), deadline, {});
+    return give_up_operation<Source>(std::move(source), detail::deadline(deadline), {});
 }
 // Gives up so long from now: the time runs from this call.
 template <operation Source, typename Rep, typename Period>
 auto timeout(Source source, std::chrono::duration<Rep, Period> at_most) {
-    return give_up_at(std::move(source), std::chrono::steady_clock::now() +
-                                             std::chrono::duration_cast<std::chrono::steady_clock::duration>(at_most));
+    const auto from_now = std::chrono::duration_cast<detail::deadline::clock::duration>(at_most);
+    return give_up_operation<Source>(std::move(source), detail::deadline(from_now), {});
 }
 // Gives up when the token's source asks to stop.
 template <operation Source>

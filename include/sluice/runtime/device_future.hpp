@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 
+#include "sluice/op/deadline.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/completion_notice.hpp"
 #include "sluice/runtime/execution_context.hpp"
@@ -26,7 +27,7 @@ namespace sluice {
 
 namespace detail {
 // Blocks until it is complete or the time has come; whether it is complete. A fault counts as complete.
-bool await_until(const submission_ref& submitted, std::chrono::steady_clock::time_point deadline);
+bool await_until(const submission_ref& submitted, const deadline& until);
 }  // namespace detail
 
 // Move-only. Dropping it, or a coroutine that awaits it, waits for nothing and frees its outputs in stream order. It
@@ -59,10 +60,11 @@ public:
     // The same for at most so long: whether get() will not block. Does not throw for a fault; get() will.
     template <typename Rep, typename Period>
     bool wait_for(std::chrono::duration<Rep, Period> at_most) const {
-        return wait_until(std::chrono::steady_clock::now() + at_most);
+        const auto from_now = std::chrono::duration_cast<detail::deadline::clock::duration>(at_most);
+        return detail::await_until(submitted_, detail::deadline(from_now));
     }
     bool wait_until(std::chrono::steady_clock::time_point deadline) const {
-        return detail::await_until(submitted_, deadline);
+        return detail::await_until(submitted_, detail::deadline(deadline));
     }
 
     // Whether it is known to be complete. Does not ask the device.
