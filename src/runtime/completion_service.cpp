@@ -237,8 +237,12 @@ bool completion_service::take_back(alarm& due) noexcept { return core_->take_bac
 
 bool completion_service::run_pending() {
     bool any = false;
-    while (core_->run_posted() || core_->look(true)) any = true;
-    return any;
+    for (;;) {
+        // Looking tells nothing of a device that has faulted, but posts that it has.
+        const bool came = core_->run_posted() || core_->look(true) || core_->run_posted();
+        if (!came) return any;
+        any = true;
+    }
 }
 
 void completion_service::advance_to(alarm::clock::time_point now) noexcept { core_->ring_due(now); }

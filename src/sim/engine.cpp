@@ -97,7 +97,9 @@ time_point engine::due(const sluice::detail::deadline& until) const noexcept {
 
 bool engine::run_until(const std::function<bool()>& is_over, time_point deadline) {
     if (checks_.is_running()) throw error(errc::invalid_argument, "a host call waits for its device");
+    is_short_of_memory = false;  // whoever was has been told
     asked();
+    if (draw(2) == 0 && serve()) settle();  // also when there is no time to wait
     if (run(is_over, deadline)) return true;
     if (deadline != time_point::max()) {
         host_time = std::max(host_time, static_cast<nanoseconds>((deadline - began_).count()));
@@ -165,6 +167,7 @@ void engine::settle() {
 
 void engine::finish() {
     const auto never = [] { return false; };
+    is_short_of_memory = false;
     run(never);
     settle();
     if (broken_ != nullptr) {
