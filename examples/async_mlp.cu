@@ -1,8 +1,8 @@
 // async_mlp: four batches through a small network at the same time, on a pool of four streams: spawned as futures,
 // awaited by a coroutine. No thread waits for the device but main, for the whole.
 //
-// The pipeline stands in async_mlp.hpp, where the simulator's tests find it too. Kernels and host code stand in one
-// file. Where there is a GPU it runs there, elsewhere on the CPU; what it prints is the same.
+// The pipeline, kernels and host code side by side, stands in async_mlp.hpp, where the simulator's tests find it too.
+// Where there is a GPU it runs there, elsewhere on the CPU; what it prints is the same.
 
 #include "async_mlp.hpp"
 

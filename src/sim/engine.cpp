@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "sluice/runtime/command_queue.hpp"
 #include "sluice/runtime/device.hpp"
@@ -85,8 +86,11 @@ void engine::break_down(sim_stream& running) {
 }
 
 void engine::notice_breakdown() noexcept {
-    if (broken_->is_poisoned() || (planted != nullptr && !planted->shows_breakdowns())) return;
-    broken_->poison(cause_);
+    if (planted != nullptr && !planted->shows_breakdowns()) return;
+    if (!broken_->is_poisoned()) return broken_->poison(cause_);
+    // Others find out as well, and blame something else: the first cause is the one that counts.
+    if (!std::exchange(is_blamed_again_, true))
+        broken_->poison(std::make_exception_ptr(device_error(errc::device_failed, "a later cause")));
 }
 
 // A point of time that has passed, has; one to come lies as far ahead as it did when the schedule began.

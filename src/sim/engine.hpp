@@ -141,6 +141,7 @@ private:
     std::uint64_t breaks_at_ = 0;
     device* broken_ = nullptr;
     std::exception_ptr cause_;
+    bool is_blamed_again_ = false;
     bool is_serving_ = false;
     bool is_settling_ = false;
     std::vector<remains> dead_;
