@@ -4,10 +4,9 @@
 
 namespace sluice::detail {
 
-std::chrono::steady_clock::time_point deadline_after(std::chrono::duration<double> at_most) noexcept {
-    using clock = std::chrono::steady_clock;
+std::chrono::steady_clock::duration clamped(std::chrono::duration<double> time) noexcept {
     constexpr std::chrono::duration<double> century = std::chrono::years(100);
-    return clock::now() + std::chrono::round<clock::duration>(std::clamp(at_most, at_most.zero(), century));
+    return std::chrono::round<std::chrono::steady_clock::duration>(std::clamp(time, time.zero(), century));
 }
 
 }  // namespace sluice::detail

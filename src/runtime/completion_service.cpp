@@ -26,6 +26,7 @@ public:
     void watch(command_queue& queue) noexcept;
     void set(alarm& due) noexcept;
     bool take_back(alarm& due) noexcept;
+    clock::time_point next_due() noexcept;
     void close() noexcept;
 
     void run();
@@ -97,6 +98,11 @@ void completion_service::core::set(alarm& due) noexcept {
 bool completion_service::core::take_back(alarm& due) noexcept {
     const std::lock_guard lock(mutex_);
     return alarms_.remove(due);
+}
+
+clock::time_point completion_service::core::next_due() noexcept {
+    const std::lock_guard lock(mutex_);
+    return alarms_.next_due();
 }
 
 void completion_service::core::close() noexcept {
@@ -231,11 +237,16 @@ bool completion_service::take_back(alarm& due) noexcept { return core_->take_bac
 
 bool completion_service::run_pending() {
     bool any = false;
-    while (core_->run_posted() || core_->look(true)) any = true;
-    return any;
+    for (;;) {
+        // Looking tells nothing of a device that has faulted, but posts that it has.
+        const bool came = core_->run_posted() || core_->look(true) || core_->run_posted();
+        if (!came) return any;
+        any = true;
+    }
 }
 
 void completion_service::advance_to(alarm::clock::time_point now) noexcept { core_->ring_due(now); }
+alarm::clock::time_point completion_service::next_due() const noexcept { return core_->next_due(); }
 
 void completion_service::close() noexcept {
     core_->close();

@@ -12,12 +12,14 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "sluice/async/executor.hpp"
+#include "sluice/op/deadline.hpp"
 #include "sluice/runtime/alarm.hpp"
 
 namespace sluice {
@@ -25,6 +27,18 @@ class command_queue;
 }
 
 namespace sluice::detail {
+
+// Whoever drives a service that has no thread: keeps its time, and makes things happen while a thread waits.
+class service_driver {
+public:
+    virtual alarm::clock::time_point now() const noexcept = 0;
+    virtual alarm::clock::time_point due(const deadline& until) const noexcept = 0;
+    // Until it is over, or this time has come: whether it is over. Throws when it is not and can never be.
+    virtual bool run_until(const std::function<bool()>& is_over, alarm::clock::time_point deadline) = 0;
+
+protected:
+    ~service_driver() = default;
+};
 
 class completion_service final : public executor {
 public:
@@ -49,8 +63,22 @@ public:
 
     // Runs what is posted now, and what that posts. Says whether there was anything.
     bool run_pending();
-    // The simulator's time, for a driven service.
+
+    // For a driven service.
+
+    void be_driven_by(service_driver* driver) noexcept { driver_ = driver; }
+    // Null for one with a thread, and for one that nobody drives any more.
+    service_driver* driver() const noexcept { return driver_; }
+    // Posts the alarms that are due.
     void advance_to(alarm::clock::time_point now) noexcept;
+    // The next alarm's time; the latest there is, when there is none.
+    alarm::clock::time_point next_due() const noexcept;
+
+    // The time, and when that is in it.
+    alarm::clock::time_point now() const noexcept { return driver_ != nullptr ? driver_->now() : alarm::clock::now(); }
+    alarm::clock::time_point due(const deadline& until) const noexcept {
+        return driver_ != nullptr ? driver_->due(until) : until.at();
+    }
 
     // Runs what is still posted, and ends the thread. The streams are idle.
     void close() noexcept;
@@ -59,6 +87,7 @@ private:
     class core;
     const std::shared_ptr<core> core_;  // the thread's too: the last runtime may be dropped on it
     std::thread thread_;
+    service_driver* driver_ = nullptr;
 };
 
 }  // namespace sluice::detail

@@ -3,6 +3,9 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "runtime/completion_service.hpp"
+#include "sluice/runtime/driven_wait.hpp"
+
 namespace sluice::detail {
 namespace {
 
@@ -14,8 +17,9 @@ struct told {
 
 }  // namespace
 
-bool await_until(const submission_ref& submitted, std::chrono::steady_clock::time_point deadline) {
+bool await_until(const submission_ref& submitted, const deadline& until) {
     if (submitted->is_complete()) return true;
+    const completion_service& service = submitted->home().service();
     told state;
     static inline_executor where;  // a notice that was given up still ends there, when all this is gone
     const auto notice = completion_notice::make(
@@ -28,14 +32,25 @@ bool await_until(const submission_ref& submitted, std::chrono::steady_clock::tim
         },
         &state);
     notice.get()->start();
-    std::unique_lock lock(state.mutex);
     const auto is_told = [&] { return state.is_told; };
-    if (state.wake.wait_until(lock, deadline, is_told)) return true;
+    if (service_driver* const driver = service.driver()) {
+        if (driver->run_until(is_told, service.due(until))) return true;
+        notice.get()->cancel();
+        return submitted->is_complete();
+    }
+    std::unique_lock lock(state.mutex);
+    if (state.wake.wait_until(lock, until.at(), is_told)) return true;
     lock.unlock();
     if (notice.get()->cancel()) return submitted->is_complete();
     lock.lock();  // it is being told right now
     state.wake.wait(lock, is_told);
     return true;
+}
+
+bool is_driven(device& home) noexcept { return home.service().driver() != nullptr; }
+
+void drive_until(device& home, const std::function<bool()>& is_over) {
+    home.service().driver()->run_until(is_over, alarm::clock::time_point::max());
 }
 
 }  // namespace sluice::detail

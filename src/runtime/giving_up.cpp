@@ -4,19 +4,21 @@
 
 namespace sluice::detail {
 
-void patience::begin(std::optional<alarm::clock::time_point> deadline, const std::stop_token& stop) {
+void patience::begin(const std::optional<deadline>& until, const std::stop_token& stop) {
     if (stop.stop_requested()) {
         come_to(end::stopped);
         return;
     }
-    if (deadline) {
-        if (*deadline <= alarm::clock::now()) {
+    if (until) {
+        completion_service& service = at_->owner().service();
+        const alarm::clock::time_point due = service.due(*until);
+        if (due <= service.now()) {
             come_to(end::timed_out);
             return;
         }
-        alarm_.emplace(*deadline, ring_);
+        alarm_.emplace(due, ring_);
         ring_.alive = shared_from_this();
-        at_->owner().service().set(*alarm_);
+        service.set(*alarm_);
     }
     if (stop.stop_possible()) stop_.emplace(stop, stopper{this});
 }

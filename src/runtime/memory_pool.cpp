@@ -118,6 +118,7 @@ storage* memory_pool::make(std::size_t asked_bytes, std::size_t bytes, const com
         ++usage_.source_calls;
     }
     if (data == nullptr) {
+        owner_.throw_if_refusing();  // its memory may be short because it has faulted: that is the first cause
         throw out_of_memory(asked_bytes, source_.info().free_bytes, {info.name, owner_.name(), info.where});
     }
     auto* const block = new (std::nothrow) storage(*this, data, bytes);

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "sim/vector_clock.hpp"
+#include "sluice/runtime/command.hpp"
 
 namespace sluice::sim::detail {
 
@@ -33,6 +34,12 @@ struct block {
     moment written_at = 0;
     std::uint32_t readers = 0;  // a bit a thread
     std::array<moment, max_threads> read_at{};
+
+    // A command that was in flight when its device broke down may use it from then on, at any time and for ever.
+    std::uint32_t doomed_in_life = 0;
+    access_mode doomed_mode = access_mode::read;
+    thread_index doomed_by = 0;
+    moment doomed_at = 0;
 
     static constexpr std::size_t header_bytes = 256;
     std::byte* data() noexcept { return reinterpret_cast<std::byte*>(this) + header_bytes; }

@@ -84,7 +84,34 @@ void checker::touched(block& what, access_mode mode) {
     if (const auto with = note(what, mode, running_who_, *running_)) report(*with, running_who_, mode, what);
 }
 
+void checker::never_ends(command_ref who, std::span<const named_block> accesses) noexcept {
+    for (const named_block& each : accesses) {
+        block& what = *each.what;
+        if (!what.is_live || what.life != each.life) continue;  // runs() would have told
+        if (what.doomed_in_life == what.life && what.doomed_mode == access_mode::write) continue;
+        what.doomed_in_life = what.life;
+        what.doomed_mode = each.mode;
+        what.doomed_by = who.thread;
+        what.doomed_at = who.when;
+    }
+}
+
+// Whether the host must not do this any more; then it is reported.
+bool checker::is_doomed(const block& what, access_mode mode, bool frees) {
+    if (what.doomed_in_life != what.life) return false;
+    if (!frees && mode == access_mode::read && what.doomed_mode == access_mode::read) return false;
+    actor user = witness_.describe(what.doomed_by, what.doomed_at);
+    const std::string message = std::string("the host ") + (frees ? "frees" : verb(mode)) + " what " + to_string(user) +
+                                " may still " + (what.doomed_mode == access_mode::read ? "read" : "write") +
+                                ": it was in flight when the device broke down";
+    const bool early = !frees && mode == access_mode::read;
+    report(frees ? fault::use_after_free : (early ? fault::early_read : fault::race), message, std::move(user), {},
+           &what);
+    return true;
+}
+
 void checker::host_touches(block& what, access_mode mode, bool frees) {
+    if (is_doomed(what, mode, frees)) return;
     const command_ref host{host_thread, ++host_.upto[host_thread]};
     host_has_learnt_ = true;
     const auto with = note(what, mode, host, host_);

@@ -68,6 +68,8 @@ public:
     // It runs; `known`, what happens before it and itself.
     void runs(command_ref who, std::span<const named_block> accesses, const vector_clock& known);
     void has_run() noexcept { running_ = nullptr; }
+    // It was in flight when its device broke down: it will not be seen to end.
+    static void never_ends(command_ref who, std::span<const named_block> accesses) noexcept;
     // A digest of the memory that these name as read only, as far as it is not large.
     static std::uint64_t contents_only_read(std::span<const named_block> accesses) noexcept;
     bool is_running() const noexcept { return running_ != nullptr; }
@@ -87,6 +89,7 @@ private:
     std::optional<conflict> note(block& what, access_mode mode, command_ref who, const vector_clock& known) noexcept;
     void report(const conflict& with, command_ref who, access_mode mode, const block& what);
     void host_touches(block& what, access_mode mode, bool frees);
+    bool is_doomed(const block& what, access_mode mode, bool frees);
     void scramble(block& what) const noexcept;
     std::string name_of(const block& what) const;
 

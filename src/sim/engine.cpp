@@ -1,8 +1,11 @@
 #include "sim/engine.hpp"
 
+#include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "sluice/runtime/command_queue.hpp"
+#include "sluice/runtime/device.hpp"
 #include "sluice/runtime/error.hpp"
 
 namespace sluice::sim::detail {
@@ -21,8 +24,10 @@ void engine::begin(std::uint64_t seed) {
     checks_.garbage = 0x41 + draw(14);
     current_ = max_threads;
     submissions = 0;
+    ran_ = breaks_at_ = 0;
     asked_in_vain_ = 0;
-    now = 0;
+    host_time = latest_end_ = 0;
+    began_ = sluice::detail::alarm::clock::now();
     waits_are_void = false;
     is_short_of_memory = false;
     checks_.begin(seed);
@@ -41,19 +46,24 @@ thread_index engine::add(sim_stream& one) {
     return static_cast<thread_index>(streams_.size());
 }
 
-bool engine::step() {
+bool engine::step(locks are) {
     std::uint64_t ready = 0;
     std::size_t oldest = 0;
     for (std::size_t i = 0; i < streams_.size(); ++i) {
         if (streams_[i] == nullptr || !streams_[i]->make_ready()) continue;
+        if (are == locks::held && streams_[i]->is_before_host_call()) continue;
         if (ready == 0 || streams_[i]->next_number() < streams_[oldest]->next_number()) oldest = i;
         ready |= std::uint64_t{1} << i;
     }
     if (ready == 0) return false;
     current_ = in_order_ ? oldest : schedule_.next(ready, current_);
-    streams_[current_]->run_first();
-    ++commands;
     asked_in_vain_ = 0;
+    if (++ran_ == breaks_at_) {
+        break_down(*streams_[current_]);
+        return true;
+    }
+    latest_end_ = std::max(latest_end_, streams_[current_]->run_first());
+    ++commands;
     return true;
 }
 
@@ -65,16 +75,72 @@ bool engine::serve() {
     return any;
 }
 
+void engine::break_down(sim_stream& running) {
+    const actor at = running.describe_next();
+    broken_ = &running.owner().owner();
+    cause_ = std::make_exception_ptr(
+        device_error(errc::device_failed, "broken down by the simulator, at " + to_string(at), {"", broken_->name()}));
+    for (sim_stream* each : streams_) {
+        if (each != nullptr && is_broken(each->owner().owner())) each->never_ends();
+    }
+}
+
+void engine::notice_breakdown() noexcept {
+    if (planted != nullptr && !planted->shows_breakdowns()) return;
+    if (!broken_->is_poisoned()) return broken_->poison(cause_);
+    // Others find out as well, and blame something else: the first cause is the one that counts.
+    if (!std::exchange(is_blamed_again_, true))
+        broken_->poison(std::make_exception_ptr(device_error(errc::device_failed, "a later cause")));
+}
+
+// A point of time that has passed, has; one to come lies as far ahead as it did when the schedule began.
+time_point engine::due(const sluice::detail::deadline& until) const noexcept {
+    if (until.from_now()) return time() + *until.from_now();
+    return until.at() <= sluice::detail::alarm::clock::now() ? std::min(until.at(), time()) : until.at();
+}
+
+bool engine::run_until(const std::function<bool()>& is_over, time_point deadline) {
+    if (checks_.is_running()) throw error(errc::invalid_argument, "a host call waits for its device");
+    is_short_of_memory = false;  // whoever was has been told
+    asked();
+    if (draw(2) == 0 && serve()) settle();  // also when there is no time to wait
+    if (run(is_over, deadline)) return true;
+    if (deadline != time_point::max()) {
+        host_time = std::max(host_time, static_cast<nanoseconds>((deadline - began_).count()));
+        return false;
+    }
+    const std::size_t found_before = checks_.findings().size();
+    finish();  // the stuck are named
+    if (is_over()) return true;
+    if (checks_.findings().size() == found_before)
+        checks_.report(fault::lost_wake_up, "nothing can run any more, and the host still waits for something");
+    throw std::runtime_error("the host waits for what cannot come: " + to_string(checks_.findings().back()));
+}
+
+void engine::ring() noexcept {
+    if (service != nullptr) service->advance_to(time());
+}
+
+// Nothing else can happen: time goes on to the next alarm, if that comes before the deadline. Whether it did.
+bool engine::pass_time(time_point deadline) noexcept {
+    if (service == nullptr) return false;
+    const time_point next = service->next_due();
+    if (next == time_point::max() || next > deadline) return false;
+    host_time = std::max(host_time, static_cast<nanoseconds>((next - began_).count()));
+    ring();
+    return true;
+}
+
 void engine::submitted() {
     asked_in_vain_ = 0;
     if (eager_of_8_ == 0 || checks_.is_running() || draw(8) >= eager_of_8_) return;
-    for (std::uint32_t left = 1 + draw(3); left > 0 && step(); --left) {
+    for (std::uint32_t left = 1 + draw(3); left > 0 && step(locks::held); --left) {
     }
 }
 
 void engine::poll() noexcept {
     if (is_serving_ || checks_.is_running()) return;
-    if (eager_of_8_ != 0 && draw(8) < eager_of_8_) step();
+    if (eager_of_8_ != 0 && draw(8) < eager_of_8_) step(locks::held);
     asked();
 }
 
@@ -84,13 +150,14 @@ void engine::bury(remains&& dead) {
 
 void engine::host_sees(const vector_clock& clock, nanoseconds when) noexcept {
     checks_.host_learns(clock);
-    now = std::max(now, when);
+    host_time = std::max(host_time, when);
 }
 
 // No lock of the runtime's is held.
 void engine::settle() {
     if (is_settling_ || checks_.is_running()) return;
     is_settling_ = true;
+    if (broken_ != nullptr && !is_watched) notice_breakdown();
     while (!dead_.empty()) {
         std::vector<remains> dead;
         dead.swap(dead_);
@@ -104,17 +171,18 @@ void engine::settle() {
 
 void engine::finish() {
     const auto never = [] { return false; };
-    do {
-        run_until(never);
-        settle();
-        // Nothing else happens any more: time goes on to the next deadline.
-        if (service != nullptr) service->advance_to(sluice::detail::alarm::clock::time_point::max());
-    } while (serve());
+    is_short_of_memory = false;
+    run(never);
+    settle();
+    if (broken_ != nullptr) {
+        notice_breakdown();
+        run(never);
+    }
     for (const sim_stream* each : streams_) {
         if (each == nullptr || each->is_idle()) continue;
         report_stuck("no stream");
         waits_are_void = true;
-        run_until(never);
+        run(never);
         break;
     }
     for (sim_stream* each : streams_) {

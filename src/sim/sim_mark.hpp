@@ -19,8 +19,11 @@ public:
     sim_timed_mark(engine& in, std::shared_ptr<sim_mark> mark) : engine_(in), mark_(std::move(mark)) {}
 
     void await() override {
-        if (!engine_.run_until([&] { return mark_->is_stamped; })) engine_.give_up("an event");
-        engine_.now = std::max(engine_.now, mark_->at);
+        if (!engine_.run([&] { return mark_->is_stamped; })) {
+            if (engine_.breakdown()) std::rethrow_exception(engine_.breakdown());
+            engine_.give_up("an event");
+        }
+        engine_.host_time = std::max(engine_.host_time, mark_->at);
     }
     std::chrono::duration<double, std::micro> since(const timed_mark& earlier) const override {
         const sim_mark& from = *dynamic_cast<const sim_timed_mark&>(earlier).mark_;

@@ -15,7 +15,24 @@ namespace {
 // Kernels are watched for writing what they only named as read, one in so many.
 constexpr std::uint32_t watched_one_in = 8;
 
+trace_kind kind_of(copy_direction direction) {
+    switch (direction) {
+        case copy_direction::host_to_device: return trace_kind::host_to_device;
+        case copy_direction::device_to_host: return trace_kind::device_to_host;
+        default: return trace_kind::device_to_device;
+    }
+}
+
 }  // namespace
+
+trace_kind sim_stream::to_trace_kind(kind what) noexcept {
+    switch (what) {
+        case kind::fill: return trace_kind::fill;
+        case kind::library_call: return trace_kind::library_call;
+        case kind::host_call: return trace_kind::host_call;
+        default: return trace_kind::kernel;
+    }
+}
 
 sim_stream::sim_stream(engine& in, command_queue& owner) : engine_(in), owner_(owner), thread_(in.add(*this)) {}
 
@@ -27,6 +44,7 @@ native_stream sim_stream::native() const noexcept { return {device_kind::cpu, nu
 
 sim_stream::record& sim_stream::add(kind what, const command_info& info) {
     if (engine_.planted != nullptr && engine_.planted->refuses(owner_.index(), info.name)) refuse(info);
+    if (is_broken() && engine_.draw(2) == 0) throw_if_shown_broken();  // else it is told of later
     if (is_idle()) {
         records_.clear();
         head_ = 0;
@@ -44,12 +62,13 @@ sim_stream::record& sim_stream::add(kind what, const command_info& info) {
     made.number = ++engine_.submissions;
     made.host_then = engine_.checks().snapshot();
     made.when = moment_of(++issued_);
-    made.submitted = engine_.now;
+    made.submitted = engine_.host_time;
     made.accesses = {accesses, count};
     made.outcome = sluice::detail::outcome_ref(info.outcome);
     const std::string_view operation = info.operation.empty() ? info.operation : engine_.memory().copy(info.operation);
-    notes_.push_back({info.name, operation, info.where});
+    notes_.push_back({info.name, operation, info.where, to_trace_kind(what)});
     engine_.checks().names({thread_, made.when}, made.accesses);
+    if (is_broken()) checker::never_ends({thread_, made.when}, made.accesses);
     return made;
 }
 
@@ -66,6 +85,8 @@ void sim_stream::copy(const command_info& info, const copy_command& command) {
     made.source = command.source;
     made.bytes = command.bytes;
     made.owned.owner = command.host_owner;
+    notes_.back().kind = kind_of(command.direction);
+    notes_.back().bytes = command.bytes;
     const command_ref who{thread_, made.when};
     engine_.checks().names_range(who, made.accesses, engine_.blocks(), command.source, command.bytes, access_mode::read,
                                  command.direction != copy_direction::host_to_device);
@@ -79,6 +100,7 @@ void sim_stream::fill(const command_info& info, const fill_command& command) {
     made.destination = command.destination;
     made.bytes = command.bytes;
     made.value = command.value;
+    notes_.back().bytes = command.bytes;
     engine_.checks().names_range({thread_, made.when}, made.accesses, engine_.blocks(), command.destination,
                                  command.bytes, access_mode::write, true);
     added();
@@ -126,7 +148,7 @@ std::unique_ptr<timed_mark> sim_stream::mark() {
     record& made = records_.emplace_back();
     made.what = kind::mark;
     made.mark = std::make_shared<sim_mark>();
-    made.submitted = engine_.now;
+    made.submitted = engine_.host_time;
     return std::make_unique<sim_timed_mark>(engine_, made.mark);
 }
 
@@ -139,10 +161,12 @@ void sim_stream::begin() {
     clock_ = {};
     clocks_.clear();
     notes_.clear();
+    waits_.clear();
     time_ = 0;
 }
 
 bool sim_stream::make_ready() {
+    if (is_broken()) return false;
     for (; head_ < records_.size(); ++head_) {
         record& first = records_[head_];
         if (first.what == kind::wait) {
@@ -152,6 +176,7 @@ bool sim_stream::make_ready() {
             if (when == 0) continue;
             clock_.join(awaited.clocks_[when - 1]);
             time_ = std::max(time_, awaited.notes_[when - 1].end);
+            waits_.push_back({&awaited, when, moment_of(executed_) + 1});
         } else if (first.what == kind::mark) {
             *first.mark = {true, std::max(time_, first.submitted)};
         } else {
@@ -161,19 +186,21 @@ bool sim_stream::make_ready() {
     return false;
 }
 
-void sim_stream::run_first() {
+nanoseconds sim_stream::run_first() {
     record& command = records_[head_];
     clock_.join(engine_.checks().snapshot(command.host_then));
     clock_.upto[thread_] = command.when;
     clocks_.push_back(clock_);
-    time_ = std::max(time_, command.submitted) + 100 + engine_.draw(10'000);
-    notes_[command.when - 1].end = time_;
+    note& times = notes_[command.when - 1];
+    times.start = std::max(time_, command.submitted);
+    time_ = times.end = times.start + 100 + engine_.draw(10'000);
     engine_.checks().runs({thread_, command.when}, command.accesses, clocks_.back());
     perform(command);
     engine_.checks().has_run();
     engine_.bury(std::move(command.owned));
     ++head_;
     executed_ = base_ + command.when;
+    return time_;
 }
 
 // As on a CPU: a command that hangs on something that failed is not run, and only calls fail by themselves.
@@ -231,6 +258,7 @@ ticket sim_stream::passed() const noexcept {
 }
 
 void sim_stream::poll() noexcept {
+    if (is_broken()) return engine_.notice_breakdown();
     engine_.poll();
     known_ = executed_;
 }
@@ -238,9 +266,33 @@ void sim_stream::poll() noexcept {
 void sim_stream::await(ticket upto, wait_mode) {
     if (engine_.planted != nullptr && !engine_.planted->awaits(owner_.index(), upto - base_)) return;
     if (engine_.checks().is_running()) throw error(errc::invalid_argument, "a host call waits for its device");
-    if (!engine_.run_until([&] { return executed_ >= upto; })) engine_.give_up(to_string(describe(moment_of(upto))));
+    if (!engine_.run([&] { return executed_ >= upto || is_broken(); }))
+        engine_.give_up(to_string(describe(moment_of(upto))));
+    // As on CUDA, where who waits for what went well is told all the same; or only those who have to be.
+    if (is_broken() && (engine_.is_watched || executed_ < upto)) {
+        throw_if_shown_broken();
+        if (executed_ < upto) engine_.give_up(to_string(describe(moment_of(upto))));
+    }
     known_ = executed_;
     learn(upto);
+}
+
+bool sim_stream::is_broken() const noexcept { return engine_.is_broken(owner_.owner()); }
+
+void sim_stream::throw_if_shown_broken() const {
+    engine_.notice_breakdown();
+    owner_.owner().throw_if_refusing();
+}
+
+void sim_stream::never_ends() noexcept {
+    for (std::size_t i = head_; i < records_.size(); ++i)
+        checker::never_ends({thread_, records_[i].when}, records_[i].accesses);
+}
+
+void sim_stream::abandon() noexcept {
+    for (std::size_t i = head_; i < records_.size(); ++i) engine_.bury(std::move(records_[i].owned));
+    records_.clear();
+    head_ = 0;
 }
 
 bool sim_stream::needs_watching() const noexcept { return engine_.is_watched; }
@@ -262,6 +314,20 @@ bool sim_stream::is_stuck(actor& waiter, actor& awaited) const {
     waiter = describe(next);
     awaited = wait.awaited->describe(wait.awaited->moment_of(wait.upto));
     return true;
+}
+
+void sim_stream::describe(trace& in, std::size_t device) const {
+    const auto ran = static_cast<moment>(executed_ - base_);
+    for (moment when = 1; when <= ran; ++when) {
+        const note& of = notes_[when - 1];
+        actor who = describe(when);
+        in.events.push_back({std::move(who.name), std::move(who.operation), device, owner_.index(), when, of.kind,
+                             double(of.start) * 1e-3, double(of.end) * 1e-3, of.bytes, std::move(who.where)});
+    }
+    for (const waited& each : waits_) {
+        if (each.before <= ran)
+            in.waits.push_back({device, each.awaited->owner_.index(), each.upto, owner_.index(), each.before});
+    }
 }
 
 // A command that was not submitted yet has a place, but no name. 0 stands for the last one.

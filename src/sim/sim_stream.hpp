@@ -12,6 +12,7 @@
 #include "sim/checker.hpp"
 #include "sluice/runtime/interpreter.hpp"
 #include "sluice/runtime/outcome.hpp"
+#include "sluice/runtime/trace.hpp"
 
 namespace sluice::sim::detail {
 
@@ -49,13 +50,16 @@ public:
     bool needs_watching() const noexcept override;
     ticket sighted() const noexcept override { return executed_; }
 
+    void abandon() noexcept override;
+
     // For the engine.
 
     void begin();
     // Whether its first entry is a command that can run; deals with waits and marks on the way.
     bool make_ready();
-    std::uint64_t next_number() const { return records_[head_].number; }  // needs make_ready()
-    void run_first();
+    std::uint64_t next_number() const { return records_[head_].number; }                  // needs make_ready()
+    bool is_before_host_call() const { return records_[head_].what == kind::host_call; }  // the same
+    nanoseconds run_first();                                                              // its virtual end
     bool is_idle() const noexcept { return head_ == records_.size(); }
     // Whether it stands before a wait, and for what: after make_ready() has said no.
     bool is_stuck(actor& waiter, actor& awaited) const;
@@ -64,6 +68,11 @@ public:
     void tell() noexcept;
     bool has_untold() const noexcept { return told_ < executed_; }
     actor describe(moment when) const;
+    actor describe_next() const { return describe(moment_of(executed_) + 1); }
+    // What has run of this schedule.
+    void describe(trace& in, std::size_t device) const;
+    // The device has broken down: what is in flight will not be seen to end.
+    void never_ends() noexcept;
     command_queue& owner() const noexcept { return owner_; }
     ticket executed() const noexcept { return executed_; }
 
@@ -92,14 +101,25 @@ private:
         std::string_view name;
         std::string_view operation;
         source_location where;
+        trace_kind kind = trace_kind::kernel;
+        std::size_t bytes = 0;
+        nanoseconds start = 0;
         nanoseconds end = 0;
     };
+    struct waited {
+        const sim_stream* awaited;
+        moment upto;
+        moment before;  // the command that came after
+    };
 
+    static trace_kind to_trace_kind(kind what) noexcept;
     record& add(kind what, const command_info& info);
     void added();
     void refuse(const command_info& info);
     void learn(ticket upto) const noexcept;
     void perform(record& command);
+    bool is_broken() const noexcept;
+    void throw_if_shown_broken() const;
     void perform_body(record& command) const;
     moment moment_of(ticket number) const noexcept { return number <= base_ ? 0 : static_cast<moment>(number - base_); }
 
@@ -116,6 +136,7 @@ private:
     vector_clock clock_;
     std::vector<vector_clock> clocks_;  // by moment, of commands that have run
     std::vector<note> notes_;           // by moment
+    std::vector<waited> waits_;
     nanoseconds time_ = 0;
 };
 

@@ -5,6 +5,7 @@
 
 #include "runtime/runtime_state.hpp"
 #include "sim/sim_device.hpp"
+#include "sluice/runtime/command_queue.hpp"
 #include "sluice/runtime/error.hpp"
 
 namespace sluice::sim {
@@ -14,6 +15,7 @@ simulator::simulator(const simulator_options& options)
       state_(new sluice::detail::runtime_state(sluice::detail::completion_service::mode::driven)),
       streams_(options.streams) {
     engine_->service = &state_->service;
+    state_->service.be_driven_by(engine_.get());
     for (std::size_t i = 0; i < options.devices; ++i) {
         state_->devices.push_back(
             std::make_unique<sluice::device>(*state_, "sim:" + std::to_string(i),
@@ -34,6 +36,7 @@ simulator::~simulator() {
 void simulator::close::operator()(sluice::detail::runtime_state* state) const noexcept {
     state->close();
     state->service.run_pending();
+    state->service.be_driven_by(nullptr);
     state->release();
 }
 
@@ -53,17 +56,10 @@ void simulator::begin(std::uint64_t seed) {
     engine_->begin(seed);
 }
 
-void simulator::run_all() { engine_->finish(); }
+void simulator::break_down_after(std::uint64_t commands) noexcept { engine_->break_down_at(commands + 1); }
+std::exception_ptr simulator::breakdown() const noexcept { return engine_->breakdown(); }
 
-void simulator::run_until(const std::function<bool()>& is_over) {
-    if (engine_->run_until(is_over)) return;
-    const std::size_t found_before = findings().size();
-    engine_->finish();  // time goes on to deadlines; and the stuck are named
-    if (is_over()) return;
-    if (findings().size() == found_before)
-        report(fault::lost_wake_up, "nothing can run any more, and the task still waits for something");
-    throw std::runtime_error("the task cannot come to its end: " + to_string(findings().back()));
-}
+void simulator::run_all() { engine_->finish(); }
 
 const std::vector<finding>& simulator::findings() const noexcept { return engine_->checks().findings(); }
 void simulator::clear_findings() noexcept { engine_->checks().findings().clear(); }
@@ -74,7 +70,17 @@ void simulator::require_clean() const {
 
 void simulator::report(fault what, std::string_view message) { engine_->checks().report(what, std::string(message)); }
 
+trace simulator::what_ran() const {
+    trace ran;
+    for (const auto& each : state_->devices) {
+        for (command_queue* queue : each->all_queues())
+            static_cast<const detail::sim_stream&>(queue->interpreter()).describe(ran, ran.devices.size());
+        ran.devices.push_back(each->name());
+    }
+    return ran;
+}
+
 std::uint64_t simulator::commands() const noexcept { return engine_->commands; }
-std::chrono::nanoseconds simulator::now() const noexcept { return std::chrono::nanoseconds(engine_->now); }
+std::chrono::nanoseconds simulator::now() const noexcept { return std::chrono::nanoseconds(engine_->host_time); }
 
 }  // namespace sluice::sim

@@ -5,7 +5,11 @@
 
 namespace sluice::detail {
 
-// More than a century is as long as that, so that no sum overflows; no time, or less, is over already.
-std::chrono::steady_clock::time_point deadline_after(std::chrono::duration<double> at_most) noexcept;
+// As a clock counts; no less than nothing and no more than a century, so that no sum overflows.
+std::chrono::steady_clock::duration clamped(std::chrono::duration<double> time) noexcept;
+
+inline std::chrono::steady_clock::time_point deadline_after(std::chrono::duration<double> at_most) noexcept {
+    return std::chrono::steady_clock::now() + clamped(at_most);
+}
 
 }  // namespace sluice::detail

@@ -12,23 +12,18 @@
 #include <optional>
 #include <stop_token>
 
+#include "sluice/op/deadline.hpp"
 #include "sluice/op/operation.hpp"
 
 namespace sluice {
-
-namespace detail {
-// Now and so much more; as good as never when that is longer than a clock can say. Defined in async.
-std::chrono::steady_clock::time_point deadline_after(std::chrono::duration<double> at_most) noexcept;
-}  // namespace detail
 
 template <operation Source>
 class give_up_operation : public operation_base<give_up_operation<Source>> {
 public:
     using output = output_of<Source>;
-    using clock = std::chrono::steady_clock;
     static constexpr bool is_staged = true;
 
-    give_up_operation(Source source, std::optional<clock::time_point> deadline, std::stop_token stop)
+    give_up_operation(Source source, std::optional<detail::deadline> deadline, std::stop_token stop)
         : source_(std::move(source)), deadline_(deadline), stop_(std::move(stop)) {}
 
     work_estimate estimate() const { return source_.estimate(); }
@@ -36,19 +31,19 @@ public:
 private:
     friend struct detail::staged_access;
     Source source_;
-    std::optional<clock::time_point> deadline_;
+    std::optional<detail::deadline> deadline_;
     std::stop_token stop_;
 };
 
 // Gives up at the time. A deadline that has passed already gives up before anything is submitted.
 template <operation Source>
 auto give_up_at(Source source, std::chrono::steady_clock::time_point deadline) {
-    return give_up_operation<Source>(std::move(source), deadline, {});
+    return give_up_operation<Source>(std::move(source), detail::deadline(deadline), {});
 }
 // Gives up so long from now: the time runs from this call.
 template <operation Source, typename Rep, typename Period>
 auto timeout(Source source, std::chrono::duration<Rep, Period> at_most) {
-    return give_up_at(std::move(source), detail::deadline_after(at_most));
+    return give_up_operation<Source>(std::move(source), detail::deadline(std::chrono::duration<double>(at_most)), {});
 }
 // Gives up when the token's source asks to stop.
 template <operation Source>

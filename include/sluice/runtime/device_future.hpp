@@ -18,7 +18,7 @@
 #include <memory>
 #include <optional>
 
-#include "sluice/async/deadline.hpp"
+#include "sluice/op/deadline.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/completion_notice.hpp"
 #include "sluice/runtime/execution_context.hpp"
@@ -29,7 +29,7 @@ namespace sluice {
 
 namespace detail {
 // Blocks until it is complete or the time has come; whether it is complete. A fault counts as complete.
-bool await_until(const submission_ref& submitted, std::chrono::steady_clock::time_point deadline);
+bool await_until(const submission_ref& submitted, const deadline& until);
 }  // namespace detail
 
 // Its members throw errc::invalid_argument when the value has been taken, or moved from.
@@ -70,11 +70,11 @@ public:
     template <typename Rep, typename Period>
     bool wait_for(std::chrono::duration<Rep, Period> at_most) const {
         require_valid("wait_for");
-        return wait_until(detail::deadline_after(at_most));
+        return detail::await_until(submitted_, detail::deadline(std::chrono::duration<double>(at_most)));
     }
     bool wait_until(std::chrono::steady_clock::time_point deadline) const {
         require_valid("wait_until");
-        return detail::await_until(submitted_, deadline);
+        return detail::await_until(submitted_, detail::deadline(deadline));
     }
 
     // Whether it is known to be complete. Does not ask the device.

@@ -11,6 +11,7 @@
 #include "sluice/async/executor.hpp"
 #include "sluice/async/spawn_task.hpp"
 #include "sluice/async/task.hpp"
+#include "sluice/op/deadline.hpp"
 #include "sluice/runtime/alarm.hpp"
 #include "sluice/runtime/error.hpp"
 #include "sluice/runtime/stage.hpp"
@@ -27,7 +28,7 @@ public:
     patience& operator=(const patience&) = delete;
     ~patience() = default;
 
-    void begin(std::optional<alarm::clock::time_point> deadline, const std::stop_token& stop);
+    void begin(const std::optional<deadline>& until, const std::stop_token& stop);
     // Whether this was the first end. The waiter goes on, on the completion thread.
     bool come_to(end how) noexcept;
     end how() const noexcept { return end_.load(std::memory_order_acquire); }

@@ -9,8 +9,8 @@
 
 #include <optional>
 
-#include "sluice/async/sync_wait.hpp"
 #include "sluice/op/operation.hpp"
+#include "sluice/runtime/driven_wait.hpp"
 #include "sluice/runtime/execution_context.hpp"
 #include "sluice/runtime/pending.hpp"
 #include "sluice/runtime/staged.hpp"
@@ -45,7 +45,8 @@ auto sync_in(Op op, execution_context& context, std::optional<wait_mode> mode) {
 template <operation Op>
 auto sync(Op op, scheduling_policy& policy, std::optional<wait_mode> mode = {}) {
     if constexpr (is_staged<Op>) {
-        auto done = sync_wait(detail::staged_task(std::move(op), std::make_shared<detail::stage>(policy)));
+        const auto at = std::make_shared<detail::stage>(policy);
+        auto done = detail::await_task(detail::staged_task(std::move(op), at), at->owner());
         return detail::open(std::move(done.output));
     } else {
         execution_context context(policy);
@@ -57,7 +58,8 @@ auto sync(Op op, scheduling_policy& policy, std::optional<wait_mode> mode = {}) 
 template <operation Op>
 auto sync_on(Op op, stream& on, std::optional<wait_mode> mode = {}) {
     if constexpr (is_staged<Op>) {
-        auto done = sync_wait(detail::staged_task(std::move(op), std::make_shared<detail::stage>(on)));
+        const auto at = std::make_shared<detail::stage>(on);
+        auto done = detail::await_task(detail::staged_task(std::move(op), at), at->owner());
         return detail::open(std::move(done.output));
     } else {
         execution_context context(on);

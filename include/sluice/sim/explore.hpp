@@ -12,6 +12,10 @@
 // same each time. An operation that it returns is submitted and waited for; a task is run to its end. What comes of it
 // in the end, if it can be compared, must be the same in all schedules; before the first one, the pipeline runs once
 // in the order of submission. Afterwards all that is still on its way runs, futures and tasks abandoned or not.
+//
+// With device faults a device breaks down in each schedule, at a command that the seed picks; up to there it goes as it
+// would without. From there on results are not compared, but the pipeline must come to an end, may fail only with that
+// very fault, and memory that commands in flight may still use must be left alone.
 #pragma once
 
 #include <optional>
@@ -32,13 +36,16 @@ struct exploration_options {
     std::size_t memory_bytes = 0;      // the same
     bool results_may_differ = false;   // they are not compared
     bool exceptions_are_fine = false;  // a pipeline that throws has simply ended
+    bool with_device_faults = false;   // only without a simulator of one's own: they do not survive it
     detail::saboteur* planted = nullptr;
 };
 
 struct exploration {
     std::uint64_t schedules = 0;  // run, with the one that went wrong
     std::uint64_t commands = 0;   // in all of them
+    std::uint64_t faults = 0;     // schedules in which a device broke down
     std::optional<finding> found;
+    trace what_ran;  // in the schedule that went wrong: see save_chrome_trace() and save_timeline()
 
     bool is_clean() const noexcept { return !found; }
     // Throws std::runtime_error with the finding, if there is one.
@@ -47,8 +54,9 @@ struct exploration {
 
 namespace detail {
 // One schedule's pipeline, type forgotten.
-using run_once = std::function<void(scheduling_policy& pool)>;
-exploration explore(simulator& on, const run_once& run, const exploration_options& options);
+using run_once = std::function<void(simulator& on, scheduling_policy& pool)>;
+// `on`: null for simulators of its own.
+exploration explore(simulator* on, const run_once& run, const exploration_options& options);
 
 template <typename T>
 inline constexpr bool is_task = false;
@@ -74,35 +82,41 @@ auto carry_out(simulator& on, Pipeline& pipeline, scheduling_policy& pool) {
         return call();
     }
 }
+
+template <typename Pipeline>
+exploration explore_on(simulator* where, Pipeline& pipeline, const exploration_options& options) {
+    using result = decltype(carry_out(*where, pipeline, where->pool()));
+    if constexpr (std::is_void_v<result> || !comparable<result>) {
+        const auto run = [&](simulator& on, scheduling_policy& pool) {
+            static_cast<void>(carry_out(on, pipeline, pool));
+        };
+        return explore(where, run, options);
+    } else {
+        std::optional<result> expected;
+        const auto run = [&](simulator& on, scheduling_policy& pool) {
+            result got = carry_out(on, pipeline, pool);
+            if (!expected) {
+                expected.emplace(std::move(got));
+            } else if (!options.results_may_differ && !on.breakdown() && !same(*expected, got)) {
+                on.report(fault::different_result,
+                          "the result differs from that of commands run in the order of their submission");
+            }
+        };
+        return explore(where, run, options);
+    }
+}
 }  // namespace detail
 
 // On a simulator of one's own: for pipelines that use what was made on it before. `devices`, `memory_bytes` and
 // `planted` are the simulator's then.
 template <typename Pipeline>
 exploration explore(simulator& on, Pipeline&& pipeline, const exploration_options& options = {}) {
-    using result = decltype(detail::carry_out(on, pipeline, on.pool()));
-    if constexpr (std::is_void_v<result> || !detail::comparable<result>) {
-        return detail::explore(
-            on, [&](scheduling_policy& pool) { static_cast<void>(detail::carry_out(on, pipeline, pool)); }, options);
-    } else {
-        std::optional<result> expected;
-        const auto run = [&](scheduling_policy& pool) {
-            result got = detail::carry_out(on, pipeline, pool);
-            if (!expected) {
-                expected.emplace(std::move(got));
-            } else if (!options.results_may_differ && !detail::same(*expected, got)) {
-                on.report(fault::different_result,
-                          "the result differs from that of commands run in the order of their submission");
-            }
-        };
-        return detail::explore(on, run, options);
-    }
+    return detail::explore_on(&on, pipeline, options);
 }
 
 template <typename Pipeline>
 exploration explore(Pipeline&& pipeline, const exploration_options& options = {}) {
-    simulator machine({options.devices, options.streams, options.memory_bytes, options.planted});
-    return explore(machine, pipeline, options);
+    return detail::explore_on(nullptr, pipeline, options);
 }
 
 }  // namespace sluice::sim

@@ -39,6 +39,8 @@ public:
     // Whether this command is refused with an exception; and whether the waits made for it are forgotten then.
     virtual bool refuses(std::size_t /*stream*/, std::string_view /*name*/) { return false; }
     virtual bool forgets_waits() { return false; }
+    // Whether it shows that a device has broken down.
+    virtual bool shows_breakdowns() noexcept { return true; }
     // Whether memory that a pool still keeps is handed out a second time, without its history.
     virtual bool hands_out_twice(std::size_t /*bytes*/) { return false; }
 };

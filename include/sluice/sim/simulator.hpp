@@ -14,8 +14,13 @@
 // What it cannot see: kernels are checked by the storage that their launch names, not by each address; a kernel that
 // writes what it named as read is found by sampling, one that reads what it did not name only by a different result.
 // Memory of the host outside host buffers is not checked. Coroutines run between commands, not beside them: races of
-// theirs are for a thread sanitizer, lock-free code for interleaving.hpp. device_future::wait_for() waits in real time,
-// during which nothing runs.
+// theirs are for a thread sanitizer, lock-free code for interleaving.hpp.
+//
+// Time. A host that waits with a deadline waits in virtual time, as deadlines of operations do: so long from when the
+// wait or the operation begins, and time goes on with the commands, or to the next deadline when nothing else can
+// happen. A deadline given as a point of time has passed when the real clock says so; one in the future lies as far
+// ahead as it does in real time, which no seed can bring back: use durations. A host that sleeps in sync_wait() or
+// spawned::get() sleeps for ever, since it is the only thread: run() tasks, or co_await in one.
 //
 // Thread safety: none; one thread uses the simulator, its devices and all that is made on them.
 #pragma once
@@ -23,15 +28,16 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
+#include <exception>
 #include <memory>
 #include <string_view>
 #include <vector>
 
-#include "sluice/async/root.hpp"
 #include "sluice/async/task.hpp"
 #include "sluice/runtime/device.hpp"
+#include "sluice/runtime/driven_wait.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
+#include "sluice/runtime/trace.hpp"
 #include "sluice/sim/finding.hpp"
 
 namespace sluice::sim {
@@ -39,16 +45,6 @@ namespace sluice::sim {
 namespace detail {
 class engine;
 class saboteur;
-
-// The end of a task that a simulator runs.
-class task_end final : public sluice::detail::root_owner {
-public:
-    std::coroutine_handle<> root_ended(std::size_t) noexcept override {
-        has_come = true;
-        return std::noop_coroutine();
-    }
-    bool has_come = false;
-};
 }  // namespace detail
 
 struct simulator_options {
@@ -73,17 +69,19 @@ public:
     // Runs what was submitted so far, returns cached memory, and starts anew: what happens from here on follows from
     // this seed and from what is submitted. (Seed 0 runs commands in the order of their submission.)
     void begin(std::uint64_t seed);
+    // A device breaks down: whichever would be the next to run a command when `commands` have run since begin(). It
+    // runs nothing more, what was in flight there may use its memory for ever, and whoever waits must be told. Once; a
+    // simulator whose device has broken down is of no further use.
+    void break_down_after(std::uint64_t commands) noexcept;
+    // What everybody must be told; null before it has come to that.
+    std::exception_ptr breakdown() const noexcept;
     // Runs everything, tells all waiters, and looks for streams and waiters that are stuck.
     void run_all();
     // Runs the task here, and all that it needs, up to its end; returns its value or throws what it threw. One that
     // cannot come to its end is a finding, and an exception.
     template <typename T>
     T run(task<T> what) {
-        auto root = sluice::detail::make_root(std::move(what));
-        detail::task_end end;
-        root.start(end);
-        run_until([&] { return end.has_come; });
-        return root.take();
+        return sluice::detail::await_task(std::move(what), device());
     }
 
     // Of the schedules since the last clear(), at most a hundred; the first is the one that matters.
@@ -94,14 +92,14 @@ public:
     // For checks of one's own.
     void report(fault what, std::string_view message);
 
+    // The commands of this schedule that have run, in virtual time, and who waited for whom.
+    trace what_ran() const;
     // Commands carried out, ever.
     std::uint64_t commands() const noexcept;
     // The host's clock: the latest end of what it has seen passed, since begin().
     std::chrono::nanoseconds now() const noexcept;
 
 private:
-    void run_until(const std::function<bool()>& is_over);
-
     std::shared_ptr<detail::engine> engine_;
     struct close {
         void operator()(sluice::detail::runtime_state* state) const noexcept;

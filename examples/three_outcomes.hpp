@@ -1,0 +1,68 @@
+// The pipelines of three_outcomes: those that end well, and those that fail and recover.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "sluice/sluice.hpp"
+
+namespace three_outcomes {
+
+using namespace sluice;
+using namespace std::chrono_literals;
+
+inline auto numbers() { return upload(std::vector<float>{1, 2, 3}).and_then(download); }
+
+// Host code in stream order; it may throw.
+inline auto checked_sum(float limit) {
+    return numbers().and_then([limit](auto landed) {
+        const auto add_up = [limit](std::vector<float> values) {
+            float sum = 0;
+            for (const float each : values) sum += each;
+            if (sum > limit) throw std::range_error("the sum is over the limit");
+            return sum;
+        };
+        return host_call(add_up, std::move(landed));
+    });
+}
+
+// More than any device has.
+inline auto too_much() {
+    return zeros<float>({std::size_t{1} << 50}).transform([](tensor<float>) { return 0.f; });
+}
+
+template <typename Operation>
+std::string tell(Operation operation, scheduling_policy& pool) {
+    try {
+        const float value = sync(std::move(operation), pool);
+        char text[32];
+        std::snprintf(text, sizeof(text), "%g", static_cast<double>(value));
+        return std::string("the value ") + text;
+    } catch (const error& failure) {  // of Sluice: a device_error, out_of_memory, a deadline ...
+        return "an error: " + failure.code().message();
+    } catch (const std::exception& failure) {  // of the code in the pipeline
+        return std::string("an exception: ") + failure.what();
+    }
+}
+
+inline std::vector<std::string> tell_all(scheduling_policy& pool) {
+    std::vector<std::string> told;
+    told.push_back("a sum: " + tell(checked_sum(10), pool));
+    told.push_back("a sum over the limit: " + tell(checked_sum(5), pool));
+    told.push_back("too much memory: " + tell(too_much(), pool));
+
+    // To recover where it happens, in the pipeline: no thread waits to find out.
+    auto recovered = checked_sum(5).or_else([](std::exception_ptr) { return value(-1.f); });
+    told.push_back("recovered: " + tell(std::move(recovered), pool));
+    int attempts = 0;
+    auto tried_again = retry(3, [&] { return checked_sum(++attempts < 3 ? 5.f : 10.f); });
+    told.push_back("tried again: " + tell(std::move(tried_again), pool));
+    told.push_back("in time: " + tell(timeout(checked_sum(10), 10s), pool));
+    told.push_back("too late: " + tell(give_up_at(checked_sum(10), std::chrono::steady_clock::now()), pool));
+    return told;
+}
+
+}  // namespace three_outcomes

@@ -1,0 +1,59 @@
+// The programs of examples/, small, as pipelines for the simulator. Each runs whole, with its futures, coroutines and
+// policies, from the upload of its weights on, and returns what it would print.
+#pragma once
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "examples/async_mlp.hpp"
+#include "examples/async_mlp_extended.hpp"
+#include "examples/own_policy.hpp"
+#include "examples/three_outcomes.hpp"
+#include "sluice/sim/explore.hpp"
+
+namespace sluice::sim {
+
+inline task<std::vector<std::vector<float>>> small_async_mlp(scheduling_policy& pool) {
+    constexpr std::size_t dim = 4;
+    const auto describe = [&pool] {
+        const auto [w0, w1] = async_mlp::upload_weights(dim, pool);
+        return async_mlp::describe(4, w0, w1);  // from here on only the batches hold the weights
+    };
+    auto all = async_mlp::run_all(describe(), pool);
+    co_return co_await std::move(all);
+}
+
+inline task<std::vector<async_mlp_extended::outcome>> small_async_mlp_extended(scheduling_policy& pool) {
+    auto [w0, w1] = async_mlp_extended::make_weights(4, 2, pool);
+    auto all = async_mlp_extended::run_batches(4, std::move(w0), std::move(w1), pool);
+    co_return co_await std::move(all);
+}
+
+inline std::pair<float, int> small_own_policy(scheduling_policy& pool) {
+    own_policy::express_lane lanes(pool.next().owner(), 3);
+    const float sum = own_policy::sum_of_squares(10, lanes);
+    return {sum, lanes.express_trips()};
+}
+
+inline std::vector<std::string> small_three_outcomes(scheduling_policy& pool) { return three_outcomes::tell_all(pool); }
+
+struct example {
+    const char* name;
+    exploration (*explore)(const exploration_options& options);
+};
+
+template <auto Pipeline>
+exploration explore_example(const exploration_options& options) {
+    return explore(Pipeline, options);
+}
+
+inline constexpr std::array examples{
+    example{"async_mlp", explore_example<small_async_mlp>},
+    example{"async_mlp_extended", explore_example<small_async_mlp_extended>},
+    example{"own_policy", explore_example<small_own_policy>},
+    example{"three_outcomes", explore_example<small_three_outcomes>},
+};
+
+}  // namespace sluice::sim

@@ -1,0 +1,145 @@
+// Deadlines in the simulator: of waits and of operations, in virtual time.
+#include <gmock/gmock.h>
+
+#include "sim/saboteurs.hpp"
+#include "sluice/sim/explore.hpp"
+
+namespace sluice::sim {
+namespace {
+
+using namespace std::chrono_literals;
+using numbers = std::vector<float>;
+
+const shape flat{8};
+
+// Commands take from 0.1 to 10.1 us each, so this one takes between half a microsecond and 51.
+auto five_commands() {
+    return upload(numbers(flat.size(), 1))
+        .and_then([](auto x) { return launch(set_all{}, each_of(x), 2.f, std::move(x)); })
+        .and_then([](auto x) { return launch(set_all{}, each_of(x), 3.f, std::move(x)); })
+        .and_then([](auto x) { return launch(set_all{}, each_of(x), 4.f, std::move(x)); })
+        .and_then(download);
+}
+
+bool is_in_time(simulator& machine, std::uint64_t seed, std::chrono::microseconds limit) {
+    machine.begin(seed);
+    bool in_time = true;
+    try {
+        sync(timeout(five_commands(), limit), machine.pool());
+    } catch (const error& failure) {
+        EXPECT_EQ(failure.code(), errc::timed_out);
+        in_time = false;
+    }
+    machine.run_all();
+    machine.require_clean();
+    return in_time;
+}
+
+}  // namespace
+
+TEST(simulated_time, a_long_timeout_does_not_pass_and_a_short_one_does) {
+    simulator machine;
+    for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+        EXPECT_TRUE(is_in_time(machine, seed, 1h));
+        EXPECT_FALSE(is_in_time(machine, seed, 0us));
+    }
+}
+
+TEST(simulated_time, a_timeout_between_passes_in_some_schedules_and_always_in_the_same) {
+    simulator machine;
+    int in_time = 0;
+    for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+        const bool first = is_in_time(machine, seed, 25us);
+        EXPECT_EQ(is_in_time(machine, seed, 25us), first) << "seed " << seed;
+        in_time += first ? 1 : 0;
+    }
+    EXPECT_GT(in_time, 50);
+    EXPECT_LT(in_time, 450);
+}
+
+TEST(simulated_time, an_operation_given_up_at_any_moment_leaves_everything_in_order) {
+    const auto pipeline = [](scheduling_policy& pool) -> task<> {
+        auto given_up = spawn(timeout(five_commands(), 20us), pool);
+        auto beside = spawn(five_commands(), pool);
+        auto recovered =
+            spawn(timeout(five_commands(), 15us).or_else([](std::exception_ptr) { return five_commands(); }), pool);
+        auto again = spawn(retry(3, [] { return timeout(five_commands(), 18us); }), pool);
+        EXPECT_EQ(co_await std::move(recovered), numbers(flat.size(), 4));
+        for (auto* each : {&given_up, &again}) {
+            try {
+                EXPECT_EQ(co_await std::move(*each), numbers(flat.size(), 4));
+            } catch (const error& failure) {
+                EXPECT_EQ(failure.code(), errc::timed_out);
+            }
+        }
+        EXPECT_EQ(co_await std::move(beside), numbers(flat.size(), 4));
+    };
+    const exploration made = explore(pipeline, {.schedules = 3'000});
+    EXPECT_TRUE(made.is_clean()) << *made.found;
+}
+
+TEST(simulated_time, a_host_that_waits_for_a_while_goes_on_in_virtual_time) {
+    simulator machine;
+    int waited_in_vain = 0;
+    for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+        machine.begin(seed);
+        auto future = spawn(five_commands(), machine.pool());
+        const auto before = machine.now();
+        const bool is_over = future.wait_for(5us);
+        if (!is_over) {
+            ++waited_in_vain;
+            EXPECT_GE(machine.now() - before, 5us);
+        }
+        EXPECT_TRUE(future.wait_for(1h));
+        EXPECT_LT(machine.now(), 1ms);
+        EXPECT_EQ(std::move(future).get(), numbers(flat.size(), 4));
+        machine.run_all();
+        machine.require_clean();
+    }
+    EXPECT_GT(waited_in_vain, 100);
+    EXPECT_LT(waited_in_vain, 200);
+}
+
+TEST(simulated_time, a_host_that_asks_in_a_loop_comes_to_an_end) {
+    simulator machine;
+    for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+        machine.begin(seed);
+        auto future = spawn(five_commands(), machine.pool());
+        while (!future.wait_for(0us)) {
+        }
+        EXPECT_EQ(std::move(future).get(), numbers(flat.size(), 4));
+        machine.run_all();
+        machine.require_clean();
+    }
+}
+
+TEST(simulated_time, a_point_of_time_that_has_passed_has_passed) {
+    simulator machine;
+    for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+        machine.begin(seed);
+        auto future = spawn(five_commands(), machine.pool());
+        future.wait_until(std::chrono::steady_clock::now());
+        EXPECT_LT(machine.now(), 1ms);
+        EXPECT_THROW(sync(give_up_at(five_commands(), std::chrono::steady_clock::now()), machine.pool()), error);
+        machine.run_all();
+        machine.require_clean();
+    }
+}
+
+TEST(simulated_time, who_waits_for_what_never_comes_is_told) {
+    simulator machine;
+    machine.begin(1);
+    const auto waits_for_ever = []() -> task<> {
+        struct never {
+            bool await_ready() const noexcept { return false; }
+            void await_suspend(std::coroutine_handle<>) const noexcept {}
+            void await_resume() const noexcept {}
+        };
+        co_await never();
+    };
+    EXPECT_THROW(machine.run(waits_for_ever()), std::runtime_error);
+    ASSERT_FALSE(machine.findings().empty());
+    EXPECT_EQ(machine.findings().front().what, fault::lost_wake_up);
+}
+
+}  // namespace sluice::sim
