@@ -6,13 +6,20 @@
 namespace sluice::kernels {
 namespace {
 
+template <int Width>
+bool is_whole(const fused_mlp_call& call) {
+    return call.form.in_features == Width && call.form.out_features == Width;
+}
+
 template <typename T, int Width, int Groups>
 launch_command resident(const fused_mlp_call& call, const device_properties& gpu) {
     const std::size_t tiles = (call.rows + rows_of_group - 1) / rows_of_group;
     const std::size_t blocks = std::min<std::size_t>(tiles, static_cast<std::size_t>(gpu.compute_units));
     const std::size_t groups = std::min<std::size_t>(Groups, (tiles + blocks - 1) / blocks);
     launch_command made;
-    made.device_function = reinterpret_cast<const void*>(&fused_mlp_resident<T, Width, Groups>);
+    made.device_function = is_whole<Width>(call)
+                               ? reinterpret_cast<const void*>(&fused_mlp_resident<T, Width, Groups, true>)
+                               : reinterpret_cast<const void*>(&fused_mlp_resident<T, Width, Groups, false>);
     made.grid.x = static_cast<unsigned>(blocks);
     made.block.x = static_cast<unsigned>(groups * threads_of_group);
     made.shared_bytes = fused_resident_bytes(call.form.layers, Width);
@@ -23,7 +30,9 @@ template <typename T, int Width, int Groups>
 launch_command streamed(const fused_mlp_call& call, const device_properties& gpu) {
     constexpr std::size_t rows_of_block = std::size_t{Groups} * rows_of_group;
     launch_command made;
-    made.device_function = reinterpret_cast<const void*>(&fused_mlp_streamed<T, Width, Groups>);
+    made.device_function = is_whole<Width>(call)
+                               ? reinterpret_cast<const void*>(&fused_mlp_streamed<T, Width, Groups, true>)
+                               : reinterpret_cast<const void*>(&fused_mlp_streamed<T, Width, Groups, false>);
     made.grid.x = static_cast<unsigned>(std::min<std::size_t>((call.rows + rows_of_block - 1) / rows_of_block,
                                                               static_cast<std::size_t>(gpu.compute_units)));
     made.block.x = (Groups + 1) * threads_of_group;

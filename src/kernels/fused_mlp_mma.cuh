@@ -17,6 +17,18 @@ constexpr std::size_t fused_mma_bytes(std::size_t layers, std::size_t width) {
     return fused_bias_bytes(layers, width) + mma_part_bytes;
 }
 
+// Sums start at the bias.
+template <int Blocks>
+__device__ inline void start_at_bias(float (&d)[Blocks][4], const float* bias) {
+    float b[Blocks][2];
+    load_biases(b, bias);
+#pragma unroll
+    for (int block = 0; block < Blocks; ++block) {
+#pragma unroll
+        for (int place = 0; place < 4; ++place) d[block][place] = b[block][place % 2];
+    }
+}
+
 // All threads of the block copy; nobody reads `to` before the next __syncthreads.
 __device__ inline void copy_together(void* to, const void* from, std::size_t bytes) {
     for (std::size_t i = threadIdx.x; i < bytes / 16; i += blockDim.x) {
@@ -44,7 +56,7 @@ __global__ void __launch_bounds__(mma_warps * 32) fused_mlp_mma(const __grid_con
     for (std::size_t round = blockIdx.x; round < rounds; round += gridDim.x) {
         const std::size_t row = round * rows_of_block + threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
         std::uint32_t a[steps][4];
-        load_inputs(a, all, row);
+        load_inputs<false>(a, all, row);
         float d[blocks][4];
         for (std::size_t layer = 0;;) {
             start_at_bias(d, reinterpret_cast<const float*>(shared) + layer * Width);
@@ -66,7 +78,7 @@ __global__ void __launch_bounds__(mma_warps * 32) fused_mlp_mma(const __grid_con
             if (++layer == layers) break;
             finish_hidden<T>(a, d, all.form.after[layer - 1]);
         }
-        store_outputs<T>(d, all, row);
+        store_outputs<T, false>(d, all, row);
     }
 }
 

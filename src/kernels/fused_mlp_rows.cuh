@@ -41,7 +41,7 @@ __device__ inline void apply(float (&d)[Blocks][4], Function function) {
     }
 }
 
-// All but softmax and, where rounding does it, relu.
+// All but softmax.
 template <int Blocks>
 __device__ inline void activate_registers(float (&d)[Blocks][4], activation what) {
     switch (what) {
@@ -49,6 +49,7 @@ __device__ inline void activate_registers(float (&d)[Blocks][4], activation what
             return apply(d, [](float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f)); });
         case activation::sigmoid: return apply(d, [](float x) { return 0.5f + 0.5f * fast_tanh(0.5f * x); });
         case activation::tanh: return apply(d, fast_tanh);
+        case activation::relu: return apply(d, [](float x) { return x < 0 ? 0 : x; });
         default: return;
     }
 }
@@ -73,28 +74,32 @@ __device__ inline void finish_hidden(std::uint32_t (&a)[Blocks / 2][4], float (&
     round_to_operand<T, false, Blocks>(a, d);
 }
 
-// Sums start at the bias.
+// This lane's biases: of columns 2t and 2t + 1 of each block.
 template <int Blocks>
-__device__ inline void start_at_bias(float (&d)[Blocks][4], const float* bias) {
+__device__ inline void load_biases(float (&b)[Blocks][2], const float* bias) {
 #pragma unroll
     for (int step = 0; step < Blocks / 2; ++step) {
-        const float4 b = reinterpret_cast<const float4*>(bias)[step * 4 + threadIdx.x % 4];
-        d[2 * step][0] = d[2 * step][2] = b.x;
-        d[2 * step][1] = d[2 * step][3] = b.y;
-        d[2 * step + 1][0] = d[2 * step + 1][2] = b.z;
-        d[2 * step + 1][1] = d[2 * step + 1][3] = b.w;
+        const float4 four = reinterpret_cast<const float4*>(bias)[step * 4 + threadIdx.x % 4];
+        b[2 * step][0] = four.x;
+        b[2 * step][1] = four.y;
+        b[2 * step + 1][0] = four.z;
+        b[2 * step + 1][1] = four.w;
     }
 }
 
-// The 8 elements of a row from `column` on; zeros beyond the row's end.
-__device__ inline uint4 load_piece(const std::uint16_t* row, std::size_t column, std::size_t columns, bool in_pieces) {
-    if (in_pieces) {
-        if (column >= columns) return {0, 0, 0, 0};
-        uint4 piece;
-        asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(piece.x), "=r"(piece.y), "=r"(piece.z), "=r"(piece.w)
-                     : "l"(row + column));
-        return piece;
+template <int Blocks>
+__device__ inline void add_biases(float (&d)[Blocks][4], const float (&b)[Blocks][2]) {
+#pragma unroll
+    for (int block = 0; block < Blocks; ++block) {
+#pragma unroll
+        for (int place = 0; place < 4; ++place) d[block][place] += b[block][place % 2];
+    }
+}
+
+// The 8 elements of a row from `column` on; zeros beyond the row's end. Rows of a multiple of 8 are read in one piece.
+__device__ inline uint4 load_piece(const std::uint16_t* row, std::size_t column, std::size_t columns) {
+    if (columns % 8 == 0) {
+        return column < columns ? __ldcs(reinterpret_cast<const uint4*>(row + column)) : uint4{0, 0, 0, 0};
     }
     std::uint32_t pairs[4];
 #pragma unroll
@@ -106,9 +111,8 @@ __device__ inline uint4 load_piece(const std::uint16_t* row, std::size_t column,
     return {pairs[0], pairs[1], pairs[2], pairs[3]};
 }
 
-__device__ inline void store_piece(std::uint16_t* row, std::size_t column, std::size_t columns, bool in_pieces,
-                                   const uint4& piece) {
-    if (in_pieces) {
+__device__ inline void store_piece(std::uint16_t* row, std::size_t column, std::size_t columns, const uint4& piece) {
+    if (columns % 8 == 0) {
         if (column < columns) __stcs(reinterpret_cast<uint4*>(row + column), piece);
         return;
     }
@@ -120,19 +124,21 @@ __device__ inline void store_piece(std::uint16_t* row, std::size_t column, std::
 }
 
 // The inputs of the warp's rows, from `row` on (this lane's first), as the first layer's left operand. Rows beyond the
-// last are zeros.
-template <int Steps>
+// last are zeros. `Whole`: rows are as wide as the operand, which leaves no branches.
+template <bool Whole, int Steps>
 __device__ inline void load_inputs(std::uint32_t (&a)[Steps][4], const fused_mlp_call& all, std::size_t row) {
-    const std::size_t columns = all.form.in_features;
-    const bool in_pieces = columns % 8 == 0;
+    const std::size_t columns = Whole ? 16 * Steps : all.form.in_features;
+    const auto* from = static_cast<const std::uint16_t*>(all.x) + row * columns;
 #pragma unroll
-    for (int half_of_rows = 0; half_of_rows < 2; ++half_of_rows) {
-        const std::size_t at = row + 8 * half_of_rows;
-        const auto* const from = static_cast<const std::uint16_t*>(all.x) + at * columns;
+    for (int half_of_rows = 0; half_of_rows < 2; ++half_of_rows, row += 8, from += 8 * columns) {
 #pragma unroll
         for (int pair = 0; pair < Steps / 2; ++pair) {
+            const std::size_t column = 8 * (4 * pair + threadIdx.x % 4);
             uint4 piece{0, 0, 0, 0};
-            if (at < all.rows) piece = load_piece(from, 8 * (4 * pair + threadIdx.x % 4), columns, in_pieces);
+            if (row < all.rows) {
+                piece =
+                    Whole ? __ldcs(reinterpret_cast<const uint4*>(from + column)) : load_piece(from, column, columns);
+            }
             a[2 * pair][half_of_rows] = piece.x;
             a[2 * pair][half_of_rows + 2] = piece.y;
             a[2 * pair + 1][half_of_rows] = piece.z;
@@ -173,32 +179,34 @@ __device__ inline void softmax_registers(float (&d)[Blocks][4], std::size_t colu
     }
 }
 
-template <typename T, int Blocks>
+template <typename T, bool Whole, int Blocks>
 __device__ inline void store_outputs(float (&d)[Blocks][4], const fused_mlp_call& all, std::size_t row) {
-    const std::size_t columns = all.form.out_features;
+    const std::size_t columns = Whole ? 8 * Blocks : all.form.out_features;
     const activation after = all.form.after[all.form.layers - 1];
-    const bool in_pieces = columns % 8 == 0;
     if (after == activation::softmax) {
         softmax_registers(d, columns);
-    } else {
+    } else if (after != activation::none) {
         activate_registers(d, after);
     }
+    auto* to = static_cast<std::uint16_t*>(all.out) + row * columns;
 #pragma unroll
-    for (int half_of_rows = 0; half_of_rows < 2; ++half_of_rows) {
-        const std::size_t at = row + 8 * half_of_rows;
-        if (at >= all.rows) continue;
-        auto* const to = static_cast<std::uint16_t*>(all.out) + at * columns;
+    for (int half_of_rows = 0; half_of_rows < 2; ++half_of_rows, row += 8, to += 8 * columns) {
+        if (row >= all.rows) return;
 #pragma unroll
         for (int piece = 0; piece < Blocks / 4; ++piece) {
             std::uint32_t pairs[4];
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                const float first = d[4 * piece + i][2 * half_of_rows], second = d[4 * piece + i][2 * half_of_rows + 1];
                 pairs[i] =
-                    after == activation::relu ? rounded<T, true>(first, second) : rounded<T, false>(first, second);
+                    rounded<T, false>(d[4 * piece + i][2 * half_of_rows], d[4 * piece + i][2 * half_of_rows + 1]);
             }
-            store_piece(to, 8 * (4 * piece + threadIdx.x % 4), columns, in_pieces,
-                        {pairs[0], pairs[1], pairs[2], pairs[3]});
+            const std::size_t column = 8 * (4 * piece + threadIdx.x % 4);
+            const uint4 made{pairs[0], pairs[1], pairs[2], pairs[3]};
+            if constexpr (Whole) {
+                __stcs(reinterpret_cast<uint4*>(to + column), made);
+            } else {
+                store_piece(to, column, columns, made);
+            }
         }
     }
 }

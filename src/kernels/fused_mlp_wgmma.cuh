@@ -32,6 +32,9 @@ __device__ inline std::size_t first_row(std::size_t tile) {
     return tile * rows_of_group + threadIdx.x % threads_of_group / 32 * 16 + threadIdx.x % 32 / 4;
 }
 
+// This thread's warpgroup, in a way that tells the compiler that a warp agrees on it.
+__device__ inline unsigned group_of_thread() { return __shfl_sync(0xffffffff, threadIdx.x / threads_of_group, 0); }
+
 // Moves registers between the warpgroups of a block; all of a warpgroup's threads say the same.
 template <int Count>
 __device__ inline void give_up_registers() {
@@ -42,37 +45,42 @@ __device__ inline void take_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Count));
 }
 
-template <typename T, int Width, int Groups>
+template <typename T, int Width, int Groups, bool Whole>
 __global__ void __launch_bounds__(Groups* threads_of_group, 1)
     fused_mlp_resident(const __grid_constant__ fused_mlp_call all) {
     constexpr int blocks = Width / 8, steps = Width / 16;
-    constexpr std::size_t layer_bytes = std::size_t{2} * Width * Width;
+    constexpr unsigned layer_bytes = 2 * Width * Width;
     extern __shared__ __align__(1024) unsigned char shared[];
     auto* const arrived = reinterpret_cast<mbarrier*>(shared);  // one a layer; the biases come with the first
     const unsigned layers = all.form.layers;
-    const std::size_t bias_bytes = fused_bias_bytes(layers, Width);
-    unsigned char* const biases = shared + fused_barrier_bytes;
-    unsigned char* const weights = biases + bias_bytes;
+    const unsigned bias_bytes = layers * Width * sizeof(float);
+    const auto* const biases = reinterpret_cast<const float*>(shared + fused_barrier_bytes);
+    unsigned char* const weights = shared + fused_barrier_bytes + bias_bytes;
 
     if (threadIdx.x == 0) {
         for (unsigned layer = 0; layer < layers; ++layer) arrived[layer].init(1);
         mbarrier::publish_inits();
         const auto* const image = static_cast<const unsigned char*>(all.image);
-        for (unsigned layer = 0; layer < layers; ++layer) {
-            arrived[layer].arrive_expecting(layer_bytes + (layer == 0 ? bias_bytes : 0));
-            if (layer == 0) arrived[0].copy(biases, image, bias_bytes);
-            arrived[layer].copy(weights + layer * layer_bytes, image + bias_bytes + layer * layer_bytes, layer_bytes);
+        arrived[0].arrive_expecting(bias_bytes + layer_bytes);
+        arrived[0].copy(shared + fused_barrier_bytes, image, bias_bytes);
+        arrived[0].copy(weights, image + bias_bytes, layer_bytes);
+        for (unsigned layer = 1; layer < layers; ++layer) {
+            const unsigned at = layer * layer_bytes;
+            arrived[layer].arrive_expecting(layer_bytes);
+            arrived[layer].copy(weights + at, image + bias_bytes + at, layer_bytes);
         }
     }
     // Tiles go round the blocks first, so that few rows are spread over many multiprocessors.
-    unsigned tile = blockIdx.x + threadIdx.x / threads_of_group * gridDim.x;
+    unsigned tile = blockIdx.x + group_of_thread() * gridDim.x;
     const unsigned tiles = (all.rows + rows_of_group - 1) / rows_of_group;
     const unsigned stride = gridDim.x * (blockDim.x / threads_of_group);
 
     std::uint32_t next[steps][4];
-    load_inputs(next, all, first_row(tile));
+    load_inputs<Whole>(next, all, first_row(tile));
     __syncthreads();
 
+    const std::uint64_t first_operand = wgmma_operand(weights);
+    float d[blocks][4] = {};
     for (bool is_first = true; tile < tiles; is_first = false) {
         std::uint32_t a[steps][4];
 #pragma unroll
@@ -82,28 +90,35 @@ __global__ void __launch_bounds__(Groups* threads_of_group, 1)
         }
         const std::size_t row = first_row(tile);
         tile += stride;
-        load_inputs(next, all, first_row(tile));  // while this tile is worked on
+        load_inputs<Whole>(next, all, first_row(tile));  // while this tile is worked on
 
-        float d[blocks][4];
+        std::uint64_t operand = first_operand;
         for (unsigned layer = 0;;) {
             if (is_first) arrived[layer].wait(0);
-            start_at_bias(d, reinterpret_cast<const float*>(biases) + layer * Width);
-            const std::uint64_t operand = wgmma_operand(weights + layer * layer_bytes);
             wgmma_begin();
 #pragma unroll
-            for (int step = 0; step < steps; ++step) wgmma<T>(d, a[step], operand + step * (Width * 32 / 16));
+            for (int step = 0; step < steps; ++step) {
+                wgmma<T>(d, a[step], operand + step * (Width * 32 / 16), step > 0);
+            }
             wgmma_commit();
+            // While the tensor cores work, where there are registers for it:
+            const activation after = all.form.after[layer];
+            float b[blocks][2];
+            if constexpr (Width < 128) load_biases(b, biases + layer * Width);
+            operand += layer_bytes / 16;
             wgmma_wait<0>();
             wgmma_hold(d);
+            if constexpr (Width >= 128) load_biases(b, biases + layer * Width);
+            add_biases(d, b);
             if (++layer == layers) break;
-            finish_hidden<T>(a, d, all.form.after[layer - 1]);
+            finish_hidden<T>(a, d, after);
         }
-        store_outputs<T>(d, all, row);
+        store_outputs<T, Whole>(d, all, row);
     }
 }
 
-template <typename T, int Width, int Groups>
-__global__ void __launch_bounds__(Groups* threads_of_group + 32, 1)
+template <typename T, int Width, int Groups, bool Whole>
+__global__ void __launch_bounds__((Groups + 1) * threads_of_group, 1)
     fused_mlp_streamed(const __grid_constant__ fused_mlp_call all) {
     constexpr int blocks = Width / 8, steps = Width / 16;
     constexpr int steps_of_stage = fused_stage_bytes / (Width * 32);
@@ -131,7 +146,7 @@ __global__ void __launch_bounds__(Groups* threads_of_group + 32, 1)
     static_assert(Groups == 2 || Groups == 3, "the registers below are for these");
     constexpr unsigned rows_of_block = Groups * rows_of_group;
     const unsigned rounds = (all.rows + rows_of_block - 1) / rows_of_block;
-    const unsigned group = threadIdx.x / threads_of_group;
+    const unsigned group = group_of_thread();
     int stage = 0;
     unsigned parity = 0;  // of the ring's current turn
     const auto advance = [&] {
@@ -164,10 +179,10 @@ __global__ void __launch_bounds__(Groups* threads_of_group + 32, 1)
     for (unsigned round = blockIdx.x; round < rounds; round += gridDim.x) {
         const std::size_t row = first_row(std::size_t{round} * Groups + group);
         std::uint32_t a[steps][4];
-        load_inputs(a, all, row);
-        float d[blocks][4];
+        load_inputs<Whole>(a, all, row);
+        float d[blocks][4] = {};
         for (unsigned layer = 0;;) {
-            start_at_bias(d, reinterpret_cast<const float*>(biases) + layer * Width);
+            int before = 0;
 #pragma unroll
             for (int part = 0; part < stages_of_layer; ++part) {
                 filled[stage].wait(parity);
@@ -175,18 +190,26 @@ __global__ void __launch_bounds__(Groups* threads_of_group + 32, 1)
                 wgmma_begin();
 #pragma unroll
                 for (int step = 0; step < steps_of_stage; ++step) {
-                    wgmma<T>(d, a[part * steps_of_stage + step], operand + step * (Width * 32 / 16));
+                    wgmma<T>(d, a[part * steps_of_stage + step], operand + step * (Width * 32 / 16), part + step > 0);
                 }
                 wgmma_commit();
-                wgmma_wait<0>();
-                if (tells) emptied[stage].arrive();
+                if (part > 0) {
+                    wgmma_wait<1>();
+                    if (tells) emptied[before].arrive();
+                }
+                before = stage;
                 advance();
             }
+            wgmma_wait<0>();
+            if (tells) emptied[before].arrive();
             wgmma_hold(d);
+            float b[blocks][2];
+            load_biases(b, reinterpret_cast<const float*>(biases) + layer * Width);
+            add_biases(d, b);
             if (++layer == layers) break;
             finish_hidden<T>(a, d, all.form.after[layer - 1]);
         }
-        store_outputs<T>(d, all, row);
+        store_outputs<T, Whole>(d, all, row);
     }
 }
 

@@ -41,13 +41,13 @@ __device__ inline void wgmma_hold(float (&d)[Blocks][4]) {
 
 // clang-format off
 template <typename T, int Blocks>
-__device__ inline void wgmma(float (&d)[Blocks][4], const std::uint32_t (&a)[4], std::uint64_t b) {
+__device__ inline void wgmma(float (&d)[Blocks][4], const std::uint32_t (&a)[4], std::uint64_t b, int adds) {
     constexpr bool is_half = std::is_same_v<T, half>;
     static_assert(is_half || std::is_same_v<T, bfloat16>);
     static_assert(Blocks == 4 || Blocks == 8 || Blocks == 16 || Blocks == 32);
     if constexpr (Blocks == 4 && is_half) {
         asm volatile(
-            "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, 1, 0;\n"
+            "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %21, 0;\n"
             "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
             "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
             "{%16, %17, %18, %19}, %20, accumulate, 1, 1, 0;\n}\n"
@@ -55,11 +55,11 @@ __device__ inline void wgmma(float (&d)[Blocks][4], const std::uint32_t (&a)[4],
               "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]), "+f"(d[1][3]),
               "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
               "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
     }
     else if constexpr (Blocks == 4 && !is_half) {
         asm volatile(
-            "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, 1, 0;\n"
+            "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %21, 0;\n"
             "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
             "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
             "{%16, %17, %18, %19}, %20, accumulate, 1, 1, 0;\n}\n"
@@ -67,11 +67,11 @@ __device__ inline void wgmma(float (&d)[Blocks][4], const std::uint32_t (&a)[4],
               "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]), "+f"(d[1][3]),
               "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
               "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
     }
     else if constexpr (Blocks == 8 && is_half) {
         asm volatile(
-            "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, 1, 0;\n"
+            "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %37, 0;\n"
             "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
             "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
             "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
@@ -84,11 +84,11 @@ __device__ inline void wgmma(float (&d)[Blocks][4], const std::uint32_t (&a)[4],
               "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
               "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]),
               "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
     }
     else if constexpr (Blocks == 8 && !is_half) {
         asm volatile(
-            "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, 1, 0;\n"
+            "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %37, 0;\n"
             "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
             "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
             "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
@@ -101,11 +101,11 @@ __device__ inline void wgmma(float (&d)[Blocks][4], const std::uint32_t (&a)[4],
               "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
               "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]),
               "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
     }
     else if constexpr (Blocks == 16 && is_half) {
         asm volatile(
-            "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, 1, 0;\n"
+            "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %69, 0;\n"
             "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
             "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
             "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
@@ -128,11 +128,11 @@ __device__ inline void wgmma(float (&d)[Blocks][4], const std::uint32_t (&a)[4],
               "+f"(d[13][0]), "+f"(d[13][1]), "+f"(d[13][2]), "+f"(d[13][3]),
               "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]),
               "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]), "+f"(d[15][3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
     }
     else if constexpr (Blocks == 16 && !is_half) {
         asm volatile(
-            "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, 1, 0;\n"
+            "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %69, 0;\n"
             "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
             "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
             "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
@@ -155,11 +155,11 @@ __device__ inline void wgmma(float (&d)[Blocks][4], const std::uint32_t (&a)[4],
               "+f"(d[13][0]), "+f"(d[13][1]), "+f"(d[13][2]), "+f"(d[13][3]),
               "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]),
               "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]), "+f"(d[15][3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
     }
     else if constexpr (Blocks == 32 && is_half) {
         asm volatile(
-            "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, 1, 0;\n"
+            "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %133, 0;\n"
             "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 "
             "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
             "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
@@ -202,11 +202,11 @@ __device__ inline void wgmma(float (&d)[Blocks][4], const std::uint32_t (&a)[4],
               "+f"(d[29][0]), "+f"(d[29][1]), "+f"(d[29][2]), "+f"(d[29][3]),
               "+f"(d[30][0]), "+f"(d[30][1]), "+f"(d[30][2]), "+f"(d[30][3]),
               "+f"(d[31][0]), "+f"(d[31][1]), "+f"(d[31][2]), "+f"(d[31][3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
     }
     else if constexpr (Blocks == 32 && !is_half) {
         asm volatile(
-            "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, 1, 0;\n"
+            "{\n.reg .pred accumulate;\nsetp.ne.b32 accumulate, %133, 0;\n"
             "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "
             "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
             "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
@@ -249,7 +249,7 @@ __device__ inline void wgmma(float (&d)[Blocks][4], const std::uint32_t (&a)[4],
               "+f"(d[29][0]), "+f"(d[29][1]), "+f"(d[29][2]), "+f"(d[29][3]),
               "+f"(d[30][0]), "+f"(d[30][1]), "+f"(d[30][2]), "+f"(d[30][3]),
               "+f"(d[31][0]), "+f"(d[31][1]), "+f"(d[31][2]), "+f"(d[31][3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
     }
 }
 // clang-format on
