@@ -35,11 +35,12 @@ std::vector<half> halves(const std::vector<float>& values) {
     return made;
 }
 
-std::vector<mlp_layer> random_network(std::size_t width, std::size_t layers) {
+std::vector<mlp_layer> random_network(std::size_t width, std::size_t layers, bool biased) {
     std::vector<mlp_layer> made;
     for (std::size_t i = 0; i < layers; ++i) {
         made.push_back({width, width, random_values(width * width, std::sqrt(6.0f / static_cast<float>(width))),
-                        random_values(width, 0.1f), i + 1 == layers ? activation::none : activation::relu});
+                        biased ? random_values(width, 0.1f) : std::vector<float>{},
+                        i + 1 == layers ? activation::none : activation::relu});
     }
     return made;
 }
@@ -74,10 +75,11 @@ public:
         : on_(on) {
         for (const mlp_layer& layer : layers) {
             weights_.push_back(sync_on(upload(halves(layer.weight), {layer.weight.size()}), home));
-            biases_.push_back(sync_on(upload(halves(layer.bias), {layer.bias.size()}), home));
-            products_.push_back(std::make_unique<matmul_by_hand>(CUDA_R_16F, rows, layer.out_features,
-                                                                 layer.in_features, biases_.back().device_data(),
-                                                                 layer.after == activation::relu));
+            const auto& bias = layer.bias.empty() ? std::vector<float>(layer.out_features) : layer.bias;
+            biases_.push_back(sync_on(upload(halves(bias), {bias.size()}), home));
+            products_.push_back(std::make_unique<matmul_by_hand>(
+                CUDA_R_16F, rows, layer.out_features, layer.in_features,
+                layer.bias.empty() ? nullptr : biases_.back().device_data(), layer.after == activation::relu));
         }
         for (auto& each : between_) each = make_device<half>(rows * layers.front().out_features);
     }
@@ -108,18 +110,19 @@ std::vector<half> fetched(const half* from, std::size_t size) {
     return made;
 }
 
-void run_width(device& gpu, std::size_t width, std::size_t hidden) {
+void run_width(device& gpu, std::size_t width, std::size_t hidden, bool biased) {
     single_stream policy(gpu);
     stream& home = policy.next();
     const auto on = static_cast<cudaStream_t>(home.native().handle);
-    const auto layers = random_network(width, hidden + 1);
+    const auto layers = random_network(width, hidden + 1, biased);
     const auto network = sync(pack_mlp<half>(layers), policy);
     const auto x = sync(upload(halves(random_values(many_rows * width, 1)), {many_rows, width}), policy);
     auto out = sync(zeros<half>({many_rows, width}), policy);
     const launcher with{{x.device_data(), out.device_data(), network.image().device_data(), many_rows, network.form()},
                         on};
     const std::string axes = "{\"rows\": " + std::to_string(many_rows) + ", \"width\": " + std::to_string(width) +
-                             ", \"hidden_layers\": " + std::to_string(hidden) + ", \"type\": \"f16\"";
+                             ", \"hidden_layers\": " + std::to_string(hidden) +
+                             ", \"type\": \"f16\", \"biased\": " + (biased ? "true" : "false");
     const std::string machine = gpu.properties().name;
 
     fused_mlp(home, x, network, out);
@@ -154,11 +157,11 @@ void run_width(device& gpu, std::size_t width, std::size_t hidden) {
     }
 }
 
-void run_few_rows(device& gpu, std::size_t width, std::size_t rows, std::size_t hidden) {
+void run_few_rows(device& gpu, std::size_t width, std::size_t rows, std::size_t hidden, bool biased = true) {
     single_stream policy(gpu);
     stream& home = policy.next();
     const auto on = make_stream();
-    const auto layers = random_network(width, hidden + 1);
+    const auto layers = random_network(width, hidden + 1, biased);
     const auto network = sync(pack_mlp<half>(layers), policy);
     const auto x = sync(upload(halves(random_values(rows * width, 1)), {rows, width}), policy);
     auto out = sync(zeros<half>({rows, width}), policy);
@@ -179,9 +182,9 @@ void run_few_rows(device& gpu, std::size_t width, std::size_t rows, std::size_t 
 void run_all() {
     runtime machine;
     device& gpu = machine.find("cuda:0");
-    run_width(gpu, 64, 4);
-    run_width(gpu, 128, 4);
-    run_width(gpu, 256, 4);
+    for (const bool biased : {false, true}) {
+        for (const std::size_t width : {64, 128, 256}) run_width(gpu, width, 4, biased);
+    }
     run_few_rows(gpu, 64, 256, 4);
     run_few_rows(gpu, 64, 1, 4);
     run_few_rows(gpu, 64, 8192, 4);

@@ -11,7 +11,10 @@ template <int Width, int Groups>
 fused_mlp_variant resident(const kernels::fused_mlp_call& call, const device_properties& gpu) {
     const std::size_t tiles = (call.rows + 63) / 64;
     launch_command made;
-    made.device_function = reinterpret_cast<const void*>(&kernels::fused_mlp_resident<half, Width, Groups, true>);
+    made.device_function =
+        call.form.is_biased
+            ? reinterpret_cast<const void*>(&kernels::fused_mlp_resident<half, Width, Groups, true, true>)
+            : reinterpret_cast<const void*>(&kernels::fused_mlp_resident<half, Width, Groups, true, false>);
     made.grid.x = static_cast<unsigned>(std::min<std::size_t>(tiles, static_cast<std::size_t>(gpu.compute_units)));
     made.block.x = Groups * 128;
     made.shared_bytes = kernels::fused_resident_bytes(call.form.layers, Width);

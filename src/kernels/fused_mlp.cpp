@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "kernels/fused_mlp_bodies.hpp"
@@ -47,30 +48,56 @@ void check_layer(const std::vector<mlp_layer>& layers, std::size_t at, const sou
 }
 
 template <typename T>
-void pack_layer_for_cuda(const mlp_layer& layer, bool is_first, bool is_last, std::size_t width, float* bias,
-                         std::byte* weight) {
+void put(std::byte* slabs, std::size_t k, std::size_t n, std::size_t width, T value) {
+    std::memcpy(slabs + kernels::fused_weight_offset(k, n, width), &value, sizeof(value));
+}
+
+// A bias as three numbers of the element type that add up to it.
+template <typename T>
+void put_bias(std::byte* slab, std::size_t n, std::size_t width, float bias) {
+    for (std::size_t k = 0; k < 3; ++k) {
+        const T part(bias);
+        put(slab, k, n, width, part);
+        if (!std::isfinite(float{part})) return;
+        bias -= float{part};
+    }
+}
+
+// Where one layer's numbers go in the image.
+struct cuda_layer {
+    float* biases;
+    std::byte* weights;
+    std::byte* bias_slab;
+};
+
+template <typename T>
+void pack_layer_for_cuda(const mlp_layer& layer, bool is_first, bool is_last, std::size_t width, const cuda_layer& to) {
     for (std::size_t n = 0; n < width; ++n) {
         const std::size_t row = is_last ? kernels::fused_output_column(n) : n;
         if (row >= layer.out_features) continue;  // padding: zeros
-        if (!layer.bias.empty()) bias[kernels::fused_bias_index(n)] = layer.bias[row];
+        if (!layer.bias.empty()) {
+            to.biases[kernels::fused_bias_index(n)] = layer.bias[row];
+            put_bias<T>(to.bias_slab, n, width, layer.bias[row]);
+        }
         for (std::size_t k = 0; k < width; ++k) {
             const std::size_t column = is_first ? kernels::fused_input_column(k) : k;
-            if (column >= layer.in_features) continue;
-            const T rounded(layer.weight[row * layer.in_features + column]);
-            std::memcpy(weight + kernels::fused_weight_offset(k, n, width), &rounded, sizeof(rounded));
+            if (column < layer.in_features)
+                put(to.weights, k, n, width, T(layer.weight[row * layer.in_features + column]));
         }
     }
 }
 
 template <typename T>
 std::vector<std::byte> pack_for_cuda(const std::vector<mlp_layer>& layers, std::size_t width) {
-    const std::size_t layer_bytes = width * width * sizeof(T);
-    std::vector<float> biases(layers.size() * width);
-    const std::size_t bias_bytes = biases.size() * sizeof(float);
-    std::vector<std::byte> image(bias_bytes + layers.size() * layer_bytes);
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-        pack_layer_for_cuda<T>(layers[i], i == 0, i + 1 == layers.size(), width, biases.data() + i * width,
-                               image.data() + bias_bytes + i * layer_bytes);
+    const std::size_t layer_bytes = width * width * sizeof(T), slab_bytes = kernels::fused_slab_bytes(width);
+    const std::size_t count = layers.size(), bias_bytes = kernels::fused_bias_bytes(count, width);
+    std::vector<float> biases(count * width);
+    std::vector<std::byte> image(bias_bytes + count * (layer_bytes + slab_bytes));
+    std::byte* const weights = image.data() + bias_bytes;
+    for (std::size_t i = 0; i < count; ++i) {
+        pack_layer_for_cuda<T>(
+            layers[i], i == 0, i + 1 == count, width,
+            {biases.data() + i * width, weights + i * layer_bytes, weights + count * layer_bytes + i * slab_bytes});
     }
     std::memcpy(image.data(), biases.data(), bias_bytes);
     return image;
@@ -105,7 +132,7 @@ detail::fused_mlp_form detail::check_fused_mlp(const std::vector<mlp_layer>& lay
             std::to_string(layers.size()) + " layers; 1 to " + std::to_string(most_fused_layers) + " can be fused",
             {"pack_mlp", "", where});
     }
-    fused_mlp_form form{layers.front().in_features, layers.back().out_features, layers.size(), 32};
+    fused_mlp_form form{layers.front().in_features, layers.back().out_features, layers.size(), false, 32};
     form.features[0] = static_cast<std::uint16_t>(form.in_features);
     for (std::size_t i = 0; i < layers.size(); ++i) {
         check_layer(layers, i, where);
@@ -113,6 +140,7 @@ detail::fused_mlp_form detail::check_fused_mlp(const std::vector<mlp_layer>& lay
         while (form.width < widest) form.width *= 2;
         form.features[i + 1] = static_cast<std::uint16_t>(layers[i].out_features);
         form.after[i] = layers[i].after;
+        form.is_biased = form.is_biased || !layers[i].bias.empty();
     }
     return form;
 }

@@ -4,6 +4,7 @@
 //
 //     biases   [layers][width / 16][4 lanes][4] float: lane t of a quad holds columns 16j + 2t, + 1, + 8, + 9
 //     weights  [layers][width / 16 slabs of k][width / 8][2 halves of k][8 rows of n][8 of k] elements
+//     biases   [layers] slabs in which k = 0, 1 and 2 are three parts that add up to the bias, each rounded
 //
 // A slab is what one step of a tensor core takes, in blocks of 8 rows of 16 bytes: both wgmma and ldmatrix read these
 // without bank conflicts.
@@ -46,6 +47,7 @@ SLUICE_KERNEL constexpr std::size_t fused_output_column(std::size_t n) {
 SLUICE_KERNEL constexpr std::size_t fused_bias_bytes(std::size_t layers, std::size_t width) {
     return layers * width * sizeof(float);
 }
+SLUICE_KERNEL constexpr std::size_t fused_slab_bytes(std::size_t width) { return 32 * width; }
 SLUICE_KERNEL constexpr std::size_t fused_weight_offset(std::size_t k, std::size_t n, std::size_t width) {
     return (k / 16) * (32 * width) + (n / 8) * 256 + (k % 16 / 8) * 128 + (n % 8) * 16 + (k % 8) * 2;
 }

@@ -17,9 +17,13 @@ launch_command resident(const fused_mlp_call& call, const device_properties& gpu
     const std::size_t blocks = std::min<std::size_t>(tiles, static_cast<std::size_t>(gpu.compute_units));
     const std::size_t groups = std::min<std::size_t>(Groups, (tiles + blocks - 1) / blocks);
     launch_command made;
-    made.device_function = is_whole<Width>(call)
-                               ? reinterpret_cast<const void*>(&fused_mlp_resident<T, Width, Groups, true>)
-                               : reinterpret_cast<const void*>(&fused_mlp_resident<T, Width, Groups, false>);
+    if (!is_whole<Width>(call)) {
+        made.device_function = reinterpret_cast<const void*>(&fused_mlp_resident<T, Width, Groups, false, true>);
+    } else if (call.form.is_biased) {
+        made.device_function = reinterpret_cast<const void*>(&fused_mlp_resident<T, Width, Groups, true, true>);
+    } else {
+        made.device_function = reinterpret_cast<const void*>(&fused_mlp_resident<T, Width, Groups, true, false>);
+    }
     made.grid.x = static_cast<unsigned>(blocks);
     made.block.x = static_cast<unsigned>(groups * threads_of_group);
     made.shared_bytes = fused_resident_bytes(call.form.layers, Width);

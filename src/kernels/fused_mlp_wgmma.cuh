@@ -5,12 +5,15 @@
 // Two kernels: `resident` keeps all weights in shared memory; `streamed`, for networks that do not fit, brings them
 // from L2 again for every block of rows, through a ring of 32 KiB stages that a further warpgroup fills ahead.
 //
-// Shared memory: barriers (128 bytes), biases, weights (see fused_mlp_bodies.hpp).
+// `resident` adds the biases on the tensor cores, as one more step of k whose left operand is ones: adding them to the
+// accumulators in registers took a fifth of the time. `streamed` has no room for that, and does.
+//
+// Shared memory: barriers, biases, weights (see fused_mlp_bodies.hpp).
 #pragma once
 
 #include "kernels/fused_mlp_rows.cuh"
-#include "kernels/mbarrier.cuh"
 #include "kernels/wgmma.cuh"
+#include "sluice/kernels/mbarrier.hpp"
 
 namespace sluice::kernels {
 
@@ -21,7 +24,7 @@ inline constexpr std::size_t fused_stage_bytes = 32 * 1024;
 inline constexpr int fused_stages = 6;
 
 constexpr std::size_t fused_resident_bytes(std::size_t layers, std::size_t width) {
-    return fused_barrier_bytes + fused_bias_bytes(layers, width) + layers * width * width * 2;
+    return fused_barrier_bytes + layers * (width * width * 2 + fused_slab_bytes(width));
 }
 constexpr std::size_t fused_streamed_bytes(std::size_t layers, std::size_t width) {
     return fused_barrier_bytes + fused_bias_bytes(layers, width) + fused_stages * fused_stage_bytes;
@@ -45,29 +48,27 @@ __device__ inline void take_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Count));
 }
 
-template <typename T, int Width, int Groups, bool Whole>
+template <typename T, int Width, int Groups, bool Whole, bool Biased>
 __global__ void __launch_bounds__(Groups* threads_of_group, 1)
     fused_mlp_resident(const __grid_constant__ fused_mlp_call all) {
     constexpr int blocks = Width / 8, steps = Width / 16;
     constexpr unsigned layer_bytes = 2 * Width * Width;
     extern __shared__ __align__(1024) unsigned char shared[];
-    auto* const arrived = reinterpret_cast<mbarrier*>(shared);  // one a layer; the biases come with the first
+    auto* const arrived = reinterpret_cast<mbarrier*>(shared);  // one a layer
     const unsigned layers = all.form.layers;
-    const unsigned bias_bytes = layers * Width * sizeof(float);
-    const auto* const biases = reinterpret_cast<const float*>(shared + fused_barrier_bytes);
-    unsigned char* const weights = shared + fused_barrier_bytes + bias_bytes;
+    constexpr unsigned slab_bytes = fused_slab_bytes(Width);
+    constexpr unsigned stored_bytes = layer_bytes + slab_bytes;  // weights, then biases
+    unsigned char* const weights = shared + fused_barrier_bytes;
 
     if (threadIdx.x == 0) {
         for (unsigned layer = 0; layer < layers; ++layer) arrived[layer].init(1);
         mbarrier::publish_inits();
-        const auto* const image = static_cast<const unsigned char*>(all.image);
-        arrived[0].arrive_expecting(bias_bytes + layer_bytes);
-        arrived[0].copy(shared + fused_barrier_bytes, image, bias_bytes);
-        arrived[0].copy(weights, image + bias_bytes, layer_bytes);
-        for (unsigned layer = 1; layer < layers; ++layer) {
-            const unsigned at = layer * layer_bytes;
-            arrived[layer].arrive_expecting(layer_bytes);
-            arrived[layer].copy(weights + at, image + bias_bytes + at, layer_bytes);
+        const auto* const image = static_cast<const unsigned char*>(all.image) + fused_bias_bytes(layers, Width);
+        for (unsigned layer = 0; layer < layers; ++layer) {
+            unsigned char* const to = weights + layer * stored_bytes;
+            arrived[layer].arrive_expecting(stored_bytes);
+            arrived[layer].copy(to, image + layer * layer_bytes, layer_bytes);
+            arrived[layer].copy(to + layer_bytes, image + layers * layer_bytes + layer * slab_bytes, slab_bytes);
         }
     }
     // Tiles go round the blocks first, so that few rows are spread over many multiprocessors.
@@ -79,6 +80,10 @@ __global__ void __launch_bounds__(Groups* threads_of_group, 1)
     load_inputs<Whole>(next, all, first_row(tile));
     __syncthreads();
 
+    // A one for each of the three parts of a bias.
+    constexpr unsigned one = std::is_same_v<T, half> ? 0x3c00 : 0x3f80;
+    const std::uint32_t one_or_two = threadIdx.x % 4 == 0 ? one << 16 | one : threadIdx.x % 4 == 1 ? one : 0;
+    const std::uint32_t ones[4] = {one_or_two, one_or_two, 0, 0};
     const std::uint64_t first_operand = wgmma_operand(weights);
     float d[blocks][4] = {};
     for (bool is_first = true; tile < tiles; is_first = false) {
@@ -96,20 +101,16 @@ __global__ void __launch_bounds__(Groups* threads_of_group, 1)
         for (unsigned layer = 0;;) {
             if (is_first) arrived[layer].wait(0);
             wgmma_begin();
+            if constexpr (Biased) wgmma<T>(d, ones, operand + layer_bytes / 16, 0);
 #pragma unroll
             for (int step = 0; step < steps; ++step) {
-                wgmma<T>(d, a[step], operand + step * (Width * 32 / 16), step > 0);
+                wgmma<T>(d, a[step], operand + step * (slab_bytes / 16), Biased || step > 0);
             }
             wgmma_commit();
-            // While the tensor cores work, where there are registers for it:
-            const activation after = all.form.after[layer];
-            float b[blocks][2];
-            if constexpr (Width < 128) load_biases(b, biases + layer * Width);
-            operand += layer_bytes / 16;
+            const activation after = all.form.after[layer];  // while the tensor cores work
+            operand += stored_bytes / 16;
             wgmma_wait<0>();
             wgmma_hold(d);
-            if constexpr (Width >= 128) load_biases(b, biases + layer * Width);
-            add_biases(d, b);
             if (++layer == layers) break;
             finish_hidden<T>(a, d, after);
         }

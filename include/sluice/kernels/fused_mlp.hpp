@@ -48,6 +48,7 @@ struct fused_mlp_form {
     std::size_t in_features = 0;
     std::size_t out_features = 0;
     std::size_t layers = 0;
+    bool is_biased = false;                              // whether any layer is
     std::size_t width = 0;                               // what every layer is padded to on a GPU
     std::uint16_t features[most_fused_layers + 1] = {};  // of the inputs, then of each layer's outputs
     activation after[most_fused_layers] = {};

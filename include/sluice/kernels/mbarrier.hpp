@@ -2,7 +2,11 @@
 //
 // A barrier runs through phases. Arrivals and bytes that were announced end a phase; a waiter names the parity of the
 // phase whose end it waits for: 0 for the first.
+//
+// For kernels: nothing is declared where a host compiler reads this.
 #pragma once
+
+#if defined(__CUDACC__)
 
 #include <cstddef>
 #include <cstdint>
@@ -52,3 +56,5 @@ private:
 };
 
 }  // namespace sluice::kernels
+
+#endif
