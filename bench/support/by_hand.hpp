@@ -36,13 +36,13 @@ using event_by_hand = std::unique_ptr<CUevent_st, destroy_event>;
 template <typename T>
 pinned_array<T> make_pinned(std::size_t size) {
     T* data = nullptr;
-    check(cudaMallocHost(&data, size * sizeof(T)));
+    check(cudaMallocHost(reinterpret_cast<void**>(&data), size * sizeof(T)));
     return pinned_array<T>(data);
 }
 template <typename T>
 device_array<T> make_device(std::size_t size) {
     T* data = nullptr;
-    check(cudaMalloc(&data, size * sizeof(T)));
+    check(cudaMalloc(reinterpret_cast<void**>(&data), size * sizeof(T)));
     return device_array<T>(data);
 }
 inline stream_by_hand make_stream() {

@@ -12,6 +12,9 @@
 namespace sluice::cuda {
 namespace {
 
+// What a kernel may ask for without saying so before.
+constexpr std::size_t default_shared_bytes = std::size_t{48} << 10;
+
 void run_host_call(void* erased) {
     auto& state = *static_cast<cuda_graph_program::host_call_state*>(erased);
     try {
@@ -67,6 +70,7 @@ CUfunc_st* cuda_graph_program::kernel_of(const launch_command& command, const er
     }
     CUfunc_st*& known = kernels_[command.device_function];
     if (known == nullptr) known = api::find_kernel(command.device_function, context);
+    if (command.shared_bytes > default_shared_bytes) static_cast<void>(api::allow_shared_memory(known, context));
     return known;
 }
 

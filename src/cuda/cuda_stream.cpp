@@ -159,16 +159,20 @@ void cuda_stream::launch(const command_info& info, const launch_command& command
             }
             launch_command possible = command;
             possible.early_start = command.early_start && can_start_early(owner_.owner());
-            api::launch(find_kernel(command.device_function, context), possible, stream_.get(), context);
+            api::launch(find_kernel(command, context), possible, stream_.get(), context);
         },
         true);
 }
 
 // Called with the stream's lock held, as all commands are.
-CUfunc_st* cuda_stream::find_kernel(const void* symbol, const error_context& context) {
+CUfunc_st* cuda_stream::find_kernel(const launch_command& command, const error_context& context) {
+    const void* const symbol = command.device_function;
     // Symbols are addresses of functions: 16-byte aligned.
     known_kernel& known = known_kernels_[(reinterpret_cast<std::uintptr_t>(symbol) >> 4) % known_kernels_.size()];
     if (known.symbol != symbol) known = {symbol, api::find_kernel(symbol, context)};
+    if (command.shared_bytes > known.shared_bytes) {
+        known.shared_bytes = api::allow_shared_memory(known.kernel, context);
+    }
     return known.kernel;
 }
 

@@ -58,7 +58,7 @@ private:
     void checked(const command_info& info, Call&& call);
     template <typename Enqueue>
     void enqueue(const command_info& info, Enqueue&& call, bool runs_kernels = false);
-    CUfunc_st* find_kernel(const void* symbol, const error_context& context);
+    CUfunc_st* find_kernel(const launch_command& command, const error_context& context);
     ticket hand_over(ticket upto);
     void await_stream(wait_mode mode);
     void keep_until_next(const std::shared_ptr<const void>& owner);
@@ -79,6 +79,7 @@ private:
     struct known_kernel {
         const void* symbol = nullptr;
         CUfunc_st* kernel = nullptr;
+        std::size_t shared_bytes = 48 * 1024;  // that a launch may ask for; more has to be allowed first
     };
     std::array<known_kernel, 64> known_kernels_;  // by a hash of the symbol; the last one wins
     commands_in_flight in_flight_;

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "sluice/runtime/half.hpp"
+
 namespace sluice::nn {
 
 enum class dtype {
@@ -63,5 +65,10 @@ inline constexpr dtype dtype_of = [] {
         default: return is_signed ? dtype::i64 : dtype::u64;
     }
 }();
+
+template <>
+inline constexpr dtype dtype_of<half> = dtype::f16;
+template <>
+inline constexpr dtype dtype_of<bfloat16> = dtype::bf16;
 
 }  // namespace sluice::nn

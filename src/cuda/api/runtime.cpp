@@ -160,6 +160,19 @@ CUfunc_st* find_kernel(const void* symbol, const error_context& context) {
     return kernel;
 }
 
+std::size_t allow_shared_memory(CUfunc_st* kernel, const error_context& context) {
+    static const auto get = driver_function<decltype(&cuFuncGetAttribute)>("cuFuncGetAttribute");
+    static const auto set = driver_function<decltype(&cuFuncSetAttribute)>("cuFuncSetAttribute");
+    int ordinal = 0, most = 0, its_own = 0;
+    check(cudaGetDevice(&ordinal), "cudaGetDevice", context);
+    check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal), "cudaDeviceGetAttribute",
+          context);
+    check_driver(get(&its_own, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel), "cuFuncGetAttribute", context);
+    check_driver(set(kernel, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, most - its_own), "cuFuncSetAttribute",
+                 context);
+    return static_cast<std::size_t>(most - its_own);
+}
+
 void launch(CUfunc_st* kernel, const launch_command& command, CUstream_st* stream, const error_context& context) {
     static const auto launch_kernel = driver_function<decltype(&cuLaunchKernel)>("cuLaunchKernel");
     void* arguments[] = {const_cast<void*>(command.closure)};  // CUDA only reads it

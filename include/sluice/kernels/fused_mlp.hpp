@@ -1,0 +1,146 @@
+// fused_mlp: a whole multi-layer perceptron as one command. On a GPU one kernel: weights stay in shared memory and
+// activations in registers, so that device memory sees only the inputs and the outputs. On a CPU: blocks of rows small
+// enough that they and a layer's weights stay in cache.
+//
+//     const packed_mlp<half> network = sync(pack_mlp<half>(std::move(layers)), pool);
+//     auto out = sync(upload(rows, {n, 64}).and_then([=](auto x) { return fused_mlp(std::move(x), network); }), pool);
+//
+// Elements are half or bfloat16, on a CPU also float. Inputs and weights have that type, biases are float; sums are
+// float; on a GPU the activations between layers are rounded to the element type. NaN stays NaN.
+//
+// Sizes: 1 to 9 layers (0 to 8 hidden ones), each 1 to 256 wide. Inside, all layers are padded to one width, so a
+// network of equal layers of 32, 64, 128 or 256 wastes nothing.
+//
+// Errors, before anything is submitted: errc::invalid_argument for layers that do not chain, have other sizes or a
+// softmax before the last; errc::shape_mismatch for inputs of another width; errc::unsupported for float on a GPU, and
+// for a GPU without tensor cores for the element type (before sm_80).
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "sluice/kernels/activation.hpp"
+#include "sluice/op/operation.hpp"
+#include "sluice/runtime/execution_context.hpp"
+#include "sluice/runtime/half.hpp"
+#include "sluice/runtime/source_location.hpp"
+#include "sluice/runtime/tensor.hpp"
+
+namespace sluice {
+
+// A layer in host memory: y = after(x * weight^T + bias).
+struct mlp_layer {
+    std::size_t in_features = 0;
+    std::size_t out_features = 0;
+    std::vector<float> weight;  // [out_features, in_features], row-major; rounded to the element type when packed
+    std::vector<float> bias;    // [out_features], or empty
+    activation after = activation::none;
+};
+
+namespace detail {
+inline constexpr std::size_t most_fused_layers = 9;
+inline constexpr std::size_t widest_fused_layer = 256;
+
+// What a packed network looks like, apart from its numbers. Trivially copyable.
+struct fused_mlp_form {
+    std::size_t in_features = 0;
+    std::size_t out_features = 0;
+    std::size_t layers = 0;
+    bool is_biased = false;                              // whether any layer is
+    std::size_t width = 0;                               // what every layer is padded to on a GPU
+    std::uint16_t features[most_fused_layers + 1] = {};  // of the inputs, then of each layer's outputs
+    activation after[most_fused_layers] = {};
+};
+
+// Throws errc::invalid_argument unless the layers make a network that can be fused.
+fused_mlp_form check_fused_mlp(const std::vector<mlp_layer>& layers, const source_location& where);
+
+template <typename T>
+concept fused_element = std::same_as<T, half> || std::same_as<T, bfloat16> || std::same_as<T, float>;
+}  // namespace detail
+
+// A network on a device, ready for fused_mlp. Immutable; copies share the memory.
+template <detail::fused_element T>
+class packed_mlp {
+public:
+    packed_mlp(const detail::fused_mlp_form& form, shared_tensor<std::byte> image)
+        : form_(form), image_(std::move(image)) {}
+
+    std::size_t in_features() const noexcept { return form_.in_features; }
+    std::size_t out_features() const noexcept { return form_.out_features; }
+    std::size_t layers() const noexcept { return form_.layers; }
+
+    const detail::fused_mlp_form& form() const noexcept { return form_; }
+    // For commands: in the order that the kernel of its device wants.
+    const tensor<std::byte>& image() const noexcept { return *image_; }
+
+private:
+    detail::fused_mlp_form form_;
+    shared_tensor<std::byte> image_;
+};
+
+template <detail::fused_element T>
+class pack_mlp_operation : public operation_base<pack_mlp_operation<T>> {
+public:
+    using output = packed_mlp<T>;
+
+    pack_mlp_operation(std::vector<mlp_layer> layers, source_location where)
+        : form_(detail::check_fused_mlp(layers, where)), layers_(std::move(layers)), where_(where) {}
+
+    output submit(execution_context& context) &&;
+    work_estimate estimate() const { return {1, form_.layers * form_.width * form_.width * sizeof(T)}; }
+
+private:
+    detail::fused_mlp_form form_;
+    std::vector<mlp_layer> layers_;
+    source_location where_;
+};
+
+// Puts a network on the context's device, once. The output may be used at once: what reads it is ordered behind its
+// upload. Throws errc::invalid_argument here, when the layers cannot be fused.
+template <detail::fused_element T>
+auto pack_mlp(std::vector<mlp_layer> layers, source_location where = source_location::current()) {
+    return pack_mlp_operation<T>(std::move(layers), where);
+}
+
+// Whether pack_mlp takes layers of these sizes: `widest` is the largest number of features, in or out.
+constexpr bool can_fuse_mlp(std::size_t layers, std::size_t widest) noexcept {
+    return layers >= 1 && layers <= detail::most_fused_layers && widest >= 1 && widest <= detail::widest_fused_layer;
+}
+
+// The plain form: one command on a stream. x is [rows, in features], out [rows, out features] and not x. Does not
+// block.
+template <detail::fused_element T>
+void fused_mlp(stream& on, const tensor<T>& x, const packed_mlp<T>& network, tensor<T>& out,
+               source_location where = source_location::current());
+
+template <detail::fused_element T>
+class fused_mlp_operation : public operation_base<fused_mlp_operation<T>> {
+public:
+    using output = tensor<T>;
+
+    fused_mlp_operation(tensor<T> x, packed_mlp<T> network, source_location where)
+        : x_(std::move(x)), network_(std::move(network)), where_(where) {}
+
+    output submit(execution_context& context) && {
+        tensor<T> out(context.stream(), {x_.rows(), network_.out_features()}, {"fused_mlp", {}, where_});
+        fused_mlp(context.stream(), x_, network_, out, where_);
+        return out;
+    }
+    work_estimate estimate() const { return {.commands = 1}; }
+
+private:
+    tensor<T> x_;
+    packed_mlp<T> network_;
+    source_location where_;
+};
+
+// The operation: its output is a new tensor; the inputs are released behind it.
+template <detail::fused_element T>
+auto fused_mlp(tensor<T> x, packed_mlp<T> network, source_location where = source_location::current()) {
+    return fused_mlp_operation<T>(std::move(x), std::move(network), where);
+}
+
+}  // namespace sluice

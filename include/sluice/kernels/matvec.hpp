@@ -1,0 +1,69 @@
+// matvec: a layer for one to eight rows at a time, where the weights are all there is to read:
+//
+//     out[rows, out features] = after(x[rows, in features] * weight^T + bias)
+//
+// On a GPU each weight is read once, 16 bytes a thread, and used for all rows. Elements are half, bfloat16 or float;
+// sums are float. NaN and infinities propagate. For more rows gemm is the better way.
+//
+// Errors, before anything is submitted: errc::shape_mismatch when the shapes do not fit together;
+// errc::invalid_argument for no or more than eight rows, an output that is an operand, and softmax.
+#pragma once
+
+#include <concepts>
+#include <optional>
+#include <type_traits>
+
+#include "sluice/kernels/activation.hpp"
+#include "sluice/op/operation.hpp"
+#include "sluice/runtime/execution_context.hpp"
+#include "sluice/runtime/half.hpp"
+#include "sluice/runtime/source_location.hpp"
+#include "sluice/runtime/tensor.hpp"
+
+namespace sluice {
+
+inline constexpr std::size_t most_matvec_rows = 8;
+
+namespace detail {
+template <typename T>
+concept matvec_element = std::same_as<T, half> || std::same_as<T, bfloat16> || std::same_as<T, float>;
+}
+
+// The plain form: one command on a stream. weight is [out features, in features], bias has `out features` elements or
+// is null. Does not block.
+template <detail::matvec_element T>
+void matvec(stream& on, const tensor<T>& x, const tensor<T>& weight, std::type_identity_t<const tensor<T>*> bias,
+            tensor<T>& out, activation after = activation::none, source_location where = source_location::current());
+
+template <detail::matvec_element T>
+class matvec_operation : public operation_base<matvec_operation<T>> {
+public:
+    using output = tensor<T>;
+
+    matvec_operation(tensor<T> x, shared_tensor<T> weight, std::optional<shared_tensor<T>> bias, activation after,
+                     source_location where)
+        : x_(std::move(x)), weight_(std::move(weight)), bias_(std::move(bias)), after_(after), where_(where) {}
+
+    output submit(execution_context& context) && {
+        tensor<T> out(context.stream(), {x_.rows(), weight_->rows()}, {"matvec", {}, where_});
+        matvec(context.stream(), x_, *weight_, bias_ ? &**bias_ : nullptr, out, after_, where_);
+        return out;
+    }
+    work_estimate estimate() const { return {.commands = 1}; }
+
+private:
+    tensor<T> x_;
+    shared_tensor<T> weight_;
+    std::optional<shared_tensor<T>> bias_;
+    activation after_;
+    source_location where_;
+};
+
+// The operation: its output is a new tensor; x is released behind it.
+template <detail::matvec_element T>
+auto matvec(tensor<T> x, shared_tensor<T> weight, std::optional<shared_tensor<T>> bias = std::nullopt,
+            activation after = activation::none, source_location where = source_location::current()) {
+    return matvec_operation<T>(std::move(x), std::move(weight), std::move(bias), after, where);
+}
+
+}  // namespace sluice
