@@ -92,7 +92,7 @@ struct pending_storage {
     }
     template <typename... Ts, typename Function>
     static void for_each(const std::tuple<Ts...>& values, Function&& f) {
-        std::apply([&f](const Ts&... each) { (for_each(each, f), ...); }, values);
+        std::apply([&](const Ts&... each) { (for_each(each, f), ...); }, values);
     }
 };
 
