@@ -46,7 +46,7 @@ void fill_with(stream& on, storage& x, std::size_t count, const void* value, con
     std::memcpy(&kernel.value, value, sizeof(T));
     const auto values = detail::make_kernel_values(disjoint_view<T>(static_cast<T*>(x.data()), count));
     using body = detail::launch_body<fill_kernel<T>, index_1d, decltype(values)>;
-    const typename body::closure closure{kernel, values, 1, count};
+    const typename body::closure closure{count, 1, values, kernel};
     const std::array accesses{memory_access{&x, access_mode::write}};
     on.launch({"full", accesses, where}, body::command(closure));
 }

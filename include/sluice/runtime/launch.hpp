@@ -103,7 +103,7 @@ void launch_on(stream& on, const Kernel& kernel, const Range& range, const Argum
     const auto accesses = binding::accesses(arguments...);
     if (size.rows == 0 || size.columns == 0) return;
     using body = detail::launch_body<Kernel, typename signature::index, decltype(values), Range::starts_early>;
-    const typename body::closure closure{kernel, values, size.rows, size.columns};
+    const typename body::closure closure{size.columns, size.rows, values, kernel};
     const command_info info = {name, accesses, range.where};  // by a name of its own: nvcc 13 mistakes it otherwise
     on.launch(info, body::command(closure));
 }
