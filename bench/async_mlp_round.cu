@@ -9,10 +9,12 @@
 
 #include "sluice/kernels/naive.hpp"
 #include "sluice/sluice.hpp"
+#include "support/by_hand.hpp"
 #include "support/result.hpp"
 #include "support/timing.hpp"
 
 using namespace sluice;
+using bench::check;
 
 namespace {
 
@@ -20,10 +22,6 @@ constexpr std::size_t dim = 64;
 constexpr std::size_t batches = 4;
 constexpr std::size_t matrix_bytes = dim * dim * sizeof(float);
 constexpr std::size_t vector_bytes = dim * sizeof(float);
-
-void check(cudaError_t code) {
-    if (code != cudaSuccess) throw std::runtime_error(cudaGetErrorString(code));
-}
 
 __global__ void sgemm_by_hand(const float* a, const float* b, float* c) {
     const unsigned column = blockIdx.x * blockDim.x + threadIdx.x;
@@ -118,6 +116,86 @@ private:
     std::array<lane, batches> lanes_;
 };
 
+// The four batches as one graph, captured; with the inputs' upload in it, or with inputs that are there.
+class graph_by_hand {
+public:
+    graph_by_hand(const std::array<std::vector<float>, batches>& inputs, bool uploads, const float* w0, const float* w1)
+        : uploads_(uploads), stream_(bench::make_stream()) {
+        const auto begun = bench::make_event();
+        std::vector<bench::stream_by_hand> arms;
+        for (std::size_t b = 0; b < batches; ++b) {
+            std::memcpy(lanes_[b].staging.get(), inputs[b].data(), matrix_bytes);
+            check(cudaMemcpy(lanes_[b].input.get(), inputs[b].data(), matrix_bytes, cudaMemcpyHostToDevice));
+        }
+        check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeRelaxed));
+        check(cudaEventRecord(begun.get(), stream_.get()));
+        for (lane& each : lanes_) {
+            arms.push_back(bench::make_stream());
+            const cudaStream_t on = arms.back().get();
+            check(cudaStreamWaitEvent(on, begun.get()));
+            if (uploads)
+                check(cudaMemcpyAsync(each.input.get(), each.staging.get(), matrix_bytes, cudaMemcpyHostToDevice, on));
+            check(cudaMemsetAsync(each.hidden.get(), 0, matrix_bytes, on));
+            check(cudaMemsetAsync(each.output.get(), 0, vector_bytes, on));
+            sgemm_by_hand<<<dim3(dim / 32, dim / 8), dim3(32, 8), 0, on>>>(each.input.get(), w0, each.hidden.get());
+            matvec_by_hand<<<1, dim, 0, on>>>(each.hidden.get(), w1, each.output.get());
+            relu_by_hand<<<1, dim, 0, on>>>(each.output.get());
+            check(cudaMemcpyAsync(each.landing.get(), each.output.get(), vector_bytes, cudaMemcpyDeviceToHost, on));
+            const auto over = bench::make_event();
+            check(cudaEventRecord(over.get(), on));
+            check(cudaStreamWaitEvent(stream_.get(), over.get()));
+        }
+        cudaGraph_t graph = nullptr;
+        check(cudaStreamEndCapture(stream_.get(), &graph));
+        check(cudaGraphInstantiate(&exec_, graph, 0));
+        check(cudaGraphDestroy(graph));
+    }
+    ~graph_by_hand() { static_cast<void>(cudaGraphExecDestroy(exec_)); }
+    graph_by_hand(const graph_by_hand&) = delete;  // it owns a graph
+    graph_by_hand& operator=(const graph_by_hand&) = delete;
+
+    void submit(const std::array<std::vector<float>, batches>& inputs) {
+        for (std::size_t b = 0; uploads_ && b < batches; ++b)
+            std::memcpy(lanes_[b].staging.get(), inputs[b].data(), matrix_bytes);
+        check(cudaGraphLaunch(exec_, stream_.get()));
+    }
+    std::array<std::vector<float>, batches> finish() {
+        check(cudaStreamSynchronize(stream_.get()));
+        std::array<std::vector<float>, batches> outputs;
+        for (std::size_t b = 0; b < batches; ++b)
+            outputs[b].assign(lanes_[b].landing.get(), lanes_[b].landing.get() + dim);
+        return outputs;
+    }
+
+private:
+    struct lane {
+        bench::pinned_array<float> staging = bench::make_pinned<float>(dim * dim);
+        bench::pinned_array<float> landing = bench::make_pinned<float>(dim);
+        bench::device_array<float> input = bench::make_device<float>(dim * dim);
+        bench::device_array<float> hidden = bench::make_device<float>(dim * dim);
+        bench::device_array<float> output = bench::make_device<float>(dim);
+    };
+    const bool uploads_;
+    std::array<lane, batches> lanes_;
+    bench::stream_by_hand stream_;
+    cudaGraphExec_t exec_ = nullptr;
+};
+
+// From a tensor on the device, owned or shared.
+template <typename Input>
+auto forward_from(Input given, shared_tensor<float> w0, shared_tensor<float> w1) {
+    return zip(zeros<float>({dim, dim}), zeros<float>({dim}))
+        .and_then([=, input = shared_tensor<float>(std::move(given))](auto hidden, auto output) {
+            return zip(launch(kernels::sgemm_naive{}, each_of(hidden), 1.f, input, w0, 0.f, std::move(hidden)),
+                       value(std::move(output)));
+        })
+        .and_then([=](auto hidden, auto output) {
+            return launch(kernels::matvec_naive{}, each_of(output), std::move(hidden), w1, std::move(output));
+        })
+        .and_then([](auto output) { return launch(kernels::relu{}, each_of(output), std::move(output)); })
+        .and_then(download);
+}
+
 auto forward(std::span<const float> batch, shared_tensor<float> w0, shared_tensor<float> w1) {
     return zip(upload(batch, nullptr, {dim, dim}), zeros<float>({dim, dim}), zeros<float>({dim}))
         .and_then([=](auto input, auto hidden, auto output) {
@@ -187,6 +265,73 @@ void run() {
                       "{\"batches\": 4, \"dim\": 64, \"baseline\": \"" + std::string(baselines[i]) + "\"}", times[0],
                       "us", times[i + 1], name});
     }
+
+    // As one graph.
+    using all_outputs = std::array<std::vector<float>, batches>;
+    const auto to_array = [](auto all) {
+        return std::apply([](auto&... each) { return all_outputs{std::move(each)...}; }, all);
+    };
+    const host_input<float> up({dim, dim});
+    const auto uploading = compile(
+        gpu,
+        [=](tensor<float> a, tensor<float> b, tensor<float> c, tensor<float> d) {
+            return zip(forward_from(std::move(a), w0, w1), forward_from(std::move(b), w0, w1),
+                       forward_from(std::move(c), w0, w1), forward_from(std::move(d), w0, w1));
+        },
+        up, up, up, up);
+    std::vector<shared_tensor<float>> there;
+    for (const auto& input : inputs) there.push_back(shared_tensor<float>(sync(upload(input, {dim, dim}), pool)));
+    const auto make_in_place = [&](std::size_t replicas) {
+        return compile(gpu, graph_options{.replicas = replicas}, [=] {
+            return zip(forward_from(there[0], w0, w1), forward_from(there[1], w0, w1), forward_from(there[2], w0, w1),
+                       forward_from(there[3], w0, w1));
+        });
+    };
+    const auto in_place = make_in_place(1);
+    const auto span_of = [&](std::size_t b) { return std::span<const float>(inputs[b]); };
+    graph_by_hand hand_uploading(inputs, true, w0->device_data(), w1->device_data());
+    graph_by_hand hand_in_place(inputs, false, w0->device_data(), w1->device_data());
+    all_outputs from_graph;
+    const auto graph_times = bench::medians(
+        {[&] { from_graph = to_array(sync(uploading(span_of(0), span_of(1), span_of(2), span_of(3)), pool)); },
+         [&] {
+             hand_uploading.submit(inputs);
+             outputs = hand_uploading.finish();
+         },
+         [&] { from_graph = to_array(sync(in_place(), pool)); },
+         [&] {
+             hand_in_place.submit(inputs);
+             outputs = hand_in_place.finish();
+         }},
+        3000);
+    for (std::size_t b = 0; b < batches; ++b) {
+        for (std::size_t i = 0; i < dim; ++i) {
+            if (std::abs(from_graph[b][i] - theirs[b][i]) > 1e-6f) throw std::runtime_error("the graphs do not agree");
+        }
+    }
+    bench::print({"async_mlp_graph", "{\"batches\": 4, \"inputs\": \"from vectors\"}", graph_times[0], "us",
+                  graph_times[1], name});
+    bench::print(
+        {"async_mlp_graph", "{\"batches\": 4, \"inputs\": \"in place\"}", graph_times[2], "us", graph_times[3], name});
+
+    // Back to back: so many rounds on their way at once.
+    constexpr std::size_t in_flight = 8;
+    constexpr std::size_t rounds = 400;
+    const auto wide = make_in_place(4);
+    using round_future = decltype(spawn(wide(), pool));
+    const auto back_to_back = [&] {
+        std::vector<round_future> open;
+        open.reserve(rounds);
+        for (std::size_t i = 0; i < rounds; ++i) {
+            open.push_back(spawn(wide(), pool));
+            if (i >= in_flight) static_cast<void>(std::move(open[i - in_flight]).get());
+        }
+        for (std::size_t i = rounds - in_flight; i < rounds; ++i) static_cast<void>(std::move(open[i]).get());
+    };
+    const std::vector<std::function<void()>> only{back_to_back};
+    const double took = bench::medians(only, 20, 3)[0];
+    bench::print({"async_mlp_graph_throughput", "{\"batches\": 4, \"replicas\": 4}", batches * rounds / took * 1e6,
+                  "batches/s", std::nullopt, name});
 }
 
 }  // namespace

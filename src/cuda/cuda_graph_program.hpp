@@ -93,6 +93,12 @@ private:
     std::vector<std::size_t> dirty_;
     std::vector<bool> is_dirty_;
     std::vector<bool> is_disabled_;  // empty: none is
+    struct known_kernel {
+        const void* symbol = nullptr;
+        CUfunc_st* kernel = nullptr;
+    };
+    std::vector<known_kernel> known_kernels_;  // by node
+    bool is_uploaded_ = false;
     bool must_rebuild_ = false;
     bool has_same_topology_ = true;
 };

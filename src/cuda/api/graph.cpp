@@ -205,6 +205,11 @@ graph_exec_handle instantiate(CUgraph_st* graph, const error_context& context) {
     return graph_exec_handle(made);
 }
 
+void upload(CUgraphExec_st* graph, CUstream_st* on, const error_context& context) {
+    check(cudaGraphUpload(graph, on), "cudaGraphUpload", context);
+    synchronize(on);
+}
+
 bool update(CUgraphExec_st* graph, CUgraph_st* to) {
     cudaGraphExecUpdateResultInfo told{};
     if (cudaGraphExecUpdate(graph, to, &told) == cudaSuccess) return true;

@@ -60,6 +60,8 @@ std::vector<graph_node_handle> capture(CUgraph_st* to, graph_dependencies after,
                                        const std::function<void()>& call, const error_context& context);
 
 graph_exec_handle instantiate(CUgraph_st* graph, const error_context& context);
+// Brings it to the device, which the first launch does otherwise. Blocks.
+void upload(CUgraphExec_st* graph, CUstream_st* on, const error_context& context);
 // False when the driver refuses: the graph is of another shape.
 bool update(CUgraphExec_st* graph, CUgraph_st* to);
 void set_kernel(CUgraphExec_st* in, graph_node_handle node, CUfunc_st* kernel, const launch_command& command,
