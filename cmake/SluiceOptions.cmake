@@ -27,4 +27,9 @@ if(SLUICE_SANITIZE)
     target_compile_options(sluice_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${SLUICE_SANITIZE}>
         $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer> $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all>)
     target_link_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE})
+    include(CheckLinkerFlag)
+    check_linker_flag(CXX -fuse-ld=lld SLUICE_HAS_LLD) # large executables: a quarter of the time
+    if(SLUICE_HAS_LLD)
+        target_link_options(sluice_options INTERFACE -fuse-ld=lld)
+    endif()
 endif()

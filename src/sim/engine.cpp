@@ -86,7 +86,8 @@ void engine::break_down(sim_stream& running) {
 }
 
 void engine::notice_breakdown() noexcept {
-    if (planted != nullptr && !planted->shows_breakdowns()) return;
+    // Once the search is over everybody is told, whatever was planted.
+    if (planted != nullptr && !waits_are_void && !planted->shows_breakdowns()) return;
     if (!broken_->is_poisoned()) return broken_->poison(cause_);
     // Others find out as well, and blame something else: the first cause is the one that counts.
     if (!std::exchange(is_blamed_again_, true))

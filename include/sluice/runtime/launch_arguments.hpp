@@ -182,7 +182,7 @@ struct kernel_values {
 template <typename First, typename... Rest>
 struct kernel_values<First, Rest...> {
     First first;
-    [[no_unique_address]] kernel_values<Rest...> rest;
+    kernel_values<Rest...> rest;
 
     template <typename Function, typename... Before>
     SLUICE_KERNEL void apply(const Function& f, const Before&... before) const {

@@ -12,12 +12,12 @@ inline namespace SLUICE_LAUNCH_ABI {
 
 template <typename Kernel, typename Values>
 struct launch_closure {
-    // First what each thread asks first, and nothing for what is empty: a kernel's parameters come from memory in lines
-    // of 64 bytes, and each further line costs a small kernel 0.3 us (measured on an H200).
+    // What each thread asks first comes first, and what is often empty last: a kernel's parameters come from memory in
+    // lines of 64 bytes. (No [[no_unique_address]]: nvcc lays the members out otherwise than the host's compiler.)
     std::size_t columns;
     std::size_t rows;  // flat launches: 1
-    [[no_unique_address]] Values values;
-    [[no_unique_address]] Kernel kernel;
+    Values values;
+    Kernel kernel;
 
     template <typename Index>
     SLUICE_KERNEL void run(Index at) const {

@@ -60,7 +60,14 @@ public:
     SLUICE_KERNEL disjoint_view(T* data, std::size_t size) : data_(data), size_(size) {}
 
     // The element of this index; null when the launch is larger than the range.
-    SLUICE_KERNEL T* at(index_1d at) const { return at.value() < size_ ? data_ + at.value() : nullptr; }
+    SLUICE_KERNEL T* at(index_1d at) const {
+        if (at.value() >= size_) return nullptr;
+        T* const element = data_ + at.value();
+#if defined(__CUDA_ARCH__)
+        __builtin_assume(element != nullptr);  // so that the kernel's own check of it costs nothing
+#endif
+        return element;
+    }
     SLUICE_KERNEL std::size_t size() const { return size_; }
 
 private:
