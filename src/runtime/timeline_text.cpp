@@ -92,6 +92,12 @@ std::string elided(std::string_view text, double font_px, double room_px) {
     return std::string(text);
 }
 
+std::string css_class(trace_kind kind) {
+    std::string name(to_string(kind));
+    std::ranges::replace(name, ' ', '-');
+    return name;
+}
+
 std::string tooltip(const timeline_bar& bar, std::string_view device) {
     return bar.count == 1 ? tooltip_of_one(*bar.first, device) : tooltip_of_many(bar, device);
 }

@@ -16,6 +16,9 @@ double text_px(std::string_view text, double font_px);
 // The text, or as much of its beginning as fits with "…" behind; empty when not even two characters do.
 std::string elided(std::string_view text, double font_px, double room_px);
 
+// The class that has the kind's colour in timeline_style: "device-copy".
+std::string css_class(trace_kind kind);
+
 // Several lines. For one command: all that is known of it. For several: how many, of which kinds, and when.
 std::string tooltip(const timeline_bar& bar, std::string_view device);
 

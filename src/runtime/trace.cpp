@@ -1,30 +1,8 @@
 #include "sluice/runtime/trace.hpp"
 
-#include <cerrno>
-#include <fstream>
-#include <system_error>
-
-#include "sluice/runtime/error.hpp"
+#include "runtime/write_file.hpp"
 
 namespace sluice {
-namespace {
-
-[[noreturn]] void fail(const std::filesystem::path& file, const char* what) {
-    const std::string why = errno != 0 ? std::generic_category().message(errno) : "failed";
-    throw file_error(file, file_error::no_offset, what, why, errc::io_failed);
-}
-
-template <class Write>
-void save(const std::filesystem::path& file, Write write) {
-    errno = 0;  // streams do not say why; what the system said last is the best there is
-    std::ofstream stream(file, std::ios::binary | std::ios::trunc);
-    if (!stream) fail(file, "create");
-    write(stream);
-    stream.close();  // a full disk may only show now
-    if (!stream) fail(file, "write");
-}
-
-}  // namespace
 
 std::string_view to_string(trace_kind kind) noexcept {
     switch (kind) {
@@ -41,11 +19,11 @@ std::string_view to_string(trace_kind kind) noexcept {
 }
 
 void save_chrome_trace(const trace& of, const std::filesystem::path& file) {
-    save(file, [&](std::ostream& to) { write_chrome_trace(of, to); });
+    detail::write_file(file, [&](std::ostream& to) { write_chrome_trace(of, to); });
 }
 
 void save_timeline(const trace& of, const std::filesystem::path& file, const timeline_options& options) {
-    save(file, [&](std::ostream& to) { write_timeline(of, to, options); });
+    detail::write_file(file, [&](std::ostream& to) { write_timeline(of, to, options); });
 }
 
 }  // namespace sluice

@@ -25,6 +25,7 @@
 namespace sluice {
 namespace {
 
+using detail::css_class;
 using detail::svg_writer;
 using detail::text_px;
 using detail::timeline_bar;
@@ -60,12 +61,6 @@ struct legend_entry {
     std::string label;
     svg_writer::point at;
 };
-
-std::string css_class(trace_kind kind) {
-    std::string name(to_string(kind));
-    std::ranges::replace(name, ' ', '-');
-    return name;
-}
 
 std::string stream_label(const trace_stream& stream) { return "stream " + std::to_string(stream.stream); }
 

@@ -1,0 +1,241 @@
+// The picture: a line that sums up, the legend, then the graph from top to bottom. Arrows are drawn first, boxes above
+// them; the words at an arrow are left out where others stand already, and are in its tooltip always.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/drawing_layout.hpp"
+#include "graph/drawing_style.hpp"
+#include "graph/drawing_words.hpp"
+#include "runtime/svg_writer.hpp"
+#include "runtime/timeline_style.hpp"
+#include "runtime/timeline_text.hpp"
+#include "runtime/trace_text.hpp"
+#include "sluice/graph/graph_drawing.hpp"
+
+namespace sluice {
+namespace {
+
+using detail::drawn_arrow;
+using detail::drawn_box;
+using detail::graph_layout;
+using detail::memory_list;
+using detail::svg_writer;
+using detail::text_px;
+
+constexpr double margin_px = 22;
+constexpr double heading_px = 30;  // the baseline of the summary
+constexpr double legend_px = 20;   // a line of the legend
+constexpr double font = 12;
+constexpr double small_font = 11;
+constexpr double line_px = 16;  // of a box's words
+constexpr double least_box_px = 150;
+constexpr double most_words_px = 300;
+constexpr double inset_px = 12;  // of a box's words
+constexpr double least_width_px = 360;
+constexpr double arrow_words_px = 190;
+
+std::string arrow_class(edge_reason reason, bool early) {
+    return "arrow " + std::string(detail::reason_word(reason)) + (early ? " early" : "");
+}
+
+struct legend_entry {
+    std::string look;  // a CSS class
+    std::string label;
+    bool is_arrow;
+    svg_writer::point at;
+};
+
+// Which kinds of nodes and edges there are.
+struct what_is_there {
+    std::set<trace_kind> kinds;
+    std::set<edge_reason> reasons;
+    bool parts = false;
+    bool early = false;
+
+    void look_at(const command_graph& graph) {
+        for (const graph_node& node : graph.nodes) {
+            if (const auto kind = detail::kind_of(node)) {
+                kinds.insert(*kind);
+            } else {
+                parts = true;
+            }
+            for (const graph_edge& edge : node.after) {
+                reasons.insert(edge.reason);
+                early = early || edge.is_programmatic;
+            }
+            if (const command_graph* const body = detail::body_of(node)) look_at(*body);
+        }
+    }
+};
+
+std::vector<legend_entry> legend_of(const command_graph& graph, double width_px) {
+    what_is_there seen;
+    seen.look_at(graph);
+    std::vector<legend_entry> legend;
+    svg_writer::point at{margin_px, heading_px + legend_px + 4};
+    const auto add = [&](std::string look, std::string_view label, bool is_arrow) {
+        const double entry_px = (is_arrow ? 34 : 18) + text_px(label, small_font);
+        if (at.x + entry_px > width_px - margin_px && at.x > margin_px) at = {margin_px, at.y + legend_px};
+        legend.push_back({std::move(look), std::string(label), is_arrow, at});
+        at.x += entry_px + 16;
+    };
+    for (const trace_kind kind : seen.kinds) add(detail::css_class(kind), to_string(kind), false);
+    if (seen.parts) add("part", "condition or loop", false);
+    for (const edge_reason reason : seen.reasons) add(arrow_class(reason, false), detail::reason_text(reason), true);
+    if (seen.early) add("arrow early", "may start before that has ended", true);
+    return legend;
+}
+
+// Where words stand at arrows: their left and right ends, by row.
+using taken_places = std::map<long, std::vector<std::pair<double, double>>>;
+
+class graph_picture {
+public:
+    graph_picture(const command_graph& graph, std::ostream& to)
+        : graph_(graph),
+          memory_(graph.memory),
+          summary_(detail::graph_summary(graph)),
+          layout_(detail::lay_out(graph, [this](const graph_node& node) { return size_of(node); })),
+          width_px_(std::max(layout_.width + 2 * margin_px, least_width_px)),
+          legend_(legend_of(graph, width_px_)),
+          top_px_(legend_.empty() ? heading_px + 30 : legend_.back().at.y + 28),
+          svg_(to) {}
+
+    void write() {
+        begin();
+        svg_.text("muted", {margin_px, heading_px}, summary_);
+        if (graph_.nodes.empty()) {
+            svg_.text("muted", {width_px_ / 2, top_px_ + 4}, "There is nothing in it.", "middle");
+        } else {
+            legend();
+            draw(graph_, layout_, {(width_px_ - layout_.width) / 2, top_px_});
+        }
+        svg_.finish();
+    }
+
+private:
+    detail::drawing_size size_of(const graph_node& node) const {
+        double widest_px = text_px(node.name, font);
+        widest_px = std::max(widest_px, 1.06 * text_px(node.operation, font));  // bold
+        widest_px = std::max(widest_px, text_px(detail::what_of(node, memory_), small_font));
+        const double lines = node.operation.empty() ? 2 : 3;
+        return {std::clamp(widest_px + 2 * inset_px, least_box_px, most_words_px), lines * line_px + 14};
+    }
+
+    void begin() {
+        const double height_px = top_px_ + (graph_.nodes.empty() ? 0 : layout_.height) + margin_px;
+        svg_.markup("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"sluice-timeline sluice-graph\" role=\"img\"");
+        svg_.attribute("width", width_px_).attribute("height", height_px);
+        std::string box = "0 0 ";
+        detail::append_compact(box, width_px_, 2);
+        detail::append_compact(box += ' ', height_px, 2);
+        svg_.markup(" viewBox=\"").markup(box).markup("\" aria-label=\"Graph: ").words(summary_).markup("\">\n");
+        svg_.markup(detail::timeline_style).markup(detail::drawing_style);
+        svg_.rect("ground", {0.5, 0.5}, width_px_ - 1, height_px - 1, 8);
+        svg_.markup("\n");
+    }
+
+    void legend() {
+        for (const auto& [look, label, is_arrow, at] : legend_) {
+            svg_.begin_group(look);
+            if (is_arrow) {
+                svg_.line("line", {at.x, at.y - 4}, {at.x + 26, at.y - 4});
+            } else {
+                svg_.rect(look, {at.x, at.y - 10}, 12, 12, 3);
+            }
+            svg_.end_group();
+            svg_.text("muted", {at.x + (is_arrow ? 34 : 18), at.y}, label);
+        }
+    }
+
+    void draw(const command_graph& graph, const graph_layout& layout, svg_writer::point corner) {
+        taken_places taken;
+        svg_.begin_group("arrows");
+        for (const drawn_arrow& each : layout.arrows) arrow(graph, layout, each, corner, taken);
+        svg_.end_group();
+        for (std::size_t i = 0; i < graph.nodes.size(); ++i) node(graph.nodes[i], layout.boxes[i], corner);
+    }
+
+    void node(const graph_node& of, const drawn_box& box, svg_writer::point corner) {
+        const auto kind = detail::kind_of(of);
+        const svg_writer::point at{corner.x + box.x, corner.y + box.y};
+        svg_.begin_group(kind ? "box" : "box part");
+        svg_.title(detail::node_tooltip(of, memory_));
+        svg_.rect(kind ? detail::css_class(*kind) : "loop", at, box.width, box.height, 6);
+        svg_.markup("\n");
+        const double room_px = box.width - 2 * inset_px;
+        svg_writer::point text{at.x + box.width / 2, at.y + 19};
+        if (!of.operation.empty()) {
+            svg_.text("user", text, detail::elided(of.operation, 1.06 * font, room_px), "middle");
+            text.y += line_px;
+        }
+        svg_.text("command", text, detail::elided(of.name, font, room_px), "middle");
+        text.y += line_px;
+        svg_.text("what", text, detail::elided(detail::what_of(of, memory_), small_font, room_px), "middle");
+        if (const command_graph* const body = detail::body_of(of))
+            draw(*body, *box.body, {corner.x + box.body_x, corner.y + box.body_y});
+        svg_.end_group();
+    }
+
+    void arrow(const command_graph& graph, const graph_layout& layout, const drawn_arrow& of, svg_writer::point corner,
+               taken_places& taken) {
+        const auto moved = [&](double x, double y) { return svg_writer::point{corner.x + x, corner.y + y}; };
+        svg_.begin_group(arrow_class(of.edge->reason, of.edge->is_programmatic));
+        svg_.title(detail::edge_tooltip(graph, graph.nodes[of.node], *of.edge, memory_));
+        for (std::size_t i = 0; i < of.way.size(); ++i) {
+            const auto& [x, top, bottom] = of.way[i];
+            const bool is_last = i + 1 == of.way.size();
+            if (i != 0)
+                svg_.curve("line", moved(of.way[i - 1].x, of.way[i - 1].bottom), moved(x, top - (is_last ? 5 : 0)));
+            if (bottom > top)
+                svg_.line("line", moved(x, top - (is_last ? 5 : 0)), moved(x, bottom - (is_last ? 5 : 0)));
+        }
+        svg_.arrow_head("head", moved(of.way.back().x, of.way.back().bottom), 1);
+        const auto& [from_x, from_top, from_y] = of.way[of.way.size() - 2];
+        const auto& [to_x, to_y, to_bottom] = of.way.back();
+        words(of, moved((from_x + to_x) / 2, (from_y + to_y) / 2), {corner.x, corner.x + layout.width}, taken);
+        svg_.end_group();
+    }
+
+    // Two lines in the middle of an arrow's last curve: over what, and why. Kept between the picture's edges.
+    void words(const drawn_arrow& of, svg_writer::point at, std::pair<double, double> edges, taken_places& taken) {
+        const std::string over =
+            detail::elided(detail::memory_text(of.edge->memory, memory_), small_font, arrow_words_px);
+        const std::string_view why = detail::reason_text(of.edge->reason);
+        const double half_px = std::max(text_px(over, small_font), text_px(why, small_font)) / 2;
+        at.x = std::clamp(at.x, std::min(edges.first + half_px, at.x), std::max(edges.second - half_px, at.x));
+        std::vector<std::pair<double, double>>& row = taken[std::lround(at.y)];
+        const auto is_over = [&](const auto& other) {
+            return at.x - half_px < other.second && other.first < at.x + half_px;
+        };
+        if (std::ranges::any_of(row, is_over)) return;
+        row.push_back({at.x - half_px, at.x + half_px});
+        svg_.text("over", {at.x, at.y - 4}, over, "middle");
+        svg_.text("why", {at.x, at.y + 9}, why, "middle");
+    }
+
+    const command_graph& graph_;
+    const memory_list memory_;
+    const std::string summary_;
+    const graph_layout layout_;
+    const double width_px_;
+    const std::vector<legend_entry> legend_;
+    const double top_px_;
+    svg_writer svg_;
+};
+
+}  // namespace
+
+std::string to_svg(const command_graph& graph) {
+    std::ostringstream text;
+    graph_picture(graph, text).write();
+    return std::move(text).str();
+}
+
+}  // namespace sluice

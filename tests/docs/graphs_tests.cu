@@ -1,0 +1,115 @@
+// The code in docs/graphs.md. Runs on the default device: a GPU where there is one.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "sluice/graph/graph_drawing.hpp"
+#include "sluice/kernels/elementwise.hpp"
+#include "sluice/kernels/gemm.hpp"
+#include "sluice/sluice.hpp"
+
+namespace sluice::docs {
+namespace {
+
+struct scale {
+    SLUICE_KERNEL void operator()(index_1d at, float factor, disjoint_view<float> x) const {
+        if (float* element = x.at(at)) *element *= factor;
+    }
+};
+
+struct halve {
+    SLUICE_KERNEL void operator()(index_1d at, disjoint_view<float> x, loop_condition again) const {
+        float* const element = x.at(at);
+        if (element == nullptr) return;
+        *element /= 2;
+        if (at.value() == 0) again.set(*element > 1);  // one thread says so, in one kernel of the body
+    }
+};
+
+class graphs : public testing::Test {
+protected:
+    shared_tensor<float> weight(std::size_t rows, std::size_t columns) {
+        return shared_tensor<float>(sync(upload(std::vector<float>(rows * columns, 0.5f), {rows, columns}), pool));
+    }
+
+    runtime machine;
+    device& on = machine.default_device();
+    round_robin pool{on, 2};
+};
+
+}  // namespace
+
+TEST_F(graphs, an_operation_is_compiled) {
+    const shared_tensor<float> w0 = weight(64, 128), w1 = weight(128, 10);
+
+    auto forward = [=](tensor<float> x) {
+        return named("layer 1", gemm(std::move(x), w0).and_then([](auto y) { return relu(std::move(y)); }))
+            .and_then([=](auto hidden) { return named("layer 2", gemm(std::move(hidden), w1)); })
+            .and_then(download);
+    };
+    auto fast = compile(pool, forward, host_input<float>({32, 64}));
+
+    const std::vector<float> x(32 * 64, 1.f);
+    std::vector<float> y = sync(fast(x), pool);  // fast(x) is an operation, as forward's was
+
+    EXPECT_EQ(y, std::vector<float>(32 * 10, 64 * 0.5f * 128 * 0.5f));
+
+    const std::filesystem::path home = std::filesystem::current_path();
+    std::string name = (std::filesystem::temp_directory_path() / "sluice_docs_XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    std::filesystem::current_path(name);
+    save_graph(fast.commands(), "mlp.svg");  // or "mlp.dot", for Graphviz
+    EXPECT_GT(std::filesystem::file_size("mlp.svg"), 0u);
+    std::filesystem::current_path(home);
+    std::filesystem::remove_all(name);
+}
+
+TEST_F(graphs, arguments_replicas_and_updates) {
+    auto scaled = [](tensor<float> x, float factor) {
+        auto range = each_of(x);
+        return named("scale", launch(scale{}, range, factor, std::move(x))).and_then(download);
+    };
+    auto fast = compile(pool, {.replicas = 2, .name = "scaled"}, scaled, host_input<float>({3}), argument<float>(2));
+    const std::vector<float> x{1, 2, 3};
+
+    auto one = spawn(fast(x, 2.f), pool);  // side by side, each replica with memory of its own
+    auto other = spawn(fast(x, 3.f), pool);
+    EXPECT_EQ(std::vector<float>(std::move(one).get()), (std::vector<float>{2, 4, 6}));
+    EXPECT_EQ(std::vector<float>(std::move(other).get()), (std::vector<float>{3, 6, 9}));
+
+    fast.disable("scale");  // by the name of the operation, or of the command
+    EXPECT_EQ(sync(fast(x, 2.f), pool), x);
+    fast.enable("scale");
+    EXPECT_EQ(sync(fast(x, 2.f), pool), (std::vector<float>{2, 4, 6}));
+}
+
+TEST_F(graphs, another_operation_takes_its_place) {
+    auto scaled_by = [](float factor) {
+        return [factor](tensor<float> x) {
+            auto range = each_of(x);
+            return launch(scale{}, range, factor, std::move(x)).and_then(download);
+        };
+    };
+    auto fast = compile(pool, scaled_by(2), host_input<float>({1}));
+    const graph_change what = fast.update(scaled_by(3));
+
+    EXPECT_EQ(what, graph_change::parameters);
+    EXPECT_EQ(sync(fast(std::vector<float>{1}), pool), std::vector<float>{3});
+}
+
+TEST_F(graphs, a_loop_ends_itself) {
+    auto until_small = [](tensor<float> x) {
+        return do_while(
+                   [](loop_flag again, tensor<float> now) {
+                       auto range = each_of(now);
+                       return launch(halve{}, range, std::move(now), again);
+                   },
+                   std::move(x))
+            .and_then(download);
+    };
+    auto fast = compile(pool, until_small, host_input<float>({1}));
+    EXPECT_EQ(sync(fast(std::vector<float>{100}), pool), std::vector<float>{100.f / 128});
+}
+
+}  // namespace sluice::docs

@@ -1,0 +1,134 @@
+// The edges of a compiled graph: one for each reason, none without.
+#include <gtest/gtest.h>
+
+#include "sluice/graph/graph_drawing.hpp"
+#include "sluice/sluice.hpp"
+
+namespace sluice {
+namespace {
+
+struct bump {
+    SLUICE_KERNEL void operator()(index_1d at, disjoint_view<int> x) const {
+        if (int* const element = x.at(at)) ++*element;
+    }
+};
+struct copy_over {
+    SLUICE_KERNEL void operator()(index_1d at, view<const int> from, disjoint_view<int> to) const {
+        if (int* const element = to.at(at)) *element = from[at.value()];
+    }
+};
+
+auto bumped(tensor<int> x) {
+    const auto range = each_of(x);
+    return launch(bump{}, range, std::move(x));
+}
+auto copied(shared_tensor<int> from, tensor<int> to) {
+    const auto range = each_of(to);
+    return launch(copy_over{}, range, std::move(from), std::move(to));
+}
+
+class recorded_edges : public testing::Test {
+protected:
+    runtime machine{{.cpu_devices = 1, .cpu_workers = 1, .cuda = false}};
+    device& on = machine.find("cpu:0");
+};
+
+// "0 <- ; 1 <- 0 read-after-write zeros"
+std::string edges_of(const command_graph& graph) {
+    std::string text;
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+        if (i != 0) text += "; ";
+        text.append(graph.nodes[i].name).append(" <-");
+        for (const graph_edge& edge : graph.nodes[i].after) {
+            text.append(" ").append(graph.nodes[edge.from].name);
+            text += edge.reason == edge_reason::read_after_write   ? " raw "
+                    : edge.reason == edge_reason::write_after_read ? " war "
+                                                                   : " waw ";
+            text.append(graph.memory[edge.memory].name);
+            if (edge.is_programmatic) text += " early";
+        }
+    }
+    return text;
+}
+
+TEST_F(recorded_edges, a_writer_comes_after_the_writer_before) {
+    const auto fast = compile(on, [](tensor<int> x) { return bumped(std::move(x)); }, host_input<int>({4}));
+    EXPECT_EQ(edges_of(fast.commands()), "upload <-; bump <- upload waw input");
+}
+
+TEST_F(recorded_edges, a_reader_comes_after_the_writer) {
+    const auto fast = compile(on, [](tensor<int> x) { return download(std::move(x)); }, host_input<int>({4}));
+    EXPECT_EQ(edges_of(fast.commands()), "upload <-; download <- upload raw input");
+}
+
+// A writer comes after all readers since, and not after the writer before them as well.
+TEST_F(recorded_edges, a_writer_comes_after_the_readers) {
+    const auto fast = compile(
+        on,
+        [](tensor<int> x, tensor<int> a, tensor<int> b) {
+            return with_context(
+                [x = std::move(x), a = std::move(a), b = std::move(b)](execution_context& context) mutable {
+                    stream& to = context.stream();
+                    launch_on(to, bump{}, each_of(x), x);
+                    launch_on(to, copy_over{}, each_of(a), x, a);
+                    launch_on(to, copy_over{}, each_of(b), x, b);
+                    launch_on(to, bump{}, each_of(x), x);
+                    return std::move(x);
+                });
+        },
+        device_input<int>({4}), device_input<int>({4}), device_input<int>({4}));
+    EXPECT_EQ(edges_of(fast.commands()),
+              "bump <-; copy_over <- bump raw input; copy_over <- bump raw input; "
+              "bump <- copy_over war input copy_over war input");
+}
+
+TEST_F(recorded_edges, readers_of_the_same_memory_have_none_between_them) {
+    const auto fast = compile(
+        on,
+        [](shared_tensor<int> x, tensor<int> a, tensor<int> b) {
+            return zip(copied(x, std::move(a)), copied(x, std::move(b)));
+        },
+        shared_input<int>({4}), device_input<int>({4}), device_input<int>({4}));
+    EXPECT_EQ(edges_of(fast.commands()), "copy_over <-; copy_over <-");
+}
+
+TEST_F(recorded_edges, a_launch_that_starts_early_says_so_behind_kernels_only) {
+    const auto fast = compile(
+        on,
+        [](tensor<int> x) {
+            return bumped(std::move(x)).and_then([](tensor<int> y) {
+                const auto range = each_of(y).early_start();
+                return launch(bump{}, range, std::move(y));
+            });
+        },
+        host_input<int>({4}));
+    EXPECT_EQ(edges_of(fast.commands()), "upload <-; bump <- upload waw input; bump <- bump waw input early");
+}
+
+TEST_F(recorded_edges, a_condition_comes_after_what_it_and_its_body_use) {
+    const auto fast = compile(
+        on,
+        [](tensor<int> flag, tensor<int> x, tensor<int> y) {
+            return zip(bumped(std::move(flag)), bumped(std::move(x)), bumped(std::move(y)))
+                .and_then([](tensor<int> condition, tensor<int> a, tensor<int> b) {
+                    return zip(if_(
+                                   std::move(condition), [](tensor<int> in) { return bumped(std::move(in)); },
+                                   std::move(a)),
+                               value(std::move(b)));
+                })
+                .and_then([](tensor<int> a, tensor<int> b) { return zip(download(std::move(a)), download(std::move(b))); });
+        },
+        host_input<int>({1}), host_input<int>({4}), host_input<int>({4}));
+    const command_graph& graph = fast.commands();
+    ASSERT_EQ(graph.nodes.size(), 9u);
+    const graph_node& part = graph.nodes[6];
+    EXPECT_EQ(part.name, "if_");
+    ASSERT_EQ(part.after.size(), 2u);  // not after the third
+    EXPECT_EQ(part.after[0].from, 3u);
+    EXPECT_EQ(part.after[1].from, 4u);
+    EXPECT_EQ(edges_of(*std::get<conditional_command>(part.what).body), "bump <-");
+    EXPECT_NE(to_svg(graph).find("if this is not 0: input, 4 bytes"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sluice
