@@ -342,8 +342,11 @@ compiled_graph::launch_result compiled_graph::submit(execution_context& context,
         if (feeds[i].memory) {
             used[s] = feeds[i].memory;
         } else {
-            if (is_recording || !bound.held || !is_idle(*bound.held))
+            if (is_recording || !bound.held || !is_idle(*bound.held)) {
                 bound.held = on.allocate_host(slots_[s].bytes, info);
+            } else {
+                bound.held->touched_by_host(access_mode::write);
+            }
             if (slots_[s].bytes != 0) std::memcpy(bound.held->data(), feeds[i].bytes, slots_[s].bytes);
             used[s] = bound.held;
         }

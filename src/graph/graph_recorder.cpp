@@ -165,10 +165,15 @@ void graph_recorder::host_call(const command_info& info, host_command command) {
 
 // A graph inside a graph: its nodes, with edges of their own to what is here.
 void graph_recorder::graph(const command_info& info, const graph_command& command) {
+    std::vector<std::uint32_t> as_a_whole;  // what nodes use only as places in it: the graph's block of temporaries
     for (const memory_access& used : info.accesses) {
-        if (used.where != nullptr) static_cast<void>(index_of(*used.where, used.mode));
+        if (used.where == nullptr) continue;
+        const std::uint32_t index = index_of(*used.where, used.mode);
+        if (std::ranges::find(command.memory, used.where) == command.memory.end()) as_a_whole.push_back(index);
     }
+    const auto first = static_cast<std::uint32_t>(levels_.back().graph.nodes.size());
     append(command.program->commands(), command.memory);
+    for (const std::uint32_t each : as_a_whole) use_as_a_whole(each, first);
     owners_.push_back(command.owner);
 }
 
@@ -206,6 +211,35 @@ void graph_recorder::append(const command_graph& from, std::span<storage* const>
         if (auto* const part = std::get_if<conditional_command>(&made.what))
             part->body = renumber(*part->body, numbers);
     }
+}
+
+// The nodes from the first one on, all together, write this memory: those that begin come after whoever used it before,
+// whoever uses it next comes after those that end. (Places in it that share bytes are different memory for the rest of
+// the recorder; a second launch of the same graph has only this to be ordered by.)
+void graph_recorder::use_as_a_whole(std::uint32_t memory, std::uint32_t first_node) {
+    level& here = levels_.back();
+    if (here.used.size() <= memory) here.used.resize(memory_.size());
+    std::vector<graph_node>& nodes = here.graph.nodes;
+    if (first_node == nodes.size()) return;
+    uses& past = here.used[memory];
+    std::vector<bool> has_follower(nodes.size());
+    for (std::size_t i = first_node; i < nodes.size(); ++i) {
+        bool begins = true;
+        for (const graph_edge& edge : nodes[i].after) {
+            has_follower[edge.from] = true;
+            begins = begins && edge.from < first_node;
+        }
+        if (!begins) continue;
+        for (const std::uint32_t user : past.readers)
+            add_edge(nodes[i], {user, memory, edge_reason::write_after_write});
+        if (past.readers.empty() && past.last_write != nothing)
+            add_edge(nodes[i], {past.last_write, memory, edge_reason::write_after_write});
+    }
+    past.readers.clear();
+    for (auto i = first_node; i < nodes.size(); ++i) {
+        if (!has_follower[i]) past.readers.push_back(i);
+    }
+    past.is_written = true;
 }
 
 void graph_recorder::begin_part() { levels_.emplace_back(); }

@@ -120,6 +120,7 @@ private:
     std::uint32_t index_of(storage& memory, access_mode mode);
     std::uint32_t know(storage& memory, const graph_memory& as);
     void append(const command_graph& from, std::span<storage* const> memory);
+    void use_as_a_whole(std::uint32_t memory, std::uint32_t first_node);
 
     device& device_;
     const recording_layout* const layout_;

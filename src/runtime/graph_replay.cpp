@@ -23,45 +23,55 @@ void perform(const command_graph& graph, const graph_node& node, const native_st
     }
 }
 
-std::exception_ptr run_all(const command_graph& graph, const std::vector<bool>& is_disabled, const native_stream& on);
+// One run of a list, down to the parts of its graph.
+class replay {
+public:
+    replay(const native_stream& on, const replay_order& order) : on_(on), order_(order) {}
 
-std::exception_ptr run_part(const conditional_command& part, const native_stream& on) {
-    if (part.what == conditional_command::kind::once) {
-        return *part.condition != 0 ? run_all(*part.body, {}, on) : nullptr;
-    }
-    while (*part.condition != 0) {
-        if (std::exception_ptr failure = run_all(*part.body, {}, on)) return failure;
-    }
-    return {};
-}
-
-std::exception_ptr run_all(const command_graph& graph, const std::vector<bool>& is_disabled, const native_stream& on) {
-    std::exception_ptr first;
-    std::vector<bool> is_missing;  // by node, from the first failure on: what should have been made there is not
-    for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-        const graph_node& node = graph.nodes[i];
-        if (!is_disabled.empty() && is_disabled[i]) continue;
-        if (first && std::ranges::any_of(node.after, [&](const graph_edge& edge) { return is_missing[edge.from]; })) {
-            is_missing[i] = true;
-            continue;
-        }
-        std::exception_ptr failure;
-        try {
-            if (const auto* part = std::get_if<conditional_command>(&node.what)) {
-                failure = run_part(*part, on);
-            } else {
-                perform(graph, node, on);
+    std::exception_ptr run(const command_graph& graph, const std::vector<bool>& is_disabled) const {
+        const std::vector<std::uint32_t> order = order_ ? order_(graph) : std::vector<std::uint32_t>();
+        std::exception_ptr first;
+        std::vector<bool> is_missing;  // by node, from the first failure on: what should have been made there is not
+        for (std::size_t step = 0; step < graph.nodes.size(); ++step) {
+            const std::size_t i = order.empty() ? step : order[step];
+            const graph_node& node = graph.nodes[i];
+            if (!is_disabled.empty() && is_disabled[i]) continue;
+            if (first &&
+                std::ranges::any_of(node.after, [&](const graph_edge& edge) { return is_missing[edge.from]; })) {
+                is_missing[i] = true;
+                continue;
             }
-        } catch (...) {
-            failure = std::current_exception();
+            std::exception_ptr failure = run_one(graph, node);
+            if (!failure) continue;
+            is_missing.resize(graph.nodes.size());
+            is_missing[i] = true;
+            if (!first) first = std::move(failure);
         }
-        if (!failure) continue;
-        is_missing.resize(graph.nodes.size());
-        is_missing[i] = true;
-        if (!first) first = std::move(failure);
+        return first;
     }
-    return first;
-}
+
+private:
+    std::exception_ptr run_one(const command_graph& graph, const graph_node& node) const {
+        try {
+            if (const auto* part = std::get_if<conditional_command>(&node.what)) return run_part(*part);
+            perform(graph, node, on_);
+            return {};
+        } catch (...) {
+            return std::current_exception();
+        }
+    }
+
+    std::exception_ptr run_part(const conditional_command& part) const {
+        if (part.what == conditional_command::kind::once) return *part.condition != 0 ? run(*part.body, {}) : nullptr;
+        while (*part.condition != 0) {
+            if (std::exception_ptr failure = run(*part.body, {})) return failure;
+        }
+        return {};
+    }
+
+    const native_stream& on_;
+    const replay_order& order_;
+};
 
 std::shared_ptr<replay_list> make_list(command_graph graph, std::vector<bool> is_disabled) {
     const bool may_fail = graph.has_host_calls() || graph.has_library_calls();
@@ -70,9 +80,9 @@ std::shared_ptr<replay_list> make_list(command_graph graph, std::vector<bool> is
 
 }  // namespace
 
-std::exception_ptr replay_list::run(const native_stream& on) const {
+std::exception_ptr replay_list::run(const native_stream& on, const replay_order& order) const {
     try {
-        return run_all(graph, is_disabled, on);
+        return replay(on, order).run(graph, is_disabled);
     } catch (...) {  // short of memory, for the list of what is missing
         return std::current_exception();
     }

@@ -2,7 +2,9 @@
 // threads of ours.
 #pragma once
 
+#include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -11,15 +13,18 @@
 
 namespace sluice::detail {
 
+// In which order the nodes of a graph, or of a part of one, run this time: any that its edges allow.
+using replay_order = std::function<std::vector<std::uint32_t>(const command_graph&)>;
+
 // What a command that runs the program takes with it; never changed while somebody else knows it.
 struct replay_list {
     command_graph graph;
     std::vector<bool> is_disabled;  // empty: none is
     bool may_fail;                  // whether host calls or library calls are among the nodes
 
-    // Runs all of it on the calling thread. A node that comes after one that failed is not run. Returns the first
-    // failure.
-    std::exception_ptr run(const native_stream& on) const;
+    // Runs all of it on the calling thread, by default in the order of recording. A node that comes after one that
+    // failed is not run. Returns the first failure.
+    std::exception_ptr run(const native_stream& on, const replay_order& order = {}) const;
 };
 
 class replay_program final : public graph_program {

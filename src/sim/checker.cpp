@@ -24,6 +24,12 @@ std::uint64_t digest(std::uint64_t sum, const std::byte* data, std::size_t bytes
 
 }  // namespace
 
+std::string line_of(const source_location& where) {
+    if (where.line() == 0) return {};
+    const std::string_view file = where.file_name();
+    return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(where.line());
+}
+
 void checker::begin(std::uint64_t seed) {
     seed_ = seed;
     ++schedule_;

@@ -22,6 +22,9 @@ protected:
     ~witness() = default;
 };
 
+// "file:line"; empty when the line is not known.
+std::string line_of(const source_location& where);
+
 // A command as the checks know it.
 struct command_ref {
     thread_index thread;

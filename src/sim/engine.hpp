@@ -86,6 +86,8 @@ public:
     void bury(remains&& dead);
     void host_sees(const vector_clock& clock, nanoseconds when) noexcept;
     std::uint32_t draw(std::uint32_t bound) noexcept { return random_.draw(bound); }
+    // Whether this schedule is the one in the order of submission.
+    bool is_in_order() const noexcept { return in_order_; }
     // Whether the host asks again and again while nothing happens: then something has to. (So often in a row nobody
     // asks who holds a lock.)
     void asked() noexcept {

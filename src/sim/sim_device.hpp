@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "runtime/graph_replay.hpp"
 #include "sim/engine.hpp"
 #include "sim/sim_memory.hpp"
 
@@ -24,6 +25,10 @@ public:
     const device_properties& properties() const noexcept override { return properties_; }
     std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options&) override {
         return std::make_unique<sim_stream>(*engine_, owner);
+    }
+    std::unique_ptr<graph_program> instantiate(device&, command_graph commands) override {
+        if (engine_->planted != nullptr) engine_->planted->spoils(commands);
+        return std::make_unique<sluice::detail::replay_program>(std::move(commands));
     }
     memory_source& device_memory() noexcept override { return memory_; }
     memory_source& host_memory() noexcept override { return host_; }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "sim/engine.hpp"
+#include "sim/graph_run.hpp"
 #include "sim/sim_mark.hpp"
 #include "sluice/runtime/command_queue.hpp"
 #include "sluice/runtime/device.hpp"
@@ -30,6 +31,7 @@ trace_kind sim_stream::to_trace_kind(kind what) noexcept {
         case kind::fill: return trace_kind::fill;
         case kind::library_call: return trace_kind::library_call;
         case kind::host_call: return trace_kind::host_call;
+        case kind::graph: return trace_kind::graph;
         default: return trace_kind::kernel;
     }
 }
@@ -126,6 +128,16 @@ void sim_stream::host_call(const command_info& info, host_command command) {
     added();
 }
 
+void sim_stream::graph(const command_info& info, const graph_command& command) {
+    const auto& program = static_cast<const sluice::detail::replay_program&>(*command.program);
+    auto run = std::make_shared<graph_run>(command, program.list());
+    record& made = add(kind::graph, info);
+    made.graph = run.get();
+    made.owned.owner = std::move(run);
+    check(engine_.checks(), *made.graph, {thread_, made.when}, describe(made.when), made.accesses, engine_.blocks());
+    added();
+}
+
 ticket sim_stream::wait_for(stream_interpreter& other, ticket upto) {
     auto* awaited = static_cast<sim_stream*>(&other);
     const ticket covered = engine_.waits_widely ? std::max(upto, awaited->issued_) : upto;
@@ -186,6 +198,11 @@ bool sim_stream::make_ready() {
     return false;
 }
 
+bool sim_stream::is_before_host_call() const {
+    const record& next = records_[head_];
+    return next.what == kind::host_call || (next.what == kind::graph && next.graph->list->graph.has_host_calls());
+}
+
 nanoseconds sim_stream::run_first() {
     record& command = records_[head_];
     clock_.join(engine_.checks().snapshot(command.host_then));
@@ -206,7 +223,8 @@ nanoseconds sim_stream::run_first() {
 // As on a CPU: a command that hangs on something that failed is not run, and only calls fail by themselves.
 void sim_stream::perform(record& command) {
     if (!command.outcome) return perform_body(command);
-    const bool may_fail = command.what == kind::library_call || command.what == kind::host_call;
+    const bool may_fail = command.what == kind::library_call || command.what == kind::host_call ||
+                          (command.what == kind::graph && command.graph->list->may_fail);
     // One that may fail has an outcome of its own, to be settled; the outcome of another is what it hangs on.
     std::exception_ptr failure = may_fail ? command.outcome->inherited() : command.outcome->failure();
     try {
@@ -219,7 +237,8 @@ void sim_stream::perform(record& command) {
 }
 
 void sim_stream::perform_body(record& command) const {
-    const bool is_kernel = command.what == kind::launch || command.what == kind::library_call;
+    const bool is_kernel =
+        command.what == kind::launch || command.what == kind::library_call || command.what == kind::graph;
     const bool is_watched = is_kernel && engine_.draw(watched_one_in) == 0;
     const std::uint64_t before = is_watched ? engine_.checks().contents_only_read(command.accesses) : 0;
     switch (command.what) {
@@ -234,6 +253,7 @@ void sim_stream::perform_body(record& command) const {
             break;
         case kind::library_call: command.library(native(), command.source); break;
         case kind::host_call: command.owned.call(); break;
+        case kind::graph: detail::perform(engine_, *command.graph, native()); break;
         case kind::wait:
         case kind::mark: break;
     }
@@ -342,10 +362,7 @@ actor sim_stream::describe(moment when) const {
     const note& of = notes_[when - 1];
     who.name = of.name;
     who.operation = of.operation;
-    if (of.where.line() != 0) {
-        const std::string_view file = of.where.file_name();
-        who.where = std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(of.where.line());
-    }
+    who.where = line_of(of.where);
     return who;
 }
 

@@ -21,6 +21,7 @@ class sim_stream;
 
 using nanoseconds = std::uint64_t;  // of virtual time, since the schedule's begin
 
+struct graph_run;
 struct sim_mark;
 
 // What a command owned, when it has run: let go of where that can do no harm.
@@ -40,6 +41,7 @@ public:
     void launch(const command_info& info, const launch_command& command) override;
     std::exception_ptr library_call(const command_info& info, const library_command& command) override;
     void host_call(const command_info& info, host_command command) override;
+    void graph(const command_info& info, const graph_command& command) override;
     ticket wait_for(stream_interpreter& other, ticket upto) override;
     std::unique_ptr<timed_mark> mark() override;
 
@@ -57,9 +59,9 @@ public:
     void begin();
     // Whether its first entry is a command that can run; deals with waits and marks on the way.
     bool make_ready();
-    std::uint64_t next_number() const { return records_[head_].number; }                  // needs make_ready()
-    bool is_before_host_call() const { return records_[head_].what == kind::host_call; }  // the same
-    nanoseconds run_first();                                                              // its virtual end
+    std::uint64_t next_number() const { return records_[head_].number; }  // needs make_ready()
+    bool is_before_host_call() const;                                     // the same
+    nanoseconds run_first();                                              // its virtual end
     bool is_idle() const noexcept { return head_ == records_.size(); }
     // Whether it stands before a wait, and for what: after make_ready() has said no.
     bool is_stuck(actor& waiter, actor& awaited) const;
@@ -77,7 +79,7 @@ public:
     ticket executed() const noexcept { return executed_; }
 
 private:
-    enum class kind : unsigned char { copy, fill, launch, library_call, host_call, wait, mark };
+    enum class kind : unsigned char { copy, fill, launch, library_call, host_call, graph, wait, mark };
     struct record {
         kind what = kind::wait;
         std::uint64_t number = 0;     // in the order of submission
@@ -91,6 +93,7 @@ private:
         unsigned char value = 0;
         void (*launch)(const void*) = nullptr;
         void (*library)(const native_stream&, const void*) = nullptr;
+        const graph_run* graph = nullptr;  // which `owned` keeps
         sluice::detail::outcome_ref outcome;
         remains owned;
         sim_stream* awaited = nullptr;

@@ -11,6 +11,10 @@
 
 #include "sluice/runtime/ticket.hpp"
 
+namespace sluice {
+class command_graph;
+}
+
 namespace sluice::sim::detail {
 
 struct stream_wait {
@@ -43,6 +47,8 @@ public:
     virtual bool shows_breakdowns() noexcept { return true; }
     // Whether memory that a pool still keeps is handed out a second time, without its history.
     virtual bool hands_out_twice(std::size_t /*bytes*/) { return false; }
+    // What a graph is instantiated with is changed to this.
+    virtual void spoils(command_graph& /*graph*/) {}
 };
 
 }  // namespace sluice::sim::detail
