@@ -15,6 +15,7 @@
 #include "sluice/op/value.hpp"
 #include "sluice/op/with_context.hpp"
 #include "sluice/op/zip.hpp"
+#include "sluice/runtime/capture.hpp"
 #include "sluice/runtime/copy.hpp"
 #include "sluice/runtime/device_future.hpp"
 #include "sluice/runtime/download_to.hpp"

@@ -309,5 +309,49 @@ TEST_P(graph, dropped_while_it_runs) {
     EXPECT_EQ(bytes_in_use(), before);
 }
 
+TEST_P(graph, commands_written_down_one_by_one) {
+    round_robin pool(on, 2);
+    tensor<unsigned> x = sync(upload(counting(50)), pool);
+    tensor<unsigned> y = sync(zeros<unsigned>({50}), pool);
+    const auto steps = record(on, [&](stream& to) {
+        step_on(to, x, 1);
+        relay_on(to, x, y);
+        step_on(to, y, 2);
+    });
+    EXPECT_EQ(steps.commands().nodes.size(), 3u);
+    std::vector<unsigned> expected = counting(50);
+    for (int round = 0; round < 3; ++round) {
+        sync(steps(), pool);
+        for (unsigned& each : expected) each = 3 * each + 1;
+    }
+    for (unsigned& each : expected) each = 3 * each + 2;
+    EXPECT_EQ(sync(download(std::move(y)), pool), expected);
+}
+
+// Code that knows nothing of Sluice: on a GPU it copies by the driver, with a fork and a join inside.
+constexpr auto foreign_copy = [](const native_stream& to, const unsigned* from, unsigned* into, std::size_t size) {
+    copy_by_hand(to, from, into, size);
+};
+
+TEST_P(graph, foreign_code_is_captured_at_its_place) {
+    round_robin pool(on, 2);
+    const auto through = [](tensor<unsigned> x) {
+        return zip(step(std::move(x), 1), uninitialized<unsigned>({64}))
+            .and_then([](auto from, auto into) {
+                return capture(foreign_copy, shared(std::move(from)), std::move(into), std::size_t{64});
+            })
+            .and_then([](auto copied) { return step(std::move(copied), 2); })
+            .and_then(download);
+    };
+    const auto fast = compile(on, through, host_input<unsigned>({64}));
+    for (unsigned round = 0; round < 3; ++round) {
+        const std::vector<unsigned> x = counting(64, round);
+        std::vector<unsigned> expected = x;
+        for (unsigned& each : expected) each = 3 * (3 * each + 1) + 2;
+        EXPECT_EQ(sync(fast(x), pool), expected);
+        EXPECT_EQ(sync(upload(x).and_then(through), pool), expected);
+    }
+}
+
 }  // namespace
 }  // namespace sluice::conformance

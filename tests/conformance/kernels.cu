@@ -1,5 +1,8 @@
 #include "conformance/kernels.hpp"
 
+#include <algorithm>
+#include <stdexcept>
+
 #include "sluice/runtime/launch.hpp"
 
 namespace sluice::conformance {
@@ -71,6 +74,34 @@ any_operation<tensor<unsigned>> step(tensor<unsigned> x, unsigned addend, unsign
 any_operation<tensor<unsigned>> add(shared_tensor<unsigned> weight, tensor<unsigned> x, unsigned rounds) {
     const auto all = each_of(x);
     return launch(add_kernel{rounds}, all, std::move(weight), std::move(x));
+}
+
+void copy_by_hand(const native_stream& on, const unsigned* from, unsigned* to, std::size_t size) {
+    const std::size_t half = size / 2;
+    if (on.kind == device_kind::cpu) {
+        std::copy(from, from + size, to);
+        return;
+    }
+#if defined(__CUDACC__)
+    const auto check = [](cudaError_t code) {
+        if (code != cudaSuccess) throw std::runtime_error(cudaGetErrorString(code));
+    };
+    const auto home = static_cast<cudaStream_t>(on.handle);
+    cudaStream_t arm = nullptr;
+    cudaEvent_t begun = nullptr, over = nullptr;
+    check(cudaStreamCreateWithFlags(&arm, cudaStreamNonBlocking));
+    check(cudaEventCreateWithFlags(&begun, cudaEventDisableTiming));
+    check(cudaEventCreateWithFlags(&over, cudaEventDisableTiming));
+    check(cudaEventRecord(begun, home));
+    check(cudaStreamWaitEvent(arm, begun, 0));
+    check(cudaMemcpyAsync(to, from, half * sizeof(unsigned), cudaMemcpyDeviceToDevice, home));
+    check(cudaMemcpyAsync(to + half, from + half, (size - half) * sizeof(unsigned), cudaMemcpyDeviceToDevice, arm));
+    check(cudaEventRecord(over, arm));
+    check(cudaStreamWaitEvent(home, over, 0));
+    check(cudaEventDestroy(begun));
+    check(cudaEventDestroy(over));
+    check(cudaStreamDestroy(arm));
+#endif
 }
 
 }  // namespace sluice::conformance

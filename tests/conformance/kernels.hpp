@@ -16,6 +16,10 @@ void step_on(stream& on, tensor<unsigned>& x, unsigned addend, unsigned rounds =
 // to = from
 void relay_on(stream& on, const tensor<unsigned>& from, tensor<unsigned>& to, unsigned rounds = 0);
 
+// Code for a stream of the backend that knows nothing of Sluice: copies half of it on the stream and half on another
+// one that it forks to and joins. On a CPU it copies.
+void copy_by_hand(const native_stream& on, const unsigned* from, unsigned* to, std::size_t size);
+
 // The same as operations.
 any_operation<tensor<unsigned>> step(tensor<unsigned> x, unsigned addend, unsigned rounds = 0);
 // x = weight + x, elementwise; both of one size.

@@ -33,6 +33,7 @@
 #include "sluice/graph/graph_input.hpp"
 #include "sluice/graph/graph_output.hpp"
 #include "sluice/op/operation.hpp"
+#include "sluice/op/with_context.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 
 namespace sluice {
@@ -101,7 +102,7 @@ private:
     template <std::size_t... Is>
     std::vector<graph_input> describe(std::index_sequence<Is...>) {
         std::vector<graph_input> all;
-        const auto add = [&](const auto& input) {
+        [[maybe_unused]] const auto add = [&](const auto& input) {
             if constexpr (std::remove_cvref_t<decltype(input)>::is_memory) all.push_back(input.describe());
         };
         (add(std::get<Is>(inputs_)), ...);
@@ -123,7 +124,7 @@ private:
     std::size_t take(const std::tuple<typename Inputs::launch_value...>& values, graph_feed* feeds, bool& has_changed,
                      std::index_sequence<Is...>) {
         std::size_t count = 0;
-        const auto one = [&](const auto& value, auto& kept) {
+        [[maybe_unused]] const auto one = [&](const auto& value, auto& kept) {
             if constexpr (requires { kept.now; }) {
                 if (kept.now == value.value()) return;
                 kept.now = value.value();
@@ -140,7 +141,7 @@ private:
     template <std::size_t... Is>
     void record(graph_recording& recording, std::index_sequence<Is...>) {
         [[maybe_unused]] std::size_t next = 0;
-        const auto give = [&](const auto& input, const auto& kept) {
+        [[maybe_unused]] const auto give = [&](const auto& input, const auto& kept) {
             if constexpr (requires { kept.now; }) {
                 static_cast<void>(input);
                 return kept.now;
@@ -289,6 +290,21 @@ template <typename Function, typename... Inputs>
 requires(detail::is_graph_input<Inputs> && ...)
 auto compile(detail::compile_place at, graph_options options, Function f, Inputs... inputs) {
     return detail::compile_graph(at.on, std::move(options), std::move(f), at.where, std::move(inputs)...);
+}
+
+// A graph written down command by command: `f` submits to the stream that it is given, in any order; what the commands
+// say they read and write makes the edges. It may be called several times. What they use must be there before: the
+// graph keeps it. A launch, graph(), has no output.
+//
+//     const auto step = record(device, [&](stream& on) { scale_on(on, x); add_on(on, x, y); });
+//     sync(step(), pool);
+template <typename Function>
+auto record(detail::compile_place at, Function f, graph_options options = {}) {
+    static_assert(std::is_invocable_v<const Function&, stream&>, "record: the function takes a stream&");
+    return detail::compile_graph(
+        at.on, std::move(options),
+        [f = std::move(f)] { return with_context([&f](execution_context& context) { f(context.stream()); }); },
+        at.where);
 }
 
 }  // namespace sluice
