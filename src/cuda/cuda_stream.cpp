@@ -299,14 +299,14 @@ void cuda_stream::await_stream(wait_mode mode) {
 }
 
 void cuda_stream::drop_passed_owners() {
-    if (!keeps_owners_.load(std::memory_order_relaxed)) return;
-    std::vector<std::shared_ptr<const void>> dropped;  // outside the lock: they are the user's
-    const std::lock_guard lock(mutex_);
-    while (!kept_owners_.empty() && kept_owners_.front().until <= passed()) {
-        dropped.push_back(std::move(kept_owners_.front().owner));
+    while (keeps_owners_.load(std::memory_order_relaxed)) {
+        std::shared_ptr<const void> dropped;  // outside the lock: it is the user's
+        const std::lock_guard lock(mutex_);
+        if (kept_owners_.empty() || kept_owners_.front().until > passed()) return;
+        dropped.swap(kept_owners_.front().owner);
         kept_owners_.pop_front();
+        keeps_owners_.store(!kept_owners_.empty(), std::memory_order_relaxed);
     }
-    keeps_owners_.store(!kept_owners_.empty(), std::memory_order_relaxed);
 }
 
 void cuda_stream::await(ticket upto, wait_mode mode) {
