@@ -11,7 +11,7 @@
 namespace sluice::detail {
 namespace {
 
-constexpr double row_gap_px = 62;  // room for an arrow's two lines of words
+constexpr double row_gap_px = 66;  // room for an arrow's two lines of words
 constexpr double gap_px = 26;      // between neighbours
 constexpr double padding_px = 18;  // around a body
 constexpr double way_px = 8;       // of an edge that passes through a row

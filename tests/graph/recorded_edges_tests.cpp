@@ -111,12 +111,13 @@ TEST_F(recorded_edges, a_condition_comes_after_what_it_and_its_body_use) {
         [](tensor<int> flag, tensor<int> x, tensor<int> y) {
             return zip(bumped(std::move(flag)), bumped(std::move(x)), bumped(std::move(y)))
                 .and_then([](tensor<int> condition, tensor<int> a, tensor<int> b) {
-                    return zip(if_(
-                                   std::move(condition), [](tensor<int> in) { return bumped(std::move(in)); },
-                                   std::move(a)),
-                               value(std::move(b)));
+                    return zip(
+                        if_(
+                            std::move(condition), [](tensor<int> in) { return bumped(std::move(in)); }, std::move(a)),
+                        value(std::move(b)));
                 })
-                .and_then([](tensor<int> a, tensor<int> b) { return zip(download(std::move(a)), download(std::move(b))); });
+                .and_then(
+                    [](tensor<int> a, tensor<int> b) { return zip(download(std::move(a)), download(std::move(b))); });
         },
         host_input<int>({1}), host_input<int>({4}), host_input<int>({4}));
     const command_graph& graph = fast.commands();
