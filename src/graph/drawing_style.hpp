@@ -1,5 +1,5 @@
 // What the picture of a graph looks like beyond timeline_style, whose colours of kinds and text it shares. Arrows have
-// the colour of their reason, which differ in lightness from the boxes and are told apart in the light and in the dark.
+// the colour of their reason, a lighter one in the dark.
 #pragma once
 
 #include <string_view>

@@ -98,7 +98,6 @@ std::vector<legend_entry> legend_of(const command_graph& graph, double width_px)
 struct taken_place {
     double left, right, y;
 };
-using taken_places = std::map<long, std::vector<taken_place>>;  // by where the arrows end
 
 bool overlap(const taken_place& a, const taken_place& b) {
     return a.left < b.right && b.left < a.right && std::abs(a.y - b.y) < words_px;
@@ -110,6 +109,26 @@ std::pair<double, double> on_curve(double part) {
     const double first = 3 * rest * rest * part, second = 3 * rest * part * part, end = part * part * part;
     return {second + end, 0.6 * first + 0.4 * second + end};
 }
+
+// A curve of an arrow between two rows.
+struct drawn_curve {
+    const drawn_arrow* of;
+    svg_writer::point from, to;
+
+    // Whether it goes through the inside of a place, which may be touched.
+    bool crosses(const taken_place& place) const {
+        constexpr double touch_px = 12;
+        constexpr int steps = 24;
+        for (int step = 0; step <= steps; ++step) {
+            const auto [along_x, along_y] = on_curve(static_cast<double>(step) / steps);
+            const double x = from.x + along_x * (to.x - from.x), y = from.y + along_y * (to.y - from.y);
+            if (x > place.left + touch_px && x < place.right - touch_px && std::abs(y - place.y) < words_px / 2)
+                return true;
+        }
+        return false;
+    }
+};
+constexpr std::size_t most_curves = 200;  // between two rows with words at arrows
 
 class graph_picture {
 public:
@@ -175,11 +194,23 @@ private:
         for (const drawn_arrow& each : layout.arrows) arrow(graph, each, corner);
         std::vector<std::size_t> leaving(graph.nodes.size());
         for (const drawn_arrow& each : layout.arrows) ++leaving[each.edge->from];
-        taken_places taken;
+        // By where they end: the curves of the rows above there, and the words that stand there already.
+        std::map<long, gap> gaps;
+        for (const drawn_arrow& each : layout.arrows) {
+            for (std::size_t i = 1; i < each.way.size(); ++i) {
+                const drawn_vertical &from = each.way[i - 1], &to = each.way[i];
+                gaps[std::lround(to.top)].curves.push_back(
+                    {&each, {corner.x + from.x, corner.y + from.bottom}, {corner.x + to.x, corner.y + to.top}});
+            }
+        }
         for (const drawn_arrow& each : layout.arrows) {
             const bool is_one_of_many = graph.nodes[each.node].after.size() > 1;
             const bool is_one_from_many = leaving[each.edge->from] > 1;
-            words(each, corner, layout.width, is_one_of_many ? 0.25 : is_one_from_many ? 0.75 : 0.5, taken);
+            words(each, corner, layout.width,
+                  is_one_of_many     ? 0.25
+                  : is_one_from_many ? 0.75
+                                     : 0.5,
+                  gaps[std::lround(each.way.back().top)]);
         }
         svg_.end_group();
         for (std::size_t i = 0; i < graph.nodes.size(); ++i) node(graph.nodes[i], layout.boxes[i], corner);
@@ -222,24 +253,31 @@ private:
         svg_.end_group();
     }
 
-    // Two lines at an arrow's last curve: over what, and why. Where other arrows are further off, if there is a choice,
+    struct gap {
+        std::vector<drawn_curve> curves;
+        std::vector<taken_place> words;
+    };
+
+    // Two lines at an arrow's last curve: over what, and why. Where they hide no other arrow, if there is such a place,
     // and not beyond the layout's edges.
-    void words(const drawn_arrow& of, svg_writer::point corner, double layout_px, double best_part,
-               taken_places& taken) {
+    void words(const drawn_arrow& of, svg_writer::point corner, double layout_px, double best_part, gap& here) {
+        if (here.curves.size() > most_curves) return;
         const std::string over =
             detail::elided(detail::memory_text(of.edge->memory, memory_), small_font, arrow_words_px);
         const std::string_view why = detail::reason_text(of.edge->reason);
         const double half_px = std::max(text_px(over, small_font), text_px(why, small_font)) / 2;
         const drawn_vertical &from = of.way[of.way.size() - 2], &to = of.way.back();
-        std::vector<taken_place>& others = taken[std::lround(to.top)];
         for (const double part : {best_part, 0.25, 0.5, 0.75}) {
             const auto [along_x, along_y] = on_curve(part);
             const double middle = std::clamp(from.x + along_x * (to.x - from.x), std::min(half_px, layout_px / 2),
                                              std::max(layout_px - half_px, layout_px / 2));
             const svg_writer::point at{corner.x + middle, corner.y + from.bottom + along_y * (to.top - from.bottom)};
-            const taken_place here{at.x - half_px, at.x + half_px, at.y};
-            if (std::ranges::any_of(others, [&](const taken_place& other) { return overlap(here, other); })) continue;
-            others.push_back(here);
+            const taken_place place{at.x - half_px, at.x + half_px, at.y};
+            if (std::ranges::any_of(here.words, [&](const auto& other) { return overlap(place, other); })) continue;
+            if (std::ranges::any_of(here.curves,
+                                    [&](const auto& other) { return other.of != &of && other.crosses(place); }))
+                continue;
+            here.words.push_back(place);
             svg_.begin_group("words " + std::string(detail::reason_word(of.edge->reason)));
             svg_.rect("plate", {at.x - half_px, at.y - words_px / 2}, 2 * half_px, words_px);
             svg_.markup("\n");
