@@ -11,7 +11,7 @@
 namespace sluice::detail {
 namespace {
 
-constexpr double row_gap_px = 62;  // room for an arrow's two lines of words
+constexpr double row_gap_px = 66;  // room for an arrow's two lines of words
 constexpr double gap_px = 26;      // between neighbours
 constexpr double padding_px = 18;  // around a body
 constexpr double way_px = 8;       // of an edge that passes through a row
@@ -103,7 +103,7 @@ private:
                 join(above, items_.size() - 1);
                 above = items_.size() - 1;
             }
-            std::ranges::stable_sort(of.to, {}, [&](std::size_t node) { return items_[node].rank; });
+            std::ranges::sort(of.to, {}, [&](std::size_t node) { return std::pair(items_[node].rank, node); });
             for (const std::size_t node : of.to) join(item_above(std::get<0>(key), of, node), node);
         }
     }
@@ -129,7 +129,7 @@ private:
             for (const std::size_t each : all) sum += items_[each].center;
             if (!all.empty()) items_[i].center = sum / static_cast<double>(all.size());
         }
-        std::ranges::stable_sort(row, {}, [&](std::size_t i) { return items_[i].center; });
+        std::ranges::sort(row, {}, [&](std::size_t i) { return std::pair(items_[i].center, i); });
         spread(row);
     }
 
@@ -212,7 +212,7 @@ private:
         std::map<trunk_key, std::size_t> drawn;
         std::vector<std::size_t> order(graph_.nodes.size());
         std::iota(order.begin(), order.end(), std::size_t{0});
-        std::ranges::stable_sort(order, {}, [&](std::size_t node) { return items_[node].rank; });
+        std::ranges::sort(order, {}, [&](std::size_t node) { return std::pair(items_[node].rank, node); });
         for (const std::size_t node : order) {
             std::vector<std::pair<double, std::size_t>> in;
             const std::vector<graph_edge>& edges = graph_.nodes[node].after;

@@ -1,5 +1,5 @@
-// The picture: a line that sums up, the legend, then the graph from top to bottom. Arrows are drawn first, boxes above
-// them; the words at an arrow are left out where others stand already, and are in its tooltip always.
+// The picture: a line that sums up, the legend, then the graph from top to bottom. Arrows are drawn first, then their
+// words, then the boxes. The words of an arrow are left out where others stand already; its tooltip has them always.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -23,6 +23,7 @@ namespace {
 
 using detail::drawn_arrow;
 using detail::drawn_box;
+using detail::drawn_vertical;
 using detail::graph_layout;
 using detail::memory_list;
 using detail::svg_writer;
@@ -34,11 +35,12 @@ constexpr double legend_px = 20;   // a line of the legend
 constexpr double font = 12;
 constexpr double small_font = 11;
 constexpr double line_px = 16;  // of a box's words
-constexpr double least_box_px = 150;
-constexpr double most_words_px = 300;
+constexpr double least_box_px = 170;
+constexpr double most_box_px = 380;
 constexpr double inset_px = 12;  // of a box's words
 constexpr double least_width_px = 360;
-constexpr double arrow_words_px = 190;
+constexpr double arrow_words_px = 185;
+constexpr double words_px = 29;  // high, at an arrow
 
 std::string arrow_class(edge_reason reason, bool early) {
     return "arrow " + std::string(detail::reason_word(reason)) + (early ? " early" : "");
@@ -92,8 +94,41 @@ std::vector<legend_entry> legend_of(const command_graph& graph, double width_px)
     return legend;
 }
 
-// Where words stand at arrows: their left and right ends, by row.
-using taken_places = std::map<long, std::vector<std::pair<double, double>>>;
+// Where words stand at arrows: their ends, and their middle from top to bottom.
+struct taken_place {
+    double left, right, y;
+};
+
+bool overlap(const taken_place& a, const taken_place& b) {
+    return a.left < b.right && b.left < a.right && std::abs(a.y - b.y) < words_px;
+}
+
+// How far across and down svg_writer's curve has come after a part of it.
+std::pair<double, double> on_curve(double part) {
+    const double rest = 1 - part;
+    const double first = 3 * rest * rest * part, second = 3 * rest * part * part, end = part * part * part;
+    return {second + end, 0.6 * first + 0.4 * second + end};
+}
+
+// A curve of an arrow between two rows.
+struct drawn_curve {
+    const drawn_arrow* of;
+    svg_writer::point from, to;
+
+    // Whether it goes through the inside of a place, which may be touched.
+    bool crosses(const taken_place& place) const {
+        constexpr double touch_px = 12;
+        constexpr int steps = 24;
+        for (int step = 0; step <= steps; ++step) {
+            const auto [along_x, along_y] = on_curve(static_cast<double>(step) / steps);
+            const double x = from.x + along_x * (to.x - from.x), y = from.y + along_y * (to.y - from.y);
+            if (x > place.left + touch_px && x < place.right - touch_px && std::abs(y - place.y) < words_px / 2)
+                return true;
+        }
+        return false;
+    }
+};
+constexpr std::size_t most_curves = 200;  // between two rows with words at arrows
 
 class graph_picture {
 public:
@@ -125,7 +160,7 @@ private:
         widest_px = std::max(widest_px, 1.06 * text_px(node.operation, font));  // bold
         widest_px = std::max(widest_px, text_px(detail::what_of(node, memory_), small_font));
         const double lines = node.operation.empty() ? 2 : 3;
-        return {std::clamp(widest_px + 2 * inset_px, least_box_px, most_words_px), lines * line_px + 14};
+        return {std::clamp(widest_px + 2 * inset_px + 1, least_box_px, most_box_px), lines * line_px + 14};
     }
 
     void begin() {
@@ -155,9 +190,28 @@ private:
     }
 
     void draw(const command_graph& graph, const graph_layout& layout, svg_writer::point corner) {
-        taken_places taken;
         svg_.begin_group("arrows");
-        for (const drawn_arrow& each : layout.arrows) arrow(graph, layout, each, corner, taken);
+        for (const drawn_arrow& each : layout.arrows) arrow(graph, each, corner);
+        std::vector<std::size_t> leaving(graph.nodes.size());
+        for (const drawn_arrow& each : layout.arrows) ++leaving[each.edge->from];
+        // By where they end: the curves of the rows above there, and the words that stand there already.
+        std::map<long, gap> gaps;
+        for (const drawn_arrow& each : layout.arrows) {
+            for (std::size_t i = 1; i < each.way.size(); ++i) {
+                const drawn_vertical &from = each.way[i - 1], &to = each.way[i];
+                gaps[std::lround(to.top)].curves.push_back(
+                    {&each, {corner.x + from.x, corner.y + from.bottom}, {corner.x + to.x, corner.y + to.top}});
+            }
+        }
+        for (const drawn_arrow& each : layout.arrows) {
+            const bool is_one_of_many = graph.nodes[each.node].after.size() > 1;
+            const bool is_one_from_many = leaving[each.edge->from] > 1;
+            words(each, corner, layout.width,
+                  is_one_of_many     ? 0.25
+                  : is_one_from_many ? 0.75
+                                     : 0.5,
+                  gaps[std::lround(each.way.back().top)]);
+        }
         svg_.end_group();
         for (std::size_t i = 0; i < graph.nodes.size(); ++i) node(graph.nodes[i], layout.boxes[i], corner);
     }
@@ -183,8 +237,7 @@ private:
         svg_.end_group();
     }
 
-    void arrow(const command_graph& graph, const graph_layout& layout, const drawn_arrow& of, svg_writer::point corner,
-               taken_places& taken) {
+    void arrow(const command_graph& graph, const drawn_arrow& of, svg_writer::point corner) {
         const auto moved = [&](double x, double y) { return svg_writer::point{corner.x + x, corner.y + y}; };
         svg_.begin_group(arrow_class(of.edge->reason, of.edge->is_programmatic));
         svg_.title(detail::edge_tooltip(graph, graph.nodes[of.node], *of.edge, memory_));
@@ -197,27 +250,42 @@ private:
                 svg_.line("line", moved(x, top - (is_last ? 5 : 0)), moved(x, bottom - (is_last ? 5 : 0)));
         }
         svg_.arrow_head("head", moved(of.way.back().x, of.way.back().bottom), 1);
-        const auto& [from_x, from_top, from_y] = of.way[of.way.size() - 2];
-        const auto& [to_x, to_y, to_bottom] = of.way.back();
-        words(of, moved((from_x + to_x) / 2, (from_y + to_y) / 2), {corner.x, corner.x + layout.width}, taken);
         svg_.end_group();
     }
 
-    // Two lines in the middle of an arrow's last curve: over what, and why. Kept between the picture's edges.
-    void words(const drawn_arrow& of, svg_writer::point at, std::pair<double, double> edges, taken_places& taken) {
+    struct gap {
+        std::vector<drawn_curve> curves;
+        std::vector<taken_place> words;
+    };
+
+    // Two lines at an arrow's last curve: over what, and why. Where they hide no other arrow, if there is such a place,
+    // and not beyond the layout's edges.
+    void words(const drawn_arrow& of, svg_writer::point corner, double layout_px, double best_part, gap& here) {
+        if (here.curves.size() > most_curves) return;
         const std::string over =
             detail::elided(detail::memory_text(of.edge->memory, memory_), small_font, arrow_words_px);
         const std::string_view why = detail::reason_text(of.edge->reason);
         const double half_px = std::max(text_px(over, small_font), text_px(why, small_font)) / 2;
-        at.x = std::clamp(at.x, std::min(edges.first + half_px, at.x), std::max(edges.second - half_px, at.x));
-        std::vector<std::pair<double, double>>& row = taken[std::lround(at.y)];
-        const auto is_over = [&](const auto& other) {
-            return at.x - half_px < other.second && other.first < at.x + half_px;
-        };
-        if (std::ranges::any_of(row, is_over)) return;
-        row.push_back({at.x - half_px, at.x + half_px});
-        svg_.text("over", {at.x, at.y - 4}, over, "middle");
-        svg_.text("why", {at.x, at.y + 9}, why, "middle");
+        const drawn_vertical &from = of.way[of.way.size() - 2], &to = of.way.back();
+        for (const double part : {best_part, 0.25, 0.5, 0.75}) {
+            const auto [along_x, along_y] = on_curve(part);
+            const double middle = std::clamp(from.x + along_x * (to.x - from.x), std::min(half_px, layout_px / 2),
+                                             std::max(layout_px - half_px, layout_px / 2));
+            const svg_writer::point at{corner.x + middle, corner.y + from.bottom + along_y * (to.top - from.bottom)};
+            const taken_place place{at.x - half_px, at.x + half_px, at.y};
+            if (std::ranges::any_of(here.words, [&](const auto& other) { return overlap(place, other); })) continue;
+            if (std::ranges::any_of(here.curves,
+                                    [&](const auto& other) { return other.of != &of && other.crosses(place); }))
+                continue;
+            here.words.push_back(place);
+            svg_.begin_group("words " + std::string(detail::reason_word(of.edge->reason)));
+            svg_.rect("plate", {at.x - half_px, at.y - words_px / 2}, 2 * half_px, words_px);
+            svg_.markup("\n");
+            svg_.text("over", {at.x, at.y - 4}, over, "middle");
+            svg_.text("why", {at.x, at.y + 9}, why, "middle");
+            svg_.end_group();
+            return;
+        }
     }
 
     const command_graph& graph_;

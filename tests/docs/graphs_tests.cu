@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 
 #include "sluice/graph/graph_drawing.hpp"
 #include "sluice/kernels/elementwise.hpp"
@@ -85,11 +86,13 @@ TEST_F(graphs, arguments_replicas_and_updates) {
 }
 
 TEST_F(graphs, another_operation_takes_its_place) {
+    using function = std::function<any_operation<pending<std::vector<float>>>(tensor<float>)>;
     auto scaled_by = [](float factor) {
-        return [factor](tensor<float> x) {
+        return function([factor](tensor<float> x) {
             auto range = each_of(x);
-            return launch(scale{}, range, factor, std::move(x)).and_then(download);
-        };
+            return any_operation<pending<std::vector<float>>>(
+                launch(scale{}, range, factor, std::move(x)).and_then(download));
+        });
     };
     auto fast = compile(pool, scaled_by(2), host_input<float>({1}));
     const graph_change what = fast.update(scaled_by(3));
