@@ -80,11 +80,13 @@ public:
     template <typename Other>
     graph_change update(Other f) {
         const std::lock_guard lock(core_.mutex());
-        Function before = std::exchange(function_, std::move(f));
+        // By emplacing: closures cannot be assigned.
+        Function before = std::move(*function_);
+        function_.emplace(std::move(f));
         try {
             last_change_ = core_.update(record_);
         } catch (...) {
-            function_ = std::move(before);
+            function_.emplace(std::move(before));
             throw;
         }
         recorded_.reset();
@@ -155,7 +157,7 @@ private:
         recording.forget_inputs();
         output made = std::apply(
             [&](typename Inputs::given&... each) {
-                return std::as_const(function_)(std::move(each)...).submit(recording.context());
+                return std::as_const(*function_)(std::move(each)...).submit(recording.context());
             },
             given);
         made_.learn(made, recording);
@@ -165,7 +167,7 @@ private:
     const std::tuple<Inputs...> inputs_;
     std::tuple<kept_value<Inputs>...> kept_{std::apply(
         [](const Inputs&... each) { return std::tuple<kept_value<Inputs>...>{kept_value<Inputs>(each)...}; }, inputs_)};
-    Function function_;
+    std::optional<Function> function_;  // always there
     graph_output<output> made_;
     std::optional<output> recorded_;
     graph_change last_change_ = graph_change::none;

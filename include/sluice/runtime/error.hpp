@@ -1,5 +1,6 @@
-// Errors. Everything Sluice throws derives from sluice::error, which is a std::system_error that
-// also knows which operation failed, on which device, and which source line asked for it.
+// Errors. What Sluice throws derives from sluice::error (but for std::logic_error where a coroutine's result is asked
+// for twice, and what user code and the standard library throw). It is a std::system_error that also knows which
+// operation failed, on which device, and which source line asked for it.
 //
 // Thread safety: error objects are immutable once thrown.
 #pragma once
@@ -21,13 +22,13 @@ enum class errc {
     device_not_found,      // a device was asked for that is not there
     out_of_memory,         // a device or the host has not enough memory left
     unsupported,           // this build, device or driver cannot do what was asked
-    device_failed,         // the device reported a fault; it takes no more work
-    runtime_closed,        // the runtime that owned the device is gone
-    timed_out,             // a deadline has passed; the work is abandoned
-    canceled,              // somebody asked to stop; the work is abandoned
-    graph_refused,         // something that cannot be done inside a graph, or to one
-    bad_file,              // a file's contents were refused
-    io_failed,             // the operating system refused to read or write
+    device_failed,   // the device reported a fault, after which it takes no more work; or a library on it a failure
+    runtime_closed,  // the runtime that owned the device is gone
+    timed_out,       // a deadline has passed; the work is abandoned
+    canceled,        // somebody asked to stop; the work is abandoned
+    graph_refused,   // something that cannot be done inside a graph, or to one
+    bad_file,        // a file's contents were refused
+    io_failed,       // the operating system refused to read or write
 };
 
 const std::error_category& sluice_category() noexcept;

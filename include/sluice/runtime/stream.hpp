@@ -3,7 +3,8 @@
 // Each call below submits one command and returns its ticket. Before the command goes out, the stream waits,
 // on the device, for every earlier conflicting access on another stream (read after write, write after read,
 // write after write), as told by the storage's history; on the same stream that costs a few integer
-// operations. None of the calls waits for the device.
+// operations. None of them waits for the device; allocate does when memory is
+// short, and wait_for when the point is another device's.
 //
 // A stream is a handle: a command_queue of the device, and on whose behalf commands go there. The streams of
 // policies and leases submit on nobody's behalf; the one that an execution_context gives to its operation submits on
