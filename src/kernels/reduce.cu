@@ -69,6 +69,7 @@ void reduce_on_host(const void* closure) {
 constexpr unsigned warp_size = 32;
 constexpr unsigned threads_per_block = 256;
 constexpr unsigned warps_per_block = threads_per_block / warp_size;
+constexpr std::size_t longest_short_row = 1024;
 
 // Takes the elements of a row that fall to this thread of `threads`: in pieces, but for those before the first address
 // that is a multiple of 16 and after the last. Places are counted from `first`.
@@ -189,8 +190,6 @@ std::size_t parts_for_row(std::size_t rows, std::size_t columns, const device_pr
     return std::clamp<std::size_t>(columns / 4096, 1, wanted / rows);
 }
 #endif
-
-constexpr std::size_t longest_short_row = 1024;
 
 constexpr std::string_view name_of(reduction what) {
     constexpr std::string_view names[] = {"sum", "mean", "max", "min", "argmax"};
