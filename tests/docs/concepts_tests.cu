@@ -3,6 +3,8 @@
 
 #include "sluice/async/sync_wait.hpp"
 #include "sluice/async/task.hpp"
+#include "sluice/kernels/reduce.hpp"
+#include "sluice/kernels/softmax.hpp"
 #include "sluice/sluice.hpp"
 
 namespace sluice::docs {
@@ -17,6 +19,13 @@ struct scale {
 auto doubled(std::vector<float> x) {
     return upload(std::move(x))
         .and_then([](auto y) { return launch(scale{}, each_of(y), 2.f, std::move(y)); })
+        .and_then(download);
+}
+
+auto best_class(std::vector<float> scores, const shape& of) {
+    return upload(std::move(scores), of)
+        .and_then([](auto x) { return softmax(std::move(x)); })
+        .and_then([](auto x) { return argmax(std::move(x)); })  // a place a row, 64-bit integers
         .and_then(download);
 }
 
@@ -61,6 +70,12 @@ TEST(concepts, outputs_are_combined) {
     auto [x, y] = sync(std::move(both), pool);
     EXPECT_EQ(x, (std::vector<float>{1, 2}));
     EXPECT_EQ(x, y);
+}
+
+TEST(concepts, the_librarys_kernels_are_operations) {
+    runtime machine;
+    round_robin pool(machine.default_device(), 2);
+    EXPECT_EQ(sync(best_class({1, 3, 2, 9, 8, 7}, {2, 3}), pool), (std::vector<std::int64_t>{1, 0}));
 }
 
 TEST(concepts, an_operation_of_ones_own_hands_commands_to_the_stream) {
