@@ -1,6 +1,8 @@
 // Compiled graphs: what runs eagerly runs compiled, unchanged.
 
+#include <array>
 #include <atomic>
+#include <cstring>
 #include <functional>
 #include <optional>
 #include <thread>
@@ -523,6 +525,35 @@ TEST_P(graph, two_launches_of_one_graph_inside_another) {
         EXPECT_EQ(x, counting(256, round));
         EXPECT_EQ(y, counting(256, 2 * round));
     }
+}
+
+// Where it runs: on a GPU such a call throws while it is captured.
+TEST_P(graph, a_failing_library_call_fails_its_launch_alone) {
+    if (on.kind() != device_kind::cpu) GTEST_SKIP() << "library calls are captured here, and do not run";
+    round_robin pool(on, 2);
+    const auto fast = compile(
+        on,
+        [](tensor<unsigned> x) {
+            return with_context([x = std::move(x)](execution_context& context) mutable {
+                       const std::array accesses{memory_access{x.memory(), access_mode::write}};
+                       const unsigned* const first = x.device_data();
+                       library_command command;
+                       command.call = [](const native_stream&, const void* closure) {
+                           const unsigned* data = nullptr;
+                           std::memcpy(&data, closure, sizeof(data));
+                           if (*data == 1) throw std::runtime_error("one");
+                       };
+                       command.closure = &first;
+                       command.closure_bytes = sizeof(first);
+                       context.stream().library_call({"picky", accesses}, command);
+                       return std::move(x);
+                   })
+                .and_then(download);
+        },
+        host_input<unsigned>({8}));
+    EXPECT_EQ(sync(fast(counting(8)), pool), counting(8));
+    EXPECT_THROW(sync(fast(counting(8, 1)), pool), std::runtime_error);
+    EXPECT_EQ(sync(fast(counting(8, 2)), pool), counting(8, 2));
 }
 
 TEST_P(graph, outlives_its_runtime) {
