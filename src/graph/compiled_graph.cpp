@@ -163,7 +163,7 @@ compiled_graph::recorded compiled_graph::record_into(graph_recorder& recorder, c
     made.graph = recorder.finish();
     made.records_each = made.records_each || made.graph.has_host_calls();
     for (const graph_recorder::place& each : recorder.places()) {
-        if (each.memory->is_planned() && each.memory->use_count() != 1) {
+        if (!each.is_given && each.memory->is_planned() && each.memory->use_count() != 1) {
             throw error(errc::graph_refused,
                         "memory allocated inside the graph outlives it; what is to be kept must be its output",
                         {each.name, device_.name(), each.where.line() != 0 ? each.where : where_});

@@ -53,7 +53,8 @@ storage_ref graph_recorder::allocate(std::size_t bytes, const command_info& info
                             : storage_ref(new storage(device_.device_pool(), where.address, bytes, storage::planned{}));
     }
     const std::uint32_t index = know(*made, {info.name, bytes, true});
-    places_.push_back({made, bytes, index, info.name, info.where});
+    const bool is_given = layout_ != nullptr && layout_->places[number].memory;
+    places_.push_back({made, bytes, index, info.name, info.where, is_given});
     return made;
 }
 

@@ -43,6 +43,7 @@ public:
         std::uint32_t index;
         std::string_view name;
         source_location where;
+        bool is_given = false;  // by the layout: memory that others know too, perhaps of a graph around this one
     };
 
     // `layout` outlives it; null to learn.

@@ -1,5 +1,12 @@
 // Compiled graphs: what runs eagerly runs compiled, unchanged.
 
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <thread>
+
 #include "conformance/backend.hpp"
 #include "conformance/kernels.hpp"
 
@@ -351,6 +358,262 @@ TEST_P(graph, foreign_code_is_captured_at_its_place) {
         EXPECT_EQ(sync(fast(x), pool), expected);
         EXPECT_EQ(sync(upload(x).and_then(through), pool), expected);
     }
+}
+
+// --- hostile use ---------------------------------------------------------------------------------------------
+
+TEST_P(graph, code_that_throws_while_it_is_recorded_leaves_nothing_behind) {
+    single_stream pool(on);
+    on.trim();
+    const std::size_t before = bytes_in_use();
+    for (const int throws_in : {1, 2}) {
+        int calls = 0;
+        const auto moody = [&](tensor<unsigned> x) {
+            if (++calls == throws_in) throw std::runtime_error("in a mood");
+            return two_steps(std::move(x)).and_then(download);
+        };
+        EXPECT_THROW(compile(on, moody, host_input<unsigned>({16})), std::runtime_error) << throws_in;
+        EXPECT_EQ(calls, throws_in);
+        EXPECT_EQ(bytes_in_use(), before);
+    }
+    const auto later = [&](tensor<unsigned> x) {
+        return two_steps(std::move(x)).and_then([](tensor<unsigned>) -> decltype(zeros<unsigned>({1})) {
+            throw std::runtime_error("in the middle");
+        });
+    };
+    EXPECT_THROW(compile(on, later, host_input<unsigned>({16})), std::runtime_error);
+    EXPECT_EQ(bytes_in_use(), before);
+    EXPECT_EQ(sync(upload(counting(16)).and_then(two_steps).and_then(download), pool), after_two(counting(16)));
+}
+
+TEST_P(graph, too_much_memory_is_refused_and_leaves_nothing_behind) {
+    on.trim();
+    const std::size_t before = bytes_in_use();
+    const auto greedy = [](tensor<unsigned> x) {
+        return zip(value(std::move(x)), zeros<unsigned>({std::size_t{1} << 50})).and_then([](auto small, auto large) {
+            return zip(download(std::move(small)), step(std::move(large), 1).transform([](auto) { return 0; }));
+        });
+    };
+    try {
+        static_cast<void>(compile(on, greedy, host_input<unsigned>({16})));
+        FAIL() << "compiled";
+    } catch (const error& refused) {
+        EXPECT_EQ(refused.code(), errc::out_of_memory) << refused.what();
+    }
+    EXPECT_EQ(bytes_in_use(), before);
+}
+
+TEST_P(graph, an_operation_that_differs_when_it_is_recorded_again_is_refused) {
+    int calls = 0;
+    const auto fickle = [&](tensor<unsigned> x) {
+        ++calls;
+        auto chain = any_operation<tensor<unsigned>>(step(std::move(x), 0));
+        if (calls != 1)
+            chain = any_operation<tensor<unsigned>>(
+                std::move(chain).and_then([](auto y) { return step(std::move(y), 1); }));
+        return std::move(chain).and_then(download);
+    };
+    try {
+        static_cast<void>(compile(on, fickle, host_input<unsigned>({16})));
+        FAIL() << "compiled";
+    } catch (const error& refused) {
+        EXPECT_EQ(refused.code(), errc::graph_refused) << refused.what();
+    }
+}
+
+TEST_P(graph, an_input_of_another_device_is_refused) {
+    single_stream pool(on), other(other_device());
+    const auto fast =
+        compile(on, [](tensor<unsigned> x) { return two_steps(std::move(x)); }, device_input<unsigned>({16}));
+    tensor<unsigned> elsewhere = sync(upload(counting(16)), other);
+    EXPECT_THROW(sync(fast(std::move(elsewhere)), pool), error);
+    tensor<unsigned> here = sync(upload(counting(16)), pool);
+    EXPECT_THROW(sync(fast(std::move(here)), other), error);
+    EXPECT_EQ(sync(upload(counting(16)).and_then([&](auto x) { return fast(std::move(x)); }).and_then(download), pool),
+              after_two(counting(16)));
+}
+
+TEST_P(graph, eight_threads_launch_one_graph) {
+    round_robin pool(on, 4);
+    const auto fast = compile(
+        on, {.replicas = 3}, [](tensor<unsigned> x) { return two_steps(std::move(x)).and_then(download); },
+        host_input<unsigned>({64}));
+    std::vector<std::thread> threads;
+    std::atomic<int> wrong{0};
+    for (unsigned t = 0; t < 8; ++t) {
+        threads.emplace_back([&, t] {
+            for (unsigned round = 0; round < 50; ++round) {
+                const std::vector<unsigned> x = counting(64, 1000 * t + round);
+                if (sync(fast(x), pool) != after_two(x)) ++wrong;
+            }
+        });
+    }
+    for (std::thread& each : threads) each.join();
+    EXPECT_EQ(wrong, 0);
+}
+
+TEST_P(graph, dropped_futures_take_nothing_along) {
+    round_robin pool(on, 3);
+    const auto fast = compile(
+        on, {.replicas = 2}, [](tensor<unsigned> x) { return two_steps(std::move(x)).and_then(download); },
+        host_input<unsigned>({64}));
+    EXPECT_EQ(sync(fast(counting(64)), pool), after_two(counting(64)));
+    for (unsigned round = 0; round < 20; ++round) static_cast<void>(spawn(fast(counting(64, round)), pool));
+    EXPECT_EQ(sync(fast(counting(64, 7)), pool), after_two(counting(64, 7)));
+}
+
+TEST_P(graph, outputs_in_flight_keep_their_values_over_many_launches) {
+    round_robin pool(on, 3);
+    const auto fast = compile(
+        on, {.replicas = 2},
+        [](tensor<unsigned> x) {
+            return relayed(std::move(x)).and_then([](auto y) {
+                const shared_tensor<unsigned> both(std::move(y));
+                return zip(value(both),
+                           zeros<unsigned>({32}).and_then([both](auto to) { return add(both, std::move(to)); }));
+            });
+        },
+        host_input<unsigned>({32}));
+    std::vector<device_future<decltype(fast)::output>> running;
+    for (unsigned round = 0; round < 12; ++round) running.push_back(spawn(fast(counting(32, round)), pool));
+    std::vector<decltype(fast)::output> held;
+    for (auto& each : running) held.push_back(std::move(each).get());
+    for (unsigned round = 0; round < 12; ++round) {
+        auto& [first, second] = held[round];
+        EXPECT_EQ(
+            sync(zeros<unsigned>({32}).and_then([&](auto to) { return add(first, std::move(to)); }).and_then(download),
+                 pool),
+            counting(32, round));
+        EXPECT_EQ(sync(download(std::move(second)), pool), counting(32, round));
+    }
+}
+
+TEST_P(graph, tensors_without_elements) {
+    round_robin pool(on, 2);
+    const auto fast = compile(
+        on,
+        [](tensor<unsigned> a, tensor<unsigned> b) {
+            return zip(two_steps(std::move(a)), two_steps(std::move(b)).and_then(download));
+        },
+        device_input<unsigned>({0}), host_input<unsigned>({0}));
+    for (int round = 0; round < 3; ++round) {
+        auto [a, b] = sync(zip(upload(std::vector<unsigned>()), value(0)).and_then([&](auto x, int) {
+            return fast(std::move(x), std::vector<unsigned>());
+        }),
+                           pool);
+        EXPECT_EQ(a.size(), 0u);
+        EXPECT_TRUE(b.empty());
+    }
+}
+
+// The same tensor as an input, and as a weight that the graph has kept.
+TEST_P(graph, an_input_that_is_a_weight_too) {
+    round_robin pool(on, 2);
+    const auto weight = shared_tensor<unsigned>(sync(upload(counting(16)), pool));
+    const auto fast = compile(
+        on,
+        [weight](shared_tensor<unsigned> x) {
+            return zeros<unsigned>({16})
+                .and_then([weight](auto to) { return add(weight, std::move(to)); })
+                .and_then([x](auto to) { return add(x, std::move(to)); })
+                .and_then(download);
+        },
+        shared_input<unsigned>({16}));
+    std::vector<unsigned> twice = counting(16);
+    for (unsigned& each : twice) each *= 2;
+    EXPECT_EQ(sync(fast(weight), pool), twice);
+    EXPECT_EQ(sync(fast(shared_tensor<unsigned>(sync(upload(counting(16)), pool))), pool), twice);
+    EXPECT_EQ(sync(fast(weight), pool), twice);
+}
+
+TEST_P(graph, an_inner_graph_with_an_argument) {
+    single_stream pool(on);
+    const auto inner = compile(
+        on, [](tensor<unsigned> x, unsigned addend) { return step(std::move(x), addend); }, device_input<unsigned>({4}),
+        argument<unsigned>(0));
+    const auto outer = compile(
+        on,
+        [inner](tensor<unsigned> x, unsigned addend) {
+            return inner(std::move(x), addend)
+                .and_then([inner](auto y) { return inner(std::move(y), 1u); })
+                .and_then(download);
+        },
+        host_input<unsigned>({4}), argument<unsigned>(2));
+    for (const unsigned addend : {2u, 5u, 5u, 2u}) {
+        std::vector<unsigned> expected = counting(4);
+        for (unsigned& each : expected) each = 3 * (3 * each + addend) + 1;
+        EXPECT_EQ(sync(outer(counting(4), addend), pool), expected) << addend;
+    }
+}
+
+// Its block of temporaries is one for both, so the second comes after the first, whatever they work on.
+TEST_P(graph, two_launches_of_one_graph_inside_another) {
+    round_robin pool(on, 2);
+    const auto inner = compile(
+        on,
+        [](tensor<unsigned> x) {
+            return relayed(std::move(x))
+                .and_then([](auto y) { return relayed(std::move(y)); })
+                .and_then([](auto y) { return relayed(std::move(y)); })
+                .and_then([](auto y) { return relayed(std::move(y)); });
+        },
+        device_input<unsigned>({256}));
+    const auto outer = compile(
+        on,
+        [inner](tensor<unsigned> x, tensor<unsigned> y) {
+            return zip(inner(std::move(x)).and_then(download), inner(std::move(y)).and_then(download));
+        },
+        host_input<unsigned>({256}), host_input<unsigned>({256}));
+    for (unsigned round = 0; round < 20; ++round) {
+        const auto [x, y] = sync(outer(counting(256, round), counting(256, 2 * round)), pool);
+        EXPECT_EQ(x, counting(256, round));
+        EXPECT_EQ(y, counting(256, 2 * round));
+    }
+}
+
+// Where it runs: on a GPU such a call throws while it is captured.
+TEST_P(graph, a_failing_library_call_fails_its_launch_alone) {
+    if (on.kind() != device_kind::cpu) GTEST_SKIP() << "library calls are captured here, and do not run";
+    round_robin pool(on, 2);
+    const auto fast = compile(
+        on,
+        [](tensor<unsigned> x) {
+            return with_context([x = std::move(x)](execution_context& context) mutable {
+                       const std::array accesses{memory_access{x.memory(), access_mode::write}};
+                       const unsigned* const first = x.device_data();
+                       library_command command;
+                       command.call = [](const native_stream&, const void* closure) {
+                           const unsigned* data = nullptr;
+                           std::memcpy(&data, closure, sizeof(data));
+                           if (*data == 1) throw std::runtime_error("one");
+                       };
+                       command.closure = &first;
+                       command.closure_bytes = sizeof(first);
+                       context.stream().library_call({"picky", accesses}, command);
+                       return std::move(x);
+                   })
+                .and_then(download);
+        },
+        host_input<unsigned>({8}));
+    EXPECT_EQ(sync(fast(counting(8)), pool), counting(8));
+    EXPECT_THROW(sync(fast(counting(8, 1)), pool), std::runtime_error);
+    EXPECT_EQ(sync(fast(counting(8, 2)), pool), counting(8, 2));
+}
+
+TEST_P(graph, outlives_its_runtime) {
+    using function = std::function<any_operation<pending<std::vector<unsigned>>>(tensor<unsigned>)>;
+    const auto body = [](tensor<unsigned> x) {
+        return any_operation<pending<std::vector<unsigned>>>(two_steps(std::move(x)).and_then(download));
+    };
+    auto brief = std::make_unique<runtime>(options());
+    device& there = brief->find(GetParam().device);
+    std::optional<decltype(compile(there, function(body), host_input<unsigned>({4})))> fast;
+    fast.emplace(compile(there, function(body), host_input<unsigned>({4})));
+    stream& of_it = round_robin(there, 1).next();
+    EXPECT_EQ(sync_on((*fast)(counting(4)), of_it), after_two(counting(4)));
+    brief.reset();
+    EXPECT_THROW(sync_on((*fast)(counting(4)), of_it), error);
+    fast.reset();
 }
 
 }  // namespace

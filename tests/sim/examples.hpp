@@ -9,6 +9,10 @@
 
 #include "examples/async_mlp.hpp"
 #include "examples/async_mlp_extended.hpp"
+#include "examples/batch_sizes.hpp"
+#include "examples/compiled_mlp.hpp"
+#include "examples/early_start.hpp"
+#include "examples/iterative_solver.hpp"
 #include "examples/own_policy.hpp"
 #include "examples/three_outcomes.hpp"
 #include "sluice/sim/explore.hpp"
@@ -39,6 +43,13 @@ inline std::pair<float, int> small_own_policy(scheduling_policy& pool) {
 
 inline std::vector<std::string> small_three_outcomes(scheduling_policy& pool) { return three_outcomes::tell_all(pool); }
 
+using lines = std::vector<std::string>;
+
+inline lines small_batch_sizes(scheduling_policy& pool) { return batch_sizes::answer_all(pool); }
+inline lines small_compiled_mlp(scheduling_policy& pool) { return compiled_mlp::run_all(4, 6, 2, pool); }
+inline lines small_early_start(scheduling_policy& pool) { return early_start::run_both(pool); }
+inline lines small_iterative_solver(scheduling_policy& pool) { return iterative_solver::solve_all(8, pool); }
+
 struct example {
     const char* name;
     exploration (*explore)(const exploration_options& options);
@@ -52,6 +63,10 @@ exploration explore_example(const exploration_options& options) {
 inline constexpr std::array examples{
     example{"async_mlp", explore_example<small_async_mlp>},
     example{"async_mlp_extended", explore_example<small_async_mlp_extended>},
+    example{"batch_sizes", explore_example<small_batch_sizes>},
+    example{"compiled_mlp", explore_example<small_compiled_mlp>},
+    example{"early_start", explore_example<small_early_start>},
+    example{"iterative_solver", explore_example<small_iterative_solver>},
     example{"own_policy", explore_example<small_own_policy>},
     example{"three_outcomes", explore_example<small_three_outcomes>},
 };

@@ -1,0 +1,62 @@
+// The pipeline of early_start: two kernels of which the second begins while the first still runs (programmatic
+// dependent launch). Its preamble works out something that needs nothing of the first; then it waits, and reads.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sluice/graph/executable_graph.hpp"
+#include "sluice/sluice.hpp"
+
+namespace early_start {
+
+using namespace sluice;
+
+struct halve {
+    SLUICE_KERNEL void operator()(index_1d at, disjoint_view<float> x) const {
+        dependency_trigger();  // the next kernel may begin with its preamble
+        if (float* const element = x.at(at)) *element /= 2;
+    }
+};
+
+struct weigh {
+    SLUICE_KERNEL void operator()(index_1d at, view<const float> x, disjoint_view<float> y) const {
+        float weight = 1;
+        for (std::size_t i = 0; i < at.value() % 8; ++i) weight *= 2;
+        dependency_wait();  // from here on all that the kernels before have written is there
+        if (float* const element = y.at(at)) *element = weight * x[at.value()];
+    }
+};
+
+inline auto halve_and_weigh(tensor<float> x) {
+    const shape size = x.shape();
+    const auto all = each_of(x);
+    return zip(launch(halve{}, all, std::move(x)), uninitialized<float>(size))
+        .and_then([](auto halved, auto y) {
+            const auto each = each_of(y).early_start();
+            return launch(weigh{}, each, std::move(halved), std::move(y));
+        })
+        .and_then(download);
+}
+
+// By itself and compiled: the graph has a programmatic edge between the two.
+inline std::vector<std::string> run_both(scheduling_policy& pool) {
+    const auto tell = [](const char* how, const std::vector<float>& y) {
+        std::string line = how;
+        for (const float each : y) {
+            char text[32];
+            std::snprintf(text, sizeof(text), " %g", double(each));
+            line += text;
+        }
+        return line;
+    };
+    const std::vector<float> x{2, 4, 6, 8, 10, 12, 14, 16};
+    const auto fast =
+        compile(pool, [](tensor<float> given) { return halve_and_weigh(std::move(given)); }, host_input<float>({8}));
+    return {tell("by itself:", sync(upload(x).and_then(halve_and_weigh), pool)),
+            tell("compiled: ", sync(fast(x), pool))};
+}
+
+}  // namespace early_start
