@@ -221,7 +221,7 @@ void cuda_graph_program::update(command_graph to) {
             mark(each);
         }
     }
-    graph_ = std::move(to);
+    retired_graphs_.push_back(std::exchange(graph_, std::move(to)));  // launches in flight may use what its copies own
 }
 
 void cuda_graph_program::set_node(std::size_t index) {
@@ -273,7 +273,11 @@ graph_change cuda_graph_program::flush() {
         if (std::holds_alternative<host_command>(graph_.nodes[node].what)) {
             has_host_calls = true;
         } else {
-            set_node(node);
+            try {
+                set_node(node);
+            } catch (const device_error&) {
+                return rebuild();  // a parameter that cannot be set: the graph is made anew
+            }
         }
         dirty_.pop_back();
         is_dirty_[node] = false;

@@ -31,7 +31,10 @@ public:
     void set_address(std::size_t node, std::size_t at, void* address) override;
     void update(command_graph to) override;
     graph_change flush() override;
-    void nothing_runs() noexcept override { retired_.clear(); }
+    void nothing_runs() noexcept override {
+        retired_.clear();
+        retired_graphs_.clear();
+    }
     void set_enabled(std::size_t node, bool enabled) override;
     bool may_fail() const noexcept override { return host_calls_ != nullptr; }
 
@@ -89,6 +92,7 @@ private:
     std::vector<api::graph_node_handle> nodes_;
     api::graph_exec_handle exec_;
     std::vector<api::graph_exec_handle> retired_;  // launches in flight may run them
+    std::vector<command_graph> retired_graphs_;
     std::shared_ptr<host_call_states> host_calls_;
     std::vector<std::size_t> dirty_;
     std::vector<bool> is_dirty_;

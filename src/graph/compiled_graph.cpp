@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <ranges>
+#include <set>
 #include <utility>
 
 #include "graph/graph_instance.hpp"
@@ -19,6 +21,8 @@ struct compiled_graph::output_place {
     enum class kind : unsigned char { none, device, host, outside };
     kind what = kind::none;
     std::size_t number = 0;  // of the recorder's places or host blocks
+
+    friend bool operator==(const output_place&, const output_place&) = default;
 };
 
 // Memory that is another at each launch.
@@ -42,6 +46,7 @@ struct compiled_graph::recorded {
 // As learned: what a recording of an instance starts from.
 struct compiled_graph::layout {
     command_graph graph;
+    std::vector<output_place> outputs;
     struct place {
         std::size_t bytes;
         std::size_t offset;  // in the arena
@@ -52,6 +57,19 @@ struct compiled_graph::layout {
 };
 
 namespace {
+
+// Names of commands live for ever: traces and errors keep them.
+std::string_view for_ever(const std::string& name) {
+    static std::mutex mutex;
+    static auto& all = *new std::set<std::string, std::less<>>;  // never destroyed
+    const std::lock_guard lock(mutex);
+    return *all.insert(name).first;
+}
+
+std::uint64_t next_id() noexcept {
+    static std::atomic<std::uint64_t> last{0};
+    return ++last;
+}
 
 constexpr std::size_t no_slot = ~std::size_t{0};
 
@@ -88,9 +106,14 @@ bool is_written(const command_graph& graph, std::uint32_t memory) {
 
 compiled_graph::compiled_graph(device& on, std::vector<graph_input> inputs, graph_options options,
                                source_location where)
-    : device_(on), inputs_(std::move(inputs)), options_(std::move(options)), where_(where) {
+    : device_(on),
+      inputs_(std::move(inputs)),
+      options_(std::move(options)),
+      name_(for_ever(options_.name)),
+      where_(where),
+      id_(next_id()) {
     if (options_.replicas == 0)
-        throw error(errc::invalid_argument, "a graph has at least one replica", {options_.name, on.name(), where});
+        throw error(errc::invalid_argument, "a graph has at least one replica", {name_, on.name(), where});
 }
 
 compiled_graph::~compiled_graph() = default;
@@ -192,7 +215,7 @@ bool compiled_graph::find_what_must_be_copied(const recorded& learned) {
 
 void compiled_graph::learn(const graph_function& record) {
     for (;;) {
-        graph_recorder recorder(device_, nullptr);
+        graph_recorder recorder(device_, nullptr, id_);
         recorded learned = record_into(recorder, record, {}, graph_recording::purpose::learning);
         records_each_ = learned.records_each;
         slots_.clear();
@@ -233,7 +256,9 @@ void compiled_graph::learn(const graph_function& record) {
                 {recorder.places()[i].bytes, is_planned ? plan.offsets[next++] : 0, slot_of_place[i]});
         }
         layout_->arena_bytes = plan.bytes;
+        layout_->outputs = std::move(learned.outputs);
         layout_->graph = std::move(learned.graph);
+        node_count_.store(layout_->graph.nodes.size(), std::memory_order_relaxed);
         memory_bytes_ = plan.bytes;
         // The host blocks of this recording go with the recorder; those of an instance are elsewhere while it lives,
         // which tells their addresses apart.
@@ -247,7 +272,7 @@ void compiled_graph::compile(const graph_function& record) { learn(record); }
 
 std::unique_ptr<graph_instance> compiled_graph::make_instance(const graph_function& record) const {
     auto made = std::make_unique<graph_instance>();
-    const command_info info{options_.name, {}, where_};
+    const command_info info{name_, {}, where_};
     made->arena = device_.device_pool().allocate(layout_->arena_bytes, nullptr, info);
     made->arena->holds_no_data();
     made->bindings.resize(slots_.size());
@@ -261,12 +286,10 @@ std::unique_ptr<graph_instance> compiled_graph::make_instance(const graph_functi
         }
         made->layout.places.push_back(std::move(place));
     }
-    graph_recorder recorder(device_, &made->layout);
+    graph_recorder recorder(device_, &made->layout, id_);
     recorded again = record_into(recorder, record, {}, graph_recording::purpose::replaying);
-    if (!compare(layout_->graph, again.graph).has_same_topology) {
-        throw error(errc::graph_refused, "the operation did something else when it was recorded a second time",
-                    {options_.name, device_.name(), where_});
-    }
+    for (recording_layout::place& each : made->layout.places) each.memory = {};
+    require_as_learned(again);
     for (std::size_t i = 0; i < slots_.size(); ++i) {
         graph_instance::binding& bound = made->bindings[i];
         if (slots_[i].is_host) bound.held = recorder.host_blocks()[slots_[i].number].memory;
@@ -300,7 +323,9 @@ void compiled_graph::keep(graph_instance& in, graph_recorder& recorder) const {
 
 // --- launching ----------------------------------------------------------------------------------------------
 
-graph_instance& compiled_graph::pick() {
+graph_instance& compiled_graph::pick(bool is_recording) {
+    // Inside another graph what is in flight decides nothing: each recording of that must be the same.
+    if (is_recording) return *instances_.front();
     const auto is_free = [](const graph_instance& each) {
         return each.last.where == nullptr || each.last.where->passed() >= each.last.upto;
     };
@@ -316,10 +341,39 @@ graph_instance& compiled_graph::pick() {
         next.last.where->poll();
         if (!is_free(next)) {
             throw error(errc::graph_refused, "all replicas of the graph are running; ask for more of them",
-                        {options_.name, device_.name(), where_});
+                        {name_, device_.name(), where_});
         }
     }
     return next;
+}
+
+// However a launch ends: what it used is let go; and what a recording gave is not for launches.
+struct compiled_graph::launch_end {
+    compiled_graph& of;
+    graph_instance& in;
+    bool is_recording;
+
+    ~launch_end() {
+        of.used_.clear();
+        for (recording_layout::place& each : in.layout.places) each.memory = {};
+        for (std::size_t s = 0; is_recording && s < in.bindings.size(); ++s) in.bindings[s].held = {};
+    }
+};
+
+// What was learned holds for this recording too: lifetimes, edges, accesses, outputs.
+void compiled_graph::require_as_learned(const recorded& again) const {
+    const auto same_uses = [](const graph_node& a, const graph_node& b) {
+        return a.reads == b.reads && a.writes == b.writes;
+    };
+    const bool is_same = again.records_each == records_each_ && again.outputs == layout_->outputs &&
+                         compare(layout_->graph, again.graph).has_same_topology &&
+                         std::ranges::equal(layout_->graph.nodes, again.graph.nodes, same_uses);
+    if (!is_same) {
+        throw error(errc::graph_refused,
+                    "the operation did something else when it was recorded again; what it does may depend on nothing "
+                    "but its inputs' values",
+                    {name_, device_.name(), where_});
+    }
 }
 
 compiled_graph::launch_result compiled_graph::submit(execution_context& context, std::span<const graph_feed> feeds,
@@ -329,13 +383,14 @@ compiled_graph::launch_result compiled_graph::submit(execution_context& context,
     if (&on.owner() != &device_) {
         throw error(errc::invalid_argument,
                     "was compiled for " + device_.name() + " and is launched on " + on.owner().name(),
-                    {options_.name, on.owner().name(), where_});
+                    {name_, on.owner().name(), where_});
     }
-    graph_instance& in = pick();
-    const command_info info{options_.name, {}, where_};
+    graph_instance& in = pick(is_recording);
+    const command_info info{name_, {}, where_};
     bool must_record = in.version != version_ || records_each_;
     std::vector<storage_ref>& used = used_;  // kept until the command is out
     used.assign(slots_.size(), {});
+    const launch_end at_the_end{*this, in, is_recording};
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
         const std::size_t s = input_slots_[i];
         graph_instance::binding& bound = in.bindings[s];
@@ -361,7 +416,7 @@ compiled_graph::launch_result compiled_graph::submit(execution_context& context,
             bound.held->hang_on({});  // what was there does not matter any more
             used[s] = bound.held;
         }
-        must_record = !in.bind(s, used[s].get()) || must_record;
+        if (!must_record) must_record = !in.bind(s, used[s].get());
     }
 
     launch_result result;
@@ -381,13 +436,11 @@ compiled_graph::launch_result compiled_graph::submit(execution_context& context,
     }
     if (!is_recording) result.change = in.program->flush();
     const auto shared = std::ranges::find(instances_, &in, [](const auto& each) { return each.get(); });
-    const ticket number = on.graph({options_.name, in.accesses, where_}, {in.program.get(), in.memory, *shared});
+    const ticket number = on.graph({name_, in.accesses, where_}, {in.program.get(), in.memory, *shared});
     if (!is_recording) in.last = on.point(number);
     outputs_.clear();
     for (const std::size_t s : output_slots_) outputs_.push_back(s != no_slot ? used[s] : storage_ref());
     result.outputs = outputs_;
-    used.clear();
-    for (std::size_t s = 0; is_recording && s < slots_.size(); ++s) in.bindings[s].held = {};
     return result;
 }
 
@@ -398,11 +451,11 @@ void compiled_graph::record_again(graph_instance& in, std::vector<storage_ref>& 
     }
     std::vector<storage_ref> host_inputs;
     for (std::size_t i = 0; i < inputs_.size(); ++i) host_inputs.push_back(used[input_slots_[i]]);
-    graph_recorder recorder(device_, &in.layout);
+    graph_recorder recorder(device_, &in.layout, id_);
     recorded again =
         record_into(recorder, record, host_inputs,
                     records_each_ ? graph_recording::purpose::one_launch : graph_recording::purpose::replaying);
-    for (recording_layout::place& each : in.layout.places) each.memory = {};
+    require_as_learned(again);
     std::vector<std::vector<address_site>> sites(slots_.size());
     for (std::size_t s = 0; s < slots_.size(); ++s) {
         // The blocks of downloads are as fresh as the recording.
@@ -425,8 +478,26 @@ void compiled_graph::record_again(graph_instance& in, std::vector<storage_ref>& 
 
 graph_change compiled_graph::update(const graph_function& record) {
     ++version_;
+    if (!is_as_learned(record)) {
+        // Another plan, other places: as if compiled anew. Launches in flight keep what they run.
+        compiled_graph fresh(device_, inputs_, options_, where_);
+        fresh.compile(record);
+        std::swap(copies_in_, fresh.copies_in_);
+        std::swap(copies_out_, fresh.copies_out_);
+        std::swap(slots_, fresh.slots_);
+        std::swap(input_slots_, fresh.input_slots_);
+        std::swap(output_slots_, fresh.output_slots_);
+        std::swap(layout_, fresh.layout_);
+        std::swap(records_each_, fresh.records_each_);
+        std::swap(memory_bytes_, fresh.memory_bytes_);
+        std::swap(instances_, fresh.instances_);
+        std::swap(id_, fresh.id_);
+        node_count_.store(layout_->graph.nodes.size(), std::memory_order_relaxed);
+        for (const auto& each : instances_) each->version = version_;
+        return graph_change::instantiated;
+    }
     graph_change most = graph_change::none;
-    const command_info info{options_.name, {}, where_};
+    const command_info info{name_, {}, where_};
     for (const auto& each : instances_) {
         std::vector<storage_ref> used;
         for (std::size_t s = 0; s < slots_.size(); ++s) {
@@ -437,10 +508,25 @@ graph_change compiled_graph::update(const graph_function& record) {
                                                  : device_.device_pool().allocate(slots_[s].bytes, nullptr, info));
             }
         }
+        const launch_end at_the_end{*this, *each, false};
         record_again(*each, used, record);
         most = std::max(most, each->program->flush());
     }
     return most;
+}
+
+// Whether a recording from scratch comes out as the first one did.
+bool compiled_graph::is_as_learned(const graph_function& record) const {
+    graph_recorder recorder(device_, nullptr, id_);
+    const recorded learned = record_into(recorder, record, {}, graph_recording::purpose::learning);
+    const auto same_bytes = [](const graph_recorder::place& a, const layout::place& b) { return a.bytes == b.bytes; };
+    if (!std::ranges::equal(recorder.places(), layout_->places, same_bytes)) return false;
+    try {
+        require_as_learned(learned);
+        return true;
+    } catch (const error&) {
+        return false;
+    }
 }
 
 void compiled_graph::set_enabled(std::string_view name, bool enabled) {
@@ -461,7 +547,7 @@ void compiled_graph::set_enabled(std::string_view name, bool enabled) {
     }
     if (!is_there) {
         throw error(errc::graph_refused, "the graph has no node named " + std::string(name),
-                    {options_.name, device_.name(), where_});
+                    {name_, device_.name(), where_});
     }
     for (const auto& each : instances_) {
         const std::vector<graph_node>& nodes = each->program->commands().nodes;

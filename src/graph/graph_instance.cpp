@@ -66,6 +66,7 @@ bool graph_instance::bind(std::size_t slot, storage* to) {
     void* const address = to != nullptr ? to->data() : nullptr;
     if (it.address == address) return true;
     if (!it.are_sites_known) return false;
+    it.address = nullptr;  // none, should there be no memory half way
     for (const address_site& site : it.sites)
         program->set_address(site.node, site.at, static_cast<std::byte*>(address) + site.offset);
     it.address = address;

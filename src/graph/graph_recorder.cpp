@@ -18,8 +18,8 @@ constexpr std::uintptr_t address_step = 512;
 
 }  // namespace
 
-graph_recorder::graph_recorder(device& of, const recording_layout* layout)
-    : device_(of), layout_(layout), queue_(of, *this), levels_(1), next_address_(first_address) {}
+graph_recorder::graph_recorder(device& of, const recording_layout* layout, std::uint64_t graph_id)
+    : device_(of), layout_(layout), queue_(of, *this), levels_(1), next_address_(first_address), graph_id_(graph_id) {}
 
 graph_recorder::~graph_recorder() = default;
 
@@ -165,12 +165,27 @@ void graph_recorder::host_call(const command_info& info, host_command command) {
 }
 
 // A graph inside a graph: its nodes, with edges of their own to what is here.
+namespace {
+
+// Whether a node of the graph names the memory, as opposed to places in it.
+bool is_named(const graph_command& graph, const storage* memory) {
+    const auto found = std::ranges::find(graph.memory, memory);
+    if (found == graph.memory.end()) return false;
+    const auto index = static_cast<std::uint32_t>(found - graph.memory.begin());
+    return std::ranges::any_of(graph.program->commands().nodes, [&](const graph_node& node) {
+        return std::ranges::find(node.reads, index) != node.reads.end() ||
+               std::ranges::find(node.writes, index) != node.writes.end();
+    });
+}
+
+}  // namespace
+
 void graph_recorder::graph(const command_info& info, const graph_command& command) {
     std::vector<std::uint32_t> as_a_whole;  // what nodes use only as places in it: the graph's block of temporaries
     for (const memory_access& used : info.accesses) {
         if (used.where == nullptr) continue;
         const std::uint32_t index = index_of(*used.where, used.mode);
-        if (std::ranges::find(command.memory, used.where) == command.memory.end()) as_a_whole.push_back(index);
+        if (!is_named(command, used.where)) as_a_whole.push_back(index);
     }
     const auto first = static_cast<std::uint32_t>(levels_.back().graph.nodes.size());
     append(command.program->commands(), command.memory);
@@ -201,11 +216,15 @@ void graph_recorder::append(const command_graph& from, std::span<storage* const>
         const auto known = indices_.find(memory[i]);
         numbers.push_back(known != indices_.end() ? known->second : know(*memory[i], from.memory[i]));
     }
+    const auto first = static_cast<std::uint32_t>(levels_.back().graph.nodes.size());
     for (const graph_node& node : from.nodes) {
         graph_node& made = add({node.name, {}, node.where}, node.what);
         made.operation = node.operation;
         for (const std::uint32_t each : node.reads) use(made, numbers[each], access_mode::read);
         for (const std::uint32_t each : node.writes) use(made, numbers[each], access_mode::write);
+        // Also those that do not follow from what the nodes name: over the block of a graph further inside.
+        for (const graph_edge& edge : node.after)
+            add_edge(made, {first + edge.from, numbers[edge.memory], edge.reason, edge.is_programmatic});
         start_early(made);
         const auto closure = from.closure(node);
         made.closure_offset = levels_.back().graph.add_closure(closure.data(), closure.size());
@@ -247,7 +266,7 @@ void graph_recorder::begin_part() { levels_.emplace_back(); }
 
 // Nothing that a closure holds by chance (the finaliser of splitmix64).
 std::uint64_t graph_recorder::next_loop_mark() noexcept {
-    std::uint64_t mark = (++loops_) * 0x9e3779b97f4a7c15;
+    std::uint64_t mark = (graph_id_ << 20 | ++loops_) * 0x9e3779b97f4a7c15;
     mark = (mark ^ (mark >> 30)) * 0xbf58476d1ce4e5b9;
     mark = (mark ^ (mark >> 27)) * 0x94d049bb133111eb;
     return mark ^ (mark >> 31);

@@ -46,8 +46,8 @@ public:
         bool is_given = false;  // by the layout: memory that others know too, perhaps of a graph around this one
     };
 
-    // `layout` outlives it; null to learn.
-    graph_recorder(device& of, const recording_layout* layout);
+    // `layout` outlives it; null to learn. `graph_id`: the same for each recording of a graph, and no other's.
+    graph_recorder(device& of, const recording_layout* layout, std::uint64_t graph_id);
     ~graph_recorder() override;
 
     // To submit to.
@@ -136,6 +136,7 @@ private:
     std::vector<std::shared_ptr<const void>> owners_;
     std::uintptr_t next_address_;
     std::uint64_t loops_ = 0;
+    const std::uint64_t graph_id_;
 };
 
 }  // namespace sluice::detail

@@ -35,12 +35,12 @@ public:
         for (std::size_t step = 0; step < graph.nodes.size(); ++step) {
             const std::size_t i = order.empty() ? step : order[step];
             const graph_node& node = graph.nodes[i];
-            if (!is_disabled.empty() && is_disabled[i]) continue;
             if (first &&
                 std::ranges::any_of(node.after, [&](const graph_edge& edge) { return is_missing[edge.from]; })) {
                 is_missing[i] = true;
                 continue;
             }
+            if (!is_disabled.empty() && is_disabled[i]) continue;
             std::exception_ptr failure = run_one(graph, node);
             if (!failure) continue;
             is_missing.resize(graph.nodes.size());

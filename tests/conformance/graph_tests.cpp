@@ -616,5 +616,110 @@ TEST_P(graph, outlives_its_runtime) {
     fast.reset();
 }
 
+// --- what a review has found ------------------------------------------------------------------------------------
+
+using any_function = std::function<any_operation<pending<std::vector<unsigned>>>(tensor<unsigned>)>;
+template <typename Function>
+any_function any(Function f) {
+    return [f](tensor<unsigned> x) { return any_operation<pending<std::vector<unsigned>>>(f(std::move(x))); };
+}
+
+// The first plan lets `c` have the bytes of `a`; the second operation needs both at once.
+TEST_P(graph, an_update_that_needs_another_plan_gets_one) {
+    single_stream pool(on);
+    const auto first = any([](tensor<unsigned> x) {
+        return relayed(std::move(x))
+            .and_then([](auto a) { return relayed(std::move(a)); })
+            .and_then([](auto b) { return relayed(std::move(b)); })
+            .and_then([](auto c) { return step(std::move(c), 0); })
+            .and_then(download);
+    });
+    const auto second = any([](tensor<unsigned> x) {
+        return relayed(std::move(x))
+            .and_then([](auto made) {
+                const shared_tensor<unsigned> a(std::move(made));
+                return with_context([a](execution_context& context) {
+                           tensor<unsigned> b(context.stream(), a->shape());
+                           relay_on(context.stream(), *a, b);
+                           tensor<unsigned> c(context.stream(), a->shape());
+                           relay_on(context.stream(), b, c);
+                           return c;
+                       })
+                    .and_then([a](auto c) { return add(a, std::move(c)); });
+            })
+            .and_then(download);
+    });
+    const auto fast = compile(on, first, host_input<unsigned>({16}));
+    const std::vector<unsigned> x = counting(16, 5);
+    EXPECT_EQ(sync(fast(x), pool), sync(upload(x).and_then(first), pool));
+    EXPECT_EQ(fast.update(second), graph_change::instantiated);
+    EXPECT_EQ(sync(fast(x), pool), sync(upload(x).and_then(second), pool));
+    EXPECT_EQ(fast.update(first), graph_change::instantiated);
+    EXPECT_EQ(sync(fast(x), pool), sync(upload(x).and_then(first), pool));
+}
+
+TEST_P(graph, an_update_to_one_with_host_calls) {
+    single_stream pool(on);
+    const auto plain = any([](tensor<unsigned> x) { return download(std::move(x)); });
+    const auto calling = any([](tensor<unsigned> x) {
+        return download(std::move(x)).and_then([](auto landed) {
+            return host_call(
+                [](std::vector<unsigned> v) {
+                    for (unsigned& each : v) each += 100;
+                    return v;
+                },
+                std::move(landed));
+        });
+    });
+    const auto fast = compile(on, plain, host_input<unsigned>({4}));
+    EXPECT_EQ(sync(fast(counting(4)), pool), counting(4));
+    fast.update(calling);
+    for (int round = 0; round < 3; ++round) EXPECT_EQ(sync(fast(counting(4)), pool), counting(4, 100));
+    fast.update(plain);
+    EXPECT_EQ(sync(fast(counting(4)), pool), counting(4));
+}
+
+TEST_P(graph, an_update_that_fails_leaves_all_replicas_as_they_were) {
+    single_stream pool(on);
+    const auto adding = [](unsigned addend) {
+        return any([addend](tensor<unsigned> x) { return step(std::move(x), addend).and_then(download); });
+    };
+    const auto fast = compile(on, graph_options{.replicas = 2}, adding(1), host_input<unsigned>({1}));
+    int calls = 0;
+    const any_function failing = [&](tensor<unsigned> x) {
+        if (++calls == 3) throw std::runtime_error("the third time");
+        return adding(1000)(std::move(x));
+    };
+    EXPECT_THROW(fast.update(failing), std::runtime_error);
+    for (int round = 0; round < 4; ++round) EXPECT_EQ(sync(fast(std::vector<unsigned>{0}), pool)[0], 1u);
+}
+
+TEST_P(graph, a_copied_output_is_that_of_the_launch) {
+    single_stream pool(on);
+    const auto fast = compile(
+        on,
+        [](tensor<unsigned> x, unsigned addend) {
+            return zip(step(std::move(x), addend).and_then(download), value(addend));
+        },
+        host_input<unsigned>({1}), argument<unsigned>(1));
+    for (const unsigned addend : {1u, 8u, 8u, 2u}) {
+        const auto [values, told] = sync(fast(std::vector<unsigned>{0}, addend), pool);
+        EXPECT_EQ(values[0], addend);
+        EXPECT_EQ(told, addend);
+    }
+}
+
+TEST_P(graph, results_that_are_dropped_give_their_memory_back) {
+    single_stream pool(on);
+    on.trim();
+    constexpr std::size_t size = 1 << 20;
+    const std::size_t before = on.device_pool().usage().in_use_bytes;
+    const auto fast =
+        compile(on, [](tensor<unsigned> x) { return step(std::move(x), 1); }, device_input<unsigned>({size}));
+    for (int round = 0; round < 3; ++round)
+        static_cast<void>(sync(zeros<unsigned>({size}).and_then([&](auto x) { return fast(std::move(x)); }), pool));
+    EXPECT_LT(on.device_pool().usage().in_use_bytes, before + size);
+}
+
 }  // namespace
 }  // namespace sluice::conformance

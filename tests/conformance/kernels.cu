@@ -87,9 +87,13 @@ void copy_by_hand(const native_stream& on, const unsigned* from, unsigned* to, s
         if (code != cudaSuccess) throw std::runtime_error(cudaGetErrorString(code));
     };
     const auto home = static_cast<cudaStream_t>(on.handle);
-    cudaStream_t arm = nullptr;
+    // Kept: a stream must not go while it is part of a capture.
+    static const cudaStream_t arm = [&] {
+        cudaStream_t made = nullptr;
+        check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
+        return made;
+    }();
     cudaEvent_t begun = nullptr, over = nullptr;
-    check(cudaStreamCreateWithFlags(&arm, cudaStreamNonBlocking));
     check(cudaEventCreateWithFlags(&begun, cudaEventDisableTiming));
     check(cudaEventCreateWithFlags(&over, cudaEventDisableTiming));
     check(cudaEventRecord(begun, home));
@@ -100,7 +104,6 @@ void copy_by_hand(const native_stream& on, const unsigned* from, unsigned* to, s
     check(cudaStreamWaitEvent(home, over, 0));
     check(cudaEventDestroy(begun));
     check(cudaEventDestroy(over));
-    check(cudaStreamDestroy(arm));
 #endif
 }
 

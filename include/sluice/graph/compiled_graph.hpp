@@ -5,7 +5,9 @@
 // Thread safety: none; whoever calls holds mutex().
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -124,6 +126,8 @@ public:
     std::mutex& mutex() const noexcept { return mutex_; }
     const command_graph& commands() const noexcept;
     std::size_t memory_bytes() const noexcept { return memory_bytes_; }
+    // On any thread, without mutex().
+    std::size_t node_count() const noexcept { return node_count_.load(std::memory_order_relaxed); }
 
 private:
     friend class graph_instance;
@@ -140,12 +144,17 @@ private:
     std::unique_ptr<graph_instance> make_instance(const graph_function& record) const;
     void record_again(graph_instance& in, std::vector<storage_ref>& used, const graph_function& record);
     void keep(graph_instance& in, graph_recorder& recorder) const;
-    graph_instance& pick();
+    graph_instance& pick(bool is_recording);
+    struct launch_end;
+    void require_as_learned(const recorded& again) const;
+    bool is_as_learned(const graph_function& record) const;
 
     device& device_;
     const std::vector<graph_input> inputs_;
     const graph_options options_;
+    const std::string_view name_;  // lives for ever
     const source_location where_;
+    std::uint64_t id_;  // of the recordings; no other graph's
     mutable std::mutex mutex_;
     // What learning has told.
     std::vector<bool> copies_in_;   // by input: used where its address cannot be set, so copied to a place first
@@ -157,6 +166,7 @@ private:
     std::unique_ptr<layout> layout_;
     bool records_each_ = false;  // a recording for each launch: there are host calls, or outputs good for one
     std::size_t memory_bytes_ = 0;
+    std::atomic<std::size_t> node_count_{0};
     std::size_t version_ = 0;
     std::vector<std::shared_ptr<graph_instance>> instances_;
     std::size_t turn_ = 0;

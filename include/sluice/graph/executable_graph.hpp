@@ -87,6 +87,8 @@ public:
             last_change_ = core_.update(record_);
         } catch (...) {
             function_.emplace(std::move(before));
+            core_.has_changed();  // for replicas that were recorded before it failed
+            recorded_.reset();
             throw;
         }
         recorded_.reset();
@@ -191,7 +193,7 @@ public:
         return graph->submit(context, values_);
     }
     // As much as a branch is worth.
-    work_estimate estimate() const { return {.commands = graph_->core().commands().nodes.size()}; }
+    work_estimate estimate() const { return {.commands = graph_->core().node_count()}; }
 
 private:
     std::shared_ptr<State> graph_;
@@ -228,7 +230,8 @@ public:
     graph_change last_change() const { return state_->last_change(); }
 
     // Nodes, by the name of their operation (named) or of their command: disabled, they do nothing, and what comes
-    // after them finds the memory as it is. Concerns launches from now on. Throws errc::graph_refused when there is
+    // after them finds the memory as it is. Concerns launches from now on, but none inside
+    // other graphs, and none after an update that instantiates anew. Throws errc::graph_refused when there is
     // none of that name, or one that is no copy, fill or kernel.
     void disable(std::string_view name) const { set_enabled(name, false); }
     void enable(std::string_view name) const { set_enabled(name, true); }

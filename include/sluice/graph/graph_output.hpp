@@ -24,7 +24,8 @@ class graph_output {
 
 public:
     void learn(const T& made, graph_recording& recording) {
-        if (recording.is_learning()) value_ = made;
+        static_cast<void>(recording);
+        value_.emplace(made);
     }
     T make(std::span<const storage_ref>&) const { return *value_; }
 
@@ -55,7 +56,10 @@ class graph_output<shared<tensor<T>>> {
 public:
     void learn(const shared<tensor<T>>& made, graph_recording& recording) {
         if (recording.is_learning() && (made->memory() == nullptr || !made->memory()->is_planned())) known_ = made;
-        if (known_) return;
+        if (known_) {
+            known_ = made;
+            return;
+        }
         inner_.learn(*made, recording);
     }
     shared<tensor<T>> make(std::span<const storage_ref>& memory) const {
@@ -83,6 +87,18 @@ public:
 
 private:
     typename pending<T>::maker again_;
+};
+
+template <typename T>
+class graph_output<shared<pending<T>>> {
+public:
+    void learn(const shared<pending<T>>& made, graph_recording& recording) { inner_.learn(*made, recording); }
+    shared<pending<T>> make(std::span<const storage_ref>& memory) const {
+        return shared<pending<T>>(inner_.make(memory));
+    }
+
+private:
+    graph_output<pending<T>> inner_;
 };
 
 template <typename... Ts>
