@@ -35,10 +35,11 @@ inline auto forward(tensor<float> input, shared_tensor<float> w0, shared_tensor<
 // graph's. Calling the graph makes an operation, like any other.
 inline std::vector<std::string> run_all(std::size_t dim, std::size_t inputs, std::size_t in_flight,
                                         scheduling_policy& pool) {
-    const auto [w0, w1] = async_mlp::upload_weights(dim, pool);
+    const auto [first, second] = async_mlp::upload_weights(dim, pool);
     const auto fast = compile(
         pool, {.replicas = in_flight, .name = "mlp"},
-        [w0 = w0, w1 = w1](tensor<float> x) { return forward(std::move(x), w0, w1); }, host_input<float>({dim, dim}));
+        [w0 = first, w1 = second](tensor<float> x) { return forward(std::move(x), w0, w1); },
+        host_input<float>({dim, dim}));
 
     std::vector<std::string> lines;
     const auto tell = [&](const std::vector<float>& output) {

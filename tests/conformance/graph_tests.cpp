@@ -377,7 +377,7 @@ TEST_P(graph, code_that_throws_while_it_is_recorded_leaves_nothing_behind) {
         EXPECT_EQ(bytes_in_use(), before);
     }
     const auto later = [&](tensor<unsigned> x) {
-        return two_steps(std::move(x)).and_then([](tensor<unsigned>) -> decltype(zeros<unsigned>({1})) {
+        return two_steps(std::move(x)).and_then([](tensor<unsigned>) -> allocate_operation<unsigned> {
             throw std::runtime_error("in the middle");
         });
     };

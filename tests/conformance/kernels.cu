@@ -77,12 +77,12 @@ any_operation<tensor<unsigned>> add(shared_tensor<unsigned> weight, tensor<unsig
 }
 
 void copy_by_hand(const native_stream& on, const unsigned* from, unsigned* to, std::size_t size) {
-    const std::size_t half = size / 2;
     if (on.kind == device_kind::cpu) {
         std::copy(from, from + size, to);
         return;
     }
 #if defined(__CUDACC__)
+    const std::size_t half = size / 2;
     const auto check = [](cudaError_t code) {
         if (code != cudaSuccess) throw std::runtime_error(cudaGetErrorString(code));
     };

@@ -37,7 +37,7 @@ private:
     friend class loop_flag;
     SLUICE_KERNEL loop_condition(std::uint64_t handle, int* flag) : handle_(handle), flag_(flag) {}
 
-    std::uint64_t handle_;  // until the graph is instantiated: the mark that stands for it
+    [[maybe_unused]] std::uint64_t handle_;  // until the graph is instantiated: the mark that stands for it
     int* flag_;
 };
 
