@@ -55,7 +55,9 @@ void compare(const std::vector<std::size_t>& features, const std::string& name, 
     std::vector<float> ours(rows * features.back());
     std::vector<std::vector<float>> theirs;
     for (const mlp_layer& layer : layers) theirs.emplace_back(rows * layer.out_features);
-    const kernels::fused_mlp_call call{x.data(), ours.data(), network.image().device_data(), rows, network.form()};
+    std::vector<float> scratch(kernels::fused_mlp_scratch_floats(network.form()));
+    const kernels::fused_mlp_call call{x.data(), ours.data(),    network.image().device_data(),
+                                       rows,     network.form(), scratch.data()};
 
     const std::size_t repeats = std::max<std::size_t>(1, 4096 / rows);
     const auto run_ours = [&] {

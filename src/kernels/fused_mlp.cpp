@@ -178,17 +178,22 @@ void fused_mlp(stream& on, const tensor<T>& x, const packed_mlp<T>& network, ten
     if (out.memory() == x.memory()) throw error(errc::invalid_argument, "the output is also the input", context);
 
     const tensor<std::byte>& image = network.image();
-    const kernels::fused_mlp_call call{x.device_data(), out.device_data(), image.device_data(), x.rows(),
-                                       network.form()};
+    kernels::fused_mlp_call call{x.device_data(), out.device_data(), image.device_data(), x.rows(), network.form()};
     constexpr kernels::fused_type type = kernels::fused_type_of<T>;
     launch_command command;
-    if (on.owner().kind() == device_kind::cuda) command = kernels::fused_mlp_on_cuda(call, type, on.owner());
+    storage_ref scratch;
+    if (on.owner().kind() == device_kind::cuda) {
+        command = kernels::fused_mlp_on_cuda(call, type, on.owner());
+    } else {
+        scratch = on.workspace(kernels::fused_mlp_scratch_floats(call.form) * sizeof(float));
+        call.scratch = static_cast<float*>(scratch->data());
+    }
     command.host_function = &run_on_host<type>;
     command.closure = &call;
     command.closure_bytes = sizeof(call);
-    const std::array accesses{memory_access{x.memory(), access_mode::read},
-                              memory_access{image.memory(), access_mode::read},
-                              memory_access{out.memory(), access_mode::write}};
+    const std::array accesses{
+        memory_access{x.memory(), access_mode::read}, memory_access{image.memory(), access_mode::read},
+        memory_access{out.memory(), access_mode::write}, memory_access{scratch.get(), access_mode::write}};
     on.launch({"fused_mlp", accesses, where}, command);
 }
 

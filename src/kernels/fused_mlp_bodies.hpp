@@ -30,6 +30,7 @@ struct fused_mlp_call {
     const void* image;
     std::size_t rows;
     detail::fused_mlp_form form;
+    float* scratch = nullptr;  // on a CPU: fused_mlp_scratch_floats(form) of them
 };
 
 // What column of the inputs stands at place k of the first layer's tensor core steps; the same for places n of the
@@ -61,6 +62,9 @@ template <typename T>
 inline constexpr fused_type fused_type_of = std::same_as<T, half>       ? fused_type::f16
                                             : std::same_as<T, bfloat16> ? fused_type::bf16
                                                                         : fused_type::f32;
+
+// How much scratch memory the body for a CPU needs.
+std::size_t fused_mlp_scratch_floats(const detail::fused_mlp_form& form) noexcept;
 
 // Runs on a worker thread of a CPU device, all of it.
 void fused_mlp_on_cpu(const fused_mlp_call& call, fused_type type);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <type_traits>
-#include <vector>
 
 #include "kernels/fused_mlp_bodies.hpp"
 
@@ -17,28 +16,33 @@ cpu_forward* best_forward() {
     return &fused_mlp_baseline;
 }
 
-template <typename T>
-void run(const fused_mlp_call& call) {
-    static cpu_forward* const forward = best_forward();
-    thread_local std::vector<float> scratch;
-    const detail::fused_mlp_form& form = call.form;
-    const std::size_t in = form.in_features, out = form.out_features;
+// All layers' columns, in whole panels.
+std::size_t stride_of(const detail::fused_mlp_form& form) noexcept {
     std::size_t stride = 0;
     for (std::size_t i = 0; i <= form.layers; ++i) {
         stride = std::max(stride, panels_of(form.features[i]) * panel_columns);
     }
+    return stride;
+}
+
+template <typename T>
+void run(const fused_mlp_call& call) {
+    static cpu_forward* const forward = best_forward();
+    const detail::fused_mlp_form& form = call.form;
+    const std::size_t in = form.in_features, out = form.out_features;
+    const std::size_t stride = stride_of(form);
     const std::size_t part = rows_of_cpu_block * stride;
-    if (scratch.size() < 3 * part) scratch.resize(3 * part);
+    float* const scratch = call.scratch;
     for (std::size_t first = 0; first < call.rows; first += rows_of_cpu_block) {
         const std::size_t rows = std::min(rows_of_cpu_block, call.rows - first);
         const T* const from = static_cast<const T*>(call.x) + first * in;
         T* const to = static_cast<T*>(call.out) + first * out;
-        cpu_block block{nullptr, in, rows, {scratch.data(), scratch.data() + part}, stride};
+        cpu_block block{nullptr, in, rows, {scratch, scratch + part}, stride};
         if constexpr (std::is_same_v<T, float>) {
             block.x = from;
         } else {
-            std::copy_n(from, rows * in, scratch.data() + 2 * part);
-            block.x = scratch.data() + 2 * part;
+            std::copy_n(from, rows * in, scratch + 2 * part);
+            block.x = scratch + 2 * part;
         }
         const float* const made = forward(block, static_cast<const float*>(call.image), form);
         for (std::size_t row = 0; row < rows; ++row) {
@@ -48,6 +52,10 @@ void run(const fused_mlp_call& call) {
 }
 
 }  // namespace
+
+std::size_t fused_mlp_scratch_floats(const detail::fused_mlp_form& form) noexcept {
+    return 3 * rows_of_cpu_block * stride_of(form);
+}
 
 void fused_mlp_on_cpu(const fused_mlp_call& call, fused_type type) {
     switch (type) {

@@ -91,8 +91,14 @@ std::exception_ptr replay_list::run(const native_stream& on, const replay_order&
 replay_program::replay_program(command_graph commands) : list_(make_list(std::move(commands), {})) {}
 
 replay_list& replay_program::own() {
-    // Commands that run the list hold it, and only ever let it go: when we are alone with it, we stay so.
-    if (list_.use_count() != 1) list_ = std::make_shared<replay_list>(*list_);
+    // Commands that run the list hold it, and only ever let it go: when we are alone with it, we stay so. use_count()
+    // is a relaxed load; what makes all that they did with the list come before is that our own reference goes after
+    // theirs (a release and an acquire, on the same count).
+    if (list_.use_count() == 1) {
+        std::shared_ptr<replay_list>(list_).reset();
+    } else {
+        list_ = std::make_shared<replay_list>(*list_);
+    }
     return *list_;
 }
 

@@ -32,7 +32,7 @@ struct graph_options {
     // How many launches can be in flight side by side, each with memory of its own. Further ones queue behind them.
     std::size_t replicas = 1;
     when_busy busy = when_busy::wait;
-    std::string name = "graph";  // of its command, in traces and errors
+    std::string name = "graph";  // in errors; and in traces, where no other name is in force (named)
 };
 
 namespace detail {
