@@ -3,6 +3,7 @@
 #include <array>
 
 #include "graph/graph_recorder.hpp"
+#include "sluice/runtime/transfer.hpp"
 
 namespace sluice::detail {
 
@@ -32,9 +33,7 @@ void set_flag(execution_context& context, storage& flag) {
 
 void copy_back(execution_context& context, storage& to, storage* from, std::size_t bytes) {
     if (from == &to || from == nullptr || bytes == 0) return;
-    const std::array accesses{memory_access{from, access_mode::read}, memory_access{&to, access_mode::write}};
-    context.stream().copy({"copy back", accesses},
-                          {to.data(), from->data(), bytes, copy_direction::device_to_device, {}});
+    copy_bytes(context.stream(), {"copy back"}, to, *from, bytes, copy_direction::device_to_device);
 }
 
 void require_same_shape(const shape& before, const shape& after, std::string_view name) {

@@ -7,6 +7,7 @@
 #include "conformance/backend.hpp"
 #include "conformance/expect_refused.hpp"
 #include "conformance/kernels.hpp"
+#include "sluice/graph/executable_graph.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
 namespace sluice::conformance {
@@ -243,6 +244,25 @@ TEST_P(traces, keep_names_that_are_gone) {
     std::ranges::sort(events, {}, &trace_event::start_us);
     ASSERT_EQ(events.size(), 20u);
     EXPECT_EQ(events[19].operation, "a name too long to be kept in the string itself 19");
+}
+
+TEST_P(traces, have_a_launch_of_a_graph_as_one_event_with_its_name) {
+    const auto fast = compile(
+        home, {.name = "two steps"},
+        [](tensor<unsigned> x) { return step(std::move(x), 1).and_then([](auto y) { return step(std::move(y), 2); }); },
+        device_input<unsigned>({size}));
+    auto x = submit_to(a, upload(numbers(size, 1)));
+    auto y = submit_to(a, fast(std::move(x)));
+    auto z = submit_to(a, named("in force", fast(std::move(y))));
+    a.await(a.issued(), wait_mode::block);
+    const auto events = events_of(take(), a);
+    ASSERT_EQ(events.size(), 3u);
+    for (const std::size_t i : {1, 2}) {
+        EXPECT_EQ(events[i].kind, trace_kind::graph);
+        EXPECT_EQ(events[i].name, "graph");
+    }
+    EXPECT_EQ(events[1].operation, "two steps");
+    EXPECT_EQ(events[2].operation, "in force");
 }
 
 TEST_P(traces, begin_anew_when_one_was_taken) {

@@ -136,11 +136,11 @@ private:
     struct slot;
     struct recorded;
 
+    // What a launch says of itself, but for its accesses.
+    command_info command() const noexcept;
     recorded record_into(graph_recorder& recorder, const graph_function& record,
                          std::span<const storage_ref> host_inputs, graph_recording::purpose what) const;
-    void learn(const graph_function& record);
     bool find_what_must_be_copied(const recorded& learned);
-    void lay_out(const recorded& learned);
     std::unique_ptr<graph_instance> make_instance(const graph_function& record) const;
     void record_again(graph_instance& in, std::vector<storage_ref>& used, const graph_function& record);
     void keep(graph_instance& in, graph_recorder& recorder) const;
@@ -152,7 +152,6 @@ private:
     device& device_;
     const std::vector<graph_input> inputs_;
     const graph_options options_;
-    const std::string_view name_;  // lives for ever
     const source_location where_;
     std::uint64_t id_;  // of the recordings; no other graph's
     mutable std::mutex mutex_;

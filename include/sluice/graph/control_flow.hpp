@@ -117,8 +117,8 @@ class control_flow_operation : public operation_base<control_flow_operation<Reco
 public:
     using output = typename loop_output<Ts...>::type;
 
-    control_flow_operation(Record record, source_location where, tensor<Ts>... state)
-        : record_(std::move(record)), where_(where), state_(std::move(state)...) {}
+    explicit control_flow_operation(Record record, tensor<Ts>... state)
+        : record_(std::move(record)), state_(std::move(state)...) {}
 
     output submit(execution_context& context) && {
         if (is_recording(context)) {
@@ -134,10 +134,10 @@ public:
             [&](tensor<Ts>&... each) {
                 const auto graph = compile_graph(
                     context.device(), graph_options{},
-                    [record = record_, where = where_](tensor<Ts>... given) {
-                        return control_flow_operation(record, where, std::move(given)...);
+                    [record = record_](tensor<Ts>... given) {
+                        return control_flow_operation(record, std::move(given)...);
                     },
-                    where_, device_input<Ts>(each.shape())...);
+                    {}, device_input<Ts>(each.shape())...);
                 return graph(std::move(each)...).submit(context);
             },
             state_);
@@ -146,13 +146,12 @@ public:
 
 private:
     Record record_;
-    source_location where_;
     std::tuple<tensor<Ts>...> state_;
 };
 
 template <typename Record, typename... Ts>
-auto control_flow(Record record, source_location where, tensor<Ts>... state) {
-    return control_flow_operation<Record, Ts...>(std::move(record), where, std::move(state)...);
+auto control_flow(Record record, tensor<Ts>... state) {
+    return control_flow_operation<Record, Ts...>(std::move(record), std::move(state)...);
 }
 
 }  // namespace detail
@@ -178,7 +177,7 @@ auto repeat_while(Condition condition, Body body, tensor<Ts>... state) {
         detail::copy_back(context, *flag.memory(), next.memory(), sizeof(int));
         part.end("repeat_while", conditional_command::kind::repeatedly, *flag.memory(), 0);
     };
-    return detail::control_flow(std::move(record), source_location::current(), std::move(state)...);
+    return detail::control_flow(std::move(record), std::move(state)...);
 }
 
 template <typename Body, typename... Ts>
@@ -194,7 +193,7 @@ auto do_while(Body body, tensor<Ts>... state) {
                        "do_while");
         part.end("do_while", conditional_command::kind::repeatedly, *flag.memory(), mark);
     };
-    return detail::control_flow(std::move(record), source_location::current(), std::move(state)...);
+    return detail::control_flow(std::move(record), std::move(state)...);
 }
 
 template <typename Body, typename... Ts>
@@ -211,7 +210,7 @@ auto if_(tensor<int> flag, Body body, tensor<Ts>... state) {
         part.end("if_", conditional_command::kind::once, *known, 0);
         static_cast<void>(kept);
     };
-    return detail::control_flow(std::move(record), source_location::current(), std::move(flag), std::move(state)...)
+    return detail::control_flow(std::move(record), std::move(flag), std::move(state)...)
         .transform([](tensor<int>, tensor<Ts>... rest) {
             if constexpr (sizeof...(Ts) == 1) {
                 return (tensor<Ts>(std::move(rest)), ...);

@@ -55,11 +55,13 @@ template <typename T>
 class graph_output<shared<tensor<T>>> {
 public:
     void learn(const shared<tensor<T>>& made, graph_recording& recording) {
-        if (recording.is_learning() && (made->memory() == nullptr || !made->memory()->is_planned())) known_ = made;
-        if (known_) {
+        // Memory of a recording that replays looks like any other: which it is was seen when learning.
+        if (recording.is_learning()) is_known_ = made->memory() == nullptr || !made->memory()->is_planned();
+        if (is_known_) {
             known_ = made;
             return;
         }
+        known_.reset();
         inner_.learn(*made, recording);
     }
     shared<tensor<T>> make(std::span<const storage_ref>& memory) const {
@@ -67,6 +69,7 @@ public:
     }
 
 private:
+    bool is_known_ = false;
     std::optional<shared<tensor<T>>> known_;
     graph_output<tensor<T>> inner_;
 };
