@@ -6,25 +6,17 @@
 #include "sluice/sluice.hpp"
 #include "support/by_hand.hpp"
 #include "support/result.hpp"
+#include "support/scale_chain.cuh"
 #include "support/timing.hpp"
 
 using namespace sluice;
+using bench::chain;
 using bench::check;
+using bench::elements;
+using bench::scale;
+using bench::scale_by_hand;
 
 namespace {
-
-constexpr std::size_t elements = 2048;
-
-__global__ void scale_by_hand(__half* x, __half g, std::size_t size) {
-    const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
-    if (i < size) x[i] = __hmul(x[i], g);
-}
-
-struct scale {
-    SLUICE_KERNEL void operator()(index_1d at, __half g, disjoint_view<__half> x) const {
-        if (__half* const element = x.at(at)) *element = __hmul(*element, g);
-    }
-};
 
 struct destroy_exec {
     void operator()(cudaGraphExec_t graph) const noexcept { static_cast<void>(cudaGraphExecDestroy(graph)); }
@@ -85,15 +77,6 @@ private:
     exec_by_hand exec_;
     std::vector<cudaGraphNode_t> nodes_;
 };
-
-any_operation<tensor<__half>> chain(tensor<__half> x, std::size_t length) {
-    any_operation<tensor<__half>> all = value(std::move(x));
-    for (std::size_t i = 0; i < length; ++i) {
-        all = std::move(all).and_then(
-            [](tensor<__half> y) { return launch(scale{}, each_of(y), __float2half(1.0f), std::move(y)); });
-    }
-    return all;
-}
 
 std::string size_of(std::size_t n) { return "{\"n\": " + std::to_string(n) + "}"; }
 

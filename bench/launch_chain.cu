@@ -5,36 +5,19 @@
 
 #include "sluice/sluice.hpp"
 #include "support/result.hpp"
+#include "support/scale_chain.cuh"
 #include "support/timing.hpp"
 
 using namespace sluice;
+using bench::chain;
+using bench::elements;
+using bench::scale;
+using bench::scale_by_hand;
 
 namespace {
 
-constexpr std::size_t elements = 2048;
-
-__global__ void scale_by_hand(__half* x, __half g, std::size_t size) {
-    const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
-    if (i < size) x[i] = __hmul(x[i], g);
-}
-
-struct scale {
-    SLUICE_KERNEL void operator()(index_1d at, __half g, disjoint_view<__half> x) const {
-        if (__half* const element = x.at(at)) *element = __hmul(*element, g);
-    }
-};
-
 void check(cudaError_t code) {
     if (code != cudaSuccess) throw std::runtime_error(cudaGetErrorString(code));
-}
-
-any_operation<tensor<__half>> chain(tensor<__half> x, std::size_t length) {
-    any_operation<tensor<__half>> all = value(std::move(x));
-    for (std::size_t i = 0; i < length; ++i) {
-        all = std::move(all).and_then(
-            [](tensor<__half> y) { return launch(scale{}, each_of(y), __float2half(1.0f), std::move(y)); });
-    }
-    return all;
 }
 
 void run() {

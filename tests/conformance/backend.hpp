@@ -8,13 +8,13 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <latch>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "sluice/sluice.hpp"
+#include "support/gate.hpp"
 
 namespace sluice::conformance {
 
@@ -63,24 +63,7 @@ protected:
     class name : public conformance_test {}; \
     INSTANTIATE_TEST_SUITE_P(, name, testing::ValuesIn(enrolled_backends()), backend_name)
 
-// Holds a stream: what is submitted behind it does not run before open(). It opens when it is dropped.
-class gate {
-public:
-    explicit gate(stream& held) {
-        held.host_call({"gate"}, {[latch = latch_] { latch->wait(); }});
-    }
-    gate(const gate&) = delete;  // one stream, one gate
-    gate& operator=(const gate&) = delete;
-    ~gate() { open(); }
-
-    void open() {
-        if (!std::exchange(is_open_, true)) latch_->count_down();
-    }
-
-private:
-    std::shared_ptr<std::latch> latch_ = std::make_shared<std::latch>(1);
-    bool is_open_ = false;
-};
+using test_support::gate;
 
 // For tests that hold a stream and launch behind it: under a tool that makes each launch wait for its kernel (as
 // compute-sanitizer does; scripts/gpu_session says so) that would wait for ever.

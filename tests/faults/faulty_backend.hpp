@@ -17,10 +17,10 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/runtime_state.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/error.hpp"
 #include "sluice/runtime/outcome.hpp"
+#include "support/owned_state.hpp"
 
 namespace sluice::faults {
 
@@ -296,13 +296,7 @@ public:
     faulty_runtime& operator=(const faulty_runtime&) = delete;
 
 private:
-    struct release {
-        void operator()(detail::runtime_state* state) const noexcept {
-            state->close();
-            state->release();
-        }
-    };
-    std::unique_ptr<detail::runtime_state, release> state_{new detail::runtime_state};
+    test_support::owned_state state_{new detail::runtime_state};
 
     faulty_device& add(const char* name) {
         auto made = std::make_unique<faulty_device>();

@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
-#include <latch>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "runtime/backends.hpp"
-#include "runtime/runtime_state.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/sluice.hpp"
+#include "support/gate.hpp"
+#include "support/owned_state.hpp"
 
 namespace sluice::apart {
 
@@ -88,32 +88,9 @@ public:
     apart_device* interpreter = nullptr;
 
 private:
-    struct release {
-        void operator()(detail::runtime_state* state) const noexcept {
-            state->close();
-            state->release();
-        }
-    };
-    std::unique_ptr<detail::runtime_state, release> state_{new detail::runtime_state};
+    test_support::owned_state state_{new detail::runtime_state};
 };
 
-// Holds a stream until it is opened, or dropped.
-class gate {
-public:
-    explicit gate(stream& held) {
-        held.host_call({"gate"}, {[latch = latch_] { latch->wait(); }});
-    }
-    gate(const gate&) = delete;  // one stream, one gate
-    gate& operator=(const gate&) = delete;
-    ~gate() { open(); }
-
-    void open() {
-        if (!std::exchange(is_open_, true)) latch_->count_down();
-    }
-
-private:
-    std::shared_ptr<std::latch> latch_ = std::make_shared<std::latch>(1);
-    bool is_open_ = false;
-};
+using test_support::gate;
 
 }  // namespace sluice::apart

@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "runtime/runtime_state.hpp"
 #include "sluice/runtime/device.hpp"
+#include "support/owned_state.hpp"
 
 namespace sluice::recording {
 
@@ -152,13 +152,7 @@ public:
     recording_stream& record_of(const stream& of) { return *(&of.owner() == &on ? first : second).streams[of.index()]; }
 
 private:
-    struct release {
-        void operator()(detail::runtime_state* state) const noexcept {
-            state->close();
-            state->release();
-        }
-    };
-    std::unique_ptr<detail::runtime_state, release> state_{new detail::runtime_state};
+    test_support::owned_state state_{new detail::runtime_state};
 
     recording_device& add(const char* name) {
         auto made = std::make_unique<recording_device>();

@@ -12,8 +12,7 @@ inline namespace SLUICE_LAUNCH_ABI {
 
 template <typename Kernel, typename Values>
 struct launch_closure {
-    // What each thread asks first comes first, and what is often empty last: a kernel's parameters come from memory in
-    // lines of 64 bytes. (No [[no_unique_address]]: nvcc lays the members out otherwise than the host's compiler.)
+    // No [[no_unique_address]]: nvcc lays the members out otherwise than the host's compiler.
     std::size_t columns;
     std::size_t rows;  // flat launches: 1
     Values values;
