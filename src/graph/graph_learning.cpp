@@ -15,10 +15,6 @@
 namespace sluice::detail {
 namespace {
 
-void copy_inside(stream& on, const command_info& info, storage& to, storage& from, std::size_t bytes) {
-    copy_bytes(on, info, to, from, bytes, copy_direction::device_to_device);
-}
-
 // Whether a node uses the memory in a way that setting an address does not reach.
 bool is_used_beyond_reach(const command_graph& graph, std::uint32_t memory, bool library_calls_run_later) {
     return std::ranges::any_of(graph.nodes, [&](const graph_node& node) {
@@ -65,7 +61,8 @@ compiled_graph::recorded compiled_graph::record_into(graph_recorder& recorder, c
             given.push_back(on.allocate(bytes, {"input"}));
             if (!copies_in_.empty() && copies_in_[i]) {
                 storage_ref inner = on.allocate(bytes, {"input"});
-                if (bytes != 0) copy_inside(on, {"copy in"}, *inner, *given.back(), bytes);
+                if (bytes != 0)
+                    copy_bytes(on, {"copy in"}, *inner, *given.back(), bytes, copy_direction::device_to_device);
                 given.back() = std::move(inner);
             }
         }
@@ -87,7 +84,8 @@ compiled_graph::recorded compiled_graph::record_into(graph_recorder& recorder, c
                 if (i < copies_out_.size() && copies_out_[i]) {
                     const std::size_t bytes = recorder.places()[number].bytes;
                     const storage_ref out = on.allocate(bytes, {"output"});
-                    if (bytes != 0) copy_inside(on, {"copy out"}, *out, *memory, bytes);
+                    if (bytes != 0)
+                        copy_bytes(on, {"copy out"}, *out, *memory, bytes, copy_direction::device_to_device);
                     number = recorder.places().size() - 1;
                 }
                 made.outputs.push_back({output_place::kind::device, number});

@@ -25,6 +25,11 @@ bool await_uses(const storage& block) noexcept {
     }
 }
 
+// By the user's name for it, where there is one.
+error_context context_of(const command_info& info, const device& of) {
+    return {info.operation.empty() ? info.name : info.operation, of.name(), info.where};
+}
+
 }  // namespace
 
 std::size_t memory_pool::class_of(std::size_t bytes) {
@@ -42,8 +47,7 @@ std::size_t memory_pool::bytes_of_class(std::size_t index) {
 
 storage_ref memory_pool::allocate(std::size_t bytes, const command_queue* user, const command_info& info) {
     owner_.throw_if_refusing();
-    if (bytes > std::size_t{1} << 60)
-        throw out_of_memory(bytes, source_.info().free_bytes, {info.name, owner_.name(), info.where});
+    if (bytes > std::size_t{1} << 60) throw out_of_memory(bytes, source_.info().free_bytes, context_of(info, owner_));
     const std::size_t index = class_of(bytes);
     storage* block = nullptr;
     bool is_first = false;
@@ -119,7 +123,7 @@ storage* memory_pool::make(std::size_t asked_bytes, std::size_t bytes, const com
     }
     if (data == nullptr) {
         owner_.throw_if_refusing();  // its memory may be short because it has faulted: that is the first cause
-        throw out_of_memory(asked_bytes, source_.info().free_bytes, {info.name, owner_.name(), info.where});
+        throw out_of_memory(asked_bytes, source_.info().free_bytes, context_of(info, owner_));
     }
     auto* const block = new (std::nothrow) storage(*this, data, bytes);
     if (block == nullptr) {

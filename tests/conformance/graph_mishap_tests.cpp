@@ -130,10 +130,11 @@ TEST_P(graph_mishaps, too_much_memory_is_refused_and_leaves_nothing_behind) {
         });
     };
     try {
-        static_cast<void>(compile(on, greedy, host_input<unsigned>({16})));
+        static_cast<void>(compile(on, {.name = "greedy"}, greedy, host_input<unsigned>({16})));
         FAIL() << "compiled";
     } catch (const error& refused) {
         EXPECT_EQ(refused.code(), errc::out_of_memory) << refused.what();
+        EXPECT_EQ(refused.operation(), "greedy");
     }
     EXPECT_EQ(bytes_in_use(), before);
 }

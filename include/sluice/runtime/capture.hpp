@@ -24,7 +24,6 @@
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/execution_context.hpp"
 #include "sluice/runtime/launch_arguments.hpp"
-#include "sluice/runtime/source_location.hpp"
 #include "sluice/runtime/tensor.hpp"
 
 namespace sluice {
@@ -85,8 +84,7 @@ class capture_operation : public operation_base<capture_operation<Function, Argu
 public:
     using output = typename detail::written_output_of<written_tuple>::type;
 
-    capture_operation(Function f, source_location where, Arguments... arguments)
-        : f_(f), where_(where), arguments_(std::move(arguments)...) {}
+    explicit capture_operation(Function f, Arguments... arguments) : f_(f), arguments_(std::move(arguments)...) {}
 
     output submit(execution_context& context) && {
         std::vector<memory_access> accesses;
@@ -96,7 +94,7 @@ public:
                 return closure{f_, detail::make_kernel_values(detail::captured_argument<Arguments>::pass(each)...)};
             },
             arguments_);
-        const command_info info = {"capture", accesses, where_};
+        const command_info info = {"capture", accesses};
         context.stream().library_call(info, {&closure::call, &made, sizeof(made)});
         return std::apply(
             [](Arguments&... each) {
@@ -109,13 +107,12 @@ public:
 
 private:
     Function f_;
-    source_location where_;
     std::tuple<Arguments...> arguments_;
 };
 
 template <typename Function, typename... Arguments>
 auto capture(Function f, Arguments... arguments) {
-    return capture_operation<Function, Arguments...>(f, {}, std::move(arguments)...);
+    return capture_operation<Function, Arguments...>(f, std::move(arguments)...);
 }
 
 }  // namespace sluice
