@@ -229,6 +229,59 @@ void loop(device& gpu, const std::string& name) {
                   times[2], name});
 }
 
+// The same loop without a condition node: the graph launches itself.
+struct count_down_and_relaunch {
+    SLUICE_KERNEL void operator()(index_1d at, self_launcher self, disjoint_view<int> left) const {
+        int* const element = left.at(at);
+        if (element != nullptr && --*element > 0 && at.value() == 0) static_cast<void>(self.tail());
+    }
+};
+__global__ void count_down_and_relaunch_by_hand(int* left) {
+    if (--left[threadIdx.x] > 0 && threadIdx.x == 0)
+        cudaGraphLaunch(cudaGetCurrentGraphExec(), cudaStreamGraphTailLaunch);
+}
+
+void relaunch(device& gpu, const std::string& name) {
+    constexpr std::size_t size = 32;
+    single_stream policy(gpu);
+    const auto fast = launchable(
+        gpu,
+        [](self_launcher self, tensor<int> left) {
+            auto range = each_of(left);
+            return launch(count_down_and_relaunch{}, range, self, std::move(left));
+        },
+        device_input<int>({size}));
+    const auto full = sync(share(upload(std::vector<int>(size, loop_rounds))), policy);
+
+    const auto stream = bench::make_stream();
+    const auto left = bench::make_device<int>(size);
+    cudaGraph_t made = nullptr;
+    check(cudaGraphCreate(&made, 0));
+    const graph_by_hand graph(made);
+    int* address = left.get();
+    void* arguments[] = {&address};
+    cudaKernelNodeParams kernel{};
+    kernel.func = reinterpret_cast<void*>(&count_down_and_relaunch_by_hand);
+    kernel.gridDim = dim3(1);
+    kernel.blockDim = dim3(size);
+    kernel.kernelParams = arguments;
+    cudaGraphNode_t node = nullptr;
+    check(cudaGraphAddKernelNode(&node, made, nullptr, 0, &kernel));
+    cudaGraphExec_t exec = nullptr;
+    check(cudaGraphInstantiate(&exec, made, cudaGraphInstantiateFlagDeviceLaunch));
+    const exec_by_hand whole(exec);
+    tensor<int> x;
+    const auto times = bench::medians({[&] { x = sync(copy(full).and_then(fast), policy); },
+                                       [&] {
+                                           refill_by_hand<<<1, size, 0, stream.get()>>>(left.get());
+                                           check(cudaGraphLaunch(whole.get(), stream.get()));
+                                           check(cudaStreamSynchronize(stream.get()));
+                                       }},
+                                      30, 3);
+    if (sync(download(std::move(x)), policy)[0] != 0) throw std::runtime_error("the loop did not end where it should");
+    bench::print({"device_relaunch", "{\"rounds\": 1000, \"baseline\": \"by hand\"}", times[0], "us", times[1], name});
+}
+
 // A chain of kernels with a preamble that needs nothing of the one before.
 struct early_scale {
     SLUICE_KERNEL void operator()(index_1d at, __half g, disjoint_view<__half> x) const {
@@ -302,6 +355,7 @@ void run() {
     replay(gpu, name);
     build(gpu, name);
     loop(gpu, name);
+    relaunch(gpu, name);
     early(gpu, name);
 }
 

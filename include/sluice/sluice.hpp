@@ -4,6 +4,7 @@
 
 #include "sluice/graph/control_flow.hpp"
 #include "sluice/graph/executable_graph.hpp"
+#include "sluice/graph/launchable_graph.hpp"
 #include "sluice/op/any_operation.hpp"
 #include "sluice/op/give_up.hpp"
 #include "sluice/op/named.hpp"

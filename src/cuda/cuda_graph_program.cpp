@@ -58,7 +58,8 @@ cuda_graph_program::cuda_graph_program(device& owner, int ordinal, command_graph
       known_kernels_(graph_.nodes.size()) {
     const api::device_scope scope(ordinal_);
     built made = build(graph_);
-    exec_ = api::instantiate(made.graph.get(), {"graph", owner_.name()});
+    exec_ = instantiate(made.graph.get());
+    if (graph_.is_for_kernels) upload();  // only the host's launches do that by themselves
     native_ = std::move(made.graph);
     nodes_ = std::move(made.nodes);
     host_calls_ = std::move(made.host_calls);
@@ -158,7 +159,9 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from,
         after.clear();
         for (const graph_edge& edge : node.after) {
             has_follower[edge.from] = true;
-            after.push_back({nodes[edge.from], edge.is_programmatic && can_start_early(owner_)});
+            // Not in graphs that kernels launch: ordinary edges.
+            const bool is_early = edge.is_programmatic && can_start_early(owner_) && !from.is_for_kernels;
+            after.push_back({nodes[edge.from], is_early});
         }
         api::graph_node_handle made = nullptr;
         if (const auto* copy = std::get_if<copy_command>(&node.what)) {
@@ -262,11 +265,7 @@ graph_change cuda_graph_program::flush() {
     if (must_rebuild_) return rebuild();
     // Parameters that are set before the graph is on the device make each of its launches slower from then on: by 0.2
     // us a node in a chain of 1000 (measured on an H200, driver 580).
-    if (!is_uploaded_) {
-        const capture_stream on(owner_);
-        api::upload(exec_.get(), on.get(), {"graph", owner_.name()});
-        is_uploaded_ = true;
-    }
+    if (!is_uploaded_) upload();
     bool has_host_calls = false;
     while (!dirty_.empty()) {
         const std::size_t node = dirty_.back();
@@ -286,11 +285,21 @@ graph_change cuda_graph_program::flush() {
     return graph_change::parameters;
 }
 
+api::graph_exec_handle cuda_graph_program::instantiate(CUgraph_st* graph) {
+    return api::instantiate(graph, graph_.is_for_kernels, {"graph", owner_.name()});
+}
+
+void cuda_graph_program::upload() {
+    const capture_stream on(owner_);
+    api::upload(exec_.get(), on.get(), {"graph", owner_.name()});
+    is_uploaded_ = true;
+}
+
 graph_change cuda_graph_program::rebuild() {
     built made = build(graph_);
     graph_change change = graph_change::whole_graph;
     if (!has_same_topology_ || !api::update(exec_.get(), made.graph.get())) {
-        api::graph_exec_handle fresh = api::instantiate(made.graph.get(), {"graph", owner_.name()});
+        api::graph_exec_handle fresh = instantiate(made.graph.get());
         retired_.push_back(std::move(exec_));
         exec_ = std::move(fresh);
         native_ = std::move(made.graph);

@@ -36,6 +36,7 @@ public:
         retired_graphs_.clear();
     }
     void set_enabled(std::size_t node, bool enabled) override;
+    const void* launch_handle() const noexcept override { return graph_.is_for_kernels ? exec_.get() : nullptr; }
     bool may_fail() const noexcept override { return host_calls_ != nullptr; }
 
     // Lives as long as the program, also when that has another meanwhile.
@@ -77,6 +78,8 @@ private:
     api::graph_node_handle add_part(CUgraph_st* to, api::graph_dependencies after, const graph_node& node,
                                     host_call_states& host_calls, std::vector<open_loop>& loops, bool is_inside);
     api::graph_node_handle add_condition(CUgraph_st* to, api::graph_dependencies after, looked_at condition);
+    api::graph_exec_handle instantiate(CUgraph_st* graph);
+    void upload();
     graph_change rebuild();
     void renew_host_calls();
     void set_node(std::size_t node);

@@ -30,10 +30,12 @@ bool is_idle(const storage& memory) {
 }  // namespace
 
 compiled_graph::compiled_graph(device& on, std::vector<graph_input> inputs, graph_options options,
-                               source_location where)
-    : device_(on), inputs_(std::move(inputs)), options_(std::move(options)), where_(where), id_(next_id()) {
-    if (options_.replicas == 0)
-        throw error(errc::invalid_argument, "a graph has at least one replica", {options_.name, on.name(), where});
+                               source_location where, graph_use use)
+    : device_(on), inputs_(std::move(inputs)), options_(std::move(options)), where_(where), use_(use), id_(next_id()) {
+    const error_context context{options_.name, on.name(), where};
+    if (options_.replicas == 0) throw error(errc::invalid_argument, "a graph has at least one replica", context);
+    if (use == graph_use::by_kernels && options_.replicas != 1)
+        throw error(errc::invalid_argument, "a graph that kernels launch has one replica", context);
 }
 
 compiled_graph::~compiled_graph() = default;
@@ -44,6 +46,8 @@ command_info compiled_graph::command() const noexcept {
     info.operation = options_.name;
     return info;
 }
+
+const void* compiled_graph::launch_handle() const noexcept { return instances_.front()->program->launch_handle(); }
 
 const command_graph& compiled_graph::commands() const noexcept { return instances_.front()->program->commands(); }
 
@@ -92,6 +96,11 @@ compiled_graph::launch_result compiled_graph::submit(execution_context& context,
         throw error(errc::invalid_argument,
                     "was compiled for " + device_.name() + " and is launched on " + on.owner().name(),
                     {options_.name, on.owner().name(), where_});
+    }
+    if (is_recording && use_ == graph_use::by_kernels) {
+        throw error(errc::graph_refused,
+                    "a graph that kernels launch cannot be a part of another; a kernel of that launches it",
+                    {options_.name, device_.name(), where_});
     }
     graph_instance& in = pick(is_recording);
     const command_info info = command();

@@ -127,7 +127,7 @@ bool compiled_graph::find_what_must_be_copied(const recorded& learned) {
     return has_changed;
 }
 
-void compiled_graph::compile(const graph_function& record) {
+void compiled_graph::compile(const graph_function& record, std::span<storage* const> state) {
     for (;;) {
         graph_recorder recorder(device_, nullptr, id_);
         recorded learned = record_into(recorder, record, {}, graph_recording::purpose::learning);
@@ -152,6 +152,7 @@ void compiled_graph::compile(const graph_function& record) {
                                              : no_slot);
         }
         if (find_what_must_be_copied(learned)) continue;
+        if (use_ == graph_use::by_kernels) require_launchable(learned.graph);
 
         std::vector<std::size_t> slot_of_place(recorder.places().size(), no_slot);
         for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -177,8 +178,41 @@ void compiled_graph::compile(const graph_function& record) {
         // The host blocks of this recording go with the recorder; those of an instance are elsewhere while it lives,
         // which tells their addresses apart.
         for (std::size_t i = 0; i < options_.replicas; ++i) instances_.push_back(make_instance(record));
+        if (use_ == graph_use::by_kernels) {
+            require_writes_only(state);
+            await_what_is_captured();
+        }
         return;
     }
+}
+
+// What a GPU can launch by itself.
+void compiled_graph::require_launchable(const command_graph& learned) const {
+    const auto refuse = [&](const graph_node& node, const char* rule) {
+        throw error(errc::graph_refused, std::string("a graph that kernels launch ") + rule,
+                    {node.name, device_.name(), node.where});
+    };
+    for (const graph_node& node : learned.nodes) {
+        if (std::holds_alternative<conditional_command>(node.what)) refuse(node, "has no conditions or loops in it");
+        if (std::holds_alternative<host_command>(node.what)) refuse(node, "has no host calls in it");
+        const auto* const copy = std::get_if<copy_command>(&node.what);
+        if (copy != nullptr && copy->direction != copy_direction::device_to_device)
+            refuse(node, "copies nothing from or to the host's memory");
+    }
+}
+
+void compiled_graph::require_writes_only(std::span<storage* const> state) const {
+    for (const graph_recorder::outside_memory& each : instances_.front()->outside) {
+        if (each.mode == access_mode::read || std::ranges::find(state, each.memory.get()) != state.end()) continue;
+        throw error(errc::graph_refused,
+                    "a graph that kernels launch writes its own tensors only, not memory that it captured",
+                    {options_.name, device_.name(), where_});
+    }
+}
+
+// Nothing orders a launch by a kernel behind who made it.
+void compiled_graph::await_what_is_captured() const {
+    for (const graph_recorder::outside_memory& each : instances_.front()->outside) each.memory->await_last_write();
 }
 
 std::unique_ptr<graph_instance> compiled_graph::make_instance(const graph_function& record) const {
@@ -208,6 +242,7 @@ std::unique_ptr<graph_instance> compiled_graph::make_instance(const graph_functi
         bound.sites = find_sites(again.graph, slots_[i].memory, bound.address, slots_[i].bytes, &layout_->graph,
                                  slots_[i].learned_at);
     }
+    again.graph.is_for_kernels = use_ == graph_use::by_kernels;
     made->program = device_.interpreter().instantiate(device_, std::move(again.graph));
     keep(*made, recorder);
     return made;

@@ -103,6 +103,11 @@ void graph_recorder::use(graph_node& node, std::uint32_t memory, access_mode mod
     level& here = levels_.back();
     if (here.used.size() <= memory) here.used.resize(memory_.size());
     uses& past = here.used[memory];
+    if (const auto left = launched_.find(memory); left != launched_.end()) {
+        refuse(device_, node.name, node.where,
+               "uses the memory of a graph that the kernel '" + std::string(left->second) +
+                   "' may have launched before it; that is over when this graph is");
+    }
     // The node is the last of the list already.
     const auto number = static_cast<std::uint32_t>(here.graph.nodes.size() - 1);
     if (mode == access_mode::read) {
@@ -135,7 +140,7 @@ void graph_recorder::start_early(graph_node& node) {
 
 graph_node& graph_recorder::add(const command_info& info, graph_node::command what) {
     std::vector<graph_node>& nodes = levels_.back().graph.nodes;
-    nodes.push_back({std::move(what), info.name, std::string(info.operation), info.where, {}, {}, {}, 0});
+    nodes.push_back({std::move(what), info.name, std::string(info.operation), info.where, {}, {}, {}, 0, {}});
     graph_node& node = nodes.back();
     for (const memory_access& used : info.accesses) {
         if (used.where != nullptr) use(node, index_of(*used.where, used.mode), used.mode);
@@ -148,9 +153,28 @@ void graph_recorder::copy(const command_info& info, const copy_command& command)
 void graph_recorder::fill(const command_info& info, const fill_command& command) { add(info, command); }
 
 void graph_recorder::launch(const command_info& info, const launch_command& command) {
+    if (!command.launches.empty() && levels_.size() > 1) {
+        refuse(device_, info.name, info.where,
+               "a kernel inside a condition or a loop cannot launch graphs: it would run before they are over");
+    }
     graph_node& node = add(info, command);
+    std::get<launch_command>(node.what).launches = {};  // the node keeps what it needs of them
     node.closure_offset = levels_.back().graph.add_closure(command.closure, command.closure_bytes);
     start_early(node);
+    std::vector<std::uint32_t> launched;
+    for (const launched_graph& each : command.launches) {
+        owners_.push_back(each.owner);
+        for (storage* const memory : each.memory) {
+            if (memory != nullptr) launched.push_back(index_of(*memory, access_mode::write));
+        }
+    }
+    leave_to_launched_graphs(node, std::move(launched));
+}
+
+// From here on these graphs may run, beside or behind this one: nothing else of it may touch their memory.
+void graph_recorder::leave_to_launched_graphs(graph_node& by, std::vector<std::uint32_t> memory) {
+    for (const std::uint32_t each : memory) launched_.emplace(each, by.name);
+    by.launched = std::move(memory);
 }
 
 std::exception_ptr graph_recorder::library_call(const command_info& info, const library_command& command) {
@@ -230,6 +254,9 @@ void graph_recorder::append(const command_graph& from, std::span<storage* const>
         made.closure_offset = levels_.back().graph.add_closure(closure.data(), closure.size());
         if (auto* const part = std::get_if<conditional_command>(&made.what))
             part->body = renumber(*part->body, numbers);
+        std::vector<std::uint32_t> launched;
+        for (const std::uint32_t each : node.launched) launched.push_back(numbers[each]);
+        leave_to_launched_graphs(made, std::move(launched));
     }
 }
 

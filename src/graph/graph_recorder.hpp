@@ -118,6 +118,7 @@ private:
     void use(graph_node& node, std::uint32_t memory, access_mode mode);
     void add_edge(graph_node& node, const graph_edge& edge);
     void start_early(graph_node& node);
+    void leave_to_launched_graphs(graph_node& by, std::vector<std::uint32_t> memory);
     std::uint32_t index_of(storage& memory, access_mode mode);
     std::uint32_t know(storage& memory, const graph_memory& as);
     void append(const command_graph& from, std::span<storage* const> memory);
@@ -134,6 +135,7 @@ private:
     std::vector<place> host_blocks_;
     std::vector<outside_memory> outside_;
     std::vector<std::shared_ptr<const void>> owners_;
+    std::unordered_map<std::uint32_t, std::string_view> launched_;  // memory of launched graphs: the kernel that did
     std::uintptr_t next_address_;
     std::uint64_t loops_ = 0;
     const std::uint64_t graph_id_;

@@ -156,6 +156,10 @@ ticket command_queue::fill(const command_info& info, const fill_command& command
 }
 
 ticket command_queue::launch(const command_info& info, const launch_command& command, detail::submission* by) {
+    if (!command.launches.empty() && recorder() == nullptr) {
+        throw error(errc::graph_refused, "a kernel launches graphs only from inside a graph: compile the operation",
+                    {info.name, owner_.name(), info.where});
+    }
     return submit(info, false, by, [&](const command_info& full) { interpreter_->launch(full, command); });
 }
 

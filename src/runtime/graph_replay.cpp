@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/graph_difference.hpp"
+#include "runtime/launched_graphs.hpp"
 
 namespace sluice::detail {
 namespace {
@@ -81,6 +82,10 @@ std::shared_ptr<replay_list> make_list(command_graph graph, std::vector<bool> is
 }  // namespace
 
 std::exception_ptr replay_list::run(const native_stream& on, const replay_order& order) const {
+    return run_with_what_it_launches(*this, on, order);
+}
+
+std::exception_ptr replay_list::run_nodes(const native_stream& on, const replay_order& order) const {
     try {
         return replay(on, order).run(graph, is_disabled);
     } catch (...) {  // short of memory, for the list of what is missing

@@ -22,9 +22,11 @@ struct replay_list {
     std::vector<bool> is_disabled;  // empty: none is
     bool may_fail;                  // whether host calls or library calls are among the nodes
 
-    // Runs all of it on the calling thread, by default in the order of recording. A node that comes after one that
-    // failed is not run. Returns the first failure.
+    // Runs all of it on the calling thread, by default in the order of recording, and then what its kernels launched. A
+    // node that comes after one that failed is not run. Returns the first failure.
     std::exception_ptr run(const native_stream& on, const replay_order& order = {}) const;
+    // Its nodes only.
+    std::exception_ptr run_nodes(const native_stream& on, const replay_order& order) const;
 };
 
 class replay_program final : public graph_program {
@@ -36,6 +38,7 @@ public:
     void update(command_graph to) override;
     graph_change flush() override { return std::exchange(change_, graph_change::none); }
     void set_enabled(std::size_t node, bool enabled) override;
+    const void* launch_handle() const noexcept override { return list_->graph.is_for_kernels ? list_.get() : nullptr; }
     bool may_fail() const noexcept override { return list_->may_fail; }
 
     std::shared_ptr<const replay_list> list() const noexcept { return list_; }

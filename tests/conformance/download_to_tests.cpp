@@ -134,9 +134,12 @@ TEST_P(downloads_to, a_call_on_another_stream_comes_after_the_copy_to_a_span) {
     round_robin pool(on, 2);
     stream &home = pool.next(), &elsewhere = pool.next();
     auto source = sync(share(upload(std::vector<int>{7})), pool);
-    auto room = std::make_shared<std::vector<int>>(1, -1);
+    // Pinned: a copy to pageable memory would block this thread, which is to open the gate.
+    auto room = std::make_shared<host_buffer<int>>(home, 1);
+    room->write()[0] = -1;
+    const std::span<int> to(room->device_data(), 1);
     gate held(home);
-    auto landing = submit_to(home, download_to(source, std::span(*room), room));
+    auto landing = submit_to(home, download_to(source, to, std::move(room)));
     auto read = spawn_on(elsewhere, host_call([](std::span<int> filled) { return filled[0]; }, std::move(landing)));
     held.open();
     EXPECT_EQ(std::move(read).get(), 7);

@@ -28,6 +28,22 @@ struct halve {
     }
 };
 
+struct watch {
+    SLUICE_KERNEL void operator()(index_1d at, view<const float> error, graph_launcher improve,
+                                  disjoint_view<int> launched) const {
+        int* const said = launched.at(at);
+        if (said != nullptr) *said = error[0] > 1 && improve.tail() ? 1 : 0;
+    }
+};
+struct improve_and_go_on {
+    SLUICE_KERNEL void operator()(index_1d at, self_launcher self, disjoint_view<float> x) const {
+        float* const element = x.at(at);
+        if (element == nullptr) return;
+        *element /= 2;
+        if (at.value() == 0 && *element > 1) static_cast<void>(self.tail());
+    }
+};
+
 class graphs : public testing::Test {
 protected:
     shared_tensor<float> weight(std::size_t rows, std::size_t columns) {
@@ -113,6 +129,33 @@ TEST_F(graphs, a_loop_ends_itself) {
     };
     auto fast = compile(pool, until_small, host_input<float>({1}));
     EXPECT_EQ(sync(fast(std::vector<float>{100}), pool), std::vector<float>{100.f / 128});
+}
+
+TEST_F(graphs, a_kernel_launches_a_graph) {
+    const auto improve = launchable(
+        pool,
+        [](self_launcher self, tensor<float> x) {
+            auto range = each_of(x);
+            return launch(improve_and_go_on{}, range, self, std::move(x));
+        },
+        device_input<float>({1}));
+    sync(upload(std::vector<float>{100}).and_then([&](auto x) { return improve.set(std::move(x)); }), pool);
+
+    auto look = [=](tensor<float> error) {
+        return uninitialized<int>({1})
+            .and_then([=, seen = shared_tensor<float>(std::move(error))](auto said) {
+                auto range = each_of(said);
+                return launch(watch{}, range, seen, improve, std::move(said));
+            })
+            .and_then(download);
+    };
+    auto fast = compile(pool, look, host_input<float>({1}));
+    EXPECT_EQ(sync(fast(std::vector<float>{0.5f}), pool), std::vector<int>{0});
+    EXPECT_EQ(sync(fast(std::vector<float>{2}), pool), std::vector<int>{1});
+
+    std::vector<float> x = sync(improve.get().and_then(download), pool);  // as the launch has left it
+
+    EXPECT_EQ(x, std::vector<float>{100.f / 128});
 }
 
 }  // namespace sluice::docs

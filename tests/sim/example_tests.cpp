@@ -91,6 +91,7 @@ TEST(small_examples_values, graphs_print_what_the_programs_print) {
     EXPECT_EQ(small_early_start(machine.pool()), lines_of("examples/expected/early_start.txt"));
     EXPECT_EQ(compiled_mlp::run_all(64, 12, 4, machine.pool()), lines_of("examples/expected/compiled_mlp.txt"));
     EXPECT_EQ(iterative_solver::solve_all(32, machine.pool()), lines_of("examples/expected/iterative_solver.txt"));
+    EXPECT_EQ(watched_solver::follow_all(32, machine.pool()), lines_of("examples/expected/watched_solver.txt"));
     machine.run_all();
     machine.require_clean();
 }

@@ -15,6 +15,7 @@
 #include "examples/iterative_solver.hpp"
 #include "examples/own_policy.hpp"
 #include "examples/three_outcomes.hpp"
+#include "examples/watched_solver.hpp"
 #include "sluice/sim/explore.hpp"
 
 namespace sluice::sim {
@@ -49,6 +50,7 @@ inline lines small_batch_sizes(scheduling_policy& pool) { return batch_sizes::an
 inline lines small_compiled_mlp(scheduling_policy& pool) { return compiled_mlp::run_all(4, 6, 2, pool); }
 inline lines small_early_start(scheduling_policy& pool) { return early_start::run_both(pool); }
 inline lines small_iterative_solver(scheduling_policy& pool) { return iterative_solver::solve_all(8, pool); }
+inline lines small_watched_solver(scheduling_policy& pool) { return watched_solver::follow_all(8, pool); }
 
 struct example {
     const char* name;
@@ -69,6 +71,7 @@ inline constexpr std::array examples{
     example{"iterative_solver", explore_example<small_iterative_solver>},
     example{"own_policy", explore_example<small_own_policy>},
     example{"three_outcomes", explore_example<small_three_outcomes>},
+    example{"watched_solver", explore_example<small_watched_solver>},
 };
 
 }  // namespace sluice::sim

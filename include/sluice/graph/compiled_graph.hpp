@@ -88,18 +88,24 @@ private:
 // Submits the operation, and tells of its outputs.
 using graph_function = std::function<void(graph_recording&)>;
 
+// Who launches a graph besides the host.
+enum class graph_use : unsigned char { by_host, by_kernels };
+
 class graph_instance;
 class graph_recorder;
 
 class compiled_graph {
 public:
-    compiled_graph(device& on, std::vector<graph_input> inputs, graph_options options, source_location where);
+    // By kernels: without inputs and outputs, and of one replica.
+    compiled_graph(device& on, std::vector<graph_input> inputs, graph_options options, source_location where,
+                   graph_use use = graph_use::by_host);
     compiled_graph(const compiled_graph&) = delete;  // launches point to it
     compiled_graph& operator=(const compiled_graph&) = delete;
     ~compiled_graph();
 
-    // Once, before anything else.
-    void compile(const graph_function& record);
+    // Once, before anything else. Of memory that others know too, a graph that kernels launch writes `state` only: for
+    // the rest nobody would wait.
+    void compile(const graph_function& record, std::span<storage* const> state = {});
 
     struct launch_result {
         std::span<const storage_ref> outputs;  // the memory of each, until forget_outputs(); null for one without
@@ -125,6 +131,8 @@ public:
     const graph_options& options() const noexcept { return options_; }
     std::mutex& mutex() const noexcept { return mutex_; }
     const command_graph& commands() const noexcept;
+    // What kernels launch it by.
+    const void* launch_handle() const noexcept;
     std::size_t memory_bytes() const noexcept { return memory_bytes_; }
     // On any thread, without mutex().
     std::size_t node_count() const noexcept { return node_count_.load(std::memory_order_relaxed); }
@@ -140,6 +148,9 @@ private:
     command_info command() const noexcept;
     recorded record_into(graph_recorder& recorder, const graph_function& record,
                          std::span<const storage_ref> host_inputs, graph_recording::purpose what) const;
+    void require_launchable(const command_graph& learned) const;
+    void require_writes_only(std::span<storage* const> state) const;
+    void await_what_is_captured() const;
     bool find_what_must_be_copied(const recorded& learned);
     std::unique_ptr<graph_instance> make_instance(const graph_function& record) const;
     void record_again(graph_instance& in, std::vector<storage_ref>& used, const graph_function& record);
@@ -153,6 +164,7 @@ private:
     const std::vector<graph_input> inputs_;
     const graph_options options_;
     const source_location where_;
+    const graph_use use_;
     std::uint64_t id_;  // of the recordings; no other graph's
     mutable std::mutex mutex_;
     // What learning has told.

@@ -52,7 +52,9 @@ public:
     using given = tensor<T>;  // to the function
     static constexpr bool is_memory = true;
 
-    explicit device_input(const shape& shape) : shape_(shape) {}
+    explicit device_input(const sluice::shape& shape) : shape_(shape) {}
+
+    const sluice::shape& shape() const noexcept { return shape_; }
 
     // What a launch gives, kept by it until it is submitted. Throws errc::shape_mismatch.
     class launch_value {
@@ -70,7 +72,7 @@ public:
     given make(storage_ref memory) const { return detail::tensor_over<T>(std::move(memory), shape_); }
 
 private:
-    shape shape_;
+    sluice::shape shape_;
 };
 
 template <typename T>

@@ -68,6 +68,13 @@ struct launch_extent {
     unsigned x = 1, y = 1, z = 1;
 };
 
+// A graph that a kernel may launch while it runs: what keeps it, and the memory that it works on. The launching command
+// names that memory among its accesses.
+struct launched_graph {
+    std::shared_ptr<const void> owner;
+    std::span<storage* const> memory;
+};
+
 // A kernel. The closure (kernel object and arguments, trivially copyable) is copied by the interpreter.
 struct launch_command {
     // On a GPU: the __global__ function, which takes the closure as its only parameter; null when the
@@ -83,6 +90,8 @@ struct launch_command {
     // Programmatic dependent launch: the kernel may start before the kernel that it comes after has ended, and waits by
     // itself (dependency_wait) before it touches what that one makes. An ordinary launch where the device cannot.
     bool early_start = false;
+    // Graphs that the kernel may launch. Only a recorder takes such a command: a kernel launches from inside a graph.
+    std::span<const launched_graph> launches = {};
 };
 
 enum class device_kind : unsigned char { cpu, cuda };

@@ -67,12 +67,15 @@ struct graph_node {
     std::vector<std::uint32_t> reads;
     std::vector<std::uint32_t> writes;  // indices into command_graph::memory
     std::size_t closure_offset = 0;
+    std::vector<std::uint32_t> launched = {};  // memory of the graphs that the kernel may launch, likewise
 };
 
 class command_graph {
 public:
     std::vector<graph_node> nodes;
     std::vector<graph_memory> memory;
+    // Whether kernels may launch it.
+    bool is_for_kernels = false;
 
     // The bytes of a launch's or library call's closure.
     std::span<std::byte> closure(const graph_node& of) noexcept;

@@ -43,6 +43,9 @@ public:
     // A node that is disabled does nothing; what comes after it still does. Copies, fills and kernels can be.
     virtual void set_enabled(std::size_t node, bool enabled) = 0;
 
+    // What kernels launch it by; null when it was not made for that.
+    virtual const void* launch_handle() const noexcept = 0;
+
     // Whether running it may fail other than by a fault of the device, so that the command needs an outcome.
     virtual bool may_fail() const noexcept = 0;
 };

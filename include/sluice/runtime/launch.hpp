@@ -105,7 +105,10 @@ void launch_on(stream& on, const Kernel& kernel, const Range& range, const Argum
     using body = detail::launch_body<Kernel, typename signature::index, decltype(values), Range::starts_early>;
     const typename body::closure closure{size.columns, size.rows, values, kernel};
     const command_info info = {name, accesses, range.where};  // by a name of its own: nvcc 13 mistakes it otherwise
-    on.launch(info, body::command(closure));
+    launch_command command = body::command(closure);
+    const auto launched = binding::launched(arguments...);
+    command.launches = launched;
+    on.launch(info, command);
 }
 
 template <typename Kernel, any_launch_range Range, typename... Arguments>

@@ -217,9 +217,21 @@ template <typename... Parameters, typename... Arguments>
 struct argument_binding<type_list<Parameters...>, Arguments...> {
     template <typename Parameter, typename Argument>
     static constexpr argument_use use_of = bound_argument<Parameter, Argument>::use;
+    // A graph that the kernel launches.
+    template <typename Parameter, typename Argument>
+    static constexpr bool is_launched = requires { bound_argument<Parameter, Argument>::launched_memory; };
 
-    static constexpr std::size_t access_count =
-        (std::size_t{0} + ... + (use_of<Parameters, Arguments> >= argument_use::read ? 1 : 0));
+    // How many pieces of memory an argument stands for.
+    template <typename Parameter, typename Argument>
+    static constexpr std::size_t memory_count() {
+        if constexpr (is_launched<Parameter, Argument>) {
+            return bound_argument<Parameter, Argument>::launched_memory;
+        } else {
+            return use_of<Parameter, Argument> >= argument_use::read ? 1 : 0;
+        }
+    }
+    static constexpr std::size_t access_count = (std::size_t{0} + ... + memory_count<Parameters, Arguments>());
+    static constexpr std::size_t launched_count = (std::size_t{0} + ... + (is_launched<Parameters, Arguments> ? 1 : 0));
 
     static auto bind(const error_context& context, const Arguments&... arguments) {
         return make_kernel_values(bound_argument<Parameters, Arguments>::bind(arguments, context)...);
@@ -229,6 +241,13 @@ struct argument_binding<type_list<Parameters...>, Arguments...> {
         std::array<memory_access, access_count> list{};
         std::size_t next = 0;
         (add_access<Parameters>(arguments, list, next), ...);
+        return list;
+    }
+
+    static std::array<launched_graph, launched_count> launched(const Arguments&... arguments) {
+        std::array<launched_graph, launched_count> list{};
+        std::size_t next = 0;
+        (add_launched<Parameters>(arguments, list, next), ...);
         return list;
     }
 
@@ -250,12 +269,23 @@ private:
     static void add_access(const Argument& argument, std::array<memory_access, Count>& list, std::size_t& next) {
         constexpr argument_use use = use_of<Parameter, Argument>;
         using bound = bound_argument<Parameter, Argument>;
-        if constexpr (requires { bound::mode; }) {
+        if constexpr (is_launched<Parameter, Argument>) {
+            for (storage* const each : bound::launched(argument).memory) list[next++] = {each, access_mode::write};
+        } else if constexpr (requires { bound::mode; }) {
             list[next++] = {bound::memory(argument), bound::mode};
         } else if constexpr (use >= argument_use::read) {
             list[next++] = {bound::memory(argument),
                             use == argument_use::written ? access_mode::write : access_mode::read};
         }
+    }
+
+    template <typename Parameter, typename Argument, std::size_t Count>
+    static void add_launched([[maybe_unused]] const Argument& argument, std::array<launched_graph, Count>& list,
+                             std::size_t& next) {
+        if constexpr (is_launched<Parameter, Argument>)
+            list[next++] = bound_argument<Parameter, Argument>::launched(argument);
+        static_cast<void>(list);
+        static_cast<void>(next);
     }
 
     template <typename Parameter, typename Argument>

@@ -197,9 +197,10 @@ std::vector<graph_node_handle> capture(CUgraph_st* to, graph_dependencies after,
     return made;
 }
 
-graph_exec_handle instantiate(CUgraph_st* graph, const error_context& context) {
+graph_exec_handle instantiate(CUgraph_st* graph, bool for_kernels, const error_context& context) {
     cudaGraphExec_t made = nullptr;
     cudaGraphInstantiateParams how{};
+    if (for_kernels) how.flags = cudaGraphInstantiateFlagDeviceLaunch;
     const cudaError_t code = cudaGraphInstantiateWithParams(&made, graph, &how);
     check(code, "cudaGraphInstantiateWithParams", context);
     return graph_exec_handle(made);

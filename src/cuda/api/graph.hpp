@@ -59,7 +59,8 @@ conditional_node add_conditional(CUgraph_st* to, graph_dependencies after, unsig
 std::vector<graph_node_handle> capture(CUgraph_st* to, graph_dependencies after, CUstream_st* on,
                                        const std::function<void()>& call, const error_context& context);
 
-graph_exec_handle instantiate(CUgraph_st* graph, const error_context& context);
+// `for_kernels`: so that kernels can launch it too.
+graph_exec_handle instantiate(CUgraph_st* graph, bool for_kernels, const error_context& context);
 // Brings it to the device, which the first launch does otherwise. Blocks.
 void upload(CUgraphExec_st* graph, CUstream_st* on, const error_context& context);
 // False when the driver refuses: the graph is of another shape.

@@ -1,0 +1,242 @@
+// launchable: a graph that kernels launch from the device, without the host.
+//
+//     const auto refit = launchable(device, [](self_launcher self, tensor<float> x, tensor<int> rounds) { ... },
+//                                   device_input<float>({1000}), device_input<int>({1}));
+//     sync(refit.set(x0, none), pool);
+//     const auto tick = compile(device, [=](tensor<float> sample) {
+//         return ... launch(watch{0.1f}, range, error, refit, std::move(said)) ...   // refit is a graph_launcher there
+//     }, ...);
+//     auto [x, rounds] = sync(refit.get(), pool);
+//
+// The graph works on tensors of its own, its state: the function is called with them, and gives back as many of the
+// same shapes, as the body of a loop does. If its first parameter is a self_launcher, a kernel of the graph can launch
+// the graph once more, behind itself: a loop without a condition node.
+//
+// What a kernel launches is part of the launch of the graph that the kernel stands in: that is over when all is. So no
+// other command of that graph may touch the state after the launching kernel; the recorder refuses it. What comes after
+// the launch finds the state as it was left.
+//
+// In it are kernels, copies on the device, fills, and library calls that come down to such; no condition, loop or host
+// call, nothing with the host's memory, and nothing that writes to memory it captured: errc::graph_refused, which names
+// the node. A kernel that launches graphs is itself in a graph, and in no condition or loop: errc::graph_refused.
+//
+// Compiling waits until what the function captures has been made. Thread safety: as executable_graph.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "sluice/graph/control_flow.hpp"
+#include "sluice/runtime/graph_launcher.hpp"
+
+namespace sluice {
+
+namespace detail {
+
+struct device_launch {
+    static graph_launcher launcher(const void* graph) { return graph_launcher(graph); }
+    static self_launcher self() { return {}; }
+};
+
+template <typename Function, typename... Ts>
+class launchable_state {
+public:
+    template <std::size_t I>
+    using element = std::tuple_element_t<I, std::tuple<Ts...>>;
+    static constexpr bool takes_self = std::is_invocable_v<const Function&, self_launcher, tensor<Ts>...>;
+
+    launchable_state(device& on, graph_options options, Function f, const std::array<shape, sizeof...(Ts)>& shapes,
+                     source_location where)
+        : function_(std::move(f)),
+          shapes_(shapes),
+          memory_(allocate(on, where, std::index_sequence_for<Ts...>())),
+          core_(on, {}, std::move(options), where, graph_use::by_kernels) {
+        for (std::size_t i = 0; i < sizeof...(Ts); ++i) known_[i] = memory_[i].get();
+        core_.compile([this](graph_recording& recording) { record(recording.context()); }, known_);
+    }
+
+    template <std::size_t... Is, typename... Values>
+    void set(execution_context& context, std::index_sequence<Is...>, const Values&... values) const {
+        const std::lock_guard lock(core_.mutex());
+        (copy_back(context, *memory_[Is], values.memory(), values.size_bytes()), ...);
+    }
+    template <std::size_t... Is>
+    auto get(execution_context& context, std::index_sequence<Is...> which) const {
+        const std::lock_guard lock(core_.mutex());
+        return copies(context, which);
+    }
+    // Nothing of another thread comes in between.
+    auto run(execution_context& context, const std::tuple<tensor<Ts>...>& values) {
+        const std::lock_guard lock(core_.mutex());
+        set_all(context, values, std::index_sequence_for<Ts...>());
+        static_cast<void>(core_.submit(context, {}, {}));
+        return copies(context, std::index_sequence_for<Ts...>());
+    }
+
+    std::span<storage* const> memory() const noexcept { return known_; }
+    const std::array<shape, sizeof...(Ts)>& shapes() const noexcept { return shapes_; }
+    const compiled_graph& core() const noexcept { return core_; }
+
+private:
+    template <std::size_t... Is>
+    std::array<storage_ref, sizeof...(Ts)> allocate(device& on, source_location where,
+                                                    std::index_sequence<Is...>) const {
+        return {on.device_pool().allocate(shapes_[Is].size() * sizeof(Ts), nullptr, {"launchable", {}, where})...};
+    }
+
+    void record(execution_context& context) { record(context, std::index_sequence_for<Ts...>()); }
+    template <std::size_t... Is>
+    void record(execution_context& context, std::index_sequence<Is...>) {
+        std::tuple<tensor<Ts>...> given{tensor_over<Ts>(memory_[Is], shapes_[Is])...};
+        const loop_state<Ts...> kept(std::get<Is>(given)...);
+        if constexpr (takes_self) {
+            kept.take_back(context, function_(device_launch::self(), std::move(std::get<Is>(given))...).submit(context),
+                           "launchable");
+        } else {
+            kept.take_back(context, function_(std::move(std::get<Is>(given))...).submit(context), "launchable");
+        }
+    }
+
+    template <std::size_t... Is>
+    void set_all(execution_context& context, const std::tuple<tensor<Ts>...>& values,
+                 std::index_sequence<Is...>) const {
+        (copy_back(context, *memory_[Is], std::get<Is>(values).memory(), std::get<Is>(values).size_bytes()), ...);
+    }
+    template <std::size_t... Is>
+    auto copies(execution_context& context, std::index_sequence<Is...>) const {
+        // Braces fix the order.
+        std::tuple<tensor<element<Is>>...> made{copy_of<Is>(context)...};
+        if constexpr (sizeof...(Is) == 1) {
+            return std::get<0>(std::move(made));
+        } else {
+            return made;
+        }
+    }
+
+    template <std::size_t I>
+    tensor<element<I>> copy_of(execution_context& context) const {
+        tensor<element<I>> made(context.stream(), shapes_[I], {"launchable"});
+        copy_back(context, *made.memory(), memory_[I].get(), made.size_bytes());
+        return made;
+    }
+
+    const Function function_;
+    const std::array<shape, sizeof...(Ts)> shapes_;
+    const std::array<storage_ref, sizeof...(Ts)> memory_;
+    std::array<storage*, sizeof...(Ts)> known_{};
+    compiled_graph core_;
+};
+
+}  // namespace detail
+
+// A handle: copies are the same graph. Given to launch() as an argument, it is a kernel's graph_launcher, and its state
+// is written by that launch.
+template <typename Function, typename... Ts>
+class launchable_graph {
+    using state = detail::launchable_state<Function, Ts...>;
+    template <std::size_t I>
+    using element = typename state::template element<I>;
+
+public:
+    explicit launchable_graph(std::shared_ptr<state> made) : state_(std::move(made)) {}
+
+    // Operations: the state, or one tensor of it, becomes a copy of this.
+    auto set(tensor<Ts>... values) const { return setting(std::index_sequence_for<Ts...>(), std::move(values)...); }
+    template <std::size_t I>
+    auto set(tensor<element<I>> value) const {
+        return setting(std::index_sequence<I>(), std::move(value));
+    }
+    template <std::size_t I>
+    auto set(shared_tensor<element<I>> value) const {
+        return setting(std::index_sequence<I>(), std::move(value));
+    }
+    // Operations: copies of the state, or of one tensor of it, after all that was submitted before.
+    auto get() const { return getting(std::index_sequence_for<Ts...>()); }
+    template <std::size_t I>
+    auto get() const {
+        return getting(std::index_sequence<I>());
+    }
+    // Operation: sets the state, launches the graph from the host, and gets the state that it leaves. Not for use
+    // inside another graph.
+    auto operator()(tensor<Ts>... values) const {
+        require_shapes(std::index_sequence_for<Ts...>(), values...);
+        return with_context([kept = state_, all = std::tuple<tensor<Ts>...>(std::move(values)...)](
+                                execution_context& context) { return kept->run(context, all); });
+    }
+
+    const command_graph& commands() const noexcept { return state_->core().commands(); }
+    std::size_t memory_bytes() const noexcept { return state_->core().memory_bytes(); }
+    device& owner() const noexcept { return state_->core().owner(); }
+
+    // For launch(): what the kernel's parameter is made of, and what the command says of it.
+    graph_launcher launcher() const noexcept { return detail::device_launch::launcher(state_->core().launch_handle()); }
+    launched_graph launched() const noexcept { return {state_, state_->memory()}; }
+
+private:
+    template <typename T>
+    static const tensor<T>& plain(const tensor<T>& owned) {
+        return owned;
+    }
+    template <typename T>
+    static const tensor<T>& plain(const shared_tensor<T>& shared) {
+        return *shared;
+    }
+
+    template <std::size_t... Is, typename... Values>
+    void require_shapes(std::index_sequence<Is...>, const Values&... values) const {
+        (detail::require_input_shape(state_->shapes()[Is], plain(values).shape()), ...);
+    }
+    template <std::size_t... Is, typename... Values>
+    auto setting(std::index_sequence<Is...> which, Values... values) const {
+        require_shapes(which, values...);
+        return with_context(
+            [kept = state_, which, all = std::tuple<Values...>(std::move(values)...)](execution_context& context) {
+                std::apply([&](const auto&... each) { kept->set(context, which, plain(each)...); }, all);
+            });
+    }
+    template <std::size_t... Is>
+    auto getting(std::index_sequence<Is...> which) const {
+        return with_context([kept = state_, which](execution_context& context) { return kept->get(context, which); });
+    }
+
+    std::shared_ptr<state> state_;
+};
+
+namespace detail {
+template <typename Function, typename... Ts>
+struct bound_argument<graph_launcher, launchable_graph<Function, Ts...>> {
+    static constexpr argument_use use = argument_use::read;  // not given back by the launch
+    static constexpr std::size_t launched_memory = sizeof...(Ts);
+    static graph_launcher bind(const launchable_graph<Function, Ts...>& graph, const error_context&) {
+        return graph.launcher();
+    }
+    static launched_graph launched(const launchable_graph<Function, Ts...>& graph) { return graph.launched(); }
+};
+}  // namespace detail
+
+template <typename Function, typename... Ts>
+auto launchable(detail::compile_place at, graph_options options, Function f, device_input<Ts>... inputs) {
+    static_assert(sizeof...(Ts) != 0, "launchable: the graph works on at least one tensor");
+    constexpr bool fits = std::is_invocable_v<const Function&, self_launcher, tensor<Ts>...> ||
+                          std::is_invocable_v<const Function&, tensor<Ts>...>;
+    static_assert(fits,
+                  "launchable: the function cannot be called with the tensors of the state, with or without a "
+                  "self_launcher before them, as a const function");
+    if constexpr (fits) {
+        using state = detail::launchable_state<Function, Ts...>;
+        return launchable_graph<Function, Ts...>(std::make_shared<state>(
+            at.on, std::move(options), std::move(f), std::array<shape, sizeof...(Ts)>{inputs.shape()...}, at.where));
+    }
+}
+template <typename Function, typename... Ts>
+auto launchable(detail::compile_place at, Function f, device_input<Ts>... inputs) {
+    return launchable(at, graph_options{}, std::move(f), std::move(inputs)...);
+}
+
+}  // namespace sluice

@@ -1,0 +1,121 @@
+// Graphs that launch graphs while host threads replay them: in which order they run, and what is refused.
+
+#include <gtest/gtest.h>
+
+#include "runtime/launched_graphs.hpp"
+#include "sluice/runtime/graph_launcher.hpp"
+
+namespace sluice::detail {
+namespace {
+
+class launched_graphs : public testing::Test {
+protected:
+    // A graph that says its name when it runs, and does this then.
+    replay_list& graph(std::string name, std::function<void()> then = {}) {
+        command_graph made;
+        graph_node& node = made.nodes.emplace_back();
+        node.name = "say";
+        node.what = host_command{[this, name = std::move(name), then = std::move(then)] {
+            ran += name + " ";
+            if (then) then();
+        }};
+        made.is_for_kernels = true;
+        return *lists.emplace_back(std::make_unique<replay_list>(replay_list{std::move(made), {}, true}));
+    }
+    std::exception_ptr run(const replay_list& list) {
+        return run_with_what_it_launches(list, {device_kind::cpu, nullptr, nullptr}, {});
+    }
+    static void beside(const replay_list& list) {
+        EXPECT_TRUE(launch_while_replaying(&list, launch_order::fire_and_forget));
+    }
+    static void behind(const replay_list& list) { EXPECT_TRUE(launch_while_replaying(&list, launch_order::tail)); }
+
+    std::string ran;
+    std::vector<std::unique_ptr<replay_list>> lists;
+};
+
+TEST_F(launched_graphs, run_beside_before_what_runs_behind) {
+    const auto &a = graph("a"), &b = graph("b"), &c = graph("c");
+    EXPECT_FALSE(run(graph("first", [&] {
+        behind(a);
+        behind(b);
+        beside(c);
+    })));
+    EXPECT_EQ(ran, "first c a b ");
+}
+
+TEST_F(launched_graphs, behind_one_that_waits_come_before_those_that_wait_already) {
+    const auto &last = graph("last"), &inner = graph("inner");
+    const auto& outer = graph("outer", [&] { behind(inner); });
+    EXPECT_FALSE(run(graph("first", [&] {
+        behind(outer);
+        behind(last);
+    })));
+    EXPECT_EQ(ran, "first outer inner last ");
+}
+
+TEST_F(launched_graphs, siblings_do_not_hold_up_their_launcher) {
+    const auto &sibling = graph("sibling"), &tail = graph("tail");
+    const auto& inner = graph("inner", [&] {
+        EXPECT_TRUE(launch_while_replaying(&sibling, launch_order::sibling));
+        behind(tail);
+    });
+    EXPECT_FALSE(run(graph("first", [&] { beside(inner); })));
+    EXPECT_EQ(ran, "first inner tail sibling ");
+    ran.clear();
+    EXPECT_FALSE(run(inner));  // launched by the host
+    EXPECT_EQ(ran, "inner tail sibling ");
+}
+
+TEST_F(launched_graphs, run_behind_themselves_as_often_as_they_say) {
+    int left = 100'000;
+    const auto& again = graph("", [&] {
+        if (--left == 0) return;
+        EXPECT_TRUE(launch_while_replaying(nullptr, launch_order::tail));
+        EXPECT_FALSE(launch_while_replaying(nullptr, launch_order::tail));  // once only
+    });
+    EXPECT_FALSE(run(again));
+    EXPECT_EQ(left, 0);
+}
+
+TEST_F(launched_graphs, that_are_not_over_are_not_launched) {
+    const auto& child = graph("child");
+    const replay_list* first = nullptr;
+    const auto& parent = graph("parent", [&] {
+        beside(child);
+        EXPECT_FALSE(launch_while_replaying(&child, launch_order::tail));
+        EXPECT_FALSE(launch_while_replaying(first, launch_order::tail));  // itself, as another
+    });
+    first = &parent;
+    EXPECT_FALSE(run(parent));
+    EXPECT_FALSE(run(parent));  // the next time they are
+    EXPECT_EQ(ran, "parent child parent child ");
+}
+
+TEST_F(launched_graphs, are_as_many_as_a_gpu_takes) {
+    std::vector<const replay_list*> all;
+    for (int i = 0; i < 256; ++i) all.push_back(&graph("."));
+    const auto count = [&](launch_order order) {
+        int accepted = 0;
+        EXPECT_FALSE(run(graph("", [&] {
+            for (const replay_list* each : all) accepted += launch_while_replaying(each, order) ? 1 : 0;
+        })));
+        return accepted;
+    };
+    EXPECT_EQ(count(launch_order::fire_and_forget), 120);
+    EXPECT_EQ(count(launch_order::sibling), 119);  // the launching graph is one of its launcher's
+    EXPECT_EQ(count(launch_order::tail), 255);
+}
+
+TEST_F(launched_graphs, stop_at_a_failure) {
+    const auto &bad = graph("bad", [] { throw std::runtime_error("mine"); }), &never = graph("never");
+    EXPECT_TRUE(run(graph("first", [&] {
+        beside(bad);
+        behind(never);
+    })));
+    EXPECT_EQ(ran, "first bad ");
+    EXPECT_FALSE(launch_while_replaying(&never, launch_order::tail));  // nothing runs
+}
+
+}  // namespace
+}  // namespace sluice::detail
