@@ -3,19 +3,17 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
-
-#include <unistd.h>
 
 #include "sluice/async/sync_wait.hpp"
 #include "sluice/async/task.hpp"
 #include "sluice/async/thread_pool.hpp"
 #include "sluice/async/when_all.hpp"
 #include "sluice/sluice.hpp"
+#include "support/memory.hpp"
 #include "support/result.hpp"
 
 namespace sluice::bench {
@@ -29,14 +27,6 @@ struct touch {
         if (unsigned* const element = x.at(at)) *element += 1;
     }
 };
-
-double resident_mebibytes() {
-    std::ifstream file("/proc/self/statm");
-    std::size_t all = 0;
-    std::size_t resident = 0;
-    file >> all >> resident;
-    return static_cast<double>(resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) / (1024.0 * 1024.0);
-}
 
 // One of the thousand. `where` null: goes on where the runtime resumes it.
 task<> await_often(scheduling_policy& pool, tensor<unsigned>& x, std::size_t times, executor* where) {

@@ -210,11 +210,16 @@ void cuda_stream::graph(const command_info& info, const graph_command& command) 
     keep_until_next(command.owner);
     enqueue(info, [&](const error_context& context) { api::launch(program.exec(), stream_.get(), context); }, true);
     // Behind the graph, on the same ticket: tells how its host calls went, and keeps them until then.
-    if (program.host_calls() != nullptr) {
+    if (program.host_calls() == nullptr) return;
+    try {
         host_call(info, {[states = program.host_calls()] {
                       if (std::exception_ptr failure = states->take_failure())
                           std::rethrow_exception(std::move(failure));
                   }});
+    } catch (...) {
+        // Then the command is told not to have been submitted, so the graph must be over.
+        api::synchronize(stream_.get());
+        throw;
     }
 }
 

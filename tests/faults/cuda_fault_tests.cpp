@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <mutex>
 #include <optional>
 
@@ -30,7 +31,13 @@ constexpr std::size_t size = 1000;
 // driver reads this when it is first asked for anything.
 [[gnu::constructor]] void load_kernels_at_the_start() { setenv("CUDA_MODULE_LOADING", "EAGER", 1); }
 
-class gpu_faults : public testing::TestWithParam<breakage> {
+// By a launch of its own, or by one in a compiled graph.
+struct fault_kind {
+    breakage how;
+    bool is_in_graph;
+};
+
+class gpu_faults : public testing::TestWithParam<fault_kind> {
 protected:
     void SetUp() override {
         static bool is_lost = false;
@@ -42,6 +49,11 @@ protected:
         // Loads what the tests launch: while a stream is held, the device is asked for nothing that might wait for it.
         for (int i = 0; i < 4; ++i) sync(work(1), *streams);
         x = submit_to(*all[0], zeros<unsigned>({size}));
+        if (GetParam().is_in_graph) {
+            const auto graph =
+                record(*gpu, [this](stream& on) { break_on(on, x, GetParam().how); }, {.name = "breaks"});
+            launch_graph = [graph](stream& on) { submit_to(on, graph()); };
+        }
         gpu->synchronize();
     }
 
@@ -50,9 +62,18 @@ protected:
     }
     // Data that a broken kernel should have made. Readers on other streams wait for it.
     shared_tensor<unsigned> break_gpu() {
-        break_on(*all[0], x, GetParam());
+        break_x();
         return shared_tensor<unsigned>(std::move(x));
     }
+    void break_x() {
+        if (launch_graph) {
+            launch_graph(*all[0]);
+        } else {
+            break_on(*all[0], x, GetParam().how);
+        }
+    }
+    // What the error calls it that broke; of a graph, it tells the line that compiled it.
+    std::string culprit() const { return GetParam().is_in_graph ? "graph" : kernel_name(GetParam().how); }
     // The fault is known.
     std::string first_cause() {
         try {
@@ -69,11 +90,20 @@ protected:
     std::optional<round_robin> streams;
     std::array<stream*, 4> all{};
     tensor<unsigned> x;
+    std::function<void(stream&)> launch_graph;  // null: no graph
 };
-INSTANTIATE_TEST_SUITE_P(, gpu_faults,
-                         testing::Values(breakage::trap, breakage::illegal_address, breakage::misaligned_address,
-                                         breakage::failed_assertion),
-                         [](const auto& instance) { return to_string(instance.param); });
+std::vector<fault_kind> all_kinds() {
+    std::vector<fault_kind> all;
+    for (const breakage how :
+         {breakage::trap, breakage::illegal_address, breakage::misaligned_address, breakage::failed_assertion}) {
+        all.push_back({how, false});
+        all.push_back({how, true});
+    }
+    return all;
+}
+INSTANTIATE_TEST_SUITE_P(, gpu_faults, testing::ValuesIn(all_kinds()), [](const auto& instance) {
+    return to_string(instance.param.how) + (instance.param.is_in_graph ? "_in_a_graph" : "");
+});
 
 task<numbers> value_elsewhere(device_future<pending<numbers>> future, executor& where) {
     auto elsewhere = std::move(future).resume_on(where);
@@ -92,9 +122,9 @@ TEST_P(gpu_faults, the_error_names_the_kernel_its_line_and_the_device) {
         EXPECT_STREQ(fault.code().category().name(), "cuda");
         const std::string_view what = fault.what();
         EXPECT_NE(what.find("not complete then"), what.npos) << what;
-        EXPECT_NE(what.find("broken_kernels.cu:"), what.npos) << what;
-        EXPECT_NE(what.find(kernel_name(GetParam())), what.npos) << what;
-        EXPECT_EQ(fault.operation(), kernel_name(GetParam())) << what;
+        const std::string file = GetParam().is_in_graph ? "cuda_fault_tests.cpp:" : "broken_kernels.cu:";
+        EXPECT_NE(what.find(file), what.npos) << what;
+        EXPECT_EQ(fault.operation(), culprit()) << what;
         EXPECT_GT(fault.where().line(), 0u) << what;
     }
 }
@@ -206,9 +236,10 @@ TEST_P(gpu_faults, a_value_recovers_and_a_retry_stops) {
 }
 
 TEST_P(gpu_faults, memory_is_not_handed_out_again) {
-    break_on(*all[0], x, GetParam());
+    break_x();
     const std::string cause = first_cause();
     x = {};
+    launch_graph = {};
     const std::size_t cached = gpu->device_pool().usage().cached_bytes;
     EXPECT_EQ(failure_of([&] { all[0]->allocate(size * sizeof(unsigned)); }), cause);
     gpu->trim();

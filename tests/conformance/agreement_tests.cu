@@ -1,0 +1,23 @@
+// Eagerly or compiled: the same numbers, bit for bit.
+
+#include "conformance/agreement_operations.hpp"
+#include "conformance/backend.hpp"
+
+namespace sluice::conformance {
+namespace {
+
+CONFORMANCE_SUITE(agreement);
+
+TEST_P(agreement, of_every_operation_run_eagerly_and_compiled) {
+    round_robin pool(on, 3);
+    int compared = 0;
+    for_each_way(pool, [&](const std::string& name, int round, const auto& eagerly, const auto& otherwise) {
+        EXPECT_FALSE(eagerly.empty());
+        EXPECT_EQ(eagerly, otherwise) << name << ", round " << round;
+        ++compared;
+    });
+    EXPECT_EQ(compared, 22 * 3 * 4);
+}
+
+}  // namespace
+}  // namespace sluice::conformance

@@ -1,0 +1,36 @@
+// What runs eagerly and compiled runs on the simulator, to the same numbers as on a CPU's threads, and without a race.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "conformance/agreement_operations.hpp"
+#include "sim/pipelines.hpp"
+#include "sluice/sim/simulator.hpp"
+
+namespace sluice::sim {
+namespace {
+
+TEST(agreement, of_the_simulator_with_a_cpu) {
+    std::map<std::string, std::vector<float>> on_threads;
+    {
+        runtime machine({.cpu_devices = 1, .cpu_workers = 2, .cuda = false});
+        round_robin pool(machine.default_device(), 3);
+        conformance::for_each_way(pool, [&](const std::string& name, int round, const auto&, const auto& otherwise) {
+            on_threads[name + std::to_string(round)] = otherwise;
+        });
+    }
+    simulator machine;
+    int compared = 0;
+    conformance::for_each_way(
+        machine.pool(), [&](const std::string& name, int round, const auto& eagerly, const auto& otherwise) {
+            EXPECT_EQ(eagerly, otherwise) << name << ", round " << round;
+            EXPECT_EQ(otherwise, on_threads[name + std::to_string(round)]) << name << ", round " << round;
+            ++compared;
+        });
+    EXPECT_EQ(compared, 22 * 3 * 4);
+    machine.run_all();
+    machine.require_clean();
+}
+
+}  // namespace
+}  // namespace sluice::sim
