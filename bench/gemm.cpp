@@ -1,0 +1,173 @@
+// Matrix products in bf16: ours and cuBLASLt's. First 4096 x 4096 x 4096 with every tile of ours, then sixty shapes: the
+// way that gemm chooses after tuning, beside cuBLASLt's first proposal and the best of its proposals. All ways are
+// compared with each other before they are timed; times are those of one call inside a graph, versions in turns.
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "kernels/gemm_bodies.hpp"
+#include "sluice/kernels/cast.hpp"
+#include "sluice/kernels/gemm_tuning.hpp"
+#include "sluice/kernels/random.hpp"
+#include "sluice/sluice.hpp"
+#include "support/by_hand.hpp"
+#include "support/device_timing.hpp"
+#include "support/result.hpp"
+
+namespace sluice::bench {
+namespace {
+
+using kernels::gemm_way;
+
+// One problem's operands, and its product by any way.
+class product {
+public:
+    product(device& gpu, single_stream& policy, const gemm_problem& of)
+        : gpu_(gpu),
+          home_(policy.next()),
+          a_(random(policy, {of.rows, of.inner}, 1)),
+          b_(random(policy, {of.inner, of.columns}, 2)),
+          out_(home_, {of.rows, of.columns}),
+          workspace_(home_.workspace(kernels::gemm_on_cuda_workspace_bytes())),
+          call_{a_.device_data(), b_.device_data(), nullptr, out_.device_data(), workspace_->data(), of,
+                activation::none,  {}} {
+        check(cudaStreamSynchronize(native()));
+    }
+
+    cudaStream_t native() const { return static_cast<cudaStream_t>(home_.native().handle); }
+    const kernels::gemm_call& call() const { return call_; }
+    std::vector<gemm_way> ways() const { return kernels::gemm_ways(gpu_, call_); }
+
+    void run(const gemm_way& way) const {
+        kernels::gemm_call with = call_;
+        with.way = way;
+        kernels::gemm_on_cuda(with, home_.native());
+    }
+    std::vector<float> result(const gemm_way& way) const {
+        check(cudaMemsetAsync(call_.out, 0xff, out_.size_bytes(), native()));
+        run(way);
+        check(cudaStreamSynchronize(native()));
+        std::vector<bfloat16> got(out_.size());
+        check(cudaMemcpy(got.data(), call_.out, out_.size_bytes(), cudaMemcpyDeviceToHost));
+        return {got.begin(), got.end()};
+    }
+    // Microseconds of a call by each way.
+    std::vector<double> times(const std::vector<gemm_way>& ways, int calls) const {
+        std::vector<graph_by_hand> graphs;
+        std::vector<std::function<void()>> versions;
+        for (const gemm_way& way : ways) graphs.push_back(graph_of(native(), [&] { run(way); }, calls));
+        for (const auto& graph : graphs) {
+            versions.push_back([&graph, this] { check(cudaGraphLaunch(graph.get(), native())); });
+        }
+        std::vector<double> made = device_medians(native(), versions, 3, 15);
+        for (double& each : made) each /= calls;
+        return made;
+    }
+
+private:
+    static tensor<bfloat16> random(single_stream& policy, const shape& of, std::uint64_t seed) {
+        auto floats = sync(randn(of, seed), policy);
+        return sync(cast<bfloat16>(std::move(floats)), policy);
+    }
+
+    device& gpu_;
+    stream& home_;
+    tensor<bfloat16> a_, b_, out_;
+    storage_ref workspace_;
+    kernels::gemm_call call_;
+};
+
+void expect_agreement(const product& of, const std::vector<gemm_way>& ways) {
+    const std::vector<float> expected = of.result(ways.front());
+    for (const gemm_way& way : ways) {
+        const std::vector<float> got = of.result(way);
+        double distance = 0, norm = 0;
+        for (std::size_t i = 0; i < got.size(); ++i) {
+            distance += std::pow(got[i] - expected[i], 2);
+            norm += std::pow(expected[i], 2);
+        }
+        const double off = std::sqrt(distance / norm);
+        if (!(off < 5e-3)) {
+            throw std::runtime_error(kernels::to_string(way) + " disagrees by " + std::to_string(off) + " for " +
+                                     std::to_string(got.size()));
+        }
+    }
+}
+
+std::string axes(const gemm_problem& of) {
+    return "{\"rows\": " + std::to_string(of.rows) + ", \"columns\": " + std::to_string(of.columns) +
+           ", \"inner\": " + std::to_string(of.inner) + ", \"type\": \"" + std::string(to_string(of.type)) +
+           "\", \"transpose_b\": " + (of.b_is_transposed ? "true" : "false");
+}
+
+std::string with_way(const gemm_problem& of, const std::string& way, const std::string& baseline) {
+    return axes(of) + ", \"way\": \"" + way + "\", \"baseline\": \"" + baseline + "\"}";
+}
+
+void run_large(device& gpu, single_stream& policy, bool transposed) {
+    const gemm_problem of{gemm_type::bf16, transposed, 4096, 4096, 4096};
+    const product all(gpu, policy, of);
+    const auto ways = all.ways();
+    expect_agreement(all, ways);
+    const auto times = all.times(ways, 10);
+    const double library = times.front();
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+        const double teraflops = 2e-6 * std::pow(4096.0, 3) / times[i];
+        print({"gemm_large", with_way(of, to_string(ways[i]), "cuBLASLt 0"), teraflops, "TFLOP/s",
+               2e-6 * std::pow(4096.0, 3) / library, gpu.properties().name});
+    }
+}
+
+// Prints the three, and gives back the chosen way's time over that of cuBLASLt's first proposal.
+double run_shape(device& gpu, single_stream& policy, const gemm_problem& of) {
+    const product all(gpu, policy, of);
+    const gemm_way chosen = kernels::choose_gemm_way(gpu, all.call());
+    std::vector<gemm_way> ways{{}, chosen};
+    for (const gemm_way& way : all.ways()) {
+        if (way.what == gemm_way::by::library && way.which != 0) ways.push_back(way);
+    }
+    expect_agreement(all, {ways[0], ways[1]});
+    const double once = all.times({{}}, 1).front();
+    const auto times = all.times(ways, once > 100 ? 2 : 20);
+    double best = times[0];
+    for (std::size_t i = 2; i < times.size(); ++i) best = std::min(best, times[i]);
+    const std::string machine = gpu.properties().name;
+    print({"gemm_chosen", with_way(of, to_string(chosen), "cuBLASLt 0"), times[1], "us", times[0], machine});
+    print({"gemm_chosen", with_way(of, to_string(chosen), "cuBLASLt, best proposal"), times[1], "us", best, machine});
+    return times[1] / times[0];
+}
+
+void run_all() {
+    runtime machine;
+    device& gpu = machine.find("cuda:0");
+    single_stream policy(gpu);
+    run_large(gpu, policy, true);
+    run_large(gpu, policy, false);
+
+    const auto problems = usual_gemm_problems();
+    const auto file = std::filesystem::temp_directory_path() / "bench_gemm_table.txt";
+    const auto measured = tune_gemm(gpu, problems, file, {});
+    for (const gemm_measurement& each : measured) {
+        print({"gemm_tuned", with_way(each.of, each.fastest, "cuBLASLt 0"), each.microseconds, "us",
+               each.library_microseconds, gpu.properties().name});
+    }
+    double worst = 0;
+    int slower = 0;
+    for (const gemm_problem& each : problems) {
+        const double ratio = run_shape(gpu, policy, each);
+        worst = std::max(worst, ratio);
+        if (ratio > 1.03) ++slower;
+    }
+    std::fprintf(stderr, "%zu shapes: worst ratio %.3f, more than 3 %% slower: %d\n", problems.size(), worst, slower);
+}
+
+}  // namespace
+
+void run_gemm() { run_all(); }
+}  // namespace sluice::bench
+
+int main() try { sluice::bench::run_gemm(); } catch (const std::exception& failure) {
+    std::fprintf(stderr, "%s\n", failure.what());
+    return 1;
+}
