@@ -3,52 +3,27 @@
 
 #include "kernels/activated.hpp"
 #include "kernels/gemm_tiles.hpp"
-#include "sluice/kernels/tile.hpp"
+#include "sluice/kernels/tile_kernels.hpp"
 #include "sluice/runtime/error.hpp"
 
 namespace sluice::kernels {
 namespace {
 
-template <typename Arithmetic, bool Transposed, int Rows, int Columns, int Inner>
-struct gemm_by_tiles {
-    using element = detail::tile_factor<Arithmetic>;
-    tiles_of<const element, Rows, Inner> a;
-    tiles_of<const element, Transposed ? Columns : Inner, Transposed ? Inner : Columns> b;
-    tiles_of<element, Rows, Columns> out;
-    const element* bias;  // or null
+template <typename T>
+struct bias_and_activation {
+    const T* bias;  // or null
+    std::size_t columns;
     activation after;
 
-    SLUICE_KERNEL void operator()(const tile_block& at) const {
-        accumulator<Arithmetic, Rows, Columns> sum;
-        const unsigned rounds = a.across();
-        auto left = a.load(at.row(), 0);
-        auto right = load_b(at, 0);
-        for (unsigned k = 0; k < rounds; ++k) {
-            const auto now_left = left;
-            const auto now_right = right;
-            if (k + 1 < rounds) {  // while this is multiplied
-                left = a.load(at.row(), k + 1);
-                right = load_b(at, k + 1);
-            }
-            if constexpr (Transposed) {
-                mma_transposed(now_left, now_right, sum);
-            } else {
-                mma(now_left, now_right, sum);
-            }
-        }
-        sum.replace([&](int, int column, float x) {
-            const std::size_t c = std::size_t{at.column()} * Columns + static_cast<std::size_t>(column);
-            if (bias != nullptr && c < out.columns()) x += float{bias[c]};
-            return activated(x, after);
-        });
-        out.store(at, sum);
-    }
-
-private:
-    SLUICE_KERNEL auto load_b(const tile_block& at, unsigned k) const {
-        return Transposed ? b.load(at.column(), k) : b.load(k, at.column());
+    SLUICE_KERNEL float operator()(std::size_t column, float sum) const {
+        if (bias != nullptr && column < columns) sum += float{bias[column]};
+        return activated(sum, after);
     }
 };
+
+template <typename Arithmetic, bool Transposed, int Rows, int Columns, int Inner>
+using gemm_by_tiles = tile_gemm<Arithmetic, Transposed, Rows, Columns, Inner,
+                                bias_and_activation<detail::tile_factor<Arithmetic>>>;
 
 template <typename Kernel>
 launch_command command_of(const gemm_call& call, gemm_tiles_closure& closure) {
@@ -60,8 +35,7 @@ launch_command command_of(const gemm_call& call, gemm_tiles_closure& closure) {
                         {static_cast<const element*>(call.b), of.b_is_transposed ? of.columns : of.inner,
                          of.b_is_transposed ? of.inner : of.columns},
                         {static_cast<element*>(call.out), of.rows, of.columns},
-                        static_cast<const element*>(call.bias),
-                        call.after};
+                        {static_cast<const element*>(call.bias), of.columns, call.after}};
     auto& made = *new (closure.bytes) launch{kernel, 0, 0};
     return tile_command(kernel.out, kernel, made);
 }

@@ -205,7 +205,7 @@ __global__ void __cluster_dims__(Tile::cluster, 1, 1) __launch_bounds__(Tile::th
         if constexpr (moves_registers) take_registers<232>();
         constexpr unsigned steps = 4, a_step = 32 / 16, b_step = (AlongColumns ? 16 * Tile::pitch : 32) / 16;
         const std::uint64_t first_a = swizzled_operand(shared + group * Tile::box_bytes);
-        const std::uint64_t first_b = swizzled_operand(shared + Tile::a_bytes, inner_of_stage * Tile::pitch);
+        const std::uint64_t first_b = swizzled_operand(shared + Tile::a_bytes, AlongColumns ? inner_of_stage * Tile::pitch : 16);
         unsigned char* const boxes = shared + stages * Tile::stage_bytes + group * (Tile::boxes * Tile::box_bytes);
         const unsigned lane_of_group = threadIdx.x % threads_of_group;
         const auto release = [&](int stage) {
