@@ -49,7 +49,8 @@ unsigned divided_up(std::size_t a, std::size_t b) { return static_cast<unsigned>
 
 std::span<const hopper_tile> hopper_tiles() noexcept {
     static const hopper_tile all[] = {
-        describe<gemm_tile<128, 256, 4, 2, 1>>("128x256 in pairs"), describe<gemm_tile<128, 256, 4, 1, 1>>("128x256"),
+        describe<gemm_tile<128, 256, 4, 4, 1>>("128x256 in fours"), describe<gemm_tile<128, 256, 4, 2, 1>>("128x256 in pairs"),
+        describe<gemm_tile<128, 256, 4, 1, 1>>("128x256"),
         describe<gemm_tile<128, 128, 6, 2, 1>>("128x128 in pairs"), describe<gemm_tile<128, 128, 6, 1, 1>>("128x128"),
         describe<gemm_tile<64, 256, 5, 1, 1>>("64x256"),            describe<gemm_tile<64, 128, 4, 1, 2>>("64x128"),
         describe<gemm_tile<64, 64, 6, 1, 2>>("64x64"),

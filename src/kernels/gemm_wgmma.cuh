@@ -172,7 +172,7 @@ __global__ void __cluster_dims__(Tile::cluster, 1, 1) __launch_bounds__(Tile::th
                 const gemm_place place = place_of_tile(tile, down, across, all.band);
                 const int row = (place.row * cluster + block) * Tile::rows, column = place.column * Tile::columns;
                 for (unsigned round = 0; round < rounds; ++round, at.advance()) {
-                    emptied[at.stage].wait_for_cluster(at.parity ^ 1);  // the first turn finds all stages empty
+                    emptied[at.stage].wait(at.parity ^ 1);  // the first turn finds all stages empty
                     mbarrier& arrival = filled[at.stage];
                     arrival.arrive_expecting(Tile::stage_bytes);
                     unsigned char* const a = shared + at.stage * Tile::stage_bytes;

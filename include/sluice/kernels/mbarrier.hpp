@@ -68,29 +68,17 @@ public:
             "l"(map), "r"(column), "r"(row), "r"(address()), "h"(blocks)
             : "memory");
     }
-    // Arrives at the barrier at this one's place in another block of the cluster.
+    // Arrives at the barrier at this one's place in another block of the cluster. For tiles that the tensor cores have read
+    // there and the copy engine writes next: ordinary writes of this thread are not made visible to the other block,
+    // since that (.release.cluster) would wait for all of its memory accesses each time.
     __device__ void arrive_at(unsigned block) {
         asm volatile(
             "{\n"
             ".reg .b32 there;\n"
             "mapa.shared::cluster.u32 there, %0, %1;\n"
-            "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n"
+            "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
             "}\n" ::"r"(address()),
             "r"(block)
-            : "memory");
-    }
-    // As wait(), where threads of other blocks of the cluster arrive too.
-    __device__ void wait_for_cluster(unsigned parity) {
-        asm volatile(
-            "{\n"
-            ".reg .pred done;\n"
-            "again:\n"
-            "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-            "@done bra over;\n"
-            "bra again;\n"
-            "over:\n"
-            "}\n" ::"r"(address()),
-            "r"(parity)
             : "memory");
     }
 
