@@ -133,7 +133,7 @@ void gemm(stream& on, const tensor<T>& a, const tensor<T>& b, std::type_identity
     std::size_t count = 3;
     if (bias != nullptr) accesses[count++] = {bias->memory(), access_mode::read};
     storage_ref workspace;
-    const std::size_t workspace_bytes = on_gpu                  ? kernels::gemm_on_cuda_workspace_bytes()
+    const std::size_t workspace_bytes = on_gpu                   ? kernels::gemm_on_cuda_workspace_bytes()
                                         : std::same_as<T, float> ? 0
                                                                  : floats_of(call) * sizeof(float);
     if (workspace_bytes != 0) {

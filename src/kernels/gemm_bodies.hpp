@@ -34,7 +34,8 @@ struct gemm_call {
     gemm_way way;  // on a GPU
 };
 
-// Runs on a worker thread of a CPU device, all of it; throws device_error when the library refuses. Elements are floats.
+// Runs on a worker thread of a CPU device, all of it; throws device_error when the library refuses. Elements are
+// floats.
 void gemm_on_cpu(const gemm_call& call);
 // Whether it also applies this activation; if not, the caller does, behind it.
 bool gemm_on_cpu_fuses(activation what) noexcept;

@@ -27,10 +27,9 @@ cuda::matmul_type matmul_type_of(gemm_type type) {
 
 cuda::matmul_shape matmul_of(const gemm_call& call) {
     const gemm_problem& of = call.problem;
-    return {matmul_type_of(of.type),      of.rows,
-            of.columns,                   of.inner,
-            of.b_is_transposed,           call.bias != nullptr,
-            call.after == activation::relu, call.way.which};
+    return {
+        matmul_type_of(of.type),        of.rows,       of.columns, of.inner, of.b_is_transposed, call.bias != nullptr,
+        call.after == activation::relu, call.way.which};
 }
 
 bool library_fuses(activation what) noexcept {
@@ -50,9 +49,11 @@ unsigned char likely_tile(const gemm_problem& of, const device_properties& gpu) 
         const std::size_t tiles = (of.rows + height - 1) / height * ((of.columns + tile.columns - 1) / tile.columns);
         const std::size_t units = static_cast<std::size_t>(gpu.compute_units) / tile.cluster;
         const double rounds = static_cast<double>((tiles + units - 1) / units);
-        return rounds * (tile.rows * tile.columns + 40.0 * (tile.rows + tile.columns / static_cast<double>(tile.cluster)));
+        return rounds *
+               (tile.rows * tile.columns + 40.0 * (tile.rows + tile.columns / static_cast<double>(tile.cluster)));
     };
-    const auto best = std::min_element(all.begin(), all.end(), [&](const auto& x, const auto& y) { return cost(x) < cost(y); });
+    const auto best =
+        std::min_element(all.begin(), all.end(), [&](const auto& x, const auto& y) { return cost(x) < cost(y); });
     return static_cast<unsigned char>(best - all.begin());
 }
 

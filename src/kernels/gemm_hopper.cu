@@ -49,10 +49,12 @@ unsigned divided_up(std::size_t a, std::size_t b) { return static_cast<unsigned>
 
 std::span<const hopper_tile> hopper_tiles() noexcept {
     static const hopper_tile all[] = {
-        describe<gemm_tile<128, 256, 4, 4, 1>>("128x256 in fours"), describe<gemm_tile<128, 256, 4, 2, 1>>("128x256 in pairs"),
+        describe<gemm_tile<128, 256, 4, 2, 1>>("128x256 in pairs"),
         describe<gemm_tile<128, 256, 4, 1, 1>>("128x256"),
-        describe<gemm_tile<128, 128, 6, 2, 1>>("128x128 in pairs"), describe<gemm_tile<128, 128, 6, 1, 1>>("128x128"),
-        describe<gemm_tile<64, 256, 5, 1, 1>>("64x256"),            describe<gemm_tile<64, 128, 4, 1, 2>>("64x128"),
+        describe<gemm_tile<128, 128, 6, 2, 1>>("128x128 in pairs"),
+        describe<gemm_tile<128, 128, 6, 1, 1>>("128x128"),
+        describe<gemm_tile<64, 256, 5, 1, 1>>("64x256"),
+        describe<gemm_tile<64, 128, 4, 1, 2>>("64x128"),
         describe<gemm_tile<64, 64, 6, 1, 2>>("64x64"),
     };
     return all;
@@ -70,14 +72,14 @@ launch_command gemm_on_hopper(const gemm_call& call, const device_properties& gp
     const gemm_problem& of = call.problem;
     const hopper_tile& tile = hopper_tiles()[call.way.which];
     const error_context context{"gemm"};
-    const tensor_map_element element = element_of(of.type), result = of.type == gemm_type::tf32
-                                                                         ? tensor_map_element::f32
-                                                                         : element;
+    const tensor_map_element element = element_of(of.type),
+                             result = of.type == gemm_type::tf32 ? tensor_map_element::f32 : element;
     const unsigned down = divided_up(of.rows, tile.rows * tile.cluster), across = divided_up(of.columns, tile.columns);
     const unsigned side_by_side = static_cast<unsigned>(gpu.compute_units) * tile.blocks / tile.cluster;
 
     closure.a = make_tensor_map({call.a, element, of.rows, of.inner}, tile.rows, context);
-    // Each block of a cluster brings its share of b: rows of it, or, the other way round, 128 bytes of 64 rows at a time.
+    // Each block of a cluster brings its share of b: rows of it, or, the other way round, 128 bytes of 64 rows at a
+    // time.
     closure.b = of.b_is_transposed
                     ? make_tensor_map({call.b, element, of.columns, of.inner}, tile.columns / tile.cluster, context)
                     : make_tensor_map({call.b, element, of.inner, of.columns}, 64, context);

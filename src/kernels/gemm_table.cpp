@@ -143,7 +143,8 @@ std::string difference(const gemm_table_origin& there, const gemm_table_origin& 
 std::string to_text(const gemm_table& table) {
     std::ostringstream text;
     text << first_line << "\ndevice " << table.origin.device << "\ndriver " << table.origin.driver << "\nlibrary "
-         << table.origin.library << "\nkernels " << table.origin.kernels << "\nentries " << table.entries.size() << '\n';
+         << table.origin.library << "\nkernels " << table.origin.kernels << "\nentries " << table.entries.size()
+         << '\n';
     for (const gemm_measurement& each : table.entries) {
         text << to_string(each.of.type) << (each.of.b_is_transposed ? " transposed " : " plain ") << each.of.rows << ' '
              << each.of.columns << ' ' << each.of.inner << ' ' << each.microseconds << ' ' << each.library_microseconds

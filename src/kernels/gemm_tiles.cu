@@ -22,8 +22,8 @@ struct bias_and_activation {
 };
 
 template <typename Arithmetic, bool Transposed, int Rows, int Columns, int Inner>
-using gemm_by_tiles = tile_gemm<Arithmetic, Transposed, Rows, Columns, Inner,
-                                bias_and_activation<detail::tile_factor<Arithmetic>>>;
+using gemm_by_tiles =
+    tile_gemm<Arithmetic, Transposed, Rows, Columns, Inner, bias_and_activation<detail::tile_factor<Arithmetic>>>;
 
 template <typename Kernel>
 launch_command command_of(const gemm_call& call, gemm_tiles_closure& closure) {

@@ -12,7 +12,8 @@ namespace {
 
 std::filesystem::path cache_folder() {
     const char* const cache = std::getenv("XDG_CACHE_HOME");
-    if (cache != nullptr && cache[0] == '/') return std::filesystem::path(cache) / "sluice";  // a relative one is invalid
+    if (cache != nullptr && cache[0] == '/')
+        return std::filesystem::path(cache) / "sluice";  // a relative one is invalid
     const char* const home = std::getenv("HOME");
     if (home != nullptr && home[0] != '\0') return std::filesystem::path(home) / ".cache" / "sluice";
     throw error(errc::invalid_argument, "neither XDG_CACHE_HOME nor HOME says where tables are kept", {"gemm"});
@@ -35,9 +36,8 @@ std::vector<gemm_problem> usual_gemm_problems() {
     const auto add = [&](bool transposed, std::size_t rows, std::size_t columns, std::size_t inner) {
         all.push_back({gemm_type::bf16, transposed, rows, columns, inner});
     };
-    for (const bool transposed : {true, false}) {
-        for (const std::size_t size : {256, 512, 1024, 2048, 4096, 8192}) add(transposed, size, size, size);
-    }
+    for (const std::size_t size : {256, 512, 768, 2048, 3072, 8192}) add(true, size, size, size);
+    for (const std::size_t size : {256, 512, 1024, 2048, 4096, 8192}) add(false, size, size, size);
     for (const std::size_t rows : {16, 64, 256, 1024, 4096, 16384}) {  // layers of networks
         for (const std::size_t width : {512, 1024, 4096}) add(true, rows, width, width);
         add(true, rows, 512, 784);

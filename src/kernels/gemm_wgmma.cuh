@@ -109,10 +109,13 @@ template <typename T, typename Tile, int Blocks>
 __device__ inline void finish_tile(float (&d)[Blocks][4], const gemm_wgmma_call& all, unsigned char* boxes, int row,
                                    int column, unsigned group) {
     constexpr int columns_of_box = Tile::pitch / sizeof(T), blocks_of_box = columns_of_box / 8;
+    constexpr int boxes_of_tile = Blocks / blocks_of_box;
+    // A place in shared memory is that of the same boxes in every tile, so a narrow tile has but one.
+    constexpr int under_way = boxes_of_tile < Tile::boxes ? boxes_of_tile : Tile::boxes;
     const bool tells = threadIdx.x % threads_of_group == 0;
 #pragma unroll
-    for (int box = 0; box < Blocks / blocks_of_box; ++box) {
-        unsigned char* const staged = boxes + box % Tile::boxes * Tile::box_bytes;
+    for (int box = 0; box < boxes_of_tile; ++box) {
+        unsigned char* const staged = boxes + box % under_way * Tile::box_bytes;
         auto& part = reinterpret_cast<float(&)[blocks_of_box][4]>(d[box * blocks_of_box]);
         if (all.bias != nullptr) {
             float bias[blocks_of_box][2];
@@ -124,7 +127,7 @@ __device__ inline void finish_tile(float (&d)[Blocks][4], const gemm_wgmma_call&
             }
         }
         activate_registers(part, all.after);
-        if (tells) wait_for_stores_to_read<Tile::boxes - 1>();
+        if (tells) wait_for_stores_to_read<under_way - 1>();
         group_barrier(group);  // the box is free
         write_box<T>(staged, part);
         publish_tile();
@@ -180,7 +183,8 @@ __global__ void __cluster_dims__(Tile::cluster, 1, 1) __launch_bounds__(Tile::th
                     const int k = round * inner_of_stage;
                     arrival.copy_tile(a, &all.a, row, k);
                     if constexpr (AlongColumns) {
-                        constexpr int columns_of_box = Tile::pitch / sizeof(T), box_bytes = inner_of_stage * Tile::pitch;
+                        constexpr int columns_of_box = Tile::pitch / sizeof(T),
+                                      box_bytes = inner_of_stage * Tile::pitch;
                         constexpr int boxes = Tile::columns / columns_of_box / cluster;
 #pragma unroll
                         for (int i = 0; i < boxes; ++i) {
@@ -205,7 +209,8 @@ __global__ void __cluster_dims__(Tile::cluster, 1, 1) __launch_bounds__(Tile::th
         if constexpr (moves_registers) take_registers<232>();
         constexpr unsigned steps = 4, a_step = 32 / 16, b_step = (AlongColumns ? 16 * Tile::pitch : 32) / 16;
         const std::uint64_t first_a = swizzled_operand(shared + group * Tile::box_bytes);
-        const std::uint64_t first_b = swizzled_operand(shared + Tile::a_bytes, AlongColumns ? inner_of_stage * Tile::pitch : 16);
+        const std::uint64_t first_b =
+            swizzled_operand(shared + Tile::a_bytes, AlongColumns ? inner_of_stage * Tile::pitch : 16);
         unsigned char* const boxes = shared + stages * Tile::stage_bytes + group * (Tile::boxes * Tile::box_bytes);
         const unsigned lane_of_group = threadIdx.x % threads_of_group;
         const auto release = [&](int stage) {

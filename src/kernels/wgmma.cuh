@@ -22,9 +22,10 @@ __device__ inline std::uint64_t wgmma_operand(const void* slab) {
     return (address & 0x3ffff) >> 4 | std::uint64_t{128 >> 4} << 16 | std::uint64_t{256 >> 4} << 32;
 }
 
-// An operand as a tensor map with the 128-byte swizzle brings it, at a multiple of 1 KiB: rows of 128 bytes, eight of them
-// 1 KiB, one after the other. Rows are those of m or n, with k along them; then `next_columns` is not used. Or, for a
-// transposed operand, rows are those of k with 64 elements of n along them, and the next 64 are `next_columns` bytes on.
+// An operand as a tensor map with the 128-byte swizzle brings it, at a multiple of 1 KiB: rows of 128 bytes, eight of
+// them 1 KiB, one after the other. Rows are those of m or n, with k along them; then `next_columns` is not used. Or,
+// for a transposed operand, rows are those of k with 64 elements of n along them, and the next 64 are `next_columns`
+// bytes on.
 __device__ inline std::uint64_t swizzled_operand(const void* tile, unsigned next_columns = 16) {
     const auto address = static_cast<std::uint64_t>(__cvta_generic_to_shared(tile));
     return (address & 0x3ffff) >> 4 | std::uint64_t{next_columns >> 4} << 16 | std::uint64_t{1024 >> 4} << 32 |

@@ -15,7 +15,7 @@ struct gemm_shape {
     std::size_t rows, columns, inner;
 };
 // Rows of the operands that the copy engine takes (multiples of 8), and such that it does not.
-constexpr gemm_shape all_shapes[] = {{1, 1, 1},    {3, 10, 1},     {17, 31, 9},   {1, 64, 33},    {100, 10, 64},
+constexpr gemm_shape all_shapes[] = {{1, 1, 1},    {3, 10, 1},     {17, 31, 9},    {1, 64, 33},    {100, 10, 64},
                                      {16, 16, 16}, {64, 128, 784}, {129, 264, 72}, {257, 129, 65}, {300, 520, 200}};
 
 template <typename T>
@@ -39,8 +39,8 @@ protected:
     void expect_agreement(const gemm_shape& of, bool transposed, bool allow_tf32, double bound) {
         const operands<T> x(fresh, of, transposed, pool);
         for (const bool biased : {false, true}) {
-            const doubles plain = product(as_floats(x.a), as_floats(x.b), biased ? as_floats(x.bias) : floats{}, of.rows,
-                                          of.columns, of.inner, transposed);
+            const doubles plain = product(as_floats(x.a), as_floats(x.b), biased ? as_floats(x.bias) : floats{},
+                                          of.rows, of.columns, of.inner, transposed);
             for (const activation after : fused_activations) {
                 SCOPED_TRACE(testing::Message()
                              << of.rows << "x" << of.columns << "x" << of.inner << (transposed ? " transposed" : "")
@@ -121,8 +121,7 @@ TEST_P(gemms_of_16_bits, that_do_not_fit_are_refused_before_anything_is_submitte
     expect_refused(errc::invalid_argument, {"softmax", GetParam().device},
                    [&] { gemm(home, *a, *b, nullptr, out, {.after = activation::softmax}); });
     const auto& itself = out;
-    expect_refused(errc::invalid_argument, {"operand"},
-                   [&] { gemm(home, itself, *square, nullptr, out); });
+    expect_refused(errc::invalid_argument, {"operand"}, [&] { gemm(home, itself, *square, nullptr, out); });
     EXPECT_EQ(home.issued(), before);
 }
 

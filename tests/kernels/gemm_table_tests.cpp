@@ -72,8 +72,7 @@ TEST_F(gemm_tables, of_another_machine_are_ignored_with_one_warning) {
         const gemm_table found = use(where);
         EXPECT_THAT(found.entries, IsEmpty());
         EXPECT_EQ(found.origin, where);
-        EXPECT_THAT(warnings,
-                    ElementsAre(AllOf(HasSubstr(file.string()), HasSubstr(word), HasSubstr("sluice tune"))));
+        EXPECT_THAT(warnings, ElementsAre(AllOf(HasSubstr(file.string()), HasSubstr(word), HasSubstr("sluice tune"))));
     };
     expect_stale({"Another GPU", 13000, 130100}, "Another GPU");
     expect_stale({"Some GPU", 12040, 130100}, "driver 13000");

@@ -1,4 +1,5 @@
-// Every way that gemm may go on a GPU, each with every epilogue it has: whatever a table of measurements chooses is right.
+// Every way that gemm may go on a GPU, each with every epilogue it has: whatever a table of measurements chooses is
+// right.
 #include "conformance/backend.hpp"
 #include "kernels/fused_mlp_reference.hpp"
 #include "kernels/gemm_bodies.hpp"
@@ -16,26 +17,24 @@ protected:
                    bias = rounded<T>(fresh(of.columns));
         const auto on_a = sync(upload(a, {of.rows, of.inner}), pool), on_b = sync(upload(b, {b.size()}), pool),
                    on_bias = sync(upload(bias, {of.columns}), pool);
-        const doubles expected =
-            activated(product(as_floats(a), as_floats(b), as_floats(bias), of.rows, of.columns, of.inner,
-                              of.b_is_transposed),
-                      after, of.columns);
+        const doubles expected = activated(
+            product(as_floats(a), as_floats(b), as_floats(bias), of.rows, of.columns, of.inner, of.b_is_transposed),
+            after, of.columns);
         const storage_ref workspace = home.workspace(kernels::gemm_on_cuda_workspace_bytes());
-        kernels::gemm_call call{on_a.device_data(), on_b.device_data(), on_bias.device_data(), nullptr,
-                                workspace->data(),  of,                 after,                 {}};
+        kernels::gemm_call call{
+            on_a.device_data(), on_b.device_data(), on_bias.device_data(), nullptr, workspace->data(), of, after, {}};
         for (const kernels::gemm_way& way : kernels::gemm_ways(on, call)) {
             call.way = way;
             if (!kernels::gemm_on_cuda_fuses(call)) continue;
-            SCOPED_TRACE(testing::Message() << kernels::to_string(way) << ": " << to_string(of.type) << " " << of.rows
-                                            << "x" << of.columns << "x" << of.inner
-                                            << (of.b_is_transposed ? " transposed " : " ") << to_string(after));
+            SCOPED_TRACE(testing::Message()
+                         << kernels::to_string(way) << ": " << to_string(of.type) << " " << of.rows << "x" << of.columns
+                         << "x" << of.inner << (of.b_is_transposed ? " transposed " : " ") << to_string(after));
             auto out = submit_to(home, full<T>({of.rows, of.columns}, T(nan)));
             call.out = out.device_data();
-            const std::array accesses{memory_access{on_a.memory(), access_mode::read},
-                                      memory_access{on_b.memory(), access_mode::read},
-                                      memory_access{on_bias.memory(), access_mode::read},
-                                      memory_access{workspace.get(), access_mode::write},
-                                      memory_access{out.memory(), access_mode::write}};
+            const std::array accesses{
+                memory_access{on_a.memory(), access_mode::read}, memory_access{on_b.memory(), access_mode::read},
+                memory_access{on_bias.memory(), access_mode::read}, memory_access{workspace.get(), access_mode::write},
+                memory_access{out.memory(), access_mode::write}};
             home.library_call({"gemm", accesses}, {[](const native_stream& on_it, const void* closure) {
                                                        kernels::gemm_on_cuda(
                                                            *static_cast<const kernels::gemm_call*>(closure), on_it);

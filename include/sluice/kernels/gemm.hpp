@@ -6,14 +6,15 @@
 // throughout, unless `allow_tf32` lets a GPU round the factors to tf32 (11 significant bits).
 //
 // half and bfloat16: sums are float, and so is all that comes after, up to one rounding of the result. On a GPU by
-// cuBLASLt or by a kernel of Sluice's, whichever was measured to be faster for the shape (see gemm_tuning.hpp); what was
-// not measured is cuBLASLt's where it does bias and activation, else ours. On a CPU operands are turned into floats.
+// cuBLASLt or by a kernel of Sluice's, whichever was measured to be faster for the shape (see gemm_tuning.hpp); what
+// was not measured is cuBLASLt's where it does bias and activation, else ours. On a CPU operands are turned into
+// floats.
 //
 // NaN and infinities propagate, except that a ReLU may turn NaN into 0.
 //
 // Errors, before anything is submitted: errc::shape_mismatch when the shapes do not fit together;
-// errc::invalid_argument for an output that is an operand, and for softmax behind half or bfloat16 (it is a command of its
-// own); errc::unsupported for what cuBLASLt does not do on a GPU before compute capability 8.0.
+// errc::invalid_argument for an output that is an operand, and for softmax behind half or bfloat16 (it is a command of
+// its own); errc::unsupported for what cuBLASLt does not do on a GPU before compute capability 8.0.
 #pragma once
 
 #include <concepts>
@@ -97,10 +98,10 @@ auto gemm(A a, B b, shared_tensor<detail::element_of<A>> bias, const gemm_option
 
 // activation(x * weight^T + bias): a layer of a network. weight is [out features, in features].
 template <detail::gemm_operand X>
-auto linear(X x, shared_tensor<detail::element_of<X>> weight,
-            std::optional<shared_tensor<detail::element_of<X>>> bias, activation after = activation::none, source_location where = source_location::current()) {
-    return gemm_operation<X, shared_tensor<detail::element_of<X>>>(
-        std::move(x), std::move(weight), std::move(bias), {.transpose_b = true, .after = after}, where);
+auto linear(X x, shared_tensor<detail::element_of<X>> weight, std::optional<shared_tensor<detail::element_of<X>>> bias,
+            activation after = activation::none, source_location where = source_location::current()) {
+    return gemm_operation<X, shared_tensor<detail::element_of<X>>>(std::move(x), std::move(weight), std::move(bias),
+                                                                   {.transpose_b = true, .after = after}, where);
 }
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// Barriers in shared memory that count bytes of bulk copies (sm_90 and later), and those copies: of plain memory, and of
-// tiles of a matrix that a tensor map (CUtensorMap, a __grid_constant__ parameter of the kernel) describes.
+// Barriers in shared memory that count bytes of bulk copies (sm_90 and later), and those copies: of plain memory, and
+// of tiles of a matrix that a tensor map (CUtensorMap, a __grid_constant__ parameter of the kernel) describes.
 //
 // A barrier runs through phases. Arrivals and bytes that were announced end a phase; a waiter names the parity of the
 // phase whose end it waits for: 0 for the first.
@@ -50,12 +50,12 @@ public:
                      : "memory");
     }
 
-    // A tile of a matrix: its first element is at [row, column], elements beyond the matrix arrive as zeros. Bytes as the
-    // map's box has them, at a multiple of 128 bytes (of 1024 where the map swizzles).
+    // A tile of a matrix: its first element is at [row, column], elements beyond the matrix arrive as zeros. Bytes as
+    // the map's box has them, at a multiple of 128 bytes (of 1024 where the map swizzles).
     __device__ void copy_tile(void* to, const void* map, int row, int column) {
         asm volatile(
-            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
-                static_cast<std::uint32_t>(__cvta_generic_to_shared(to))),
+            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::
+                "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(to))),
             "l"(map), "r"(column), "r"(row), "r"(address())
             : "memory");
     }
@@ -68,9 +68,9 @@ public:
             "l"(map), "r"(column), "r"(row), "r"(address()), "h"(blocks)
             : "memory");
     }
-    // Arrives at the barrier at this one's place in another block of the cluster. For tiles that the tensor cores have read
-    // there and the copy engine writes next: ordinary writes of this thread are not made visible to the other block,
-    // since that (.release.cluster) would wait for all of its memory accesses each time.
+    // Arrives at the barrier at this one's place in another block of the cluster. For tiles that the tensor cores have
+    // read there and the copy engine writes next: ordinary writes of this thread are not made visible to the other
+    // block, since that (.release.cluster) would wait for all of its memory accesses each time.
     __device__ void arrive_at(unsigned block) {
         asm volatile(
             "{\n"
@@ -88,8 +88,8 @@ private:
     std::uint64_t state_;
 };
 
-// Tiles from shared memory to the matrix of a tensor map, by the copy engine: what lies beyond the matrix is not written.
-// The threads that wrote the tile call publish_tile() before the barrier that is before the copy.
+// Tiles from shared memory to the matrix of a tensor map, by the copy engine: what lies beyond the matrix is not
+// written. The threads that wrote the tile call publish_tile() before the barrier that is before the copy.
 __device__ inline void publish_tile() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ inline void store_tile(const void* map, int row, int column, const void* from) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map), "r"(column),

@@ -14,12 +14,13 @@
 //     };
 //     launch_tiles(on, {"multiply", accesses}, kernel.c, kernel);
 //
-// Sizes of tiles are compile-time: powers of two. A matrix need not be a multiple of them: what lies beyond it is loaded
-// as zeros and not stored. A block stores the tile that is its own, and no other.
+// Sizes of tiles are compile-time: powers of two. A matrix need not be a multiple of them: what lies beyond it is
+// loaded as zeros and not stored. A block stores the tile that is its own, and no other.
 //
 // On a GPU a block is 128 threads; a tile is spread over their registers, 16 bytes a thread in row-major order, so that
 // reshaping moves nothing. mma takes the tensor cores (sm_80 and later) for half and bfloat16, and for float where the
-// accumulator's arithmetic is tf32; else plain arithmetic. Sums are float. On a CPU a block is a thread, a tile an array.
+// accumulator's arithmetic is tf32; else plain arithmetic. Sums are float. On a CPU a block is a thread, a tile an
+// array.
 #pragma once
 
 #include <cstddef>
@@ -183,7 +184,7 @@ public:
 
     // The block's own tile.
     SLUICE_KERNEL void store(const tile_block& block, const tile_type& x) const
-        requires(!std::is_const_v<T>)
+    requires(!std::is_const_v<T>)
     {
         SLUICE_UNROLL
         for (int p = 0; p < spread::pieces; ++p) {
@@ -204,7 +205,7 @@ public:
     }
     template <typename Arithmetic>
     SLUICE_KERNEL void store(const tile_block& block, const accumulator<Arithmetic, Rows, Columns>& sum) const
-        requires(!std::is_const_v<T>)
+    requires(!std::is_const_v<T>)
     {
         sum.each([&](int row, int column, float x) {
             const std::size_t r = std::size_t{block.row()} * Rows + static_cast<std::size_t>(row);

@@ -20,9 +20,9 @@ struct tensor_map_matrix {
     std::size_t columns;
 };
 
-// Tiles of `rows` (256 at most) times 128 bytes, swizzled: in each eight rows, the 16-byte pieces of row r change places
-// with those at r xor their place. Tiles lie in shared memory at multiples of 1 KiB. What lies beyond the matrix is read
-// as zeros and not written. Throws device_error; errc::unsupported for a driver without tensor maps.
+// Tiles of `rows` (256 at most) times 128 bytes, swizzled: in each eight rows, the 16-byte pieces of row r change
+// places with those at r xor their place. Tiles lie in shared memory at multiples of 1 KiB. What lies beyond the matrix
+// is read as zeros and not written. Throws device_error; errc::unsupported for a driver without tensor maps.
 CUtensorMap make_tensor_map(const tensor_map_matrix& of, std::size_t rows, const error_context& context);
 
 }  // namespace sluice::cuda::api
