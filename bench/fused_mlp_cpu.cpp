@@ -40,8 +40,14 @@ void run_layers(const std::vector<mlp_layer>& layers, const float* x, std::size_
                 std::vector<std::vector<float>>& after) {
     for (std::size_t i = 0; i < layers.size(); ++i) {
         const mlp_layer& layer = layers[i];
-        kernels::gemm_on_cpu({x, layer.weight.data(), layer.bias.data(), after[i].data(), nullptr, rows,
-                              layer.out_features, layer.in_features, true, layer.after});
+        kernels::gemm_on_cpu({x,
+                              layer.weight.data(),
+                              layer.bias.data(),
+                              after[i].data(),
+                              nullptr,
+                              {gemm_type::f32, true, rows, layer.out_features, layer.in_features},
+                              layer.after,
+                              {}});
         x = after[i].data();
     }
 }

@@ -8,6 +8,7 @@
 #include "exit_status.hpp"
 #include "run_command.hpp"
 #include "sluice/runtime/runtime.hpp"
+#include "tune_command.hpp"
 
 namespace {
 
@@ -32,6 +33,15 @@ void add_run(CLI::App& app, app::run_options& options) {
         ->check(CLI::Range(1, 256));
 }
 
+void add_tune(CLI::App& app, app::tune_options& options) {
+    app.add_option("shapes", options.shapes, "Products to measure (default: sixty usual ones)")
+        ->type_name("ROWSxCOLUMNSxINNER");
+    app.add_option("--type", options.type, "Their elements: bf16, f16 or tf32")->capture_default_str();
+    app.add_flag("--plain-b", options.plain_b, "b is [inner, columns], not [columns, inner] as in layers");
+    app.add_option("--device", options.device, "cuda:N")->capture_default_str();
+    app.add_option("--table", options.table, "Where the table goes (default: the user's cache)")->type_name("FILE");
+}
+
 int run(int argc, char** argv) {
     CLI::App app("Runs trained networks on GPUs, or on the CPU where there is none.", "sluice");
     app.set_version_flag("--version", SLUICE_VERSION);
@@ -47,6 +57,10 @@ int run(int argc, char** argv) {
     CLI::App* const inspect_command = app.add_subcommand("inspect", "Describe a network");
     std::filesystem::path model;
     inspect_command->add_option("model", model, "Network")->required()->type_name("MODEL.safetensors");
+    app::tune_options tuning;
+    CLI::App* const tune_command =
+        app.add_subcommand("tune", "Measure which way matrix products go best on a GPU, for later runs");
+    add_tune(*tune_command, tuning);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
@@ -56,6 +70,7 @@ int run(int argc, char** argv) {
     std::string trace_failure;
     if (devices_command->parsed()) app::describe_devices(runtime(), as_json, std::cout);
     if (inspect_command->parsed()) app::describe_model(model, as_json, std::cout);
+    if (tune_command->parsed()) app::tune(tuning, as_json, std::cout);
     if (run_command->parsed()) {
         const app::run_result result = app::run(options);
         std::cout << (as_json ? app::to_json(options, result) + "\n" : app::to_text(options, result));

@@ -1,6 +1,7 @@
 #include "cuda/cublaslt.hpp"
 
 #include <string>
+#include <vector>
 
 namespace sluice::cuda {
 namespace {
@@ -27,17 +28,27 @@ using operation_handle = std::unique_ptr<cublasLtMatmulDescOpaque_t, destroy_ope
 using layout_handle = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, destroy_layout>;
 using preference_handle = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, destroy_preference>;
 
-operation_handle make_operation() {
+cudaDataType_t element_of(matmul_type type) {
+    switch (type) {
+        case matmul_type::f16: return CUDA_R_16F;
+        case matmul_type::bf16: return CUDA_R_16BF;
+        case matmul_type::f32:
+        case matmul_type::tf32: break;
+    }
+    return CUDA_R_32F;
+}
+
+operation_handle make_operation(matmul_type type) {
     cublasLtMatmulDesc_t made = nullptr;
-    // Plain f32 arithmetic: results agree with the trainer's, which tf32 would not.
-    check(cublaslt_functions::get().create_operation(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-          "cublasLtMatmulDescCreate");
+    // Plain f32 arithmetic unless asked: results agree with the trainer's, which tf32 would not.
+    const auto arithmetic = type == matmul_type::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    check(cublaslt_functions::get().create_operation(&made, arithmetic, CUDA_R_32F), "cublasLtMatmulDescCreate");
     return operation_handle(made);
 }
 
-layout_handle make_layout(std::size_t rows, std::size_t columns) {
+layout_handle make_layout(matmul_type type, std::size_t rows, std::size_t columns) {
     cublasLtMatrixLayout_t made = nullptr;
-    check(cublaslt_functions::get().create_layout(&made, CUDA_R_32F, rows, columns, static_cast<int64_t>(rows)),
+    check(cublaslt_functions::get().create_layout(&made, element_of(type), rows, columns, static_cast<int64_t>(rows)),
           "cublasLtMatrixLayoutCreate");
     return layout_handle(made);
 }
@@ -53,12 +64,13 @@ void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribut
 // cuBLASLt is column-major: our row-major out = a * b is its out^T = b^T * a^T, over the same bytes. So its
 // left operand is our b, and its rows are our columns.
 struct cublaslt::plan {
-    operation_handle operation = make_operation();
+    operation_handle operation;
     layout_handle left;
     layout_handle right;
     layout_handle result;
     cublasLtMatmulAlgo_t algorithm{};
-    const float* bias = nullptr;
+    const void* bias = nullptr;
+    bool exists = false;
 };
 
 cublaslt::cublaslt() { check(cublaslt_functions::get().create(&handle_), "cublasLtCreate"); }
@@ -71,16 +83,18 @@ cublaslt::plan& cublaslt::plan_for(const matmul_shape& shape) {
 
     const auto& api = cublaslt_functions::get();
     auto made = std::make_unique<plan>();
+    made->operation = make_operation(shape.type);
     set(made->operation.get(), CUBLASLT_MATMUL_DESC_TRANSA, shape.b_is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
     const cublasLtEpilogue_t epilogue = shape.has_bias
                                             ? shape.has_relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS
                                         : shape.has_relu ? CUBLASLT_EPILOGUE_RELU
                                                          : CUBLASLT_EPILOGUE_DEFAULT;
     set(made->operation.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-    made->left =
-        shape.b_is_transposed ? make_layout(shape.inner, shape.columns) : make_layout(shape.columns, shape.inner);
-    made->right = make_layout(shape.inner, shape.rows);
-    made->result = make_layout(shape.columns, shape.rows);
+    if (shape.has_bias) set(made->operation.get(), CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, element_of(shape.type));
+    made->left = shape.b_is_transposed ? make_layout(shape.type, shape.inner, shape.columns)
+                                       : make_layout(shape.type, shape.columns, shape.inner);
+    made->right = make_layout(shape.type, shape.inner, shape.rows);
+    made->result = make_layout(shape.type, shape.columns, shape.rows);
 
     cublasLtMatmulPreference_t raw = nullptr;
     check(api.create_preference(&raw), "cublasLtMatmulPreferenceCreate");
@@ -88,23 +102,32 @@ cublaslt::plan& cublaslt::plan_for(const matmul_shape& shape) {
     const std::size_t workspace = workspace_bytes;
     check(api.set_preference(raw, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof(workspace)),
           "cublasLtMatmulPreferenceSetAttribute");
-    cublasLtMatmulHeuristicResult_t best{};
+    std::vector<cublasLtMatmulHeuristicResult_t> proposals(std::size_t{shape.proposal} + 1);
     int found = 0;
-    check(api.find_algorithm(handle_, made->operation.get(), made->left.get(), made->right.get(), made->result.get(),
-                             made->result.get(), raw, 1, &best, &found),
-          "cublasLtMatmulAlgoGetHeuristic");
-    if (found == 0) {
-        throw error(errc::unsupported, "cuBLASLt has no algorithm for a product of " + std::to_string(shape.rows) +
-                                           " x " + std::to_string(shape.inner) + " x " + std::to_string(shape.columns));
-    }
-    made->algorithm = best.algo;
+    const cublasStatus_t status =
+        api.find_algorithm(handle_, made->operation.get(), made->left.get(), made->right.get(), made->result.get(),
+                           made->result.get(), raw, static_cast<int>(proposals.size()), proposals.data(), &found);
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "cublasLtMatmulAlgoGetHeuristic");
+    made->exists = found > shape.proposal && proposals.back().state == CUBLAS_STATUS_SUCCESS;
+    made->algorithm = proposals.back().algo;
     return *plans_.emplace(shape, std::move(made)).first->second;
 }
 
-void cublaslt::multiply(const matmul_shape& shape, const float* a, const float* b, const float* bias, float* out,
+bool cublaslt::supports(const matmul_shape& shape) {
+    const std::lock_guard lock(mutex_);
+    return plan_for(shape).exists;
+}
+
+std::size_t cublaslt::version() { return cublaslt_functions::get().version(); }
+
+void cublaslt::multiply(const matmul_shape& shape, const void* a, const void* b, const void* bias, void* out,
                         void* workspace, cudaStream_t stream) {
     const std::lock_guard lock(mutex_);  // the plan holds the bias pointer of the call under way
     plan& with = plan_for(shape);
+    if (!with.exists) {
+        throw error(errc::unsupported, "cuBLASLt has no algorithm for a product of " + std::to_string(shape.rows) +
+                                           " x " + std::to_string(shape.inner) + " x " + std::to_string(shape.columns));
+    }
     if (with.bias != bias) {
         set(with.operation.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
         with.bias = bias;

@@ -13,14 +13,19 @@
 
 namespace sluice::cuda {
 
-// out[rows, columns] = a[rows, inner] * b, plus bias[columns] to each row, then ReLU. All row-major, f32.
+// Elements, and how they are multiplied: tf32 is float, rounded; sums are float.
+enum class matmul_type : unsigned char { f32, tf32, f16, bf16 };
+
+// out[rows, columns] = a[rows, inner] * b, plus bias[columns] to each row, then ReLU. All row-major and of one type.
 struct matmul_shape {
+    matmul_type type = matmul_type::f32;
     std::size_t rows = 0;
     std::size_t columns = 0;
     std::size_t inner = 0;
     bool b_is_transposed = false;  // b is [columns, inner], as a PyTorch Linear keeps it; else [inner, columns]
     bool has_bias = false;
     bool has_relu = false;
+    unsigned char proposal = 0;  // which of the algorithms that cuBLASLt proposes, best first by its own judgement
 
     friend auto operator<=>(const matmul_shape&, const matmul_shape&) = default;
 };
@@ -35,15 +40,20 @@ public:
     // Every call needs this much scratch memory.
     static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
 
-    // Enqueues on the stream; does not block. All pointers are device memory. Throws device_error.
-    void multiply(const matmul_shape& shape, const float* a, const float* b, const float* bias, float* out,
-                  void* workspace, cudaStream_t stream);
+    // Enqueues on the stream; does not block. All pointers are device memory. Throws device_error, and
+    // errc::unsupported when there is no such proposal.
+    void multiply(const matmul_shape& shape, const void* a, const void* b, const void* bias, void* out, void* workspace,
+                  cudaStream_t stream);
+    // Whether there is such a proposal.
+    bool supports(const matmul_shape& shape);
+    // The library's own.
+    static std::size_t version();
 
     cublasLtHandle_t handle() const noexcept { return handle_; }
 
 private:
     struct plan;
-    plan& plan_for(const matmul_shape& shape);
+    plan& plan_for(const matmul_shape& shape);  // with the lock held
 
     cublasLtHandle_t handle_ = nullptr;
     std::mutex mutex_;

@@ -16,6 +16,8 @@ struct device_context::handles {
     std::unique_ptr<class cublaslt> cublaslt;
     std::map<void*, api::cublas_handle> cublas;  // by native stream
     std::map<void*, api::cudnn_handle> cudnn;
+    std::mutex making;
+    std::map<std::type_index, std::shared_ptr<void>> kept;
 };
 
 device_context::device_context(int ordinal, const device_properties& properties)
@@ -54,6 +56,13 @@ cudnnContext* device_context::cudnn(stream& on) {
     auto& handle = handles_->cudnn[on.native().handle];
     if (!handle) handle = api::create_cudnn(static_cast<CUstream_st*>(on.native().handle));
     return handle.get();
+}
+
+void* device_context::kept(std::type_index what, std::shared_ptr<void> (*make)(device_context& of)) {
+    const std::lock_guard lock(handles_->making);
+    std::shared_ptr<void>& slot = handles_->kept[what];
+    if (!slot) slot = make(*this);
+    return slot.get();
 }
 
 const device_properties& device_context::properties() const noexcept { return properties_; }

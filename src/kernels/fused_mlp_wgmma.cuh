@@ -12,13 +12,12 @@
 #pragma once
 
 #include "kernels/fused_mlp_rows.cuh"
+#include "kernels/warpgroup.cuh"
 #include "kernels/wgmma.cuh"
 #include "sluice/kernels/mbarrier.hpp"
 
 namespace sluice::kernels {
 
-inline constexpr int rows_of_group = 64;
-inline constexpr int threads_of_group = 128;
 inline constexpr std::size_t fused_barrier_bytes = 256;
 inline constexpr std::size_t fused_stage_bytes = 32 * 1024;
 inline constexpr int fused_stages = 6;
@@ -33,19 +32,6 @@ constexpr std::size_t fused_streamed_bytes(std::size_t layers, std::size_t width
 // This lane's first row in its warpgroup's tile.
 __device__ inline std::size_t first_row(std::size_t tile) {
     return tile * rows_of_group + threadIdx.x % threads_of_group / 32 * 16 + threadIdx.x % 32 / 4;
-}
-
-// This thread's warpgroup, in a way that tells the compiler that a warp agrees on it.
-__device__ inline unsigned group_of_thread() { return __shfl_sync(0xffffffff, threadIdx.x / threads_of_group, 0); }
-
-// Moves registers between the warpgroups of a block; all of a warpgroup's threads say the same.
-template <int Count>
-__device__ inline void give_up_registers() {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Count));
-}
-template <int Count>
-__device__ inline void take_registers() {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Count));
 }
 
 template <typename T, int Width, int Groups, bool Whole, bool Biased>

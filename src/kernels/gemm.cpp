@@ -3,6 +3,7 @@
 #include <array>
 #include <vector>
 
+#include "kernels/activated.hpp"
 #include "kernels/gemm_bodies.hpp"
 #include "sluice/kernels/elementwise.hpp"
 #include "sluice/runtime/device.hpp"
@@ -10,12 +11,60 @@
 namespace sluice {
 namespace {
 
+using kernels::gemm_call;
+
+template <typename T>
+gemm_type type_of(const gemm_options& options) {
+    if constexpr (std::same_as<T, half>) return gemm_type::f16;
+    if constexpr (std::same_as<T, bfloat16>) return gemm_type::bf16;
+    return options.allow_tf32 ? gemm_type::tf32 : gemm_type::f32;
+}
+
+template <typename T>
+const float* as_floats(const void* from, std::size_t count, float*& free) {
+    if (from == nullptr) return nullptr;
+    const T* const elements = static_cast<const T*>(from);
+    float* const made = free;
+    for (std::size_t i = 0; i < count; ++i) made[i] = elements[i];
+    free += count;
+    return made;
+}
+
+// How many floats the body for a CPU needs beside its operands.
+std::size_t floats_of(const gemm_call& call) {
+    const auto& of = call.problem;
+    return of.rows * of.inner + of.inner * of.columns + of.columns + of.rows * of.columns;
+}
+
+template <typename T>
+void run_on_cpu(const gemm_call& call) {
+    if constexpr (std::same_as<T, float>) {
+        kernels::gemm_on_cpu(call);
+    } else {
+        const auto& of = call.problem;
+        auto* free = static_cast<float*>(call.workspace);
+        gemm_call in_floats = call;
+        in_floats.a = as_floats<T>(call.a, of.rows * of.inner, free);
+        in_floats.b = as_floats<T>(call.b, of.inner * of.columns, free);
+        in_floats.bias = as_floats<T>(call.bias, of.columns, free);
+        in_floats.out = free;
+        const bool fuses = kernels::gemm_on_cpu_fuses(call.after);
+        if (!fuses) in_floats.after = activation::none;
+        kernels::gemm_on_cpu(in_floats);
+        auto* const out = static_cast<T*>(call.out);
+        for (std::size_t i = 0; i < of.rows * of.columns; ++i) {
+            out[i] = T(fuses ? free[i] : kernels::activated(free[i], call.after));
+        }
+    }
+}
+
+template <typename T>
 void run_gemm(const native_stream& on, const void* closure) {
-    const auto& call = *static_cast<const kernels::gemm_call*>(closure);
+    const auto& call = *static_cast<const gemm_call*>(closure);
     if (on.kind == device_kind::cuda) {
         kernels::gemm_on_cuda(call, on);
     } else {
-        kernels::gemm_on_cpu(call);
+        run_on_cpu<T>(call);
     }
 }
 
@@ -43,33 +92,40 @@ shape detail::gemm_shape(const shape& a, const shape& b, const shape* bias, cons
     return {a[0], columns};
 }
 
-void gemm(stream& on, const tensor<float>& a, const tensor<float>& b, const tensor<float>* bias, tensor<float>& out,
-          const gemm_options& options, source_location where) {
-    const shape expected = detail::gemm_shape(a.shape(), b.shape(), bias != nullptr ? &bias->shape() : nullptr, options,
-                                              {"gemm", on.owner().name(), where});
+template <detail::gemm_element T>
+void gemm(stream& on, const tensor<T>& a, const tensor<T>& b, std::type_identity_t<const tensor<T>*> bias,
+          tensor<T>& out, const gemm_options& options, source_location where) {
+    const error_context context{"gemm", on.owner().name(), where};
+    const shape expected =
+        detail::gemm_shape(a.shape(), b.shape(), bias != nullptr ? &bias->shape() : nullptr, options, context);
     if (out.shape() != expected) {
         throw error(errc::shape_mismatch,
-                    "the product is " + to_string(expected) + ", the output " + to_string(out.shape()),
-                    {"gemm", on.owner().name(), where});
+                    "the product is " + to_string(expected) + ", the output " + to_string(out.shape()), context);
+    }
+    if (!std::same_as<T, float> && options.after == activation::softmax) {
+        throw error(errc::invalid_argument, "softmax behind a product of 16-bit elements is a command of its own",
+                    context);
     }
     if (out.size() == 0) return;
     if (out.memory() == a.memory() || out.memory() == b.memory() ||
         (bias != nullptr && out.memory() == bias->memory())) {
-        throw error(errc::invalid_argument, "the output is also an operand", {"gemm", on.owner().name(), where});
+        throw error(errc::invalid_argument, "the output is also an operand", context);
     }
 
+    gemm_call call{a.device_data(),
+                   b.device_data(),
+                   bias != nullptr ? bias->device_data() : nullptr,
+                   out.device_data(),
+                   nullptr,
+                   {type_of<T>(options), options.transpose_b, expected[0], expected[1], a.shape()[1]},
+                   options.after,
+                   {}};
     const bool on_gpu = on.owner().kind() == device_kind::cuda;
-    const bool fuses = on_gpu ? kernels::gemm_on_cuda_fuses(options.after) : kernels::gemm_on_cpu_fuses(options.after);
-    kernels::gemm_call call{a.device_data(),
-                            b.device_data(),
-                            bias != nullptr ? bias->device_data() : nullptr,
-                            out.device_data(),
-                            nullptr,
-                            expected[0],
-                            expected[1],
-                            a.shape()[1],
-                            options.transpose_b,
-                            fuses ? options.after : activation::none};
+    if (on_gpu) call.way = kernels::choose_gemm_way(on.owner(), call);
+    // The 16-bit bodies do all that they are asked to, so that there is one rounding.
+    const bool fuses = !std::same_as<T, float> ||
+                       (on_gpu ? kernels::gemm_on_cuda_fuses(call) : kernels::gemm_on_cpu_fuses(options.after));
+    if (!fuses) call.after = activation::none;
 
     std::array<memory_access, 5> accesses{memory_access{a.memory(), access_mode::read},
                                           memory_access{b.memory(), access_mode::read},
@@ -77,13 +133,25 @@ void gemm(stream& on, const tensor<float>& a, const tensor<float>& b, const tens
     std::size_t count = 3;
     if (bias != nullptr) accesses[count++] = {bias->memory(), access_mode::read};
     storage_ref workspace;
-    if (on_gpu) {
-        workspace = on.workspace(kernels::gemm_on_cuda_workspace_bytes());
+    const std::size_t workspace_bytes = on_gpu                   ? kernels::gemm_on_cuda_workspace_bytes()
+                                        : std::same_as<T, float> ? 0
+                                                                 : floats_of(call) * sizeof(float);
+    if (workspace_bytes != 0) {
+        workspace = on.workspace(workspace_bytes);
         call.workspace = workspace->data();
         accesses[count++] = {workspace.get(), access_mode::write};
     }
-    on.library_call({"gemm", std::span(accesses.data(), count), where}, {&run_gemm, &call, sizeof(call)});
-    if (!fuses) activate(on, out, options.after, where);
+    on.library_call({"gemm", std::span(accesses.data(), count), where}, {&run_gemm<T>, &call, sizeof(call)});
+    if constexpr (std::same_as<T, float>) {
+        if (!fuses) activate(on, out, options.after, where);
+    }
 }
+
+template void gemm(stream&, const tensor<float>&, const tensor<float>&, const tensor<float>*, tensor<float>&,
+                   const gemm_options&, source_location);
+template void gemm(stream&, const tensor<half>&, const tensor<half>&, const tensor<half>*, tensor<half>&,
+                   const gemm_options&, source_location);
+template void gemm(stream&, const tensor<bfloat16>&, const tensor<bfloat16>&, const tensor<bfloat16>*,
+                   tensor<bfloat16>&, const gemm_options&, source_location);
 
 }  // namespace sluice

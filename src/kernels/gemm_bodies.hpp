@@ -1,35 +1,57 @@
-// The bodies of gemm: what the library of each device is asked to do.
+// The bodies of gemm: what each device is asked to do.
 #pragma once
 
 #include <cstddef>
+#include <string>
+#include <vector>
 
 #include "sluice/kernels/activation.hpp"
+#include "sluice/kernels/gemm_tuning.hpp"
 #include "sluice/runtime/command.hpp"
 
 namespace sluice::kernels {
 
-// All pointers are memory of the device; matrices are row-major and dense. Trivially copyable.
-struct gemm_call {
-    const float* a;     // [rows, inner]
-    const float* b;     // [inner, columns], or [columns, inner] when transposed
-    const float* bias;  // [columns], or null
-    float* out;         // [rows, columns]
-    void* workspace;    // on a GPU
-    std::size_t rows;
-    std::size_t columns;
-    std::size_t inner;
-    bool b_is_transposed;
-    activation after;
+constexpr std::size_t bytes_of(gemm_type type) { return type == gemm_type::f32 || type == gemm_type::tf32 ? 4 : 2; }
+
+// How a GPU does it.
+struct gemm_way {
+    enum class by : unsigned char { library, wgmma, tiles };
+    by what = by::library;
+    unsigned char which = 0;  // of the library's proposals, or of the compiled tiles
+
+    friend bool operator==(const gemm_way&, const gemm_way&) = default;
 };
 
-// Runs on a worker thread of a CPU device, all of it; throws device_error when the library refuses.
+// All pointers are memory of the device; matrices are row-major and dense. Trivially copyable.
+struct gemm_call {
+    const void* a;     // [rows, inner]
+    const void* b;     // [inner, columns], or [columns, inner] when transposed
+    const void* bias;  // [columns], or null
+    void* out;         // [rows, columns]
+    void* workspace;   // gemm_workspace_bytes() of them
+    gemm_problem problem;
+    activation after;
+    gemm_way way;  // on a GPU
+};
+
+// Runs on a worker thread of a CPU device, all of it; throws device_error when the library refuses. Elements are
+// floats.
 void gemm_on_cpu(const gemm_call& call);
 // Whether it also applies this activation; if not, the caller does, behind it.
 bool gemm_on_cpu_fuses(activation what) noexcept;
 
 // Enqueues on the native stream of a GPU; throws device_error.
 void gemm_on_cuda(const gemm_call& call, const native_stream& on);
-bool gemm_on_cuda_fuses(activation what) noexcept;
+bool gemm_on_cuda_fuses(const gemm_call& call) noexcept;
 std::size_t gemm_on_cuda_workspace_bytes() noexcept;
+// The way for this call on this GPU, as measured, or where nothing was, as experience has it.
+gemm_way choose_gemm_way(device& gpu, const gemm_call& call);
+// All ways that there are for it, cuBLASLt's first; and what a table calls each.
+std::vector<gemm_way> gemm_ways(device& gpu, const gemm_call& call);
+std::string to_string(const gemm_way& way);
+// Measures, and from then on goes by it. See tune_gemm.
+std::vector<gemm_measurement> tune_gemm_on_cuda(device& gpu, std::span<const gemm_problem> problems,
+                                                const std::filesystem::path& file,
+                                                const std::function<void(const gemm_measurement&)>& done);
 
 }  // namespace sluice::kernels

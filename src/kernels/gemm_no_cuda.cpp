@@ -3,12 +3,19 @@
 #include "sluice/runtime/error.hpp"
 
 namespace sluice::kernels {
+namespace {
 
-bool gemm_on_cuda_fuses(activation) noexcept { return false; }
+[[noreturn]] void refuse() { throw error(errc::unsupported, "this build of Sluice has no CUDA backend", {"gemm"}); }
+
+}  // namespace
+
+bool gemm_on_cuda_fuses(const gemm_call&) noexcept { return false; }
 std::size_t gemm_on_cuda_workspace_bytes() noexcept { return 0; }
-
-void gemm_on_cuda(const gemm_call&, const native_stream&) {
-    throw error(errc::unsupported, "this build of Sluice has no CUDA backend", {"gemm"});
+void gemm_on_cuda(const gemm_call&, const native_stream&) { refuse(); }
+gemm_way choose_gemm_way(device&, const gemm_call&) { refuse(); }
+std::vector<gemm_measurement> tune_gemm_on_cuda(device&, std::span<const gemm_problem>, const std::filesystem::path&,
+                                                const std::function<void(const gemm_measurement&)>&) {
+    refuse();
 }
 
 }  // namespace sluice::kernels

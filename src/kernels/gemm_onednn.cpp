@@ -66,10 +66,10 @@ public:
     explicit plan(const plan_key& key) : plan(key, describe(key)) {}
 
     void run(const gemm_call& call, dnnl::stream& stream, std::vector<std::byte>& scratch) {
-        source_.set_data_handle(const_cast<float*>(call.a));  // oneDNN only reads these
-        weights_.set_data_handle(const_cast<float*>(call.b));
+        source_.set_data_handle(const_cast<void*>(call.a));  // oneDNN only reads these
+        weights_.set_data_handle(const_cast<void*>(call.b));
         out_.set_data_handle(call.out);
-        if (call.bias != nullptr) bias_.set_data_handle(const_cast<float*>(call.bias));
+        if (call.bias != nullptr) bias_.set_data_handle(const_cast<void*>(call.bias));
         if (scratch.size() < scratch_bytes_) scratch.resize(scratch_bytes_);
         scratchpad_.set_data_handle(scratch.data());
         product_.execute(stream, arguments_);
@@ -131,7 +131,8 @@ bool gemm_on_cpu_fuses(activation what) noexcept { return what != activation::so
 
 void gemm_on_cpu(const gemm_call& call) try {
     thread_local worker_plans mine;
-    const plan_key key{call.rows, call.columns, call.inner, call.b_is_transposed, call.bias != nullptr, call.after};
+    const gemm_problem& of = call.problem;
+    const plan_key key{of.rows, of.columns, of.inner, of.b_is_transposed, call.bias != nullptr, call.after};
     auto known = mine.plans.find(key);
     if (known == mine.plans.end()) {
         // One worker at a time generates code; the next finds it in oneDNN's own cache.

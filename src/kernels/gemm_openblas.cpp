@@ -15,23 +15,27 @@ void gemm_on_cpu(const gemm_call& call) {
     static std::once_flag once;
     std::call_once(once, [] { openblas_set_num_threads(1); });
 
-    for (std::size_t row = 0; row < call.rows; ++row) {
-        float* const out = call.out + row * call.columns;
-        if (call.bias != nullptr) {
-            std::copy_n(call.bias, call.columns, out);
+    const gemm_problem& of = call.problem;
+    const auto* const bias = static_cast<const float*>(call.bias);
+    auto* const result = static_cast<float*>(call.out);
+    for (std::size_t row = 0; row < of.rows; ++row) {
+        float* const out = result + row * of.columns;
+        if (bias != nullptr) {
+            std::copy_n(bias, of.columns, out);
         } else {
-            std::fill_n(out, call.columns, 0.0f);
+            std::fill_n(out, of.columns, 0.0f);
         }
     }
-    if (call.inner != 0) {
-        const auto rows = static_cast<blasint>(call.rows);
-        const auto columns = static_cast<blasint>(call.columns);
-        const auto inner = static_cast<blasint>(call.inner);
-        cblas_sgemm(CblasRowMajor, CblasNoTrans, call.b_is_transposed ? CblasTrans : CblasNoTrans, rows, columns, inner,
-                    1.0f, call.a, inner, call.b, call.b_is_transposed ? inner : columns, 1.0f, call.out, columns);
+    if (of.inner != 0) {
+        const auto rows = static_cast<blasint>(of.rows);
+        const auto columns = static_cast<blasint>(of.columns);
+        const auto inner = static_cast<blasint>(of.inner);
+        cblas_sgemm(CblasRowMajor, CblasNoTrans, of.b_is_transposed ? CblasTrans : CblasNoTrans, rows, columns, inner,
+                    1.0f, static_cast<const float*>(call.a), inner, static_cast<const float*>(call.b),
+                    of.b_is_transposed ? inner : columns, 1.0f, result, columns);
     }
     if (call.after == activation::relu) {
-        for (std::size_t i = 0; i < call.rows * call.columns; ++i) call.out[i] = call.out[i] < 0 ? 0 : call.out[i];
+        for (std::size_t i = 0; i < of.rows * of.columns; ++i) result[i] = result[i] < 0 ? 0 : result[i];
     }
 }
 

@@ -3,8 +3,8 @@
 #include "sluice/kernels/matvec.hpp"
 
 #include <array>
-#include <cmath>
 
+#include "kernels/activated.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/kernel.hpp"
 
@@ -23,22 +23,10 @@ struct matvec_closure {
     activation after;
 };
 
-SLUICE_KERNEL inline float activated(float x, activation what) {
-    switch (what) {
-        case activation::relu: return x < 0 ? 0 : x;
-        case activation::gelu: return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
-        case activation::sigmoid: return 1.0f / (1.0f + expf(-x));
-        case activation::tanh: return tanhf(x);
-        case activation::none:
-        case activation::softmax: break;
-    }
-    return x;
-}
-
 template <typename T>
 SLUICE_KERNEL void finish(const matvec_closure<T>& all, std::size_t row, std::size_t which, float sum) {
     if (all.bias != nullptr) sum += all.bias[which];
-    all.out[row * all.outs + which] = T(activated(sum, all.after));
+    all.out[row * all.outs + which] = T(kernels::activated(sum, all.after));
 }
 
 template <typename T>

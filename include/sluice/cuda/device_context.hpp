@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <typeindex>
 
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/stream.hpp"
@@ -36,11 +37,20 @@ public:
     // See stream::workspace: scratch memory that only grows.
     storage_ref workspace(stream& on, std::size_t bytes) { return on.workspace(bytes); }
 
+    // CUDA's number of the device.
+    int ordinal() const noexcept { return ordinal_; }
     const device_properties& properties() const noexcept;
     memory_info free_memory() const;
 
     // For the library's own kernels: matrix products by cuBLASLt, with their algorithms cached.
     cublaslt& matmul();
+
+    // Likewise: what kernels keep for this GPU, one of each type, made from the context when first asked for.
+    template <typename T>
+    T& kept() {
+        return *static_cast<T*>(
+            kept(typeid(T), [](device_context& of) -> std::shared_ptr<void> { return std::make_shared<T>(of); }));
+    }
 
     // Made by the backend.
     explicit device_context(int ordinal, const device_properties& properties);
@@ -49,6 +59,8 @@ public:
     ~device_context();
 
 private:
+    void* kept(std::type_index what, std::shared_ptr<void> (*make)(device_context& of));
+
     struct handles;
     const int ordinal_;
     const device_properties& properties_;

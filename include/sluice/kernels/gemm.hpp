@@ -1,19 +1,31 @@
-// gemm: matrix products in f32, with bias and activation, by the fast library of the device: cuBLASLt on a
-// GPU, oneDNN (or OpenBLAS) on a CPU. linear: the same with the weight as a PyTorch Linear keeps it.
+// gemm: matrix products with bias and activation. linear: the same with the weight as a PyTorch Linear keeps it.
 //
-//     out[rows, columns] = activation(a[rows, inner] * b + bias)
+//     out[rows, columns] = after(a[rows, inner] * b + bias)
 //
-// Arithmetic is f32 throughout (no tf32). NaN and infinities propagate, except that a fused ReLU may turn
-// NaN into 0.
+// float: by the fast library of the device, cuBLASLt on a GPU, oneDNN (or OpenBLAS) on a CPU. Arithmetic is f32
+// throughout, unless `allow_tf32` lets a GPU round the factors to tf32 (11 significant bits).
 //
-// Errors, before anything is submitted: errc::shape_mismatch when the shapes do not fit together.
+// half and bfloat16: sums are float, and so is all that comes after, up to one rounding of the result. On a GPU by
+// cuBLASLt or by a kernel of Sluice's, whichever was measured to be faster for the shape (see gemm_tuning.hpp); what
+// was not measured is cuBLASLt's where it does bias and activation, else ours. On a CPU operands are turned into
+// floats.
+//
+// NaN and infinities propagate, except that a ReLU may turn NaN into 0.
+//
+// Errors, before anything is submitted: errc::shape_mismatch when the shapes do not fit together;
+// errc::invalid_argument for an output that is an operand, and for softmax behind half or bfloat16 (it is a command of
+// its own); errc::unsupported for what cuBLASLt does not do on a GPU before compute capability 8.0.
 #pragma once
 
+#include <concepts>
 #include <optional>
+#include <type_traits>
 
 #include "sluice/kernels/activation.hpp"
+#include "sluice/kernels/operand.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/execution_context.hpp"
+#include "sluice/runtime/half.hpp"
 #include "sluice/runtime/source_location.hpp"
 #include "sluice/runtime/tensor.hpp"
 
@@ -22,40 +34,44 @@ namespace sluice {
 struct gemm_options {
     bool transpose_b = false;  // b is [columns, inner] instead of [inner, columns]
     activation after = activation::none;
+    bool allow_tf32 = false;  // for float on a GPU; relative error about 1e-3 instead of 1e-6
 };
 
-// The plain form: the product as commands on a stream. `bias` has `columns` elements, or is null. `out` is
-// [rows, columns] and is none of the others. Does not block.
-void gemm(stream& on, const tensor<float>& a, const tensor<float>& b, const tensor<float>* bias, tensor<float>& out,
-          const gemm_options& options = {}, source_location where = source_location::current());
-
 namespace detail {
+template <typename T>
+concept gemm_element = std::same_as<T, float> || std::same_as<T, half> || std::same_as<T, bfloat16>;
+
+template <typename X>
+concept gemm_operand = operand<X> && gemm_element<element_of<X>>;
+
 // Throws errc::shape_mismatch unless the operands fit; otherwise the shape of the product.
 shape gemm_shape(const shape& a, const shape& b, const shape* bias, const gemm_options& options,
                  const error_context& context);
-
-inline const tensor<float>& as_tensor(const tensor<float>& owned) { return owned; }
-inline const tensor<float>& as_tensor(const shared_tensor<float>& shared) { return *shared; }
-template <typename T>
-concept f32_operand = std::same_as<T, tensor<float>> || std::same_as<T, shared_tensor<float>>;
 }  // namespace detail
 
-template <detail::f32_operand A, detail::f32_operand B>
+// The plain form: the product as commands on a stream. `bias` has `columns` elements, or is null. `out` is
+// [rows, columns] and is none of the others. Does not block.
+template <detail::gemm_element T>
+void gemm(stream& on, const tensor<T>& a, const tensor<T>& b, std::type_identity_t<const tensor<T>*> bias,
+          tensor<T>& out, const gemm_options& options = {}, source_location where = source_location::current());
+
+template <detail::gemm_operand A, detail::operand_of<detail::element_of<A>> B>
 class gemm_operation : public operation_base<gemm_operation<A, B>> {
 public:
-    using output = tensor<float>;
+    using element = detail::element_of<A>;
+    using output = tensor<element>;
 
-    gemm_operation(A a, B b, std::optional<shared_tensor<float>> bias, const gemm_options& options,
+    gemm_operation(A a, B b, std::optional<shared_tensor<element>> bias, const gemm_options& options,
                    source_location where)
         : a_(std::move(a)), b_(std::move(b)), bias_(std::move(bias)), options_(options), where_(where) {}
 
     output submit(execution_context& context) && {
-        const tensor<float>& a = detail::as_tensor(a_);
-        const tensor<float>& b = detail::as_tensor(b_);
-        const tensor<float>* const bias = bias_ ? &**bias_ : nullptr;
+        const tensor<element>& a = detail::read(a_);
+        const tensor<element>& b = detail::read(b_);
+        const tensor<element>* const bias = bias_ ? &**bias_ : nullptr;
         const shape made = detail::gemm_shape(a.shape(), b.shape(), bias != nullptr ? &bias->shape() : nullptr,
                                               options_, {"gemm", context.device().name(), where_});
-        tensor<float> out(context.stream(), made, {"gemm", {}, where_});
+        output out(context.stream(), made, {"gemm", {}, where_});
         gemm(context.stream(), a, b, bias, out, options_, where_);
         return out;
     }
@@ -64,28 +80,28 @@ public:
 private:
     A a_;
     B b_;
-    std::optional<shared_tensor<float>> bias_;
+    std::optional<shared_tensor<element>> bias_;
     gemm_options options_;
     source_location where_;
 };
 
 // The operation: operands are tensors or shared tensors; its output is a new tensor.
-template <detail::f32_operand A, detail::f32_operand B>
+template <detail::gemm_operand A, detail::operand_of<detail::element_of<A>> B>
 auto gemm(A a, B b, const gemm_options& options = {}, source_location where = source_location::current()) {
     return gemm_operation<A, B>(std::move(a), std::move(b), std::nullopt, options, where);
 }
-template <detail::f32_operand A, detail::f32_operand B>
-auto gemm(A a, B b, shared_tensor<float> bias, const gemm_options& options = {},
+template <detail::gemm_operand A, detail::operand_of<detail::element_of<A>> B>
+auto gemm(A a, B b, shared_tensor<detail::element_of<A>> bias, const gemm_options& options = {},
           source_location where = source_location::current()) {
     return gemm_operation<A, B>(std::move(a), std::move(b), std::move(bias), options, where);
 }
 
 // activation(x * weight^T + bias): a layer of a network. weight is [out features, in features].
-template <detail::f32_operand X>
-auto linear(X x, shared_tensor<float> weight, std::optional<shared_tensor<float>> bias,
+template <detail::gemm_operand X>
+auto linear(X x, shared_tensor<detail::element_of<X>> weight, std::optional<shared_tensor<detail::element_of<X>>> bias,
             activation after = activation::none, source_location where = source_location::current()) {
-    return gemm_operation<X, shared_tensor<float>>(std::move(x), std::move(weight), std::move(bias),
-                                                   {.transpose_b = true, .after = after}, where);
+    return gemm_operation<X, shared_tensor<detail::element_of<X>>>(std::move(x), std::move(weight), std::move(bias),
+                                                                   {.transpose_b = true, .after = after}, where);
 }
 
 }  // namespace sluice

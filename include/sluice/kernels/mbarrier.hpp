@@ -1,4 +1,5 @@
-// Barriers in shared memory that count bytes of bulk copies (sm_90 and later), and those copies.
+// Barriers in shared memory that count bytes of bulk copies (sm_90 and later), and those copies: of plain memory, and
+// of tiles of a matrix that a tensor map (CUtensorMap, a __grid_constant__ parameter of the kernel) describes.
 //
 // A barrier runs through phases. Arrivals and bytes that were announced end a phase; a waiter names the parity of the
 // phase whose end it waits for: 0 for the first.
@@ -49,11 +50,68 @@ public:
                      : "memory");
     }
 
+    // A tile of a matrix: its first element is at [row, column], elements beyond the matrix arrive as zeros. Bytes as
+    // the map's box has them, at a multiple of 128 bytes (of 1024 where the map swizzles).
+    __device__ void copy_tile(void* to, const void* map, int row, int column) {
+        asm volatile(
+            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::
+                "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(to))),
+            "l"(map), "r"(column), "r"(row), "r"(address())
+            : "memory");
+    }
+    // The same into each block of the cluster whose bit is set in `blocks`, at the same place, counted by the barrier
+    // there that is at this one's place.
+    __device__ void copy_tile_to(std::uint16_t blocks, void* to, const void* map, int row, int column) {
+        asm volatile(
+            "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+            "[%1, {%2, %3}], [%4], %5;" ::"r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(to))),
+            "l"(map), "r"(column), "r"(row), "r"(address()), "h"(blocks)
+            : "memory");
+    }
+    // Arrives at the barrier at this one's place in another block of the cluster. For tiles that the tensor cores have
+    // read there and the copy engine writes next: ordinary writes of this thread are not made visible to the other
+    // block, since that (.release.cluster) would wait for all of its memory accesses each time.
+    __device__ void arrive_at(unsigned block) {
+        asm volatile(
+            "{\n"
+            ".reg .b32 there;\n"
+            "mapa.shared::cluster.u32 there, %0, %1;\n"
+            "mbarrier.arrive.shared::cluster.b64 _, [there];\n"
+            "}\n" ::"r"(address()),
+            "r"(block)
+            : "memory");
+    }
+
 private:
     __device__ std::uint32_t address() const { return static_cast<std::uint32_t>(__cvta_generic_to_shared(&state_)); }
 
     std::uint64_t state_;
 };
+
+// Tiles from shared memory to the matrix of a tensor map, by the copy engine: what lies beyond the matrix is not
+// written. The threads that wrote the tile call publish_tile() before the barrier that is before the copy.
+__device__ inline void publish_tile() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ inline void store_tile(const void* map, int row, int column, const void* from) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map), "r"(column),
+                 "r"(row), "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(from)))
+                 : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+// Waits until at most `Pending` of this thread's stores still read shared memory.
+template <int Pending>
+__device__ inline void wait_for_stores_to_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(Pending) : "memory");
+}
+
+// All threads of the cluster's blocks.
+__device__ inline void cluster_barrier() {
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+__device__ inline unsigned block_in_cluster() {
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
 
 }  // namespace sluice::kernels
 

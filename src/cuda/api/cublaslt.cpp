@@ -11,6 +11,7 @@ cublaslt_functions load() {
     const shared_library library("cublasLt", CUDART_VERSION / 1000);
     cublaslt_functions all{};
     library.find(all.create, "cublasLtCreate");
+    library.find(all.version, "cublasLtGetVersion");
     library.find(all.destroy, "cublasLtDestroy");
     library.find(all.matmul, "cublasLtMatmul");
     library.find(all.find_algorithm, "cublasLtMatmulAlgoGetHeuristic");

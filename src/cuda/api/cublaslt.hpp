@@ -11,6 +11,7 @@ namespace sluice::cuda::api {
 
 struct cublaslt_functions {
     decltype(&cublasLtCreate) create;
+    decltype(&cublasLtGetVersion) version;
     decltype(&cublasLtDestroy) destroy;
     decltype(&cublasLtMatmul) matmul;
     decltype(&cublasLtMatmulAlgoGetHeuristic) find_algorithm;

@@ -66,6 +66,12 @@ device_properties properties(int ordinal) {
     return made;
 }
 
+unsigned driver_version() {
+    int version = 0;
+    check(cudaDriverGetVersion(&version), "cudaDriverGetVersion");
+    return static_cast<unsigned>(version);
+}
+
 memory_info memory(int ordinal) {
     const device_scope scope(ordinal);
     memory_info info;

@@ -1,0 +1,58 @@
+// Which way gemm goes on a GPU for a shape is a matter of measurement. tune_gemm measures, and writes a table to disk;
+// from then on every runtime on this machine that has such a GPU goes by it. `sluice tune` is a tool over this.
+//
+// A table is good for the GPU, driver, cuBLASLt and kernels that it was made with. Another's, or a damaged one, is
+// ignored, with one warning on standard error; gemm then chooses as if there were none.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+
+class device;
+struct device_properties;
+
+// Elements, and how they are multiplied: tf32 is float, rounded.
+enum class gemm_type : unsigned char { f32, tf32, f16, bf16 };
+std::string_view to_string(gemm_type type) noexcept;
+
+// out[rows, columns] = a[rows, inner] * b, where b is [inner, columns], or transposed.
+struct gemm_problem {
+    gemm_type type = gemm_type::f32;
+    bool b_is_transposed = false;
+    std::size_t rows = 0;
+    std::size_t columns = 0;
+    std::size_t inner = 0;
+
+    friend auto operator<=>(const gemm_problem&, const gemm_problem&) = default;
+};
+
+struct gemm_measurement {
+    gemm_problem of;
+    std::string fastest;              // "cuBLASLt 0": its first proposal; "wgmma 128x256": ours, with this tile
+    double microseconds = 0;          // of the fastest
+    double library_microseconds = 0;  // of cuBLASLt's first proposal; 0 where it has none
+};
+
+// Where tables of this GPU are: $XDG_CACHE_HOME/sluice, or else ~/.cache/sluice. Throws errc::invalid_argument where
+// neither is known.
+std::filesystem::path gemm_table_file(const device_properties& gpu);
+
+// Sixty shapes of large products, layers, few rows and long inner dimensions, in bf16.
+std::vector<gemm_problem> usual_gemm_problems();
+
+// Measures each problem, adds what was found to the table in the file and uses it from now on. `done` hears of each.
+// Blocks, for some seconds; other work on the GPU disturbs the measurement. Throws errc::unsupported for a device that
+// is not a GPU, and for f32, where there is nothing to choose; file_error when the file cannot be written.
+std::vector<gemm_measurement> tune_gemm(device& gpu, std::span<const gemm_problem> problems,
+                                        const std::filesystem::path& file,
+                                        const std::function<void(const gemm_measurement&)>& done = {});
+
+}  // namespace sluice

@@ -1,0 +1,303 @@
+// Tile kernels: written once for blocks of threads, as if a block were one thread whose numbers are tiles.
+//
+//     template <typename T, int Rows, int Columns, int Inner>
+//     struct multiply {  // c = a * b
+//         tiles_of<const T, Rows, Inner> a;
+//         tiles_of<const T, Inner, Columns> b;
+//         tiles_of<T, Rows, Columns> c;
+//
+//         SLUICE_KERNEL void operator()(const tile_block& at) const {
+//             accumulator<T, Rows, Columns> sum;
+//             for (unsigned k = 0; k < a.across(); ++k) mma(a.load(at.row(), k), b.load(k, at.column()), sum);
+//             c.store(at, sum);
+//         }
+//     };
+//     launch_tiles(on, {"multiply", accesses}, kernel.c, kernel);
+//
+// Sizes of tiles are compile-time: powers of two. A matrix need not be a multiple of them: what lies beyond it is
+// loaded as zeros and not stored. A block stores the tile that is its own, and no other.
+//
+// On a GPU a block is 128 threads; a tile is spread over their registers, 16 bytes a thread in row-major order, so that
+// reshaping moves nothing. mma takes the tensor cores (sm_80 and later) for half and bfloat16, and for float where the
+// accumulator's arithmetic is tf32; else plain arithmetic. Sums are float. On a CPU a block is a thread, a tile an
+// array.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "sluice/kernels/detail/tile_mma.hpp"
+#include "sluice/kernels/detail/tile_threads.hpp"
+#include "sluice/runtime/device.hpp"
+#include "sluice/runtime/half.hpp"
+#include "sluice/runtime/kernel.hpp"
+#include "sluice/runtime/stream.hpp"
+
+namespace sluice {
+
+namespace detail {
+struct tile_block_maker;
+}
+
+// Which tile of the output is this block's. Only launch_tiles makes it.
+class tile_block {
+public:
+    SLUICE_KERNEL unsigned row() const { return row_; }        // in tiles
+    SLUICE_KERNEL unsigned column() const { return column_; }  // in tiles
+
+private:
+    friend struct detail::tile_block_maker;
+    SLUICE_KERNEL tile_block(unsigned row, unsigned column) : row_(row), column_(column) {}
+
+    unsigned row_;
+    unsigned column_;
+};
+
+// Rows * Columns numbers of a block; a thread has some of them.
+template <typename T, int Rows, int Columns>
+class tile {
+    static_assert((Rows & (Rows - 1)) == 0 && (Columns & (Columns - 1)) == 0, "sizes of tiles are powers of two");
+
+public:
+    static constexpr int rows = Rows, columns = Columns;
+    using spread = detail::tile_spread<T, Rows * Columns>;
+
+    SLUICE_KERNEL T& operator[](int i) { return mine_[i]; }  // this thread's i-th; see spread::place
+    SLUICE_KERNEL const T& operator[](int i) const { return mine_[i]; }
+
+    // A function of each number, and of two tiles' numbers at the same place.
+    template <typename Function>
+    SLUICE_KERNEL friend tile map(const tile& x, Function function) {
+        tile made;
+        SLUICE_UNROLL
+        for (int i = 0; i < spread::count; ++i) made[i] = function(x[i]);
+        return made;
+    }
+    template <typename Function>
+    SLUICE_KERNEL friend tile map(const tile& x, const tile& y, Function function) {
+        tile made;
+        SLUICE_UNROLL
+        for (int i = 0; i < spread::count; ++i) made[i] = function(x[i], y[i]);
+        return made;
+    }
+
+private:
+    alignas(16) T mine_[spread::count];
+};
+
+// The larger of each number and one; of two. NaN stays.
+template <typename T, int Rows, int Columns>
+SLUICE_KERNEL tile<T, Rows, Columns> max(const tile<T, Rows, Columns>& x, std::type_identity_t<T> least) {
+    return map(x, [=](T each) { return each < least ? least : each; });
+}
+template <typename T, int Rows, int Columns>
+SLUICE_KERNEL tile<T, Rows, Columns> max(const tile<T, Rows, Columns>& x, const tile<T, Rows, Columns>& y) {
+    return map(x, y, [](T a, T b) { return a < b || b != b ? b : a; });
+}
+
+// The same numbers in row-major order as another shape.
+template <int NewRows, int NewColumns, typename T, int Rows, int Columns>
+SLUICE_KERNEL tile<T, NewRows, NewColumns> reshape(const tile<T, Rows, Columns>& x) {
+    static_assert(NewRows * NewColumns == Rows * Columns);
+    tile<T, NewRows, NewColumns> made;
+    SLUICE_UNROLL
+    for (int i = 0; i < decltype(made)::spread::count; ++i) made[i] = x[i];
+    return made;
+}
+
+// Sums of products of tiles: zeros at first. Arithmetic is the type of the factors, or tf32 for floats.
+template <typename Arithmetic, int Rows, int Columns>
+class accumulator {
+public:
+    static constexpr int rows = Rows, columns = Columns;
+    using product = detail::tile_product<Arithmetic, Rows, Columns>;
+
+    // function(row, column, sum) gives what becomes of each sum; rows and columns are those of the tile.
+    template <typename Function>
+    SLUICE_KERNEL void replace(Function function) {
+        SLUICE_UNROLL
+        for (int i = 0; i < product::count; ++i) {
+            const detail::tile_position at = product::place(i);
+            mine_[i] = function(at.row, at.column, mine_[i]);
+        }
+    }
+    template <typename Function>
+    SLUICE_KERNEL void each(Function function) const {
+        SLUICE_UNROLL
+        for (int i = 0; i < product::count; ++i) {
+            const detail::tile_position at = product::place(i);
+            function(at.row, at.column, mine_[i]);
+        }
+    }
+
+    // sum += a * b. All threads of the block call it.
+    template <int Inner>
+    SLUICE_KERNEL friend void mma(const tile<detail::tile_factor<Arithmetic>, Rows, Inner>& a,
+                                  const tile<detail::tile_factor<Arithmetic>, Inner, Columns>& b, accumulator& sum) {
+        detail::multiply_tiles<false, Arithmetic, Rows, Columns>(a, b, sum.mine_);
+    }
+    // sum += a * b^T.
+    template <int Inner>
+    SLUICE_KERNEL friend void mma_transposed(const tile<detail::tile_factor<Arithmetic>, Rows, Inner>& a,
+                                             const tile<detail::tile_factor<Arithmetic>, Columns, Inner>& b,
+                                             accumulator& sum) {
+        detail::multiply_tiles<true, Arithmetic, Rows, Columns>(a, b, sum.mine_);
+    }
+
+private:
+    float mine_[product::count] = {};
+};
+
+// A dense row-major matrix in device memory, seen as tiles. T is const where it is only read.
+template <typename T, int Rows, int Columns>
+class tiles_of {
+public:
+    using element = std::remove_const_t<T>;
+    using tile_type = tile<element, Rows, Columns>;
+
+    tiles_of(T* data, std::size_t rows, std::size_t columns) : data_(data), rows_(rows), columns_(columns) {}
+
+    SLUICE_KERNEL unsigned down() const { return static_cast<unsigned>((rows_ + Rows - 1) / Rows); }
+    SLUICE_KERNEL unsigned across() const { return static_cast<unsigned>((columns_ + Columns - 1) / Columns); }
+    SLUICE_KERNEL std::size_t rows() const { return rows_; }
+    SLUICE_KERNEL std::size_t columns() const { return columns_; }
+
+    // A tile of it.
+    SLUICE_KERNEL tile_type load(unsigned row, unsigned column) const {
+        tile_type made;
+        SLUICE_UNROLL
+        for (int p = 0; p < spread::pieces; ++p) {
+            SLUICE_UNROLL
+            for (int run = 0; run < spread::piece; run += run_length) {
+                const run_of_row from = run_at(row, column, p, run);
+                element* const to = &made[p * spread::piece + run];
+                if (from.count >= run_length && has_aligned_rows()) {
+                    detail::copy_piece<run_length>(to, from.first);
+                    continue;
+                }
+                SLUICE_UNROLL
+                for (int i = 0; i < run_length; ++i) to[i] = i < from.count ? from.first[i] : element(0.0f);
+            }
+        }
+        return made;
+    }
+
+    // The block's own tile.
+    SLUICE_KERNEL void store(const tile_block& block, const tile_type& x) const
+    requires(!std::is_const_v<T>)
+    {
+        SLUICE_UNROLL
+        for (int p = 0; p < spread::pieces; ++p) {
+            SLUICE_UNROLL
+            for (int run = 0; run < spread::piece; run += run_length) {
+                const run_of_row to = run_at(block.row(), block.column(), p, run);
+                const element* const from = &x[p * spread::piece + run];
+                if (to.count >= run_length && has_aligned_rows()) {
+                    detail::copy_piece<run_length>(to.first, from);
+                    continue;
+                }
+                SLUICE_UNROLL
+                for (int i = 0; i < run_length; ++i) {
+                    if (i < to.count) to.first[i] = from[i];
+                }
+            }
+        }
+    }
+    template <typename Arithmetic>
+    SLUICE_KERNEL void store(const tile_block& block, const accumulator<Arithmetic, Rows, Columns>& sum) const
+    requires(!std::is_const_v<T>)
+    {
+        sum.each([&](int row, int column, float x) {
+            const std::size_t r = std::size_t{block.row()} * Rows + static_cast<std::size_t>(row);
+            const std::size_t c = std::size_t{block.column()} * Columns + static_cast<std::size_t>(column);
+            if (r < rows_ && c < columns_) data_[r * columns_ + c] = element(x);
+        });
+    }
+
+private:
+    using spread = typename tile_type::spread;
+    static constexpr int run_length = Columns < spread::piece ? Columns : spread::piece;  // of a piece in one row
+
+    // What of a thread's piece stands side by side in the matrix, and how much of it is there at all.
+    struct run_of_row {
+        T* first;
+        int count;
+    };
+    SLUICE_KERNEL run_of_row run_at(unsigned row, unsigned column, int piece, int within) const {
+        const int place = spread::place(piece) + within;
+        const std::size_t r = std::size_t{row} * Rows + static_cast<std::size_t>(place / Columns);
+        const std::size_t c = std::size_t{column} * Columns + static_cast<std::size_t>(place % Columns);
+        if (!spread::holds(piece) || r >= rows_ || c >= columns_) return {data_, 0};
+        const std::size_t left = columns_ - c;
+        return {data_ + r * columns_ + c, left < run_length ? static_cast<int>(left) : run_length};
+    }
+    // Whether whole runs are where they can be read at once.
+    SLUICE_KERNEL bool has_aligned_rows() const { return columns_ % run_length == 0; }
+
+    T* data_;
+    std::size_t rows_;
+    std::size_t columns_;
+};
+
+namespace detail {
+
+struct tile_block_maker {
+    SLUICE_KERNEL static tile_block make(unsigned row, unsigned column) { return {row, column}; }
+};
+
+template <typename Kernel>
+struct tile_launch {
+    Kernel kernel;
+    unsigned down;
+    unsigned across;
+
+    static void run_on_host(const void* closure) {
+        const auto& all = *static_cast<const tile_launch*>(closure);
+        for (unsigned row = 0; row < all.down; ++row) {
+            for (unsigned column = 0; column < all.across; ++column) {
+                all.kernel(tile_block_maker::make(row, column));
+            }
+        }
+    }
+};
+
+#if defined(__CUDACC__)
+template <typename Launch>
+__global__ void __launch_bounds__(threads_of_tile_block) run_tiles_on_device(const __grid_constant__ Launch all) {
+    all.kernel(tile_block_maker::make(blockIdx.x / all.across, blockIdx.x % all.across));
+}
+#endif
+
+}  // namespace detail
+
+inline namespace SLUICE_LAUNCH_ABI {
+
+// What launch_tiles submits: `closure` is what it points to. `of` is the matrix whose tiles the blocks own.
+template <typename Kernel, typename T, int Rows, int Columns>
+launch_command tile_command(const tiles_of<T, Rows, Columns>& of, const Kernel& kernel,
+                            detail::tile_launch<Kernel>& closure) {
+    closure = {kernel, of.down(), of.across()};
+    launch_command command;
+#if defined(__CUDACC__)
+    command.device_function = reinterpret_cast<const void*>(&detail::run_tiles_on_device<detail::tile_launch<Kernel>>);
+    command.grid.x = closure.down * closure.across;
+    command.block.x = detail::threads_of_tile_block;
+#endif
+    command.host_function = &detail::tile_launch<Kernel>::run_on_host;
+    command.closure = &closure;
+    command.closure_bytes = sizeof(closure);
+    return command;
+}
+
+// One command on a stream: the kernel, once for each tile of `of`. `info` names every storage that it reads or writes.
+// Does not block. No tiles: nothing is submitted.
+template <typename Kernel, typename T, int Rows, int Columns>
+void launch_tiles(stream& on, const command_info& info, const tiles_of<T, Rows, Columns>& of, const Kernel& kernel) {
+    static_assert(std::is_trivially_copyable_v<Kernel>, "a kernel is copied to where it runs, byte by byte");
+    if (of.down() == 0 || of.across() == 0) return;
+    detail::tile_launch<Kernel> closure{kernel, 0, 0};
+    on.launch(info, tile_command(of, kernel, closure));
+}
+
+}  // namespace SLUICE_LAUNCH_ABI
+}  // namespace sluice
