@@ -1,5 +1,6 @@
 #include "cuda/cublaslt.hpp"
 
+#include <cstdint>
 #include <string>
 
 namespace sluice::cuda {
@@ -88,6 +89,13 @@ cublaslt::plan& cublaslt::plan_for(const matmul_shape& shape) {
     const std::size_t workspace = workspace_bytes;
     check(api.set_preference(raw, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof(workspace)),
           "cublasLtMatmulPreferenceSetAttribute");
+    if (!shape.is_aligned) {
+        const std::uint32_t alignment = sizeof(float);  // bytes
+        for (const auto of : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                              CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+            check(api.set_preference(raw, of, &alignment, sizeof(alignment)), "cublasLtMatmulPreferenceSetAttribute");
+        }
+    }
     cublasLtMatmulHeuristicResult_t best{};
     int found = 0;
     check(api.find_algorithm(handle_, made->operation.get(), made->left.get(), made->right.get(), made->result.get(),

@@ -21,6 +21,7 @@ struct matmul_shape {
     bool b_is_transposed = false;  // b is [columns, inner], as a PyTorch Linear keeps it; else [inner, columns]
     bool has_bias = false;
     bool has_relu = false;
+    bool is_aligned = true;  // all operands begin at multiples of 256 bytes, as storage does; parts of it need not
 
     friend auto operator<=>(const matmul_shape&, const matmul_shape&) = default;
 };

@@ -1,8 +1,15 @@
+#include <cstdint>
+
 #include "cuda/cublaslt.hpp"
 #include "kernels/gemm_bodies.hpp"
 #include "sluice/cuda/device_context.hpp"
 
 namespace sluice::kernels {
+namespace {
+
+bool is_aligned(const float* operand) { return reinterpret_cast<std::uintptr_t>(operand) % 256 == 0; }
+
+}  // namespace
 
 bool gemm_on_cuda_fuses(activation what) noexcept {
     // cuBLASLt's GELU is the tanh approximation, not the exact form.
@@ -17,7 +24,8 @@ void gemm_on_cuda(const gemm_call& call, const native_stream& on) {
                                    call.inner,
                                    call.b_is_transposed,
                                    call.bias != nullptr,
-                                   call.after == activation::relu};
+                                   call.after == activation::relu,
+                                   is_aligned(call.a) && is_aligned(call.b) && is_aligned(call.out)};
     cuda::device_context::of(on.owner->owner())
         .matmul()
         .multiply(shape, call.a, call.b, call.bias, call.out, call.workspace, static_cast<cudaStream_t>(on.handle));

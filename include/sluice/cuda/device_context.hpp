@@ -21,6 +21,7 @@ struct cudnnContext;
 namespace sluice::cuda {
 
 class cublaslt;
+class cudnn_library;
 
 class device_context {
 public:
@@ -41,6 +42,8 @@ public:
 
     // For the library's own kernels: matrix products by cuBLASLt, with their algorithms cached.
     cublaslt& matmul();
+    // Convolutions and poolings by cuDNN, where it is there, with their algorithms cached.
+    cudnn_library& convolutions();
 
     // Made by the backend.
     explicit device_context(int ordinal, const device_properties& properties);
