@@ -102,7 +102,7 @@ std::optional<std::size_t> library_workspace_bytes(const convolution_form& form,
                                                    device& on) {
     if (!options.use_library) return std::nullopt;
     return on.kind() == device_kind::cuda ? kernels::convolution_on_cuda_workspace_bytes(form, on)
-                                          : kernels::convolution_on_cpu_workspace_bytes(form);
+                                          : kernels::convolution_on_cpu_workspace_bytes(form, options.after);
 }
 
 // A GPU's library does neither bias nor activation.

@@ -47,7 +47,7 @@ struct convolution_call {
 
 // How much scratch memory the device's library wants for it, in bytes; nothing when there is no such library here or it
 // does not do this form.
-std::optional<std::size_t> convolution_on_cpu_workspace_bytes(const convolution_form& form);
+std::optional<std::size_t> convolution_on_cpu_workspace_bytes(const convolution_form& form, activation after);
 std::optional<std::size_t> convolution_on_cuda_workspace_bytes(const convolution_form& form, device& on);
 
 // By the library, for a form that it does. On a CPU with bias and activation, all on a worker thread; on a GPU without

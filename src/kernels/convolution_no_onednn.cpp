@@ -4,7 +4,9 @@
 
 namespace sluice::kernels {
 
-std::optional<std::size_t> convolution_on_cpu_workspace_bytes(const convolution_form&) { return std::nullopt; }
+std::optional<std::size_t> convolution_on_cpu_workspace_bytes(const convolution_form&, activation) {
+    return std::nullopt;
+}
 
 void convolution_on_cpu(const convolution_call&) {
     throw error(errc::unsupported, "this build of Sluice has no oneDNN", {"convolution"});

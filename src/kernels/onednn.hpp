@@ -16,6 +16,7 @@
 
 // OpenMP's own; its header is not there with every compiler that links to the library.
 extern "C" void omp_set_num_threads(int threads);
+extern "C" int omp_get_max_threads();
 
 namespace sluice::kernels::onednn {
 
@@ -71,15 +72,16 @@ public:
         arguments_.emplace(DNNL_ARG_BIAS, bias_);
     }
 
-    // `bias` is null for a plan without one.
-    void run(const float* source, const float* weights, const float* bias, float* out, dnnl::stream& stream,
-             std::vector<std::byte>& scratch) {
+    std::size_t scratch_bytes() const noexcept { return scratch_bytes_; }
+
+    // `bias` is null for a plan without one. `scratch` has as many bytes as the plan says.
+    void run(const float* source, const float* weights, const float* bias, float* out, void* scratch,
+             dnnl::stream& stream) {
         source_.set_data_handle(const_cast<float*>(source));  // oneDNN only reads these
         weights_.set_data_handle(const_cast<float*>(weights));
         out_.set_data_handle(out);
         if (bias != nullptr) bias_.set_data_handle(const_cast<float*>(bias));
-        if (scratch.size() < scratch_bytes_) scratch.resize(scratch_bytes_);
-        scratchpad_.set_data_handle(scratch.data());
+        scratchpad_.set_data_handle(scratch);
         primitive_.execute(stream, arguments_);
         stream.wait();
     }
@@ -91,6 +93,21 @@ private:
     std::unordered_map<int, dnnl::memory> arguments_;
 };
 
+// While it lives, oneDNN plans on this thread as it does on a worker.
+class as_on_a_worker {
+public:
+    as_on_a_worker() { omp_set_num_threads(1); }
+    as_on_a_worker(const as_on_a_worker&) = delete;  // it sets the thread's own state back
+    as_on_a_worker& operator=(const as_on_a_worker&) = delete;
+    ~as_on_a_worker() { omp_set_num_threads(before_); }
+
+private:
+    const int before_ = omp_get_max_threads();
+};
+
+// Shapes seen on one thread before what is known of the oldest is thrown away together.
+inline constexpr std::size_t kept_plans = 256;
+
 // One worker thread's plans of one kind. Describe makes the primitive_desc for a key.
 template <typename Key, typename Primitive>
 class worker_plans {
@@ -99,9 +116,9 @@ public:
 
     using describe_function = typename Primitive::primitive_desc (*)(const Key& key);
 
-    // Throws device_error when oneDNN refuses.
+    // `scratch` is null to use the thread's own. Throws device_error when oneDNN refuses.
     void run(const Key& key, describe_function describe, const error_context& context, const float* source,
-             const float* weights, const float* bias, float* out) try {
+             const float* weights, const float* bias, float* out, void* scratch = nullptr) try {
         auto known = plans_.find(key);
         if (known == plans_.end()) {
             // One worker at a time generates code; the next finds it in oneDNN's own cache.
@@ -110,15 +127,17 @@ public:
             if (plans_.size() >= kept_plans) plans_.clear();
             known = plans_.emplace(key, plan<Primitive>(describe(key), bias != nullptr)).first;
         }
-        known->second.run(source, weights, bias, out, stream_, scratch_);
+        plan<Primitive>& with = known->second;
+        if (scratch == nullptr) {
+            if (scratch_.size() < with.scratch_bytes()) scratch_.resize(with.scratch_bytes());
+            scratch = scratch_.data();
+        }
+        with.run(source, weights, bias, out, scratch, stream_);
     } catch (const dnnl::error& refused) {
         throw device_error(make_error_code(errc::device_failed), std::string("oneDNN: ") + refused.what(), context);
     }
 
 private:
-    // Shapes seen on one thread before the oldest plans are thrown away together.
-    static constexpr std::size_t kept_plans = 256;
-
     dnnl::stream stream_{engine()};
     std::vector<std::byte> scratch_;
     std::map<Key, plan<Primitive>> plans_;

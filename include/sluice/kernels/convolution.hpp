@@ -41,8 +41,8 @@ struct convolution_options {
 shape convolved(const shape& x, const shape& filter, const convolution_options& options = {},
                 source_location where = source_location::current());
 
-// How much of its stream's workspace a convolution takes on this device, in bytes; 0 with oneDNN, whose scratch memory
-// belongs to the worker threads. Throws as above.
+// How much of its stream's workspace a convolution takes on this device, in bytes: what the library asks for, or what
+// im2col and gemm need. Throws as above.
 std::size_t convolution_workspace_bytes(device& on, const shape& x, const shape& filter,
                                         const convolution_options& options = {},
                                         source_location where = source_location::current());
