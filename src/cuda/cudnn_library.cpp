@@ -106,8 +106,7 @@ std::unique_ptr<convolution_plan> plan_convolution(cudnnHandle_t handle, const c
                 "cudnnGetConvolutionForwardAlgorithm_v7");
     for (int i = 0; i < count; ++i) {
         const auto& each = known[static_cast<std::size_t>(i)];
-        if (each.status != CUDNN_STATUS_SUCCESS || each.mathType != CUDNN_FMA_MATH) continue;
-        if (!keeps_windows_apart(each.algo)) continue;
+        if (each.status != CUDNN_STATUS_SUCCESS || !keeps_windows_apart(each.algo)) continue;
         std::size_t bytes = 0;
         const auto status = cudnn.workspace_size(handle, made->x.get(), made->filter.get(), made->convolution.get(),
                                                  made->out.get(), each.algo, &bytes);
