@@ -22,12 +22,10 @@ namespace {
 struct convolution_size {
     std::size_t images, channels, side, filters, window, groups;
 };
-constexpr convolution_size all_sizes[] = {
-    {64, 1, 8, 16, 3, 1},                                                          // the digits
-    {32, 64, 56, 64, 3, 1},                                                        // a residual network's
-    {32, 256, 14, 256, 3, 1},   {32, 256, 14, 1024, 1, 1}, {8, 3, 224, 64, 7, 1},  // its first
-    {32, 128, 28, 128, 3, 128},                                                    // each channel by itself
-};
+// The digits; a residual network's, with its first of 7 x 7; each channel by itself.
+constexpr convolution_size all_sizes[] = {{64, 1, 8, 16, 3, 1},     {32, 64, 56, 64, 3, 1},
+                                          {32, 256, 14, 256, 3, 1}, {32, 256, 14, 1024, 1, 1},
+                                          {8, 3, 224, 64, 7, 1},    {32, 128, 28, 128, 3, 128}};
 
 void check_dnn(cudnnStatus_t status) { cuda::api::check_cudnn(status, "cuDNN"); }
 

@@ -81,7 +81,7 @@ std::optional<std::size_t> convolution_on_cpu_workspace_bytes(const convolution_
 void convolution_on_cpu(const convolution_call& call) {
     thread_local onednn::worker_plans<plan_key, convolution_forward> mine;
     mine.run({call.form, call.bias != nullptr, call.after}, &describe, {"convolution", "cpu"}, call.x, call.filter,
-             call.bias, call.out, call.workspace);
+             call.bias, call.out, {static_cast<std::byte*>(call.workspace), call.workspace_bytes});
 }
 
 }  // namespace sluice::kernels

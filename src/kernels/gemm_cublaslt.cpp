@@ -1,6 +1,7 @@
+#include "cuda/cublaslt.hpp"
+
 #include <cstdint>
 
-#include "cuda/cublaslt.hpp"
 #include "kernels/gemm_bodies.hpp"
 #include "sluice/cuda/device_context.hpp"
 

@@ -8,7 +8,9 @@
 #include <map>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "sluice/kernels/activation.hpp"
@@ -116,9 +118,9 @@ public:
 
     using describe_function = typename Primitive::primitive_desc (*)(const Key& key);
 
-    // `scratch` is null to use the thread's own. Throws device_error when oneDNN refuses.
+    // Where `scratch` is too small, the thread's own is used. Throws device_error when oneDNN refuses.
     void run(const Key& key, describe_function describe, const error_context& context, const float* source,
-             const float* weights, const float* bias, float* out, void* scratch = nullptr) try {
+             const float* weights, const float* bias, float* out, std::span<std::byte> scratch = {}) try {
         auto known = plans_.find(key);
         if (known == plans_.end()) {
             // One worker at a time generates code; the next finds it in oneDNN's own cache.
@@ -128,11 +130,11 @@ public:
             known = plans_.emplace(key, plan<Primitive>(describe(key), bias != nullptr)).first;
         }
         plan<Primitive>& with = known->second;
-        if (scratch == nullptr) {
+        if (scratch.size() < with.scratch_bytes()) {
             if (scratch_.size() < with.scratch_bytes()) scratch_.resize(with.scratch_bytes());
-            scratch = scratch_.data();
+            scratch = scratch_;
         }
-        with.run(source, weights, bias, out, scratch, stream_);
+        with.run(source, weights, bias, out, scratch.data(), stream_);
     } catch (const dnnl::error& refused) {
         throw device_error(make_error_code(errc::device_failed), std::string("oneDNN: ") + refused.what(), context);
     }
