@@ -10,7 +10,7 @@
 namespace sluice::kernels {
 namespace {
 
-// cuDNN counts in int. Throws nothing: what is too large is told by `fits`.
+// cuDNN counts in int; `fits` tells whether everything that was counted can be.
 struct int_counter {
     bool fits = true;
 
@@ -51,6 +51,10 @@ std::optional<cuda::cudnn_pooling> cudnn_form(const pooling_form& form) {
     return count.fits ? std::optional(made) : std::nullopt;
 }
 
+// cuDNN is known to refuse windows of about a thousand pixels when it is called, too late for others to do it, and to
+// be wrong about large ones over more than 2^23 outputs.
+constexpr std::size_t largest_pooled_window = 256;  // pixels
+
 cuda::cudnn_library& library_of(device& on) { return cuda::device_context::of(on).convolutions(); }
 
 }  // namespace
@@ -67,6 +71,7 @@ void convolution_on_cuda(const convolution_call& call, const native_stream& on) 
 }
 
 bool pooling_on_cuda_is_there(const pooling_form& form, device& on) {
+    if (form.window.height * form.window.width > largest_pooled_window) return false;
     const auto counted = cudnn_form(form);
     return counted && library_of(on).can_pool(*counted);
 }

@@ -1,7 +1,8 @@
 // max_pooling and average_pooling: one number for each window of an image, in f32; by cuDNN on a GPU that has it, else
 // by a kernel of our own. x is [images, channels, height, width] (NCHW); each channel is pooled by itself.
 //
-// The padding is no part of a maximum; of an average only on request. A window with NaN makes NaN.
+// The padding is no part of a maximum; of an average only on request. A window with NaN makes NaN. A maximum of nothing
+// but -infinity may be the lowest finite number with cuDNN.
 //
 // Errors, before anything is submitted: errc::shape_mismatch unless x is an image that a window fits into and the
 // output has the shape of the result; errc::invalid_argument for a window or stride of 0, one that is too large (see
