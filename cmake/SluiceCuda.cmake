@@ -1,4 +1,5 @@
-# Finds the CUDA toolkit, or does without. Sets SLUICE_HAS_CUDA.
+# Finds the CUDA toolkit, or does without. Sets SLUICE_HAS_CUDA. And the header of cuDNN 9, or does without it too: sets
+# SLUICE_HAS_CUDNN and SLUICE_CUDNN_INCLUDE. The library itself is opened when it is first needed.
 
 set(SLUICE_HAS_CUDA OFF)
 if(NOT SLUICE_CUDA STREQUAL "OFF")
@@ -16,6 +17,24 @@ if(NOT SLUICE_CUDA STREQUAL "OFF")
         set(SLUICE_HAS_CUDA ON)
     elseif(SLUICE_CUDA STREQUAL "ON")
         message(FATAL_ERROR "SLUICE_CUDA=ON, but no CUDA compiler was found. Set CMAKE_CUDA_COMPILER to nvcc.")
+    endif()
+endif()
+
+set(SLUICE_HAS_CUDNN OFF)
+if(SLUICE_HAS_CUDA AND NOT SLUICE_CUDNN STREQUAL "OFF")
+    find_path(SLUICE_CUDNN_INCLUDE cudnn_version.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+    set(sluice_cudnn_version "none")
+    if(SLUICE_CUDNN_INCLUDE)
+        file(STRINGS ${SLUICE_CUDNN_INCLUDE}/cudnn_version.h sluice_cudnn_version REGEX "define CUDNN_MAJOR ")
+        string(REGEX MATCH "[0-9]+" sluice_cudnn_version "${sluice_cudnn_version}")
+    endif()
+    if(sluice_cudnn_version STREQUAL "9")
+        set(SLUICE_HAS_CUDNN ON)
+    elseif(SLUICE_CUDNN STREQUAL "ON")
+        message(FATAL_ERROR "SLUICE_CUDNN=ON, but the header of cuDNN 9 was not found (found: ${sluice_cudnn_version}). "
+            "Install cudnn9 from NVIDIA's repository, or add its place to CMAKE_PREFIX_PATH.")
+    else()
+        message(STATUS "No cuDNN 9: a GPU's convolutions are matrix products of cuBLASLt")
     endif()
 endif()
 

@@ -1,5 +1,6 @@
 #include "cuda/cublaslt.hpp"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -102,6 +103,14 @@ cublaslt::plan& cublaslt::plan_for(const matmul_shape& shape) {
     const std::size_t workspace = workspace_bytes;
     check(api.set_preference(raw, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof(workspace)),
           "cublasLtMatmulPreferenceSetAttribute");
+    if (!shape.is_aligned) {
+        const bool is_short = shape.type == matmul_type::f16 || shape.type == matmul_type::bf16;
+        const std::uint32_t alignment = is_short ? 2 : 4;  // bytes
+        for (const auto of : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                              CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+            check(api.set_preference(raw, of, &alignment, sizeof(alignment)), "cublasLtMatmulPreferenceSetAttribute");
+        }
+    }
     std::vector<cublasLtMatmulHeuristicResult_t> proposals(std::size_t{shape.proposal} + 1);
     int found = 0;
     const cublasStatus_t status =

@@ -26,6 +26,7 @@ struct matmul_shape {
     bool has_bias = false;
     bool has_relu = false;
     unsigned char proposal = 0;  // which of the algorithms that cuBLASLt proposes, best first by its own judgement
+    bool is_aligned = true;      // all operands begin at multiples of 256 bytes, as storage does; parts of it need not
 
     friend auto operator<=>(const matmul_shape&, const matmul_shape&) = default;
 };

@@ -7,6 +7,7 @@
 #include "cuda/api/runtime.hpp"
 #include "cuda/cublaslt.hpp"
 #include "cuda/cuda_device.hpp"
+#include "cuda/cudnn_library.hpp"
 #include "sluice/runtime/error.hpp"
 
 namespace sluice::cuda {
@@ -14,6 +15,7 @@ namespace sluice::cuda {
 struct device_context::handles {
     std::mutex mutex;
     std::unique_ptr<class cublaslt> cublaslt;
+    std::unique_ptr<cudnn_library> convolutions;
     std::map<void*, api::cublas_handle> cublas;  // by native stream
     std::map<void*, api::cudnn_handle> cudnn;
     std::mutex making;
@@ -38,6 +40,12 @@ cublaslt& device_context::matmul() {
         handles_->cublaslt = std::make_unique<cublaslt>();
     }
     return *handles_->cublaslt;
+}
+
+cudnn_library& device_context::convolutions() {
+    const std::lock_guard lock(handles_->mutex);
+    if (!handles_->convolutions) handles_->convolutions = std::make_unique<cudnn_library>(ordinal_);
+    return *handles_->convolutions;
 }
 
 cublasLtContext* device_context::cublaslt_handle() { return reinterpret_cast<cublasLtContext*>(matmul().handle()); }

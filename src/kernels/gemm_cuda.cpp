@@ -1,5 +1,6 @@
 // gemm on a GPU: which way, and each way.
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <mutex>
 
@@ -25,11 +26,19 @@ cuda::matmul_type matmul_type_of(gemm_type type) {
     return cuda::matmul_type::f32;
 }
 
+bool is_aligned(const void* operand) { return reinterpret_cast<std::uintptr_t>(operand) % 256 == 0; }
+
 cuda::matmul_shape matmul_of(const gemm_call& call) {
     const gemm_problem& of = call.problem;
-    return {
-        matmul_type_of(of.type),        of.rows,       of.columns, of.inner, of.b_is_transposed, call.bias != nullptr,
-        call.after == activation::relu, call.way.which};
+    return {matmul_type_of(of.type),
+            of.rows,
+            of.columns,
+            of.inner,
+            of.b_is_transposed,
+            call.bias != nullptr,
+            call.after == activation::relu,
+            call.way.which,
+            is_aligned(call.a) && is_aligned(call.b) && is_aligned(call.out)};
 }
 
 bool library_fuses(activation what) noexcept {

@@ -10,6 +10,7 @@
 #include "examples/async_mlp.hpp"
 #include "examples/async_mlp_extended.hpp"
 #include "examples/batch_sizes.hpp"
+#include "examples/cnn_on_one_stream.hpp"
 #include "examples/compiled_mlp.hpp"
 #include "examples/early_start.hpp"
 #include "examples/iterative_solver.hpp"
@@ -52,6 +53,21 @@ inline lines small_early_start(scheduling_policy& pool) { return early_start::ru
 inline lines small_iterative_solver(scheduling_policy& pool) { return iterative_solver::solve_all(8, pool); }
 inline lines small_watched_solver(scheduling_policy& pool) { return watched_solver::follow_all(8, pool); }
 
+// Two filters and three, of made-up weights, over five images in batches of two.
+inline std::vector<float> small_cnn_on_one_stream(scheduling_policy& pool) {
+    const auto make = [](std::size_t size) {
+        std::vector<float> values(size);
+        for (std::size_t i = 0; i < size; ++i) values[i] = (float(i % 11) - 4) * 0.1f;
+        return values;
+    };
+    const auto upload_one = [&](const shape& of) { return sync(share(upload(make(of.size()), of)), pool); };
+    const cnn_on_one_stream::network small{upload_one({2, 1, 3, 3}),    upload_one({2}),
+                                           upload_one({3, 2, 3, 3}),    upload_one({3}),
+                                           upload_one({10, 3 * 2 * 2}), upload_one({10})};
+    single_stream one(pool.next().owner());
+    return cnn_on_one_stream::scores_of(make(5 * 8 * 8), 2, small, one);
+}
+
 struct example {
     const char* name;
     exploration (*explore)(const exploration_options& options);
@@ -66,6 +82,7 @@ inline constexpr std::array examples{
     example{"async_mlp", explore_example<small_async_mlp>},
     example{"async_mlp_extended", explore_example<small_async_mlp_extended>},
     example{"batch_sizes", explore_example<small_batch_sizes>},
+    example{"cnn_on_one_stream", explore_example<small_cnn_on_one_stream>},
     example{"compiled_mlp", explore_example<small_compiled_mlp>},
     example{"early_start", explore_example<small_early_start>},
     example{"iterative_solver", explore_example<small_iterative_solver>},

@@ -22,6 +22,7 @@ struct cudnnContext;
 namespace sluice::cuda {
 
 class cublaslt;
+class cudnn_library;
 
 class device_context {
 public:
@@ -44,6 +45,8 @@ public:
 
     // For the library's own kernels: matrix products by cuBLASLt, with their algorithms cached.
     cublaslt& matmul();
+    // Convolutions and poolings by cuDNN, where it is there, with their algorithms cached.
+    cudnn_library& convolutions();
 
     // Likewise: what kernels keep for this GPU, one of each type, made from the context when first asked for.
     template <typename T>

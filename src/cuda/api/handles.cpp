@@ -28,15 +28,15 @@ struct cublas_functions {
 };
 
 // cuDNN's header is not part of the CUDA toolkit; these three functions are stable since version 1.
-struct cudnn_functions {
+struct cudnn_handle_functions {
     int (*create)(cudnnContext**);
     int (*destroy)(cudnnContext*);
     int (*set_stream)(cudnnContext*, CUstream_st*);
 
-    static const cudnn_functions& get() {
-        static const cudnn_functions all = [] {
+    static const cudnn_handle_functions& get() {
+        static const cudnn_handle_functions all = [] {
             const shared_library library("cudnn", 9);
-            cudnn_functions found{};
+            cudnn_handle_functions found{};
             library.find(found.create, "cudnnCreate");
             library.find(found.destroy, "cudnnDestroy");
             library.find(found.set_stream, "cudnnSetStream");
@@ -52,20 +52,20 @@ public:
     std::string message(int code) const override { return "cuDNN status " + std::to_string(code); }
 };
 
-void check_cudnn(int status, std::string_view call) {
+}  // namespace
+
+void check_cudnn(int status, std::string_view call, const error_context& context) {
     if (status == 0) return;
     static const cudnn_category category;
-    throw device_error({status, category}, std::string(call) + " failed");
+    throw device_error({status, category}, std::string(call) + " failed", context);
 }
-
-}  // namespace
 
 void destroy_cublas::operator()(cublasContext* handle) const noexcept {
     static_cast<void>(cublas_functions::get().destroy(handle));
 }
 
 void destroy_cudnn::operator()(cudnnContext* handle) const noexcept {
-    static_cast<void>(cudnn_functions::get().destroy(handle));
+    static_cast<void>(cudnn_handle_functions::get().destroy(handle));
 }
 
 cublas_handle create_cublas(CUstream_st* stream) {
@@ -78,12 +78,16 @@ cublas_handle create_cublas(CUstream_st* stream) {
 }
 
 cudnn_handle create_cudnn(CUstream_st* stream) {
-    const auto& cudnn = cudnn_functions::get();
+    const auto& cudnn = cudnn_handle_functions::get();
     cudnnContext* made = nullptr;
     check_cudnn(cudnn.create(&made), "cudnnCreate");
     cudnn_handle owned(made);
-    check_cudnn(cudnn.set_stream(made, stream), "cudnnSetStream");
+    bind(made, stream);
     return owned;
+}
+
+void bind(cudnnContext* handle, CUstream_st* stream) {
+    check_cudnn(cudnn_handle_functions::get().set_stream(handle, stream), "cudnnSetStream");
 }
 
 }  // namespace sluice::cuda::api

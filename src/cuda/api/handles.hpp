@@ -2,6 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
+
+#include "sluice/runtime/error.hpp"
 
 struct CUstream_st;
 struct cublasContext;
@@ -21,5 +24,11 @@ using cudnn_handle = std::unique_ptr<cudnnContext, destroy_cudnn>;
 // On the current device. Throw errc::unsupported when the library is not there, device_error otherwise.
 cublas_handle create_cublas(CUstream_st* stream);
 cudnn_handle create_cudnn(CUstream_st* stream);
+
+// From now on the handle's calls go to this stream. Throws device_error.
+void bind(cudnnContext* handle, CUstream_st* stream);
+
+// Throws device_error for a cudnnStatus_t other than success.
+void check_cudnn(int status, std::string_view call, const error_context& context = {});
 
 }  // namespace sluice::cuda::api

@@ -1,0 +1,60 @@
+// Convolutions and poolings by cuDNN on one GPU. The algorithm for each form is asked for once and cached.
+//
+// One handle for the device, which is bound to the stream of each call: a stream that is captured into a graph has
+// no time to make one.
+//
+// Thread safety: all members may be called on any thread.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <memory>
+#include <optional>
+
+struct CUstream_st;
+
+namespace sluice::cuda {
+
+// f32, NCHW and KCRS, dense.
+struct cudnn_convolution {
+    int images, channels, height, width;
+    int filters, filter_channels, filter_height, filter_width;
+    int out_height, out_width;
+    int stride_down, stride_across, padding_down, padding_across, dilation_down, dilation_across;
+    int groups;
+
+    friend auto operator<=>(const cudnn_convolution&, const cudnn_convolution&) = default;
+};
+
+struct cudnn_pooling {
+    int images, channels, height, width;
+    int out_height, out_width;
+    int window_down, window_across, stride_down, stride_across, padding_down, padding_across;
+    bool is_max, counts_padding;
+
+    friend auto operator<=>(const cudnn_pooling&, const cudnn_pooling&) = default;
+};
+
+class cudnn_library {
+public:
+    explicit cudnn_library(int ordinal);
+    cudnn_library(const cudnn_library&) = delete;  // it owns a handle
+    cudnn_library& operator=(const cudnn_library&) = delete;
+    ~cudnn_library();
+
+    // The scratch memory that it takes; nothing when cuDNN is not there or has no suitable algorithm.
+    std::optional<std::size_t> workspace_bytes(const cudnn_convolution& form);
+    // Whether cuDNN is there and does this.
+    bool can_pool(const cudnn_pooling& form);
+
+    // For what can be done. Enqueue on the stream; do not block. All pointers are device memory. Throw device_error.
+    void convolve(const cudnn_convolution& form, const float* x, const float* filter, float* out, void* workspace,
+                  std::size_t workspace_bytes, CUstream_st* stream);
+    void pool(const cudnn_pooling& form, const float* x, float* out, CUstream_st* stream);
+
+private:
+    struct state;
+    std::unique_ptr<state> state_;  // null where cuDNN is not there
+};
+
+}  // namespace sluice::cuda

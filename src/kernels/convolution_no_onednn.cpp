@@ -1,0 +1,15 @@
+// convolution on a CPU, in a build without oneDNN: im2col and gemm do it, so nobody comes here to convolve.
+#include "kernels/convolution_bodies.hpp"
+#include "sluice/runtime/error.hpp"
+
+namespace sluice::kernels {
+
+std::optional<std::size_t> convolution_on_cpu_workspace_bytes(const convolution_form&, activation) {
+    return std::nullopt;
+}
+
+void convolution_on_cpu(const convolution_call&) {
+    throw error(errc::unsupported, "this build of Sluice has no oneDNN", {"convolution"});
+}
+
+}  // namespace sluice::kernels

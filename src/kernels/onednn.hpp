@@ -1,0 +1,148 @@
+// What the calls of oneDNN share.
+//
+// Each worker thread has its own primitives, single-threaded (the workers are the parallelism), each with a
+// scratchpad of the caller's: oneDNN 2.6 gives wrong results when a primitive with its own scratchpad runs
+// on another thread than the one that made it.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "sluice/kernels/activation.hpp"
+#include "sluice/runtime/error.hpp"
+
+// OpenMP's own; its header is not there with every compiler that links to the library.
+extern "C" void omp_set_num_threads(int threads);
+extern "C" int omp_get_max_threads();
+
+namespace sluice::kernels::onednn {
+
+inline const dnnl::engine& engine() {
+    static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+    return cpu;
+}
+
+inline void append(dnnl::post_ops& fused, dnnl::algorithm what) {
+#if DNNL_VERSION_MAJOR >= 3
+    fused.append_eltwise(what, 0, 0);
+#else
+    fused.append_eltwise(1, what, 0, 0);
+#endif
+}
+
+// Of a primitive that applies the activation (softmax it does not) and has its scratchpad from the caller.
+inline dnnl::primitive_attr attributes(activation after) {
+    dnnl::post_ops fused;
+    switch (after) {
+        case activation::relu: append(fused, dnnl::algorithm::eltwise_relu); break;
+        case activation::gelu: append(fused, dnnl::algorithm::eltwise_gelu_erf); break;
+        case activation::sigmoid: append(fused, dnnl::algorithm::eltwise_logistic); break;
+        case activation::tanh: append(fused, dnnl::algorithm::eltwise_tanh); break;
+        case activation::none:
+        case activation::softmax: break;
+    }
+    dnnl::primitive_attr all;
+    all.set_post_ops(fused);
+    all.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    return all;
+}
+
+// A primitive of a source, weights and perhaps a bias, ready to run on other memory each time.
+template <typename Primitive>
+class plan {
+public:
+    using primitive_desc = typename Primitive::primitive_desc;
+
+    plan(const primitive_desc& desc, bool has_bias)
+        : primitive_(desc),
+          source_(desc.src_desc(), engine(), nullptr),
+          weights_(desc.weights_desc(), engine(), nullptr),
+          out_(desc.dst_desc(), engine(), nullptr),
+          scratchpad_(desc.scratchpad_desc(), engine(), nullptr),
+          scratch_bytes_(desc.scratchpad_desc().get_size()) {
+        arguments_ = {{DNNL_ARG_SRC, source_},
+                      {DNNL_ARG_WEIGHTS, weights_},
+                      {DNNL_ARG_DST, out_},
+                      {DNNL_ARG_SCRATCHPAD, scratchpad_}};
+        if (!has_bias) return;
+        bias_ = dnnl::memory(desc.bias_desc(), engine(), nullptr);
+        arguments_.emplace(DNNL_ARG_BIAS, bias_);
+    }
+
+    std::size_t scratch_bytes() const noexcept { return scratch_bytes_; }
+
+    // `bias` is null for a plan without one. `scratch` has as many bytes as the plan says.
+    void run(const float* source, const float* weights, const float* bias, float* out, void* scratch,
+             dnnl::stream& stream) {
+        source_.set_data_handle(const_cast<float*>(source));  // oneDNN only reads these
+        weights_.set_data_handle(const_cast<float*>(weights));
+        out_.set_data_handle(out);
+        if (bias != nullptr) bias_.set_data_handle(const_cast<float*>(bias));
+        scratchpad_.set_data_handle(scratch);
+        primitive_.execute(stream, arguments_);
+        stream.wait();
+    }
+
+private:
+    Primitive primitive_;
+    dnnl::memory source_, weights_, bias_, out_, scratchpad_;
+    std::size_t scratch_bytes_;
+    std::unordered_map<int, dnnl::memory> arguments_;
+};
+
+// While it lives, oneDNN plans on this thread as it does on a worker.
+class as_on_a_worker {
+public:
+    as_on_a_worker() { omp_set_num_threads(1); }
+    as_on_a_worker(const as_on_a_worker&) = delete;  // it sets the thread's own state back
+    as_on_a_worker& operator=(const as_on_a_worker&) = delete;
+    ~as_on_a_worker() { omp_set_num_threads(before_); }
+
+private:
+    const int before_ = omp_get_max_threads();
+};
+
+// Shapes seen on one thread before what is known of the oldest is thrown away together.
+inline constexpr std::size_t kept_plans = 256;
+
+// One worker thread's plans of one kind. Describe makes the primitive_desc for a key.
+template <typename Key, typename Primitive>
+class worker_plans {
+public:
+    worker_plans() { omp_set_num_threads(1); }
+
+    using describe_function = typename Primitive::primitive_desc (*)(const Key& key);
+
+    // Where `scratch` is too small, the thread's own is used. Throws device_error when oneDNN refuses.
+    void run(const Key& key, describe_function describe, const error_context& context, const float* source,
+             const float* weights, const float* bias, float* out, std::span<std::byte> scratch = {}) try {
+        auto known = plans_.find(key);
+        if (known == plans_.end()) {
+            // One worker at a time generates code; the next finds it in oneDNN's own cache.
+            static std::mutex making;
+            const std::lock_guard lock(making);
+            if (plans_.size() >= kept_plans) plans_.clear();
+            known = plans_.emplace(key, plan<Primitive>(describe(key), bias != nullptr)).first;
+        }
+        plan<Primitive>& with = known->second;
+        if (scratch.size() < with.scratch_bytes()) {
+            if (scratch_.size() < with.scratch_bytes()) scratch_.resize(with.scratch_bytes());
+            scratch = scratch_;
+        }
+        with.run(source, weights, bias, out, scratch.data(), stream_);
+    } catch (const dnnl::error& refused) {
+        throw device_error(make_error_code(errc::device_failed), std::string("oneDNN: ") + refused.what(), context);
+    }
+
+private:
+    dnnl::stream stream_{engine()};
+    std::vector<std::byte> scratch_;
+    std::map<Key, plan<Primitive>> plans_;
+};
+
+}  // namespace sluice::kernels::onednn
