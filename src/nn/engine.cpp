@@ -16,11 +16,9 @@ struct batch_under_way {
     batch_future outputs;
 };
 
-batch_future start(const plan& network, scheduling_policy& policy, any_operation<tensor<float>> rows) {
-    return spawn(
-        std::move(rows).and_then([&](tensor<float> x) { return network.forward(std::move(x)); }).and_then(download),
-        policy);
-}
+// Of a batch's inputs: above it the device is busy with them for longer than the host is with the commands, and a graph
+// would only add a copy.
+constexpr std::size_t most_graph_bytes = std::size_t{1} << 20;
 
 // When something fails, the batches under way are waited for: their source may go right after.
 void abandon(std::deque<batch_under_way>& under_way) noexcept {
@@ -41,7 +39,21 @@ engine::engine(const engine_options& options) : options_(options) {
     }
 }
 
-void engine::add(plan network, scheduling_policy& policy) { lanes_.emplace_back(std::move(network), policy); }
+void engine::add(plan network, scheduling_policy& policy) {
+    const batch_function any_batch = [network](tensor<float> x) {
+        return any_operation<pending<std::vector<float>>>(network.forward(std::move(x)).and_then(download));
+    };
+    batch_function whole_batch = any_batch;
+    const bool is_small = options_.batch <= most_graph_bytes / sizeof(float) / network.in_features();
+    if (is_small && policy.next().owner().kind() == device_kind::cuda) {
+        const auto graph =
+            compile_forward(policy, network, options_.batch, {.replicas = options_.in_flight, .name = "batch"});
+        whole_batch = [graph](tensor<float> x) {
+            return any_operation<pending<std::vector<float>>>(graph(std::move(x)));
+        };
+    }
+    lanes_.push_back({std::move(network), &policy, any_batch, std::move(whole_batch)});
+}
 
 void engine::warm_up(std::size_t rows) const {
     if (lanes_.empty()) throw error(errc::invalid_argument, "no device was added", {"engine"});
@@ -51,7 +63,8 @@ void engine::warm_up(std::size_t rows) const {
             for (std::size_t i = 0; count != 0 && i < options_.in_flight; ++i) {
                 const lane& next = lanes_[i % lanes_.size()];
                 under_way.push_back(
-                    {0, start(next.network, *next.policy, zeros<float>({count, next.network.in_features()}))});
+                    {0, spawn(zeros<float>({count, next.network.in_features()}).and_then(function_for(next, count)),
+                              *next.policy)});
             }
             for (; !under_way.empty(); under_way.pop_front())
                 static_cast<void>(std::move(under_way.front().outputs).get());
@@ -82,7 +95,7 @@ void engine::run(std::size_t rows, const row_source& source, const row_sink& sin
             }
             const lane& next = lanes_[turn++ % lanes_.size()];
             const std::size_t count = std::min(options_.batch, rows - first);
-            under_way.push_back({first, start(next.network, *next.policy, source(first, count))});
+            under_way.push_back({first, spawn(source(first, count).and_then(function_for(next, count)), *next.policy)});
         }
         while (!under_way.empty()) finish_oldest();
     } catch (...) {

@@ -1,66 +1,146 @@
 #include "sluice/nn/plan.hpp"
 
+#include <algorithm>
+
+#include "sluice/kernels/cast.hpp"
 #include "sluice/kernels/elementwise.hpp"
 #include "sluice/kernels/gemm.hpp"
+#include "sluice/kernels/matvec.hpp"
+#include "sluice/kernels/softmax.hpp"
 #include "sluice/op/named.hpp"
-#include "sluice/runtime/transfer.hpp"
 
 namespace sluice::nn {
 namespace {
 
-shared_tensor<float> put(std::vector<float> values, const shape& shape, execution_context& context) {
-    return shared_tensor<float>(upload(std::move(values), shape).submit(context));
+// Measured on an H200 (bench/results, fused_mlp): networks up to 128 wide are faster fused at every number of rows,
+// wider ones once there are blocks of them for every multiprocessor.
+constexpr std::size_t always_fused_width = 128;
+constexpr std::size_t fused_rows = 8192;
+// Up to here the weights are all that a layer reads (bench/results, matvec).
+constexpr std::size_t matvec_rows = 2;
+
+template <typename T>
+constexpr bool is_short = !std::same_as<T, float>;
+
+template <typename T>
+shared_tensor<T> put(const std::vector<float>& values, const shape& shape, execution_context& context) {
+    if constexpr (is_short<T>) {
+        std::vector<T> rounded(values.begin(), values.end());
+        return shared_tensor<T>(upload(std::move(rounded), shape).submit(context));
+    } else {
+        return shared_tensor<T>(upload(values, shape).submit(context));
+    }
 }
 
 // Made once, so that a name costs a run some nanoseconds and no string.
-std::vector<plan_layer> with_names(std::vector<plan_layer> layers) {
+template <typename T>
+std::vector<basic_plan_layer<T>> with_names(std::vector<basic_plan_layer<T>> layers) {
     for (std::size_t i = 0; i < layers.size(); ++i) {
         if (layers[i].name.empty()) layers[i].name = "layer " + std::to_string(i + 1);
     }
     return layers;
 }
 
+// As one command, on devices where that pays: a GPU's kernel has 16-bit elements, a CPU's is for floats.
+bool can_fuse(const mlp_model& model, device_kind on, bool is_short) {
+    std::size_t widest = 0;
+    for (const dense_layer& layer : model.layers) widest = std::max({widest, layer.in_features, layer.out_features});
+    const bool has_inner_softmax = std::any_of(model.layers.begin(), model.layers.end() - 1,
+                                               [](const auto& layer) { return layer.after == activation::softmax; });
+    return is_short == (on == device_kind::cuda) && can_fuse_mlp(model.layers.size(), widest) && !has_inner_softmax;
+}
+
+std::vector<mlp_layer> layers_of(const mlp_model& model) {
+    std::vector<mlp_layer> layers;
+    for (const dense_layer& each : model.layers)
+        layers.push_back({each.in_features, each.out_features, each.weight, each.bias, each.after});
+    return layers;
+}
+
+template <typename T>
+tensor<T> through(stream& on, const basic_plan_layer<T>& layer, const tensor<T>& x) {
+    tensor<T> y(on, {x.rows(), layer.weight->rows()}, {"forward"});
+    const tensor<T>* const bias = layer.bias ? &**layer.bias : nullptr;
+    if constexpr (is_short<T>) {
+        // Softmax is for floats.
+        const activation after = layer.after == activation::softmax ? activation::none : layer.after;
+        if (x.rows() >= 1 && x.rows() <= matvec_rows) {
+            matvec(on, x, *layer.weight, bias, y, after);
+        } else {
+            gemm(on, x, *layer.weight, bias, y, {.transpose_b = true, .after = after});
+        }
+        if (layer.after == activation::softmax) {
+            tensor<float> exact(on, y.shape(), {"forward"});
+            cast(on, y, exact);
+            softmax(on, exact);
+            cast(on, exact, y);
+        }
+    } else {
+        gemm(on, x, *layer.weight, bias, y, {.transpose_b = true, .after = layer.after});
+    }
+    return y;
+}
+
 }  // namespace
 
-plan::plan(std::vector<plan_layer> layers)
-    : layers_(std::make_shared<const std::vector<plan_layer>>(with_names(std::move(layers)))) {
+template <detail::plan_element T>
+basic_plan<T>::basic_plan(std::vector<basic_plan_layer<T>> layers, std::optional<packed_mlp<T>> fused)
+    : layers_(std::make_shared<const std::vector<basic_plan_layer<T>>>(with_names(std::move(layers)))),
+      fused_(std::move(fused)) {
     if (layers_->empty()) throw error(errc::invalid_argument, "a network has at least one layer", {"plan"});
 }
 
-forward_operation plan::forward(tensor<float> inputs) const { return {*this, std::move(inputs)}; }
+template <detail::plan_element T>
+plan_route basic_plan<T>::route(std::size_t rows) const noexcept {
+    if (!fused_) return plan_route::layers;
+    const bool pays = !is_short<T> || fused_->form().width <= always_fused_width || rows >= fused_rows;
+    return pays ? plan_route::fused : plan_route::layers;
+}
 
-tensor<float> forward_operation::submit(execution_context& context) && {
-    tensor<float> x = std::move(inputs_);
+template <detail::plan_element T>
+tensor<T> forward_operation<T>::submit(execution_context& context) && {
+    tensor<T> x = std::move(inputs_);
     if (x.shape().rank() != 2 || x.columns() != network_.in_features()) {
         throw error(errc::shape_mismatch,
                     "the network takes [rows, " + std::to_string(network_.in_features()) + "], the input is " +
                         to_string(x.shape()),
                     {"forward", context.device().name()});
     }
-    for (const plan_layer& layer : network_.layers()) {
-        const detail::name_scope name(context, layer.name);
-        tensor<float> y(context.stream(), {x.rows(), layer.weight->shape()[0]}, {"forward"});
-        const tensor<float>* const bias = layer.bias ? &**layer.bias : nullptr;
-        gemm(context.stream(), x, *layer.weight, bias, y, {.transpose_b = true, .after = layer.after});
-        x = std::move(y);  // what it held is reused behind this layer
+    if (network_.route(x.rows()) == plan_route::fused) {
+        const sluice::detail::name_scope name(context, "all layers");
+        return fused_mlp(std::move(x), *network_.fused()).submit(context);
+    }
+    for (const basic_plan_layer<T>& layer : network_.layers()) {
+        const sluice::detail::name_scope name(context, layer.name);
+        x = through(context.stream(), layer, x);  // what it held is reused behind this layer
     }
     return x;
 }
 
-plan make_plan_operation::submit(execution_context& context) && {
-    std::vector<plan_layer> layers;
+template <detail::plan_element T>
+basic_plan<T> make_plan_operation<T>::submit(execution_context& context) && {
+    std::optional<packed_mlp<T>> fused;
+    if (!model_.layers.empty() && can_fuse(model_, context.device().kind(), is_short<T>))
+        fused = pack_mlp<T>(layers_of(model_)).submit(context);
+    std::vector<basic_plan_layer<T>> layers;
     layers.reserve(model_.layers.size());
-    for (dense_layer& layer : model_.layers) {
-        auto weight = put(std::move(layer.weight), {layer.out_features, layer.in_features}, context);
-        std::optional<shared_tensor<float>> bias;
-        if (!layer.bias.empty()) bias = put(std::move(layer.bias), {layer.out_features}, context);
+    for (const dense_layer& layer : model_.layers) {
+        auto weight = put<T>(layer.weight, {layer.out_features, layer.in_features}, context);
+        std::optional<shared_tensor<T>> bias;
+        if (!layer.bias.empty()) bias = put<T>(layer.bias, {layer.out_features}, context);
         layers.emplace_back(std::move(weight), std::move(bias), layer.after);
     }
-    return plan(std::move(layers));
+    return basic_plan<T>(std::move(layers), std::move(fused));
 }
 
-work_estimate make_plan_operation::estimate() const {
-    return {2 * model_.layers.size(), model_.parameters() * sizeof(float)};
-}
+template class basic_plan<float>;
+template class basic_plan<half>;
+template class basic_plan<bfloat16>;
+template class forward_operation<float>;
+template class forward_operation<half>;
+template class forward_operation<bfloat16>;
+template class make_plan_operation<float>;
+template class make_plan_operation<half>;
+template class make_plan_operation<bfloat16>;
 
 }  // namespace sluice::nn

@@ -17,6 +17,20 @@ TEST_P(graph, runs_what_the_operation_runs) {
     }
 }
 
+TEST_P(graph, a_shared_host_buffer_is_read_by_many_launches) {
+    round_robin pool(on, 2);
+    const auto fast = compile(
+        on, {.replicas = 3}, [](tensor<unsigned> x) { return two_steps(std::move(x)).and_then(download); },
+        host_input<unsigned>({100}));
+    host_buffer<unsigned> filled(pool.next(), 100);
+    std::ranges::copy(counting(100), filled.write().begin());
+    const shared input(std::move(filled));
+    std::vector<device_future<pending<std::vector<unsigned>>>> running;
+    for (int i = 0; i < 5; ++i) running.push_back(spawn(fast(input), pool));
+    for (auto& each : running) EXPECT_EQ(std::move(each).get(), after_two(counting(100)));
+    EXPECT_TRUE(std::ranges::equal(input->read(), counting(100)));
+}
+
 TEST_P(graph, a_device_tensor_is_bound_where_it_is) {
     round_robin pool(on, 2);
     const auto fast =

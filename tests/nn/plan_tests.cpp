@@ -83,6 +83,17 @@ TEST_F(plans, describe_their_network) {
     EXPECT_EQ(network.layers()[1].after, activation::none);
 }
 
+TEST_F(plans, go_fused_where_layers_are_narrow) {
+    const auto route = [&](const std::vector<std::size_t>& widths, const network_options& options = {}) {
+        return sync(make_plan(random_network(widths, fresh, options)), pool).route(64);
+    };
+    EXPECT_EQ(route({64, 256, 10}), plan_route::fused);
+    EXPECT_EQ(route({64, 257, 10}), plan_route::layers);
+    EXPECT_EQ(route({64, 32, 10}, {.hidden = activation::softmax}), plan_route::layers);
+    EXPECT_EQ(route(std::vector<std::size_t>(11, 8)), plan_route::layers);
+    EXPECT_EQ(sync(make_plan<half>(random_network({64, 32, 10}, fresh)), pool).route(64), plan_route::layers);
+}
+
 TEST_F(plans, need_a_layer) {
     expect_refused(errc::invalid_argument, {"at least one layer"}, [] { plan(std::vector<plan_layer>()); });
     expect_refused(errc::invalid_argument, {"at least one layer"}, [&] { sync(make_plan(mlp_model()), pool); });

@@ -2,9 +2,9 @@
 //
 //     device_input<float>({64, 784})   the function gets a tensor<float>, its own      a launch gives a tensor<float>
 //     shared_input<float>({64, 784})   a shared_tensor<float>, to be read              a shared_tensor or a tensor
-//     host_input<float>({64, 784})     a tensor<float>, uploaded by the graph          a vector, a span or a
-//     host_buffer argument<int>(7)                 an int                                          an int; 7 until it
-//     is given
+//     host_input<float>({64, 784})     a tensor<float>, uploaded by the graph          a vector, a span, or a
+//                                                                                      host_buffer, also a shared one
+//     argument<int>(7)                 an int                                          an int; 7 until it is given
 //
 // Tensors are bound by their address: no copy, unless a library call of a GPU uses the input, whose addresses cannot be
 // set later; the graph then begins by copying it. Host data is read when the launch is submitted; a host_buffer is read
@@ -119,21 +119,26 @@ public:
         launch_value(const host_input& to, std::span<const T> from) : span_(from) {
             detail::require_input_size(to.shape_, span_.size());
         }
-        launch_value(const host_input& to, host_buffer<T> from) : buffer_(std::move(from)) {
-            detail::require_input_size(to.shape_, buffer_.size());
+        launch_value(const host_input& to, host_buffer<T> from) : memory_(storage_ref::retain(from.memory())) {
+            detail::require_input_size(to.shape_, from.size());
+        }
+        // For many launches.
+        launch_value(const host_input& to, const shared<host_buffer<T>>& from)
+            : memory_(storage_ref::retain(from->memory())) {
+            detail::require_input_size(to.shape_, from->size());
         }
         launch_value(launch_value&& other) noexcept
-            : values_(std::move(other.values_)), span_(other.span_), buffer_(std::move(other.buffer_)) {}
+            : values_(std::move(other.values_)), span_(other.span_), memory_(std::move(other.memory_)) {}
 
         detail::graph_feed feed() const noexcept {
-            if (buffer_.memory() != nullptr) return {storage_ref::retain(buffer_.memory()), nullptr};
+            if (memory_) return {memory_, nullptr};
             return {{}, span_.data()};
         }
 
     private:
         std::vector<T> values_;  // moving it leaves the span's elements where they are
         std::span<const T> span_;
-        host_buffer<T> buffer_;
+        storage_ref memory_;
     };
 
     detail::graph_input describe() const { return {shape_.size() * sizeof(T), true}; }

@@ -33,7 +33,8 @@ public:
     explicit engine(const engine_options& options = {});
 
     // Adds a device: the network's plan there and the policy that picks its streams. Batches go to the added
-    // ones in turn. The policy must outlive the engine.
+    // ones in turn. The policy must outlive the engine. On a GPU, whole batches that are small run as a compiled graph,
+    // which is made here.
     void add(plan network, scheduling_policy& policy);
 
     // Runs batches of zeros of each size that `rows` rows are split into, as many as may be under way, so that what
@@ -45,11 +46,17 @@ public:
     void run(std::size_t rows, const row_source& source, const row_sink& sink) const;
 
 private:
+    // Submits a batch: its rows, through the network, to the host.
+    using batch_function = std::function<any_operation<pending<std::vector<float>>>(tensor<float>)>;
     struct lane {
         plan network;
         scheduling_policy* policy;
-        lane(plan n, scheduling_policy& p) : network(std::move(n)), policy(&p) {}
+        batch_function any_batch;
+        batch_function whole_batch;
     };
+    const batch_function& function_for(const lane& in, std::size_t rows) const noexcept {
+        return rows == options_.batch ? in.whole_batch : in.any_batch;
+    }
 
     engine_options options_;
     std::vector<lane> lanes_;

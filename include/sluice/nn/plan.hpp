@@ -5,6 +5,10 @@
 //                            .and_then([=](auto x) { return network.forward(std::move(x)); })
 //                            .and_then(download), pool);
 //
+// In f32; with make_plan<half> or make_plan<bfloat16> weights, inputs and outputs have that type, and sums are float.
+//
+// For one size of batches again and again, the plan can be a graph: nn::compile_forward.
+//
 // Thread safety: all members may be called on any thread.
 #pragma once
 
@@ -14,73 +18,125 @@
 #include <string>
 #include <vector>
 
+#include "sluice/graph/executable_graph.hpp"
 #include "sluice/kernels/activation.hpp"
+#include "sluice/kernels/fused_mlp.hpp"
 #include "sluice/nn/mlp_model.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/execution_context.hpp"
+#include "sluice/runtime/half.hpp"
 #include "sluice/runtime/tensor.hpp"
+#include "sluice/runtime/transfer.hpp"
 
 namespace sluice::nn {
 
+namespace detail {
+template <typename T>
+concept plan_element = std::same_as<T, float> || std::same_as<T, half> || std::same_as<T, bfloat16>;
+}  // namespace detail
+
 // A layer on the device: y = after(x * weight^T + bias).
-struct plan_layer {
-    shared_tensor<float> weight;               // [out features, in features]
-    std::optional<shared_tensor<float>> bias;  // [out features]
+template <detail::plan_element T>
+struct basic_plan_layer {
+    shared_tensor<T> weight;               // [out features, in features]
+    std::optional<shared_tensor<T>> bias;  // [out features]
     activation after;
     std::string name = {};  // of its commands in traces; a plan calls its layers "layer 1", "layer 2" ...
 
-    plan_layer(shared_tensor<float> w, std::optional<shared_tensor<float>> b, activation a)
+    basic_plan_layer(shared_tensor<T> w, std::optional<shared_tensor<T>> b, activation a)
         : weight(std::move(w)), bias(std::move(b)), after(a) {}
 };
+using plan_layer = basic_plan_layer<float>;
 
+// How a batch goes through the network.
+enum class plan_route : unsigned char {
+    layers,  // a product for each layer
+    fused,   // all layers in one command: see fused_mlp
+};
+
+template <detail::plan_element T>
 class forward_operation;
 
-class plan {
+template <detail::plan_element T>
+class basic_plan {
 public:
-    // Throws errc::invalid_argument for no layers. Use make_plan.
-    explicit plan(std::vector<plan_layer> layers);
+    // Throws errc::invalid_argument for no layers. `fused`: the same network, where it can be fused. Use make_plan.
+    explicit basic_plan(std::vector<basic_plan_layer<T>> layers, std::optional<packed_mlp<T>> fused = std::nullopt);
 
     std::size_t in_features() const noexcept { return (*layers_).front().weight->shape()[1]; }
     std::size_t out_features() const noexcept { return (*layers_).back().weight->shape()[0]; }
-    const std::vector<plan_layer>& layers() const noexcept { return *layers_; }
+    const std::vector<basic_plan_layer<T>>& layers() const noexcept { return *layers_; }
+    const std::optional<packed_mlp<T>>& fused() const noexcept { return fused_; }
+
+    // What forward does with a batch of so many rows.
+    plan_route route(std::size_t rows) const noexcept;
 
     // The network's outputs [rows, out features] for inputs [rows, in features]. Throws errc::shape_mismatch
     // for inputs of another width, when submitted.
-    forward_operation forward(tensor<float> inputs) const;
+    forward_operation<T> forward(tensor<T> inputs) const { return {*this, std::move(inputs)}; }
 
 private:
-    std::shared_ptr<const std::vector<plan_layer>> layers_;
+    std::shared_ptr<const std::vector<basic_plan_layer<T>>> layers_;
+    std::optional<packed_mlp<T>> fused_;
 };
+using plan = basic_plan<float>;
 
-class forward_operation : public operation_base<forward_operation> {
+template <detail::plan_element T>
+class forward_operation : public operation_base<forward_operation<T>> {
 public:
-    using output = tensor<float>;
+    using output = tensor<T>;
 
-    forward_operation(plan network, tensor<float> inputs) : network_(std::move(network)), inputs_(std::move(inputs)) {}
+    forward_operation(basic_plan<T> network, tensor<T> inputs)
+        : network_(std::move(network)), inputs_(std::move(inputs)) {}
 
     output submit(execution_context& context) &&;
     work_estimate estimate() const { return {.commands = network_.layers().size()}; }
 
 private:
-    plan network_;
-    tensor<float> inputs_;
+    basic_plan<T> network_;
+    tensor<T> inputs_;
 };
 
-class make_plan_operation : public operation_base<make_plan_operation> {
+template <detail::plan_element T>
+class make_plan_operation : public operation_base<make_plan_operation<T>> {
 public:
-    using output = plan;
+    using output = basic_plan<T>;
 
     explicit make_plan_operation(mlp_model model) : model_(std::move(model)) {}
 
     output submit(execution_context& context) &&;
-    work_estimate estimate() const;
+    work_estimate estimate() const { return {2 * model_.layers.size(), model_.parameters() * sizeof(T)}; }
 
 private:
     mlp_model model_;
 };
 
-// Puts a network's weights on the context's device, once. The output may be used at once: work that reads
+// Puts a network's weights on the context's device, once, rounded to T. The output may be used at once: work that reads
 // the weights is ordered behind their upload.
-inline auto make_plan(mlp_model model) { return make_plan_operation(std::move(model)); }
+template <detail::plan_element T = float>
+auto make_plan(mlp_model model) {
+    return make_plan_operation<T>(std::move(model));
+}
+
+// The network as a graph for batches of so many rows, from the device's memory to the host's:
+//
+//     const auto fast = nn::compile_forward(pool, network, 64);
+//     std::vector<float> logits = sync(upload(rows, {64, 784}).and_then(fast), pool);
+template <detail::plan_element T>
+auto compile_forward(sluice::detail::compile_place at, const basic_plan<T>& network, std::size_t rows,
+                     graph_options options = {}) {
+    return compile(
+        at, std::move(options), [=](tensor<T> x) { return network.forward(std::move(x)).and_then(download); },
+        device_input<T>({rows, network.in_features()}));
+}
+// The same from the host's memory: a launch is given a vector, a span, or a host_buffer, which is pinned and not
+// copied.
+template <detail::plan_element T>
+auto compile_forward_from_host(sluice::detail::compile_place at, const basic_plan<T>& network, std::size_t rows,
+                               graph_options options = {}) {
+    return compile(
+        at, std::move(options), [=](tensor<T> x) { return network.forward(std::move(x)).and_then(download); },
+        host_input<T>({rows, network.in_features()}));
+}
 
 }  // namespace sluice::nn

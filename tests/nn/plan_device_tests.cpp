@@ -1,0 +1,128 @@
+// Plans of every element type on the default device, a GPU where there is one: eagerly, as graphs, and by the engine.
+
+#include <gtest/gtest.h>
+
+#include "nn/support/reference_network.hpp"
+#include "sluice/nn/engine.hpp"
+#include "sluice/nn/plan.hpp"
+#include "sluice/runtime/runtime.hpp"
+#include "sluice/runtime/sync.hpp"
+#include "sluice/runtime/transfer.hpp"
+
+namespace sluice::nn {
+namespace {
+
+using conformance::expect_close;
+using testing::doubles;
+using testing::floats;
+using testing::outputs_of;
+using testing::random_floats;
+using testing::random_network;
+
+template <typename T>
+floats widened(const std::vector<T>& values) {
+    return floats(values.begin(), values.end());
+}
+template <typename T>
+std::vector<T> rounded(const floats& values) {
+    std::vector<T> made;
+    for (const float each : values) made.push_back(T(each));
+    return made;
+}
+// What the elements' rounding allows, relative to the largest output.
+template <typename T>
+constexpr double bound = std::is_same_v<T, float>  ? 2e-5
+                         : std::is_same_v<T, half> ? 4e-3
+                                                   : 2e-2;
+
+template <typename T>
+class device_plans : public ::testing::Test {
+protected:
+    // The network as the device has it: weights and inputs are rounded, the rest is exact.
+    static mlp_model as_rounded(mlp_model model) {
+        for (dense_layer& layer : model.layers) {
+            layer.weight = widened(rounded<T>(layer.weight));
+            layer.bias = widened(rounded<T>(layer.bias));
+        }
+        return model;
+    }
+    static doubles expected(const mlp_model& model, const floats& inputs) {
+        return outputs_of(as_rounded(model), widened(rounded<T>(inputs)));
+    }
+
+    runtime machine;
+    device& on = machine.default_device();
+    round_robin pool{on, 3};
+    random_floats fresh{11};
+};
+using elements = ::testing::Types<float, half, bfloat16>;
+TYPED_TEST_SUITE(device_plans, elements);
+
+}  // namespace
+
+TYPED_TEST(device_plans, give_what_a_reference_in_double_precision_gives) {
+    using T = TypeParam;
+    const std::vector<std::size_t> shapes[] = {
+        {64, 64, 64, 10}, {64, 128, 64, 10}, {200, 256, 10}, {784, 512, 512, 10}, {13, 300, 7}};
+    for (const auto& widths : shapes) {
+        for (const activation output : {activation::none, activation::softmax}) {
+            const auto model = random_network(widths, this->fresh, {.hidden = activation::relu, .output = output});
+            const auto network = sync(make_plan<T>(model), this->pool);
+            for (const std::size_t rows : {1, 2, 3, 64, 300}) {
+                SCOPED_TRACE(::testing::Message()
+                             << widths.front() << " to " << widths.back() << " by " << widths.size() << ", "
+                             << to_string(output) << ", " << rows << " rows");
+                const floats inputs = this->fresh(rows * widths.front());
+                const auto forward = [&](auto x) { return network.forward(std::move(x)); };
+                const auto got =
+                    sync(upload(rounded<T>(inputs), {rows, widths.front()}).and_then(forward).and_then(download),
+                         this->pool);
+                expect_close(widened(got), this->expected(model, inputs), bound<T>);
+
+                const auto fast = compile_forward_from_host(this->pool, network, rows);
+                EXPECT_EQ(widened(sync(fast(rounded<T>(inputs)), this->pool)), widened(got));
+                const auto from_device = compile_forward(this->pool, network, rows);
+                EXPECT_EQ(
+                    widened(sync(upload(rounded<T>(inputs), {rows, widths.front()}).and_then(from_device), this->pool)),
+                    widened(got));
+            }
+        }
+    }
+}
+
+TYPED_TEST(device_plans, take_no_rows) {
+    using T = TypeParam;
+    const auto network = sync(make_plan<T>(random_network({6, 4, 3}, this->fresh)), this->pool);
+    const auto none =
+        sync(zeros<T>({0, 6}).and_then([&](auto x) { return network.forward(std::move(x)); }), this->pool);
+    EXPECT_EQ(none.shape(), (shape{0, 3}));
+}
+
+TEST(device_engine, gives_all_rows_in_order) {
+    runtime machine;
+    round_robin pool(machine.default_device(), 3);
+    random_floats fresh{12};
+    for (const auto& widths : {std::vector<std::size_t>{64, 64, 10}, std::vector<std::size_t>{300, 512, 10}}) {
+        const auto model = random_network(widths, fresh);
+        engine runs({.batch = 32, .in_flight = 4});
+        runs.add(sync(make_plan(model), pool), pool);
+        constexpr std::size_t rows = 32 * 20 + 7;
+        const floats inputs = fresh(rows * widths.front());
+        runs.warm_up(rows);
+        floats outputs;
+        runs.run(
+            rows,
+            [&](std::size_t first, std::size_t count) -> any_operation<tensor<float>> {
+                const auto begin = inputs.begin() + static_cast<std::ptrdiff_t>(first * widths.front());
+                return upload(floats(begin, begin + static_cast<std::ptrdiff_t>(count * widths.front())),
+                              {count, widths.front()});
+            },
+            [&](std::size_t first, std::span<const float> some) {
+                EXPECT_EQ(first * 10, outputs.size());
+                outputs.insert(outputs.end(), some.begin(), some.end());
+            });
+        expect_close(outputs, outputs_of(model, inputs), 2e-5);
+    }
+}
+
+}  // namespace sluice::nn
