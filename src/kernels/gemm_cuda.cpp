@@ -105,7 +105,10 @@ gemm_way choose_gemm_way(device& gpu, const gemm_call& call) {
         with.way = way;
         return library_will_do && context.matmul().supports(matmul_of(with));
     };
-    if (measured && is_possible(*measured)) return *measured;
+    // Measured without bias and activation. Behind others the library proposes other algorithms, in another order.
+    const bool is_plain = call.bias == nullptr && call.after == activation::none;
+    const bool is_good = measured && (is_plain || measured->what != gemm_way::by::library);
+    if (is_good && is_possible(*measured)) return *measured;
     if (is_possible({})) return {};
     if (fits_hopper(gpu, call.problem)) return {gemm_way::by::wgmma, likely_tile(call.problem, gpu.properties())};
     if (gpu.properties().compute_capability >= 80) return {gemm_way::by::tiles, 0};
