@@ -47,10 +47,11 @@ unsigned char likely_tile(const gemm_problem& of, const device_properties& gpu) 
     const auto cost = [&](const hopper_tile& tile) {
         const std::size_t height = std::size_t{tile.rows} * tile.cluster;
         const std::size_t tiles = (of.rows + height - 1) / height * ((of.columns + tile.columns - 1) / tile.columns);
-        const std::size_t units = static_cast<std::size_t>(gpu.compute_units) / tile.cluster;
+        const std::size_t units = static_cast<std::size_t>(gpu.compute_units) / (tile.cluster * tile.parts);
         const double rounds = static_cast<double>((tiles + units - 1) / units);
-        return rounds *
-               (tile.rows * tile.columns + 40.0 * (tile.rows + tile.columns / static_cast<double>(tile.cluster)));
+        const double reads = 40.0 * (tile.rows + tile.columns / static_cast<double>(tile.cluster));
+        const double adding_up = tile.parts > 1 ? 1.2 : 1.0;
+        return rounds * (tile.rows * tile.columns + reads) / tile.parts * adding_up;
     };
     const auto best =
         std::min_element(all.begin(), all.end(), [&](const auto& x, const auto& y) { return cost(x) < cost(y); });
