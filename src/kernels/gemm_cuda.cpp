@@ -98,6 +98,7 @@ std::size_t gemm_on_cuda_workspace_bytes() noexcept { return cuda::cublaslt::wor
 gemm_way choose_gemm_way(device& gpu, const gemm_call& call) {
     if (call.problem.type == gemm_type::f32) return {};
     auto& context = device_context::of(gpu);
+    const cuda::api::device_scope scope(context.ordinal());
     const bool library_will_do = call.problem.type == gemm_type::tf32 || library_fuses(call.after);
     const auto measured = context.kept<gemm_choices>().find(call.problem);
     const auto is_possible = [&](const gemm_way& way) {
@@ -135,7 +136,9 @@ void gemm_on_cuda(const gemm_call& call, const native_stream& on) {
 
 std::vector<gemm_way> gemm_ways(device& gpu, const gemm_call& call) {
     std::vector<gemm_way> all;
-    auto& library = device_context::of(gpu).matmul();
+    auto& context = device_context::of(gpu);
+    const cuda::api::device_scope scope(context.ordinal());
+    auto& library = context.matmul();
     for (unsigned char proposal = 0; proposal < most_library_proposals; ++proposal) {
         gemm_call with = call;
         with.way = {gemm_way::by::library, proposal};
@@ -145,7 +148,7 @@ std::vector<gemm_way> gemm_ways(device& gpu, const gemm_call& call) {
         for (std::size_t tile = 0; tile < hopper_tiles().size(); ++tile) {
             all.push_back({gemm_way::by::wgmma, static_cast<unsigned char>(tile)});
         }
-    } else {
+    } else if (gpu.properties().compute_capability >= 80) {
         all.push_back({gemm_way::by::tiles, 0});
     }
     return all;

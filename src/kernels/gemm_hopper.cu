@@ -58,8 +58,6 @@ std::span<const hopper_tile> hopper_tiles() noexcept {
         describe<gemm_tile<64, 128, 4, 1, 2>>("64x128"),
         describe<gemm_tile<64, 64, 6, 1, 2>>("64x64"),
         describe<gemm_tile<64, 64, 6, 1, 2, 2>>("64x64 in 2 parts"),
-        describe<gemm_tile<64, 64, 6, 1, 2, 4>>("64x64 in 4 parts"),
-        describe<gemm_tile<64, 128, 4, 1, 2, 2>>("64x128 in 2 parts"),
     };
     return all;
 }
