@@ -19,9 +19,10 @@ namespace api = cuda::api;
 // A way other than cuBLASLt's first must be this much faster: measurements of one kernel differ by about as much.
 constexpr double worth_it = 0.99;
 constexpr int rounds = 5;
-// Large products are bound by power, so what a way does to the clocks is part of its speed: it runs long enough for
-// them to settle before it is timed. (Seen on an H200, 8192 x 8192 x 8192: a kernel that was not the fastest in turns
-// of 3 ms won by 5 % in turns of 12.) Small ones are not, and turns need only be long against the events' resolution.
+// How fast a large product is depends on what ran in the milliseconds before, presumably by way of power and clocks; so
+// a way runs for some by itself before it is timed. (Seen on an H200, 8192 x 8192 x 8192: a kernel that was not the
+// fastest in turns of 3 ms won by 5 % in turns of 12.) For small ones turns need only be long against the events'
+// resolution.
 constexpr double is_large_microseconds = 80;
 constexpr double large_turn_microseconds = 12'000;
 constexpr double small_turn_microseconds = 2'000;
