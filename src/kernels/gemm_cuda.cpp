@@ -56,10 +56,11 @@ unsigned char likely_tile(const gemm_problem& of, const device_properties& gpu) 
     const auto cost = [&](const hopper_tile& tile) {
         const std::size_t height = std::size_t{tile.rows} * tile.cluster;
         const std::size_t tiles = (of.rows + height - 1) / height * ((of.columns + tile.columns - 1) / tile.columns);
-        const std::size_t units = static_cast<std::size_t>(gpu.compute_units) / tile.cluster;
+        const std::size_t units = static_cast<std::size_t>(gpu.compute_units) / (tile.cluster * tile.parts);
         const double rounds = static_cast<double>((tiles + units - 1) / units);
-        return rounds *
-               (tile.rows * tile.columns + 40.0 * (tile.rows + tile.columns / static_cast<double>(tile.cluster)));
+        const double reads = 40.0 * (tile.rows + tile.columns / static_cast<double>(tile.cluster));
+        const double adding_up = tile.parts > 1 ? 1.2 : 1.0;
+        return rounds * (tile.rows * tile.columns + reads) / tile.parts * adding_up;
     };
     const auto best =
         std::min_element(all.begin(), all.end(), [&](const auto& x, const auto& y) { return cost(x) < cost(y); });
@@ -106,6 +107,7 @@ std::size_t gemm_on_cuda_workspace_bytes() noexcept { return cuda::cublaslt::wor
 gemm_way choose_gemm_way(device& gpu, const gemm_call& call) {
     if (call.problem.type == gemm_type::f32) return {};
     auto& context = device_context::of(gpu);
+    const cuda::api::device_scope scope(context.ordinal());
     const bool library_will_do = call.problem.type == gemm_type::tf32 || library_fuses(call.after);
     const auto measured = context.kept<gemm_choices>().find(call.problem);
     const auto is_possible = [&](const gemm_way& way) {
@@ -114,7 +116,10 @@ gemm_way choose_gemm_way(device& gpu, const gemm_call& call) {
         with.way = way;
         return library_will_do && context.matmul().supports(matmul_of(with));
     };
-    if (measured && is_possible(*measured)) return *measured;
+    // Measured without bias and activation. Behind others the library proposes other algorithms, in another order.
+    const bool is_plain = call.bias == nullptr && call.after == activation::none;
+    const bool is_good = measured && (is_plain || measured->what != gemm_way::by::library);
+    if (is_good && is_possible(*measured)) return *measured;
     if (is_possible({})) return {};
     if (fits_hopper(gpu, call.problem)) return {gemm_way::by::wgmma, likely_tile(call.problem, gpu.properties())};
     if (gpu.properties().compute_capability >= 80) return {gemm_way::by::tiles, 0};
@@ -140,7 +145,9 @@ void gemm_on_cuda(const gemm_call& call, const native_stream& on) {
 
 std::vector<gemm_way> gemm_ways(device& gpu, const gemm_call& call) {
     std::vector<gemm_way> all;
-    auto& library = device_context::of(gpu).matmul();
+    auto& context = device_context::of(gpu);
+    const cuda::api::device_scope scope(context.ordinal());
+    auto& library = context.matmul();
     for (unsigned char proposal = 0; proposal < most_library_proposals; ++proposal) {
         gemm_call with = call;
         with.way = {gemm_way::by::library, proposal};
@@ -150,7 +157,7 @@ std::vector<gemm_way> gemm_ways(device& gpu, const gemm_call& call) {
         for (std::size_t tile = 0; tile < hopper_tiles().size(); ++tile) {
             all.push_back({gemm_way::by::wgmma, static_cast<unsigned char>(tile)});
         }
-    } else {
+    } else if (gpu.properties().compute_capability >= 80) {
         all.push_back({gemm_way::by::tiles, 0});
     }
     return all;

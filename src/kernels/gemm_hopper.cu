@@ -23,6 +23,7 @@ hopper_tile describe(std::string_view name) {
             Tile::rows,
             Tile::columns,
             Tile::cluster,
+            Tile::parts,
             Tile::blocks,
             Tile::threads,
             Tile::shared_bytes,
@@ -56,6 +57,7 @@ std::span<const hopper_tile> hopper_tiles() noexcept {
         describe<gemm_tile<64, 256, 5, 1, 1>>("64x256"),
         describe<gemm_tile<64, 128, 4, 1, 2>>("64x128"),
         describe<gemm_tile<64, 64, 6, 1, 2>>("64x64"),
+        describe<gemm_tile<64, 64, 6, 1, 2, 2>>("64x64 in 2 parts"),
     };
     return all;
 }
@@ -95,7 +97,10 @@ launch_command gemm_on_hopper(const gemm_call& call, const device_properties& gp
 
     launch_command made;
     made.device_function = tile.kernels[index_of(of.type)][of.b_is_transposed ? 1 : 0];
-    made.grid.x = static_cast<unsigned>(std::min<std::size_t>(std::size_t{down} * across, side_by_side)) * tile.cluster;
+    const std::size_t tiles = std::size_t{down} * across;
+    // Blocks go from tile to tile, unless they have only parts of one.
+    made.grid.x = static_cast<unsigned>(tile.parts > 1 ? tiles * tile.parts
+                                                       : std::min<std::size_t>(tiles, side_by_side) * tile.cluster);
     made.block.x = tile.threads;
     made.shared_bytes = tile.shared_bytes;
     made.closure = &closure;

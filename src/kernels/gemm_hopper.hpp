@@ -16,6 +16,7 @@ struct hopper_tile {
     unsigned rows;
     unsigned columns;
     unsigned cluster;  // blocks, one below the other
+    unsigned parts;    // of the inner dimension, one for each block of a cluster
     unsigned blocks;   // that a multiprocessor holds
     unsigned threads;
     std::size_t shared_bytes;

@@ -19,9 +19,13 @@ namespace api = cuda::api;
 // A way other than cuBLASLt's first must be this much faster: measurements of one kernel differ by about as much.
 constexpr double worth_it = 0.99;
 constexpr int rounds = 5;
-// A way runs that long at a time, about: what it does to the clocks is part of its speed, and large products are bound
-// by power. (Seen on an H200: a kernel that loses by 3 % in turns of half a millisecond wins by 9 % in turns of eight.)
-constexpr double turn_microseconds = 3000;
+// How fast a large product is depends on what ran in the milliseconds before, presumably by way of power and clocks; so
+// a way runs for some by itself before it is timed. (Seen on an H200, 8192 x 8192 x 8192: a kernel that was not the
+// fastest in turns of 3 ms won by 5 % in turns of 12.) For small ones turns need only be long against the events'
+// resolution.
+constexpr double is_large_microseconds = 80;
+constexpr double large_turn_microseconds = 12'000;
+constexpr double small_turn_microseconds = 2'000;
 constexpr double glance_microseconds = 400;
 constexpr double hopeless = 1.3;  // times the fastest, at a glance: not looked at again
 constexpr int most_calls = 32;    // in one graph
@@ -42,7 +46,8 @@ public:
     }
     // Microseconds of one call.
     double run(CUstream_st* on, CUevent_st* from, CUevent_st* to, int launches = 1) const {
-        api::launch(exec_.get(), on, {"tune_gemm"});  // what was before has left its data in the caches
+        // What was before has left its data in the caches, and its clocks.
+        for (int i = 0; i < (launches + 1) / 2; ++i) api::launch(exec_.get(), on, {"tune_gemm"});
         api::record(from, on);
         for (int i = 0; i < launches; ++i) api::launch(exec_.get(), on, {"tune_gemm"});
         api::record(to, on);
@@ -113,7 +118,8 @@ private:
         const double best = std::min_element(all.begin(), all.end(), is_faster)->times.front();
         std::erase_if(
             all, [&](const contender& each) { return each.way != gemm_way{} && each.times.front() > hopeless * best; });
-        const int launches = static_cast<int>(std::clamp<double>(turn_microseconds / (calls * best), 1, 100));
+        const double turn = best > is_large_microseconds ? large_turn_microseconds : small_turn_microseconds;
+        const int launches = static_cast<int>(std::clamp<double>(turn / (calls * best), 1, 100));
         for (int round = 0; round < rounds; ++round) {
             for (contender& each : all) {
                 if (round == 0) each.times.clear();

@@ -18,10 +18,13 @@
 
 namespace sluice::kernels {
 
-// A compiled tile. `Blocks`: that one multiprocessor holds at a time.
-template <int Rows, int Columns, int Stages, int Cluster, int Blocks>
+// A compiled tile. `Blocks`: that one multiprocessor holds at a time. Of `Cluster` and `Parts`, the parts of the inner
+// dimension, one is 1.
+template <int Rows, int Columns, int Stages, int Cluster, int Blocks, int Parts = 1>
 struct gemm_tile {
+    static_assert(Cluster == 1 || Parts == 1);
     static constexpr int rows = Rows, columns = Columns, stages = Stages, cluster = Cluster, blocks = Blocks;
+    static constexpr int parts = Parts;
     static constexpr int groups = Rows / rows_of_group;  // that multiply
     static constexpr int threads = (groups + 1) * threads_of_group;
     static constexpr int pitch = 128;  // bytes of a row of an operand in a stage
@@ -31,6 +34,8 @@ struct gemm_tile {
     static constexpr int box_bytes = rows_of_group * pitch;  // what is stored at a time
     static constexpr int boxes = 2;                          // of a warpgroup, under way
     static constexpr int barriers = stages * stage_bytes + groups * boxes * box_bytes;
+    static constexpr int sums_bytes = Rows * Columns * 4;
+    static_assert((Parts - 1) * sums_bytes <= stages * stage_bytes, "sums of parts go where the stages were");
     static constexpr int shared_bytes = barriers + 2 * stages * static_cast<int>(sizeof(mbarrier));
 };
 
@@ -69,6 +74,35 @@ __device__ inline void load_bias(float (&bias)[Blocks][2], const void* from, uns
         for (int i = 0; i < 2; ++i) {
             const unsigned at = column + block * 8 + threadIdx.x % 4 * 2 + i;
             bias[block][i] = at < columns ? float{all[at]} : 0.0f;
+        }
+    }
+}
+
+// The first block of the cluster gets the sums of all: d there. All threads of all blocks that multiply call it, and
+// those that fill call cluster_barrier() twice.
+template <typename Tile, int Blocks>
+__device__ inline void add_up_parts(float (&d)[Blocks][4], unsigned char* stages, unsigned part) {
+    const unsigned place = threadIdx.x * 16;
+    constexpr unsigned row_bytes = Tile::groups * threads_of_group * 16;
+    __syncwarp();
+    cluster_barrier();  // the first block's stages have been read
+    if (part != 0) {
+        const std::uint32_t there = address_in_block(stages, 0) + (part - 1) * Tile::sums_bytes + place;
+#pragma unroll
+        for (int block = 0; block < Blocks; ++block) store_there(there + block * row_bytes, d[block]);
+    }
+    cluster_barrier();
+    if (part != 0) return;
+#pragma unroll
+    for (int other = 0; other < Tile::parts - 1; ++other) {
+#pragma unroll
+        for (int block = 0; block < Blocks; ++block) {
+            const auto four =
+                *reinterpret_cast<const float4*>(stages + other * Tile::sums_bytes + block * row_bytes + place);
+            d[block][0] += four.x;
+            d[block][1] += four.y;
+            d[block][2] += four.z;
+            d[block][3] += four.w;
         }
     }
 }
@@ -137,9 +171,9 @@ __device__ inline void finish_tile(float (&d)[Blocks][4], const gemm_wgmma_call&
 }
 
 template <typename T, typename Tile, bool AlongColumns>  // b is [inner, columns] instead of [columns, inner]
-__global__ void __cluster_dims__(Tile::cluster, 1, 1) __launch_bounds__(Tile::threads, Tile::blocks)
+__global__ void __cluster_dims__(Tile::cluster* Tile::parts, 1, 1) __launch_bounds__(Tile::threads, Tile::blocks)
     gemm_wgmma(const __grid_constant__ gemm_wgmma_call all) {
-    constexpr int stages = Tile::stages, cluster = Tile::cluster, groups = Tile::groups;
+    constexpr int stages = Tile::stages, cluster = Tile::cluster, parts = Tile::parts, groups = Tile::groups;
     constexpr int inner_of_stage = Tile::pitch / sizeof(T);
     extern __shared__ __align__(1024) unsigned char shared[];
     auto* const filled = reinterpret_cast<mbarrier*>(shared + Tile::barriers);
@@ -161,8 +195,11 @@ __global__ void __cluster_dims__(Tile::cluster, 1, 1) __launch_bounds__(Tile::th
 
     const unsigned down = (all.rows + Tile::rows * cluster - 1) / (Tile::rows * cluster);
     const unsigned across = (all.columns + Tile::columns - 1) / Tile::columns;
-    const unsigned rounds = (all.inner + inner_of_stage - 1) / inner_of_stage;
-    const unsigned first = blockIdx.x / cluster, stride = gridDim.x / cluster;
+    const unsigned all_rounds = (all.inner + inner_of_stage - 1) / inner_of_stage;
+    // This block's: all, or a part.
+    const unsigned part = parts > 1 ? block_in_cluster() : 0;
+    const unsigned first_round = all_rounds * part / parts, rounds = all_rounds * (part + 1) / parts - first_round;
+    const unsigned first = blockIdx.x / (cluster * parts), stride = gridDim.x / (cluster * parts);
     const unsigned group = group_of_thread();
     // With 128 accumulators a thread, the multiplying warpgroups need the filling one's registers.
     constexpr bool moves_registers = Tile::columns == 256 && groups == 2;
@@ -180,7 +217,7 @@ __global__ void __cluster_dims__(Tile::cluster, 1, 1) __launch_bounds__(Tile::th
                     arrival.arrive_expecting(Tile::stage_bytes);
                     unsigned char* const a = shared + at.stage * Tile::stage_bytes;
                     unsigned char* b = a + Tile::a_bytes;
-                    const int k = round * inner_of_stage;
+                    const int k = (first_round + round) * inner_of_stage;
                     arrival.copy_tile(a, &all.a, row, k);
                     if constexpr (AlongColumns) {
                         constexpr int columns_of_box = Tile::pitch / sizeof(T),
@@ -205,6 +242,10 @@ __global__ void __cluster_dims__(Tile::cluster, 1, 1) __launch_bounds__(Tile::th
             }
         }
         __syncwarp();
+        if constexpr (parts > 1) {  // see add_up_parts
+            cluster_barrier();
+            cluster_barrier();
+        }
     } else {
         if constexpr (moves_registers) take_registers<232>();
         constexpr unsigned steps = 4, a_step = 32 / 16, b_step = (AlongColumns ? 16 * Tile::pitch : 32) / 16;
@@ -246,7 +287,12 @@ __global__ void __cluster_dims__(Tile::cluster, 1, 1) __launch_bounds__(Tile::th
             }
             wgmma_wait<0>();
             wgmma_hold(d);
-            release(before);
+            if constexpr (parts > 1) {
+                add_up_parts<Tile>(d, shared, part);
+                if (part != 0) break;
+            } else {
+                release(before);
+            }
             finish_tile<T, Tile>(d, all, boxes, (place.row * cluster + block) * Tile::rows + group * rows_of_group,
                                  place.column * Tile::columns, group);
         }

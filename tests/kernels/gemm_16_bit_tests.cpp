@@ -2,6 +2,7 @@
 #include "conformance/backend.hpp"
 #include "conformance/expect_refused.hpp"
 #include "kernels/fused_mlp_reference.hpp"
+#include "sluice/graph/executable_graph.hpp"
 #include "sluice/kernels/elementwise.hpp"
 #include "sluice/kernels/gemm.hpp"
 
@@ -87,6 +88,22 @@ TEST_P(gemms_of_16_bits, are_operations_and_layers) {
     expect_close(as_floats(sync(std::move(layer).and_then(download), pool)), expected, 1e-2);
     auto shared = gemm(x.on_a, x.on_b, x.on_bias, {.transpose_b = true, .after = activation::gelu});
     expect_close(as_floats(sync(std::move(shared).and_then(download), pool)), expected, 1e-2);
+}
+
+TEST_P(gemms_of_16_bits, run_inside_graphs_with_new_inputs_each_time) {
+    const gemm_shape of{130, 72, 40};
+    const operands<half> x(fresh, of, true, pool);
+    const auto layer = [&](tensor<half> in) {
+        return linear(std::move(in), x.on_b, x.on_bias, activation::gelu).and_then(download);
+    };
+    auto compiled = compile(pool, layer, host_input<half>({of.rows, of.inner}));
+    for (int i = 0; i < 3; ++i) {
+        const auto a = rounded<half>(fresh(of.rows * of.inner));
+        const doubles expected =
+            activated(product(as_floats(a), as_floats(x.b), as_floats(x.bias), of.rows, of.columns, of.inner, true),
+                      activation::gelu, of.columns);
+        expect_close(as_floats(sync(compiled(a), pool)), expected, 1e-2);
+    }
 }
 
 TEST_P(gemms_of_16_bits, let_nan_and_infinity_through) {

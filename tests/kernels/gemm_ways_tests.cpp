@@ -1,8 +1,11 @@
 // Every way that gemm may go on a GPU, each with every epilogue it has: whatever a table of measurements chooses is
 // right.
+#include <filesystem>
+
 #include "conformance/backend.hpp"
 #include "kernels/fused_mlp_reference.hpp"
 #include "kernels/gemm_bodies.hpp"
+#include "kernels/gemm_choices.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
 namespace sluice::conformance {
@@ -77,6 +80,45 @@ TEST_P(ways_of_gemm, agree_with_the_reference_where_the_copy_engine_cannot_go) {
         expect_agreement<bfloat16>({gemm_type::bf16, transposed, 1030, 1001, 37}, activation::gelu, 1e-2);
         expect_agreement<float>({gemm_type::tf32, transposed, 131, 77, 45}, activation::tanh, 1e-3);
     }
+}
+
+TEST_P(ways_of_gemm, are_chosen_as_they_were_measured) {
+    using kernels::gemm_way;
+    auto& choices = cuda::device_context::of(on).kept<kernels::gemm_choices>();
+    const gemm_problem measured{gemm_type::bf16, true, 72, 88, 96}, other{gemm_type::bf16, true, 80, 88, 96};
+    const auto chosen = [&](const gemm_problem& of, const void* bias, activation after) {
+        return kernels::choose_gemm_way(on, {nullptr, nullptr, bias, nullptr, nullptr, of, after, {}});
+    };
+    const gemm_way library{}, second{gemm_way::by::library, 1}, tile{gemm_way::by::wgmma, 2};
+    EXPECT_EQ(chosen(measured, nullptr, activation::none), library);
+    EXPECT_NE(chosen(measured, nullptr, activation::gelu).what, gemm_way::by::library);
+    choices.add(measured, tile);
+    EXPECT_EQ(chosen(measured, nullptr, activation::none), tile);
+    EXPECT_EQ(chosen(measured, &choices, activation::gelu), tile);
+    EXPECT_EQ(chosen(other, nullptr, activation::none), library);
+    choices.add(measured, second);
+    EXPECT_EQ(chosen(measured, nullptr, activation::none), second);
+    EXPECT_EQ(chosen(measured, &choices, activation::relu), library);
+    EXPECT_NE(chosen(measured, nullptr, activation::tanh).what, gemm_way::by::library);
+}
+
+TEST_P(ways_of_gemm, are_measured_into_a_table_that_later_ones_are_added_to) {
+    const auto file = std::filesystem::path(testing::TempDir()) / ("gemm_table_of_" + GetParam().name + ".txt");
+    std::filesystem::remove(file);
+    const std::vector<gemm_problem> first{{gemm_type::bf16, true, 64, 64, 64}, {gemm_type::tf32, false, 65, 33, 17}};
+    std::size_t heard = 0;
+    const auto made = tune_gemm(on, first, file, [&](const gemm_measurement&) { ++heard; });
+    ASSERT_EQ(made.size(), 2u);
+    EXPECT_EQ(heard, 2u);
+    for (const gemm_measurement& each : made) {
+        EXPECT_NE(each.fastest, "");
+        EXPECT_GT(each.microseconds, 0);
+    }
+    tune_gemm(on, std::vector<gemm_problem>{first[0], {gemm_type::f16, false, 32, 32, 32}}, file);
+    const auto& origin = cuda::device_context::of(on).kept<kernels::gemm_choices>().origin();
+    const auto table = kernels::usable_gemm_table(file, origin, [](const std::string& why) { FAIL() << why; });
+    EXPECT_EQ(table.entries.size(), 3u);
+    std::filesystem::remove(file);
 }
 
 }  // namespace sluice::conformance

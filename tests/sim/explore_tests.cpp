@@ -294,6 +294,21 @@ TEST(explore, library_calls_run) {
     });
 }
 
+TEST(explore, library_calls_with_scratch_memory_run_side_by_side) {
+    expect_clean([] {
+        const auto layer = [](float first) {
+            std::vector<half> x;
+            for (const float each : ramp(dim * dim, first)) x.push_back(half(each));
+            return zip(upload(x, {dim, dim}), upload(x, {dim, dim})).and_then([](auto a, auto b) {
+                return gemm(std::move(a), std::move(b), {.transpose_b = true, .after = activation::relu});
+            });
+        };
+        return zip(layer(0), layer(1)).and_then([](auto a, auto b) {
+            return zip(download(std::move(a)), download(std::move(b)));
+        });
+    });
+}
+
 TEST(explore, a_host_that_polls_comes_to_an_end) {
     expect_clean(
         [](scheduling_policy& pool) {

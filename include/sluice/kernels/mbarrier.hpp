@@ -107,6 +107,19 @@ __device__ inline void wait_for_stores_to_read() {
 __device__ inline void cluster_barrier() {
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
+// Where the block of the cluster has what this one has at `mine`, in shared memory, for store_there.
+__device__ inline std::uint32_t address_in_block(const void* mine, unsigned block) {
+    std::uint32_t there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;"
+        : "=r"(there)
+        : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(mine))), "r"(block));
+    return there;
+}
+__device__ inline void store_there(std::uint32_t address, const float (&four)[4]) {
+    asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(four[0]), "f"(four[1]),
+                 "f"(four[2]), "f"(four[3])
+                 : "memory");
+}
 __device__ inline unsigned block_in_cluster() {
     unsigned rank;
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
