@@ -1,15 +1,17 @@
 // A network host to host: inputs in pinned memory, weights on the GPU in bf16, outputs back in the host's memory. A
 // batch as one launch of a graph; large ones in pieces on several streams, so that one piece's copy hides another's
 // computing. bench/torch_network.py measures PyTorch's CUDA graphs on the same.
-#include <chrono>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <random>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "sluice/kernels/gemm_tuning.hpp"
 #include "sluice/nn/plan.hpp"
 #include "sluice/sluice.hpp"
 #include "support/result.hpp"
@@ -36,10 +38,19 @@ nn::mlp_model make_model(const std::vector<std::size_t>& widths) {
     return model;
 }
 
+// What `sluice tune` does for the products of the network.
+void tune(device& gpu, std::size_t rows) {
+    const std::array problems{gemm_problem{gemm_type::bf16, true, rows, 512, 784},
+                              gemm_problem{gemm_type::bf16, true, rows, 512, 512},
+                              gemm_problem{gemm_type::bf16, true, rows, 10, 512}};
+    tune_gemm(gpu, problems, std::filesystem::temp_directory_path() / "sluice_network_latency_products.txt");
+}
+
 void measure(device& gpu, std::size_t rows, std::size_t pieces) {
     round_robin pool(gpu, std::min<std::size_t>(pieces, 4));
     const auto network = sync(nn::make_plan<bfloat16>(make_model({784, 512, 512, 10})), pool);
     const std::size_t each = rows / pieces;
+    tune(gpu, each);
     const auto fast = nn::compile_forward_from_host(pool, network, each, {.replicas = pieces});
     const auto make_input = [&] {
         host_buffer<bfloat16> made(pool.next(), each * 784);

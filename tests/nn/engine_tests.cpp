@@ -44,6 +44,12 @@ protected:
         for (std::size_t i = 0; i < lanes; ++i) {
             policies.push_back(std::make_unique<round_robin>(*machine.devices()[i], streams));
             made.add(sync(make_plan(model), *policies.back()), *policies.back());
+            // The workspace that each stream keeps for itself is there from now on.
+            const plan network = sync(make_plan(model), *policies.back());
+            for (std::size_t j = 0; j < streams; ++j) {
+                sync(zeros<float>({1, in_features}).and_then([&](auto x) { return network.forward(std::move(x)); }),
+                     *policies.back());
+            }
         }
         return made;
     }
@@ -366,6 +372,8 @@ TEST(engine_memory, running_out_in_the_middle_gives_back_what_was_under_way) {
     round_robin pool(on, 2);
     random_floats fresh{3};
     const plan network = sync(make_plan(random_network({64, 8}, fresh)), pool);
+    for (int i = 0; i < 2; ++i)  // the workspace that each stream keeps for itself is there from now on
+        sync(zeros<float>({1, 64}).and_then([&](auto x) { return network.forward(std::move(x)); }), pool);
     const std::size_t before = on.device_pool().usage().in_use_bytes;
     engine used({.batch = 16, .in_flight = 4});
     used.add(network, pool);
