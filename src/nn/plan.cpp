@@ -1,6 +1,7 @@
 #include "sluice/nn/plan.hpp"
 
 #include <algorithm>
+#include <string>
 
 #include "sluice/kernels/cast.hpp"
 #include "sluice/kernels/elementwise.hpp"
@@ -18,6 +19,9 @@ constexpr std::size_t always_fused_width = 128;
 constexpr std::size_t fused_rows = 8192;
 // Up to here the weights are all that a layer reads (bench/results, matvec).
 constexpr std::size_t matvec_rows = 2;
+
+// The name of a fused network's command in traces.
+const std::string all_layers = "all layers";
 
 template <typename T>
 constexpr bool is_short = !std::same_as<T, float>;
@@ -107,7 +111,7 @@ tensor<T> forward_operation<T>::submit(execution_context& context) && {
                     {"forward", context.device().name()});
     }
     if (network_.route(x.rows()) == plan_route::fused) {
-        const sluice::detail::name_scope name(context, "all layers");
+        const sluice::detail::name_scope name(context, all_layers);
         return fused_mlp(std::move(x), *network_.fused()).submit(context);
     }
     for (const basic_plan_layer<T>& layer : network_.layers()) {
