@@ -36,6 +36,8 @@ compiled_graph::compiled_graph(device& on, std::vector<graph_input> inputs, grap
     if (options_.replicas == 0) throw error(errc::invalid_argument, "a graph has at least one replica", context);
     if (use == graph_use::by_kernels && options_.replicas != 1)
         throw error(errc::invalid_argument, "a graph that kernels launch has one replica", context);
+    if (use == graph_use::by_kernels && options_.busy == when_busy::refuse)
+        throw error(errc::invalid_argument, "a graph that kernels launch refuses no launch by the host", context);
 }
 
 compiled_graph::~compiled_graph() = default;

@@ -195,6 +195,7 @@ void compiled_graph::require_launchable(const command_graph& learned) const {
     for (const graph_node& node : learned.nodes) {
         if (std::holds_alternative<conditional_command>(node.what)) refuse(node, "has no conditions or loops in it");
         if (std::holds_alternative<host_command>(node.what)) refuse(node, "has no host calls in it");
+        if (!node.launched_owners.empty()) refuse(node, "launches no graph but itself");
         const auto* const copy = std::get_if<copy_command>(&node.what);
         if (copy != nullptr && copy->direction != copy_direction::device_to_device)
             refuse(node, "copies nothing from or to the host's memory");
@@ -202,7 +203,14 @@ void compiled_graph::require_launchable(const command_graph& learned) const {
 }
 
 void compiled_graph::require_writes_only(std::span<storage* const> state) const {
-    for (const graph_recorder::outside_memory& each : instances_.front()->outside) {
+    const graph_instance& made = *instances_.front();
+    for (const storage* const each : made.memory) {
+        const auto is_place = [&](const storage_ref& place) { return place.get() == each; };
+        if (each == nullptr || !each->is_planned() || std::ranges::any_of(made.places, is_place)) continue;
+        throw error(errc::graph_refused, "a graph that kernels launch cannot capture what another graph is to make",
+                    {options_.name, device_.name(), where_});
+    }
+    for (const graph_recorder::outside_memory& each : made.outside) {
         if (each.mode == access_mode::read || std::ranges::find(state, each.memory.get()) != state.end()) continue;
         throw error(errc::graph_refused,
                     "a graph that kernels launch writes its own tensors only, not memory that it captured",
@@ -210,9 +218,14 @@ void compiled_graph::require_writes_only(std::span<storage* const> state) const 
     }
 }
 
-// Nothing orders a launch by a kernel behind who made it.
+// Nothing orders a launch by a kernel behind who made it, or tells it of a failure.
 void compiled_graph::await_what_is_captured() const {
-    for (const graph_recorder::outside_memory& each : instances_.front()->outside) each.memory->await_last_write();
+    for (const graph_recorder::outside_memory& each : instances_.front()->outside) {
+        each.memory->await_last_write();
+        const storage::written last = each.memory->last_write();
+        if (std::exception_ptr failure = last.hangs_on ? last.hangs_on->failure() : nullptr)
+            std::rethrow_exception(std::move(failure));
+    }
 }
 
 std::unique_ptr<graph_instance> compiled_graph::make_instance(const graph_function& record) const {

@@ -12,6 +12,10 @@ namespace {
 constexpr std::uintptr_t first_address = std::uintptr_t{1} << 61;
 constexpr std::uintptr_t address_step = 512;
 
+constexpr std::string_view no_launches_inside =
+    "a kernel inside a condition or a loop cannot launch graphs: it would run again before they are over";
+constexpr std::string_view no_host_code_inside = "host code cannot run inside a condition or a loop";
+
 [[noreturn]] void refuse(const device& on, std::string_view name, const source_location& where, std::string_view why) {
     throw error(errc::graph_refused, why, {name, on.name(), where});
 }
@@ -140,7 +144,7 @@ void graph_recorder::start_early(graph_node& node) {
 
 graph_node& graph_recorder::add(const command_info& info, graph_node::command what) {
     std::vector<graph_node>& nodes = levels_.back().graph.nodes;
-    nodes.push_back({std::move(what), info.name, std::string(info.operation), info.where, {}, {}, {}, 0, {}});
+    nodes.push_back({std::move(what), info.name, std::string(info.operation), info.where, {}, {}, {}, 0, {}, {}});
     graph_node& node = nodes.back();
     for (const memory_access& used : info.accesses) {
         if (used.where != nullptr) use(node, index_of(*used.where, used.mode), used.mode);
@@ -153,17 +157,14 @@ void graph_recorder::copy(const command_info& info, const copy_command& command)
 void graph_recorder::fill(const command_info& info, const fill_command& command) { add(info, command); }
 
 void graph_recorder::launch(const command_info& info, const launch_command& command) {
-    if (!command.launches.empty() && levels_.size() > 1) {
-        refuse(device_, info.name, info.where,
-               "a kernel inside a condition or a loop cannot launch graphs: it would run before they are over");
-    }
+    if (!command.launches.empty() && levels_.size() > 1) refuse(device_, info.name, info.where, no_launches_inside);
     graph_node& node = add(info, command);
     std::get<launch_command>(node.what).launches = {};  // the node keeps what it needs of them
     node.closure_offset = levels_.back().graph.add_closure(command.closure, command.closure_bytes);
     start_early(node);
     std::vector<std::uint32_t> launched;
     for (const launched_graph& each : command.launches) {
-        owners_.push_back(each.owner);
+        node.launched_owners.push_back(each.owner);
         for (storage* const memory : each.memory) {
             if (memory != nullptr) launched.push_back(index_of(*memory, access_mode::write));
         }
@@ -184,7 +185,7 @@ std::exception_ptr graph_recorder::library_call(const command_info& info, const 
 }
 
 void graph_recorder::host_call(const command_info& info, host_command command) {
-    if (levels_.size() > 1) refuse(device_, info.name, info.where, "host code cannot run inside a condition or a loop");
+    if (levels_.size() > 1) refuse(device_, info.name, info.where, no_host_code_inside);
     add(info, std::move(command));
 }
 
@@ -242,6 +243,9 @@ void graph_recorder::append(const command_graph& from, std::span<storage* const>
     }
     const auto first = static_cast<std::uint32_t>(levels_.back().graph.nodes.size());
     for (const graph_node& node : from.nodes) {
+        if (levels_.size() > 1 && !node.launched.empty()) refuse(device_, node.name, node.where, no_launches_inside);
+        if (levels_.size() > 1 && std::holds_alternative<host_command>(node.what))
+            refuse(device_, node.name, node.where, no_host_code_inside);
         graph_node& made = add({node.name, {}, node.where}, node.what);
         made.operation = node.operation;
         for (const std::uint32_t each : node.reads) use(made, numbers[each], access_mode::read);
@@ -257,6 +261,7 @@ void graph_recorder::append(const command_graph& from, std::span<storage* const>
         std::vector<std::uint32_t> launched;
         for (const std::uint32_t each : node.launched) launched.push_back(numbers[each]);
         leave_to_launched_graphs(made, std::move(launched));
+        made.launched_owners = node.launched_owners;
     }
 }
 

@@ -111,7 +111,8 @@ gemm_way choose_gemm_way(device& gpu, const gemm_call& call) {
     const bool library_will_do = call.problem.type == gemm_type::tf32 || library_fuses(call.after);
     const auto measured = context.kept<gemm_choices>().find(call.problem);
     const auto is_possible = [&](const gemm_way& way) {
-        if (way.what != gemm_way::by::library) return true;
+        if (way.what == gemm_way::by::wgmma) return fits_hopper(gpu, call.problem);
+        if (way.what == gemm_way::by::tiles) return gpu.properties().compute_capability >= 80;
         gemm_call with = call;
         with.way = way;
         return library_will_do && context.matmul().supports(matmul_of(with));

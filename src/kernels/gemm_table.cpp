@@ -29,6 +29,7 @@ namespace {
 
 constexpr std::string_view first_line = "sluice gemm table 1";
 constexpr std::size_t most_entries = 1'000'000;
+constexpr std::uintmax_t most_bytes = 200 * most_entries;
 
 // FNV-1a, 64 bits.
 std::uint64_t checksum_of(std::string_view text) {
@@ -39,6 +40,7 @@ std::uint64_t checksum_of(std::string_view text) {
 
 std::string hexadecimal(std::uint64_t value) {
     std::ostringstream text;
+    text.imbue(std::locale::classic());  // whatever the program's is
     text << std::hex;
     text.width(16);
     text.fill('0');
@@ -142,6 +144,7 @@ std::string difference(const gemm_table_origin& there, const gemm_table_origin& 
 
 std::string to_text(const gemm_table& table) {
     std::ostringstream text;
+    text.imbue(std::locale::classic());
     text << first_line << "\ndevice " << table.origin.device << "\ndriver " << table.origin.driver << "\nlibrary "
          << table.origin.library << "\nkernels " << table.origin.kernels << "\nentries " << table.entries.size()
          << '\n';
@@ -197,18 +200,20 @@ void write_gemm_table(const std::filesystem::path& file, const gemm_table& table
 
 gemm_table usable_gemm_table(const std::filesystem::path& file, const gemm_table_origin& here,
                              const std::function<void(const std::string&)>& warn) {
-    std::ifstream stream(file, std::ios::binary);
     std::error_code ignored;
-    if (!stream && !std::filesystem::exists(file, ignored)) return {here, {}};
+    if (!std::filesystem::exists(file, ignored)) return {here, {}};
     std::string why;
     try {
+        if (!std::filesystem::is_regular_file(file) || std::filesystem::file_size(file) > most_bytes)
+            throw file_error(file, file_error::no_offset, "read", "no table has that size", errc::io_failed);
+        std::ifstream stream(file, std::ios::binary);
         const std::string text{std::istreambuf_iterator<char>(stream), {}};
         if (!stream) throw file_error(file, file_error::no_offset, "read", "failed", errc::io_failed);
         gemm_table found = gemm_table_from_text(text, file);
         why = difference(found.origin, here);
         if (why.empty()) return found;
         why = file.string() + ": " + why;
-    } catch (const file_error& refusal) {
+    } catch (const std::exception& refusal) {  // the library's own, when reading fails, too
         why = refusal.what();
     }
     warn("the table of measured matrix products is ignored: " + why + "; sluice tune makes a new one");

@@ -115,6 +115,8 @@ private:
             all.push_back({way, timed_calls(call, on, calls), {}});
             all.back().times.push_back(time(all.back().calls, 1));
         }
+        if (all.empty())
+            throw error(errc::unsupported, "there is no way to compute this product", {"tune_gemm", gpu_.name()});
         const double best = std::min_element(all.begin(), all.end(), is_faster)->times.front();
         std::erase_if(
             all, [&](const contender& each) { return each.way != gemm_way{} && each.times.front() > hopeless * best; });

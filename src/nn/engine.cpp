@@ -19,6 +19,7 @@ struct batch_under_way {
 // Of a batch's inputs: above it the device is busy with them for longer than the host is with the commands, and a graph
 // would only add a copy.
 constexpr std::size_t most_graph_bytes = std::size_t{1} << 20;
+constexpr std::size_t most_replicas = 8;  // of that graph; further batches queue behind them
 
 // When something fails, the batches under way are waited for: their source may go right after.
 void abandon(std::deque<batch_under_way>& under_way) noexcept {
@@ -44,10 +45,11 @@ void engine::add(plan network, scheduling_policy& policy) {
         return any_operation<pending<std::vector<float>>>(network.forward(std::move(x)).and_then(download));
     };
     batch_function whole_batch = any_batch;
-    const bool is_small = options_.batch <= most_graph_bytes / sizeof(float) / network.in_features();
+    const bool is_small =
+        options_.batch <= most_graph_bytes / sizeof(float) / std::max<std::size_t>(1, network.in_features());
     if (is_small && policy.next().owner().kind() == device_kind::cuda) {
-        const auto graph =
-            compile_forward(policy, network, options_.batch, {.replicas = options_.in_flight, .name = "batch"});
+        const auto graph = compile_forward(policy, network, options_.batch,
+                                           {.replicas = std::min(options_.in_flight, most_replicas), .name = "batch"});
         whole_batch = [graph](tensor<float> x) {
             return any_operation<pending<std::vector<float>>>(graph(std::move(x)));
         };

@@ -46,12 +46,14 @@ std::vector<basic_plan_layer<T>> with_names(std::vector<basic_plan_layer<T>> lay
 }
 
 // As one command, on devices where that pays: a GPU's kernel has 16-bit elements, a CPU's is for floats.
-bool can_fuse(const mlp_model& model, device_kind on, bool is_short) {
+bool can_fuse(const mlp_model& model, const device& on, bool is_short) {
     std::size_t widest = 0;
     for (const dense_layer& layer : model.layers) widest = std::max({widest, layer.in_features, layer.out_features});
     const bool has_inner_softmax = std::any_of(model.layers.begin(), model.layers.end() - 1,
                                                [](const auto& layer) { return layer.after == activation::softmax; });
-    return is_short == (on == device_kind::cuda) && can_fuse_mlp(model.layers.size(), widest) && !has_inner_softmax;
+    const bool is_gpu = on.kind() == device_kind::cuda;
+    const bool has_kernel = is_gpu ? is_short && on.properties().compute_capability >= 80 : !is_short;
+    return has_kernel && can_fuse_mlp(model.layers.size(), widest) && !has_inner_softmax;
 }
 
 std::vector<mlp_layer> layers_of(const mlp_model& model) {
@@ -124,7 +126,7 @@ tensor<T> forward_operation<T>::submit(execution_context& context) && {
 template <detail::plan_element T>
 basic_plan<T> make_plan_operation<T>::submit(execution_context& context) && {
     std::optional<packed_mlp<T>> fused;
-    if (!model_.layers.empty() && can_fuse(model_, context.device().kind(), is_short<T>))
+    if (!model_.layers.empty() && can_fuse(model_, context.device(), is_short<T>))
         fused = pack_mlp<T>(layers_of(model_)).submit(context);
     std::vector<basic_plan_layer<T>> layers;
     layers.reserve(model_.layers.size());

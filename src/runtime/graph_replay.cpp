@@ -75,14 +75,17 @@ private:
 };
 
 std::shared_ptr<replay_list> make_list(command_graph graph, std::vector<bool> is_disabled) {
-    const bool may_fail = graph.has_host_calls() || graph.has_library_calls();
-    return std::make_shared<replay_list>(replay_list{std::move(graph), std::move(is_disabled), may_fail});
+    const bool launches_others =
+        std::ranges::any_of(graph.nodes, [](const graph_node& node) { return !node.launched_owners.empty(); });
+    const bool may_fail = graph.has_host_calls() || graph.has_library_calls() || launches_others;
+    const bool launches = launches_others || graph.is_for_kernels;
+    return std::make_shared<replay_list>(replay_list{std::move(graph), std::move(is_disabled), may_fail, launches});
 }
 
 }  // namespace
 
 std::exception_ptr replay_list::run(const native_stream& on, const replay_order& order) const {
-    return run_with_what_it_launches(*this, on, order);
+    return launches ? run_with_what_it_launches(*this, on, order) : run_nodes(on, order);
 }
 
 std::exception_ptr replay_list::run_nodes(const native_stream& on, const replay_order& order) const {

@@ -20,7 +20,8 @@ using replay_order = std::function<std::vector<std::uint32_t>(const command_grap
 struct replay_list {
     command_graph graph;
     std::vector<bool> is_disabled;  // empty: none is
-    bool may_fail;                  // whether host calls or library calls are among the nodes
+    bool may_fail;                  // whether host calls or library calls are among the nodes, or launched graphs
+    bool launches = true;           // whether kernels may launch graphs
 
     // Runs all of it on the calling thread, by default in the order of recording, and then what its kernels launched. A
     // node that comes after one that failed is not run. Returns the first failure.

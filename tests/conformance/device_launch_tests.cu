@@ -1,5 +1,7 @@
 // Graphs that kernels launch, on every backend.
 
+#include <optional>
+
 #include "conformance/backend.hpp"
 #include "conformance/expect_refused.hpp"
 
@@ -143,6 +145,37 @@ TEST_P(device_launch, a_graph_that_launches_keeps_what_it_launches) {
     };
     const auto tick = make();
     for (int i = 0; i < 10; ++i) EXPECT_EQ(sync(tick(), pool)[0], 1);
+    auto last = spawn(make()(), pool);  // both graphs are dropped while this runs, or before
+    EXPECT_EQ(std::move(last).get()[0], 1);
+}
+
+TEST_P(device_launch, a_part_launches_what_it_launched_when_it_became_one) {
+    round_robin pool(on, 2);
+    const auto kick = [](const auto& graph) {
+        return [graph] {
+            return zeros<int>({2})
+                .and_then([graph](auto said) {
+                    auto range = each_of(said);
+                    return launch(launch_twice{how::behind}, range, graph, std::move(said));
+                })
+                .and_then(download);
+        };
+    };
+    const auto second = counts(on);
+    std::optional first = counts(on);
+    sync(zeros<int>({3}).and_then([&](auto x) { return second.set(std::move(x)); }), pool);
+    sync(zeros<int>({3}).and_then([&](auto x) { return first->set(std::move(x)); }), pool);
+    const auto tick = compile(on, kick(*first));
+    const auto around = compile(on, [=] { return tick(); });
+    EXPECT_EQ(sync(around(), pool)[0], 1);
+    EXPECT_EQ(sync(first->get<0>().and_then(download), pool)[0], 1);
+    auto running = spawn(tick(), pool);
+    static_cast<void>(tick.update(kick(second)));
+    first.reset();
+    EXPECT_EQ(std::move(running).get()[0], 1);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(sync(around(), pool)[0], 1);
+    EXPECT_EQ(sync(tick(), pool)[0], 1);
+    EXPECT_EQ(sync(second.get().and_then(download), pool)[0], 1);
 }
 
 TEST_P(device_launch, one_tensor_of_the_state_is_set_and_got) {
@@ -210,6 +243,14 @@ TEST_P(device_launch, what_a_device_cannot_launch_is_refused) {
     refused({"do_while", "loops"}, [](tensor<int> x) {
         return do_while([](loop_flag, tensor<int> now) { return increment(std::move(now)); }, std::move(x));
     });
+    refused({"launch_twice", "no graph but itself"}, [other = counts(on)](tensor<int> x) {
+        return zeros<int>({2})
+            .and_then([=](auto said) {
+                auto range = each_of(said);
+                return launch(launch_twice{how::behind}, range, other, std::move(said));
+            })
+            .and_then([y = std::make_shared<tensor<int>>(std::move(x))](auto) { return increment(std::move(*y)); });
+    });
     refused({"host call"}, [](tensor<int> x) {
         return host_call([] {}).and_then([y = std::move(x)]() mutable { return increment(std::move(y)); });
     });
@@ -223,6 +264,9 @@ TEST_P(device_launch, what_a_device_cannot_launch_is_refused) {
     });
     expect_refused(errc::invalid_argument, {"replica"},
                    [&] { static_cast<void>(launchable(on, {.replicas = 2}, increment, device_input<int>({1}))); });
+    expect_refused(errc::invalid_argument, {"refuses"}, [&] {
+        static_cast<void>(launchable(on, {.busy = when_busy::refuse}, increment, device_input<int>({1})));
+    });
     expect_refused(errc::shape_mismatch, {"[1]", "[2]"},
                    [&] { return launchable(on, [](tensor<int>) { return zeros<int>({2}); }, device_input<int>({1})); });
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/launched_graphs.hpp"
 #include "sluice/runtime/graph_launcher.hpp"
+#include "sluice/sluice.hpp"
 
 namespace sluice::detail {
 namespace {
@@ -115,6 +116,47 @@ TEST_F(launched_graphs, stop_at_a_failure) {
     })));
     EXPECT_EQ(ran, "first bad ");
     EXPECT_FALSE(launch_while_replaying(&never, launch_order::tail));  // nothing runs
+}
+
+struct go {
+    SLUICE_KERNEL void operator()(index_1d at, graph_launcher graph, disjoint_view<int> said) const {
+        if (int* const element = said.at(at)) *element = graph.tail() ? 1 : 0;
+    }
+};
+
+TEST(launched_graphs_on_a_cpu, pass_their_failure_on_to_whoever_launched) {
+    runtime machine({.cpu_devices = 1, .cpu_workers = 2, .cuda = false});
+    device& on = machine.default_device();
+    round_robin pool(on, 2);
+    const auto fails = launchable(
+        on,
+        [](tensor<int> x) {
+            return with_context([given = std::move(x)](execution_context& context) mutable {
+                const std::array accesses{memory_access{given.memory(), access_mode::write}};
+                const int nothing = 0;
+                context.stream().library_call(
+                    {"picky", accesses}, {[](const native_stream&, const void*) { throw std::runtime_error("mine"); },
+                                          &nothing, sizeof(int)});
+                return std::move(given);
+            });
+        },
+        device_input<int>({1}));
+    const auto tick = compile(on, [=] {
+        return zeros<int>({1})
+            .and_then([=](auto said) {
+                auto range = each_of(said);
+                return launch(go{}, range, fails, std::move(said));
+            })
+            .and_then(download);
+    });
+    for (int i = 0; i < 2; ++i) {
+        try {
+            sync(tick(), pool);
+            FAIL() << "nothing was thrown";
+        } catch (const std::runtime_error& failure) {
+            EXPECT_STREQ(failure.what(), "mine");
+        }
+    }
 }
 
 }  // namespace

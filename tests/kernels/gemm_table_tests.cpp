@@ -44,6 +44,12 @@ protected:
 
 }  // namespace
 
+TEST_F(gemm_tables, that_cannot_be_read_are_none) {
+    std::filesystem::create_directories(file);  // a folder of that name
+    EXPECT_TRUE(use().entries.empty());
+    EXPECT_EQ(warnings.size(), 1u);
+}
+
 TEST_F(gemm_tables, come_back_as_they_were_written) {
     const auto below = folder / "not" / "yet" / "there" / "table.txt";
     write_gemm_table(below, sample());

@@ -1,6 +1,6 @@
 // One event that happens once, and at most one coroutine that waits for it. Lock-free.
 //
-// The one hand-over under task, spawned, when_all and when_any. What can complete at once is started first and waited
+// The one hand-over under spawned, when_all and when_any. What can complete at once is started first and waited
 // for afterwards: wait() then says "do not suspend", so that a loop over such things needs no stack.
 //
 // Invariant: state_ goes from empty to complete, or from empty to waiter to complete. Whichever of wait() and

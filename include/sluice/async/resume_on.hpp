@@ -9,6 +9,7 @@
 
 #include <coroutine>
 
+#include "sluice/async/active_call.hpp"
 #include "sluice/async/executor.hpp"
 
 namespace sluice {
@@ -21,48 +22,24 @@ public:
     bool await_ready() const noexcept { return false; }
 
     bool await_suspend(std::coroutine_handle<> waiter) noexcept {
-        call_of_post call(this);
+        active_call<resume_on_awaiter> call(this);
         waiter_ = waiter;
         call_ = &call;
         target_->post(*this);
-        return !call.arrived_inside;  // *this may be gone: only the call is looked at
+        return !call.is_over();  // *this may be gone: only the call is looked at
     }
 
     void await_resume() const noexcept {}
 
 private:
-    // A call of post that has not returned, on the posting thread's stack.
-    class call_of_post {
-    public:
-        explicit call_of_post(const resume_on_awaiter* posted) noexcept : who(posted), outer(innermost) {
-            innermost = this;
-        }
-        call_of_post(const call_of_post&) = delete;  // awaiters point to it
-        call_of_post& operator=(const call_of_post&) = delete;
-        ~call_of_post() { innermost = outer; }
-
-        const resume_on_awaiter* const who;
-        call_of_post* const outer;
-        bool arrived_inside = false;
-
-        static inline thread_local call_of_post* innermost = nullptr;
-    };
-
     static void arrive(work_item& item) noexcept {
         auto& self = static_cast<resume_on_awaiter&>(item);
-        call_of_post* const call = call_of_post::innermost;
-        // Only the thread that posted this very item, and has not returned from post, passes: both pointers agree,
-        // and no other thread's call can have the address of one on this stack.
-        if (call && call == self.call_ && call->who == &self) {
-            call->arrived_inside = true;
-        } else {
-            self.waiter_.resume();
-        }
+        if (!active_call<resume_on_awaiter>::end_inside(self.call_, &self)) self.waiter_.resume();
     }
 
     executor* target_;
     std::coroutine_handle<> waiter_;
-    call_of_post* call_ = nullptr;
+    const active_call<resume_on_awaiter>* call_ = nullptr;
 };
 }  // namespace detail
 

@@ -23,7 +23,7 @@
 
 #include <stdexcept>
 
-#include "sluice/async/completion.hpp"
+#include "sluice/async/active_call.hpp"
 #include "sluice/async/coroutine_frame.hpp"
 #include "sluice/async/result_promise.hpp"
 
@@ -42,22 +42,32 @@ public:
     class final_awaiter {
     public:
         bool await_ready() const noexcept { return false; }
-        // The frame may be gone as soon as it is complete.
         std::coroutine_handle<> await_suspend(std::coroutine_handle<task_promise> self) const noexcept {
-            return self.promise().end_.complete();
+            return self.promise().end();
         }
         void await_resume() const noexcept {}
     };
     final_awaiter final_suspend() const noexcept { return {}; }
 
-    // Runs the coroutine up to its end or its first suspension, then waits for its end.
-    bool start_and_wait(std::coroutine_handle<> waiter) noexcept {
+    // Runs the coroutine up to its end or its first suspension. True: it ends later, or has ended elsewhere, and the
+    // waiter goes on there; it owns this frame.
+    bool start(std::coroutine_handle<> waiter) noexcept {
+        active_call<task_promise> call(this);
+        waiter_ = waiter;
+        call_ = &call;
         std::coroutine_handle<task_promise>::from_promise(*this).resume();
-        return end_.wait(waiter);  // the waiter owns this frame, and does not run yet
+        return !call.is_over();  // the frame may be gone: only the call is looked at
     }
 
 private:
-    completion end_;
+    // Gives the coroutine that is now to be resumed: the waiter, or one that does nothing.
+    std::coroutine_handle<> end() noexcept {
+        if (active_call<task_promise>::end_inside(call_, this)) return std::noop_coroutine();
+        return waiter_;
+    }
+
+    std::coroutine_handle<> waiter_;
+    const active_call<task_promise>* call_ = nullptr;
 };
 
 template <typename T>
@@ -66,7 +76,7 @@ public:
     explicit task_awaiter(coroutine_frame<task_promise<T>> body) noexcept : body_(std::move(body)) {}
 
     bool await_ready() const noexcept { return false; }
-    bool await_suspend(std::coroutine_handle<> waiter) noexcept { return body_.get().promise().start_and_wait(waiter); }
+    bool await_suspend(std::coroutine_handle<> waiter) noexcept { return body_.get().promise().start(waiter); }
     T await_resume() { return body_.get().promise().take(); }
 
 private:

@@ -14,6 +14,7 @@
 
 #include <atomic>
 
+#include "sluice/async/completion.hpp"
 #include "sluice/async/root_set.hpp"
 #include "sluice/async/task.hpp"
 

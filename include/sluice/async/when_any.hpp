@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 
+#include "sluice/async/completion.hpp"
 #include "sluice/async/root_set.hpp"
 #include "sluice/async/task.hpp"
 

@@ -17,10 +17,13 @@
 // the launch finds the state as it was left.
 //
 // In it are kernels, copies on the device, fills, and library calls that come down to such; no condition, loop or host
-// call, nothing with the host's memory, and nothing that writes to memory it captured: errc::graph_refused, which names
-// the node. A kernel that launches graphs is itself in a graph, and in no condition or loop: errc::graph_refused.
+// call, nothing with the host's memory, no launch of a graph other than itself, and nothing that writes to memory it
+// captured: errc::graph_refused. A kernel that launches graphs is itself in a graph, and in no condition or loop:
+// errc::graph_refused.
 //
-// Compiling waits until what the function captures has been made. Thread safety: as executable_graph.
+// What the function captures must not be written any more; compiling waits until it has been made. Launches by kernels
+// that other threads submit may come between the copies in, the launch and the copies out of one call from the host;
+// who needs them together launches from one thread, or from graphs only. Thread safety: as executable_graph.
 #pragma once
 
 #include <array>
@@ -71,7 +74,7 @@ public:
         const std::lock_guard lock(core_.mutex());
         return copies(context, which);
     }
-    // Nothing of another thread comes in between.
+    // What other threads set, get and launch from the host does not come in between; launches by kernels may.
     auto run(execution_context& context, const std::tuple<tensor<Ts>...>& values) {
         const std::lock_guard lock(core_.mutex());
         set_all(context, values, std::index_sequence_for<Ts...>());

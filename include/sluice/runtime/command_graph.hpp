@@ -68,6 +68,7 @@ struct graph_node {
     std::vector<std::uint32_t> writes;  // indices into command_graph::memory
     std::size_t closure_offset = 0;
     std::vector<std::uint32_t> launched = {};  // memory of the graphs that the kernel may launch, likewise
+    std::vector<std::shared_ptr<const void>> launched_owners = {};  // what keeps those graphs
 };
 
 class command_graph {
