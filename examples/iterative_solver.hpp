@@ -25,6 +25,15 @@ SLUICE_KERNEL inline float beside(view<const float> x, std::size_t i) {
     return (i > 0 ? x[i - 1] : 0) + (i + 1 < x.size() ? x[i + 1] : 0);
 }
 
+SLUICE_KERNEL inline float largest_residual(view<const float> x, view<const float> b) {
+    float largest = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        const float off = b[i] + beside(x, i) - 4 * x[i];
+        largest = off > largest ? off : (-off > largest ? -off : largest);
+    }
+    return largest;
+}
+
 struct jacobi {
     SLUICE_KERNEL void operator()(index_1d at, view<const float> x, view<const float> b,
                                   disjoint_view<float> next) const {
@@ -39,13 +48,8 @@ struct measure {
                                   disjoint_view<progress> now) const {
         progress* const made = now.at(at);
         if (made == nullptr) return;
-        float largest = 0;
-        for (std::size_t i = 0; i < x.size(); ++i) {
-            const float off = b[i] + beside(x, i) - 4 * x[i];
-            largest = off > largest ? off : (-off > largest ? -off : largest);
-        }
-        *made = {made->rounds + 1, largest};
-        again.set(largest > tolerance);
+        *made = {made->rounds + 1, largest_residual(x, b)};
+        again.set(made->residual > tolerance);
     }
 };
 

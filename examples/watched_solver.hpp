@@ -8,18 +8,9 @@
 namespace watched_solver {
 
 using namespace sluice;
-using iterative_solver::beside;
 using iterative_solver::jacobi;
+using iterative_solver::largest_residual;
 using iterative_solver::progress;
-
-SLUICE_KERNEL inline float largest_residual(view<const float> x, view<const float> b) {
-    float largest = 0;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-        const float off = b[i] + beside(x, i) - 4 * x[i];
-        largest = off > largest ? off : (-off > largest ? -off : largest);
-    }
-    return largest;
-}
 
 // The round that is running is not the last one while x is off by more than that.
 struct go_on {

@@ -33,8 +33,11 @@ def load():
     return train_test_split(images, labels, test_size=HELD_OUT, stratify=labels, random_state=SEED)
 
 
-def train(images, labels):
-    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 10))
+def make_network():
+    return nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, 10))
+
+
+def train(model, images, labels):
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=1e-2)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS)
     loss_of = nn.CrossEntropyLoss()
@@ -44,7 +47,6 @@ def train(images, labels):
             loss_of(model(images[batch]), labels[batch]).backward()
             optimizer.step()
         schedule.step()
-    return model
 
 
 def main():
@@ -53,7 +55,8 @@ def main():
     torch.use_deterministic_algorithms(True)
 
     train_images, test_images, train_labels, test_labels = load()
-    model = train(torch.from_numpy(train_images), torch.from_numpy(train_labels))
+    model = make_network()
+    train(model, torch.from_numpy(train_images), torch.from_numpy(train_labels))
     with torch.no_grad():
         logits = model(torch.from_numpy(test_images)).numpy()
     accuracy = float((logits.argmax(axis=1) == test_labels).mean())

@@ -18,10 +18,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from train_digits import SEED, load
+from train_digits import SEED, load, train
 
-EPOCHS = 60
-BATCH = 32
 NEEDED_ACCURACY = 0.98
 
 
@@ -38,20 +36,6 @@ def make_network():
     )
 
 
-def train(images, labels):
-    model = make_network()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=1e-2)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS)
-    loss_of = nn.CrossEntropyLoss()
-    for _ in range(EPOCHS):
-        for batch in torch.randperm(len(images)).split(BATCH):
-            optimizer.zero_grad()
-            loss_of(model(images[batch]), labels[batch]).backward()
-            optimizer.step()
-        schedule.step()
-    return model
-
-
 def main():
     torch.manual_seed(SEED)
     torch.set_num_threads(1)  # sums in one order
@@ -64,7 +48,8 @@ def main():
     def as_images(rows):
         return torch.from_numpy(rows).reshape(-1, 1, 8, 8)
 
-    model = train(as_images(train_images), torch.from_numpy(train_labels))
+    model = make_network()
+    train(model, as_images(train_images), torch.from_numpy(train_labels))
     with torch.no_grad():
         logits = model(as_images(test_images)).numpy()
     best = np.sort(logits, axis=1)

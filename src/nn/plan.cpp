@@ -27,12 +27,12 @@ template <typename T>
 constexpr bool is_short = !std::same_as<T, float>;
 
 template <typename T>
-shared_tensor<T> put(const std::vector<float>& values, const shape& shape, execution_context& context) {
+shared_tensor<T> put(std::vector<float> values, const shape& shape, execution_context& context) {
     if constexpr (is_short<T>) {
         std::vector<T> rounded(values.begin(), values.end());
         return shared_tensor<T>(upload(std::move(rounded), shape).submit(context));
     } else {
-        return shared_tensor<T>(upload(values, shape).submit(context));
+        return shared_tensor<T>(upload(std::move(values), shape).submit(context));
     }
 }
 
@@ -130,10 +130,10 @@ basic_plan<T> make_plan_operation<T>::submit(execution_context& context) && {
         fused = pack_mlp<T>(layers_of(model_)).submit(context);
     std::vector<basic_plan_layer<T>> layers;
     layers.reserve(model_.layers.size());
-    for (const dense_layer& layer : model_.layers) {
-        auto weight = put<T>(layer.weight, {layer.out_features, layer.in_features}, context);
+    for (dense_layer& layer : model_.layers) {
+        auto weight = put<T>(std::move(layer.weight), {layer.out_features, layer.in_features}, context);
         std::optional<shared_tensor<T>> bias;
-        if (!layer.bias.empty()) bias = put<T>(layer.bias, {layer.out_features}, context);
+        if (!layer.bias.empty()) bias = put<T>(std::move(layer.bias), {layer.out_features}, context);
         layers.emplace_back(std::move(weight), std::move(bias), layer.after);
     }
     return basic_plan<T>(std::move(layers), std::move(fused));
