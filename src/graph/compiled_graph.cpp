@@ -90,7 +90,7 @@ struct compiled_graph::launch_end {
     }
 };
 
-compiled_graph::launch_result compiled_graph::submit(execution_context& context, std::span<const graph_feed> feeds,
+compiled_graph::launch_result compiled_graph::submit(execution_context& context, std::span<graph_feed> feeds,
                                                      const graph_function& record) {
     stream& on = context.stream();
     const bool is_recording = on.queue().recorder() != nullptr;
@@ -114,7 +114,7 @@ compiled_graph::launch_result compiled_graph::submit(execution_context& context,
         const std::size_t s = input_slots_[i];
         graph_instance::binding& bound = in.bindings[s];
         if (feeds[i].memory) {
-            used[s] = feeds[i].memory;
+            used[s] = std::move(feeds[i].memory);
         } else {
             if (is_recording || !bound.held || !is_idle(*bound.held)) {
                 bound.held = on.allocate_host(slots_[s].bytes, info);
