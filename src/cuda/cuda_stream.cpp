@@ -207,11 +207,11 @@ void cuda_stream::host_call(const command_info& info, host_command command) {
 
 void cuda_stream::graph(const command_info& info, const graph_command& command) {
     const auto& program = static_cast<const cuda_graph_program&>(*command.program);
-    keep_until_next(command.owner);
     enqueue(info, [&](const error_context& context) { api::launch(program.exec(), stream_.get(), context); }, true);
-    // Behind the graph, on the same ticket: tells how its host calls went, and keeps them until then.
-    if (program.host_calls() == nullptr) return;
     try {
+        keep_until_next(command.owner);  // now that it runs: before, this would delay it
+        if (program.host_calls() == nullptr) return;
+        // Behind the graph, on the same ticket: tells how its host calls went, and keeps them until then.
         host_call(info, {[states = program.host_calls()] {
                       if (std::exception_ptr failure = states->take_failure())
                           std::rethrow_exception(std::move(failure));

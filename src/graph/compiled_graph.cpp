@@ -90,7 +90,7 @@ struct compiled_graph::launch_end {
     }
 };
 
-compiled_graph::launch_result compiled_graph::submit(execution_context& context, std::span<const graph_feed> feeds,
+compiled_graph::launch_result compiled_graph::submit(execution_context& context, std::span<graph_feed> feeds,
                                                      const graph_function& record) {
     stream& on = context.stream();
     const bool is_recording = on.queue().recorder() != nullptr;
@@ -108,13 +108,13 @@ compiled_graph::launch_result compiled_graph::submit(execution_context& context,
     const command_info info = command();
     bool must_record = in.version != version_ || records_each_;
     std::vector<storage_ref>& used = used_;  // kept until the command is out
-    used.assign(slots_.size(), {});
+    used.resize(slots_.size());
     const launch_end at_the_end{*this, in, is_recording};
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
         const std::size_t s = input_slots_[i];
         graph_instance::binding& bound = in.bindings[s];
         if (feeds[i].memory) {
-            used[s] = feeds[i].memory;
+            used[s] = std::move(feeds[i].memory);
         } else {
             if (is_recording || !bound.held || !is_idle(*bound.held)) {
                 bound.held = on.allocate_host(slots_[s].bytes, info);
@@ -143,7 +143,6 @@ compiled_graph::launch_result compiled_graph::submit(execution_context& context,
         record_again(in, used, record);
         result.is_recorded = records_each_;
     }
-    for (std::size_t s = 0; s < slots_.size(); ++s) in.memory[slots_[s].memory] = in.bindings[s].used;
     in.accesses.clear();
     if (layout_->arena_bytes != 0) in.accesses.push_back({in.arena.get(), access_mode::write});
     for (const graph_recorder::outside_memory& each : in.outside) in.accesses.push_back({each.memory.get(), each.mode});
@@ -151,7 +150,9 @@ compiled_graph::launch_result compiled_graph::submit(execution_context& context,
         if (each.memory) in.accesses.push_back({each.memory.get(), access_mode::write});
     }
     for (std::size_t s = 0; s < slots_.size(); ++s) {
-        in.accesses.push_back({in.bindings[s].used, slots_[s].is_written ? access_mode::write : access_mode::read});
+        storage* const memory = in.bindings[s].used;
+        in.memory[slots_[s].memory] = memory;
+        in.accesses.push_back({memory, slots_[s].is_written ? access_mode::write : access_mode::read});
     }
     if (!is_recording) result.change = in.program->flush();
     const auto shared = std::ranges::find(instances_, &in, [](const auto& each) { return each.get(); });

@@ -145,4 +145,11 @@ TEST_P(futures, what_a_future_returns_can_be_used_at_once_on_any_stream) {
     EXPECT_EQ(sync(step(std::move(x), 2).and_then(download), pool), numbers(size, 5));
 }
 
+TEST_P(futures, a_future_that_has_given_its_value_holds_no_memory) {
+    const std::size_t before = on.host_pool().usage().in_use_bytes;
+    auto running = spawn(work(1), pool);
+    EXPECT_EQ(std::move(running).get(), numbers(size, 7));
+    EXPECT_EQ(on.host_pool().usage().in_use_bytes, before);
+}
+
 }  // namespace sluice::conformance

@@ -113,8 +113,8 @@ public:
         bool is_recorded = false;  // `record` was called for it, and its outputs are this launch's
     };
     // Submits one launch. `record` is called when the operation has changed since the instance was recorded, or when
-    // each launch is recorded anew.
-    launch_result submit(execution_context& context, std::span<const graph_feed> feeds, const graph_function& record);
+    // each launch is recorded anew. Takes the feeds' memory.
+    launch_result submit(execution_context& context, std::span<graph_feed> feeds, const graph_function& record);
 
     void forget_outputs() noexcept { outputs_.clear(); }
 

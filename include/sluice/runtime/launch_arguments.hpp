@@ -27,6 +27,7 @@ template <typename Kernel, typename Index, typename... Parameters>
 struct call_operator_signature<void (Kernel::*)(Index, Parameters...) const> {
     using index = std::remove_cvref_t<Index>;
     using parameters = type_list<std::remove_cvref_t<Parameters>...>;
+    static constexpr bool takes_references = (std::is_reference_v<Parameters> || ...);
 };
 template <typename Kernel, typename Index, typename... Parameters>
 struct call_operator_signature<void (Kernel::*)(Index, Parameters...) const noexcept>

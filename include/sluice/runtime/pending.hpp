@@ -105,9 +105,11 @@ void reach_pending(submission& in, const Output& output) {
 
 // The key to pending values, for code that has waited.
 struct pending_access {
+    // Nothing is left in it: a future that has given its value holds no memory, which a graph's next launch can use.
     template <typename T>
     static T open(pending<T>&& value) {
-        return value.source_->make();
+        const auto source = std::move(value.source_);
+        return source->make();
     }
     // Empty for a value that cannot be made again.
     template <typename T>
