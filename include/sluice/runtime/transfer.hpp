@@ -22,6 +22,8 @@ void upload_bytes(stream& on, storage& to, const void* from, std::size_t bytes, 
                   const source_location& where);
 void copy_bytes(stream& on, const command_info& info, storage& to, storage& from, std::size_t bytes,
                 copy_direction direction);
+// From byte `at` of `to` on.
+void copy_to_host(stream& on, const command_info& info, storage& to, std::size_t at, storage& from, std::size_t bytes);
 void zero_bytes(stream& on, storage& to, std::size_t bytes, const source_location& where);
 
 template <typename T>
@@ -198,8 +200,40 @@ private:
     Source from_;
 };
 
+// Several tensors, one behind the other in one vector.
+template <typename T>
+class download_pieces_operation : public operation_base<download_pieces_operation<T>> {
+public:
+    using output = pending<std::vector<T>>;
+
+    explicit download_pieces_operation(std::vector<tensor<T>> from) : from_(std::move(from)) {}
+
+    output submit(execution_context& context) && {
+        const command_info info{"download"};
+        host_buffer<T> to(context.stream(), size(), info);
+        std::size_t at = 0;
+        for (tensor<T>& each : std::exchange(from_, {})) {
+            if (each.size() == 0) continue;
+            detail::copy_to_host(context.stream(), info, *to.memory(), at, *each.memory(), each.size_bytes());
+            at += each.size_bytes();
+        }
+        return output::from(detail::landed_vector<T>(storage_ref::retain(to.memory()), to.size()), to.memory());
+    }
+    work_estimate estimate() const { return {from_.size(), size() * sizeof(T)}; }
+
+private:
+    std::size_t size() const {
+        std::size_t sum = 0;
+        for (const tensor<T>& each : from_) sum += each.size();
+        return sum;
+    }
+
+    std::vector<tensor<T>> from_;
+};
+
 // download(tensor) or download(shared_tensor): a device tensor to the host. The result can be read only
-// through a wait. Also a function object: and_then(download).
+// through a wait. download(std::vector<tensor>) brings them all, one behind the other. Also a function object:
+// and_then(download).
 struct download_function {
     template <typename T>
     auto operator()(tensor<T> from) const {
@@ -208,6 +242,10 @@ struct download_function {
     template <typename T>
     auto operator()(shared_tensor<T> from) const {
         return download_operation<T, shared_tensor<T>>(std::move(from));
+    }
+    template <typename T>
+    auto operator()(std::vector<tensor<T>> from) const {
+        return download_pieces_operation<T>(std::move(from));
     }
 };
 inline constexpr download_function download{};
