@@ -1,6 +1,6 @@
-// A network host to host: inputs in pinned memory, weights on the GPU in bf16, outputs back in the host's memory. A
-// batch as one launch of a graph, in which a large one comes in pieces, so that one piece's copy hides another's
-// computing. bench/torch_network.py measures PyTorch's CUDA graphs on the same.
+// A network host to host: inputs in pinned memory, weights on the GPU in bf16, outputs back in pinned memory, as
+// PyTorch's are. A batch as one launch of a graph, in which a large one comes in pieces, so that one piece's copy hides
+// another's computing. bench/torch_network.py measures PyTorch's CUDA graphs on the same.
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -56,15 +56,15 @@ void measure(device& gpu, std::size_t rows, const std::vector<std::size_t>& piec
     single_stream policy(gpu);
     const auto network = sync(nn::make_plan<bfloat16>(make_model({784, 512, 512, 10})), policy);
     for (const std::size_t each : pieces) tune(gpu, each);
-    const auto fast = nn::compile_forward_from_host(policy, network, rows, {}, pieces);
+    const auto fast = nn::compile_forward_from_host(policy, network, rows, {}, pieces, download_buffer);
     host_buffer<bfloat16> filled(policy.next(), rows * 784);
     std::mt19937 random(2);
     std::uniform_real_distribution<float> some(-1, 1);
     for (bfloat16& value : filled.write()) value = bfloat16(some(random));
     const shared input(std::move(filled));
-    std::vector<bfloat16> last;
+    host_buffer<bfloat16> last;
     const double took = medians({[&] { last = sync(fast(input), policy); }}, rows > 1000 ? 200 : 2000)[0];
-    for (const bfloat16 value : last) {
+    for (const bfloat16 value : last.read()) {
         if (!std::isfinite(float(value))) throw std::runtime_error("an output is not finite");
     }
     print({"network_latency",

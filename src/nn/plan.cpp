@@ -68,7 +68,8 @@ std::vector<mlp_layer> layers_of(const mlp_model& model) {
 }
 
 template <typename T>
-void through(stream& on, const basic_plan_layer<T>& layer, const tensor<T>& x, tensor<T>& y) {
+tensor<T> through(stream& on, const basic_plan_layer<T>& layer, const tensor<T>& x) {
+    tensor<T> y(on, {x.rows(), layer.weight->rows()}, {"forward"});
     const tensor<T>* const bias = layer.bias ? &**layer.bias : nullptr;
     if constexpr (is_short<T>) {
         // Softmax is for floats.
@@ -87,6 +88,7 @@ void through(stream& on, const basic_plan_layer<T>& layer, const tensor<T>& x, t
     } else {
         gemm(on, x, *layer.weight, bias, y, {.transpose_b = true, .after = layer.after});
     }
+    return y;
 }
 
 }  // namespace
@@ -126,28 +128,7 @@ tensor<T> forward_operation<T>::submit(execution_context& context) && {
     }
     for (const basic_plan_layer<T>& layer : network_.layers()) {
         const sluice::detail::name_scope name(context, layer.name);
-        tensor<T> y(context.stream(), {x.rows(), layer.weight->rows()}, {"forward"});
-        through(context.stream(), layer, x, y);
-        x = std::move(y);  // what it held is reused behind this layer
-    }
-    return x;
-}
-
-template <detail::plan_element T>
-tensor<T> detail::forward_pieces<T>::submit(execution_context& context, tensor<T> piece) {
-    if (network_.route(piece.rows()) == plan_route::fused) return network_.forward(std::move(piece)).submit(context);
-    tensor<T> x = std::move(piece);
-    const auto& layers = network_.layers();
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-        const sluice::detail::name_scope name(context, layers[i].name);
-        const shape of{x.rows(), layers[i].weight->rows()};
-        const bool is_hidden = i + 1 != layers.size();
-        if (is_hidden && hidden_.size() == i)
-            hidden_.emplace_back(context.stream(), shape{most_rows_, of.columns()}, command_info{"forward"});
-        tensor<T> y = is_hidden ? sluice::detail::tensor_over<T>(storage_ref::retain(hidden_[i].memory()), of)
-                                : tensor<T>(context.stream(), of, {"forward"});
-        through(context.stream(), layers[i], x, y);
-        x = std::move(y);
+        x = through(context.stream(), layer, x);  // what it held is reused behind this layer
     }
     return x;
 }
@@ -174,9 +155,6 @@ template class basic_plan<bfloat16>;
 template class forward_operation<float>;
 template class forward_operation<half>;
 template class forward_operation<bfloat16>;
-template class detail::forward_pieces<float>;
-template class detail::forward_pieces<half>;
-template class detail::forward_pieces<bfloat16>;
 template class make_plan_operation<float>;
 template class make_plan_operation<half>;
 template class make_plan_operation<bfloat16>;

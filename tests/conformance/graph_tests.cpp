@@ -369,6 +369,22 @@ TEST_P(graph, an_input_in_pieces) {
     expect_refused(errc::shape_mismatch, {"[10]"}, [&] { make({10}, {10}); });
 }
 
+TEST_P(graph, results_left_in_pinned_memory_stay_what_they_are) {
+    round_robin pool(on, 2);
+    const auto fast = compile(
+        on, [](tensor<unsigned> x) { return two_steps(std::move(x)).and_then(download_buffer); },
+        host_input<unsigned>({100}));
+    std::vector<host_buffer<unsigned>> kept;
+    for (unsigned round = 0; round < 5; ++round) kept.push_back(sync(fast(counting(100, round)), pool));
+    for (unsigned round = 0; round < 5; ++round)
+        EXPECT_TRUE(std::ranges::equal(kept[round].read(), after_two(counting(100, round))));
+    const auto pair = compile(
+        on, [](std::vector<tensor<unsigned>> x) { return download_buffer(std::move(x)); },
+        host_input_in_pieces<unsigned>({4, 1}, {3, 1}));
+    for (unsigned round = 0; round < 3; ++round)
+        EXPECT_TRUE(std::ranges::equal(sync(pair(counting(4, round)), pool).read(), counting(4, round)));
+}
+
 TEST_P(graph, results_that_are_dropped_give_their_memory_back) {
     single_stream pool(on);
     on.trim();

@@ -12,7 +12,6 @@
 // Thread safety: all members may be called on any thread.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -132,42 +131,24 @@ auto compile_forward(sluice::detail::compile_place at, const basic_plan<T>& netw
         device_input<T>({rows, network.in_features()}));
 }
 
-namespace detail {
-// Pieces of a batch through the network, one behind the other: they share the memory between the layers, which orders
-// them and keeps it small.
-template <plan_element T>
-class forward_pieces {
-public:
-    forward_pieces(basic_plan<T> network, const std::vector<tensor<T>>& pieces) : network_(std::move(network)) {
-        for (const tensor<T>& each : pieces) most_rows_ = std::max(most_rows_, each.rows());
-    }
-    tensor<T> submit(execution_context& context, tensor<T> piece);
-
-private:
-    basic_plan<T> network_;
-    std::size_t most_rows_ = 0;
-    std::vector<tensor<T>> hidden_;  // behind each layer but the last
-};
-}  // namespace detail
-
 // In how many rows at a time a batch is best brought to the device: small ones all at once; ones of 4 MiB or more as
 // twelve, three and one sixteenth. While a piece comes the one before it is computed, so what is left behind the last
 // byte is the work on the last piece. Measured on an H200 (784-512-512-10 in bf16, 16384 rows): see bench/results.
 std::vector<std::size_t> pieces_of_batch(std::size_t rows, std::size_t bytes_of_row);
 
 // The same from the host's memory: a launch is given a vector, a span, or a host_buffer, which is pinned and not
-// copied. `pieces`: the rows of each piece, in order; without, pieces_of_batch says. More errors, here:
+// copied. `pieces`: the rows of each piece, in order; without, pieces_of_batch says. `bring`: how the outputs come
+// back, download (a vector) or download_buffer (a host_buffer, not copied again). More errors, here:
 // errc::invalid_argument for a piece without rows, errc::shape_mismatch for pieces that are not `rows` in all.
-template <detail::plan_element T>
+template <detail::plan_element T, typename Bring = download_function>
 auto compile_forward_from_host(sluice::detail::compile_place at, const basic_plan<T>& network, std::size_t rows,
-                               graph_options options = {}, std::vector<std::size_t> pieces = {}) {
+                               graph_options options = {}, std::vector<std::size_t> pieces = {}, Bring bring = {}) {
     if (pieces.empty()) pieces = pieces_of_batch(rows, network.in_features() * sizeof(T));
     const auto forward = [=](std::vector<tensor<T>> x) {
-        return with_context([network, x = std::move(x)](execution_context& context) mutable {
-            detail::forward_pieces<T> pieces_through(network, x);
+        return with_context([network, bring, x = std::move(x)](execution_context& context) mutable {
             std::vector<tensor<T>> outputs;
-            for (tensor<T>& each : x) outputs.push_back(pieces_through.submit(context, std::move(each)));
-            return download(std::move(outputs));
+            for (tensor<T>& each : x) outputs.push_back(network.forward(std::move(each)).submit(context));
+            return bring(std::move(outputs));
         });
     };
     return compile(at, std::move(options), forward,
