@@ -1,6 +1,6 @@
-// A network host to host: inputs in pinned memory, weights on the GPU in bf16, outputs back in the host's memory. A
-// batch as one launch of a graph; large ones in pieces on several streams, so that one piece's copy hides another's
-// computing. bench/torch_network.py measures PyTorch's CUDA graphs on the same.
+// A network host to host: inputs in pinned memory, weights on the GPU in bf16, outputs back in pinned memory, as
+// PyTorch's are. A batch as one launch of a graph, in which a large one comes in pieces, so that one piece's copy hides
+// another's computing. bench/torch_network.py measures PyTorch's CUDA graphs on the same.
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -46,35 +46,30 @@ void tune(device& gpu, std::size_t rows) {
     tune_gemm(gpu, problems, std::filesystem::temp_directory_path() / "sluice_network_latency_products.txt");
 }
 
-void measure(device& gpu, std::size_t rows, std::size_t pieces) {
-    round_robin pool(gpu, std::min<std::size_t>(pieces, 4));
-    const auto network = sync(nn::make_plan<bfloat16>(make_model({784, 512, 512, 10})), pool);
-    const std::size_t each = rows / pieces;
-    tune(gpu, each);
-    const auto fast = nn::compile_forward_from_host(pool, network, each, {.replicas = pieces});
-    const auto make_input = [&] {
-        host_buffer<bfloat16> made(pool.next(), each * 784);
-        std::mt19937 random(2);
-        std::uniform_real_distribution<float> some(-1, 1);
-        for (bfloat16& value : made.write()) value = bfloat16(some(random));
-        return made;
-    };
-    std::vector<shared<host_buffer<bfloat16>>> inputs;
-    for (std::size_t i = 0; i < pieces; ++i) inputs.push_back(shared(make_input()));
-    std::vector<device_future<pending<std::vector<bfloat16>>>> running;
-    std::vector<bfloat16> last;
-    const auto once = [&] {
-        running.clear();
-        for (const auto& input : inputs) running.push_back(spawn(fast(input), pool));
-        for (auto& piece : running) last = std::move(piece).get();
-    };
-    const double took = medians({once}, rows > 1000 ? 200 : 2000)[0];
-    for (const bfloat16 value : last) {
+std::string text_of(const std::vector<std::size_t>& pieces) {
+    std::string text;
+    for (const std::size_t each : pieces) text += (text.empty() ? "[" : ", ") + std::to_string(each);
+    return text + "]";
+}
+
+void measure(device& gpu, std::size_t rows, const std::vector<std::size_t>& pieces) {
+    single_stream policy(gpu);
+    const auto network = sync(nn::make_plan<bfloat16>(make_model({784, 512, 512, 10})), policy);
+    for (const std::size_t each : pieces) tune(gpu, each);
+    const auto fast = nn::compile_forward_from_host(policy, network, rows, {}, pieces, download_buffer);
+    host_buffer<bfloat16> filled(policy.next(), rows * 784);
+    std::mt19937 random(2);
+    std::uniform_real_distribution<float> some(-1, 1);
+    for (bfloat16& value : filled.write()) value = bfloat16(some(random));
+    const shared input(std::move(filled));
+    host_buffer<bfloat16> last;
+    const double took = medians({[&] { last = sync(fast(input), policy); }}, rows > 1000 ? 200 : 2000)[0];
+    for (const bfloat16 value : last.read()) {
         if (!std::isfinite(float(value))) throw std::runtime_error("an output is not finite");
     }
     print({"network_latency",
            "{\"network\": \"784-512-512-10\", \"type\": \"bf16\", \"batch\": " + std::to_string(rows) +
-               ", \"pieces\": " + std::to_string(pieces) + "}",
+               ", \"pieces\": " + text_of(pieces) + "}",
            took,
            "us",
            {},
@@ -84,9 +79,10 @@ void measure(device& gpu, std::size_t rows, std::size_t pieces) {
 void run() {
     runtime machine;
     device& gpu = machine.find("cuda:0");
-    measure(gpu, 1, 1);
-    measure(gpu, 64, 1);
-    for (const std::size_t pieces : {1, 4, 8, 16}) measure(gpu, 16384, pieces);
+    for (const std::size_t rows : {1, 64, 16384}) measure(gpu, rows, nn::pieces_of_batch(rows, 784 * sizeof(bfloat16)));
+    for (const auto& pieces :
+         std::vector<std::vector<std::size_t>>{{16384}, {14336, 2048}, {13312, 2560, 512}, {4096, 4096, 4096, 4096}})
+        measure(gpu, 16384, pieces);
 }
 
 }  // namespace

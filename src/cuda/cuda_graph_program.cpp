@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cuda/condition.hpp"
+#include "cuda/small_copy.hpp"
 #include "runtime/graph_difference.hpp"
 #include "sluice/runtime/device.hpp"
 
@@ -89,6 +90,18 @@ cuda_graph_program::built cuda_graph_program::build(const command_graph& from) {
     return made;
 }
 
+bool cuda_graph_program::is_by_kernel(const copy_command& copy) const noexcept {
+    const void* const on_host = copy.direction == copy_direction::host_to_device ? copy.source : copy.destination;
+    return is_small_copy(copy) && owner_.interpreter().is_pinned(on_host, copy.bytes);
+}
+
+api::graph_node_handle cuda_graph_program::add_small_copy(CUgraph_st* to, api::graph_dependencies after,
+                                                          const copy_command& copy, const error_context& context) {
+    const small_copy_closure closure{copy.destination, copy.source, copy.bytes};
+    const launch_command launch = small_copy(closure);
+    return api::add_kernel(to, after, kernel_of(launch, context), launch, context);
+}
+
 api::graph_node_handle cuda_graph_program::add_launch(CUgraph_st* to, api::graph_dependencies after,
                                                       const command_graph& from, const graph_node& node,
                                                       const std::vector<open_loop>& loops) {
@@ -125,7 +138,7 @@ api::graph_node_handle cuda_graph_program::add_part(CUgraph_st* to, api::graph_d
     const auto& part = std::get<conditional_command>(node.what);
     const bool repeats = part.what == conditional_command::kind::repeatedly;
     const unsigned long long handle = api::create_condition(to, part.mark != 0, context);
-    std::vector<api::graph_node_handle> inner;
+    std::vector<built_node> inner;
     const looked_at condition{handle, part.condition};
     if (part.mark != 0) {
         // The driver sets the first value when the graph is launched; a loop in a loop begins many times.
@@ -147,28 +160,34 @@ api::graph_node_handle cuda_graph_program::add_part(CUgraph_st* to, api::graph_d
 }
 
 // Into a graph that is empty.
-void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from,
-                                    std::vector<api::graph_node_handle>& nodes, host_call_states& host_calls,
-                                    std::vector<open_loop>& loops, looked_at condition, bool is_inside) {
+void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, std::vector<built_node>& nodes,
+                                    host_call_states& host_calls, std::vector<open_loop>& loops, looked_at condition,
+                                    bool is_inside) {
     nodes.clear();
     nodes.reserve(from.nodes.size());
     std::vector<bool> has_follower(from.nodes.size());
     std::vector<api::graph_dependency> after;
     for (const graph_node& node : from.nodes) {
         const error_context context = context_of(node);
+        const auto* const copy = std::get_if<copy_command>(&node.what);
+        const auto* const launch = std::get_if<launch_command>(&node.what);
+        const bool is_small_copy = copy != nullptr && is_by_kernel(*copy);
+        // Not in graphs that kernels launch: ordinary edges.
+        const bool waits_by_itself = (is_small_copy || (launch != nullptr && launch->early_start)) &&
+                                     can_start_early(owner_) && !from.is_for_kernels;
         after.clear();
         for (const graph_edge& edge : node.after) {
             has_follower[edge.from] = true;
-            // Not in graphs that kernels launch: ordinary edges.
-            const bool is_early = edge.is_programmatic && can_start_early(owner_) && !from.is_for_kernels;
-            after.push_back({nodes[edge.from], is_early});
+            after.push_back({nodes[edge.from].handle, waits_by_itself && nodes[edge.from].is_kernel});
         }
         api::graph_node_handle made = nullptr;
-        if (const auto* copy = std::get_if<copy_command>(&node.what)) {
+        if (is_small_copy) {
+            made = add_small_copy(to, after, *copy, context);
+        } else if (copy != nullptr) {
             made = api::add_copy(to, after, *copy, context);
         } else if (const auto* fill = std::get_if<fill_command>(&node.what)) {
             made = api::add_fill(to, after, *fill, context);
-        } else if (std::holds_alternative<launch_command>(node.what)) {
+        } else if (launch != nullptr) {
             made = add_launch(to, after, from, node, loops);
         } else if (std::holds_alternative<library_command>(node.what)) {
             const library_command library = from.library_call(node);
@@ -185,12 +204,12 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from,
         } else {
             made = add_part(to, after, node, host_calls, loops, is_inside);
         }
-        nodes.push_back(made);
+        nodes.push_back({made, is_small_copy || launch != nullptr});
     }
     if (condition.flag == nullptr) return;
     after.clear();
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-        if (!has_follower[i]) after.push_back({nodes[i], false});
+        if (!has_follower[i]) after.push_back({nodes[i].handle, false});
     }
     static_cast<void>(add_condition(to, after, condition));
 }
@@ -227,19 +246,29 @@ void cuda_graph_program::update(command_graph to) {
     retired_graphs_.push_back(std::exchange(graph_, std::move(to)));  // launches in flight may use what its copies own
 }
 
-void cuda_graph_program::set_node(std::size_t index) {
+bool cuda_graph_program::set_node(std::size_t index) {
     const graph_node& node = graph_.nodes[index];
     const error_context context = context_of(node);
     if (const auto* copy = std::get_if<copy_command>(&node.what)) {
-        api::set_copy(exec_.get(), nodes_[index], *copy, context);
+        if (is_by_kernel(*copy) != nodes_[index].is_kernel) return false;
+        if (nodes_[index].is_kernel) {
+            const small_copy_closure closure{copy->destination, copy->source, copy->bytes};
+            set_launch(index, small_copy(closure), context);
+        } else {
+            api::set_copy(exec_.get(), nodes_[index].handle, *copy, context);
+        }
     } else if (const auto* fill = std::get_if<fill_command>(&node.what)) {
-        api::set_fill(exec_.get(), nodes_[index], *fill, context);
+        api::set_fill(exec_.get(), nodes_[index].handle, *fill, context);
     } else if (std::holds_alternative<launch_command>(node.what)) {
-        const launch_command launch = graph_.launch(node);
-        known_kernel& known = known_kernels_[index];
-        if (known.symbol != launch.device_function) known = {launch.device_function, kernel_of(launch, context)};
-        api::set_kernel(exec_.get(), nodes_[index], known.kernel, launch, context);
+        set_launch(index, graph_.launch(node), context);
     }
+    return true;
+}
+
+void cuda_graph_program::set_launch(std::size_t index, const launch_command& launch, const error_context& context) {
+    known_kernel& known = known_kernels_[index];
+    if (known.symbol != launch.device_function) known = {launch.device_function, kernel_of(launch, context)};
+    api::set_kernel(exec_.get(), nodes_[index].handle, known.kernel, launch, context);
 }
 
 // Host calls have states of their own from one update to the next: launches in flight go on with theirs.
@@ -250,7 +279,7 @@ void cuda_graph_program::renew_host_calls() {
         const auto* const host = std::get_if<host_command>(&graph_.nodes[i].what);
         if (host == nullptr) continue;
         fresh->all.push_back(std::make_unique<host_call_state>(host_call_state{host->call, {}}));
-        api::set_host_call(exec_.get(), nodes_[i], &run_host_call, fresh->all.back().get(),
+        api::set_host_call(exec_.get(), nodes_[i].handle, &run_host_call, fresh->all.back().get(),
                            context_of(graph_.nodes[i]));
     }
     host_calls_ = std::move(fresh);
@@ -273,7 +302,7 @@ graph_change cuda_graph_program::flush() {
             has_host_calls = true;
         } else {
             try {
-                set_node(node);
+                if (!set_node(node)) return rebuild();
             } catch (const device_error&) {
                 return rebuild();  // a parameter that cannot be set: the graph is made anew
             }
@@ -307,7 +336,7 @@ graph_change cuda_graph_program::rebuild() {
         is_uploaded_ = false;
         change = graph_change::instantiated;
         for (std::size_t i = 0; i < is_disabled_.size(); ++i) {
-            if (is_disabled_[i]) api::set_enabled(exec_.get(), nodes_[i], false);
+            if (is_disabled_[i]) api::set_enabled(exec_.get(), nodes_[i].handle, false);
         }
     }
     host_calls_ = std::move(made.host_calls);
@@ -322,7 +351,7 @@ void cuda_graph_program::set_enabled(std::size_t node, bool enabled) {
     const api::device_scope scope(ordinal_);
     static_cast<void>(flush());
     if (is_disabled_.empty()) is_disabled_.resize(graph_.nodes.size());
-    api::set_enabled(exec_.get(), nodes_[node], enabled);
+    api::set_enabled(exec_.get(), nodes_[node].handle, enabled);
     is_disabled_[node] = !enabled;
 }
 

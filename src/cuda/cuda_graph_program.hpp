@@ -55,9 +55,13 @@ public:
     const std::shared_ptr<host_call_states>& host_calls() const noexcept { return host_calls_; }
 
 private:
+    struct built_node {
+        api::graph_node_handle handle;
+        bool is_kernel = false;  // one of ours, so that what waits by itself may start beside it
+    };
     struct built {
         api::graph_handle graph;
-        std::vector<api::graph_node_handle> nodes;
+        std::vector<built_node> nodes;
         std::shared_ptr<host_call_states> host_calls;
     };
     built build(const command_graph& from);
@@ -71,8 +75,11 @@ private:
         unsigned long long handle = 0;
         const int* flag = nullptr;
     };
-    void build_into(CUgraph_st* to, const command_graph& from, std::vector<api::graph_node_handle>& nodes,
+    void build_into(CUgraph_st* to, const command_graph& from, std::vector<built_node>& nodes,
                     host_call_states& host_calls, std::vector<open_loop>& loops, looked_at condition, bool is_inside);
+    bool is_by_kernel(const copy_command& copy) const noexcept;
+    api::graph_node_handle add_small_copy(CUgraph_st* to, api::graph_dependencies after, const copy_command& copy,
+                                          const error_context& context);
     api::graph_node_handle add_launch(CUgraph_st* to, api::graph_dependencies after, const command_graph& from,
                                       const graph_node& node, const std::vector<open_loop>& loops);
     api::graph_node_handle add_part(CUgraph_st* to, api::graph_dependencies after, const graph_node& node,
@@ -82,7 +89,8 @@ private:
     void upload();
     graph_change rebuild();
     void renew_host_calls();
-    void set_node(std::size_t node);
+    bool set_node(std::size_t node);  // false: it has to be a node of another kind
+    void set_launch(std::size_t node, const launch_command& launch, const error_context& context);
     CUfunc_st* kernel_of(const launch_command& command, const error_context& context);
     error_context context_of(const graph_node& node) const noexcept;
     void mark(std::size_t node);
@@ -92,7 +100,7 @@ private:
     command_graph graph_;
     std::unordered_map<const void*, CUfunc_st*> kernels_;
     api::graph_handle native_;
-    std::vector<api::graph_node_handle> nodes_;
+    std::vector<built_node> nodes_;
     api::graph_exec_handle exec_;
     std::vector<api::graph_exec_handle> retired_;  // launches in flight may run them
     std::vector<command_graph> retired_graphs_;

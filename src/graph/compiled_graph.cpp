@@ -9,6 +9,7 @@
 #include "graph/graph_instance.hpp"
 #include "graph/graph_layout.hpp"
 #include "graph/graph_recorder.hpp"
+#include "sluice/graph/graph_input.hpp"
 #include "sluice/runtime/error.hpp"
 
 namespace sluice::detail {
@@ -28,6 +29,19 @@ bool is_idle(const storage& memory) {
 }
 
 }  // namespace
+
+void require_pieces(const shape& whole, std::span<const std::size_t> rows) {
+    std::size_t sum = 0;
+    for (const std::size_t each : rows) {
+        if (each == 0 && whole.rows() != 0)
+            throw error(errc::invalid_argument, "a piece of an input has at least one row", {"graph"});
+        sum += each;
+    }
+    if (whole.rank() == 2 && sum == whole.rows() && !rows.empty()) return;
+    throw error(errc::shape_mismatch,
+                "pieces of " + std::to_string(sum) + " rows in all are no input of shape " + to_string(whole),
+                {"graph"});
+}
 
 compiled_graph::compiled_graph(device& on, std::vector<graph_input> inputs, graph_options options,
                                source_location where, graph_use use)

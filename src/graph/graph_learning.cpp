@@ -34,6 +34,27 @@ bool is_written(const command_graph& graph, std::uint32_t memory) {
 
 }  // namespace
 
+// To the device, piece by piece. Copies that run side by side share the bus, and the first piece would come as late as
+// the last: each names as written whose turn it is, so that they come one behind the other.
+std::vector<storage_ref> compiled_graph::upload_input(stream& on, const graph_input& input, storage& block) const {
+    const std::vector<std::size_t> all = input.pieces.empty() ? std::vector{input.bytes} : input.pieces;
+    const storage_ref turn = all.size() > 1 ? on.allocate(1, {"turn"}) : storage_ref();
+    std::vector<storage_ref> made;
+    const auto* from = static_cast<const std::byte*>(block.data());
+    for (const std::size_t bytes : all) {
+        made.push_back(on.allocate(bytes, {"input"}));
+        const std::array accesses{memory_access{&block, access_mode::read},
+                                  memory_access{made.back().get(), access_mode::write},
+                                  memory_access{turn.get(), access_mode::write}};
+        if (bytes != 0) {
+            on.copy({"upload", accesses, where_},
+                    {made.back()->data(), from, bytes, copy_direction::host_to_device, {}});
+        }
+        from += bytes;
+    }
+    return made;
+}
+
 compiled_graph::recorded compiled_graph::record_into(graph_recorder& recorder, const graph_function& record,
                                                      std::span<const storage_ref> host_inputs,
                                                      graph_recording::purpose what) const {
@@ -41,29 +62,23 @@ compiled_graph::recorded compiled_graph::record_into(graph_recorder& recorder, c
     stream& on = recorder.recording();
     {
         execution_context context(on);
-        std::vector<storage_ref> given;
+        std::vector<std::vector<storage_ref>> given;
         for (std::size_t i = 0; i < inputs_.size(); ++i) {
             const std::size_t bytes = inputs_[i].bytes;
             if (inputs_[i].is_from_host) {
                 made.input_numbers.push_back(recorder.host_blocks().size());
                 const storage_ref block = host_inputs.empty() ? on.allocate_host(bytes, {"input"})
                                                               : recorder.adopt_host(host_inputs[i], bytes, {"input"});
-                given.push_back(on.allocate(bytes, {"input"}));
-                const std::array accesses{memory_access{block.get(), access_mode::read},
-                                          memory_access{given.back().get(), access_mode::write}};
-                if (bytes != 0) {
-                    on.copy({"upload", accesses, where_},
-                            {given.back()->data(), block->data(), bytes, copy_direction::host_to_device, {}});
-                }
+                given.push_back(upload_input(on, inputs_[i], *block));
                 continue;
             }
             made.input_numbers.push_back(recorder.places().size());
-            given.push_back(on.allocate(bytes, {"input"}));
+            given.push_back({on.allocate(bytes, {"input"})});
             if (!copies_in_.empty() && copies_in_[i]) {
                 storage_ref inner = on.allocate(bytes, {"input"});
                 if (bytes != 0)
-                    copy_bytes(on, {"copy in"}, *inner, *given.back(), bytes, copy_direction::device_to_device);
-                given.back() = std::move(inner);
+                    copy_bytes(on, {"copy in"}, *inner, *given.back()[0], bytes, copy_direction::device_to_device);
+                given.back()[0] = std::move(inner);
             }
         }
         graph_recording recording(context, std::move(given), what);

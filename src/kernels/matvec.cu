@@ -61,8 +61,9 @@ struct piece {
     static constexpr int size = 16 / sizeof(T);
     uint4 bits;
 
-    __device__ void load_once(const T* from) { bits = __ldcs(reinterpret_cast<const uint4*>(from)); }
-    __device__ void load(const T* from) { bits = __ldg(reinterpret_cast<const uint4*>(from)); }
+    __device__ void load_once(const uint4* from) { bits = __ldcs(from); }
+    // Not by way of the read-only cache: what the kernel before has written may be in there as it was.
+    __device__ void load(const uint4* from) { bits = *from; }
     __device__ void as_floats(float (&to)[size]) const {
         const std::uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
 #pragma unroll
@@ -79,29 +80,36 @@ struct piece {
     }
 };
 
+// A thread's pieces of the weights and the inputs, in rows.
 template <typename T, int Rows>
-__device__ inline void add_pieces(float (&sums)[outs_per_block][Rows], const matvec_closure<T>& all,
-                                  std::size_t first_out) {
+struct thread_pieces {
+    const uint4* weights[outs_per_block];
+    const uint4* x[Rows];
+};
+
+// The next `Ahead` pieces of each row, all loads of weights before the first use: memory is far.
+template <int Ahead, typename T, int Rows>
+__device__ inline void add_pieces(float (&sums)[outs_per_block][Rows], const thread_pieces<T, Rows>& from,
+                                  unsigned at) {
     constexpr int size = piece<T>::size;
-#pragma unroll 2
-    for (std::size_t k = threadIdx.x * size; k < all.in; k += threads_per_block * size) {
-        piece<T> weights[outs_per_block];
+    piece<T> weights[Ahead][outs_per_block];
 #pragma unroll
-        for (int o = 0; o < outs_per_block; ++o) {
-            // Outputs beyond the last are made of the last one's weights, and not written.
-            const std::size_t which = first_out + o < all.outs ? first_out + o : all.outs - 1;
-            weights[o].load_once(all.weight + which * all.in + k);
-        }
+    for (int p = 0; p < Ahead; ++p) {
+#pragma unroll
+        for (int o = 0; o < outs_per_block; ++o) weights[p][o].load_once(from.weights[o] + at + p * threads_per_block);
+    }
+#pragma unroll
+    for (int p = 0; p < Ahead; ++p) {
 #pragma unroll
         for (int row = 0; row < Rows; ++row) {
             piece<T> some;
-            some.load(all.x + (row < all.rows ? row : 0) * all.in + k);
+            some.load(from.x[row] + at + p * threads_per_block);
             float x[size];
             some.as_floats(x);
 #pragma unroll
             for (int o = 0; o < outs_per_block; ++o) {
                 float w[size];
-                weights[o].as_floats(w);
+                weights[p][o].as_floats(w);
 #pragma unroll
                 for (int i = 0; i < size; ++i) sums[o][row] += w[i] * x[i];
             }
@@ -109,10 +117,35 @@ __device__ inline void add_pieces(float (&sums)[outs_per_block][Rows], const mat
     }
 }
 
+template <typename T, int Rows>
+__device__ inline void add_rows(float (&sums)[outs_per_block][Rows], const matvec_closure<T>& all,
+                                std::size_t first_out) {
+    constexpr unsigned ahead = Rows <= 2 ? 2 : 1;  // with more rows, registers are needed for their sums
+    const auto pieces = static_cast<unsigned>(all.in / piece<T>::size);
+    // Before the wait: what is behind it keeps the memory idle.
+    thread_pieces<T, Rows> from;
+    from.weights[0] = reinterpret_cast<const uint4*>(all.weight + first_out * all.in) + threadIdx.x;
+    const auto outs = static_cast<unsigned>(all.outs - first_out);
+#pragma unroll
+    for (unsigned o = 1; o < outs_per_block; ++o) {
+        // Outputs beyond the last are made of the last one's weights, and not written.
+        from.weights[o] = from.weights[o - 1] + (o < outs ? pieces : 0);
+    }
+    from.x[0] = reinterpret_cast<const uint4*>(all.x) + threadIdx.x;
+#pragma unroll
+    for (unsigned row = 1; row < Rows; ++row) from.x[row] = from.x[row - 1] + (row < all.rows ? pieces : 0);
+    dependency_wait();
+    unsigned at = 0;
+    for (; at + threadIdx.x + (ahead - 1) * threads_per_block < pieces; at += ahead * threads_per_block)
+        add_pieces<ahead>(sums, from, at);
+    if (ahead > 1 && at + threadIdx.x < pieces) add_pieces<1>(sums, from, at);
+}
+
 // For rows that do not begin at multiples of 16 bytes.
 template <typename T, int Rows>
 __device__ inline void add_elements(float (&sums)[outs_per_block][Rows], const matvec_closure<T>& all,
                                     std::size_t first_out) {
+    dependency_wait();
     for (std::size_t k = threadIdx.x; k < all.in; k += threads_per_block) {
         for (int o = 0; o < outs_per_block; ++o) {
             const std::size_t which = first_out + o < all.outs ? first_out + o : all.outs - 1;
@@ -125,15 +158,19 @@ __device__ inline void add_elements(float (&sums)[outs_per_block][Rows], const m
     }
 }
 
-template <typename T, int Rows>
-__global__ void __launch_bounds__(threads_per_block) matvec_on_device(const __grid_constant__ matvec_closure<T> all) {
+// Without a number of blocks the compiler moves loads down to their use, to save registers for a fourth block.
+template <typename T, int Rows, bool InPieces>
+__global__ void __launch_bounds__(threads_per_block, Rows <= 2 ? 3 : 2)
+    matvec_on_device(const __grid_constant__ matvec_closure<T> all) {
     constexpr unsigned everyone = 0xffffffff;
     constexpr unsigned warps = threads_per_block / warp_size;
     __shared__ float partial[warps][outs_per_block][Rows];
     const std::size_t first_out = std::size_t{blockIdx.x} * outs_per_block;
     float sums[outs_per_block][Rows] = {};
-    if (all.in % piece<T>::size == 0) {
-        add_pieces(sums, all, first_out);
+    // Blocks of the next kernel take the places of those that end, so that the memory has something to do meanwhile.
+    dependency_trigger();
+    if constexpr (InPieces) {
+        add_rows(sums, all, first_out);
     } else {
         add_elements(sums, all, first_out);
     }
@@ -156,12 +193,12 @@ __global__ void __launch_bounds__(threads_per_block) matvec_on_device(const __gr
     finish(all, row, first_out + o, sum);
 }
 
-template <typename T>
+template <typename T, bool InPieces>
 const void* kernel_for(std::size_t rows) {
-    if (rows == 1) return reinterpret_cast<const void*>(&matvec_on_device<T, 1>);
-    if (rows == 2) return reinterpret_cast<const void*>(&matvec_on_device<T, 2>);
-    if (rows <= 4) return reinterpret_cast<const void*>(&matvec_on_device<T, 4>);
-    return reinterpret_cast<const void*>(&matvec_on_device<T, 8>);
+    if (rows == 1) return reinterpret_cast<const void*>(&matvec_on_device<T, 1, InPieces>);
+    if (rows == 2) return reinterpret_cast<const void*>(&matvec_on_device<T, 2, InPieces>);
+    if (rows <= 4) return reinterpret_cast<const void*>(&matvec_on_device<T, 4, InPieces>);
+    return reinterpret_cast<const void*>(&matvec_on_device<T, 8, InPieces>);
 }
 #endif
 
@@ -200,9 +237,11 @@ void matvec(stream& on, const tensor<T>& x, const tensor<T>& weight, std::type_i
                                     after};
     launch_command command;
 #if defined(__CUDACC__)
-    command.device_function = kernel_for<T>(x.rows());
+    const bool in_pieces = weight.columns() % piece<T>::size == 0;
+    command.device_function = in_pieces ? kernel_for<T, true>(x.rows()) : kernel_for<T, false>(x.rows());
     command.grid.x = static_cast<unsigned>((weight.rows() + outs_per_block - 1) / outs_per_block);
     command.block.x = threads_per_block;
+    command.early_start = true;
 #endif
     command.host_function = &matvec_on_host<T>;
     command.closure = &closure;

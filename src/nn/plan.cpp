@@ -20,6 +20,10 @@ constexpr std::size_t fused_rows = 8192;
 // Up to here the weights are all that a layer reads (bench/results, matvec).
 constexpr std::size_t matvec_rows = 2;
 
+// Smaller batches are not worth cutting up: each piece costs its own launches.
+constexpr std::size_t least_bytes_for_pieces = std::size_t{4} << 20;
+constexpr std::size_t least_rows_for_pieces = 1024;
+
 // The name of a fused network's command in traces.
 const std::string all_layers = "all layers";
 
@@ -88,6 +92,12 @@ tensor<T> through(stream& on, const basic_plan_layer<T>& layer, const tensor<T>&
 }
 
 }  // namespace
+
+std::vector<std::size_t> pieces_of_batch(std::size_t rows, std::size_t bytes_of_row) {
+    if (rows < least_rows_for_pieces || rows * bytes_of_row < least_bytes_for_pieces) return {rows};
+    const std::size_t last = rows / 16;
+    return {rows - 4 * last, 3 * last, last};
+}
 
 template <detail::plan_element T>
 basic_plan<T>::basic_plan(std::vector<basic_plan_layer<T>> layers, std::optional<packed_mlp<T>> fused)

@@ -56,6 +56,12 @@ void copy_bytes(stream& on, const command_info& info, storage& to, storage& from
     on.copy({info.name, accesses, info.where}, {to.data(), from.data(), bytes, direction, {}});
 }
 
+void copy_to_host(stream& on, const command_info& info, storage& to, std::size_t at, storage& from, std::size_t bytes) {
+    const std::array accesses{memory_access{&from, access_mode::read}, memory_access{&to, access_mode::write}};
+    auto* const there = static_cast<std::byte*>(to.data()) + at;
+    on.copy({info.name, accesses, info.where}, {there, from.data(), bytes, copy_direction::device_to_host, {}});
+}
+
 void require_download_size(std::size_t room, std::size_t size, const source_location& where) {
     if (room == size) return;
     throw error(errc::shape_mismatch,

@@ -1,4 +1,5 @@
 // Data goes to the device and comes back as it was.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <numeric>
@@ -182,6 +183,25 @@ TEST_P(transfers, a_shared_tensor_is_copied_and_downloaded_and_stays) {
     EXPECT_EQ(sync(download(source), pool), values);
     EXPECT_EQ(sync(copy(source).and_then(download), pool), values);
     EXPECT_EQ(sync(download(source), pool), values);
+}
+
+TEST_P(transfers, a_download_may_stay_in_pinned_memory) {
+    round_robin pool(on, 2);
+    const std::vector<int> values{3, 1, 4, 1, 5};
+    host_buffer<int> got = sync(upload(values).and_then(download_buffer), pool);
+    EXPECT_TRUE(std::ranges::equal(got.read(), values));
+    EXPECT_EQ(sync(upload(std::move(got), {5}).and_then(download), pool), values);
+    EXPECT_EQ(sync(zeros<int>({0}).and_then(download_buffer), pool).size(), 0u);
+}
+
+TEST_P(transfers, several_tensors_come_back_as_one_vector) {
+    round_robin pool(on, 2);
+    std::vector<tensor<int>> all;
+    all.push_back(sync(upload(std::vector{1, 2}), pool));
+    all.push_back(sync(zeros<int>({0}), pool));
+    all.push_back(sync(upload(std::vector{3}), pool));
+    EXPECT_EQ(sync(download(std::move(all)), pool), (std::vector{1, 2, 3}));
+    EXPECT_TRUE(sync(download(std::vector<tensor<int>>()), pool).empty());
 }
 
 TEST_P(transfers, an_empty_tensor_passes_through_everything) {

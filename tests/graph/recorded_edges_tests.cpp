@@ -61,6 +61,15 @@ TEST_F(recorded_edges, a_reader_comes_after_the_writer) {
     EXPECT_EQ(edges_of(fast.commands()), "upload <-; download <- upload raw input");
 }
 
+TEST_F(recorded_edges, pieces_of_an_input_come_one_behind_the_other) {
+    const auto fast = compile(
+        on, [](std::vector<tensor<int>> x) { return download(std::move(x)); },
+        host_input_in_pieces<int>({4, 2}, {3, 1}));
+    EXPECT_EQ(edges_of(fast.commands()),
+              "upload <-; upload <- upload waw turn; download <- upload raw input; "
+              "download <- upload raw input download waw download");
+}
+
 // A writer comes after all readers since, and not after the writer before them as well.
 TEST_F(recorded_edges, a_writer_comes_after_the_readers) {
     const auto fast = compile(

@@ -3,6 +3,7 @@
 #include "conformance/backend.hpp"
 #include "conformance/expect_refused.hpp"
 #include "kernels/fused_mlp_reference.hpp"
+#include "sluice/graph/executable_graph.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
 namespace sluice::conformance {
@@ -56,6 +57,29 @@ TEST_P(matvecs, agree_with_the_reference_after_every_activation) {
         expect_agreement<float>(3, 40, 21, true, after);
         expect_agreement<half>(1, 40, 21, true, after);
     }
+}
+
+// A kernel that may start early must not read what the one before it has yet to write. Each step moves all values up by
+// one, between two tensors, so that one that was missed is seen.
+TEST_P(matvecs, in_a_row_see_what_those_before_have_written) {
+    constexpr std::size_t width = 512, steps = 50;
+    floats moves(width * width);
+    for (std::size_t i = 0; i < width; ++i) moves[(i + 1) % width * width + i] = 1;
+    const auto weight = sync(upload(rounded<bfloat16>(moves), {width, width}), pool);
+    floats start(width);
+    for (std::size_t i = 0; i < width; ++i) start[i] = static_cast<float>(i % 251);
+    auto x = sync(upload(rounded<bfloat16>(start), {1, width}), pool), y = sync(zeros<bfloat16>({1, width}), pool);
+    const auto run = [&](stream& there) {
+        for (std::size_t i = 0; i < steps; ++i) {
+            matvec(there, x, weight, nullptr, y);
+            matvec(there, y, weight, nullptr, x);
+        }
+    };
+    run(home);
+    sync(record(on, run)(), pool);
+    floats expected(width);
+    for (std::size_t i = 0; i < width; ++i) expected[(i + 4 * steps) % width] = start[i];
+    EXPECT_EQ(as_floats(contents(std::move(x), home)), expected);
 }
 
 TEST_P(matvecs, are_operations) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "conformance/expect_refused.hpp"
 #include "nn/support/reference_network.hpp"
 #include "sluice/nn/engine.hpp"
 #include "sluice/nn/plan.hpp"
@@ -88,6 +89,18 @@ TYPED_TEST(device_plans, give_what_a_reference_in_double_precision_gives) {
             }
         }
     }
+}
+
+TYPED_TEST(device_plans, take_a_batch_in_pieces) {
+    using T = TypeParam;
+    const auto model = random_network({100, 200, 10}, this->fresh, {.hidden = activation::relu});
+    const auto network = sync(make_plan<T>(model), this->pool);
+    const floats inputs = this->fresh(301 * 100);
+    const auto fast = compile_forward_from_host(this->pool, network, 301, {}, {200, 100, 1});
+    for (int launch = 0; launch < 3; ++launch)
+        expect_close(widened(sync(fast(rounded<T>(inputs)), this->pool)), this->expected(model, inputs), bound<T>);
+    conformance::expect_refused(errc::shape_mismatch, {"300 rows", "[301, 100]"},
+                                [&] { compile_forward_from_host(this->pool, network, 301, {}, {200, 100}); });
 }
 
 TYPED_TEST(device_plans, take_no_rows) {

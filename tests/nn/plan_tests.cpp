@@ -95,6 +95,15 @@ TEST_F(plans, go_fused_where_layers_are_narrow) {
     EXPECT_EQ(sync(make_plan<half>(random_network({64, 32, 10}, fresh)), pool).route(64), plan_route::layers);
 }
 
+TEST_F(plans, cut_up_large_batches_only) {
+    using rows = std::vector<std::size_t>;
+    EXPECT_EQ(pieces_of_batch(64, 1568), rows{64});
+    EXPECT_EQ(pieces_of_batch(16384, 128), rows{16384});
+    EXPECT_EQ(pieces_of_batch(16384, 1568), (rows{12288, 3072, 1024}));
+    EXPECT_EQ(pieces_of_batch(5001, 1568), (rows{3753, 936, 312}));
+    EXPECT_EQ(pieces_of_batch(100, 1 << 20), rows{100});
+}
+
 TEST_F(plans, need_a_layer) {
     expect_refused(errc::invalid_argument, {"at least one layer"}, [] { plan(std::vector<plan_layer>()); });
     expect_refused(errc::invalid_argument, {"at least one layer"}, [&] { sync(make_plan(mlp_model()), pool); });

@@ -40,7 +40,8 @@ namespace detail {
 // An input that is memory.
 struct graph_input {
     std::size_t bytes = 0;
-    bool is_from_host = false;  // the graph begins by copying it to the device
+    bool is_from_host = false;             // the graph begins by copying it to the device
+    std::vector<std::size_t> pieces = {};  // the bytes of each, copied one behind the other; none: all at once
 };
 
 // What one launch gives for an input: memory of the device, or of the host; or bytes that are read at once.
@@ -59,12 +60,12 @@ public:
         one_launch  // what it makes belongs to one launch, and is to be kept for it
     };
 
-    graph_recording(execution_context& context, std::vector<storage_ref> inputs, purpose what)
+    graph_recording(execution_context& context, std::vector<std::vector<storage_ref>> inputs, purpose what)
         : context_(context), inputs_(std::move(inputs)), purpose_(what) {}
 
     execution_context& context() noexcept { return context_; }
-    // The device memory of an input.
-    const storage_ref& input(std::size_t index) const noexcept { return inputs_[index]; }
+    // The device memory of an input: of each piece.
+    std::span<const storage_ref> input(std::size_t index) const noexcept { return inputs_[index]; }
     // Whoever made tensors of them owns them now.
     void forget_inputs() noexcept { inputs_.clear(); }
     bool is_learning() const noexcept { return purpose_ == purpose::learning; }
@@ -79,7 +80,7 @@ public:
 
 private:
     execution_context& context_;
-    std::vector<storage_ref> inputs_;
+    std::vector<std::vector<storage_ref>> inputs_;
     std::vector<storage*> outputs_;
     purpose purpose_;
     bool records_each_ = false;
@@ -148,6 +149,7 @@ private:
     command_info command() const noexcept;
     recorded record_into(graph_recorder& recorder, const graph_function& record,
                          std::span<const storage_ref> host_inputs, graph_recording::purpose what) const;
+    std::vector<storage_ref> upload_input(stream& on, const graph_input& input, storage& block) const;
     void require_launchable(const command_graph& learned) const;
     void require_writes_only(std::span<storage* const> state) const;
     void await_what_is_captured() const;

@@ -4,6 +4,8 @@
 //     shared_input<float>({64, 784})   a shared_tensor<float>, to be read              a shared_tensor or a tensor
 //     host_input<float>({64, 784})     a tensor<float>, uploaded by the graph          a vector, a span, or a
 //                                                                                      host_buffer, also a shared one
+//     host_input_in_pieces<float>({64, 784}, {48, 16})                                 the same
+//                                  a std::vector<tensor<float>>: the first 48 rows and the other 16
 //     argument<int>(7)                 an int                                          an int; 7 until it is given
 //
 // Tensors are bound by their address: no copy, unless a library call of a GPU uses the input, whose addresses cannot be
@@ -39,6 +41,8 @@ inline void require_input_size(const shape& expected, std::size_t given) {
                 {"graph"});
 }
 
+void require_pieces(const shape& whole, std::span<const std::size_t> rows);
+
 // A tensor over memory that a graph knows too.
 template <typename T>
 tensor<T> tensor_over(storage_ref memory, const shape& shape) {
@@ -69,7 +73,7 @@ public:
     };
 
     detail::graph_input describe() const { return {shape_.size() * sizeof(T), false}; }
-    given make(storage_ref memory) const { return detail::tensor_over<T>(std::move(memory), shape_); }
+    given make(std::span<const storage_ref> memory) const { return detail::tensor_over<T>(memory[0], shape_); }
 
 private:
     sluice::shape shape_;
@@ -96,7 +100,7 @@ public:
     };
 
     detail::graph_input describe() const { return {shape_.size() * sizeof(T), false}; }
-    given make(storage_ref memory) const { return given(detail::tensor_over<T>(std::move(memory), shape_)); }
+    given make(std::span<const storage_ref> memory) const { return given(detail::tensor_over<T>(memory[0], shape_)); }
 
 private:
     shape shape_;
@@ -142,10 +146,49 @@ public:
     };
 
     detail::graph_input describe() const { return {shape_.size() * sizeof(T), true}; }
-    given make(storage_ref memory) const { return detail::tensor_over<T>(std::move(memory), shape_); }
+    given make(std::span<const storage_ref> memory) const { return detail::tensor_over<T>(memory[0], shape_); }
 
 private:
     shape shape_;
+};
+
+// Host data that the graph uploads in pieces of so many rows, one behind the other in that order, so that work on one
+// piece runs while the next one comes. Throws errc::invalid_argument for a piece without rows, and errc::shape_mismatch
+// when the pieces are not all of the rows.
+template <typename T>
+class host_input_in_pieces {
+public:
+    using given = std::vector<tensor<T>>;
+    static constexpr bool is_memory = true;
+
+    host_input_in_pieces(const shape& shape, std::vector<std::size_t> rows)
+        : whole_(shape), shape_(shape), rows_(std::move(rows)) {
+        detail::require_pieces(shape_, rows_);
+    }
+
+    class launch_value : public host_input<T>::launch_value {
+    public:
+        template <typename Values>
+        launch_value(const host_input_in_pieces& to, Values&& from)
+            : host_input<T>::launch_value(to.whole_, std::forward<Values>(from)) {}
+    };
+
+    detail::graph_input describe() const {
+        detail::graph_input made = whole_.describe();
+        for (const std::size_t each : rows_) made.pieces.push_back(each * shape_.columns() * sizeof(T));
+        return made;
+    }
+    given make(std::span<const storage_ref> memory) const {
+        given made;
+        for (std::size_t i = 0; i < rows_.size(); ++i)
+            made.push_back(detail::tensor_over<T>(memory[i], {rows_[i], shape_.columns()}));
+        return made;
+    }
+
+private:
+    host_input<T> whole_;
+    shape shape_;
+    std::vector<std::size_t> rows_;
 };
 
 // A value that is passed on as it is. When a launch gives another than the one before, the operation is recorded again
@@ -185,6 +228,8 @@ template <typename T>
 inline constexpr bool is_graph_input<shared_input<T>> = true;
 template <typename T>
 inline constexpr bool is_graph_input<host_input<T>> = true;
+template <typename T>
+inline constexpr bool is_graph_input<host_input_in_pieces<T>> = true;
 template <typename T>
 inline constexpr bool is_graph_input<argument<T>> = true;
 }  // namespace detail

@@ -1,4 +1,4 @@
-// Operations that make tensors and bring data in and out: upload, zeros, uninitialized, download.
+// Operations that make tensors and bring data in and out: upload, zeros, uninitialized, download, download_buffer.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +22,8 @@ void upload_bytes(stream& on, storage& to, const void* from, std::size_t bytes, 
                   const source_location& where);
 void copy_bytes(stream& on, const command_info& info, storage& to, storage& from, std::size_t bytes,
                 copy_direction direction);
+// From byte `at` of `to` on.
+void copy_to_host(stream& on, const command_info& info, storage& to, std::size_t at, storage& from, std::size_t bytes);
 void zero_bytes(stream& on, storage& to, std::size_t bytes, const source_location& where);
 
 template <typename T>
@@ -159,6 +161,8 @@ namespace detail {
 template <typename T>
 class landed_vector {
 public:
+    using value_type = std::vector<T>;
+
     landed_vector(const storage_ref& memory, std::size_t size) : memory_(memory), size_(size) {}
 
     std::size_t size() const noexcept { return size_; }
@@ -173,12 +177,27 @@ private:
     storage_ref memory_;
     std::size_t size_;
 };
+// The same where it is.
+template <typename T>
+class landed_buffer {
+public:
+    using value_type = host_buffer<T>;
+
+    landed_buffer(const storage_ref& memory, std::size_t size) : memory_(memory), size_(size) {}
+
+    std::size_t size() const noexcept { return size_; }
+    host_buffer<T> operator()() const { return host_buffer<T>(memory_, size_); }
+
+private:
+    storage_ref memory_;
+    std::size_t size_;
+};
 }  // namespace detail
 
-template <typename T, typename Source>
-class download_operation : public operation_base<download_operation<T, Source>> {
+template <typename T, typename Source, typename Landed = detail::landed_vector<T>>
+class download_operation : public operation_base<download_operation<T, Source, Landed>> {
 public:
-    using output = pending<std::vector<T>>;
+    using output = pending<typename Landed::value_type>;
 
     explicit download_operation(Source from) : from_(std::move(from)) {}
 
@@ -190,7 +209,7 @@ public:
             detail::copy_bytes(context.stream(), info, *to.memory(), *source.memory(), to.size_bytes(),
                                copy_direction::device_to_host);
         }
-        return output::from(detail::landed_vector<T>(storage_ref::retain(to.memory()), to.size()), to.memory());
+        return output::from(Landed(storage_ref::retain(to.memory()), to.size()), to.memory());
     }
     work_estimate estimate() const { return {1, detail::tensor_in(from_).size_bytes()}; }
 
@@ -198,8 +217,40 @@ private:
     Source from_;
 };
 
+// Several tensors, one behind the other.
+template <typename T, typename Landed = detail::landed_vector<T>>
+class download_pieces_operation : public operation_base<download_pieces_operation<T, Landed>> {
+public:
+    using output = pending<typename Landed::value_type>;
+
+    explicit download_pieces_operation(std::vector<tensor<T>> from) : from_(std::move(from)) {}
+
+    output submit(execution_context& context) && {
+        const command_info info{"download"};
+        host_buffer<T> to(context.stream(), size(), info);
+        std::size_t at = 0;
+        for (tensor<T>& each : std::exchange(from_, {})) {
+            if (each.size() == 0) continue;
+            detail::copy_to_host(context.stream(), info, *to.memory(), at, *each.memory(), each.size_bytes());
+            at += each.size_bytes();
+        }
+        return output::from(Landed(storage_ref::retain(to.memory()), to.size()), to.memory());
+    }
+    work_estimate estimate() const { return {from_.size(), size() * sizeof(T)}; }
+
+private:
+    std::size_t size() const {
+        std::size_t sum = 0;
+        for (const tensor<T>& each : from_) sum += each.size();
+        return sum;
+    }
+
+    std::vector<tensor<T>> from_;
+};
+
 // download(tensor) or download(shared_tensor): a device tensor to the host. The result can be read only
-// through a wait. Also a function object: and_then(download).
+// through a wait. download(std::vector<tensor>) brings them all, one behind the other. Also a function object:
+// and_then(download).
 struct download_function {
     template <typename T>
     auto operator()(tensor<T> from) const {
@@ -209,7 +260,29 @@ struct download_function {
     auto operator()(shared_tensor<T> from) const {
         return download_operation<T, shared_tensor<T>>(std::move(from));
     }
+    template <typename T>
+    auto operator()(std::vector<tensor<T>> from) const {
+        return download_pieces_operation<T>(std::move(from));
+    }
 };
 inline constexpr download_function download{};
+
+// The same, left in the pinned memory that the device has written: a host_buffer, without another copy on the host. For
+// results of more than some kilobytes.
+struct download_buffer_function {
+    template <typename T>
+    auto operator()(tensor<T> from) const {
+        return download_operation<T, tensor<T>, detail::landed_buffer<T>>(std::move(from));
+    }
+    template <typename T>
+    auto operator()(shared_tensor<T> from) const {
+        return download_operation<T, shared_tensor<T>, detail::landed_buffer<T>>(std::move(from));
+    }
+    template <typename T>
+    auto operator()(std::vector<tensor<T>> from) const {
+        return download_pieces_operation<T, detail::landed_buffer<T>>(std::move(from));
+    }
+};
+inline constexpr download_buffer_function download_buffer{};
 
 }  // namespace sluice
