@@ -63,7 +63,7 @@ run_result run(const run_options& options) {
     trace_files traces(options.trace, options.timeline);
     if (recorder) static_cast<void>(recorder->take());  // the warm-up
 
-    progress_bar progress(result.rows);
+    progress_bar progress(result.rows, options.progress);
     const auto start = std::chrono::steady_clock::now();
     devices.engine().run(
         result.rows, [&](std::size_t first, std::size_t count) { return input.batch({first, count}); },

@@ -1,6 +1,10 @@
 #include "signal_guard.hpp"
 
+#include <limits.h>
+#include <unistd.h>
+
 #include <csignal>
+#include <cstring>
 
 #include "exit_status.hpp"
 
@@ -11,7 +15,13 @@ using handler = void (*)(int);
 
 volatile std::sig_atomic_t stop_asked = 0;
 
-void ask_to_stop(int) { stop_asked = 1; }
+volatile std::sig_atomic_t has_file = 0;
+char file_to_remove[PATH_MAX];  // set while has_file is 0
+
+void ask_to_stop(int) {
+    stop_asked = 1;
+    if (has_file != 0) ::unlink(file_to_remove);
+}
 
 // A signal that was ignored (nohup, background jobs) stays so.
 handler take_over(int signal) {
@@ -34,5 +44,15 @@ bool signal_guard::asked() const noexcept { return stop_asked != 0; }
 void signal_guard::check() const {
     if (asked()) throw interruption();
 }
+
+void signal_guard::remove_when_asked(const std::filesystem::path& file) noexcept {
+    has_file = 0;
+    if (file.native().size() >= sizeof file_to_remove) return;
+    std::strcpy(file_to_remove, file.c_str());
+    has_file = 1;
+    if (asked()) ::unlink(file_to_remove);  // it was asked too early for the handler
+}
+
+void signal_guard::remove_nothing() noexcept { has_file = 0; }
 
 }  // namespace sluice::app

@@ -1,6 +1,6 @@
 // Signals that ask a run to stop.
 //
-// Thread safety: one guard at a time, made and destroyed on one thread; the rest may be called on any.
+// Thread safety: one guard at a time, used on one thread; but asked() and check() on any.
 #pragma once
 
 #include <filesystem>
@@ -19,6 +19,11 @@ public:
     bool asked() const noexcept;
     // Throws interruption when somebody has asked.
     void check() const;
+
+    // From now on who asks also removes this file, at once: for when a batch may take longer than there is time. One
+    // file at a time; a name that is too long for the system is left alone.
+    void remove_when_asked(const std::filesystem::path& file) noexcept;
+    void remove_nothing() noexcept;
 
 private:
     using handler = void (*)(int);
