@@ -37,6 +37,14 @@ protected:
         return all;
     }
 
+    // A rank with a limit of its own.
+    static command_line limited(const std::string& limit, const rank_arguments& arguments) {
+        command_line command{{"prlimit", limit}};
+        const command_line rank = rank_command(arguments);
+        command.words.insert(command.words.end(), rank.words.begin(), rank.words.end());
+        return command;
+    }
+
     temporary_directory directory;
     const temporary_directory target;
     const std::string earlier = target.write("out.npy", "an earlier output");
@@ -103,10 +111,15 @@ TEST_F(distributed_refuses, outputs_for_which_there_is_no_room) {
 
 TEST_F(distributed_refuses, outputs_for_which_one_rank_finds_no_room) {
     const auto input = write_sparse_array(directory, "zeros.npy", 2'000'000, digits_files::inputs);
-    command_line limited{{"prlimit", "--fsize=" + std::to_string(64 << 20)}};
-    const command_line rank = rank_command(usual(input));
-    limited.words.insert(limited.words.end(), rank.words.begin(), rank.words.end());
-    expect_refused(ranks({rank, limited}).wait(), {"rank 1 on ", "out.npy", "at byte ", "write: File too large"});
+    expect_refused(ranks({rank_command(usual(input)), limited("--fsize=67108864", usual(input))}).wait(),
+                   {"rank 1 on ", "out.npy", "at byte ", "write: File too large"});
+}
+
+TEST_F(distributed_refuses, an_input_for_which_one_rank_has_no_memory) {
+    const std::size_t rows = std::size_t{16} << 20;  // 4 GiB to map
+    const auto input = write_sparse_array(directory, "zeros.npy", rows, digits_files::inputs);
+    expect_refused(ranks({rank_command(usual(input)), limited("--as=4294967296", usual(input))}).wait(),
+                   {"rank 1 on ", input, "map: Cannot allocate memory"});
 }
 
 TEST_F(distributed_refuses, a_device_that_is_not_there) {
@@ -134,7 +147,7 @@ TEST_F(distributed_refuses, a_time_limit_that_makes_no_sense) {
 }
 
 TEST_F(distributed_refuses, names_no_rank_where_there_is_one) {
-    const outcome came = run_tool({"run", "--distributed", directory / "absent", digits().input});
+    const outcome came = run_alone({directory / "absent", digits().input});
     EXPECT_EQ(came.exit_code, 2);
     EXPECT_EQ(came.err, "sluice: " + std::string(directory / "absent") + ": open: No such file or directory\n");
 }

@@ -162,8 +162,8 @@ TEST_F(distributed_run, takes_another_device_and_path_for_each_rank) {
 
 TEST_F(distributed_run, without_mpirun_is_a_job_of_one_rank) {
     const std::string output = directory / "out.npy";
-    const outcome came = run_tool({"run", "--distributed", "--json", digits().model, digits().input, "--labels",
-                                   digits().labels, "--device", "cpu", "--output", output});
+    const outcome came = run_alone(
+        {"--json", digits().model, digits().input, "--labels", digits().labels, "--device", "cpu", "--output", output});
     ASSERT_EQ(came.exit_code, 0) << came;
     const json report = json::parse(came.out);
     EXPECT_EQ(report["ranks"].size(), 1u);

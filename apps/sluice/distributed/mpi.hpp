@@ -44,7 +44,7 @@ public:
     session();
     session(const session&) = delete;  // once a process
     session& operator=(const session&) = delete;
-    // Blocks until all ranks come here, for `longest_end` at most: then the process is ended by SIGALRM.
+    // Blocks until all ranks come here, for half a minute at most: then SIGALRM ends the process.
     ~session();
 
     int rank() const noexcept { return rank_; }
@@ -58,8 +58,6 @@ public:
     request broadcast(std::span<std::byte> bytes) const;
     // Ends all processes of the job, and this one at once: nothing is destroyed.
     [[noreturn]] void abort(int status) const noexcept;
-
-    static constexpr unsigned longest_end_seconds = 30;
 
 private:
     int rank_ = 0;

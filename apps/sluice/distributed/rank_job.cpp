@@ -19,7 +19,7 @@ enum letter_kind : int {
     told,          // by rank 0
     failed_here,   // the exit status as text, a space, and why; to rank 0
     the_end,       // the exit status as text; by rank 0
-    farewell,      // nothing more comes of this rank
+    farewell,      // this rank's part is over; by rank 0: everybody's is
 };
 
 }  // namespace
@@ -246,7 +246,7 @@ exit_status rank_job::leave(const std::optional<failure>& wrong) {
     if (wrong) mail_.post(0, failed_here, std::to_string(wrong->status) + ' ' + wrong->why);
     wait_quietly_for([&] { return ended_.has_value(); });
     mail_.post(0, farewell, {});
-    wait_quietly_for([&] { return mail_.has_sent_all(); });
+    wait_quietly_for([&] { return others_.front().has_left && mail_.has_sent_all(); });
     return *ended_;
 }
 
@@ -255,7 +255,10 @@ exit_status rank_job::leave_as_first(const std::optional<failure>& wrong) {
     ended_ = wrong ? wrong->status : success;
     post_to_others(the_end, std::to_string(*ended_));
     const auto has_left = [](const other& each) { return each.has_left; };
-    wait_quietly_for([&] { return mail_.has_sent_all() && std::all_of(others_.begin() + 1, others_.end(), has_left); });
+    wait_quietly_for([&] { return std::all_of(others_.begin() + 1, others_.end(), has_left); });
+    // Only now: behind this MPI itself waits for all ranks.
+    post_to_others(farewell, {});
+    wait_quietly_for([&] { return mail_.has_sent_all(); });
     return *ended_;
 }
 

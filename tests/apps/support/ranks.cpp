@@ -13,19 +13,22 @@
 #include <stdexcept>
 #include <thread>
 
+#include "nn/support/temporary_directory.hpp"
+
 namespace sluice::app::testing {
 namespace {
 
 // What Open MPI needs to start more ranks than there are cores, as root, in containers; others do not know these.
-void allow_any_number_of_ranks() {
+void prepare_mpi() {
     for (const char* each :
-         {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe",
-          "PRTE_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM"}) {
+         {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"}) {
         ::setenv(each, "1", 1);
     }
-    ::setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", 1);
     ::setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 1);
     ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);
+    // Jobs that start at the same moment, as tests do, get in each other's way in one folder.
+    static const nn::testing::temporary_directory sessions;
+    ::setenv("OMPI_MCA_orte_tmpdir_base", sessions.path().c_str(), 1);
 }
 
 void append(command_line& to, int size, const command_line& rank) {
@@ -35,14 +38,14 @@ void append(command_line& to, int size, const command_line& rank) {
 }
 
 command_line mpirun(int size, const command_line& rank) {
-    allow_any_number_of_ranks();
+    prepare_mpi();
     command_line command{{SLUICE_MPIEXEC}};
     append(command, size, rank);
     return command;
 }
 
 command_line mpirun(const std::vector<command_line>& commands) {
-    allow_any_number_of_ranks();
+    prepare_mpi();
     command_line command{{SLUICE_MPIEXEC}};
     for (const command_line& each : commands) append(command, 1, each);
     return command;
@@ -90,6 +93,11 @@ ranks::ranks(int size, const rank_arguments& arguments) : mpirun_(mpirun(size, r
 ranks::ranks(const std::vector<rank_arguments>& arguments) : mpirun_(mpirun(rank_commands(arguments))) {}
 
 ranks::ranks(const std::vector<command_line>& commands) : mpirun_(mpirun(commands)) {}
+
+outcome run_alone(const rank_arguments& arguments) {
+    prepare_mpi();
+    return tool_process(rank_command(arguments)).wait();
+}
 
 void ranks::send_to(int rank, int signal) const {
     for (const auto& each : std::filesystem::directory_iterator("/proc")) {

@@ -37,5 +37,7 @@ private:
 
 inline outcome run_ranks(int size, const rank_arguments& arguments) { return ranks(size, arguments).wait(); }
 inline outcome run_ranks(const std::vector<rank_arguments>& arguments) { return ranks(arguments).wait(); }
+// Without mpirun.
+outcome run_alone(const rank_arguments& arguments);
 
 }  // namespace sluice::app::testing
