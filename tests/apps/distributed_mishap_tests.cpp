@@ -112,6 +112,16 @@ TEST_F(distributed_mishap, interrupting_mpirun_ends_the_job) {
     }
 }
 
+TEST_F(distributed_mishap, a_rank_that_hangs_as_it_starts_is_found) {
+    // One that never becomes a rank.
+    job_.emplace(std::vector<command_line>{
+        rank_command({digits().model, digits().input, "--rank-timeout", "2", "--output", directory_ / "out.npy"}),
+        {{"sleep", "100"}}});
+    const outcome came = end();
+    EXPECT_EQ(came.exit_code, 1) << came;
+    EXPECT_THAT(came.err, HasSubstr("sluice: a rank did not start or end within the time limit (--rank-timeout)"));
+}
+
 TEST_F(distributed_mishap, leaves_an_earlier_output_alone) {
     start(2);
     ASSERT_FALSE(HasFailure());

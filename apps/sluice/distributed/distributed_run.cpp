@@ -233,7 +233,7 @@ private:
 }  // namespace
 
 exit_status run_distributed(const run_options& options, bool as_json, std::ostream& out, std::ostream& errors) {
-    const mpi::session world;
+    const mpi::session world(options.rank_timeout);
     signal_guard signals;
     rank_job job(world, signals, options.rank_timeout);
     return job.carry_out(

@@ -7,6 +7,7 @@
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <limits>
 #include <string_view>
@@ -33,6 +34,30 @@ void check(int code, std::string_view call) {
     if (code != MPI_SUCCESS) throw error({code, category}, std::string(call) + " failed", {"mpi"});
 }
 
+// While it lives, it ends the process after some time, wherever that hangs.
+class time_limit {
+public:
+    explicit time_limit(std::chrono::seconds limit) : before_(std::signal(SIGALRM, end_process)) {
+        ::alarm(static_cast<unsigned>(limit.count()));
+    }
+    time_limit(const time_limit&) = delete;  // there is one alarm
+    time_limit& operator=(const time_limit&) = delete;
+    ~time_limit() {
+        ::alarm(0);
+        std::signal(SIGALRM, before_);
+    }
+
+private:
+    static void end_process(int) {
+        constexpr std::string_view why =
+            "sluice: a rank did not start or end within the time limit (--rank-timeout): it hangs\n";
+        static_cast<void>(!::write(STDERR_FILENO, why.data(), why.size()));  // there is nobody to tell when it fails
+        std::_Exit(1);
+    }
+
+    void (*before_)(int);
+};
+
 int int_from(std::size_t bytes) {
     if (bytes > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
         throw error(errc::invalid_argument, std::to_string(bytes) + " bytes are too many for one message", {"mpi"});
@@ -54,7 +79,8 @@ bool request::is_done() {
     return done != 0;
 }
 
-session::session() {
+session::session(std::chrono::seconds limit) : limit_(limit) {
+    const time_limit start(limit_);
     int provided = MPI_THREAD_SINGLE;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
     check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -70,10 +96,8 @@ session::session() {
 }
 
 session::~session() {
-    // MPI waits here for the other ranks with no limit of its own.
-    ::alarm(30);
+    const time_limit end(limit_);
     MPI_Finalize();
-    ::alarm(0);
 }
 
 request session::send(int to, int tag, std::span<const std::byte> bytes) const {

@@ -3,6 +3,7 @@
 // Thread safety: none. Only the main thread may make a session and use what belongs to it (MPI_THREAD_FUNNELED).
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -40,11 +41,12 @@ struct arrival {
 // constructor and the destructor blocks.
 class session {
 public:
-    // Blocks until all ranks of the job are there.
-    session();
+    // Blocks until all ranks of the job are there. MPI waits for them, and in the destructor, with no limit of its own:
+    // if it takes longer than `limit`, this process says so on standard error and ends, and mpirun ends the others.
+    explicit session(std::chrono::seconds limit);
     session(const session&) = delete;  // once a process
     session& operator=(const session&) = delete;
-    // Blocks until all ranks come here, for half a minute at most: then SIGALRM ends the process.
+    // Blocks until all ranks come here.
     ~session();
 
     int rank() const noexcept { return rank_; }
@@ -60,6 +62,7 @@ public:
     [[noreturn]] void abort(int status) const noexcept;
 
 private:
+    std::chrono::seconds limit_;
     int rank_ = 0;
     int size_ = 1;
     std::string host_;
