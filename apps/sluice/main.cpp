@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "describe.hpp"
+#include "distributed/distributed_run.hpp"
 #include "exit_status.hpp"
 #include "run_command.hpp"
 #include "sluice/runtime/runtime.hpp"
@@ -31,6 +32,19 @@ void add_run(CLI::App& app, app::run_options& options) {
     app.add_option("--batch", options.batch, "Rows a batch")->capture_default_str()->check(CLI::Range(1, 1 << 30));
     app.add_option("--streams", options.streams, "Streams of each device (default: 4, on a CPU 4 a worker)")
         ->check(CLI::Range(1, 256));
+    app.add_flag("--progress", options.progress, "Tell of progress where standard error is no terminal, too");
+}
+
+// For runs by many processes.
+void add_distribution(CLI::App& app, bool& is_distributed, app::run_options& options) {
+    CLI::Option* const flag =
+        app.add_flag("--distributed", is_distributed, "Share the rows out among the processes that mpirun has started");
+    app.add_option_function<int>(
+           "--rank-timeout", [&](int seconds) { options.rank_timeout = std::chrono::seconds(seconds); },
+           "Longest time that a process may give no sign of life (default: 60)")
+        ->type_name("SECONDS")
+        ->check(CLI::Range(1, 7 * 24 * 3600))
+        ->needs(flag);
 }
 
 void add_tune(CLI::App& app, app::tune_options& options) {
@@ -53,6 +67,8 @@ int run(int argc, char** argv) {
     app::run_options options;
     CLI::App* const run_command = app.add_subcommand("run", "Run a network over an array of inputs");
     add_run(*run_command, options);
+    bool is_distributed = false;
+    add_distribution(*run_command, is_distributed, options);
     CLI::App* const devices_command = app.add_subcommand("devices", "List the devices of this machine");
     CLI::App* const inspect_command = app.add_subcommand("inspect", "Describe a network");
     std::filesystem::path model;
@@ -71,6 +87,9 @@ int run(int argc, char** argv) {
     if (devices_command->parsed()) app::describe_devices(runtime(), as_json, std::cout);
     if (inspect_command->parsed()) app::describe_model(model, as_json, std::cout);
     if (tune_command->parsed()) app::tune(tuning, as_json, std::cout);
+    if (run_command->parsed() && is_distributed) {
+        return app::run_distributed(options, as_json, std::cout, std::cerr);
+    }
     if (run_command->parsed()) {
         const app::run_result result = app::run(options);
         std::cout << (as_json ? app::to_json(options, result) + "\n" : app::to_text(options, result));

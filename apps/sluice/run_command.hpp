@@ -1,6 +1,7 @@
 // `sluice run`: a trained network over an array of inputs.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
@@ -19,12 +20,23 @@ struct run_options {
     std::optional<std::filesystem::path> timeline;  // a picture
     std::string device = "auto";                    // cpu, cpu:N, cuda, cuda:N, all, auto
     std::size_t batch = 1024;
-    std::size_t streams = 0;  // of each device; 0: 4, or 4 a worker on a CPU
+    std::size_t streams = 0;                // of each device; 0: 4, or 4 a worker on a CPU
+    bool progress = false;                  // tell it also where standard error is no terminal
+    std::chrono::seconds rank_timeout{60};  // of a distributed run: for how long a rank may be silent
 };
 
 struct device_use {
     std::string name;      // "cuda:0"
     std::string hardware;  // "NVIDIA H200"
+};
+
+// One process of a distributed run.
+struct rank_use {
+    std::string host;
+    std::size_t rows = 0;
+    double seconds = 0;  // for them
+    std::size_t streams = 0;
+    std::vector<device_use> devices;
 };
 
 struct run_result {
@@ -33,6 +45,7 @@ struct run_result {
     double seconds = 0;       // from the first batch submitted to the last result
     std::size_t streams = 0;  // of each device
     std::vector<device_use> devices;
+    std::vector<rank_use> ranks;              // of a distributed run, by rank; their devices are in `devices` too
     std::optional<std::size_t> correct;       // rows whose largest output is the label
     std::optional<float> largest_difference;  // from the reference; NaN when one is NaN
     std::size_t commands_not_traced = 0;      // of a trace that was full

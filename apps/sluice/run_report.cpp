@@ -16,20 +16,45 @@ double accuracy(const run_result& result) {
     return static_cast<double>(*result.correct) / static_cast<double>(result.rows);
 }
 
+nlohmann::json to_json(const std::vector<device_use>& devices) {
+    auto list = nlohmann::json::array();
+    for (const device_use& each : devices) list.push_back({{"device", each.name}, {"name", each.hardware}});
+    return list;
+}
+
+nlohmann::json to_json(const std::vector<rank_use>& ranks) {
+    auto list = nlohmann::json::array();
+    for (const rank_use& each : ranks) {
+        list.push_back({{"host", each.host},
+                        {"devices", to_json(each.devices)},
+                        {"streams", each.streams},
+                        {"rows", each.rows},
+                        {"seconds", each.seconds}});
+    }
+    return list;
+}
+
+std::string to_text(const std::vector<device_use>& devices) {
+    std::string text;
+    for (const device_use& each : devices) {
+        text += (text.empty() ? "" : ", ") + each.name + " (" + each.hardware + ")";
+    }
+    return text;
+}
+
 }  // namespace
 
 std::string to_json(const run_options& options, const run_result& result) {
-    auto devices = nlohmann::json::array();
-    for (const device_use& each : result.devices) devices.push_back({{"device", each.name}, {"name", each.hardware}});
     nlohmann::json report{{"model", options.model.string()},
                           {"input", options.input.string()},
-                          {"devices", devices},
+                          {"devices", to_json(result.devices)},
                           {"rows", result.rows},
                           {"outputs", result.outputs},
                           {"batch", options.batch},
                           {"streams", result.streams},
                           {"seconds", result.seconds},
                           {"rows_per_second", rows_per_second(result)}};
+    if (!result.ranks.empty()) report["ranks"] = to_json(result.ranks);
     if (result.correct) report["accuracy"] = accuracy(result);
     // JSON has no NaN: null says that there was a difference but no number for it.
     if (result.largest_difference) report["largest_difference"] = *result.largest_difference;
@@ -43,9 +68,15 @@ std::string to_json(const run_options& options, const run_result& result) {
 
 std::string to_text(const run_options& options, const run_result& result) {
     std::ostringstream text;
-    text << "device              ";
-    for (std::size_t i = 0; i < result.devices.size(); ++i) {
-        text << (i == 0 ? "" : ", ") << result.devices[i].name << " (" << result.devices[i].hardware << ")";
+    if (result.ranks.empty()) {
+        text << "device              " << to_text(result.devices);
+    } else {
+        text << "ranks               " << result.ranks.size();
+    }
+    for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
+        const rank_use& each = result.ranks[rank];
+        text << (rank == 0 ? "\ndevice              " : "\n                    ") << "rank " << rank << " on "
+             << each.host << ": " << to_text(each.devices);
     }
     text << "\nrows                " << result.rows << " in batches of " << options.batch << " on " << result.streams
          << (result.streams == 1 ? " stream" : " streams") << '\n';

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <limits>
@@ -12,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "descriptor_io.hpp"
 #include "sluice/runtime/error.hpp"
 
 namespace sluice::nn {
@@ -29,14 +29,6 @@ std::filesystem::path temporary_beside(const std::filesystem::path& target) {
     const unsigned number = counter.fetch_add(1, std::memory_order_relaxed);
     return directory_of(target) /
            ("." + stem + "." + std::to_string(::getpid()) + "-" + std::to_string(number) + ".tmp");
-}
-
-// EINTR only interrupts the wait, so the call is made again.
-template <class Call>
-auto retried(Call call) {
-    auto result = call();
-    while (result == -1 && errno == EINTR) result = call();
-    return result;
 }
 
 }  // namespace
@@ -68,16 +60,8 @@ void atomic_file::resize(std::uint64_t length) {
 }
 
 void atomic_file::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
-    constexpr auto last = static_cast<std::uint64_t>(std::numeric_limits<off_t>::max());
-    if (offset > last || bytes.size() > last - offset) fail("write", EFBIG, offset);
-    while (!bytes.empty()) {
-        const ssize_t written = retried(
-            [&] { return ::pwrite(descriptor_.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
-        if (written < 0) fail("write", errno, offset);
-        if (written == 0) fail("write", ENOSPC, offset);  // never promised not to happen; would loop forever
-        bytes = bytes.subspan(static_cast<std::size_t>(written));
-        offset += static_cast<std::uint64_t>(written);
-    }
+    const write_outcome came = write_all_at(descriptor_.get(), offset, bytes);
+    if (came.cause != 0) fail("write", came.cause, came.offset);
 }
 
 void atomic_file::commit() {

@@ -55,6 +55,10 @@ void npy_writer::write_row_bytes(std::size_t first_row, std::span<const std::byt
     rows_written_.fetch_add(count, std::memory_order_relaxed);
 }
 
+void npy_writer::count_rows_of_others(std::size_t rows) noexcept {
+    rows_written_.fetch_add(rows, std::memory_order_relaxed);
+}
+
 void npy_writer::commit() {
     const std::size_t written = rows_written_.load(std::memory_order_relaxed);
     if (row_bytes_ != 0 && written != rows_) {

@@ -93,4 +93,25 @@ TEST(run_report, as_text_names_devices_and_files) {
               "output              o.npy\n");
 }
 
+TEST(run_report, as_json_has_an_entry_for_each_rank) {
+    run_result result = two_rows_on_two_devices();
+    result.ranks = {{"here", 2, 0.25, 4, {{"cpu:0", "this"}}}, {"there", 0, 0, 8, {{"cpu:1", "that"}}}};
+    const json report = json::parse(to_json(some_files(), result));
+    EXPECT_EQ(report["devices"].size(), 2u);
+    EXPECT_EQ(report["ranks"], json::parse(R"([
+        {"host": "here", "rows": 2, "seconds": 0.25, "streams": 4, "devices": [{"device": "cpu:0", "name": "this"}]},
+        {"host": "there", "rows": 0, "seconds": 0.0, "streams": 8,
+         "devices": [{"device": "cpu:1", "name": "that"}]}])"));
+    EXPECT_FALSE(json::parse(to_json(some_files(), two_rows_on_two_devices())).contains("ranks"));
+}
+
+TEST(run_report, as_text_has_a_line_for_each_rank) {
+    run_result result = two_rows_on_two_devices();
+    result.ranks = {{"here", 2, 0.25, 4, {{"cuda:0", "a"}, {"cuda:1", "b"}}}, {"there", 0, 0, 8, {{"cpu:0", "c"}}}};
+    EXPECT_THAT(to_text(some_files(), result), HasSubstr("ranks               2\n"
+                                                         "device              rank 0 on here: cuda:0 (a), cuda:1 (b)\n"
+                                                         "                    rank 1 on there: cpu:0 (c)\n"
+                                                         "rows                2 in"));
+}
+
 }  // namespace sluice::app::testing

@@ -9,6 +9,7 @@ The rules, for include/sluice, src and apps:
   - a public header (include/sluice) includes no private one (src);
   - op and async each know nothing but themselves and the standard library;
   - only asio includes Boost, and no room includes asio;
+  - one file of the tool includes MPI;
   - a project include names a file that exists.
 A header directly in include/sluice gathers rooms, so it may include any of them and no room may include it.
 """
@@ -35,6 +36,7 @@ MAY_INCLUDE = {
 TOP = "the top"  # sluice/*.hpp
 APPS = "apps"
 ADAPTOR = "asio"
+MPI = pathlib.Path("apps/sluice/distributed/mpi.cpp")
 MAY_INCLUDE[TOP] = set(MAY_INCLUDE)
 MAY_INCLUDE[APPS] = set(MAY_INCLUDE)  # now with TOP
 
@@ -56,6 +58,8 @@ def resolve(root, source, bracket, name):
     places = [root / "include"]
     if not source.is_relative_to("include"):
         places.append(root / "src")
+    if source.is_relative_to(APPS):
+        places.append(root / APPS)
     if bracket == '"':
         places.insert(0, (root / source).parent)
     for place in places:
@@ -87,6 +91,8 @@ def why_not(root, source, bracket, name):
             return f"{room} knows nothing but itself and the standard library"
         if name.startswith("boost/") and room != ADAPTOR:
             return "only asio includes Boost"
+        if name == "mpi.h" and source != MPI:
+            return f"only {MPI} includes MPI"
         return None
     if public and not target.is_relative_to("include"):
         return "a public header includes a private one"
@@ -135,6 +141,7 @@ HEALTHY = {
     "src/cuda/api/check.hpp": "",
     "src/cuda/device.cpp": '#include "sluice/cuda/device.hpp"\n#include "cuda/api/check.hpp"\n#include "api/check.hpp"\n',
     "apps/sluice/options.hpp": "",
+    "apps/sluice/distributed/mpi.cpp": '#include "sluice/options.hpp"\n#include <mpi.h>\n',
     "apps/sluice/main.cpp": '#include "options.hpp"\n#include <sluice/sluice.hpp>\n#include <CLI/CLI.hpp>\n',
 }
 
@@ -165,6 +172,7 @@ PLANTED = [  # file, include, the reason that must be given
     ("src/nn/engine.cpp", '"../../apps/sluice/options.hpp"', "nn may not include apps"),
     ("src/nn/engine.cpp", '"sluice/nn/gone.hpp"', "no such file"),
     ("src/odds/end.cpp", "<vector>", "the room 'odds' is not known"),
+    ("apps/sluice/main.cpp", "<mpi.h>", "includes MPI"),
     ("apps/sluice/main.cpp", '"cuda/api/check.hpp"', "apps include only public headers"),
 ]
 

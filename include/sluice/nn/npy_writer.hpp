@@ -12,6 +12,7 @@
 
 #include "sluice/nn/atomic_file.hpp"
 #include "sluice/nn/dtype.hpp"
+#include "sluice/nn/npy_part_writer.hpp"
 
 namespace sluice::nn {
 
@@ -28,12 +29,16 @@ public:
     const std::vector<std::size_t>& shape() const noexcept { return shape_; }
     std::size_t rows() const noexcept { return rows_; }
     std::size_t row_bytes() const noexcept { return row_bytes_; }
+    // For others that write rows of it, see npy_part_writer.
+    npy_part part() const { return {std::filesystem::absolute(file_.temporary()), header_.size(), rows_, row_bytes_}; }
 
     // Writes whole rows of an f32 array. Throws sluice::error: errc::shape_mismatch when the array is of another
     // type or `values` is not a whole number of rows, errc::invalid_argument past the end.
     void write_rows(std::size_t first_row, std::span<const float> values);
     // The same for any element type, as stored bytes.
     void write_row_bytes(std::size_t first_row, std::span<const std::byte> bytes);
+    // Tells of rows that others wrote to the temporary file: they count as written.
+    void count_rows_of_others(std::size_t rows) noexcept;
     // Blocks until the file is on the disk and in its place. Throws sluice::error (errc::invalid_argument) unless
     // exactly rows() rows were written.
     void commit();

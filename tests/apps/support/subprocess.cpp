@@ -38,7 +38,7 @@ public:
         posix_spawn_file_actions_addopen(&actions_, descriptor, path.c_str(), flags, 0600);
     }
     int spawn(pid_t& pid, const std::vector<char*>& argv) const {
-        return posix_spawn(&pid, argv.front(), &actions_, &attributes_, argv.data(), environ);
+        return posix_spawnp(&pid, argv.front(), &actions_, &attributes_, argv.data(), environ);
     }
 
 private:
@@ -53,9 +53,14 @@ std::ostream& operator<<(std::ostream& to, const outcome& what) {
               << "\nstderr: " << what.err;
 }
 
-tool_process::tool_process(const std::vector<std::string>& arguments) {
-    std::vector<std::string> all{SLUICE_TOOL};
-    all.insert(all.end(), arguments.begin(), arguments.end());
+command_line tool_command(const std::vector<std::string>& arguments) {
+    command_line command{{SLUICE_TOOL}};
+    command.words.insert(command.words.end(), arguments.begin(), arguments.end());
+    return command;
+}
+
+tool_process::tool_process(const command_line& command) {
+    std::vector<std::string> all = command.words;
     std::vector<char*> argv;
     for (std::string& each : all) argv.push_back(each.data());
     argv.push_back(nullptr);

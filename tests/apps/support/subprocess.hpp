@@ -21,11 +21,20 @@ struct outcome {
 // For the messages of failed tests.
 std::ostream& operator<<(std::ostream& to, const outcome& what);
 
+// A program, found in PATH, and its arguments.
+struct command_line {
+    std::vector<std::string> words;
+};
+// The tool, with these arguments.
+command_line tool_command(const std::vector<std::string>& arguments);
+
 // A run of the tool. Destroyed before wait(), it is killed.
 class tool_process {
 public:
     // Throws std::system_error when the tool cannot be started.
-    explicit tool_process(const std::vector<std::string>& arguments);
+    explicit tool_process(const std::vector<std::string>& arguments) : tool_process(tool_command(arguments)) {}
+    // The same for another command.
+    explicit tool_process(const command_line& command);
     tool_process(const tool_process&) = delete;  // owns the process
     tool_process& operator=(const tool_process&) = delete;
     ~tool_process();
@@ -35,6 +44,7 @@ public:
     bool has_ended() const;
     // Blocks until it ends. Once only.
     outcome wait();
+    pid_t id() const noexcept { return pid_; }
 
 private:
     nn::testing::temporary_directory streams_;  // what it prints, in files: no pipe that could fill up

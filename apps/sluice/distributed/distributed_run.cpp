@@ -1,0 +1,249 @@
+#include "distributed_run.hpp"
+
+#include <chrono>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "model_broadcast.hpp"
+#include "rank_job.hpp"
+#include "shares.hpp"
+#include "sluice/nn/npy_writer.hpp"
+#include "sluice/progress_bar.hpp"
+#include "sluice/run_devices.hpp"
+#include "sluice/run_inputs.hpp"
+
+namespace sluice::app {
+namespace {
+
+using nlohmann::json;
+
+[[noreturn]] void refuse(const std::string& why) { throw error(errc::invalid_argument, why, {"--distributed"}); }
+
+void refuse_traces(const run_options& options) {
+    if (options.trace || options.timeline) {
+        refuse("--trace and --timeline tell of one process: give them to a run of its own, without --distributed");
+    }
+}
+
+// What must be the same on every rank for their outputs to be of one run.
+json terms_of(const run_options& options, std::size_t rows) {
+    return {{"rows of the input", rows},
+            {"--batch", options.batch},
+            {"--labels", options.labels.has_value()},
+            {"--reference", options.reference.has_value()},
+            {"--output", options.output.has_value()}};
+}
+
+void check_terms(const json& here, const json& first) {
+    for (const auto& [name, mine] : here.items()) {
+        if (mine == first[name]) continue;
+        const auto in_words = [](const json& each) {
+            return each.is_boolean() ? std::string(each.get<bool>() ? "given" : "not given") : each.dump();
+        };
+        refuse(name + ": " + in_words(mine) + " here, " + in_words(first[name]) + " on rank 0");
+    }
+}
+
+// Removes the output's temporary file unless it has got its place, also when a signal asks to stop: mpirun gives the
+// ranks little time then. Should rank 0 be no more, the others remove what it leaves behind.
+class leftover {
+public:
+    leftover(signal_guard& signals, std::filesystem::path file) : signals_(signals), file_(std::move(file)) {
+        signals_.remove_when_asked(file_);
+    }
+    leftover(const leftover&) = delete;  // it removes a file
+    leftover& operator=(const leftover&) = delete;
+    ~leftover() {
+        signals_.remove_nothing();
+        std::error_code ignored;
+        std::filesystem::remove(file_, ignored);  // what has got its place has this name no more
+    }
+
+private:
+    signal_guard& signals_;
+    std::filesystem::path file_;
+};
+
+// The output, of which each rank writes its rows: one file, which rank 0 makes and puts in its place.
+class shared_output {
+public:
+    // Blocks until all ranks have opened it.
+    shared_output(rank_job& job, signal_guard& signals, const std::filesystem::path& target,
+                  std::vector<std::size_t> shape)
+        : job_(job) {
+        nn::npy_part part;
+        if (job.rank() == 0) part = whole_.emplace(target, std::move(shape)).part();
+        // As it is, for a path need not be UTF-8.
+        part.file = job.tell(part.file.string());
+        const json numbers = json::parse(job.tell(json{part.data_offset, part.rows, part.row_bytes}.dump()));
+        part.data_offset = numbers[0];
+        part.rows = numbers[1];
+        part.row_bytes = numbers[2];
+        mine_.emplace(part);
+        leftover_.emplace(signals, part.file);
+        job.agree();
+    }
+
+    void write_rows(std::size_t first, std::span<const float> outputs) { mine_->write_rows(first, outputs); }
+
+    // Puts it in its place. Blocks until that is done.
+    void commit(std::size_t rows_here) {
+        job_.alive_while([&] { mine_->finish(); });
+        for (const std::string& rows : job_.gather(std::to_string(rows_here))) {
+            whole_->count_rows_of_others(std::stoull(rows));
+        }
+        if (whole_) job_.alive_while([&] { whole_->commit(); });
+        job_.tell({});  // until then it is nobody's to let go of
+    }
+
+private:
+    rank_job& job_;
+    std::optional<nn::npy_writer> whole_;  // on rank 0
+    std::optional<nn::npy_part_writer> mine_;
+    std::optional<leftover> leftover_;
+};
+
+// One rank's part of a run.
+class rank_run {
+public:
+    rank_run(rank_job& job, signal_guard& signals, const run_options& options)
+        : job_(job), signals_(signals), options_(options) {}
+
+    // Blocks until the run is over. The result is rank 0's to use.
+    run_result run() {
+        read();
+        const run_devices devices(options_, model_, {.cpu_workers = share_of_cores(job_.local_size())},
+                                  [&](const runtime& machine) { return choose(machine); });
+        model_ = {};  // the devices have it
+        devices.engine().warm_up(range_.count);
+        std::optional<shared_output> output;
+        if (options_.output) output.emplace(job_, signals_, *options_.output, std::vector{rows_, outputs_});
+        job_.agree();
+
+        progress_bar progress(rows_, options_.progress);
+        if (job_.rank() == 0) job_.on_progress([&](std::size_t rows) { progress.update(rows); });
+        const auto start = std::chrono::steady_clock::now();
+        run_rows(devices.engine(), output);
+        const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start); };
+        const std::vector<std::string> parts = job_.gather(report(devices, seconds().count()).dump());
+        run_result result = sum_of(parts);
+        result.seconds = seconds().count();
+        if (job_.rank() == 0) progress.update(rows_);
+        if (output) output->commit(range_.count);
+        return result;
+    }
+
+private:
+    // The network from rank 0, everything else from files.
+    void read() {
+        json terms;
+        if (job_.rank() == 0) {
+            refuse_traces(options_);
+            model_ = job_.alive_while([&] { return nn::load_mlp(options_.model); });
+            input_.emplace(options_.input, model_.in_features());
+            terms = terms_of(options_, input_->count());
+            terms["layers"] = outline_of(model_);
+        }
+        terms = json::parse(job_.tell(terms.dump()));
+        if (job_.rank() != 0) {
+            model_ = model_from(terms["layers"]);
+            input_.emplace(options_.input, model_.in_features());
+            check_terms(terms_of(options_, input_->count()), terms);
+        }
+        rows_ = input_->count();
+        outputs_ = model_.out_features();
+        range_ = share_of_rows(rows_, options_.batch, job_.rank(), job_.size());
+        judged_.emplace(options_, rows_, range_, outputs_);
+        job_.agree();
+        broadcast_weights(job_, model_);
+    }
+
+    // Ranks on one machine share its devices out, unless one of them is asked for by number.
+    std::vector<device*> choose(const runtime& machine) const {
+        const std::string& name = options_.device;
+        if (name != "auto" && name != "all" && name != "cuda") return {&machine.find(name)};
+        if (name == "cuda") static_cast<void>(machine.find(name));  // says why there is none
+        const std::vector<device*> best = devices_of_best_kind(machine);
+        std::vector<device*> chosen;
+        for (const std::size_t each :
+             share_of_devices(best.size(), name == "all", job_.local_rank(), job_.local_size())) {
+            chosen.push_back(best[each]);
+        }
+        return chosen;
+    }
+
+    void run_rows(const nn::engine& engine, std::optional<shared_output>& output) {
+        engine.run(
+            range_.count,
+            [&](std::size_t first, std::size_t count) { return input_->batch({range_.first + first, count}); },
+            [&](std::size_t first, std::span<const float> outputs) {
+                const std::size_t done = first + outputs.size() / outputs_;
+                input_->forget_behind(range_.first, range_.first + done);
+                if (output) output->write_rows(range_.first + first, outputs);
+                judged_->take(range_.first + first, outputs);
+                job_.done(done);
+            });
+    }
+
+    json report(const run_devices& devices, double seconds) const {
+        auto used = json::array();
+        for (const device_use& each : devices.uses()) used.push_back({each.name, each.hardware});
+        json part{{"rows", range_.count}, {"seconds", seconds}, {"streams", devices.streams()}, {"devices", used}};
+        if (judged_->correct()) part["correct"] = *judged_->correct();
+        if (judged_->largest_difference()) part["largest_difference"] = *judged_->largest_difference();  // NaN is null
+        return part;
+    }
+
+    run_result sum_of(const std::vector<std::string>& parts) const {
+        run_result sum;
+        sum.rows = rows_;
+        sum.outputs = outputs_;
+        if (options_.labels) sum.correct = 0;
+        if (options_.reference) sum.largest_difference = 0.0f;
+        for (const std::string& text : parts) {
+            const json part = json::parse(text);
+            const int rank = static_cast<int>(sum.ranks.size());
+            rank_use& made = sum.ranks.emplace_back(
+                rank_use{job_.host_of(rank), part["rows"], part["seconds"], part["streams"], {}});
+            for (const json& each : part["devices"]) made.devices.push_back({each[0], each[1]});
+            sum.devices.insert(sum.devices.end(), made.devices.begin(), made.devices.end());
+            sum.streams = std::max(sum.streams, made.streams);
+            if (sum.correct) *sum.correct += part["correct"].get<std::size_t>();
+            if (sum.largest_difference) {
+                const json& each = part["largest_difference"];
+                const float value = each.is_null() ? std::numeric_limits<float>::quiet_NaN() : each.get<float>();
+                sum.largest_difference = larger_difference(*sum.largest_difference, value);
+            }
+        }
+        return sum;
+    }
+
+    rank_job& job_;
+    signal_guard& signals_;
+    const run_options& options_;
+    nn::mlp_model model_;
+    std::optional<input_rows> input_;
+    std::size_t rows_ = 0;     // of the whole input
+    std::size_t outputs_ = 0;  // of each
+    row_range range_;          // this rank's
+    std::optional<judgement> judged_;
+};
+
+}  // namespace
+
+exit_status run_distributed(const run_options& options, bool as_json, std::ostream& out, std::ostream& errors) {
+    const mpi::session world(options.rank_timeout);
+    signal_guard signals;
+    rank_job job(world, signals, options.rank_timeout);
+    return job.carry_out(
+        [&] {
+            const run_result result = rank_run(job, signals, options).run();
+            if (job.rank() != 0) return;
+            out << (as_json ? to_json(options, result) + "\n" : to_text(options, result));
+            if (!out.flush()) throw std::runtime_error("cannot write to standard output");
+        },
+        errors);
+}
+
+}  // namespace sluice::app

@@ -1,0 +1,16 @@
+// `sluice run --distributed`: one run by many processes that mpirun has started.
+#pragma once
+
+#include <iosfwd>
+
+#include "sluice/exit_status.hpp"
+#include "sluice/run_command.hpp"
+
+namespace sluice::app {
+
+// Runs this process's share of the rows. Rank 0 writes the report to `out`, and what went wrong on whatever rank to
+// `errors`. Blocks until all ranks are done, and returns the same on all of them; throws only where there is no job to
+// tell of it. On the main thread only, once a process. Throws errc::unsupported in a build without MPI.
+exit_status run_distributed(const run_options& options, bool as_json, std::ostream& out, std::ostream& errors);
+
+}  // namespace sluice::app

@@ -1,0 +1,43 @@
+// The devices of a run, with the network on them.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "run_command.hpp"
+#include "sluice/nn/engine.hpp"
+#include "sluice/nn/mlp_model.hpp"
+#include "sluice/runtime/runtime.hpp"
+#include "sluice/runtime/scheduling_policy.hpp"
+
+namespace sluice::app {
+
+// Which of a machine's devices a run uses. Throws errc::device_not_found.
+using device_choice = std::function<std::vector<device*>(const runtime&)>;
+
+class run_devices {
+public:
+    // Puts the network on the chosen devices; blocks until it is there. `machine` says what else the runtime is like;
+    // GPUs are looked for unless the options ask for a CPU.
+    run_devices(const run_options& options, const nn::mlp_model& model, runtime_options machine,
+                const device_choice& choose);
+
+    const nn::engine& engine() const noexcept { return engine_; }
+    std::size_t streams() const noexcept { return streams_; }  // of each device
+    // What they are, for the report.
+    std::vector<device_use> uses() const;
+
+private:
+    runtime machine_;
+    std::vector<device*> devices_;
+    std::size_t streams_;
+    std::vector<std::unique_ptr<round_robin>> pools_;
+    nn::engine engine_;
+};
+
+// Those of the best kind, in order: a CPU beside GPUs would only hold them up.
+std::vector<device*> devices_of_best_kind(const runtime& machine);
+
+}  // namespace sluice::app

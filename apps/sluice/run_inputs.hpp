@@ -1,0 +1,91 @@
+// The arrays that a run reads: its input, and the labels and the reference that its outputs are held against.
+//
+// All are mapped and checked before anything runs, the labels only in the rows that are to be run.
+//
+// Thread safety: none; one thread feeds the run and takes its outputs.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "run_command.hpp"
+#include "sluice/nn/npy.hpp"
+#include "sluice/op/any_operation.hpp"
+#include "sluice/runtime/tensor.hpp"
+
+namespace sluice::app {
+
+struct row_range {
+    std::size_t first = 0;
+    std::size_t count = 0;
+};
+
+// Rows of features. Throws file_error when the file is no matrix of `width` columns with at least one row.
+class input_rows {
+public:
+    input_rows(const std::filesystem::path& path, std::size_t width);
+
+    std::size_t count() const noexcept { return file_->view().rows(); }
+    // An operation that puts these rows on a device. Rows that lie in the file as f32 are read from there when it runs.
+    any_operation<tensor<float>> batch(row_range rows) const;
+    // Lets go of the pages of the rows in [first, done), now and then: a large input does not stay resident.
+    void forget_behind(std::size_t first, std::size_t done);
+
+private:
+    std::shared_ptr<const nn::npy_file> file_;
+    std::size_t forgotten_ = 0;  // rows before it are
+};
+
+// Labels: one whole number a row.
+class label_reader {
+public:
+    // Reads those of `range`. Throws file_error unless there are `rows` in all and those of the range are classes.
+    label_reader(const std::filesystem::path& path, std::size_t rows, row_range range, std::size_t classes);
+
+    // In how many of the rows from `first` on the largest of `width` outputs is the label's.
+    std::size_t count_correct(std::size_t first, std::span<const float> outputs, std::size_t width) const;
+
+private:
+    std::size_t first_;
+    std::vector<double> labels_;
+};
+
+// Outputs to compare with.
+class reference_reader {
+public:
+    reference_reader(const std::filesystem::path& path, std::size_t rows, std::size_t outputs);
+
+    // NaN when one of the two is NaN.
+    float largest_difference(std::size_t first, std::span<const float> outputs) const;
+
+private:
+    nn::npy_file file_;
+};
+
+// How well outputs do, as far as files were given to tell it.
+class judgement {
+public:
+    // For the rows of `range` of an input that has `rows`, with so many outputs each.
+    judgement(const run_options& options, std::size_t rows, row_range range, std::size_t outputs);
+
+    void take(std::size_t first, std::span<const float> outputs);
+
+    std::optional<std::size_t> correct() const noexcept { return correct_; }
+    std::optional<float> largest_difference() const noexcept { return largest_difference_; }
+
+private:
+    std::size_t outputs_;
+    std::optional<label_reader> labels_;
+    std::optional<reference_reader> reference_;
+    std::optional<std::size_t> correct_;
+    std::optional<float> largest_difference_;
+};
+
+// The larger of two differences, of which NaN counts as the largest.
+float larger_difference(float left, float right) noexcept;
+
+}  // namespace sluice::app
