@@ -174,7 +174,7 @@ void cpu_stream::run() {
         while (satisfied != nullptr) {
             cpu_stream* const each = satisfied;
             satisfied = each->next_parked_;  // before it runs, and perhaps parks again
-            workers_.schedule(*each);
+            each->workers_.schedule(*each);  // perhaps another device's
         }
         owner_.release(passing);
         if (what == step::drained) return;

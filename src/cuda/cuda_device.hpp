@@ -24,6 +24,9 @@ public:
     bool is_pinned(const void* data, std::size_t bytes) const noexcept override {
         return bytes != 0 && api::is_pinned(data) && api::is_pinned(static_cast<const char*>(data) + bytes - 1);
     }
+    // After a fault all calls of the process fail, whichever GPU they are for (seen on two H200s with driver 580;
+    // CUDA's manual says that the process has to be started anew).
+    bool fails_alone() const noexcept override { return false; }
     void close() noexcept override {}
 
     device_context& context() noexcept { return context_; }

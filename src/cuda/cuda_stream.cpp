@@ -9,6 +9,7 @@
 #include "cuda/api/error.hpp"
 #include "cuda/cuda_graph_program.hpp"
 #include "cuda/fault.hpp"
+#include "sluice/cuda/device_context.hpp"
 #include "sluice/runtime/command_queue.hpp"
 #include "sluice/runtime/device.hpp"
 
@@ -111,8 +112,14 @@ void cuda_stream::enqueue(const command_info& info, Enqueue&& call, bool runs_ke
 void cuda_stream::report_fault(int code, std::string_view call) noexcept {
     device& gpu = owner_.owner();
     if (gpu.is_poisoned()) return;
+    // Several threads may find out at the same time, each by a GPU of its own: the first one's cause is everybody's.
+    static std::mutex one_at_a_time;
+    const std::lock_guard lock(one_at_a_time);
+    if (gpu.is_poisoned()) return;
     try {
-        gpu.poison(describe_fault(gpu, owner_, code, call));
+        const std::exception_ptr cause = describe_fault(gpu, owner_, code, call);
+        gpu.poison(cause);
+        for (device* const each : gpu.beside()) each->poison(cause);
     } catch (...) {  // short of memory: with less to say
         gpu.poison(std::current_exception());
     }
@@ -126,7 +133,13 @@ void cuda_stream::copy(const command_info& info, const copy_command& command) {
         drop_passed_owners();
     }
     enqueue(info, [&](const error_context& context) {
-        api::copy(command.destination, command.source, command.bytes, command.direction, stream_.get(), context);
+        if (command.source_device != nullptr) {
+            api::copy_between(command.destination, ordinal_, command.source,
+                              device_context::of(*command.source_device).ordinal(), command.bytes, stream_.get(),
+                              context);
+        } else {
+            api::copy(command.destination, command.source, command.bytes, command.direction, stream_.get(), context);
+        }
     });
 }
 
@@ -242,12 +255,10 @@ ticket cuda_stream::hand_over(ticket upto) {
 }
 
 ticket cuda_stream::wait_for(stream_interpreter& other, ticket upto) {
+    auto& from = static_cast<cuda_stream&>(other);  // perhaps another GPU's: a fault is whose call it is
     ticket covered = 0;
-    checked({"wait"}, [&](const error_context&) {
-        auto& from = static_cast<cuda_stream&>(other);
-        covered = from.hand_over(upto);
-        api::wait(stream_.get(), from.handover_.get());
-    });
+    from.checked({"wait"}, [&](const error_context&) { covered = from.hand_over(upto); });
+    checked({"wait"}, [&](const error_context&) { api::wait(stream_.get(), from.handover_.get()); });
     return covered;
 }
 
@@ -315,7 +326,7 @@ void cuda_stream::drop_passed_owners() {
 }
 
 void cuda_stream::await(ticket upto, wait_mode mode) {
-    if (passed() >= upto) return;
+    if (passed() >= upto) return drop_passed_owners();
     const ticket issued = owner_.issued();
     checked({"wait"}, [&](const error_context&) { await_stream(mode); });
     // A driver that answers "done" on a device known to have faulted tells nothing about our command.

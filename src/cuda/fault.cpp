@@ -16,12 +16,12 @@ constexpr std::size_t most_named = 4;
 
 struct suspect {
     command_in_flight command;
-    std::size_t stream;
+    const command_queue* on;
 };
 
 std::string describe(const suspect& each) {
-    std::string text = "'" + std::string(each.command.name) + "' (stream " + std::to_string(each.stream) +
-                       ", command " + std::to_string(each.command.number);
+    std::string text = "'" + std::string(each.command.name) + "' (" + each.on->owner().name() + ", stream " +
+                       std::to_string(each.on->index()) + ", command " + std::to_string(each.command.number);
     if (each.command.where.line() != 0) {
         text += ", asked for at " + std::string(each.command.where.file_name()) + ":" +
                 std::to_string(each.command.where.line());
@@ -32,14 +32,19 @@ std::string describe(const suspect& each) {
 }  // namespace
 
 std::exception_ptr describe_fault(device& gpu, command_queue& noticed_on, int code, std::string_view call) {
+    // A fault of one GPU shows on all of the process.
     std::vector<command_queue*> queues = gpu.all_queues();
+    for (const device* const each : gpu.beside()) {
+        const std::vector<command_queue*> theirs = each->all_queues();
+        queues.insert(queues.end(), theirs.begin(), theirs.end());
+    }
     // Where it was noticed first: with one stream at work, that is the one.
     std::stable_partition(queues.begin(), queues.end(), [&](command_queue* each) { return each == &noticed_on; });
     std::vector<suspect> suspects;
     for (command_queue* each : queues) {
         auto& stream = static_cast<cuda_stream&>(each->interpreter().undecorated());
         for (const command_in_flight& command : stream.in_flight().after(stream.sighted(), each->issued())) {
-            suspects.push_back({command, each->index()});
+            suspects.push_back({command, each});
         }
     }
     // Other streams may only have waited for the one that faulted: what can have faulted goes first.
@@ -54,6 +59,7 @@ std::exception_ptr describe_fault(device& gpu, command_queue& noticed_on, int co
     }
     error_context context{{}, gpu.name()};
     if (!suspects.empty()) {
+        context.device = suspects.front().on->owner().name();
         context.operation = suspects.front().command.name;
         context.where = suspects.front().command.where;
     }

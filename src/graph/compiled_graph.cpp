@@ -159,18 +159,26 @@ compiled_graph::launch_result compiled_graph::submit(execution_context& context,
     }
     in.accesses.clear();
     if (layout_->arena_bytes != 0) in.accesses.push_back({in.arena.get(), access_mode::write});
-    for (const graph_recorder::outside_memory& each : in.outside) in.accesses.push_back({each.memory.get(), each.mode});
+    command_info launched = info;
+    for (const graph_recorder::outside_memory& each : in.outside) {
+        in.accesses.push_back({each.memory.get(), each.mode});
+        launched.spans_devices |= &each.memory->owner() != &device_;  // a collective inside
+    }
     for (const graph_recorder::place& each : in.host_blocks) {
         if (each.memory) in.accesses.push_back({each.memory.get(), access_mode::write});
     }
     for (std::size_t s = 0; s < slots_.size(); ++s) {
         storage* const memory = in.bindings[s].used;
         in.memory[slots_[s].memory] = memory;
+        if (launched.spans_devices && &memory->owner() != &device_) {
+            throw error(errc::invalid_argument,
+                        "is given memory of " + memory->owner().name() + "; copy it to " + device_.name() + " first",
+                        {options_.name, device_.name(), where_});
+        }
         in.accesses.push_back({memory, slots_[s].is_written ? access_mode::write : access_mode::read});
     }
     if (!is_recording) result.change = in.program->flush();
     const auto shared = std::ranges::find(instances_, &in, [](const auto& each) { return each.get(); });
-    command_info launched = info;
     launched.accesses = in.accesses;
     const ticket number = on.graph(launched, {in.program.get(), in.memory, *shared});
     if (!is_recording) in.last = on.point(number);

@@ -14,6 +14,7 @@ constexpr std::uintptr_t address_step = 512;
 
 constexpr std::string_view no_launches_inside =
     "a kernel inside a condition or a loop cannot launch graphs: it would run again before they are over";
+constexpr std::string_view of_one_device = "a graph is of one device: copy before it, or after";
 constexpr std::string_view no_host_code_inside = "host code cannot run inside a condition or a loop";
 
 [[noreturn]] void refuse(const device& on, std::string_view name, const source_location& where, std::string_view why) {
@@ -152,7 +153,10 @@ graph_node& graph_recorder::add(const command_info& info, graph_node::command wh
     return node;
 }
 
-void graph_recorder::copy(const command_info& info, const copy_command& command) { add(info, command); }
+void graph_recorder::copy(const command_info& info, const copy_command& command) {
+    if (command.source_device != nullptr) refuse(device_, info.name, info.where, of_one_device);
+    add(info, command);
+}
 
 void graph_recorder::fill(const command_info& info, const fill_command& command) { add(info, command); }
 

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include "runtime/completion_service.hpp"
+#include "runtime/runtime_state.hpp"
 #include "sluice/runtime/device.hpp"
+#include "sluice/runtime/driven_wait.hpp"
 #include "sluice/runtime/error.hpp"
 #include "sluice/runtime/stream.hpp"
 #include "sluice/runtime/submission.hpp"
@@ -13,13 +17,19 @@
 namespace sluice {
 namespace {
 
-[[noreturn]] void refuse_storage(const command_queue& on, const storage& used, const command_info& info) {
+// Memory of another device.
+void require_reach(const command_queue& on, const storage& used, const command_info& info) {
     const std::string& theirs = used.owner().name();
     const std::string& ours = on.owner().name();
-    throw error(errc::invalid_argument,
-                theirs == ours ? "uses memory of another runtime's " + theirs
-                               : "uses memory of " + theirs + "; copy it to " + ours + " first",
-                {info.name, ours, info.where});
+    const error_context context{info.name, ours, info.where};
+    if (info.spans_devices && on.owner().is_beside(used.owner())) return;
+    if (theirs == ours) throw error(errc::invalid_argument, "uses memory of another runtime's " + theirs, context);
+    if (info.spans_devices) {
+        throw error(errc::unsupported,
+                    "there is no way from " + theirs + " to " + ours + " but by the host: download and upload",
+                    context);
+    }
+    throw error(errc::invalid_argument, "uses memory of " + theirs + "; copy it to " + ours + " first", context);
 }
 
 [[noreturn]] void refuse_planned(const command_queue& on, const command_info& info) {
@@ -58,11 +68,15 @@ private:
 }  // namespace
 
 command_queue::command_queue(device& owner, std::size_t index)
-    : owner_(owner), index_(index), handle_(std::make_unique<stream>(*this)) {}
+    : owner_(owner),
+      index_(index),
+      number_(owner.runtime_.next_queue_number()),
+      handle_(std::make_unique<stream>(*this)) {}
 
 command_queue::command_queue(device& owner, command_recorder& recorder)
     : owner_(owner),
       index_(~std::size_t{0}),  // no stream of the device
+      number_(index_),
       recorder_(&recorder),
       interpreter_(&recorder),
       handle_(std::make_unique<stream>(*this)) {}
@@ -85,7 +99,7 @@ template <typename Enqueue>
 ticket command_queue::submit(command_info info, bool may_fail, detail::submission* by, Enqueue&& enqueue) {
     for (const memory_access& used : info.accesses) {
         if (used.where == nullptr) continue;
-        if (&used.where->owner() != &owner_) refuse_storage(*this, *used.where, info);
+        if (&used.where->owner() != &owner_) require_reach(*this, *used.where, info);
         if (used.where->is_planned() && recorder_ == nullptr) refuse_planned(*this, info);
     }
     if (recorder_ != nullptr) return record(info, by, enqueue);
@@ -112,10 +126,10 @@ ticket command_queue::submit(command_info info, bool may_fail, detail::submissio
         }
         throw;
     }
-    if (outcome) {
-        for (const memory_access& used : info.accesses) {
-            if (used.where != nullptr && used.mode == access_mode::write) used.where->hang_on(outcome);
-        }
+    for (const memory_access& used : info.accesses) {
+        if (used.where == nullptr) continue;
+        if (outcome && used.mode == access_mode::write) used.where->hang_on(outcome);
+        if (&used.where->owner() != &owner_) note_need({&used.where->owner(), {}, number});
     }
     if (by != nullptr) by->note({this, number}, outcome);
     issued_.store(number, std::memory_order_release);
@@ -126,25 +140,59 @@ void command_queue::order(const command_info& info, ticket number, detail::outco
     conflict_list conflicts;
     for (const memory_access& used : info.accesses) {
         if (used.where == nullptr) continue;
+        if (&used.where->owner() != &owner_) {
+            used.where->owner().throw_if_refusing();
+            needs_.expect_one();
+        }
         const detail::outcome_ref theirs = used.where->use({this, number}, used.mode, [&](const stream_point& earlier) {
             if (!is_after(earlier)) conflicts.add(earlier);
         });
         if (theirs) hangs_on.add(theirs);
     }
-    conflicts.for_each([&](const stream_point& earlier) { order_after(earlier); });
+    conflicts.for_each([&](const stream_point& earlier) { order_after(earlier, number); });
 }
 
 bool command_queue::is_after(stream_point point) const noexcept {
-    const std::size_t other = point.where->index();
+    const std::size_t other = point.where->number();
     const ticket upto = point.where->reached(point.upto);
     return (other < waited_for_.size() && waited_for_[other] >= upto) || point.where->passed() >= upto;
 }
 
-void command_queue::order_after(stream_point point) {
+void command_queue::order_after(stream_point point, ticket number) {
     if (is_after(point)) return;
-    const std::size_t other = point.where->index();
+    const std::size_t other = point.where->number();
     if (other >= waited_for_.size()) waited_for_.resize(other + 1, 0);
+    device& there = point.where->owner();
+    const bool is_abroad = &there != &owner_;
+    if (is_abroad) {
+        there.throw_if_refusing();
+        needs_.expect_one();
+    }
     waited_for_[other] = interpreter_->wait_for(point.where->interpreter(), point.where->reached(point.upto));
+    if (is_abroad) note_need({&there, {point.where, waited_for_[other]}, number});
+}
+
+void command_queue::note_need(const detail::foreign_needs::need& one) noexcept {
+    needs_.note(one);
+    owner_.reaches_others_.store(true, std::memory_order_release);
+    if (one.on->is_poisoned() && is_open(one)) owner_.poison(one.on->cause());
+}
+
+bool command_queue::is_open(const detail::foreign_needs::need& one) const noexcept {
+    return passed() < one.by &&
+           (one.awaited.where == nullptr || one.awaited.where->passed() < one.awaited.where->reached(one.awaited.upto));
+}
+
+bool command_queue::needs(const device& other) const noexcept {
+    bool any = false;
+    for_each_needed([&](const device& each) { any = any || &each == &other; });
+    return any;
+}
+
+// A device that has failed may be found out only by asking it; so who asks us asks those that we hang on.
+void command_queue::poll() noexcept {
+    interpreter_->poll();
+    if (owner_.reaches_others()) owner_.poll();
 }
 
 ticket command_queue::copy(const command_info& info, const copy_command& command, detail::submission* by) {
@@ -212,20 +260,28 @@ storage_ref command_queue::workspace(std::size_t bytes) {
 
 void command_queue::wait_for(stream_point point) {
     if (point.where == nullptr) return;
-    if (&point.where->owner() != &owner_) {
+    if (!owner_.is_beside(point.where->owner())) {
         point.where->await(point.upto, point.where->owner().default_wait_mode());
         return;
     }
     if (point.where == this) return;
     const std::lock_guard lock(mutex_);
     owner_.throw_if_refusing();
-    order_after(point);
+    order_after(point, issued() + 1);
 }
 
 void command_queue::await(ticket upto, wait_mode mode) {
     upto = reached(upto);
     if (interpreter_->passed() >= upto) return;
     if (owner_.is_poisoned()) owner_.throw_if_refusing();  // with the first cause, and no call into a dead device
+    // That another device has failed, ours does not tell: while commands here hang on one, all are asked.
+    while (owner_.hangs_on_others() && interpreter_->needs_watching() && !detail::is_driven(owner_)) {
+        owner_.poll();
+        if (passed() >= upto) break;
+        owner_.throw_if_poisoned();
+        if (mode == wait_mode::block) std::this_thread::sleep_for(std::chrono::microseconds(50));
+        if (mode == wait_mode::yield) std::this_thread::yield();
+    }
     interpreter_->await(upto, mode);
 }
 

@@ -1,5 +1,8 @@
 #include "sluice/runtime/device.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "runtime/runtime_state.hpp"
 #include "runtime/staging_pool.hpp"
 #include "sluice/runtime/error.hpp"
@@ -35,6 +38,18 @@ void device::trim() {
     if (detail::staging_pool* const made = made_staging()) made->trim();
     device_pool_.trim();
     host_pool_.trim();
+}
+
+storage_ref device::turn() {
+    {
+        const std::lock_guard lock(mutex_);
+        if (turn_) return turn_;
+    }
+    storage_ref made = device_pool_.allocate(1, queue_at(0), {"turn"});
+    made->holds_no_data();
+    const std::lock_guard lock(mutex_);
+    if (!turn_ && (state_.load(std::memory_order_acquire) & closed) == 0) turn_ = made;
+    return turn_ ? turn_ : made;
 }
 
 detail::staging_pool& device::staging() {
@@ -106,25 +121,72 @@ device::poison_notice::poison_notice(device& faulted) noexcept
     : work_item([](work_item& self) noexcept { static_cast<poison_notice&>(self).of.tell_of_poison(); }), of(faulted) {}
 
 void device::tell_of_poison() noexcept {
-    for (std::size_t i = 0;; ++i) {
-        command_queue* each = nullptr;
-        {
-            const std::lock_guard lock(mutex_);
-            if (i == streams_.size()) break;
-            each = streams_[i].owned.get();
-        }
+    for (std::size_t i = 0; command_queue* const each = queue_at(i); ++i) {
         each->interpreter().abandon();
         each->release(no_ticket);  // nothing more will be passed
+    }
+    // What waits on another device for what is not there now never runs, and stands before all that comes after it.
+    for (device* const each : beside()) {
+        if (!each->is_poisoned() && (!interpreter_->fails_alone() || each->needs(*this))) each->poison(cause());
     }
     release_runtime();  // it may have been the last
 }
 
 detail::completion_service& device::service() noexcept { return runtime_.service; }
 
+command_queue* device::queue_at(std::size_t index) const noexcept {
+    const std::lock_guard lock(mutex_);
+    return index < streams_.size() ? streams_[index].owned.get() : nullptr;
+}
+
+// Each device once, however they hang on each other.
+void device::poll() noexcept {
+    std::array<device*, 64> all{this};
+    std::size_t count = 1;
+    for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t j = 0; command_queue* const each = all[i]->queue_at(j); ++j) {
+            each->interpreter().poll();
+            if (!all[i]->reaches_others()) continue;
+            each->for_each_needed([&](device& other) {
+                const auto end = all.begin() + static_cast<std::ptrdiff_t>(count);
+                if (count < all.size() && std::find(all.begin(), end, &other) == end) all[count++] = &other;
+            });
+        }
+    }
+}
+
+std::vector<device*> device::beside() const {
+    std::vector<device*> all;
+    for (const auto& each : runtime_.devices) {
+        if (each.get() != this && is_beside(*each)) all.push_back(each.get());
+    }
+    return all;
+}
+
+bool device::hangs_on_others() const noexcept {
+    if (!reaches_others()) return false;
+    bool any = false;
+    for (std::size_t i = 0; command_queue* const each = queue_at(i); ++i)
+        each->for_each_needed([&](const device&) { any = true; });
+    return any;
+}
+
+bool device::needs(const device& other) const noexcept {
+    for (std::size_t i = 0; command_queue* const each = queue_at(i); ++i) {
+        each->poll();
+        if (each->needs(other)) return true;
+    }
+    return false;
+}
+
+std::exception_ptr device::cause() const noexcept {
+    const std::lock_guard lock(mutex_);
+    return cause_;
+}
+
 void device::refuse() const {
     if (!is_poisoned()) throw error(errc::runtime_closed, "the runtime that owned this device is gone", {"", name_});
-    const std::lock_guard lock(mutex_);
-    std::rethrow_exception(cause_);
+    std::rethrow_exception(cause());
 }
 
 void device::close() noexcept {
@@ -138,6 +200,11 @@ void device::close() noexcept {
         slot.owned->interpreter().abandon();  // kept owners of host memory may own memory of ours
     }
     if (detail::staging_pool* const made = made_staging()) made->close();
+    storage_ref turn;  // a reference to our own memory: kept, it would keep the runtime for ever
+    {
+        const std::lock_guard lock(mutex_);
+        std::swap(turn, turn_);
+    }
     interpreter_->close();
 }
 

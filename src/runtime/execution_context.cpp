@@ -3,6 +3,7 @@
 #include "sluice/op/named.hpp"
 #include "sluice/op/part.hpp"
 #include "sluice/op/zip.hpp"
+#include "sluice/runtime/error.hpp"
 
 namespace sluice {
 
@@ -11,6 +12,19 @@ execution_context& execution_context::branch() {
     command_queue& other = policy_->next_beside(stream_).queue();
     if (&other == &stream_.queue() || &other.owner() != &device()) return *this;
     branches_.push_back(std::unique_ptr<execution_context>(new execution_context(other, policy_, submission_)));
+    return *branches_.back();
+}
+
+execution_context& execution_context::on(sluice::device& where) {
+    if (&where == &device()) return *this;
+    if (stream_.queue().recorder() != nullptr)
+        throw error(errc::graph_refused, "a graph is of one device", {"", where.name()});
+    if (policy_ == nullptr)
+        throw error(errc::invalid_argument,
+                    "there is no policy to take a stream from: submit to one over several devices, as per_device",
+                    {"", where.name()});
+    command_queue& there = policy_->next_on(where).queue();
+    branches_.push_back(std::unique_ptr<execution_context>(new execution_context(there, policy_, submission_)));
     return *branches_.back();
 }
 

@@ -104,7 +104,7 @@ void memory_pool::poll_users(std::size_t index) {
     for (const storage* block = free_[index]; block != nullptr && depth < search_depth;
          block = block->next_free_, ++depth) {
         block->for_each_last_use([](const stream_point& use) {
-            if (use.where->passed() < use.upto) use.where->poll();
+            if (use.where->passed() < use.upto) use.where->interpreter().poll();
         });
     }
 }

@@ -26,6 +26,8 @@ public:
         service.close();
     }
 
+    std::size_t next_queue_number() noexcept { return queues_.fetch_add(1, std::memory_order_relaxed); }
+
     completion_service service;  // before the devices: their streams tell it
 
     std::vector<std::unique_ptr<device>> devices;
@@ -34,6 +36,7 @@ public:
 private:
     ~runtime_state() = default;
     std::atomic<long> references_{1};
+    std::atomic<std::size_t> queues_{0};
 };
 
 }  // namespace sluice::detail

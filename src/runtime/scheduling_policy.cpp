@@ -1,5 +1,7 @@
 #include "sluice/runtime/scheduling_policy.hpp"
 
+#include <algorithm>
+
 #include "sluice/runtime/error.hpp"
 
 namespace sluice {
@@ -53,17 +55,54 @@ priority_pool::priority_pool(device& on, std::span<const std::size_t> streams) {
     }
 }
 
-per_device::per_device(std::span<device* const> devices, std::size_t streams_each, const stream_options& options)
-    : devices_(devices.begin(), devices.end()) {
-    if (devices.empty()) throw error(errc::invalid_argument, "per_device needs at least one device");
-    for (device* each : devices) pools_.push_back(std::make_unique<round_robin>(*each, streams_each, options));
+stream& scheduling_policy::next_on(device& where) {
+    stream& one = next();
+    if (&one.owner() == &where) return one;
+    throw error(errc::invalid_argument, "the policy has no streams there: use one over several devices, as per_device",
+                {"", where.name()});
 }
 
-scheduling_policy& per_device::on(const device& which) {
+ticket round_robin::in_flight() const noexcept {
+    ticket all = 0;
+    for (const stream_lease& each : streams_) {
+        // In this order, as in least_loaded.
+        const ticket seen = each->queue().interpreter().sighted();
+        const ticket issued = each->issued();
+        if (issued > seen) all += issued - seen;
+    }
+    return all;
+}
+
+multi_device_policy::multi_device_policy(std::span<device* const> devices, std::size_t streams_each,
+                                         const stream_options& options) {
+    if (devices.empty()) throw error(errc::invalid_argument, "a policy needs at least one device");
+    for (device* each : devices) {
+        if (std::ranges::find(devices_, each) != devices_.end()) continue;
+        devices_.push_back(each);
+        pools_.push_back(std::make_unique<round_robin>(*each, streams_each, options));
+    }
+}
+
+round_robin& multi_device_policy::on(const device& which) const {
     for (std::size_t i = 0; i < devices_.size(); ++i) {
         if (devices_[i] == &which) return *pools_[i];
     }
     throw error(errc::invalid_argument, "this device is not one of the policy's", {"", which.name()});
+}
+
+stream& least_busy_device::next() {
+    const std::size_t count = devices().size();
+    const std::size_t first = next_turn();
+    std::size_t best = first % count;
+    ticket least = pool(best).in_flight();
+    for (std::size_t i = 1; i < count && least != 0; ++i) {
+        const std::size_t each = (first + i) % count;
+        const ticket theirs = pool(each).in_flight();
+        if (theirs >= least) continue;
+        least = theirs;
+        best = each;
+    }
+    return pool(best).next();
 }
 
 }  // namespace sluice

@@ -30,6 +30,7 @@ public:
     wait_mode default_wait_mode() const noexcept override { return inner_->default_wait_mode(); }
     bool runs_library_calls_later() const noexcept override { return inner_->runs_library_calls_later(); }
     bool shares_host_memory() const noexcept override { return inner_->shares_host_memory(); }
+    bool fails_alone() const noexcept override { return inner_->fails_alone(); }
     bool is_pinned(const void* data, std::size_t bytes) const noexcept override {
         return inner_->is_pinned(data, bytes);
     }

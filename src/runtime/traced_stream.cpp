@@ -94,9 +94,9 @@ void traced_stream::graph(const command_info& info, const graph_command& command
 }
 
 ticket traced_stream::wait_for(stream_interpreter& other, ticket upto) {
-    auto& from = static_cast<traced_stream&>(other);  // of the same device, so of the same decoration
+    auto& from = static_cast<traced_stream&>(other);  // of the same runtime, so of the same decoration
     const ticket covered = inner_->wait_for(*from.inner_, upto);
-    if (log_->has_room()) {
+    if (&from.owner_.owner() == &owner_.owner() && log_->has_room()) {  // a trace draws arrows within a device
         try {
             track_->add_wait(from.owner_.index(), upto);
         } catch (...) {  // NOLINT(bugprone-empty-catch): short of memory; the stream does wait

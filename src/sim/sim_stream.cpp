@@ -286,8 +286,16 @@ void sim_stream::poll() noexcept {
 void sim_stream::await(ticket upto, wait_mode) {
     if (engine_.planted != nullptr && !engine_.planted->awaits(owner_.index(), upto - base_)) return;
     if (engine_.checks().is_running()) throw error(errc::invalid_argument, "a host call waits for its device");
-    if (!engine_.run([&] { return executed_ >= upto || is_broken(); }))
+    if (!engine_.run([&] { return executed_ >= upto || is_broken(); })) {
+        // What it waits for may be another device's that has broken down: then that is told, and this one falls with
+        // it.
+        if (engine_.breakdown()) {
+            engine_.notice_breakdown();
+            engine_.run([&] { return owner_.owner().is_poisoned(); });
+            owner_.owner().throw_if_refusing();
+        }
         engine_.give_up(to_string(describe(moment_of(upto))));
+    }
     // As on CUDA, where who waits for what went well is told all the same; or only those who have to be.
     if (is_broken() && (engine_.is_watched || executed_ < upto)) {
         throw_if_shown_broken();
@@ -310,6 +318,7 @@ void sim_stream::never_ends() noexcept {
 }
 
 void sim_stream::abandon() noexcept {
+    never_ends();  // on a real device it may yet run
     for (std::size_t i = head_; i < records_.size(); ++i) engine_.bury(std::move(records_[i].owned));
     records_.clear();
     head_ = 0;
@@ -345,7 +354,7 @@ void sim_stream::describe(trace& in, std::size_t device) const {
                              double(of.start) * 1e-3, double(of.end) * 1e-3, of.bytes, std::move(who.where)});
     }
     for (const waited& each : waits_) {
-        if (each.before <= ran)
+        if (each.before <= ran && &each.awaited->owner_.owner() == &owner_.owner())
             in.waits.push_back({device, each.awaited->owner_.index(), each.upto, owner_.index(), each.before});
     }
 }

@@ -45,6 +45,8 @@ device& simulator::device(std::size_t index) const {
     throw error(errc::device_not_found, "this simulator has " + std::to_string(state_->devices.size()) + " devices");
 }
 
+std::size_t simulator::devices() const noexcept { return state_->devices.size(); }
+
 scheduling_policy& simulator::pool() {
     if (!pool_) pool_ = std::make_unique<round_robin>(device(), streams_);
     return *pool_;

@@ -180,7 +180,7 @@ private:
     bool is_ready() const {  // with the machine's lock
         if (queue_.empty()) return false;
         const entry& next = queue_.front();
-        return next.awaited == nullptr ? machine_.allowed_ != 0 : next.awaited->done_ >= next.upto;
+        return next.awaited == nullptr ? machine_.allowed_ != 0 : next.awaited->sighted() >= next.upto;
     }
     void has_passed(ticket number) noexcept {
         ticket known = passed_.load(std::memory_order_relaxed);
@@ -213,7 +213,8 @@ inline void machine::work() {
         const auto ready = std::ranges::find_if(streams_, [](const faulty_stream* each) { return each->is_ready(); });
         if (stops_) return;
         if (has_faulted_ || ready == streams_.end()) {
-            changed_.wait(lock);
+            // Streams of the other device tell nobody here.
+            changed_.wait_for(lock, std::chrono::milliseconds(1));
             continue;
         }
         faulty_stream& on = **ready;

@@ -7,6 +7,7 @@
 #include <span>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "sluice/graph/compiled_graph.hpp"
 #include "sluice/graph/graph_input.hpp"
@@ -31,6 +32,20 @@ public:
 
 private:
     std::optional<T> value_;
+};
+
+// How many there are might differ from launch to launch.
+template <typename T>
+class graph_output<std::vector<T>> {
+    static_assert(std::copy_constructible<T>,
+                  "compile: tensors and pending values are outputs one by one or in a tuple, not in a vector");
+
+public:
+    void learn(const std::vector<T>& made, graph_recording&) { value_ = made; }
+    std::vector<T> make(std::span<const storage_ref>&) const { return value_; }
+
+private:
+    std::vector<T> value_;
 };
 
 template <typename T>

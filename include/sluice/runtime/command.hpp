@@ -18,6 +18,7 @@
 
 namespace sluice {
 
+class device;
 class storage;
 class stream;
 namespace detail {
@@ -44,6 +45,9 @@ struct command_info {
     // the operation that it belongs to.
     detail::outcome* outcome = nullptr;
     std::string_view operation = {};
+    // Whether it may name storage of other devices too, of the same runtime and kind: copies between devices, and
+    // library calls that reach several. Without this, such storage is refused.
+    bool spans_devices = false;
 };
 
 enum class copy_direction : unsigned char { host_to_device, device_to_host, device_to_device };
@@ -55,6 +59,8 @@ struct copy_command {
     copy_direction direction;
     // Keeps the host memory, at `source` or `destination`, alive until the copy is done; empty when a storage does.
     std::shared_ptr<const void> host_owner = {};
+    // The device whose memory `source` is, when it is another one.
+    device* source_device = nullptr;
 };
 
 // Sets every byte to `value`.

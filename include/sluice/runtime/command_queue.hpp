@@ -15,6 +15,7 @@
 #include "sluice/async/wait_mode.hpp"
 #include "sluice/runtime/command.hpp"
 #include "sluice/runtime/completion_list.hpp"
+#include "sluice/runtime/foreign_needs.hpp"
 #include "sluice/runtime/interpreter.hpp"
 #include "sluice/runtime/outcome.hpp"
 #include "sluice/runtime/spin_lock.hpp"
@@ -41,7 +42,8 @@ public:
     ~command_queue();
 
     device& owner() const noexcept { return owner_; }
-    std::size_t index() const noexcept { return index_; }  // among those of its device
+    std::size_t index() const noexcept { return index_; }    // among those of its device
+    std::size_t number() const noexcept { return number_; }  // among those of its runtime
     stream_interpreter& interpreter() const noexcept { return *interpreter_; }
     // A stream on nobody's behalf.
     stream& handle() const noexcept { return *handle_; }
@@ -68,7 +70,7 @@ public:
     ticket reached(ticket upto) const noexcept { return std::min(upto, issued()); }
     // The last command known to be complete; see poll().
     ticket passed() const noexcept { return interpreter_->passed(); }
-    void poll() noexcept { interpreter_->poll(); }
+    void poll() noexcept;
     // Blocks the calling thread until `upto` is complete. Throws when the device has faulted.
     void await(ticket upto, wait_mode mode);
 
@@ -79,6 +81,15 @@ public:
     bool has_waiters() const noexcept { return !waiters_.empty(); }
     // For interpreters that pass commands on their own: up to here they are complete.
     void release(ticket upto) noexcept { waiters_.release(upto); }
+    // Whether a command that is not known to be complete hangs on that device.
+    bool needs(const device& other) const noexcept;
+    // Those devices; f is called with a lock held that nothing else is waited for with.
+    template <typename Function>
+    void for_each_needed(Function&& f) const {
+        needs_.for_each([&](const detail::foreign_needs::need& each) {
+            if (is_open(each)) f(*each.on);
+        });
+    }
 
 private:
     friend class device;
@@ -98,17 +109,23 @@ private:
     // Lock held; points of other queues. Gathers what the command hangs on.
     void order(const command_info& info, ticket number, detail::outcome_set& hangs_on);
     bool is_after(stream_point point) const noexcept;
-    void order_after(stream_point point);
+    void order_after(stream_point point, ticket number);
+    // The command that needs it has been enqueued: either another device's tell_of_poison() sees that, or we see here
+    // that it has failed.
+    void note_need(const detail::foreign_needs::need& one) noexcept;
+    bool is_open(const detail::foreign_needs::need& one) const noexcept;
 
     device& owner_;
     const std::size_t index_;
+    const std::size_t number_;
     command_recorder* const recorder_ = nullptr;
     std::unique_ptr<stream_interpreter> owned_interpreter_;  // null for a recorder
     stream_interpreter* interpreter_ = nullptr;
     std::unique_ptr<stream> handle_;
     detail::spin_lock mutex_;  // orders the submissions of several threads; half the price of a std::mutex
     std::atomic<ticket> issued_{0};
-    std::vector<ticket> waited_for_;  // by queue index: what this one already runs after
+    std::vector<ticket> waited_for_;  // by queue number: what this one already runs after
+    detail::foreign_needs needs_;
     completion_list waiters_;
     std::atomic<bool> is_watched_{false};    // by the completion service; keeps the runtime then
     command_queue* next_watched_ = nullptr;  // its list

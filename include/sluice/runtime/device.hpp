@@ -68,6 +68,10 @@ public:
     memory_info memory() const;
     wait_mode default_wait_mode() const noexcept { return interpreter_->default_wait_mode(); }
     bool shares_host_memory() const noexcept { return interpreter_->shares_host_memory(); }
+    // Whether both are of one runtime and one kind: then commands may reach from one to the other.
+    bool is_beside(const device& other) const noexcept {
+        return &runtime_ == &other.runtime_ && kind() == other.kind();
+    }
 
     memory_pool& device_pool() noexcept { return device_pool_; }
     memory_pool& host_pool() noexcept { return host_pool_; }
@@ -77,17 +81,36 @@ public:
     // Blocks until all that was submitted so far to any stream is complete. Throws when the device faulted.
     void synchronize();
 
+    // Asks the device, and those that its commands hang on, how far their streams are and whether they have faulted.
+    // Does not block.
+    void poll() noexcept;
+    // Whether a command here ever hung on another device; and whether one does that is not known to be complete.
+    bool reaches_others() const noexcept { return reaches_others_.load(std::memory_order_acquire); }
+    bool hangs_on_others() const noexcept;
+
     // A device that has faulted takes no more commands: each is refused with the first cause. Whoever waits for it is
-    // told, by the runtime's completion thread.
+    // told, by the runtime's completion thread. Other devices go on where the backend lets them (fails_alone), but for
+    // those on which commands wait for what this one was to do: they would wait for ever, and all that stands behind
+    // them, so they have failed for the same cause.
     void poison(std::exception_ptr cause) noexcept;
+    std::exception_ptr cause() const noexcept;  // null when it is sound
     bool is_poisoned() const noexcept { return (state_.load(std::memory_order_acquire) & poisoned) != 0; }
     void throw_if_refusing() const {
         if (state_.load(std::memory_order_acquire) != open) refuse();
     }
+    void throw_if_poisoned() const {
+        if (is_poisoned()) refuse();
+    }
+
+    // Memory that commands name as written which must run one after the other on this device, whatever their streams
+    // and whoever submits them: NCCL's. It holds nothing.
+    storage_ref turn();
 
     // For backends and for mixing with other libraries.
     device_interpreter& interpreter() noexcept { return *interpreter_; }
     std::vector<command_queue*> all_queues() const;
+    // The others of its runtime and kind.
+    std::vector<device*> beside() const;
     // For uploads from pageable memory; made when first asked for.
     detail::staging_pool& staging();
     // Where waiters are told, and deadlines kept.
@@ -110,6 +133,9 @@ private:
     [[noreturn]] void refuse() const;
 
     void tell_of_poison() noexcept;
+    // Whether commands here wait for what has not come to its end on that device.
+    bool needs(const device& other) const noexcept;
+    command_queue* queue_at(std::size_t index) const noexcept;  // null beyond the last one
     void retain_runtime() noexcept;
     void release_runtime() noexcept;
 
@@ -125,14 +151,16 @@ private:
     memory_pool device_pool_;
     memory_pool host_pool_;
     std::unique_ptr<detail::staging_pool> staging_;
-    mutable std::mutex mutex_;  // guards staging_, streams_ and cause_
+    mutable std::mutex mutex_;  // guards staging_, streams_, cause_ and turn_
     std::vector<stream_slot> streams_;
     std::exception_ptr cause_;
+    storage_ref turn_;
     struct poison_notice final : work_item {
         explicit poison_notice(device& faulted) noexcept;
         device& of;
     } notice_{*this};
     std::atomic<unsigned char> state_{open};
+    std::atomic<bool> reaches_others_{false};
 };
 
 }  // namespace sluice

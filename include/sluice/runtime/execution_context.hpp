@@ -37,6 +37,10 @@ public:
     // A context for an independent branch, on another stream of the device if the policy has one. Owned by this
     // context, and part of its submission.
     execution_context& branch();
+    // A context on that device, by a stream of the policy; this one when it is this device. Likewise owned by this
+    // context, and part of its submission. Throws errc::invalid_argument where the policy has no stream there;
+    // errc::graph_refused for another device while a graph is recorded.
+    execution_context& on(sluice::device& where);
 
     // What there is to wait for, once everything has been submitted.
     const detail::submission_ref& submission() const& noexcept { return submission_; }

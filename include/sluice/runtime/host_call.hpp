@@ -35,19 +35,8 @@ template <typename T>
 inline constexpr bool is_device_data<partition<T>> = true;
 template <typename T>
 inline constexpr bool is_device_data<buffer<T>> = true;
-
 template <typename T>
-storage* memory_of_pending(const T&) {
-    return nullptr;
-}
-template <typename T>
-storage* memory_of_pending(const pending<T>& value) {
-    return value.memory();
-}
-template <typename T>
-storage* memory_of_pending(const shared<pending<T>>& value) {
-    return value->memory();
-}
+inline constexpr bool is_device_data<std::vector<T>> = is_device_data<T>;
 }  // namespace detail
 
 template <typename Function, typename... Arguments>
@@ -69,14 +58,14 @@ public:
         // What the call makes has a history like any data, so that its readers on other streams come after it.
         storage_ref made = on.allocate_host(0, {"host_call"});
         auto state = std::make_shared<call>(std::move(f_), std::move(arguments_));
-        const auto accesses = std::apply(
-            [&](const Arguments&... each) {
-                return std::array<memory_access, sizeof...(Arguments) + 1>{
-                    memory_access{detail::memory_of_pending(each), access_mode::read}...,
-                    memory_access{made.get(), access_mode::write}};
-            },
-            *state->arguments);
-        on.host_call({"host_call", accesses}, {[state] { state->run(); }});
+        std::vector<memory_access> accesses{{made.get(), access_mode::write}};
+        command_info info{"host_call"};
+        detail::pending_storage::for_each(*state->arguments, [&](storage& each) {
+            accesses.push_back({&each, access_mode::read});
+            info.spans_devices |= &each.owner() != &on.owner();
+        });
+        info.accesses = accesses;
+        on.host_call(info, {[state] { state->run(); }});
         if constexpr (returns) {
             storage* const memory = made.get();
             auto take = [state = std::move(state), made = std::move(made)] { return std::move(*state->returned); };

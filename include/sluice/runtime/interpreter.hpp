@@ -177,6 +177,8 @@ public:
     // Whether the device copies to and from this host memory, all of it, by itself and at its leisure (pinned memory).
     // Costs a call of the driver.
     virtual bool is_pinned(const void* /*data*/, std::size_t /*bytes*/) const noexcept { return false; }
+    // Whether the other devices of its kind go on when it has faulted.
+    virtual bool fails_alone() const noexcept { return true; }
     // Ends the threads of the device. All its streams are idle; no command comes after this.
     virtual void close() noexcept = 0;
 };

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "sluice/op/shared.hpp"
 #include "sluice/runtime/buffer.hpp"
@@ -78,13 +79,25 @@ private:
 };
 
 namespace detail {
+// Whether something waits to be opened in it.
+template <typename T>
+inline constexpr bool has_pending = false;
+template <typename T>
+inline constexpr bool has_pending<pending<T>> = true;
+template <typename T>
+inline constexpr bool has_pending<shared<pending<T>>> = true;
+template <typename... Ts>
+inline constexpr bool has_pending<std::tuple<Ts...>> = (has_pending<Ts> || ...);
+template <typename T>
+inline constexpr bool has_pending<std::vector<T>> = has_pending<T>;
+
 // The storage of each pending value in an output: what must be written before it is opened.
 struct pending_storage {
     template <typename T, typename Function>
     static void for_each(const T&, Function&&) {}
     template <typename T, typename Function>
     static void for_each(const pending<T>& value, Function&& f) {
-        if (const storage* const memory = value.memory()) f(*memory);
+        if (storage* const memory = value.memory()) f(*memory);
     }
     template <typename T, typename Function>
     static void for_each(const shared<pending<T>>& value, Function&& f) {
@@ -93,6 +106,11 @@ struct pending_storage {
     template <typename... Ts, typename Function>
     static void for_each(const std::tuple<Ts...>& values, Function&& f) {
         std::apply([&](const Ts&... each) { (for_each(each, f), ...); }, values);
+    }
+    template <typename T, typename Function>
+    requires has_pending<T>
+    static void for_each(const std::vector<T>& values, Function&& f) {
+        for (const T& each : values) for_each(each, f);
     }
 };
 
@@ -137,11 +155,22 @@ template <typename T>
 shared<T> open(shared<pending<T>>&& value) {
     return pending_access::open(value);
 }
+template <typename T>
+requires has_pending<T>
+auto open(std::vector<T>&& values);
 template <typename... Ts>
 auto open(std::tuple<Ts...>&& values) {
     // Braces fix the order, so that an exception is always that of the first.
     return std::apply(
         [](Ts&... each) { return std::tuple<decltype(open(std::move(each)))...>{open(std::move(each))...}; }, values);
+}
+template <typename T>
+requires has_pending<T>
+auto open(std::vector<T>&& values) {
+    std::vector<decltype(open(std::declval<T>()))> opened;
+    opened.reserve(values.size());
+    for (T& each : values) opened.push_back(open(std::move(each)));
+    return opened;
 }
 }  // namespace detail
 

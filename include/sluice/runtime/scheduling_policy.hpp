@@ -28,6 +28,9 @@ public:
     // The stream for an independent branch of an operation that is at home on this one. One of another device is not
     // used: a branch stays where its data is.
     virtual stream& next_beside(stream& /*home*/) { return next(); }
+    // The stream for a part of an operation that is to run on this device. Throws errc::invalid_argument where the
+    // policy has none there.
+    virtual stream& next_on(device& where);
 };
 
 // Streams in turn. The default for independent batches.
@@ -38,6 +41,8 @@ public:
 
     stream& next() override { return *streams_[turn_.fetch_add(1, std::memory_order_relaxed) % streams_.size()]; }
     std::size_t size() const noexcept { return streams_.size(); }
+    // Commands not known to be over, on all of them. Does not ask the device.
+    ticket in_flight() const noexcept;
 
 private:
     std::vector<stream_lease> streams_;
@@ -79,21 +84,47 @@ private:
     std::vector<std::unique_ptr<round_robin>> levels_;
 };
 
-// Several devices in turn, each with streams of its own, in turn too; branches of an operation stay on its device.
-class per_device final : public scheduling_policy {
+// Streams of several devices, each device's in turn; branches of an operation stay on its device. What the policies
+// over several devices have in common: they differ in which device is the next one's.
+class multi_device_policy : public scheduling_policy {
 public:
-    // Throws errc::invalid_argument for no devices or no streams.
-    per_device(std::span<device* const> devices, std::size_t streams_each, const stream_options& options = {});
-
-    stream& next() override { return pools_[turn_.fetch_add(1, std::memory_order_relaxed) % pools_.size()]->next(); }
     stream& next_beside(stream& home) override { return on(home.owner()).next(); }
+    stream& next_on(device& where) override { return on(where).next(); }
     // The streams of one of them. Throws errc::invalid_argument for a device that is not among them.
-    scheduling_policy& on(const device& which);
+    round_robin& on(const device& which) const;
+    const std::vector<device*>& devices() const noexcept { return devices_; }
+
+protected:
+    // A device that is named twice counts once. Throws errc::invalid_argument for no devices or no streams.
+    multi_device_policy(std::span<device* const> devices, std::size_t streams_each, const stream_options& options);
+
+    round_robin& pool(std::size_t index) const noexcept { return *pools_[index]; }
+    std::size_t next_turn() noexcept { return turn_.fetch_add(1, std::memory_order_relaxed); }
 
 private:
     std::vector<device*> devices_;
     std::vector<std::unique_ptr<round_robin>> pools_;
     std::atomic<std::size_t> turn_{0};
+};
+
+// The devices in turn.
+class per_device final : public multi_device_policy {
+public:
+    per_device(std::span<device* const> devices, std::size_t streams_each, const stream_options& options = {})
+        : multi_device_policy(devices, streams_each, options) {}
+
+    stream& next() override { return pool(next_turn() % devices().size()).next(); }
+};
+
+// The device with the fewest commands in flight on these streams, in turns among equals: for batches of different
+// lengths, or devices of different speeds. Nobody is asked: on a GPU what has been waited for is known to be over, and
+// commands that nobody waits for count as in flight until somebody waits for later ones.
+class least_busy_device final : public multi_device_policy {
+public:
+    least_busy_device(std::span<device* const> devices, std::size_t streams_each, const stream_options& options = {})
+        : multi_device_policy(devices, streams_each, options) {}
+
+    stream& next() override;
 };
 
 // Always the same stream: everything in submission order.

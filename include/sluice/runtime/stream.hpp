@@ -4,7 +4,7 @@
 // on the device, for every earlier conflicting access on another stream (read after write, write after read,
 // write after write), as told by the storage's history; on the same stream that costs a few integer
 // operations. None of them waits for the device; allocate does when memory is
-// short, and wait_for when the point is another device's.
+// short, and wait_for when the point is that of a device of another kind.
 //
 // A stream is a handle: a command_queue of the device, and on whose behalf commands go there. The streams of
 // policies and leases submit on nobody's behalf; the one that an execution_context gives to its operation submits on

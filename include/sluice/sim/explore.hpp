@@ -7,11 +7,13 @@
 //         return std::tuple(std::move(first).get(), std::move(second).get());
 //     });
 //     sim::explore([&](scheduling_policy& pool) -> task<float> { ... co_await spawn(forward(batch), pool) ... });
+//     sim::explore([&](sim::simulator& machine) { per_device pools(...machine.device(1)...); ... }, {.devices = 2});
 //
-// The pipeline is called once a schedule, with a pool of streams of the simulated device, or without; it must do the
-// same each time. An operation that it returns is submitted and waited for; a task is run to its end. What comes of it
-// in the end, if it can be compared, must be the same in all schedules; before the first one, the pipeline runs once
-// in the order of submission. Afterwards all that is still on its way runs, futures and tasks abandoned or not.
+// The pipeline is called once a schedule, with a pool of streams of the simulated device, with the simulator, or
+// without; it must do the same each time. An operation that it returns is submitted and waited for; a task is run to
+// its end. What comes of it in the end, if it can be compared, must be the same in all schedules; before the first one,
+// the pipeline runs once in the order of submission. Afterwards all that is still on its way runs, futures and tasks
+// abandoned or not.
 //
 // With device faults a device breaks down in each schedule, at a command that the seed picks; up to there it goes as it
 // would without. From there on results are not compared, but the pipeline must come to an end, may fail only with that
@@ -69,6 +71,8 @@ auto carry_out(simulator& on, Pipeline& pipeline, scheduling_policy& pool) {
     const auto call = [&] {
         if constexpr (std::is_invocable_v<Pipeline&, scheduling_policy&>) {
             return pipeline(pool);
+        } else if constexpr (std::is_invocable_v<Pipeline&, simulator&>) {
+            return pipeline(on);
         } else {
             return pipeline();
         }

@@ -63,6 +63,7 @@ public:
     ~simulator();
 
     sluice::device& device(std::size_t index = 0) const;
+    std::size_t devices() const noexcept;
     // Streams of the first device, in turn.
     scheduling_policy& pool();
 

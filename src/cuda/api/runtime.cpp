@@ -4,6 +4,8 @@
 #include <cuda_runtime_api.h>
 #include <nvtx3/nvToolsExt.h>
 
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "cuda/api/driver.hpp"
@@ -31,6 +33,18 @@ void* null_if_short(cudaError_t code, void* data, std::string_view call) {
     }
     check(code, call);
     return data;
+}
+
+// Lets the first GPU reach the other one's memory, once; where it cannot, the driver goes by the host.
+void reach(int ordinal, int peer) {
+    static std::mutex mutex;
+    static std::set<std::pair<int, int>> tried;
+    const std::lock_guard lock(mutex);
+    if (!tried.insert({ordinal, peer}).second) return;
+    int can = 0;
+    if (cudaDeviceCanAccessPeer(&can, ordinal, peer) != cudaSuccess || can == 0) return;
+    const device_scope scope(ordinal);
+    if (cudaDeviceEnablePeerAccess(peer, 0) != cudaSuccess) static_cast<void>(cudaGetLastError());  // perhaps another's
 }
 
 }  // namespace
@@ -88,9 +102,12 @@ device_scope::device_scope(int ordinal) {
     }
     int current = 0;
     check(cudaGetDevice(&current), "cudaGetDevice");
-    if (current == ordinal) return;
+    // A thread that has not set any device is told that the first one is current, and has no context of it: the
+    // driver's own functions crash there.
+    thread_local bool has_context = false;
+    if (current == ordinal && std::exchange(has_context, true)) return;
     check(cudaSetDevice(ordinal), "cudaSetDevice");
-    before_ = current;
+    if (current != ordinal) before_ = current;
 }
 
 device_scope::~device_scope() {
@@ -123,6 +140,11 @@ void synchronize(CUevent_st* event) { check(cudaEventSynchronize(event), "cudaEv
 
 static_assert(static_cast<int>(cudaSuccess) == success && static_cast<int>(cudaErrorNotReady) == not_ready);
 int query(CUstream_st* stream) noexcept { return cudaStreamQuery(stream); }
+bool is_capturing(CUstream_st* stream) noexcept {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    return cudaStreamIsCapturing(stream, &status) == cudaSuccess && status != cudaStreamCaptureStatusNone;
+}
+
 int query(CUevent_st* event) noexcept { return cudaEventQuery(event); }
 
 void record(CUevent_st* event, CUstream_st* stream) {
@@ -153,6 +175,12 @@ void copy(void* to, const void* from, std::size_t bytes, copy_direction directio
         case copy_direction::device_to_device:
             return check_driver(copy_inside(address(to), address(from), bytes, stream), "cuMemcpyDtoDAsync", context);
     }
+}
+
+void copy_between(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes, CUstream_st* stream,
+                  const error_context& context) {
+    reach(to_ordinal, from_ordinal);
+    check(cudaMemcpyPeerAsync(to, to_ordinal, from, from_ordinal, bytes, stream), "cudaMemcpyPeerAsync", context);
 }
 
 void fill(void* to, unsigned char value, std::size_t bytes, CUstream_st* stream, const error_context& context) {

@@ -64,6 +64,7 @@ void synchronize(CUevent_st* event);
 constexpr int success = 0;
 constexpr int not_ready = 600;
 int query(CUstream_st* stream) noexcept;
+bool is_capturing(CUstream_st* stream) noexcept;  // being recorded into a graph
 int query(CUevent_st* event) noexcept;
 void record(CUevent_st* event, CUstream_st* stream);
 void wait(CUstream_st* stream, CUevent_st* event);
@@ -73,6 +74,9 @@ float elapsed_milliseconds(CUevent_st* earlier, CUevent_st* later);
 
 void copy(void* to, const void* from, std::size_t bytes, copy_direction direction, CUstream_st* stream,
           const error_context& context);
+// From one GPU's memory to another's, on a stream of the destination's; straight, where there is a way.
+void copy_between(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes, CUstream_st* stream,
+                  const error_context& context);
 void fill(void* to, unsigned char value, std::size_t bytes, CUstream_st* stream, const error_context& context);
 // A kernel as the driver knows it, on the current device: launched so, it costs 0.2 us less than by its symbol,
 // which the runtime looks up each time (measured on an H200 machine: 2.37 against 2.58 us).
