@@ -38,4 +38,17 @@ if(SLUICE_HAS_CUDA AND NOT SLUICE_CUDNN STREQUAL "OFF")
     endif()
 endif()
 
+set(SLUICE_HAS_NCCL OFF)
+if(SLUICE_HAS_CUDA AND NOT SLUICE_NCCL STREQUAL "OFF")
+    find_path(SLUICE_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+    if(SLUICE_NCCL_INCLUDE)
+        set(SLUICE_HAS_NCCL ON)
+    elseif(SLUICE_NCCL STREQUAL "ON")
+        message(FATAL_ERROR "SLUICE_NCCL=ON, but nccl.h was not found. Install libnccl-dev from NVIDIA's repository, "
+            "or add its place to CMAKE_PREFIX_PATH.")
+    else()
+        message(STATUS "No NCCL: collectives are for CPU devices only")
+    endif()
+endif()
+
 include(SluiceKernelSources)

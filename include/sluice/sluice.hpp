@@ -2,6 +2,12 @@
 // networks have headers of their own in kernels/ and nn/.
 #pragma once
 
+#include "sluice/devices/collectives.hpp"
+#include "sluice/devices/copy_to.hpp"
+#include "sluice/devices/device_set.hpp"
+#include "sluice/devices/on_device.hpp"
+#include "sluice/devices/replicate.hpp"
+#include "sluice/devices/shard.hpp"
 #include "sluice/graph/control_flow.hpp"
 #include "sluice/graph/executable_graph.hpp"
 #include "sluice/graph/launchable_graph.hpp"

@@ -1,0 +1,47 @@
+// communicator: the devices of a set as ranks that exchange data among each other, by the collectives of
+// collectives.hpp: rank i is the set's device i.
+//
+//     const communicator all(device_set::of(machine));
+//     on_each(all.devices(), gradients).and_then([=](auto g) { return all_reduce(all, reduce_op::sum, std::move(g)); })
+//
+// GPUs exchange by NCCL, CPU devices through the memory that they share. NCCL is opened when the first communicator of
+// a set of GPUs is made, which blocks for a second or so; later ones of the same set share it, and the runtime keeps it
+// to its end.
+//
+// Cheap to copy; must not outlive the runtime. Thread safety: collectives of one communicator may be submitted by any
+// thread; they run one after the other, in the order of submission.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "sluice/devices/device_set.hpp"
+
+namespace sluice {
+
+namespace detail {
+class collective_group;
+}
+
+class communicator {
+public:
+    // Throws errc::unsupported on GPUs where there is no NCCL, and for a GPU that is in the set twice; device_error
+    // when NCCL fails.
+    explicit communicator(device_set devices);
+
+    const device_set& devices() const noexcept { return devices_; }
+    std::size_t size() const noexcept { return devices_.size(); }
+
+    // For collectives; null on CPU devices.
+    detail::collective_group* group() const noexcept { return group_; }
+
+private:
+    device_set devices_;
+    detail::collective_group* group_ = nullptr;  // the first device keeps it
+};
+
+// How elements of the same place are put together. Floating-point sums are made in the order of the ranks on CPU
+// devices, in NCCL's on GPUs.
+enum class reduce_op : unsigned char { sum, max, min };
+
+}  // namespace sluice

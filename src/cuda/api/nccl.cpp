@@ -1,0 +1,46 @@
+#include "cuda/api/nccl.hpp"
+
+#include <string>
+
+#include "cuda/api/shared_library.hpp"
+
+namespace sluice::cuda::api {
+namespace {
+
+nccl_functions load() {
+    const shared_library library("nccl", NCCL_MAJOR);
+    nccl_functions all{};
+    library.find(all.describe, "ncclGetErrorString");
+    library.find(all.make_all, "ncclCommInitAll");
+    library.find(all.abort, "ncclCommAbort");
+    library.find(all.begin_group, "ncclGroupStart");
+    library.find(all.end_group, "ncclGroupEnd");
+    library.find(all.all_reduce, "ncclAllReduce");
+    library.find(all.broadcast, "ncclBroadcast");
+    library.find(all.all_gather, "ncclAllGather");
+    library.find(all.reduce_scatter, "ncclReduceScatter");
+    return all;
+}
+
+class nccl_category final : public std::error_category {
+public:
+    const char* name() const noexcept override { return "nccl"; }
+    std::string message(int code) const override {
+        return nccl_functions::get().describe(static_cast<ncclResult_t>(code));
+    }
+};
+
+}  // namespace
+
+const nccl_functions& nccl_functions::get() {
+    static const nccl_functions all = load();
+    return all;
+}
+
+void check_nccl(ncclResult_t result, std::string_view call) {
+    if (result == ncclSuccess) return;
+    static const nccl_category category;
+    throw device_error({static_cast<int>(result), category}, std::string(call) + " failed", {});
+}
+
+}  // namespace sluice::cuda::api

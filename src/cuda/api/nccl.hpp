@@ -1,0 +1,30 @@
+// The functions of NCCL that collectives call, found when first needed. For builds that have its header.
+#pragma once
+
+#include <nccl.h>
+
+#include <string_view>
+
+#include "sluice/runtime/error.hpp"
+
+namespace sluice::cuda::api {
+
+struct nccl_functions {
+    decltype(&ncclGetErrorString) describe;
+    decltype(&ncclCommInitAll) make_all;
+    decltype(&ncclCommAbort) abort;
+    decltype(&ncclGroupStart) begin_group;
+    decltype(&ncclGroupEnd) end_group;
+    decltype(&ncclAllReduce) all_reduce;
+    decltype(&ncclBroadcast) broadcast;
+    decltype(&ncclAllGather) all_gather;
+    decltype(&ncclReduceScatter) reduce_scatter;
+
+    // Opens the library on first use. Throws errc::unsupported.
+    static const nccl_functions& get();
+};
+
+// Throws device_error for anything but success.
+void check_nccl(ncclResult_t result, std::string_view call);
+
+}  // namespace sluice::cuda::api

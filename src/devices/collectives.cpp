@@ -1,0 +1,104 @@
+#include "sluice/devices/collectives.hpp"
+
+#include <algorithm>
+
+#include "devices/collective_call.hpp"
+#include "sluice/runtime/error.hpp"
+
+namespace sluice {
+
+communicator::communicator(device_set devices) : devices_(std::move(devices)) {
+    if (devices_.size() > detail::most_ranks) {
+        throw error(errc::unsupported, "a communicator has room for " + std::to_string(detail::most_ranks) + " devices",
+                    {"communicator"});
+    }
+    if (devices_.kind() == device_kind::cuda) group_ = &detail::collective_group::of(devices_);
+}
+
+namespace detail {
+namespace {
+
+void carry_out(const native_stream& on, const void* closure) {
+    const auto& call = *static_cast<const collective_call*>(closure);
+    if (call.group != nullptr) {
+        call.group->run(call, on);
+    } else {
+        run_collective_on_host(call);
+    }
+}
+
+}  // namespace
+
+void submit_collective(stream& on, const communicator& among, const collective_form& form,
+                       std::span<const collective_part> parts, const source_location& where) {
+    if (&on.owner() != &among.devices()[0]) {
+        throw error(errc::invalid_argument, "goes on a stream of rank 0's device, " + among.devices()[0].name(),
+                    {form.name, on.owner().name(), where});
+    }
+    if (form.count == 0) return;
+    collective_call call{form, among.group(), parts.size(), {}};
+    std::vector<memory_access> accesses;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        const auto [in, out] = parts[i];
+        call.parts[i] = {in == nullptr ? nullptr : in->data(), out->data()};
+        const bool only_reads = form.kind == collective_kind::broadcast && i == form.root;
+        if (in != nullptr && (only_reads || in != out)) accesses.push_back({in, access_mode::read});
+        if (!only_reads) accesses.push_back({out, access_mode::write});
+    }
+    // NCCL wants its collectives in one order on all GPUs: of different communicators, and in graphs, too.
+    std::vector<storage_ref> turns;
+    if (among.group() != nullptr) {
+        for (device* const each : among.devices().distinct()) {
+            turns.push_back(each->turn());
+            accesses.push_back({turns.back().get(), access_mode::write});
+        }
+    }
+    command_info info{form.name, accesses, where};
+    info.spans_devices = true;
+    // Of the ranks there may be fewer than there is room for.
+    const std::size_t bytes = sizeof(call) - (most_ranks - parts.size()) * sizeof(collective_call::ends);
+    on.library_call(info, {carry_out, &call, bytes});
+}
+
+void check_parts(const communicator& among, const char* name, std::span<const shape> shapes,
+                 std::span<storage* const> memory, const source_location& where) {
+    const error_context context{name, "", where};
+    if (shapes.size() != among.size()) {
+        throw error(errc::invalid_argument,
+                    std::to_string(shapes.size()) + " parts for " + std::to_string(among.size()) + " ranks", context);
+    }
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+        if (shapes[i] != shapes[0]) {
+            throw error(
+                errc::shape_mismatch,
+                "part " + std::to_string(i) + " has shape " + to_string(shapes[i]) + ", part 0 " + to_string(shapes[0]),
+                context);
+        }
+        const device& home = among.devices()[i];
+        if (memory[i] != nullptr && &memory[i]->owner() != &home) {
+            throw error(
+                errc::invalid_argument,
+                "part " + std::to_string(i) + " is on " + memory[i]->owner().name() + ", its rank on " + home.name(),
+                context);
+        }
+    }
+}
+
+std::size_t rows_of_block(const shape& whole, std::size_t ranks, const source_location& where) {
+    if (whole.rank() != 0 && whole[0] % ranks == 0) return whole[0] / ranks;
+    throw error(errc::shape_mismatch,
+                "the rows of " + to_string(whole) + " do not divide into " + std::to_string(ranks) + " blocks",
+                {"reduce_scatter", "", where});
+}
+
+std::size_t rank_of(const communicator& among, const storage* memory, const source_location& where) {
+    if (memory == nullptr) return 0;
+    for (std::size_t i = 0; i < among.size(); ++i) {
+        if (&among.devices()[i] == &memory->owner()) return i;
+    }
+    throw error(errc::invalid_argument, "the tensor is on " + memory->owner().name() + ", which is no rank's device",
+                {"broadcast", "", where});
+}
+
+}  // namespace detail
+}  // namespace sluice

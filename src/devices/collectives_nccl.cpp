@@ -1,0 +1,161 @@
+// Collectives among GPUs, by NCCL.
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "cuda/api/nccl.hpp"
+#include "cuda/api/runtime.hpp"
+#include "devices/collective_call.hpp"
+#include "sluice/cuda/device_context.hpp"
+
+namespace sluice::detail {
+namespace {
+
+namespace api = cuda::api;
+
+ncclDataType_t to_nccl(collective_type type) {
+    switch (type) {
+        case collective_type::f32: return ncclFloat32;
+        case collective_type::f64: return ncclFloat64;
+        case collective_type::f16: return ncclFloat16;
+        case collective_type::bf16: return ncclBfloat16;
+        case collective_type::i32: return ncclInt32;
+        case collective_type::u32: break;
+    }
+    return ncclUint32;
+}
+
+ncclRedOp_t to_nccl(reduce_op how) {
+    switch (how) {
+        case reduce_op::sum: return ncclSum;
+        case reduce_op::max: return ncclMax;
+        case reduce_op::min: break;
+    }
+    return ncclMin;
+}
+
+// Collectives start behind the stream of the command, go on on a stream of each GPU, and the command's goes on behind
+// them. That no two of them run at the same time, the commands see to (device::turn).
+class nccl_group final : public collective_group {
+public:
+    explicit nccl_group(std::vector<int> ordinals) : ordinals_(std::move(ordinals)) {
+        std::vector<ncclComm_t> made(ordinals_.size());
+        api::check_nccl(
+            api::nccl_functions::get().make_all(made.data(), static_cast<int>(made.size()), ordinals_.data()),
+            "ncclCommInitAll");
+        for (ncclComm_t const each : made) communicators_.emplace_back(each);
+    }
+
+    void run(const collective_call& call, const native_stream& on) override {
+        auto* const caller = static_cast<CUstream_st*>(on.handle);
+        const std::lock_guard lock(mutex_);
+        const forks& by = free_forks();
+        at(0, [&] { api::record(by.start.get(), caller); });
+        for (std::size_t i = 0; i < by.ranks.size(); ++i)
+            at(i, [&] { api::wait(by.ranks[i].stream.get(), by.start.get()); });
+        const auto& nccl = api::nccl_functions::get();
+        api::check_nccl(nccl.begin_group(), "ncclGroupStart");
+        ncclResult_t result = ncclSuccess;
+        for (std::size_t i = 0; i < call.ranks && result == ncclSuccess; ++i)
+            result = enqueue(call, i, by.ranks[i].stream.get());
+        const ncclResult_t ended = nccl.end_group();
+        // What one rank has begun, the caller waits for, whatever went wrong.
+        for (std::size_t i = 0; i < by.ranks.size(); ++i)
+            at(i, [&] { api::record(by.ranks[i].end.get(), by.ranks[i].stream.get()); });
+        at(0, [&] {
+            for (const fork& each : by.ranks) api::wait(caller, each.end.get());
+        });
+        api::check_nccl(result, call.form.name);
+        api::check_nccl(ended, "ncclGroupEnd");
+    }
+
+private:
+    struct fork {
+        api::stream_handle stream;
+        api::event_handle end;
+    };
+    struct forks {
+        api::event_handle start;
+        std::vector<fork> ranks;
+    };
+    struct abort_communicator {
+        void operator()(ncclComm_t one) const noexcept { static_cast<void>(api::nccl_functions::get().abort(one)); }
+    };
+
+    template <typename Function>
+    void at(std::size_t rank, Function&& f) const {
+        const api::device_scope scope(ordinals_[rank]);
+        f();
+    }
+
+    // Those that no thread has in a capture: they are that until it ends, long after run().
+    const forks& free_forks() {
+        for (const auto& each : forks_) {
+            if (std::ranges::none_of(each->ranks, [](const fork& one) { return api::is_capturing(one.stream.get()); }))
+                return *each;
+        }
+        auto made = std::make_unique<forks>();
+        at(0, [&] { made->start = api::create_event(api::event_use::ordering); });
+        for (std::size_t i = 0; i < ordinals_.size(); ++i) {
+            at(i, [&] { made->ranks.push_back({api::create_stream(0), api::create_event(api::event_use::ordering)}); });
+        }
+        forks_.push_back(std::move(made));
+        return *forks_.back();
+    }
+
+    ncclResult_t enqueue(const collective_call& call, std::size_t i, cudaStream_t on) const {
+        const auto& nccl = api::nccl_functions::get();
+        const collective_form& form = call.form;
+        const ncclDataType_t type = to_nccl(form.type);
+        const auto [in, out] = call.parts[i];
+        auto* const by = communicators_[i].get();
+        switch (form.kind) {
+            case collective_kind::all_reduce:
+                return nccl.all_reduce(in, out, form.count, type, to_nccl(form.how), by, on);
+            case collective_kind::broadcast:
+                return nccl.broadcast(in, out, form.count, type, static_cast<int>(form.root), by, on);
+            case collective_kind::all_gather: return nccl.all_gather(in, out, form.count, type, by, on);
+            case collective_kind::reduce_scatter: break;
+        }
+        return nccl.reduce_scatter(in, out, form.count, type, to_nccl(form.how), by, on);
+    }
+
+    const std::vector<int> ordinals_;
+    std::vector<std::unique_ptr<ncclComm, abort_communicator>> communicators_;
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<forks>> forks_;
+};
+
+// Of the sets of which one GPU is the first.
+class nccl_groups {
+public:
+    explicit nccl_groups(cuda::device_context&) {}
+
+    nccl_group& of(const std::vector<int>& ordinals) {
+        const std::lock_guard lock(mutex_);
+        std::unique_ptr<nccl_group>& known = groups_[ordinals];
+        if (!known) known = std::make_unique<nccl_group>(ordinals);
+        return *known;
+    }
+
+private:
+    std::mutex mutex_;
+    std::map<std::vector<int>, std::unique_ptr<nccl_group>> groups_;
+};
+
+}  // namespace
+
+collective_group& collective_group::of(const device_set& devices) {
+    std::vector<int> ordinals;
+    for (device* const each : devices) {
+        const int ordinal = cuda::device_context::of(*each).ordinal();
+        if (std::ranges::find(ordinals, ordinal) != ordinals.end()) {
+            throw error(errc::unsupported, "NCCL takes each GPU once", {"communicator", each->name()});
+        }
+        ordinals.push_back(ordinal);
+    }
+    return cuda::device_context::of(devices[0]).kept<nccl_groups>().of(ordinals);
+}
+
+}  // namespace sluice::detail
