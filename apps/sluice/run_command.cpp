@@ -52,7 +52,7 @@ run_result run(const run_options& options) {
     std::optional<trace_recorder> recorder;
     if (options.trace || options.timeline) recorder.emplace();
     const run_devices devices(options, model, {.trace = recorder ? &*recorder : nullptr}, [&](const runtime& machine) {
-        return options.device == "all" ? devices_of_best_kind(machine) : std::vector{&machine.find(options.device)};
+        return options.device == "all" ? device_set::of(machine) : device_set{machine.find(options.device)};
     });
     result.streams = devices.streams();
     result.devices = devices.uses();

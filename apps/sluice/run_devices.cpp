@@ -1,5 +1,6 @@
 #include "run_devices.hpp"
 
+#include "sluice/devices/on_device.hpp"
 #include "sluice/runtime/sync.hpp"
 
 namespace sluice::app {
@@ -21,27 +22,19 @@ run_devices::run_devices(const run_options& options, const nn::mlp_model& model,
                          const device_choice& choose)
     : machine_(with_gpus_if_asked(std::move(machine), options)),
       devices_(choose(machine_)),
-      streams_(options.streams != 0 ? options.streams : streams_for(*devices_.front())),
+      streams_(options.streams != 0 ? options.streams : streams_for(devices_[0])),
+      pool_(devices_, streams_),
       engine_({.batch = options.batch, .in_flight = 4 * streams_ * devices_.size()}) {
-    for (device* each : devices_) {
-        pools_.push_back(std::make_unique<round_robin>(*each, streams_));
-        engine_.add(sync(nn::make_plan(model), *pools_.back()), *pools_.back());
-    }
+    // Once from the host, then from device to device.
+    const auto networks =
+        sync(nn::replicate(devices_, sync(on_device(devices_[0], nn::make_plan(model)), pool_)), pool_);
+    for (std::size_t i = 0; i < devices_.size(); ++i) engine_.add(networks[i], pool_.on(devices_[i]));
 }
 
 std::vector<device_use> run_devices::uses() const {
     std::vector<device_use> all;
-    for (const device* each : devices_) all.push_back({each->name(), each->properties().name});
+    for (const device* const each : devices_) all.push_back({each->name(), each->properties().name});
     return all;
-}
-
-std::vector<device*> devices_of_best_kind(const runtime& machine) {
-    std::vector<device*> picked;
-    const device_kind kind = machine.default_device().kind();
-    for (device* each : machine.devices()) {
-        if (each->kind() == kind) picked.push_back(each);
-    }
-    return picked;
 }
 
 }  // namespace sluice::app

@@ -3,10 +3,10 @@
 
 #include <cstddef>
 #include <functional>
-#include <memory>
 #include <vector>
 
 #include "run_command.hpp"
+#include "sluice/devices/device_set.hpp"
 #include "sluice/nn/engine.hpp"
 #include "sluice/nn/mlp_model.hpp"
 #include "sluice/runtime/runtime.hpp"
@@ -15,7 +15,7 @@
 namespace sluice::app {
 
 // Which of a machine's devices a run uses. Throws errc::device_not_found.
-using device_choice = std::function<std::vector<device*>(const runtime&)>;
+using device_choice = std::function<device_set(const runtime&)>;
 
 class run_devices {
 public:
@@ -31,13 +31,10 @@ public:
 
 private:
     runtime machine_;
-    std::vector<device*> devices_;
+    device_set devices_;
     std::size_t streams_;
-    std::vector<std::unique_ptr<round_robin>> pools_;
+    per_device pool_;
     nn::engine engine_;
 };
-
-// Those of the best kind, in order: a CPU beside GPUs would only hold them up.
-std::vector<device*> devices_of_best_kind(const runtime& machine);
 
 }  // namespace sluice::app

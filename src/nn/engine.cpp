@@ -13,6 +13,7 @@ using batch_future = device_future<pending<std::vector<float>>>;
 
 struct batch_under_way {
     std::size_t first;
+    std::size_t lane;
     batch_future outputs;
 };
 
@@ -20,6 +21,40 @@ struct batch_under_way {
 // would only add a copy.
 constexpr std::size_t most_graph_bytes = std::size_t{1} << 20;
 constexpr std::size_t most_replicas = 8;  // of that graph; further batches queue behind them
+
+// The batches of one lane that are under way, oldest first; those at the front are known to be over.
+class lane_load {
+public:
+    void add(const batch_future& one) { under_way_.push_back(&one); }
+    void remove_oldest() {
+        under_way_.pop_front();
+        if (over_ != 0) --over_;
+    }
+    std::size_t open() {
+        while (over_ < under_way_.size() && under_way_[over_]->is_ready()) ++over_;
+        return under_way_.size() - over_;
+    }
+
+private:
+    std::deque<const batch_future*> under_way_;
+    std::size_t over_ = 0;
+};
+
+// The lane with the fewest batches under way, in turn among equals.
+std::size_t pick(std::vector<lane_load>& loads, std::size_t turn) {
+    std::size_t best = turn % loads.size();
+    if (loads.size() == 1) return best;
+    std::size_t least = loads[best].open();
+    for (std::size_t i = 1; i < loads.size() && least != 0; ++i) {
+        const std::size_t each = (turn + i) % loads.size();
+        const std::size_t theirs = loads[each].open();
+        if (theirs < least) {
+            least = theirs;
+            best = each;
+        }
+    }
+    return best;
+}
 
 // When something fails, the batches under way are waited for: their source may go right after.
 void abandon(std::deque<batch_under_way>& under_way) noexcept {
@@ -54,7 +89,7 @@ void engine::add(plan network, scheduling_policy& policy) {
             return any_operation<pending<std::vector<float>>>(graph(std::move(x)));
         };
     }
-    lanes_.push_back({std::move(network), &policy, any_batch, std::move(whole_batch)});
+    lanes_.push_back({std::move(network), &policy, &policy.next().owner(), any_batch, std::move(whole_batch)});
 }
 
 void engine::warm_up(std::size_t rows) const {
@@ -65,8 +100,9 @@ void engine::warm_up(std::size_t rows) const {
             for (std::size_t i = 0; count != 0 && i < options_.in_flight; ++i) {
                 const lane& next = lanes_[i % lanes_.size()];
                 under_way.push_back(
-                    {0, spawn(zeros<float>({count, next.network.in_features()}).and_then(function_for(next, count)),
-                              *next.policy)});
+                    {0, 0,
+                     spawn(zeros<float>({count, next.network.in_features()}).and_then(function_for(next, count)),
+                           *next.policy)});
             }
             for (; !under_way.empty(); under_way.pop_front())
                 static_cast<void>(std::move(under_way.front().outputs).get());
@@ -80,9 +116,11 @@ void engine::warm_up(std::size_t rows) const {
 void engine::run(std::size_t rows, const row_source& source, const row_sink& sink) const {
     if (lanes_.empty()) throw error(errc::invalid_argument, "no device was added", {"engine"});
     std::deque<batch_under_way> under_way;
+    std::vector<lane_load> loads(lanes_.size());
     const auto finish_oldest = [&] {
         batch_under_way oldest = std::move(under_way.front());
         under_way.pop_front();
+        loads[oldest.lane].remove_oldest();
         const std::vector<float> outputs = std::move(oldest.outputs).get();
         sink(oldest.first, outputs);
     };
@@ -94,10 +132,17 @@ void engine::run(std::size_t rows, const row_source& source, const row_sink& sin
                 const std::size_t half = (options_.in_flight + 1) / 2;
                 under_way[half - 1].outputs.wait();
                 for (std::size_t i = 0; i < half; ++i) finish_oldest();
+                // How far the others are is known only by asking.
+                for (const lane& each : lanes_) {
+                    if (lanes_.size() > 1) each.on->poll();
+                }
             }
-            const lane& next = lanes_[turn++ % lanes_.size()];
+            const std::size_t number = pick(loads, turn++);
+            const lane& next = lanes_[number];
             const std::size_t count = std::min(options_.batch, rows - first);
-            under_way.push_back({first, spawn(source(first, count).and_then(function_for(next, count)), *next.policy)});
+            under_way.push_back(
+                {first, number, spawn(source(first, count).and_then(function_for(next, count)), *next.policy)});
+            loads[number].add(under_way.back().outputs);
         }
         while (!under_way.empty()) finish_oldest();
     } catch (...) {

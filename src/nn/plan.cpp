@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "sluice/devices/replicate.hpp"
 #include "sluice/kernels/cast.hpp"
 #include "sluice/kernels/elementwise.hpp"
 #include "sluice/kernels/gemm.hpp"
@@ -149,12 +150,43 @@ basic_plan<T> make_plan_operation<T>::submit(execution_context& context) && {
     return basic_plan<T>(std::move(layers), std::move(fused));
 }
 
+template <detail::plan_element T>
+auto replicate_plan_operation<T>::submit(execution_context& context) && -> output {
+    const std::size_t count = devices_.size();
+    const auto on_each = [&](auto tensor) {
+        return sluice::replicate(devices_, std::move(tensor), where_).submit(context);
+    };
+    std::vector<std::vector<basic_plan_layer<T>>> layers(count);
+    for (const basic_plan_layer<T>& layer : network_.layers()) {
+        const auto weights = on_each(layer.weight);
+        std::vector<shared_tensor<T>> biases;
+        if (layer.bias) biases = on_each(*layer.bias);
+        for (std::size_t i = 0; i < count; ++i) {
+            layers[i].emplace_back(weights[i], layer.bias ? std::optional(biases[i]) : std::nullopt, layer.after);
+        }
+    }
+    std::vector<shared_tensor<std::byte>> images;
+    if (network_.fused()) images = on_each(network_.fused()->shared_image());
+    const int architecture = network_.layers().front().weight->memory()->owner().properties().compute_capability;
+    output made;
+    for (std::size_t i = 0; i < count; ++i) {
+        std::optional<packed_mlp<T>> fused;
+        if (network_.fused() && devices_[i].properties().compute_capability == architecture)
+            fused = packed_mlp<T>(network_.fused()->form(), images[i]);
+        made.emplace_back(std::move(layers[i]), std::move(fused));
+    }
+    return made;
+}
+
 template class basic_plan<float>;
 template class basic_plan<half>;
 template class basic_plan<bfloat16>;
 template class forward_operation<float>;
 template class forward_operation<half>;
 template class forward_operation<bfloat16>;
+template class replicate_plan_operation<float>;
+template class replicate_plan_operation<half>;
+template class replicate_plan_operation<bfloat16>;
 template class make_plan_operation<float>;
 template class make_plan_operation<half>;
 template class make_plan_operation<bfloat16>;

@@ -160,17 +160,16 @@ private:
     }
 
     // Ranks on one machine share its devices out, unless one of them is asked for by number.
-    std::vector<device*> choose(const runtime& machine) const {
+    device_set choose(const runtime& machine) const {
         const std::string& name = options_.device;
-        if (name != "auto" && name != "all" && name != "cuda") return {&machine.find(name)};
-        if (name == "cuda") static_cast<void>(machine.find(name));  // says why there is none
-        const std::vector<device*> best = devices_of_best_kind(machine);
+        if (name != "auto" && name != "all" && name != "cuda") return device_set{machine.find(name)};
+        const device_set best = device_set::of(machine, name == "cuda" ? "cuda" : "all");
         std::vector<device*> chosen;
         for (const std::size_t each :
              share_of_devices(best.size(), name == "all", job_.local_rank(), job_.local_size())) {
-            chosen.push_back(best[each]);
+            chosen.push_back(&best[each]);
         }
-        return chosen;
+        return device_set(std::move(chosen));
     }
 
     void run_rows(const nn::engine& engine, std::optional<shared_output>& output) {

@@ -75,6 +75,7 @@ public:
     const detail::fused_mlp_form& form() const noexcept { return form_; }
     // For commands: in the order that the kernel of its device wants.
     const tensor<std::byte>& image() const noexcept { return *image_; }
+    const shared_tensor<std::byte>& shared_image() const noexcept { return image_; }
 
 private:
     detail::fused_mlp_form form_;

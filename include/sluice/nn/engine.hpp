@@ -32,9 +32,9 @@ public:
     // Throws errc::invalid_argument for zeroes in the options.
     explicit engine(const engine_options& options = {});
 
-    // Adds a device: the network's plan there and the policy that picks its streams. Batches go to the added
-    // ones in turn. The policy must outlive the engine. On a GPU, whole batches that are small run as a compiled graph,
-    // which is made here.
+    // Adds a device: the network's plan there and the policy that picks its streams. A batch goes to the one with the
+    // fewest batches under way, in turn among equals. The policy must outlive the engine. On a GPU, whole batches that
+    // are small run as a compiled graph, which is made here.
     void add(plan network, scheduling_policy& policy);
 
     // Runs batches of zeros of each size that `rows` rows are split into, as many as may be under way, so that what
@@ -51,6 +51,7 @@ private:
     struct lane {
         plan network;
         scheduling_policy* policy;
+        device* on;
         batch_function any_batch;
         batch_function whole_batch;
     };

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "sluice/devices/device_set.hpp"
 #include "sluice/graph/executable_graph.hpp"
 #include "sluice/kernels/activation.hpp"
 #include "sluice/kernels/fused_mlp.hpp"
@@ -117,6 +118,30 @@ private:
 template <detail::plan_element T = float>
 auto make_plan(mlp_model model) {
     return make_plan_operation<T>(std::move(model));
+}
+
+// The network on each device of a set, in the set's order, from one that is on any of them: the weights are copied from
+// device to device, as sluice::replicate does. A GPU of another architecture than the first's goes without the fused
+// form.
+template <detail::plan_element T>
+class replicate_plan_operation : public operation_base<replicate_plan_operation<T>> {
+public:
+    using output = std::vector<basic_plan<T>>;
+
+    replicate_plan_operation(device_set devices, basic_plan<T> network, const source_location& where)
+        : devices_(std::move(devices)), network_(std::move(network)), where_(where) {}
+
+    output submit(execution_context& context) &&;
+    work_estimate estimate() const { return {2 * network_.layers().size() * devices_.size()}; }
+
+private:
+    device_set devices_;
+    basic_plan<T> network_;
+    source_location where_;
+};
+template <detail::plan_element T>
+auto replicate(device_set devices, basic_plan<T> network, source_location where = source_location::current()) {
+    return replicate_plan_operation<T>(std::move(devices), std::move(network), where);
 }
 
 // The network as a graph for batches of so many rows, from the device's memory to the host's:
