@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that includes point one way: {op, async} <- runtime <- {cpu, cuda, sim} <- {graph, kernels} <- nn <- apps.
+"""Checks that includes point one way: {op, async} <- runtime <- {cpu, cuda, sim} <- {devices, graph, kernels} <- nn <- apps.
 
     include_directions.py REPOSITORY      prints each include that breaks a rule, and fails
     include_directions.py --self-test     plants violations in a temporary tree and checks that each is found
@@ -28,9 +28,10 @@ MAY_INCLUDE = {
     "cpu": FOUNDATIONS | {"runtime"},
     "cuda": FOUNDATIONS | {"runtime"},
     "sim": FOUNDATIONS | {"runtime"},
+    "devices": FOUNDATIONS | {"runtime"} | BACKENDS,
     "graph": FOUNDATIONS | {"runtime"} | BACKENDS,
     "kernels": FOUNDATIONS | {"runtime"} | BACKENDS,
-    "nn": FOUNDATIONS | {"runtime", "graph", "kernels"} | BACKENDS,
+    "nn": FOUNDATIONS | {"runtime", "devices", "graph", "kernels"} | BACKENDS,
     "asio": FOUNDATIONS | {"runtime"},
 }
 TOP = "the top"  # sluice/*.hpp

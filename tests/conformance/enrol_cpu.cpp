@@ -1,4 +1,4 @@
-// The CPU backend, with and without several workers, and behind a recorder.
+// The CPU backend, with and without several workers, with two devices and with four, and behind a recorder.
 #include "conformance/backend.hpp"
 
 namespace sluice::conformance {
@@ -14,6 +14,12 @@ std::vector<backend> enrolled_backends() {
         {.name = "one_worker",
          .options = {.cpu_devices = 2, .cpu_workers = 1, .cuda = false},
          .device = "cpu:1",
+         .other_device = "cpu:0",
+         .runs_side_by_side = false,
+         .slow_rounds = 50},
+        {.name = "four_devices",
+         .options = {.cpu_devices = 4, .cpu_workers = 1, .cuda = false},
+         .device = "cpu:2",
          .other_device = "cpu:0",
          .runs_side_by_side = false,
          .slow_rounds = 50},

@@ -1,4 +1,4 @@
-// The CUDA backend: the first GPU, and the same behind a recorder.
+// The CUDA backend: the first GPU, the same behind a recorder, and the second GPU where there is one.
 #include "conformance/backend.hpp"
 
 namespace sluice::conformance {
@@ -13,7 +13,17 @@ std::vector<backend> enrolled_backends() {
     backend traced = first_gpu;
     traced.name = "first_gpu_traced";
     traced.is_traced = true;
-    return {std::move(first_gpu), std::move(traced)};
+    std::vector<backend> all{first_gpu, traced};
+    // Where there are two: on the second one, beside the first.
+    const runtime machine(first_gpu.options);
+    const std::vector<device*> devices = machine.devices();
+    if (devices.size() > 1 && devices[1]->kind() == device_kind::cuda) {
+        all.push_back(first_gpu);
+        all.back().name = "second_gpu";
+        all.back().device = "cuda:1";
+        all.back().other_device = "cuda:0";
+    }
+    return all;
 }
 
 }  // namespace sluice::conformance

@@ -6,6 +6,7 @@
 
 #include "conformance/expect_refused.hpp"
 #include "nn/support/reference_network.hpp"
+#include "sluice/devices/on_device.hpp"
 #include "sluice/runtime/device_future.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/sync.hpp"
@@ -184,6 +185,31 @@ TEST_F(plans, may_be_used_before_their_weights_have_arrived) {
     execution_context context(pool);
     const plan network = make_plan(model).submit(context);  // nothing waits
     expect_close(run(network, inputs, 10), outputs_of(model, inputs));
+}
+
+// Fused and by layers.
+TEST_F(plans, are_replicated_on_other_devices) {
+    runtime several({.cpu_devices = 3, .cpu_workers = 1, .cuda = false});
+    const device_set all = device_set::of(several);
+    per_device streams(all, 2);
+    for (const auto& widths : {std::vector<std::size_t>{16, 32, 4}, {7, 300, 5}}) {
+        const auto model = random_network(widths, fresh, {});
+        const floats inputs = fresh(std::size_t{20} * widths.front());
+        const plan first = sync(on_device(all[0], make_plan(model)), streams);
+        const std::vector<plan> everywhere = sync(replicate(all, first), streams);
+        ASSERT_EQ(everywhere.size(), 3u);
+        for (std::size_t i = 0; i < 3; ++i) {
+            const plan& here = everywhere[i];
+            EXPECT_EQ(&here.layers()[0].weight->memory()->owner(), &all[i]);
+            EXPECT_EQ(here.fused().has_value(), first.fused().has_value());
+            expect_close(sync(upload(inputs, {20, widths.front()})
+                                  .and_then([&](auto x) { return here.forward(std::move(x)); })
+                                  .and_then(download),
+                              streams.on(all[i])),
+                         outputs_of(model, inputs));
+        }
+        EXPECT_EQ(everywhere[0].layers()[0].weight->memory(), first.layers()[0].weight->memory());
+    }
 }
 
 }  // namespace sluice::nn

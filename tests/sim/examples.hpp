@@ -12,6 +12,7 @@
 #include "examples/batch_sizes.hpp"
 #include "examples/cnn_on_one_stream.hpp"
 #include "examples/compiled_mlp.hpp"
+#include "examples/data_parallel_mlp.hpp"
 #include "examples/early_start.hpp"
 #include "examples/iterative_solver.hpp"
 #include "examples/own_policy.hpp"
@@ -68,6 +69,17 @@ inline std::vector<float> small_cnn_on_one_stream(scheduling_policy& pool) {
     return cnn_on_one_stream::scores_of(make(5 * 8 * 8), 2, small, one);
 }
 
+// On as many devices as the simulator has, or a second one that the first pretends to be.
+inline std::pair<std::vector<float>, std::vector<float>> small_data_parallel_mlp(simulator& machine) {
+    const device_set all{machine.device(0), machine.device(machine.devices() - 1)};
+    per_device pool(all, 2);
+    const auto plain = [](auto x, const data_parallel_mlp::weights& with) {
+        return data_parallel_mlp::forward(std::move(x), with);
+    };
+    auto outputs = machine.run(data_parallel_mlp::run_all(5, all, pool, plain));
+    return {std::move(outputs), machine.run(data_parallel_mlp::run_overlapped(5, 2, all, pool))};
+}
+
 struct example {
     const char* name;
     exploration (*explore)(const exploration_options& options);
@@ -84,6 +96,7 @@ inline constexpr std::array examples{
     example{"batch_sizes", explore_example<small_batch_sizes>},
     example{"cnn_on_one_stream", explore_example<small_cnn_on_one_stream>},
     example{"compiled_mlp", explore_example<small_compiled_mlp>},
+    example{"data_parallel_mlp", explore_example<small_data_parallel_mlp>},
     example{"early_start", explore_example<small_early_start>},
     example{"iterative_solver", explore_example<small_iterative_solver>},
     example{"own_policy", explore_example<small_own_policy>},

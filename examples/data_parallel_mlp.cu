@@ -1,0 +1,59 @@
+// data_parallel_mlp: one network on four devices, a batch for each. Weights are made on the first device and handed on
+// to the others; all batches are on their way before the first is awaited; their outputs are gathered. Then the same
+// with the three kernels in one, which needs less memory; and with data from the host, whose copies hide behind
+// kernels.
+//
+// Four devices there are everywhere: where there are fewer GPUs, they pretend; where there is none, four virtual CPU
+// devices do it. The pipeline stands in data_parallel_mlp.hpp, where the simulator's tests find it too.
+
+#include "data_parallel_mlp.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "sluice/async/sync_wait.hpp"
+
+using namespace data_parallel_mlp;
+
+namespace {
+
+constexpr std::size_t dim = 16;
+constexpr std::size_t ranks = 4;
+
+device_set four(const runtime& machine) {
+    const device_set there = device_set::of(machine);
+    std::vector<device*> all;
+    for (std::size_t i = 0; i < ranks; ++i) all.push_back(&there[i % there.size()]);
+    return device_set(std::move(all));
+}
+
+void print(const char* what, const std::vector<float>& outputs, std::size_t batches) {
+    for (std::size_t i = 0; i < batches; ++i) {
+        const float* const first = outputs.data() + i * dim;
+        const bool relu_ok = std::all_of(first, first + dim, [](float x) { return x >= 0; });
+        std::printf("%s, batch %zu: %zu outputs, the largest %.4f [%s]\n", what, i, dim,
+                    double(*std::max_element(first, first + dim)), relu_ok ? "ReLU OK" : "ReLU FAILED");
+    }
+}
+
+}  // namespace
+
+int main() try {
+    runtime machine({.cpu_devices = ranks});
+    const device_set all = four(machine);
+    per_device pool(all, 4);
+
+    const auto plain = [](auto x, const weights& with) { return forward(std::move(x), with); };
+    const auto fused = [](auto x, const weights& with) { return forward_fused(std::move(x), with); };
+    const std::vector<float> outputs = sync_wait(run_all(dim, all, pool, plain));
+    print("three kernels", outputs, ranks);
+    std::printf("in one kernel the outputs are %s\n",
+                sync_wait(run_all(dim, all, pool, fused)) == outputs ? "the same" : "DIFFERENT");
+    const weights first = sync_wait(make_weights(dim, all, pool)).front();
+    std::printf("scratch memory of a batch: %zu bytes with three kernels, %zu with one\n",
+                scratch_bytes(dim, first, pool.on(all[0]), plain), scratch_bytes(dim, first, pool.on(all[0]), fused));
+    print("from the host", sync_wait(run_overlapped(dim, 2, all, pool)), 2 * ranks);
+} catch (const std::exception& failure) {
+    std::fprintf(stderr, "data_parallel_mlp: %s\n", failure.what());
+    return 1;
+}
