@@ -14,29 +14,12 @@
 #include "sluice/kernels/gemm_tuning.hpp"
 #include "sluice/nn/plan.hpp"
 #include "sluice/sluice.hpp"
+#include "support/networks.hpp"
 #include "support/result.hpp"
 #include "support/timing.hpp"
 
 namespace sluice::bench {
 namespace {
-
-nn::mlp_model make_model(const std::vector<std::size_t>& widths) {
-    std::mt19937 random(1);
-    std::uniform_real_distribution<float> some(-1, 1);
-    nn::mlp_model model;
-    for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
-        nn::dense_layer layer;
-        layer.in_features = widths[i];
-        layer.out_features = widths[i + 1];
-        layer.weight.resize(widths[i] * widths[i + 1]);
-        for (float& each : layer.weight) each = some(random) * 2 / std::sqrt(float(widths[i]));
-        layer.bias.resize(widths[i + 1]);
-        for (float& each : layer.bias) each = some(random);
-        layer.after = i + 2 == widths.size() ? activation::none : activation::relu;
-        model.layers.push_back(std::move(layer));
-    }
-    return model;
-}
 
 // What `sluice tune` does for the products of the network.
 void tune(device& gpu, std::size_t rows) {
@@ -54,7 +37,7 @@ std::string text_of(const std::vector<std::size_t>& pieces) {
 
 void measure(device& gpu, std::size_t rows, const std::vector<std::size_t>& pieces) {
     single_stream policy(gpu);
-    const auto network = sync(nn::make_plan<bfloat16>(make_model({784, 512, 512, 10})), policy);
+    const auto network = sync(nn::make_plan<bfloat16>(random_network({784, 512, 512, 10})), policy);
     for (const std::size_t each : pieces) tune(gpu, each);
     const auto fast = nn::compile_forward_from_host(policy, network, rows, {}, pieces, download_buffer);
     host_buffer<bfloat16> filled(policy.next(), rows * 784);
