@@ -17,9 +17,6 @@ using namespace data_parallel_mlp;
 constexpr std::size_t dim = 512;
 constexpr std::size_t batches = 16;
 
-const auto plain = [](auto x, const weights& with) { return forward(std::move(x), with); };
-const auto fused = [](auto x, const weights& with) { return forward_fused(std::move(x), with); };
-
 void run() {
     runtime machine({.cpu_workers = 2});
     device& on = machine.default_device();
@@ -29,14 +26,14 @@ void run() {
     const std::string size = "\"dim\": " + std::to_string(dim);
     const std::string name = on.properties().name;
     print({"mlp_scratch", "{\"kernels\": 1, " + size + ", \"baseline\": \"three kernels\"}",
-           double(scratch_bytes(dim, with, pool, fused)), "bytes", double(scratch_bytes(dim, with, pool, plain)),
-           name});
+           double(scratch_bytes(dim, with, pool, one_kernel{})), "bytes",
+           double(scratch_bytes(dim, with, pool, three_kernels{})), name});
 
     const shared_tensor<float> batch(sync(make_batch(dim, 0), pool));
     const auto run_on = [&](const auto& network) {
         sync(copy(batch).and_then([&](auto x) { return network(std::move(x), with); }), pool);
     };
-    const auto kernels = medians({[&] { run_on(fused); }, [&] { run_on(plain); }}, 30, 3);
+    const auto kernels = medians({[&] { run_on(one_kernel{}); }, [&] { run_on(three_kernels{}); }}, 30, 3);
     print({"mlp_batch", "{\"kernels\": 1, " + size + ", \"baseline\": \"three kernels\"}", kernels[0], "us", kernels[1],
            name});
 
@@ -44,7 +41,9 @@ void run() {
     const std::vector<float> rows(dim * dim, 0.5f);
     single_stream alone(on);
     const auto described = [&] {
-        return upload(rows, {dim, dim}).and_then([&](auto x) { return plain(std::move(x), with); }).and_then(download);
+        return upload(rows, {dim, dim})
+            .and_then([&](auto x) { return forward(std::move(x), with); })
+            .and_then(download);
     };
     const auto moved = medians({[&] {
                                     std::vector<device_future<pending<std::vector<float>>>> running;

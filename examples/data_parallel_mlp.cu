@@ -43,15 +43,14 @@ int main() try {
     const device_set all = four(machine);
     per_device pool(all, 4);
 
-    const auto plain = [](auto x, const weights& with) { return forward(std::move(x), with); };
-    const auto fused = [](auto x, const weights& with) { return forward_fused(std::move(x), with); };
-    const std::vector<float> outputs = sync_wait(run_all(dim, all, pool, plain));
+    const std::vector<float> outputs = sync_wait(run_all(dim, all, pool, three_kernels{}));
     print("three kernels", outputs, ranks);
     std::printf("in one kernel the outputs are %s\n",
-                sync_wait(run_all(dim, all, pool, fused)) == outputs ? "the same" : "DIFFERENT");
+                sync_wait(run_all(dim, all, pool, one_kernel{})) == outputs ? "the same" : "DIFFERENT");
     const weights first = sync_wait(make_weights(dim, all, pool)).front();
     std::printf("scratch memory of a batch: %zu bytes with three kernels, %zu with one\n",
-                scratch_bytes(dim, first, pool.on(all[0]), plain), scratch_bytes(dim, first, pool.on(all[0]), fused));
+                scratch_bytes(dim, first, pool.on(all[0]), three_kernels{}),
+                scratch_bytes(dim, first, pool.on(all[0]), one_kernel{}));
     print("from the host", sync_wait(run_overlapped(dim, 2, all, pool)), 2 * ranks);
 } catch (const std::exception& failure) {
     std::fprintf(stderr, "data_parallel_mlp: %s\n", failure.what());

@@ -107,6 +107,14 @@ inline auto forward_fused(tensor<float> batch, const weights& with) {
         .transform([](auto output) { return std::move(output).unpartition(); });
 }
 
+// The two as objects, for what takes either. (Types with names: g++ 12 warns of coroutines over a lambda's.)
+struct three_kernels {
+    auto operator()(tensor<float> batch, const weights& with) const { return forward(std::move(batch), with); }
+};
+struct one_kernel {
+    auto operator()(tensor<float> batch, const weights& with) const { return forward_fused(std::move(batch), with); }
+};
+
 // Made on the first device, given to the others by those that have them, awaited together.
 inline task<std::vector<weights>> make_weights(std::size_t dim, const device_set& all, scheduling_policy& pool) {
     auto first = spawn(on_device(all[0], randn({dim, dim}, 1)).and_then(replicate(all)), pool);

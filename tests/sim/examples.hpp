@@ -73,10 +73,7 @@ inline std::vector<float> small_cnn_on_one_stream(scheduling_policy& pool) {
 inline std::pair<std::vector<float>, std::vector<float>> small_data_parallel_mlp(simulator& machine) {
     const device_set all{machine.device(0), machine.device(machine.devices() - 1)};
     per_device pool(all, 2);
-    const auto plain = [](auto x, const data_parallel_mlp::weights& with) {
-        return data_parallel_mlp::forward(std::move(x), with);
-    };
-    auto outputs = machine.run(data_parallel_mlp::run_all(5, all, pool, plain));
+    auto outputs = machine.run(data_parallel_mlp::run_all(5, all, pool, data_parallel_mlp::three_kernels{}));
     return {std::move(outputs), machine.run(data_parallel_mlp::run_overlapped(5, 2, all, pool))};
 }
 
