@@ -171,9 +171,12 @@ void compare(const std::string& tool, const std::vector<std::size_t>& widths, st
 int main(int argc, char** argv) try {
     if (argc != 2) throw std::runtime_error("usage: bench_cpu_run PATH-OF-SLUICE");
     compare(argv[1], {64, 128, 64, 10}, 1024, 1024 * 2048);
+    compare(argv[1], {64, 64, 64, 10}, 1024, 1024 * 2048);
     compare(argv[1], {64, 64, 64, 10}, 64, 64 * 16384);
+    compare(argv[1], {64, 64, 64, 10}, 1, 1 << 18);
     compare(argv[1], {784, 512, 512, 10}, 1024, 1024 * 32);
     compare(argv[1], {784, 512, 512, 10}, 64, 64 * 256);
+    compare(argv[1], {784, 512, 512, 10}, 1, 1 << 13);
 } catch (const std::exception& failure) {
     std::fprintf(stderr, "%s\n", failure.what());
     return 1;
