@@ -150,12 +150,12 @@ TEST_F(stream_waits, an_explicit_wait_is_for_another_stream_only) {
     EXPECT_THAT(waits(b), ElementsAre(wait{a.index(), 1}));
 }
 
-TEST_F(stream_waits, an_explicit_wait_for_another_device_blocks_the_host) {
+TEST_F(stream_waits, an_explicit_wait_for_another_device_is_that_devices_and_not_the_hosts) {
     const stream_lease theirs(recorded.other);
     write(a, x);
     theirs->wait_for(a.point(1));
-    EXPECT_THAT(recorded.record_of(a).awaited, ElementsAre(1));
-    EXPECT_THAT(waits(*theirs), IsEmpty());
+    EXPECT_THAT(recorded.record_of(a).awaited, IsEmpty());
+    EXPECT_THAT(waits(*theirs), ElementsAre(wait{a.index(), 1}));
 }
 
 TEST_F(refusals, a_command_that_could_not_be_enqueued_uses_no_ticket) {
