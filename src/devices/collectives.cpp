@@ -1,7 +1,5 @@
 #include "sluice/devices/collectives.hpp"
 
-#include <algorithm>
-
 #include "devices/collective_call.hpp"
 #include "sluice/runtime/error.hpp"
 

@@ -166,7 +166,7 @@ TEST_P(collectives, without_elements_do_nothing) {
     EXPECT_EQ(sync(broadcast(all, shared(tensor<float>())), pool).size(), ranks);
 }
 
-TEST_P(collectives, a_number_is_kept_as_it_is) {
+TEST_P(collectives, a_nan_is_the_largest_of_all) {
     if (on.kind() == device_kind::cuda) GTEST_SKIP() << "NCCL's largest of NaN is its own affair";
     const float nan = std::numeric_limits<float>::quiet_NaN();
     auto got = sync(

@@ -12,9 +12,6 @@
 // thread; they run one after the other, in the order of submission.
 #pragma once
 
-#include <memory>
-#include <string_view>
-
 #include "sluice/devices/device_set.hpp"
 
 namespace sluice {

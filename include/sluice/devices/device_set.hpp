@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
-#include <span>
 #include <string_view>
 #include <vector>
 

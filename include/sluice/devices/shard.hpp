@@ -6,10 +6,10 @@
 //     download_each(std::vector<tensor<T>>)         -> std::vector<pending<std::vector<T>>>; and_then(download_each)
 //
 // Part i of n rows over k devices has the rows from i*n/k up to (i+1)*n/k: none, where there are fewer rows than
-// devices. Rows are all but the first dimension. Copies between devices are copy_to's, with its rules.
+// devices. (download takes several tensors, too, but of one device, and makes one vector of them.)
+// Rows are all but the first dimension. Copies between devices are copy_to's, with its rules.
 #pragma once
 
-#include <array>
 #include <utility>
 #include <vector>
 

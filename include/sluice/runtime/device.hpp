@@ -90,8 +90,8 @@ public:
 
     // A device that has faulted takes no more commands: each is refused with the first cause. Whoever waits for it is
     // told, by the runtime's completion thread. Other devices go on where the backend lets them (fails_alone), but for
-    // those on which commands wait for what this one was to do: they would wait for ever, and all that stands behind
-    // them, so they have failed for the same cause.
+    // those on which commands wait for what this one was to do, or use its memory: they may never end, nor what stands
+    // behind them, so those devices have failed for the same cause.
     void poison(std::exception_ptr cause) noexcept;
     std::exception_ptr cause() const noexcept;  // null when it is sound
     bool is_poisoned() const noexcept { return (state_.load(std::memory_order_acquire) & poisoned) != 0; }

@@ -12,7 +12,6 @@
 // Data on a device must be downloaded first: tensors cannot be arguments.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <tuple>
