@@ -65,7 +65,10 @@ void compare(const std::vector<std::size_t>& features, const std::string& name, 
     const kernels::fused_mlp_call call{x.data(), ours.data(),    network.image().device_data(),
                                        rows,     network.form(), scratch.data()};
 
-    const std::size_t repeats = std::max<std::size_t>(1, 4096 / rows);
+    std::size_t parameters = 0;
+    for (const mlp_layer& layer : layers) parameters += layer.weight.size();
+    const std::size_t repeats =
+        std::max<std::size_t>(1, 4096 / rows * 10'000 / std::max<std::size_t>(10'000, parameters));
     const auto run_ours = [&] {
         for (std::size_t i = 0; i < repeats; ++i) kernels::fused_mlp_on_cpu(call, kernels::fused_type::f32);
     };
@@ -77,7 +80,7 @@ void compare(const std::vector<std::size_t>& features, const std::string& name, 
     for (std::size_t i = 0; i < ours.size(); ++i) {
         if (!(std::fabs(ours[i] - theirs.back()[i]) <= 1e-3f)) throw std::runtime_error("the versions do not agree");
     }
-    const auto times = medians({run_ours, run_theirs}, 101, 5);
+    const auto times = medians({run_ours, run_theirs}, 51, 3);
     const double done = static_cast<double>(rows * repeats);
     print({"fused_mlp_cpu",
            "{\"network\": \"" + name + "\", \"batch\": " + std::to_string(rows) +
@@ -91,6 +94,13 @@ void compare_all() {
     for (const std::size_t rows : {1, 64, 1024}) {
         compare({64, 64, 64, 10}, "64-64-64-10", rows);
         compare({256, 256, 256, 256, 10}, "256-256-256-256-10", rows);
+    }
+    for (const std::size_t rows : {1, 2, 4, 8, 16, 32, 64, 1024}) {
+        compare({784, 512, 512, 10}, "784-512-512-10", rows);
+    }
+    for (const std::size_t rows : {1, 16, 64, 256}) {
+        compare({1024, 1024, 1024, 10}, "1024-1024-1024-10", rows);
+        compare({2048, 2048, 2048, 10}, "2048-2048-2048-10", rows);
     }
 }
 

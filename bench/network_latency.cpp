@@ -1,12 +1,16 @@
 // A network host to host: inputs in pinned memory, weights on the GPU in bf16, outputs back in pinned memory, as
 // PyTorch's are. A batch as one launch of a graph, in which a large one comes in pieces, so that one piece's copy hides
 // another's computing. bench/torch_network.py measures PyTorch's CUDA graphs on the same.
+//
+//     bench_network_latency [14336,2048 ...]     the usual batches, or these, cut up like this
 #include <array>
 #include <cmath>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <numeric>
 #include <random>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -59,9 +63,21 @@ void measure(device& gpu, std::size_t rows, const std::vector<std::size_t>& piec
            gpu.properties().name});
 }
 
-void run() {
+std::vector<std::size_t> pieces_of(const std::string& text) {
+    std::vector<std::size_t> pieces;
+    std::istringstream from(text);
+    for (std::string each; std::getline(from, each, ',');) pieces.push_back(std::stoul(each));
+    return pieces;
+}
+
+void run(const std::vector<std::string>& asked) {
     runtime machine;
     device& gpu = machine.find("cuda:0");
+    for (const std::string& each : asked) {
+        const auto pieces = pieces_of(each);
+        measure(gpu, std::accumulate(pieces.begin(), pieces.end(), std::size_t{0}), pieces);
+    }
+    if (!asked.empty()) return;
     for (const std::size_t rows : {1, 64, 16384}) measure(gpu, rows, nn::pieces_of_batch(rows, 784 * sizeof(bfloat16)));
     for (const auto& pieces :
          std::vector<std::vector<std::size_t>>{{16384}, {14336, 2048}, {13312, 2560, 512}, {4096, 4096, 4096, 4096}})
@@ -71,7 +87,9 @@ void run() {
 }  // namespace
 }  // namespace sluice::bench
 
-int main() try { sluice::bench::run(); } catch (const std::exception& failure) {
+int main(int argc, char** argv) try {
+    sluice::bench::run({argv + 1, argv + argc});
+} catch (const std::exception& failure) {
     std::fprintf(stderr, "%s\n", failure.what());
     return 1;
 }

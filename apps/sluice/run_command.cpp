@@ -8,6 +8,7 @@
 #include "run_inputs.hpp"
 #include "signal_guard.hpp"
 #include "sluice/nn/npy_writer.hpp"
+#include "sluice/runtime/sync.hpp"
 #include "sluice/runtime/trace_recorder.hpp"
 #include "trace_files.hpp"
 
@@ -51,9 +52,12 @@ run_result run(const run_options& options) {
     check_targets(options);
     std::optional<trace_recorder> recorder;
     if (options.trace || options.timeline) recorder.emplace();
-    const run_devices devices(options, model, {.trace = recorder ? &*recorder : nullptr}, [&](const runtime& machine) {
-        return options.device == "all" ? device_set::of(machine) : device_set{machine.find(options.device)};
-    });
+    const run_devices devices(
+        options, {.trace = recorder ? &*recorder : nullptr},
+        [&](const runtime& machine) {
+            return options.device == "all" ? device_set::of(machine) : device_set{machine.find(options.device)};
+        },
+        [&](device&, scheduling_policy& pool) { return sync(nn::make_plan(model), pool); });
     result.streams = devices.streams();
     result.devices = devices.uses();
     devices.engine().warm_up(result.rows);

@@ -1,6 +1,5 @@
 #include "run_devices.hpp"
 
-#include "sluice/devices/on_device.hpp"
 #include "sluice/runtime/sync.hpp"
 
 namespace sluice::app {
@@ -18,16 +17,15 @@ runtime_options with_gpus_if_asked(runtime_options machine, const run_options& o
 
 }  // namespace
 
-run_devices::run_devices(const run_options& options, const nn::mlp_model& model, runtime_options machine,
-                         const device_choice& choose)
+run_devices::run_devices(const run_options& options, runtime_options machine, const device_choice& choose,
+                         const network_source& bring)
     : machine_(with_gpus_if_asked(std::move(machine), options)),
       devices_(choose(machine_)),
       streams_(options.streams != 0 ? options.streams : streams_for(devices_[0])),
       pool_(devices_, streams_),
       engine_({.batch = options.batch, .in_flight = 4 * streams_ * devices_.size()}) {
     // Once from the host, then from device to device.
-    const auto networks =
-        sync(nn::replicate(devices_, sync(on_device(devices_[0], nn::make_plan(model)), pool_)), pool_);
+    const auto networks = sync(nn::replicate(devices_, bring(devices_[0], pool_.on(devices_[0]))), pool_);
     for (std::size_t i = 0; i < devices_.size(); ++i) engine_.add(networks[i], pool_.on(devices_[i]));
 }
 

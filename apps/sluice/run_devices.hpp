@@ -8,7 +8,7 @@
 #include "run_command.hpp"
 #include "sluice/devices/device_set.hpp"
 #include "sluice/nn/engine.hpp"
-#include "sluice/nn/mlp_model.hpp"
+#include "sluice/nn/plan.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 
@@ -17,12 +17,15 @@ namespace sluice::app {
 // Which of a machine's devices a run uses. Throws errc::device_not_found.
 using device_choice = std::function<device_set(const runtime&)>;
 
+// Puts the network on a device, with a policy of that device's streams. Blocks.
+using network_source = std::function<nn::plan(device& first, scheduling_policy& pool)>;
+
 class run_devices {
 public:
-    // Puts the network on the chosen devices; blocks until it is there. `machine` says what else the runtime is like;
-    // GPUs are looked for unless the options ask for a CPU.
-    run_devices(const run_options& options, const nn::mlp_model& model, runtime_options machine,
-                const device_choice& choose);
+    // Puts the network on the chosen devices, from the first to the others; blocks until it is there. `machine` says
+    // what else the runtime is like; GPUs are looked for unless the options ask for a CPU.
+    run_devices(const run_options& options, runtime_options machine, const device_choice& choose,
+                const network_source& bring);
 
     const nn::engine& engine() const noexcept { return engine_; }
     std::size_t streams() const noexcept { return streams_; }  // of each device

@@ -6,6 +6,7 @@
 #include "sluice/devices/copy_to.hpp"
 #include "sluice/devices/device_set.hpp"
 #include "sluice/devices/on_device.hpp"
+#include "sluice/devices/process_group.hpp"
 #include "sluice/devices/replicate.hpp"
 #include "sluice/devices/shard.hpp"
 #include "sluice/graph/control_flow.hpp"

@@ -4,36 +4,15 @@
 #include <mutex>
 #include <vector>
 
-#include "cuda/api/nccl.hpp"
 #include "cuda/api/runtime.hpp"
 #include "devices/collective_call.hpp"
+#include "devices/nccl_call.hpp"
 #include "sluice/cuda/device_context.hpp"
 
 namespace sluice::detail {
 namespace {
 
 namespace api = cuda::api;
-
-ncclDataType_t to_nccl(collective_type type) {
-    switch (type) {
-        case collective_type::f32: return ncclFloat32;
-        case collective_type::f64: return ncclFloat64;
-        case collective_type::f16: return ncclFloat16;
-        case collective_type::bf16: return ncclBfloat16;
-        case collective_type::i32: return ncclInt32;
-        case collective_type::u32: break;
-    }
-    return ncclUint32;
-}
-
-ncclRedOp_t to_nccl(reduce_op how) {
-    switch (how) {
-        case reduce_op::sum: return ncclSum;
-        case reduce_op::max: return ncclMax;
-        case reduce_op::min: break;
-    }
-    return ncclMin;
-}
 
 // Collectives start behind the stream of the command, go on on a stream of each GPU, and the command's goes on behind
 // them. That no two of them run at the same time, the commands see to (device::turn).
@@ -57,8 +36,10 @@ public:
         const auto& nccl = api::nccl_functions::get();
         api::check_nccl(nccl.begin_group(), "ncclGroupStart");
         ncclResult_t result = ncclSuccess;
-        for (std::size_t i = 0; i < call.ranks && result == ncclSuccess; ++i)
-            result = enqueue(call, i, by.ranks[i].stream.get());
+        for (std::size_t i = 0; i < call.ranks && result == ncclSuccess; ++i) {
+            const auto [in, out] = call.parts[i];
+            result = enqueue(call.form, in, out, communicators_[i].get(), by.ranks[i].stream.get());
+        }
         const ncclResult_t ended = nccl.end_group();
         // What one rank has begun, the caller waits for, whatever went wrong.
         for (std::size_t i = 0; i < by.ranks.size(); ++i)
@@ -79,10 +60,6 @@ private:
         api::event_handle start;
         std::vector<fork> ranks;
     };
-    struct abort_communicator {
-        void operator()(ncclComm_t one) const noexcept { static_cast<void>(api::nccl_functions::get().abort(one)); }
-    };
-
     template <typename Function>
     void at(std::size_t rank, Function&& f) const {
         const api::device_scope scope(ordinals_[rank]);
@@ -104,25 +81,8 @@ private:
         return *forks_.back();
     }
 
-    ncclResult_t enqueue(const collective_call& call, std::size_t i, cudaStream_t on) const {
-        const auto& nccl = api::nccl_functions::get();
-        const collective_form& form = call.form;
-        const ncclDataType_t type = to_nccl(form.type);
-        const auto [in, out] = call.parts[i];
-        auto* const by = communicators_[i].get();
-        switch (form.kind) {
-            case collective_kind::all_reduce:
-                return nccl.all_reduce(in, out, form.count, type, to_nccl(form.how), by, on);
-            case collective_kind::broadcast:
-                return nccl.broadcast(in, out, form.count, type, static_cast<int>(form.root), by, on);
-            case collective_kind::all_gather: return nccl.all_gather(in, out, form.count, type, by, on);
-            case collective_kind::reduce_scatter: break;
-        }
-        return nccl.reduce_scatter(in, out, form.count, type, to_nccl(form.how), by, on);
-    }
-
     const std::vector<int> ordinals_;
-    std::vector<std::unique_ptr<ncclComm, abort_communicator>> communicators_;
+    std::vector<nccl_communicator> communicators_;
     std::mutex mutex_;
     std::vector<std::unique_ptr<forks>> forks_;
 };

@@ -22,14 +22,18 @@ void run_on_host(const void* closure) {
     throw error(errc::invalid_argument, "layer " + std::to_string(layer + 1) + " " + why, {"pack_mlp", "", where});
 }
 
+void check_width(const mlp_layer& layer, std::size_t at, device_kind on, const source_location& where) {
+    const std::size_t most = detail::widest_fused_layer(on);
+    for (const std::size_t width : {layer.in_features, layer.out_features}) {
+        if (width >= 1 && width <= most) continue;
+        refuse(at, "has " + std::to_string(width) + " features; 1 to " + std::to_string(most) + " can be fused", where);
+    }
+}
+
 void check_layer(const std::vector<mlp_layer>& layers, std::size_t at, const source_location& where) {
     const mlp_layer& layer = layers[at];
     const std::size_t in = layer.in_features, out = layer.out_features;
-    for (const std::size_t width : {in, out}) {
-        if (width < 1 || width > detail::widest_fused_layer) {
-            refuse(at, "has " + std::to_string(width) + " features; 1 to 256 can be fused", where);
-        }
-    }
+    check_width(layer, at, device_kind::cpu, where);
     if (layer.weight.size() != in * out) {
         refuse(at, "has " + std::to_string(layer.weight.size()) + " weights instead of " + std::to_string(in * out),
                where);
@@ -147,8 +151,10 @@ detail::fused_mlp_form detail::check_fused_mlp(const std::vector<mlp_layer>& lay
 
 template <detail::fused_element T>
 packed_mlp<T> pack_mlp_operation<T>::submit(execution_context& context) && {
+    const device_kind kind = context.device().kind();
+    for (std::size_t i = 0; i < layers_.size(); ++i) check_width(layers_[i], i, kind, where_);
     std::vector<std::byte> image;
-    if (context.device().kind() == device_kind::cpu) {
+    if (kind == device_kind::cpu) {
         image = pack_for_cpu<T>(layers_);
     } else if constexpr (std::same_as<T, float>) {
         throw error(errc::unsupported, "on a GPU the elements are half or bfloat16, not float",

@@ -1,7 +1,8 @@
-// fused_mlp on a CPU: a block of rows goes through all layers before the next one does, so that activations stay in the
-// first cache and weights in the second. The loops are compiled three times, for the vector units that x86-64
-// processors have (fused_mlp_avx512.cpp, fused_mlp_avx2.cpp, and fused_mlp_baseline.cpp, which is the only one
-// elsewhere); which of them runs is asked of the processor, once.
+// fused_mlp on a CPU: a block of rows goes through all layers before the next one does, so that the activations of
+// narrow layers stay in the first cache and their weights in the second; the weights of wide ones are read from front
+// to back. The loops are compiled three times, for the vector units that x86-64 processors have (fused_mlp_avx512.cpp,
+// fused_mlp_avx2.cpp, and fused_mlp_baseline.cpp, which is the only one elsewhere); which of them runs is asked of the
+// processor, once.
 //
 // The image: for each layer panels of 16 columns, [panels][in][16] float, then [panels][16] biases.
 #pragma once

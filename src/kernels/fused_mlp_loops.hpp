@@ -62,7 +62,12 @@ void multiply(const float* x, std::size_t x_stride, std::size_t rows, const floa
         multiply_rows<4, SLUICE_TILE_PANELS>(x + r * x_stride, x_stride, weight, bias, in, panels, out + r * out_stride,
                                              out_stride);
     }
-    for (; r < rows; ++r) {  // more panels at once: a sum must not wait for itself
+    // More panels at once: a sum must not wait for itself.
+    for (; r + 2 <= rows; r += 2) {
+        multiply_rows<2, 2 * SLUICE_TILE_PANELS>(x + r * x_stride, x_stride, weight, bias, in, panels,
+                                                 out + r * out_stride, out_stride);
+    }
+    for (; r < rows; ++r) {
         multiply_rows<1, 4 * SLUICE_TILE_PANELS>(x + r * x_stride, x_stride, weight, bias, in, panels,
                                                  out + r * out_stride, out_stride);
     }

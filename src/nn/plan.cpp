@@ -18,6 +18,10 @@ namespace {
 // wider ones once there are blocks of them for every multiprocessor.
 constexpr std::size_t always_fused_width = 128;
 constexpr std::size_t fused_rows = 8192;
+// On a CPU (bench/results, fused_mlp_cpu): networks up to 1024 wide at every number of rows, wider ones for few rows,
+// each of which a library reads all weights for.
+constexpr std::size_t always_fused_width_on_cpu = 1024;
+constexpr std::size_t fused_rows_on_cpu = 64;
 // Up to here the weights are all that a layer reads (bench/results, matvec).
 constexpr std::size_t matvec_rows = 2;
 
@@ -58,7 +62,7 @@ bool can_fuse(const mlp_model& model, const device& on, bool is_short) {
                                                [](const auto& layer) { return layer.after == activation::softmax; });
     const bool is_gpu = on.kind() == device_kind::cuda;
     const bool has_kernel = is_gpu ? is_short && on.properties().compute_capability >= 80 : !is_short;
-    return has_kernel && can_fuse_mlp(model.layers.size(), widest) && !has_inner_softmax;
+    return has_kernel && can_fuse_mlp(on.kind(), model.layers.size(), widest) && !has_inner_softmax;
 }
 
 std::vector<mlp_layer> layers_of(const mlp_model& model) {
@@ -110,7 +114,9 @@ basic_plan<T>::basic_plan(std::vector<basic_plan_layer<T>> layers, std::optional
 template <detail::plan_element T>
 plan_route basic_plan<T>::route(std::size_t rows) const noexcept {
     if (!fused_) return plan_route::layers;
-    const bool pays = !is_short<T> || fused_->form().width <= always_fused_width || rows >= fused_rows;
+    const std::size_t width = fused_->form().width;
+    const bool pays = is_short<T> ? width <= always_fused_width || rows >= fused_rows
+                                  : width <= always_fused_width_on_cpu || rows <= fused_rows_on_cpu;
     return pays ? plan_route::fused : plan_route::layers;
 }
 

@@ -7,9 +7,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <concepts>
 #include <cstdlib>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -26,7 +30,36 @@ struct backend {
     bool runs_side_by_side = true;  // a stream goes on while another is held
     unsigned slow_rounds = 1000;    // for how many rounds a slow kernel spins: ten microseconds or more
     bool is_traced = false;         // with a recorder before it, which must change nothing
+    bool is_compiled = false;       // operations run as graphs, which must change nothing either
 };
+
+// Can an operation with this output be a graph?
+template <typename T>
+inline constexpr bool is_graph_output = std::copy_constructible<T>;
+template <typename T>
+inline constexpr bool is_graph_output<std::vector<T>> = std::copy_constructible<T>;
+template <typename T>
+inline constexpr bool is_graph_output<tensor<T>> = true;
+template <typename T>
+inline constexpr bool is_graph_output<pending<T>> = true;
+template <typename T>
+inline constexpr bool is_graph_output<shared<tensor<T>>> = true;
+template <typename... Ts>
+inline constexpr bool is_graph_output<std::tuple<Ts...>> = (is_graph_output<Ts> && ...);
+
+// Copies of it are one and the same work, which a graph would make its own.
+template <typename Op>
+inline constexpr bool is_shared_work = false;
+template <typename Source>
+inline constexpr bool is_shared_work<share_operation<Source>> = true;
+template <typename Source, typename Function>
+inline constexpr bool is_shared_work<and_then_operation<Source, Function>> = is_shared_work<Source>;
+template <typename... Parts>
+inline constexpr bool is_shared_work<zip_operation<Parts...>> = (is_shared_work<Parts> || ...);
+
+template <typename Op>
+inline constexpr bool can_be_graph =
+    std::copy_constructible<Op> && !is_staged<Op> && !is_shared_work<Op> && is_graph_output<output_of<Op>>;
 
 // Defined by each executable, in its enrolment file.
 std::vector<backend> enrolled_backends();
@@ -46,6 +79,20 @@ protected:
 
     // Device and host memory that somebody holds.
     std::size_t bytes_in_use() { return on.device_pool().usage().in_use_bytes + on.host_pool().usage().in_use_bytes; }
+
+    // In place of sluice::sync. Where the backend says so, an operation that can be recorded several times (one that
+    // can be copied) runs as a launch of a graph of it. Tests say sluice::sync where that cannot be: of what submitting
+    // does (recording does it too), of names in traces, of work on several devices.
+    template <operation Op>
+    auto sync(Op op, scheduling_policy& pool, std::optional<wait_mode> mode = {}) {
+        if constexpr (can_be_graph<Op>) {
+            if (GetParam().is_compiled) {
+                const std::function<any_operation<output_of<Op>>()> again = [op = std::move(op)] { return op; };
+                return sluice::sync(compile(pool, again)(), pool, mode);
+            }
+        }
+        return sluice::sync(std::move(op), pool, mode);
+    }
 
     // For a runtime of this backend.
     runtime_options options() {

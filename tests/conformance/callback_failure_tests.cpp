@@ -43,10 +43,15 @@ protected:
         on.synchronize();
         EXPECT_EQ(bytes_in_use(), before);
     }
-    // Both ways to run an operation.
+    // However the operation is run.
     template <typename Make>
     void expect_operation_told_alone(Make&& make) {
         expect_told_alone([&] { sync(make(), pool); });
+        expect_eagerly_told_alone(make);
+    }
+    template <typename Make>
+    void expect_eagerly_told_alone(Make&& make) {
+        expect_told_alone([&] { sluice::sync(make(), pool); });
         expect_told_alone([&] { static_cast<void>(spawn(make(), pool).get()); });
         expect_told_alone([&] { static_cast<void>(sync_wait(spawn(make(), pool))); });
     }
@@ -193,9 +198,9 @@ TEST_P(callbacks, a_policy) {
 }
 
 TEST_P(callbacks, inside_what_is_shared_or_taken_apart) {
-    expect_operation_told_alone([&] { return share(work(1).and_then(throwing())); });
-    expect_operation_told_alone([&] { return share(zip(work(1), host_call([] { fail(); }))); });
-    expect_operation_told_alone([&] {
+    expect_eagerly_told_alone([&] { return share(work(1).and_then(throwing())); });
+    expect_eagerly_told_alone([&] { return share(zip(work(1), host_call([] { fail(); }))); });
+    expect_eagerly_told_alone([&] {
         auto [left, right] = unzip(zip(work(1), host_call([]() -> int { fail(); })));
         return zip(std::move(right), std::move(left));
     });

@@ -110,13 +110,13 @@ TEST_P(collectives, each_rank_gets_its_rows_of_the_sum) {
 TEST_P(collectives, everyone_gets_what_one_has) {
     for (std::size_t root = 0; root < ranks; ++root) {
         const auto values = counting<float>(777);
-        auto x = sync(on_device(all.devices()[root], upload(values)), pool);
+        auto x = sluice::sync(on_device(all.devices()[root], upload(values)), pool);
         const void* const place = x.device_data();
-        const auto got = sync(broadcast(all, shared(std::move(x))), pool);
+        const auto got = sluice::sync(broadcast(all, shared(std::move(x))), pool);
         ASSERT_EQ(got.size(), ranks);
         EXPECT_EQ(got[root]->device_data(), place);
         for (std::size_t i = 0; i < ranks; ++i)
-            EXPECT_EQ(sync(on_device(all.devices()[i], download(got[i])), pool), values);
+            EXPECT_EQ(sluice::sync(on_device(all.devices()[i], download(got[i])), pool), values);
     }
 }
 
@@ -160,10 +160,10 @@ TEST_P(collectives, may_be_parts_of_a_zip_and_many_at_once) {
 }
 
 TEST_P(collectives, without_elements_do_nothing) {
-    auto none = sync(
+    auto none = sluice::sync(
         parts<float>({0, 4}).and_then([&](auto x) { return all_reduce(all, reduce_op::sum, std::move(x)); }), pool);
     EXPECT_EQ(none[0].size(), 0u);
-    EXPECT_EQ(sync(broadcast(all, shared(tensor<float>())), pool).size(), ranks);
+    EXPECT_EQ(sluice::sync(broadcast(all, shared(tensor<float>())), pool).size(), ranks);
 }
 
 TEST_P(collectives, a_nan_is_the_largest_of_all) {
@@ -183,21 +183,21 @@ TEST_P(collectives, wrong_parts_are_refused) {
     expect_refused_here(errc::invalid_argument, {"0 parts", std::to_string(ranks) + " rank"},
                         [&] { all_reduce(all, reduce_op::sum, std::move(none)); });
     if (ranks == 1) return;
-    auto mixed = sync(on_each(devices_of_kind, [](std::size_t i) { return zeros<float>({4 + i}); }), pool);
+    auto mixed = sluice::sync(on_each(devices_of_kind, [](std::size_t i) { return zeros<float>({4 + i}); }), pool);
     expect_refused_here(errc::shape_mismatch, {"part 1", "[5]", "[4]"},
                         [&] { all_reduce(all, reduce_op::sum, std::move(mixed)); });
-    auto right = sync(parts<float>({5}), pool);
+    auto right = sluice::sync(parts<float>({5}), pool);
     std::swap(right[0], right[1]);
     expect_refused_here(errc::invalid_argument, {"part 0", all.devices()[1].name(), all.devices()[0].name()},
                         [&] { all_gather(all, std::move(right)); });
-    auto uneven = sync(parts<float>({2 * ranks + 1, 3}), pool);
+    auto uneven = sluice::sync(parts<float>({2 * ranks + 1, 3}), pool);
     expect_refused_here(errc::shape_mismatch, {"divide", std::to_string(ranks)},
                         [&] { reduce_scatter(all, reduce_op::sum, std::move(uneven)); });
     const communicator one(device_set{all.devices()[0]});
-    const shared_tensor<float> elsewhere(sync(on_device(all.devices()[1], zeros<float>({3})), pool));
+    const shared_tensor<float> elsewhere(sluice::sync(on_device(all.devices()[1], zeros<float>({3})), pool));
     expect_refused_here(errc::invalid_argument, {all.devices()[1].name(), "no rank"},
                         [&] { broadcast(one, elsewhere); });
-    auto whole = sync(parts<float>({5}), pool);
+    auto whole = sluice::sync(parts<float>({5}), pool);
     expect_refused_here(errc::invalid_argument, {"rank 0", all.devices()[0].name()},
                         [&] { all_reduce(pool.on(all.devices()[1]).next(), all, reduce_op::sum, whole); });
     if (on.kind() == device_kind::cuda)
@@ -247,6 +247,13 @@ TEST_P(collectives, of_its_own_device_may_be_in_a_graph) {
         device_input<float>({100}));
     for (const float value : {1.0f, 2.0f})
         EXPECT_EQ(sync(full<float>({100}, value).and_then(fast), pool.on(on)), std::vector<float>(100, value));
+}
+
+TEST_P(collectives, among_processes_are_for_gpus) {
+    device& cpu = devices.find("cpu:0");
+    EXPECT_EQ(process_group::hardware(cpu), "");
+    expect_refused(errc::unsupported, {"process_group", "cpu:0"},
+                   [&] { process_group(cpu, {}, {.rank = 0, .size = 1}); });
 }
 
 }  // namespace sluice::conformance

@@ -76,7 +76,7 @@ TEST_P(device_launch, a_graph_launches_itself_until_it_is_done) {
     for (const int limit : {1, 2, 300}) {
         const auto graph = counts_to(on, limit);
         const auto from = [&](int begin) {
-            return sync(upload(std::vector<int>{begin}).and_then(graph).and_then(download), pool);
+            return sluice::sync(upload(std::vector<int>{begin}).and_then(graph).and_then(download), pool);
         };
         EXPECT_EQ(from(0), std::vector<int>{limit});
         EXPECT_EQ(from(limit), std::vector<int>{limit + 1});  // at least once
@@ -144,7 +144,7 @@ TEST_P(device_launch, a_graph_that_launches_keeps_what_it_launches) {
             on, launchable(on, [weights](tensor<int>) { return copy(weights); }, device_input<int>({1})), how::beside);
     };
     const auto tick = make();
-    for (int i = 0; i < 10; ++i) EXPECT_EQ(sync(tick(), pool)[0], 1);
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(sluice::sync(tick(), pool)[0], 1);
     auto last = spawn(make()(), pool);  // both graphs are dropped while this runs, or before
     EXPECT_EQ(std::move(last).get()[0], 1);
 }
@@ -163,19 +163,19 @@ TEST_P(device_launch, a_part_launches_what_it_launched_when_it_became_one) {
     };
     const auto second = counts(on);
     std::optional first = counts(on);
-    sync(zeros<int>({3}).and_then([&](auto x) { return second.set(std::move(x)); }), pool);
-    sync(zeros<int>({3}).and_then([&](auto x) { return first->set(std::move(x)); }), pool);
+    sluice::sync(zeros<int>({3}).and_then([&](auto x) { return second.set(std::move(x)); }), pool);
+    sluice::sync(zeros<int>({3}).and_then([&](auto x) { return first->set(std::move(x)); }), pool);
     const auto tick = compile(on, kick(*first));
     const auto around = compile(on, [=] { return tick(); });
-    EXPECT_EQ(sync(around(), pool)[0], 1);
-    EXPECT_EQ(sync(first->get<0>().and_then(download), pool)[0], 1);
+    EXPECT_EQ(sluice::sync(around(), pool)[0], 1);
+    EXPECT_EQ(sluice::sync(first->get<0>().and_then(download), pool)[0], 1);
     auto running = spawn(tick(), pool);
     static_cast<void>(tick.update(kick(second)));
     first.reset();
     EXPECT_EQ(std::move(running).get()[0], 1);
-    for (int i = 0; i < 3; ++i) EXPECT_EQ(sync(around(), pool)[0], 1);
-    EXPECT_EQ(sync(tick(), pool)[0], 1);
-    EXPECT_EQ(sync(second.get().and_then(download), pool)[0], 1);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(sluice::sync(around(), pool)[0], 1);
+    EXPECT_EQ(sluice::sync(tick(), pool)[0], 1);
+    EXPECT_EQ(sluice::sync(second.get().and_then(download), pool)[0], 1);
 }
 
 TEST_P(device_launch, one_tensor_of_the_state_is_set_and_got) {
@@ -183,31 +183,31 @@ TEST_P(device_launch, one_tensor_of_the_state_is_set_and_got) {
     const auto both = launchable(
         on, [](tensor<int> x, tensor<float> y) { return zip(increment(std::move(x)), value(std::move(y))); },
         device_input<int>({1}), device_input<float>({2}));
-    sync(both.set<1>(sync(share(upload(std::vector<float>{1, 2})), pool)), pool);
-    sync(both.set<0>(sync(upload(std::vector<int>{41}), pool)), pool);
-    EXPECT_EQ(sync(both.get<1>().and_then(download), pool), (std::vector<float>{1, 2}));
-    const auto [x, y] = sync(both.get(), pool);
+    sluice::sync(both.set<1>(sync(share(upload(std::vector<float>{1, 2})), pool)), pool);
+    sluice::sync(both.set<0>(sluice::sync(upload(std::vector<int>{41}), pool)), pool);
+    EXPECT_EQ(sluice::sync(both.get<1>().and_then(download), pool), (std::vector<float>{1, 2}));
+    const auto [x, y] = sluice::sync(both.get(), pool);
     EXPECT_EQ(x.size() + y.size(), 3u);
-    const auto [after, same] = sync(
+    const auto [after, same] = sluice::sync(
         zip(upload(std::vector<int>{1}), upload(std::vector<float>{3, 4}))
             .and_then(both)
             .and_then([](auto one, auto other) { return zip(download(std::move(one)), download(std::move(other))); }),
         pool);
     EXPECT_EQ(after[0], 2);
     EXPECT_EQ(same[1], 4);
-    EXPECT_EQ(sync(both.get<0>().and_then(download), pool), std::vector<int>{2});
-    EXPECT_EQ(sync(both.get<1>().and_then(download), pool), (std::vector<float>{3, 4}));
+    EXPECT_EQ(sluice::sync(both.get<0>().and_then(download), pool), std::vector<int>{2});
+    EXPECT_EQ(sluice::sync(both.get<1>().and_then(download), pool), (std::vector<float>{3, 4}));
 }
 
 TEST_P(device_launch, outside_a_graph_a_kernel_launches_nothing) {
     round_robin pool(on, 2);
     const auto counter = counts(on);
     expect_refused(errc::graph_refused, {"launch_twice", "inside a graph"}, [&] {
-        sync(zeros<int>({2}).and_then([&](auto said) {
+        sluice::sync(zeros<int>({2}).and_then([&](auto said) {
             auto range = each_of(said);
             return launch(launch_twice{how::beside}, range, counter, std::move(said));
         }),
-             pool);
+                     pool);
     });
 }
 

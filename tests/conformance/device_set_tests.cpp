@@ -71,9 +71,9 @@ TEST_P(device_sets, one_device_may_pretend_to_be_several) {
     EXPECT_EQ(thrice.size(), 3u);
     EXPECT_EQ(thrice.distinct().size(), 1u);
     per_device streams(thrice, 4);
-    auto parts = sync(on_each(thrice, [&](std::size_t i) { return made_on(on, unsigned(i)); }), streams);
-    EXPECT_EQ(sync(gather(std::move(parts)).and_then(download), streams).size(), 3 * size);
-    auto weights = sync(full<unsigned>({size}, 7).and_then(replicate(thrice)), streams);
+    auto parts = sluice::sync(on_each(thrice, [&](std::size_t i) { return made_on(on, unsigned(i)); }), streams);
+    EXPECT_EQ(sluice::sync(gather(std::move(parts)).and_then(download), streams).size(), 3 * size);
+    auto weights = sluice::sync(full<unsigned>({size}, 7).and_then(replicate(thrice)), streams);
     EXPECT_EQ(weights[0]->memory(), weights[2]->memory());
 }
 
@@ -89,15 +89,15 @@ TEST_P(device_sets, a_copy_comes_after_what_made_the_original) {
 }
 
 TEST_P(device_sets, what_is_there_already_is_not_copied_unless_it_is_shared) {
-    tensor<unsigned> x = sync(made_on(last, 1), pool);
+    tensor<unsigned> x = sluice::sync(made_on(last, 1), pool);
     const void* const place = x.device_data();
-    x = sync(copy_to(last, std::move(x)), pool);
+    x = sluice::sync(copy_to(last, std::move(x)), pool);
     EXPECT_EQ(x.device_data(), place);
     const shared_tensor<unsigned> kept(std::move(x));
-    auto copy = sync(copy_to(last, kept), pool);
+    auto copy = sluice::sync(copy_to(last, kept), pool);
     EXPECT_NE(copy.device_data(), place);
-    EXPECT_EQ(sync(on_device(last, download(std::move(copy))), pool), numbers(size, 7));
-    EXPECT_EQ(sync(copy_to(last, tensor<unsigned>()), pool).size(), 0u);
+    EXPECT_EQ(sluice::sync(on_device(last, download(std::move(copy))), pool), numbers(size, 7));
+    EXPECT_EQ(sluice::sync(copy_to(last, tensor<unsigned>()), pool).size(), 0u);
 }
 
 // Each device in turn takes the tensor over, changes it, and hands it on; its memory is used again at once.
@@ -133,16 +133,16 @@ TEST_P(device_sets, memory_that_was_copied_from_is_written_again_only_behind_the
 
 TEST_P(device_sets, weights_are_replicated_once_to_each) {
     for (device* const home : all) {
-        auto weights = sync(made_on(*home, 3).and_then(replicate(all)), pool);
+        auto weights = sluice::sync(made_on(*home, 3).and_then(replicate(all)), pool);
         ASSERT_EQ(weights.size(), all.size());
         for (std::size_t i = 0; i < all.size(); ++i) {
             EXPECT_EQ(where(*weights[i]), all[i].name());
-            EXPECT_EQ(sync(on_device(all[i], download(weights[i])), pool), numbers(size, 13));
+            EXPECT_EQ(sluice::sync(on_device(all[i], download(weights[i])), pool), numbers(size, 13));
         }
     }
     // To a set that has it not.
     if (is_alone()) return;
-    auto weights = sync(made_on(all[0], 3).and_then(replicate(device_set{last})), pool);
+    auto weights = sluice::sync(made_on(all[0], 3).and_then(replicate(device_set{last})), pool);
     EXPECT_EQ(where(*weights.at(0)), last.name());
 }
 
@@ -223,19 +223,20 @@ TEST_P(device_sets, a_host_call_waits_for_the_downloads_of_all) {
 TEST_P(device_sets, memory_of_another_device_is_refused_but_for_copies) {
     NEEDS_TWO_DEVICES();
     device& other = &on == &all[0] ? last : all[0];
-    auto x = sync(made_on(other, 1), pool);
+    auto x = sluice::sync(made_on(other, 1), pool);
     expect_refused(errc::invalid_argument, {other.name(), "copy it to " + on.name()},
-                   [&] { sync(on_device(on, step(std::move(x), 1, 0)), pool); });
+                   [&] { sluice::sync(on_device(on, step(std::move(x), 1, 0)), pool); });
 }
 
 TEST_P(device_sets, a_policy_must_have_streams_there) {
     NEEDS_TWO_DEVICES();
     round_robin streams(on, 2);
     device& other = &on == &all[0] ? last : all[0];
-    expect_refused(errc::invalid_argument, {other.name(), "no streams"}, [&] { sync(made_on(other, 1), streams); });
+    expect_refused(errc::invalid_argument, {other.name(), "no streams"},
+                   [&] { sluice::sync(made_on(other, 1), streams); });
     expect_refused(errc::invalid_argument, {other.name(), "no policy"},
                    [&] { sync_on(made_on(other, 1), streams.next()); });
-    EXPECT_EQ(sync(made_on(on, 1).and_then(download), streams), numbers(size, 7));
+    EXPECT_EQ(sluice::sync(made_on(on, 1).and_then(download), streams), numbers(size, 7));
 }
 
 TEST_P(device_sets, a_graph_is_of_one_device) {
@@ -246,7 +247,7 @@ TEST_P(device_sets, a_graph_is_of_one_device) {
             pool.on(on), [&](tensor<unsigned> x) { return copy_to(other, std::move(x)); },
             device_input<unsigned>({size})));
     });
-    auto away = sync(made_on(other, 1), pool);
+    auto away = sluice::sync(made_on(other, 1), pool);
     const shared_tensor<unsigned> weights(std::move(away));
     expect_refused(errc::graph_refused, {on.name(), "one device"},
                    [&] { static_cast<void>(compile(pool.on(on), [&] { return copy_to(on, weights); })); });
@@ -254,28 +255,30 @@ TEST_P(device_sets, a_graph_is_of_one_device) {
     const auto fast = compile(
         pool.on(on), [&](tensor<unsigned> x) { return copy_to(on, std::move(x)).and_then(download); },
         device_input<unsigned>({size}));
-    EXPECT_EQ(sync(full<unsigned>({size}, 3).and_then(fast), pool.on(on)), numbers(size, 3));
+    EXPECT_EQ(sluice::sync(full<unsigned>({size}, 3).and_then(fast), pool.on(on)), numbers(size, 3));
 }
 
 TEST_P(device_sets, kinds_have_no_way_to_each_other) {
     if (on.kind() == device_kind::cpu) GTEST_SKIP() << "CPU devices alone";
     device& cpu = devices.find("cpu:0");
     single_stream there(cpu);
-    expect_refused(errc::invalid_argument, {"cpu:0", "not one"}, [&] { sync(made_on(cpu, 1), pool); });
+    expect_refused(errc::invalid_argument, {"cpu:0", "not one"}, [&] { sluice::sync(made_on(cpu, 1), pool); });
     // Memory of the CPU's device, copied by the GPU.
-    const shared_tensor<unsigned> x(sync(full<unsigned>({size}, 1), there));
-    expect_refused(errc::unsupported, {"cpu:0", on.name(), "download"}, [&] { sync(copy_to(on, x), pool.on(on)); });
+    const shared_tensor<unsigned> x(sluice::sync(full<unsigned>({size}, 1), there));
+    expect_refused(errc::unsupported, {"cpu:0", on.name(), "download"},
+                   [&] { sluice::sync(copy_to(on, x), pool.on(on)); });
 }
 
 TEST_P(device_sets, shapes_that_cannot_be_split_or_joined_are_refused) {
     expect_refused_here(errc::shape_mismatch, {"3 values", "[2, 2]"}, [&] { shard(all, numbers{1, 2, 3}, {2, 2}); });
-    expect_refused_here(errc::shape_mismatch, {"no rows"}, [&] { sync(shard(all, numbers{1}, {}), pool); });
+    expect_refused_here(errc::shape_mismatch, {"no rows"}, [&] { sluice::sync(shard(all, numbers{1}, {}), pool); });
     expect_refused_here(errc::shape_mismatch, {"nothing"},
-                        [&] { sync(gather(std::vector<tensor<unsigned>>()), pool); });
+                        [&] { sluice::sync(gather(std::vector<tensor<unsigned>>()), pool); });
     std::vector<tensor<unsigned>> parts;
-    parts.push_back(sync(zeros<unsigned>({2, 3}), pool));
-    parts.push_back(sync(zeros<unsigned>({2, 4}), pool));
-    expect_refused_here(errc::shape_mismatch, {"[2, 3]", "[2, 4]"}, [&] { sync(gather(std::move(parts)), pool); });
+    parts.push_back(sluice::sync(zeros<unsigned>({2, 3}), pool));
+    parts.push_back(sluice::sync(zeros<unsigned>({2, 4}), pool));
+    expect_refused_here(errc::shape_mismatch, {"[2, 3]", "[2, 4]"},
+                        [&] { sluice::sync(gather(std::move(parts)), pool); });
 }
 
 TEST_P(device_sets, work_goes_to_the_device_with_the_least_in_flight) {

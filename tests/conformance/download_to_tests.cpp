@@ -93,7 +93,7 @@ TEST_P(downloads_to, a_shared_tensor_is_downloaded_to_both_and_stays) {
     static_cast<void>(sync(download_to(source, std::span(*room), room), pool));
     EXPECT_EQ(*room, values);
     std::ranges::fill(*room, 0);
-    static_cast<void>(sync(share(upload(values)).and_then(download_to(std::span(*room), room)), pool));
+    static_cast<void>(sluice::sync(share(upload(values)).and_then(download_to(std::span(*room), room)), pool));
     EXPECT_EQ(*room, values);
     EXPECT_EQ(sync(download(source), pool), values);
 }

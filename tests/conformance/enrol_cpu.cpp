@@ -1,4 +1,5 @@
-// The CPU backend, with and without several workers, with two devices and with four, and behind a recorder.
+// The CPU backend, with and without several workers, with two devices and with four, behind a recorder, and
+// with operations run as graphs.
 #include "conformance/backend.hpp"
 
 namespace sluice::conformance {
@@ -30,6 +31,13 @@ std::vector<backend> enrolled_backends() {
          .runs_side_by_side = true,
          .slow_rounds = 200,
          .is_traced = true},
+        {.name = "compiled",
+         .options = {.cpu_devices = 2, .cpu_workers = 3, .cuda = false},
+         .device = "cpu:0",
+         .other_device = "cpu:1",
+         .runs_side_by_side = true,
+         .slow_rounds = 200,
+         .is_compiled = true},
     };
 }
 

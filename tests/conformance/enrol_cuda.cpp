@@ -1,4 +1,5 @@
-// The CUDA backend: the first GPU, the same behind a recorder, and the second GPU where there is one.
+// The CUDA backend: the first GPU, the same behind a recorder, the same with operations run as graphs, and the second
+// GPU where there is one.
 #include "conformance/backend.hpp"
 
 namespace sluice::conformance {
@@ -13,7 +14,10 @@ std::vector<backend> enrolled_backends() {
     backend traced = first_gpu;
     traced.name = "first_gpu_traced";
     traced.is_traced = true;
-    std::vector<backend> all{first_gpu, traced};
+    backend compiled = first_gpu;
+    compiled.name = "first_gpu_compiled";
+    compiled.is_compiled = true;
+    std::vector<backend> all{first_gpu, traced, compiled};
     // Where there are two: on the second one, beside the first.
     const runtime machine(first_gpu.options);
     const std::vector<device*> devices = machine.devices();

@@ -204,7 +204,7 @@ TEST_P(launches, shared_tensors_and_partitions_can_be_read) {
         return zeros<unsigned>({3}).and_then(
             [x](auto sums) { return launch(row_sums{}, each_of(sums), x, std::move(sums)); });
     });
-    EXPECT_EQ(sync(std::move(shared_sums).and_then(download), pool), expected);
+    EXPECT_EQ(sluice::sync(std::move(shared_sums).and_then(download), pool), expected);
     auto tiles = sync(upload(twelve, {3, 4}), pool).partition({2, 2});
     auto sums = sync(zeros<unsigned>({3}), pool);
     auto tiled_sums = launch(row_sums{}, each_of(sums), std::move(tiles), std::move(sums));

@@ -142,7 +142,7 @@ TEST_P(lifetimes, the_last_handle_of_a_shared_tensor_may_go_while_it_is_read) {
             futures.push_back(spawn(std::move(reader).and_then(download), streams));
         }
         weight.reset();
-        sync(full<unsigned>({size}, 666), streams);  // would like its memory
+        sluice::sync(full<unsigned>({size}, 666), streams);  // would like its memory
         for (unsigned i = 0; i < 3; ++i) EXPECT_EQ(std::move(futures[i]).get(), numbers(size, 5 + i));
     }
     EXPECT_EQ(bytes_in_use(), before);

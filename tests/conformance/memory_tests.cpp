@@ -115,7 +115,7 @@ TEST_P(memory, too_large_a_request_says_what_was_asked_and_what_is_free_and_brea
     const std::size_t before = bytes_in_use();
     const auto line = sluice::source_location::current();
     try {
-        sync(uninitialized<char>({bytes}, line), streams);
+        sluice::sync(uninitialized<char>({bytes}, line), streams);
         FAIL() << "nothing was thrown";
     } catch (const out_of_memory& refusal) {
         EXPECT_EQ(refusal.code(), errc::out_of_memory);
@@ -128,7 +128,7 @@ TEST_P(memory, too_large_a_request_says_what_was_asked_and_what_is_free_and_brea
         EXPECT_NE(std::string(refusal.what()).find(std::to_string(bytes)), std::string::npos) << refusal.what();
     }
     EXPECT_EQ(bytes_in_use(), before);
-    EXPECT_EQ(sync(full<int>({1000}, 4).and_then(download), streams), std::vector<int>(1000, 4));
+    EXPECT_EQ(sluice::sync(full<int>({1000}, 4).and_then(download), streams), std::vector<int>(1000, 4));
 }
 
 TEST_P(memory, a_number_of_bytes_that_overflows_is_out_of_memory) {

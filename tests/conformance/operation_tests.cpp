@@ -28,10 +28,10 @@ any_operation<tensor<unsigned>> steps(tensor<unsigned> x, unsigned from, unsigne
 TEST_P(operations, a_value_is_already_there_and_submits_nothing) {
     single_stream one(on);
     const ticket before = one.next().issued();
-    EXPECT_EQ(sync(value(42), one), 42);
-    EXPECT_EQ(sync(value(std::string("text")), one), "text");
-    EXPECT_EQ(sync(value(1, 2.5, std::string("three")), one), (std::tuple{1, 2.5, std::string("three")}));
-    EXPECT_EQ(sync(value(), one), std::tuple<>());
+    EXPECT_EQ(sluice::sync(value(42), one), 42);
+    EXPECT_EQ(sluice::sync(value(std::string("text")), one), "text");
+    EXPECT_EQ(sluice::sync(value(1, 2.5, std::string("three")), one), (std::tuple{1, 2.5, std::string("three")}));
+    EXPECT_EQ(sluice::sync(value(), one), std::tuple<>());
     EXPECT_EQ(one.next().issued(), before);
 }
 
@@ -81,7 +81,7 @@ TEST_P(operations, zip_keeps_the_order_of_its_parts) {
 TEST_P(operations, zip_submits_its_parts_from_left_to_right) {
     std::string order;
     const auto note = [&](char name) { return with_context([&order, name](execution_context&) { order += name; }); };
-    sync(zip(note('a'), note('b'), zip(note('c'), note('d')), note('e')), pool);
+    sluice::sync(zip(note('a'), note('b'), zip(note('c'), note('d')), note('e')), pool);
     EXPECT_EQ(order, "abcde");
 }
 
@@ -104,7 +104,7 @@ TEST_P(operations, with_context_shows_the_stream_and_the_device) {
         EXPECT_EQ(&context.branch(), &context);  // this policy has but one stream
         return context.device().name();
     });
-    EXPECT_EQ(sync(std::move(operation), one), GetParam().device);
+    EXPECT_EQ(sluice::sync(std::move(operation), one), GetParam().device);
 }
 
 TEST_P(operations, with_context_submits_the_operation_that_it_returns) {
@@ -132,7 +132,7 @@ TEST_P(operations, share_may_be_used_again_and_again_and_runs_once) {
     const auto source = share(with_context([&](execution_context&) { return ++ran, full<unsigned>({2}, 9); }));
     for (int i = 0; i < 3; ++i) {
         auto copy_of_it = source;
-        EXPECT_EQ(sync(std::move(copy_of_it).and_then(download), pool), numbers(2, 9));
+        EXPECT_EQ(sluice::sync(std::move(copy_of_it).and_then(download), pool), numbers(2, 9));
     }
     EXPECT_EQ(ran, 1);
 }

@@ -181,7 +181,7 @@ TEST_P(ordering, heavy_branches_of_a_zip_run_on_streams_of_their_own_and_meet) {
                                   });
                           });
         const unsigned sum = after_steps(1, 10) + after_steps(2, 10) + after_steps(3, 10);
-        ASSERT_EQ(sync(std::move(joined).and_then(download), streams), std::vector<unsigned>(size, sum));
+        ASSERT_EQ(sluice::sync(std::move(joined).and_then(download), streams), std::vector<unsigned>(size, sum));
         EXPECT_NE(ran_on[0], ran_on[1]);
         EXPECT_NE(ran_on[1], ran_on[2]);
         EXPECT_NE(ran_on[0], ran_on[2]);
@@ -226,7 +226,7 @@ TEST_P(ordering, shared_work_may_be_submitted_by_several_threads_at_once) {
                     auto reader = zip(std::move(mine), full<unsigned>({size}, i)).and_then([](auto w, auto x) {
                         return add(w, std::move(x));
                     });
-                    results[i] = sync(std::move(reader).and_then(download), streams);
+                    results[i] = sluice::sync(std::move(reader).and_then(download), streams);
                 });
             }
         }

@@ -136,8 +136,8 @@ TEST_P(parts, a_shared_pending_value_is_seen_by_host_calls_and_by_who_waits) {
     auto sum = zip(std::move(one), std::move(two)).and_then([](auto x, auto y) {
         return host_call([](shared<unsigned> a, shared<unsigned> b) { return *a + *b; }, std::move(x), std::move(y));
     });
-    EXPECT_EQ(sync(std::move(sum), pool), 40u);
-    EXPECT_EQ(*sync(std::move(three), pool), 20u);
+    EXPECT_EQ(sluice::sync(std::move(sum), pool), 40u);
+    EXPECT_EQ(*sluice::sync(std::move(three), pool), 20u);
     EXPECT_EQ(made, 1);
 }
 
@@ -152,7 +152,7 @@ TEST_P(parts, a_shared_operation_is_submitted_once_by_many_threads) {
                     auto sum = std::move(mine).and_then([i](auto w) {
                         return full<unsigned>({size}, i).and_then([w](auto x) { return add(w, std::move(x)); });
                     });
-                    EXPECT_EQ(sync(std::move(sum).and_then(download), pool), numbers(size, 7 + i));
+                    EXPECT_EQ(sluice::sync(std::move(sum).and_then(download), pool), numbers(size, 7 + i));
                 });
             }
         }

@@ -152,7 +152,7 @@ TEST_P(policies, branches_stay_on_their_device_and_take_nobodys_turn) {
     std::vector<device*> homes;
     for (int i = 0; i < 6; ++i) {
         std::vector<command_queue*> seen;
-        sync(zip(note(seen), note(seen)), pool);
+        sluice::sync(zip(note(seen), note(seen)), pool);
         ASSERT_EQ(seen.size(), 2u);
         EXPECT_EQ(&seen[0]->owner(), &seen[1]->owner());
         EXPECT_NE(seen[0], seen[1]);  // a stream of its own

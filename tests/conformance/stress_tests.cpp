@@ -36,7 +36,7 @@ TEST_P(stress, threads_share_a_policy) {
                                  .and_then([](auto x, auto w) { return add(w, std::move(x)); })
                                  .and_then([](auto x) { return step(std::move(x), 1); })
                                  .and_then(download);
-            ASSERT_EQ(sync(std::move(operation), pool), numbers(size, 3 * (start + 5) + 1));
+            ASSERT_EQ(sluice::sync(std::move(operation), pool), numbers(size, 3 * (start + 5) + 1));
         }
     });
     EXPECT_EQ(bytes_in_use(), before);

@@ -221,7 +221,7 @@ TEST_P(traces, have_the_innermost_name_of_an_operation) {
     auto work = named("outer", named_fill("first").and_then([](auto x) {
         return step(std::move(x), 1).and_then([](auto y) { return named("inner", step(std::move(y), 2)); });
     }));
-    sync(std::move(work), streams);
+    sluice::sync(std::move(work), streams);
     std::vector<std::string> operations;
     for (const trace_event& each : take().events) operations.push_back(each.operation);
     EXPECT_EQ(operations, (std::vector<std::string>{"first", "outer", "inner"}));
@@ -230,8 +230,8 @@ TEST_P(traces, have_the_innermost_name_of_an_operation) {
 TEST_P(traces, have_the_name_under_which_shared_work_is_first_submitted) {
     auto work = share(zeros<unsigned>({10}));
     auto named_itself = share(named_fill("own"));
-    sync(named("outer", zip(work, std::move(named_itself))), streams);
-    sync(named("late", std::move(work).and_then([](auto x) { return copy(std::move(x)); })), streams);
+    sluice::sync(named("outer", zip(work, std::move(named_itself))), streams);
+    sluice::sync(named("late", std::move(work).and_then([](auto x) { return copy(std::move(x)); })), streams);
     std::vector<std::string> operations;
     for (const trace_event& each : take().events) operations.push_back(each.operation);
     EXPECT_EQ(operations, (std::vector<std::string>{"outer", "own", "late"}));
@@ -239,7 +239,7 @@ TEST_P(traces, have_the_name_under_which_shared_work_is_first_submitted) {
 
 TEST_P(traces, keep_names_that_are_gone) {
     for (int i = 0; i < 20; ++i)
-        sync(named_fill("a name too long to be kept in the string itself " + std::to_string(i)), streams);
+        sluice::sync(named_fill("a name too long to be kept in the string itself " + std::to_string(i)), streams);
     auto events = take().events;
     std::ranges::sort(events, {}, &trace_event::start_us);
     ASSERT_EQ(events.size(), 20u);
@@ -308,7 +308,7 @@ TEST_P(traces, of_several_threads_and_streams_miss_nothing) {
         std::vector<std::jthread> all;
         for (int t = 0; t < threads; ++t) {
             all.emplace_back([&] {
-                for (int i = 0; i < rounds; ++i) sync(full<unsigned>({8}, 3u).and_then(download), streams);
+                for (int i = 0; i < rounds; ++i) sluice::sync(full<unsigned>({8}, 3u).and_then(download), streams);
             });
         }
     }
@@ -342,13 +342,13 @@ TEST_P(traces, have_no_commands_that_were_refused) {
 }
 
 TEST_P(traces, go_on_after_failures) {
-    EXPECT_THROW(sync(host_call([] { throw std::runtime_error("broken"); }), streams), std::runtime_error);
+    EXPECT_THROW(sluice::sync(host_call([] { throw std::runtime_error("broken"); }), streams), std::runtime_error);
     const auto broken = [](execution_context& context) {
         context.stream().library_call(
             {"broken"}, {[](const native_stream&, const void*) { throw std::runtime_error("broken"); }, nullptr, 0});
     };
-    EXPECT_THROW(sync(with_context(broken), streams), std::runtime_error);
-    EXPECT_EQ(sync(full<unsigned>({5}, 1).and_then(download), streams), numbers(5, 1));
+    EXPECT_THROW(sluice::sync(with_context(broken), streams), std::runtime_error);
+    EXPECT_EQ(sluice::sync(full<unsigned>({5}, 1).and_then(download), streams), numbers(5, 1));
     EXPECT_EQ(take().events.size(), 4u);  // those that failed as well
 }
 

@@ -17,7 +17,7 @@ protected:
     template <typename T>
     std::vector<T> run(const std::vector<mlp_layer>& layers, const std::vector<T>& inputs) {
         const std::size_t in = layers.front().in_features, out = layers.back().out_features;
-        const auto network = sync(pack_mlp<T>(layers), pool);
+        const auto network = sluice::sync(pack_mlp<T>(layers), pool);
         const auto x = sync(share(upload(inputs, {inputs.size() / in, in})), pool);
         auto result = tensor<T>(home, {inputs.size() / in, out});
         fill_with_nan(result);
@@ -104,6 +104,15 @@ TEST_P(fused_mlps, may_follow_each_layer_by_another_activation) {
     expect_close(as_floats(run(layers, inputs)), network_reference(layers, inputs), fused_bound<half>);
 }
 
+TEST_P(fused_mlps, may_be_wide_on_a_cpu) {
+    if (on.kind() != device_kind::cpu) GTEST_SKIP() << "on a GPU that is refused: see that_cannot_be_are_refused";
+    for (const features& widths : {features{300, 700, 257, 5}, features{2048, 3, 2048}}) {
+        for (const std::size_t rows : {1, 3, 49}) {
+            expect_agreement_of_all_types(widths, rows, activation::relu, activation::sigmoid);
+        }
+    }
+}
+
 TEST_P(fused_mlps, keep_nan_in_its_row) {
     const auto layers = random_network(fresh, {64, 64, 64, 16}, activation::relu, activation::softmax);
     auto inputs = rounded<half>(fresh(70 * 64));
@@ -135,7 +144,9 @@ TEST_P(fused_mlps, that_cannot_be_are_refused) {
     };
     expect({}, "0 layers");
     expect(random_network(fresh, features(11, 4), activation::relu, activation::none), "10 layers");
-    expect(random_network(fresh, {8, 257, 8}, activation::relu, activation::none), "257 features");
+    const std::size_t too_wide = on.kind() == device_kind::cuda ? 257 : 2049;
+    expect(random_network(fresh, {8, too_wide, 8}, activation::relu, activation::none),
+           (std::to_string(too_wide) + " features").c_str());
     auto broken = good();
     broken[1].in_features = 7;
     broken[1].weight.resize(56);
@@ -156,7 +167,7 @@ TEST_P(fused_mlps, that_cannot_be_are_refused) {
 
 TEST_P(fused_mlps, with_tensors_that_do_not_fit_are_refused_before_anything_is_submitted) {
     const auto network =
-        sync(pack_mlp<half>(random_network(fresh, {8, 8, 4}, activation::relu, activation::none)), pool);
+        sluice::sync(pack_mlp<half>(random_network(fresh, {8, 8, 4}, activation::relu, activation::none)), pool);
     const auto narrow = sync(zeros<half>({3, 7}), pool), right = sync(zeros<half>({3, 8}), pool);
     auto out = sync(zeros<half>({3, 4}), pool), wrong = sync(zeros<half>({2, 4}), pool);
     const ticket before = home.issued();
@@ -172,7 +183,7 @@ TEST_P(fused_mlps, of_floats_run_on_a_cpu_only) {
         const auto inputs = fresh(5 * 8);
         expect_close(run<float>(layers, inputs), network_reference(layers, inputs));
     } else {
-        expect_refused(errc::unsupported, {"pack_mlp", "float"}, [&] { sync(pack_mlp<float>(layers), pool); });
+        expect_refused(errc::unsupported, {"pack_mlp", "float"}, [&] { sluice::sync(pack_mlp<float>(layers), pool); });
     }
 }
 

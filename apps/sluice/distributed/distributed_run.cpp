@@ -113,9 +113,12 @@ public:
     // Blocks until the run is over. The result is rank 0's to use.
     run_result run() {
         read();
-        const run_devices devices(options_, model_, {.cpu_workers = share_of_cores(job_.local_size())},
-                                  [&](const runtime& machine) { return choose(machine); });
-        model_ = {};  // the devices have it
+        const run_devices devices(
+            options_, {.cpu_workers = share_of_cores(job_.local_size())},
+            [&](const runtime& machine) { return choose(machine); },
+            [&](device& first, scheduling_policy& pool) {
+                return bring_network(job_, std::move(model_), first, pool);
+            });
         devices.engine().warm_up(range_.count);
         std::optional<shared_output> output;
         if (options_.output) output.emplace(job_, signals_, *options_.output, std::vector{rows_, outputs_});
@@ -155,8 +158,6 @@ private:
         outputs_ = model_.out_features();
         range_ = share_of_rows(rows_, options_.batch, job_.rank(), job_.size());
         judged_.emplace(options_, rows_, range_, outputs_);
-        job_.agree();
-        broadcast_weights(job_, model_);
     }
 
     // Ranks on one machine share its devices out, unless one of them is asked for by number.

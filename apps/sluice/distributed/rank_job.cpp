@@ -165,6 +165,8 @@ void rank_job::wait_quietly_for(Condition condition) {
     }
 }
 
+void rank_job::wait_until(const std::function<bool()>& condition) { wait_for(condition); }
+
 void rank_job::look_around() {
     signals_.check();
     look_after_messages();

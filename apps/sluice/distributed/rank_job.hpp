@@ -48,6 +48,7 @@ public:
     int rank() const noexcept { return world_.rank(); }
     int size() const noexcept { return world_.size(); }
     const std::string& host_of(int rank) const { return hosts_.at(static_cast<std::size_t>(rank)); }
+    std::chrono::milliseconds longest_silence() const noexcept { return longest_silence_; }
     // Which of the ranks on this rank's host it is, and of how many.
     int local_rank() const noexcept { return local_rank_; }
     int local_size() const noexcept { return local_size_; }
@@ -61,6 +62,9 @@ public:
     // Rank 0's bytes, on every rank. Blocks. Behind agree(), since a rank that does not join in cannot be told from one
     // that hangs: this call ends the processes where others throw.
     void broadcast(std::span<std::byte> bytes);
+
+    // Blocks until the condition holds; it is looked at again and again.
+    void wait_until(const std::function<bool()>& condition);
 
     // A sign of life: this rank has done so many of its rows. To be called between batches. Cheap.
     void done(std::size_t rows);

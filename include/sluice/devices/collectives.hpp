@@ -150,6 +150,7 @@ public:
         : among_(std::move(among)), how_(how), parts_(std::move(parts)), where_(where) {
         detail::check_parts(among_, "all_reduce", parts_, where_);
     }
+    all_reduce_operation(all_reduce_operation&&) noexcept = default;  // tensors in a vector cannot be copied
 
     output submit(execution_context& context) && {
         detail::all_reduce_checked(context.on(among_.devices()[0]).stream(), among_, how_, parts_, where_);
@@ -173,6 +174,7 @@ public:
         : among_(std::move(among)), parts_(std::move(parts)), where_(where) {
         detail::check_parts(among_, "all_gather", parts_, where_);
     }
+    all_gather_operation(all_gather_operation&&) noexcept = default;  // tensors in a vector cannot be copied
 
     output submit(execution_context& context) && {
         const shape& part = parts_.front().shape();
@@ -205,6 +207,7 @@ public:
         detail::check_parts(among_, "reduce_scatter", parts_, where_);
         rows_ = detail::rows_of_block(parts_.front().shape(), among_.size(), where_);
     }
+    reduce_scatter_operation(reduce_scatter_operation&&) noexcept = default;  // tensors in a vector cannot be copied
 
     output submit(execution_context& context) && {
         const shape block = detail::with_rows(parts_.front().shape(), rows_);

@@ -105,6 +105,7 @@ public:
 
     gather_operation(std::vector<tensor<T>> parts, const source_location& where)
         : parts_(std::move(parts)), where_(where) {}
+    gather_operation(gather_operation&&) noexcept = default;  // tensors in a vector cannot be copied
 
     output submit(execution_context& context) && {
         std::vector<shape> shapes;
@@ -145,6 +146,7 @@ public:
     using output = std::vector<pending<std::vector<T>>>;
 
     explicit download_each_operation(std::vector<tensor<T>> parts) : parts_(std::move(parts)) {}
+    download_each_operation(download_each_operation&&) noexcept = default;  // tensors in a vector cannot be copied
 
     output submit(execution_context& context) && {
         output made;

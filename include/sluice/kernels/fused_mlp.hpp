@@ -8,8 +8,8 @@
 // Elements are half or bfloat16, on a CPU also float. Inputs and weights have that type, biases are float; sums are
 // float; on a GPU the activations between layers are rounded to the element type. NaN stays NaN.
 //
-// Sizes: 1 to 9 layers (0 to 8 hidden ones), each 1 to 256 wide. Inside, all layers are padded to one width, so a
-// network of equal layers of 32, 64, 128 or 256 wastes nothing.
+// Sizes: 1 to 9 layers (0 to 8 hidden ones), each 1 to 256 wide, on a CPU to 2048. Inside, a GPU pads all layers to one
+// width, so a network of equal layers of 32, 64, 128 or 256 wastes nothing.
 //
 // Errors, before anything is submitted: errc::invalid_argument for layers that do not chain, have other sizes or a
 // softmax before the last; errc::shape_mismatch for inputs of another width; errc::unsupported for float on a GPU, and
@@ -23,6 +23,7 @@
 
 #include "sluice/kernels/activation.hpp"
 #include "sluice/op/operation.hpp"
+#include "sluice/runtime/command.hpp"
 #include "sluice/runtime/execution_context.hpp"
 #include "sluice/runtime/half.hpp"
 #include "sluice/runtime/source_location.hpp"
@@ -41,7 +42,8 @@ struct mlp_layer {
 
 namespace detail {
 inline constexpr std::size_t most_fused_layers = 9;
-inline constexpr std::size_t widest_fused_layer = 256;
+// Wider, and a GPU's shared memory holds no layer. A CPU has no such bound, but beyond it nothing was measured.
+constexpr std::size_t widest_fused_layer(device_kind on) noexcept { return on == device_kind::cuda ? 256 : 2048; }
 
 // What a packed network looks like, apart from its numbers. Trivially copyable.
 struct fused_mlp_form {
@@ -54,7 +56,7 @@ struct fused_mlp_form {
     activation after[most_fused_layers] = {};
 };
 
-// Throws errc::invalid_argument unless the layers make a network that can be fused.
+// Throws errc::invalid_argument unless the layers make a network that can be fused, on a CPU at least.
 fused_mlp_form check_fused_mlp(const std::vector<mlp_layer>& layers, const source_location& where);
 
 template <typename T>
@@ -100,15 +102,17 @@ private:
 };
 
 // Puts a network on the context's device, once. The output may be used at once: what reads it is ordered behind its
-// upload. Throws errc::invalid_argument here, when the layers cannot be fused.
+// upload. Throws errc::invalid_argument here, when the layers cannot be fused; when they are too wide for the context's
+// device, once it is submitted.
 template <detail::fused_element T>
 auto pack_mlp(std::vector<mlp_layer> layers, source_location where = source_location::current()) {
     return pack_mlp_operation<T>(std::move(layers), where);
 }
 
-// Whether pack_mlp takes layers of these sizes: `widest` is the largest number of features, in or out.
-constexpr bool can_fuse_mlp(std::size_t layers, std::size_t widest) noexcept {
-    return layers >= 1 && layers <= detail::most_fused_layers && widest >= 1 && widest <= detail::widest_fused_layer;
+// Whether pack_mlp takes layers of these sizes there: `widest` is the largest number of features, in or out.
+constexpr bool can_fuse_mlp(device_kind on, std::size_t layers, std::size_t widest) noexcept {
+    return layers >= 1 && layers <= detail::most_fused_layers && widest >= 1 &&
+           widest <= detail::widest_fused_layer(on);
 }
 
 // The plain form: one command on a stream. x is [rows, in features], out [rows, out features] and not x. Does not

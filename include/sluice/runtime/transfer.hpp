@@ -224,6 +224,7 @@ public:
     using output = pending<typename Landed::value_type>;
 
     explicit download_pieces_operation(std::vector<tensor<T>> from) : from_(std::move(from)) {}
+    download_pieces_operation(download_pieces_operation&&) noexcept = default;  // tensors in a vector cannot be copied
 
     output submit(execution_context& context) && {
         const command_info info{"download"};

@@ -12,6 +12,9 @@ nccl_functions load() {
     nccl_functions all{};
     library.find(all.describe, "ncclGetErrorString");
     library.find(all.make_all, "ncclCommInitAll");
+    library.find(all.make_id, "ncclGetUniqueId");
+    library.find(all.join, "ncclCommInitRankConfig");
+    library.find(all.state, "ncclCommGetAsyncError");
     library.find(all.abort, "ncclCommAbort");
     library.find(all.begin_group, "ncclGroupStart");
     library.find(all.end_group, "ncclGroupEnd");

@@ -12,6 +12,9 @@ namespace sluice::cuda::api {
 struct nccl_functions {
     decltype(&ncclGetErrorString) describe;
     decltype(&ncclCommInitAll) make_all;
+    decltype(&ncclGetUniqueId) make_id;
+    decltype(&ncclCommInitRankConfig) join;
+    decltype(&ncclCommGetAsyncError) state;
     decltype(&ncclCommAbort) abort;
     decltype(&ncclGroupStart) begin_group;
     decltype(&ncclGroupEnd) end_group;

@@ -80,6 +80,12 @@ device_properties properties(int ordinal) {
     return made;
 }
 
+std::string bus_id(int ordinal) {
+    char text[32] = {};
+    check(cudaDeviceGetPCIBusId(text, sizeof(text), ordinal), "cudaDeviceGetPCIBusId");
+    return text;
+}
+
 unsigned driver_version() {
     int version = 0;
     check(cudaDriverGetVersion(&version), "cudaDriverGetVersion");

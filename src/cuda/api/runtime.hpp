@@ -25,7 +25,8 @@ namespace sluice::cuda::api {
 // How many GPUs there are; when none, `why` says why.
 int device_count(std::string& why);
 device_properties properties(int ordinal);
-unsigned driver_version();  // 13000: CUDA 13.0
+std::string bus_id(int ordinal);  // "0000:1b:00.0"
+unsigned driver_version();        // 13000: CUDA 13.0
 memory_info memory(int ordinal);
 
 // Makes a device current for the calling thread, and gives back the one that was.
