@@ -70,20 +70,29 @@ public:
             nn::plan made = network.get();
             job_.agree();  // others may still be fetching it from here
             return made;
-        } catch (const error&) {
-            // It may come of another rank's failure, of which we have not been told yet.
-            const auto until = clock::now() + 1s;
-            job_.wait_until([&] { return clock::now() > until; });
-            all_.abandon();
+        } catch (const error& own) {
+            give_up_after([&] { job_.fail_first(own); });
             throw;
         } catch (...) {
-            all_.abandon();  // so that the other thread ends
+            all_.abandon();
             throw;
         }
     }
 
 private:
     using clock = std::chrono::steady_clock;
+
+    // So that the other thread ends, whatever happens.
+    template <class Function>
+    void give_up_after(Function last_words) {
+        try {
+            last_words();
+        } catch (...) {
+            all_.abandon();
+            throw;
+        }
+        all_.abandon();
+    }
 
     // As long as there is some progress.
     void await(const std::function<bool()>& condition) {

@@ -165,6 +165,12 @@ void rank_job::wait_quietly_for(Condition condition) {
     }
 }
 
+void rank_job::fail_first(const std::exception& own) {
+    if (rank() != 0) return report({rank(), status_of(own), own.what()});
+    const clock::time_point end = clock::now() + 1s;
+    wait_for([&] { return clock::now() > end; });
+}
+
 void rank_job::wait_until(const std::function<bool()>& condition) { wait_for(condition); }
 
 void rank_job::look_around() {
@@ -244,8 +250,12 @@ void rank_job::post_to_others(int kind, const std::string& text) {
     for (int each = 1; each < size(); ++each) mail_.post(each, kind, text);
 }
 
+void rank_job::report(const failure& wrong) {
+    mail_.post(0, failed_here, std::to_string(wrong.status) + ' ' + wrong.why);
+}
+
 exit_status rank_job::leave(const std::optional<failure>& wrong) {
-    if (wrong) mail_.post(0, failed_here, std::to_string(wrong->status) + ' ' + wrong->why);
+    if (wrong) report(*wrong);
     wait_quietly_for([&] { return ended_.has_value(); });
     mail_.post(0, farewell, {});
     wait_quietly_for([&] { return others_.front().has_left && mail_.has_sent_all(); });

@@ -63,6 +63,11 @@ public:
     // that hangs: this call ends the processes where others throw.
     void broadcast(std::span<std::byte> bytes);
 
+    // Before this rank lets go of what it shares with others outside MPI, which they would take for a failure of their
+    // own: rank 0 is told of the first cause at once. Rank 0 itself waits a second for that of another, and throws
+    // then. The part must end by throwing `own`.
+    void fail_first(const std::exception& own);
+
     // Blocks until the condition holds; it is looked at again and again.
     void wait_until(const std::function<bool()>& condition);
 
@@ -108,6 +113,7 @@ private:
 
     // Runs the part. Throws silence, and what MPI itself throws at the end.
     std::optional<failure> what_goes_wrong_in(const std::function<void()>& part);
+    void report(const failure& wrong);
     exit_status leave(const std::optional<failure>& wrong);
     exit_status leave_as_first(const std::optional<failure>& wrong);
     // Ends all processes by force.
