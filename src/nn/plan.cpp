@@ -18,10 +18,10 @@ namespace {
 // wider ones once there are blocks of them for every multiprocessor.
 constexpr std::size_t always_fused_width = 128;
 constexpr std::size_t fused_rows = 8192;
-// On a CPU (bench/results, fused_mlp_cpu): networks up to 1024 wide at every number of rows, wider ones for few rows,
-// each of which a library reads all weights for.
-constexpr std::size_t always_fused_width_on_cpu = 1024;
-constexpr std::size_t fused_rows_on_cpu = 64;
+// On a CPU (bench/results, fused_mlp_cpu): networks of few weights are faster fused at every number of rows, others at
+// the few rows for which a library would read all weights again and again.
+constexpr std::size_t always_fused_bytes_on_cpu = std::size_t{4} << 20;
+constexpr std::size_t fused_rows_on_cpu = 16;
 // Up to here the weights are all that a layer reads (bench/results, matvec).
 constexpr std::size_t matvec_rows = 2;
 
@@ -114,9 +114,8 @@ basic_plan<T>::basic_plan(std::vector<basic_plan_layer<T>> layers, std::optional
 template <detail::plan_element T>
 plan_route basic_plan<T>::route(std::size_t rows) const noexcept {
     if (!fused_) return plan_route::layers;
-    const std::size_t width = fused_->form().width;
-    const bool pays = is_short<T> ? width <= always_fused_width || rows >= fused_rows
-                                  : width <= always_fused_width_on_cpu || rows <= fused_rows_on_cpu;
+    const bool pays = is_short<T> ? fused_->form().width <= always_fused_width || rows >= fused_rows
+                                  : fused_->image().size() <= always_fused_bytes_on_cpu || rows <= fused_rows_on_cpu;
     return pays ? plan_route::fused : plan_route::layers;
 }
 

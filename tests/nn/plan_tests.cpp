@@ -90,10 +90,10 @@ TEST_F(plans, go_fused_where_that_pays) {
                            std::size_t rows = 65) {
         return sync(make_plan(random_network(widths, fresh, options)), pool).route(rows);
     };
-    EXPECT_EQ(route({64, 1024, 10}), plan_route::fused);
-    EXPECT_EQ(route({64, 1025, 10}), plan_route::layers);
-    EXPECT_EQ(route({64, 2048, 10}, {}, 64), plan_route::fused);
-    EXPECT_EQ(route({64, 2049, 10}, {}, 64), plan_route::layers);
+    EXPECT_EQ(route({784, 512, 512, 10}), plan_route::fused);
+    EXPECT_EQ(route({1024, 1024, 10}), plan_route::layers);
+    EXPECT_EQ(route({1024, 1024, 10}, {}, 16), plan_route::fused);
+    EXPECT_EQ(route({64, 2049, 10}, {}, 16), plan_route::layers);
     EXPECT_EQ(route({64, 32, 10}, {.hidden = activation::softmax}), plan_route::layers);
     EXPECT_EQ(route(std::vector<std::size_t>(11, 8)), plan_route::layers);
     EXPECT_EQ(sync(make_plan<half>(random_network({64, 32, 10}, fresh)), pool).route(64), plan_route::layers);
