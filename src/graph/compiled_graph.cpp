@@ -31,15 +31,18 @@ bool is_idle(const storage& memory) {
 }  // namespace
 
 void require_pieces(const shape& whole, std::span<const std::size_t> rows) {
-    std::size_t sum = 0;
+    std::size_t sum = 0, fitting = 0;
     for (const std::size_t each : rows) {
         if (each == 0 && whole.rows() != 0)
             throw error(errc::invalid_argument, "a piece of an input has at least one row", {"graph"});
+        if (each > whole.rows() - sum) break;  // that many would not fit, whatever the sum
         sum += each;
+        ++fitting;
     }
-    if (whole.rank() == 2 && sum == whole.rows() && !rows.empty()) return;
-    throw error(errc::shape_mismatch,
-                "pieces of " + std::to_string(sum) + " rows in all are no input of shape " + to_string(whole),
+    if (whole.rank() == 2 && sum == whole.rows() && fitting == rows.size() && fitting != 0) return;
+    std::string pieces;
+    for (const std::size_t each : rows) pieces += (pieces.empty() ? "" : " + ") + std::to_string(each);
+    throw error(errc::shape_mismatch, "pieces of " + pieces + " rows are no input of shape " + to_string(whole),
                 {"graph"});
 }
 
@@ -73,22 +76,23 @@ graph_instance& compiled_graph::pick(bool is_recording) {
     const auto is_free = [](const graph_instance& each) {
         return each.last.where == nullptr || each.last.where->passed() >= each.last.upto;
     };
-    for (std::size_t i = 0; i < instances_.size(); ++i) {
-        const std::size_t at = (turn_ + i) % instances_.size();
-        if (!is_free(*instances_[at])) continue;
-        turn_ = at + 1;
-        instances_[at]->program->nothing_runs();
-        return *instances_[at];
-    }
-    graph_instance& next = *instances_[turn_++ % instances_.size()];
-    if (options_.busy == when_busy::refuse) {
-        next.last.where->poll();
-        if (!is_free(next)) {
-            throw error(errc::graph_refused, "all replicas of the graph are running; ask for more of them",
-                        {options_.name, device_.name(), where_});
+    const auto free_one = [&]() -> graph_instance* {
+        for (std::size_t i = 0; i < instances_.size(); ++i) {
+            const std::size_t at = (turn_ + i) % instances_.size();
+            if (!is_free(*instances_[at])) continue;
+            turn_ = at + 1;
+            instances_[at]->program->nothing_runs();
+            return instances_[at].get();
         }
-    }
-    return next;
+        return nullptr;
+    };
+    if (graph_instance* const one = free_one()) return *one;
+    if (options_.busy == when_busy::wait) return *instances_[turn_++ % instances_.size()];
+    // How far the streams are is known only by asking.
+    for (const auto& each : instances_) each->last.where->poll();
+    if (graph_instance* const one = free_one()) return *one;
+    throw error(errc::graph_refused, "all replicas of the graph are running; ask for more of them",
+                {options_.name, device_.name(), where_});
 }
 
 // However a launch ends: what it used is let go; and what a recording gave is not for launches.
@@ -100,6 +104,7 @@ struct compiled_graph::launch_end {
     ~launch_end() {
         of.used_.clear();
         for (recording_layout::place& each : in.layout.places) each.memory = {};
+        in.layout.host_blocks.clear();
         for (std::size_t s = 0; is_recording && s < in.bindings.size(); ++s) in.bindings[s].held = {};
     }
 };
@@ -188,13 +193,32 @@ compiled_graph::launch_result compiled_graph::submit(execution_context& context,
     return result;
 }
 
+// What is recorded in the place of a slot's memory: that itself, or, where it is known to the recording already (it is
+// given for two inputs, or was captured), something else at the same address.
+storage_ref compiled_graph::stand_in(const graph_instance& in, std::span<const storage_ref> used, std::size_t s) const {
+    const storage_ref& real = used[s];
+    const auto is_real = [&](const storage_ref& each) { return each.get() == real.get(); };
+    const bool is_twice =
+        std::ranges::any_of(used.first(s), is_real) ||
+        std::ranges::any_of(in.outside, is_real, [](const auto& each) -> const storage_ref& { return each.memory; });
+    if (slots_[s].is_output || !is_twice) return real;
+    memory_pool& pool = slots_[s].is_host ? device_.host_pool() : device_.device_pool();
+    return storage_ref(new storage(pool, real->data(), slots_[s].bytes, storage::planned{}));
+}
+
 void compiled_graph::record_again(graph_instance& in, std::vector<storage_ref>& used, const graph_function& record) {
     for (std::size_t i = 0; i < layout_->places.size(); ++i) {
         const std::size_t s = layout_->places[i].slot;
-        if (s != no_slot) in.layout.places[i].memory = used[s];
+        if (s != no_slot) in.layout.places[i].memory = stand_in(in, used, s);
+    }
+    for (std::size_t s = 0; s < slots_.size() && !records_each_; ++s) {
+        if (!slots_[s].is_host || !slots_[s].is_output) continue;
+        in.layout.host_blocks.resize(std::max(in.layout.host_blocks.size(), slots_[s].number + 1));
+        in.layout.host_blocks[slots_[s].number] = used[s];
     }
     std::vector<storage_ref> host_inputs;
-    for (std::size_t i = 0; i < inputs_.size(); ++i) host_inputs.push_back(used[input_slots_[i]]);
+    for (std::size_t i = 0; i < inputs_.size(); ++i)
+        host_inputs.push_back(inputs_[i].is_from_host ? stand_in(in, used, input_slots_[i]) : storage_ref());
     graph_recorder recorder(device_, &in.layout, id_);
     recorded again =
         record_into(recorder, record, host_inputs,
@@ -202,7 +226,7 @@ void compiled_graph::record_again(graph_instance& in, std::vector<storage_ref>& 
     require_as_learned(again);
     std::vector<std::vector<address_site>> sites(slots_.size());
     for (std::size_t s = 0; s < slots_.size(); ++s) {
-        // The blocks of downloads are as fresh as the recording.
+        // Where a recording's own outputs are given away, the blocks of downloads are as fresh as it is.
         if (slots_[s].is_host && slots_[s].is_output) used[s] = recorder.host_blocks()[slots_[s].number].memory;
         sites[s] = find_sites(again.graph, slots_[s].memory, used[s]->data(), slots_[s].bytes);
     }
@@ -260,30 +284,25 @@ graph_change compiled_graph::update(const graph_function& record) {
 }
 
 void compiled_graph::set_enabled(std::string_view name, bool enabled) {
-    bool is_there = false;
-    for (const auto& each : instances_) {
-        const std::vector<graph_node>& nodes = each->program->commands().nodes;
-        for (std::size_t i = 0; i < nodes.size(); ++i) {
-            if (nodes[i].operation != name && nodes[i].name != name) continue;
-            const bool can_be = std::holds_alternative<copy_command>(nodes[i].what) ||
-                                std::holds_alternative<fill_command>(nodes[i].what) ||
-                                std::holds_alternative<launch_command>(nodes[i].what);
-            if (!can_be) {
-                throw error(errc::graph_refused, "only copies, fills and kernels can be disabled",
-                            {nodes[i].name, device_.name(), nodes[i].where});
-            }
-            is_there = true;
+    std::vector<std::size_t> numbers;  // the same in all replicas
+    const std::vector<graph_node>& nodes = commands().nodes;
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+        if (nodes[i].operation != name && nodes[i].name != name) continue;
+        const bool can_be = std::holds_alternative<copy_command>(nodes[i].what) ||
+                            std::holds_alternative<fill_command>(nodes[i].what) ||
+                            std::holds_alternative<launch_command>(nodes[i].what);
+        if (!can_be) {
+            throw error(errc::graph_refused, "only copies, fills and kernels can be disabled",
+                        {nodes[i].name, device_.name(), nodes[i].where});
         }
+        numbers.push_back(i);
     }
-    if (!is_there) {
+    if (numbers.empty()) {
         throw error(errc::graph_refused, "the graph has no node named " + std::string(name),
                     {options_.name, device_.name(), where_});
     }
     for (const auto& each : instances_) {
-        const std::vector<graph_node>& nodes = each->program->commands().nodes;
-        for (std::size_t i = 0; i < nodes.size(); ++i) {
-            if (nodes[i].operation == name || nodes[i].name == name) each->program->set_enabled(i, enabled);
-        }
+        for (const std::size_t number : numbers) each->program->set_enabled(number, enabled);
     }
 }
 

@@ -64,7 +64,10 @@ storage_ref graph_recorder::allocate(std::size_t bytes, const command_info& info
 }
 
 storage_ref graph_recorder::allocate_host(std::size_t bytes, const command_info& info) {
-    return adopt_host(device_.host_pool().allocate(bytes, nullptr, info), bytes, info);
+    const std::size_t number = host_blocks_.size();
+    const bool is_given = layout_ != nullptr && number < layout_->host_blocks.size() && layout_->host_blocks[number];
+    return adopt_host(is_given ? layout_->host_blocks[number] : device_.host_pool().allocate(bytes, nullptr, info),
+                      bytes, info);
 }
 
 storage_ref graph_recorder::adopt_host(const storage_ref& block, std::size_t bytes, const command_info& info) {
@@ -241,10 +244,15 @@ std::shared_ptr<const command_graph> renumber(const command_graph& part, const s
 
 void graph_recorder::append(const command_graph& from, std::span<storage* const> memory) {
     std::vector<std::uint32_t> numbers;
+    // Its places stay, or another one might soon have the address by which this is known. (It records itself anew when
+    // it is launched once more with other arguments.)
+    std::vector<storage_ref> kept;
     for (std::size_t i = 0; i < memory.size(); ++i) {
         const auto known = indices_.find(memory[i]);
         numbers.push_back(known != indices_.end() ? known->second : know(*memory[i], from.memory[i]));
+        if (known == indices_.end() && memory[i]->is_planned()) kept.push_back(storage_ref::retain(memory[i]));
     }
+    if (!kept.empty()) owners_.push_back(std::make_shared<const std::vector<storage_ref>>(std::move(kept)));
     const auto first = static_cast<std::uint32_t>(levels_.back().graph.nodes.size());
     for (const graph_node& node : from.nodes) {
         if (levels_.size() > 1 && !node.launched.empty()) refuse(device_, node.name, node.where, no_launches_inside);

@@ -27,6 +27,8 @@ struct recording_layout {
         storage_ref memory = {};  // real memory, instead of an address
     };
     std::vector<place> places;
+    std::vector<storage_ref>
+        host_blocks;  // by number: blocks to take in place of fresh ones; null, or not there: fresh
 };
 
 class graph_recorder final : public command_recorder {

@@ -51,7 +51,10 @@ TEST_P(graph_copies, an_input_in_pieces) {
     for (unsigned round = 0; round < 5; ++round)
         EXPECT_EQ(sync(fast(counting(100, round)), pool), after_two(counting(100, round)));
     const auto make = [](const shape& of, std::vector<std::size_t> rows) { host_input_in_pieces<int>(of, rows); };
-    expect_refused(errc::shape_mismatch, {"9 rows", "[10, 10]"}, [&] { make({10, 10}, {6, 3}); });
+    expect_refused(errc::shape_mismatch, {"6 + 3 rows", "[10, 10]"}, [&] { make({10, 10}, {6, 3}); });
+    const std::size_t wrapping = std::size_t{0} - 8;
+    expect_refused(errc::shape_mismatch, {"[8, 1]"}, [&] { make({8, 1}, {wrapping, 16}); });
+    expect_refused(errc::shape_mismatch, {"[8, 1]"}, [&] { make({8, 1}, {}); });
     expect_refused(errc::invalid_argument, {"at least one row"}, [&] { make({10, 10}, {6, 0, 4}); });
     expect_refused(errc::shape_mismatch, {"[10]"}, [&] { make({10}, {10}); });
 }

@@ -155,6 +155,7 @@ private:
     void await_what_is_captured() const;
     bool find_what_must_be_copied(const recorded& learned);
     std::unique_ptr<graph_instance> make_instance(const graph_function& record) const;
+    storage_ref stand_in(const graph_instance& in, std::span<const storage_ref> used, std::size_t s) const;
     void record_again(graph_instance& in, std::vector<storage_ref>& used, const graph_function& record);
     void keep(graph_instance& in, graph_recorder& recorder) const;
     graph_instance& pick(bool is_recording);

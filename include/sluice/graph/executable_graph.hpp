@@ -74,7 +74,7 @@ public:
         } const after{*this};
         if (launched.is_recorded) return std::move(*recorded_);
         std::span<const storage_ref> memory = launched.outputs;
-        return made_.make(memory);
+        return made_->make(memory);
     }
 
     template <typename Other>
@@ -82,11 +82,13 @@ public:
         const std::lock_guard lock(core_.mutex());
         // By emplacing: closures cannot be assigned.
         Function before = std::move(*function_);
+        graph_output<output> made_before = *made_;
         function_.emplace(std::move(f));
         try {
             last_change_ = core_.update(record_);
         } catch (...) {
             function_.emplace(std::move(before));
+            made_.emplace(std::move(made_before));
             core_.has_changed();  // for replicas that were recorded before it failed
             recorded_.reset();
             throw;
@@ -162,15 +164,15 @@ private:
                 return std::as_const(*function_)(std::move(each)...).submit(recording.context());
             },
             given);
-        made_.learn(made, recording);
+        made_->learn(made, recording);
         if (recording.is_for_one_launch()) recorded_.emplace(std::move(made));
     }
 
     const std::tuple<Inputs...> inputs_;
     std::tuple<kept_value<Inputs>...> kept_{std::apply(
         [](const Inputs&... each) { return std::tuple<kept_value<Inputs>...>{kept_value<Inputs>(each)...}; }, inputs_)};
-    std::optional<Function> function_;  // always there
-    graph_output<output> made_;
+    std::optional<Function> function_;                         // always there
+    std::optional<graph_output<output>> made_{std::in_place};  // likewise
     std::optional<output> recorded_;
     graph_change last_change_ = graph_change::none;
     compiled_graph core_;
