@@ -47,11 +47,16 @@ protected:
     template <typename Make>
     void expect_operation_told_alone(Make&& make) {
         expect_told_alone([&] { sync(make(), pool); });
-        expect_eagerly_told_alone(make);
+        expect_told_alone_when_spawned(make);
     }
+    // What is shared, which is no graph.
     template <typename Make>
     void expect_eagerly_told_alone(Make&& make) {
         expect_told_alone([&] { sluice::sync(make(), pool); });
+        expect_told_alone_when_spawned(make);
+    }
+    template <typename Make>
+    void expect_told_alone_when_spawned(Make&& make) {
         expect_told_alone([&] { static_cast<void>(spawn(make(), pool).get()); });
         expect_told_alone([&] { static_cast<void>(sync_wait(spawn(make(), pool))); });
     }

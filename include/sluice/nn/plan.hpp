@@ -63,7 +63,7 @@ template <detail::plan_element T>
 class basic_plan {
 public:
     // Throws errc::invalid_argument for no layers. `fused`: the same network, where it can be fused; its weights are
-    // there once more then, in that order. Use make_plan.
+    // on the device once more then, packed. Use make_plan.
     explicit basic_plan(std::vector<basic_plan_layer<T>> layers, std::optional<packed_mlp<T>> fused = std::nullopt);
 
     std::size_t in_features() const noexcept { return (*layers_).front().weight->shape()[1]; }
