@@ -1,6 +1,7 @@
-// The four batches of examples/async_mlp on four streams: allocate, upload from std::vector, zero, three
-// kernels, download. Ours, and by hand in three ways: cudaMallocAsync from the default pool, the same from a
-// pool that keeps its memory, and everything allocated beforehand.
+// SPDX-License-Identifier: Apache-2.0
+// The four batches of examples/async_mlp on four streams: allocate, upload from std::vector, zero, three kernels,
+// download. Ours, and by hand in three ways: cudaMallocAsync from the default pool, the same from a pool that keeps its
+// memory, and everything allocated beforehand.
 #include <cuda_runtime_api.h>
 
 #include <array>
@@ -10,6 +11,7 @@
 #include "sluice/kernels/naive.hpp"
 #include "sluice/sluice.hpp"
 #include "support/by_hand.hpp"
+#include "support/kernels_by_hand.cuh"
 #include "support/result.hpp"
 #include "support/timing.hpp"
 
@@ -44,12 +46,12 @@ enum class memory_from { default_pool, keeping_pool, beforehand };
 
 class by_hand {
 public:
-    by_hand(memory_from where, const float* w0, const float* w1) : where_(where), w0_(w0), w1_(w1) {
+    by_hand(memory_from location, const float* w0, const float* w1) : where_(location), w0_(w0), w1_(w1) {
         for (lane& each : lanes_) {
             check(cudaStreamCreateWithFlags(&each.stream, cudaStreamNonBlocking));
             check(cudaMallocHost(&each.staging, matrix_bytes));
             check(cudaMallocHost(&each.landing, vector_bytes));
-            if (where == memory_from::beforehand) {
+            if (location == memory_from::beforehand) {
                 check(cudaMalloc(&each.input, matrix_bytes));
                 check(cudaMalloc(&each.hidden, matrix_bytes));
                 check(cudaMalloc(&each.output, vector_bytes));
@@ -116,10 +118,14 @@ private:
     std::array<lane, batches> lanes_;
 };
 
-// The four batches as one graph, captured; with the inputs' upload in it, or with inputs that are there.
+// How a hand-written graph copies and clears: with CUDA's copy and memset nodes, or with kernels.
+enum class transfers_by { nodes, kernels };
+
+// The four batches as one captured graph, which uploads the inputs or finds them on the device.
 class graph_by_hand {
 public:
-    graph_by_hand(const std::array<std::vector<float>, batches>& inputs, bool uploads, const float* w0, const float* w1)
+    graph_by_hand(const std::array<std::vector<float>, batches>& inputs, bool uploads, transfers_by how,
+                  const float* w0, const float* w1)
         : uploads_(uploads), stream_(bench::make_stream()) {
         const auto begun = bench::make_event();
         std::vector<bench::stream_by_hand> arms;
@@ -133,14 +139,24 @@ public:
             arms.push_back(bench::make_stream());
             const cudaStream_t on = arms.back().get();
             check(cudaStreamWaitEvent(on, begun.get()));
-            if (uploads)
-                check(cudaMemcpyAsync(each.input.get(), each.staging.get(), matrix_bytes, cudaMemcpyHostToDevice, on));
-            check(cudaMemsetAsync(each.hidden.get(), 0, matrix_bytes, on));
-            check(cudaMemsetAsync(each.output.get(), 0, vector_bytes, on));
-            sgemm_by_hand<<<dim3(dim / 32, dim / 8), dim3(32, 8), 0, on>>>(each.input.get(), w0, each.hidden.get());
-            matvec_by_hand<<<1, dim, 0, on>>>(each.hidden.get(), w1, each.output.get());
-            relu_by_hand<<<1, dim, 0, on>>>(each.output.get());
-            check(cudaMemcpyAsync(each.landing.get(), each.output.get(), vector_bytes, cudaMemcpyDeviceToHost, on));
+            if (how == transfers_by::kernels) {
+                bench::enqueue_clear_by_hand(each.hidden, matrix_bytes + vector_bytes, on);  // both at once
+                if (uploads) bench::enqueue_copy_by_hand(each.input.get(), each.staging.get(), matrix_bytes, on);
+            } else {
+                if (uploads)
+                    check(cudaMemcpyAsync(each.input.get(), each.staging.get(), matrix_bytes, cudaMemcpyHostToDevice,
+                                          on));
+                check(cudaMemsetAsync(each.hidden, 0, matrix_bytes, on));
+                check(cudaMemsetAsync(each.output, 0, vector_bytes, on));
+            }
+            sgemm_by_hand<<<dim3(dim / 32, dim / 8), dim3(32, 8), 0, on>>>(each.input.get(), w0, each.hidden);
+            matvec_by_hand<<<1, dim, 0, on>>>(each.hidden, w1, each.output);
+            relu_by_hand<<<1, dim, 0, on>>>(each.output);
+            if (how == transfers_by::kernels) {
+                bench::enqueue_copy_by_hand(each.landing.get(), each.output, vector_bytes, on);
+            } else {
+                check(cudaMemcpyAsync(each.landing.get(), each.output, vector_bytes, cudaMemcpyDeviceToHost, on));
+            }
             const auto over = bench::make_event();
             check(cudaEventRecord(over.get(), on));
             check(cudaStreamWaitEvent(stream_.get(), over.get()));
@@ -172,8 +188,9 @@ private:
         bench::pinned_array<float> staging = bench::make_pinned<float>(dim * dim);
         bench::pinned_array<float> landing = bench::make_pinned<float>(dim);
         bench::device_array<float> input = bench::make_device<float>(dim * dim);
-        bench::device_array<float> hidden = bench::make_device<float>(dim * dim);
-        bench::device_array<float> output = bench::make_device<float>(dim);
+        bench::device_array<float> cleared = bench::make_device<float>(dim * dim + dim);
+        float* hidden = cleared.get();
+        float* output = hidden + dim * dim;
     };
     const bool uploads_;
     std::array<lane, batches> lanes_;
@@ -181,16 +198,36 @@ private:
     cudaGraphExec_t exec_ = nullptr;
 };
 
+// The hand-written kernels for the graphs: here, too, the sizes are known at compile time.
+struct sgemm {
+    SLUICE_KERNEL void operator()(index_2d at, view<const float> a, view<const float> b,
+                                  disjoint_matrix<float> c) const {
+        float* const element = c.at(at);
+        if (element == nullptr) return;
+        float sum = 0;
+        for (std::size_t k = 0; k < dim; ++k) sum += a[at.row() * dim + k] * b[k * dim + at.column()];
+        *element += sum;
+    }
+};
+struct matvec_by_rows {
+    SLUICE_KERNEL void operator()(index_1d at, view<const float> a, view<const float> x, disjoint_view<float> y) const {
+        float* const element = y.at(at);
+        if (element == nullptr) return;
+        float sum = 0;
+        for (std::size_t k = 0; k < dim; ++k) sum += a[at.value() * dim + k] * x[k];
+        *element = sum;
+    }
+};
+
 // From a tensor on the device, owned or shared.
 template <typename Input>
 auto forward_from(Input given, shared_tensor<float> w0, shared_tensor<float> w1) {
     return zip(zeros<float>({dim, dim}), zeros<float>({dim}))
         .and_then([=, input = shared_tensor<float>(std::move(given))](auto hidden, auto output) {
-            return zip(launch(kernels::sgemm_naive{}, each_of(hidden), 1.f, input, w0, 0.f, std::move(hidden)),
-                       value(std::move(output)));
+            return zip(launch(sgemm{}, each_of(hidden), input, w0, std::move(hidden)), value(std::move(output)));
         })
         .and_then([=](auto hidden, auto output) {
-            return launch(kernels::matvec_naive{}, each_of(output), std::move(hidden), w1, std::move(output));
+            return launch(matvec_by_rows{}, each_of(output), std::move(hidden), w1, std::move(output));
         })
         .and_then([](auto output) { return launch(kernels::relu{}, each_of(output), std::move(output)); })
         .and_then(download);
@@ -266,7 +303,7 @@ void run() {
                       "us", times[i + 1], name});
     }
 
-    // As one graph.
+    // The same as one graph.
     using all_outputs = std::array<std::vector<float>, batches>;
     const auto to_array = [](auto all) {
         return std::apply([](auto&... each) { return all_outputs{std::move(each)...}; }, all);
@@ -289,32 +326,39 @@ void run() {
     };
     const auto in_place = make_in_place(1);
     const auto span_of = [&](std::size_t b) { return std::span<const float>(inputs[b]); };
-    graph_by_hand hand_uploading(inputs, true, w0->device_data(), w1->device_data());
-    graph_by_hand hand_in_place(inputs, false, w0->device_data(), w1->device_data());
+    const float *const first_weights = w0->device_data(), *const second_weights = w1->device_data();
+    graph_by_hand hand_uploading(inputs, true, transfers_by::nodes, first_weights, second_weights);
+    graph_by_hand hand_in_place(inputs, false, transfers_by::nodes, first_weights, second_weights);
+    graph_by_hand kernels_uploading(inputs, true, transfers_by::kernels, first_weights, second_weights);
+    graph_by_hand kernels_in_place(inputs, false, transfers_by::kernels, first_weights, second_weights);
+    const auto round_of = [&](graph_by_hand& graph) {
+        graph.submit(inputs);
+        outputs = graph.finish();
+    };
     all_outputs from_graph;
     const auto graph_times = bench::medians(
         {[&] { from_graph = to_array(sync(uploading(span_of(0), span_of(1), span_of(2), span_of(3)), pool)); },
-         [&] {
-             hand_uploading.submit(inputs);
-             outputs = hand_uploading.finish();
-         },
-         [&] { from_graph = to_array(sync(in_place(), pool)); },
-         [&] {
-             hand_in_place.submit(inputs);
-             outputs = hand_in_place.finish();
-         }},
+         [&] { round_of(hand_uploading); }, [&] { from_graph = to_array(sync(in_place(), pool)); },
+         [&] { round_of(hand_in_place); }, [&] { round_of(kernels_uploading); }, [&] { round_of(kernels_in_place); }},
         3000);
+    round_of(kernels_uploading);
     for (std::size_t b = 0; b < batches; ++b) {
         for (std::size_t i = 0; i < dim; ++i) {
-            if (std::abs(from_graph[b][i] - theirs[b][i]) > 1e-6f) throw std::runtime_error("the graphs do not agree");
+            if (std::abs(from_graph[b][i] - theirs[b][i]) > 1e-6f || std::abs(outputs[b][i] - theirs[b][i]) > 1e-6f)
+                throw std::runtime_error("the graphs do not agree");
         }
     }
     bench::print({"async_mlp_graph", "{\"batches\": 4, \"inputs\": \"from vectors\"}", graph_times[0], "us",
                   graph_times[1], name});
     bench::print(
         {"async_mlp_graph", "{\"batches\": 4, \"inputs\": \"in place\"}", graph_times[2], "us", graph_times[3], name});
+    const std::string best = ", \"baseline\": \"copying and clearing kernels\"}";
+    bench::print({"async_mlp_graph", "{\"batches\": 4, \"inputs\": \"from vectors\"" + best, graph_times[0], "us",
+                  graph_times[4], name});
+    bench::print({"async_mlp_graph", "{\"batches\": 4, \"inputs\": \"in place\"" + best, graph_times[2], "us",
+                  graph_times[5], name});
 
-    // Back to back: so many rounds on their way at once.
+    // Back to back, with this many rounds in flight.
     constexpr std::size_t in_flight = 8;
     constexpr std::size_t rounds = 400;
     const auto wide = make_in_place(4);

@@ -1,5 +1,6 @@
-// Submit n tiny kernels and learn that they are over, again and again: by hand with cudaStreamSynchronize; waited for
-// with sync(); awaited by a coroutine that goes on where the runtime resumes it; awaited and resumed on a thread pool.
+// SPDX-License-Identifier: Apache-2.0
+// Submits n tiny kernels and waits for them, repeatedly: by hand with cudaStreamSynchronize; with sync(); in a
+// coroutine that resumes on the runtime's thread; in a coroutine that resumes on a thread pool.
 #include "await_latency.hpp"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ namespace sluice::bench {
 namespace {
 
 constexpr std::size_t rounds_at_a_time = 200;
-constexpr std::size_t turns = 15;  // the first is to warm up
+constexpr std::size_t turns = 15;  // the first one warms up
 
 using clock = std::chrono::steady_clock;
 
@@ -44,11 +45,11 @@ task<> await_rounds(setting& in) {
     }
 }
 
-task<> await_rounds_on(setting& in, executor& where) {
+task<> await_rounds_on(setting& in, executor& target) {
     for (std::size_t round = 0; round < rounds_at_a_time; ++round) {
         const auto start = clock::now();
         auto future = spawn(ticks(std::move(in.x), in.n), in.pool);
-        auto resumed = std::move(future).resume_on(where);
+        auto resumed = std::move(future).resume_on(target);
         in.x = co_await std::move(resumed);
         in.times.push_back(since(start));
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "await_latency.hpp"
 
 #include "sluice/op/with_context.hpp"

@@ -1,5 +1,6 @@
-// A million awaits, a thousand of them in flight, of a launch that does next to nothing on a CPU device with two
-// workers: how many a second, and whether the program's memory stays as it is.
+// SPDX-License-Identifier: Apache-2.0
+// A million awaits, a thousand of them in flight, of a launch that does almost nothing, on a CPU device with two
+// workers: awaits per second, and whether the process's memory stays constant.
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -28,12 +29,12 @@ struct touch {
     }
 };
 
-// One of the thousand. `where` null: goes on where the runtime resumes it.
-task<> await_often(scheduling_policy& pool, tensor<unsigned>& x, std::size_t times, executor* where) {
+// One of the thousand coroutines. `where` null: it resumes on the runtime's thread.
+task<> await_often(scheduling_policy& pool, tensor<unsigned>& x, std::size_t times, executor* target) {
     for (std::size_t i = 0; i < times; ++i) {
         auto future = spawn(launch(touch{}, each_of(x), std::move(x)), pool);
-        if (where != nullptr) {
-            auto resumed = std::move(future).resume_on(*where);
+        if (target != nullptr) {
+            auto resumed = std::move(future).resume_on(*target);
             x = co_await std::move(resumed);
         } else {
             x = co_await std::move(future);
@@ -41,9 +42,9 @@ task<> await_often(scheduling_policy& pool, tensor<unsigned>& x, std::size_t tim
     }
 }
 
-void await_all(scheduling_policy& pool, std::vector<tensor<unsigned>>& data, std::size_t times, executor* where) {
+void await_all(scheduling_policy& pool, std::vector<tensor<unsigned>>& data, std::size_t times, executor* target) {
     std::vector<task<>> all;
-    for (tensor<unsigned>& each : data) all.push_back(await_often(pool, each, times, where));
+    for (tensor<unsigned>& each : data) all.push_back(await_often(pool, each, times, target));
     auto together = when_all(std::move(all));
     sync_wait(std::move(together));
 }
@@ -53,15 +54,15 @@ void measure(std::size_t streams, bool on_a_pool) {
     device& cpu = machine.default_device();
     round_robin pool(cpu, streams);
     thread_pool one(1);
-    executor* const where = on_a_pool ? &one : nullptr;
+    executor* const target = on_a_pool ? &one : nullptr;
     std::vector<tensor<unsigned>> data;
     for (std::size_t i = 0; i < in_flight; ++i) data.push_back(sync(zeros<unsigned>({1}), pool));
 
     constexpr std::size_t warm_up = 50;
-    await_all(pool, data, warm_up, where);
+    await_all(pool, data, warm_up, target);
     const double before = resident_mebibytes();
     const auto start = std::chrono::steady_clock::now();
-    await_all(pool, data, awaits / in_flight, where);
+    await_all(pool, data, awaits / in_flight, target);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     const double after = resident_mebibytes();
 

@@ -1,8 +1,10 @@
-// What the runtime costs the host, on a device whose interpreter does nothing: a launch with two reads and one write
-// that stays on its stream, over the same call without the waist; and a whole pipeline of five commands, made, spawned
-// and waited for.
+// SPDX-License-Identifier: Apache-2.0
+// The host time that the runtime costs, on a device whose interpreter does nothing: a launch with two reads and one
+// write that stays on its stream, compared with the same call without the waist; and a whole pipeline of five commands,
+// created, spawned and waited for.
 //
-// With the name of a figure and a number it runs that so often, and prints nothing: for tools that count instructions.
+// With the name of a figure and a number n it runs that figure n times and prints nothing: for tools that count
+// instructions.
 #include <array>
 #include <cstdlib>
 #include <string_view>
@@ -24,7 +26,7 @@ public:
     memory_info info() override { return {}; }
 };
 
-// Takes commands and does nothing with them.
+// Accepts commands and does nothing with them.
 class idle_stream final : public stream_interpreter {
 public:
     void copy(const command_info&, const copy_command&) override { ++count_; }
@@ -35,13 +37,13 @@ public:
         return {};
     }
     void host_call(const command_info&, host_command) override { ++count_; }
-    ticket wait_for(stream_interpreter&, ticket upto) override { return upto; }
+    ticket order_after(stream_interpreter&, ticket upto) override { return upto; }
     std::unique_ptr<timed_mark> mark() override { return {}; }
     native_stream native() const noexcept override { return {device_kind::cpu, nullptr, nullptr}; }
-    // It knows how far it is when somebody has waited, as a GPU's does.
+    // Progress is known only after a wait, as on a GPU.
     ticket passed() const noexcept override { return passed_; }
     void poll() noexcept override {}
-    void await(ticket, wait_mode) override { passed_ = count_; }
+    void wait(ticket, wait_mode) override { passed_ = count_; }
 
 private:
     ticket count_ = 0;
@@ -78,7 +80,7 @@ struct two_each {
     }
 };
 
-// As in four_pipelines.
+// The pipeline of four_pipelines.
 auto pipeline(host_buffer<float> in, host_buffer<float> out) {
     return zip(upload(std::move(in), {64}), uninitialized<float>({64}))
         .and_then(
@@ -110,7 +112,7 @@ public:
 
 private:
     round_robin pool_;
-    stream& on_;
+    stream on_;
     const tensor<float> a_{on_, {64}}, b_{on_, {64}}, c_{on_, {64}};
     const std::array<memory_access, 3> accesses_{memory_access{a_.memory(), access_mode::read},
                                                  memory_access{b_.memory(), access_mode::read},
@@ -135,7 +137,7 @@ void print_all(measured& each) {
 }  // namespace
 
 int main(int count, char** arguments) {
-    std::thread([] {}).join();  // from now on the C library locks for real, as in any program with threads
+    std::thread([] {}).join();  // makes the C library use real locks from now on, as in any threaded program
     auto* const state = new detail::runtime_state;
     state->devices.push_back(std::make_unique<device>(*state, "idle:0", std::make_unique<idle_device>()));
     {

@@ -1,4 +1,5 @@
-// `sluice run` on the CPU against a plain loop of the same library's calls: oneDNN inner products, made once,
+// SPDX-License-Identifier: Apache-2.0
+// `sluice run` on the CPU compared with a plain loop of the same library's calls: oneDNN inner products, created once,
 // over the same batches from the same mapped file, with as many threads as there are cores.
 #include <cstdio>
 #include <filesystem>
@@ -6,9 +7,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "sluice/io/npy.hpp"
+#include "sluice/io/npy_writer.hpp"
 #include "sluice/nn/mlp_model.hpp"
-#include "sluice/nn/npy.hpp"
-#include "sluice/nn/npy_writer.hpp"
 #include "support/result.hpp"
 #include "support/timing.hpp"
 
@@ -20,7 +21,7 @@
 #include <thread>
 #endif
 
-#if DNNL_VERSION_MAJOR == 2  // the packaged one
+#if DNNL_VERSION_MAJOR == 2  // the version that distributions package
 namespace {
 
 using namespace sluice;
@@ -29,14 +30,13 @@ using namespace sluice;
 void write_model(const std::filesystem::path& path, const std::vector<std::size_t>& widths) {
     std::mt19937 random(7);
     std::normal_distribution<float> normal(0, 0.05f);
-    std::string header = "{";
+    std::string header = R"({"__metadata__":{"activation":"relu"})";
     std::vector<float> data;
     const auto add = [&](const std::string& name, const std::string& shape, std::size_t size) {
         const std::size_t first = data.size() * sizeof(float);
         for (std::size_t i = 0; i < size; ++i) data.push_back(normal(random));
-        header += (header.size() > 1 ? ",\"" : "\"") + name + "\":{\"dtype\":\"F32\",\"shape\":" + shape +
-                  ",\"data_offsets\":[" + std::to_string(first) + "," + std::to_string(data.size() * sizeof(float)) +
-                  "]}";
+        header += ",\"" + name + "\":{\"dtype\":\"F32\",\"shape\":" + shape + ",\"data_offsets\":[" +
+                  std::to_string(first) + "," + std::to_string(data.size() * sizeof(float)) + "]}";
     };
     for (std::size_t layer = 0; layer + 1 < widths.size(); ++layer) {
         const std::string in = std::to_string(widths[layer]);
@@ -46,7 +46,7 @@ void write_model(const std::filesystem::path& path, const std::vector<std::size_
         add(name + ".bias", "[" + out + "]", widths[layer + 1]);
     }
     header += "}";
-    nn::atomic_file file(path);
+    io::atomic_file file(path);
     const std::uint64_t length = header.size();
     file.write_at(0, std::as_bytes(std::span(&length, 1)));
     file.write_at(8, std::as_bytes(std::span(header)));
@@ -57,7 +57,7 @@ void write_model(const std::filesystem::path& path, const std::vector<std::size_
 void write_input(const std::filesystem::path& path, std::size_t rows, std::size_t width) {
     std::mt19937 random(11);
     std::uniform_real_distribution<float> uniform(0, 1);
-    nn::npy_writer writer(path, {rows, width});
+    io::npy_writer writer(path, {rows, width});
     std::vector<float> row(width);
     for (std::size_t i = 0; i < rows; ++i) {
         for (float& each : row) each = uniform(random);
@@ -66,7 +66,7 @@ void write_input(const std::filesystem::path& path, std::size_t rows, std::size_
     writer.commit();
 }
 
-// The loop that somebody would write without us.
+// The loop that a user would write without Sluice.
 class plain_loop {
 public:
     plain_loop(const nn::mlp_model& model, std::size_t batch) : batch_(batch) {
@@ -119,7 +119,7 @@ private:
     std::vector<step> steps_;
 };
 
-// `sluice run` as a program of its own: what it says of its throughput, in rows a second.
+// Runs `sluice run` as a program and returns the throughput that it reports, in rows per second.
 double run_tool(const std::string& tool, const std::filesystem::path& model, const std::filesystem::path& input,
                 std::size_t batch) {
     const std::string command = tool + " run --json --device cpu --batch " + std::to_string(batch) + " " +
@@ -141,7 +141,7 @@ void compare(const std::string& tool, const std::vector<std::size_t>& widths, st
     write_input(input, rows, widths.front());
 
     const nn::mlp_model network = nn::load_mlp(model);
-    const nn::npy_file array(input);
+    const io::npy_file array(input);
     double best_ours = 0;
     double best_plain = 0;
     omp_set_num_threads(static_cast<int>(std::thread::hardware_concurrency()));
@@ -149,8 +149,9 @@ void compare(const std::string& tool, const std::vector<std::size_t>& widths, st
     plain.run(reinterpret_cast<const float*>(array.view().data().data()), std::min(rows, 4 * batch), widths.front());
     for (int round = 0; round < 9; ++round) {
         const double rows_a_second = run_tool(tool, model, input, batch);
-        // As a program that runs once over a file would: mapped anew, every page met for the first time.
-        const nn::npy_file fresh(input);
+        // As in a program that reads a file once: the file is mapped again, so every page is touched for the first
+        // time.
+        const io::npy_file fresh(input);
         const auto* const data = reinterpret_cast<const float*>(fresh.view().data().data());
         const auto start = std::chrono::steady_clock::now();
         plain.run(data, rows, widths.front());

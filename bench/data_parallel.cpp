@@ -1,5 +1,7 @@
-// One network on several devices, the same work for each: how many times the throughput of one. On GPUs 784-512-512-10
-// in bf16, batches from pinned memory to the host's as graphs; on two virtual CPU devices of one worker each, in f32.
+// SPDX-License-Identifier: Apache-2.0
+// One network on several devices, with the same work for each: throughput relative to one device. On GPUs
+// 784-512-512-10 in bf16, host to host from pinned memory, as graphs; on two virtual CPU devices of one worker each, in
+// f32.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -23,7 +25,7 @@ namespace sluice::bench {
 namespace {
 
 constexpr std::size_t batch = 4096;
-constexpr std::size_t batches_each = 400;  // a device
+constexpr std::size_t batches_each = 400;  // per device
 constexpr std::size_t in_flight_each = 4;
 
 std::string axes(std::size_t devices, const char* type) {
@@ -31,19 +33,19 @@ std::string axes(std::size_t devices, const char* type) {
            "\", \"batch\": " + std::to_string(batch) + ", \"devices\": " + std::to_string(devices) + "}";
 }
 
-// Rows a second over these GPUs: batches go to the one with the least in flight.
+// Rows per second over these GPUs: each batch goes to the GPU with the least work in flight.
 double gpu_throughput(const device_set& gpus, const nn::mlp_model& model) {
     using output = pending<std::vector<bfloat16>>;
     using fast_forward = decltype(nn::compile_forward_from_host(std::declval<scheduling_policy&>(),
                                                                 std::declval<nn::basic_plan<bfloat16>>(), batch));
-    per_device pool(gpus, in_flight_each);
+    round_robin_devices pool(gpus, in_flight_each);
     const auto network = sync(on_device(gpus[0], nn::make_plan<bfloat16>(model)), pool);
     const auto networks = sync(nn::replicate(gpus, network), pool);
     std::vector<fast_forward> forward;
     std::vector<std::vector<shared<host_buffer<bfloat16>>>> inputs(gpus.size());
     for (std::size_t i = 0; i < gpus.size(); ++i) {
         forward.push_back(
-            // In one piece: it is the batches that overlap.
+            // In one piece, because the batches overlap.
             nn::compile_forward_from_host(pool.on(gpus[i]), networks[i], batch, {.replicas = in_flight_each}, {batch}));
         for (std::size_t j = 0; j < in_flight_each; ++j) {
             host_buffer<bfloat16> made(pool.on(gpus[i]).next(), batch * 784);
@@ -73,7 +75,7 @@ double gpu_throughput(const device_set& gpus, const nn::mlp_model& model) {
 }
 
 double cpu_throughput(const device_set& cpus, const nn::mlp_model& model) {
-    per_device pool(cpus, 4);
+    round_robin_devices pool(cpus, 4);
     nn::engine engine({.batch = 256, .in_flight = 8 * cpus.size()});
     const auto networks = sync(nn::replicate(cpus, sync(on_device(cpus[0], nn::make_plan(model)), pool)), pool);
     for (std::size_t i = 0; i < cpus.size(); ++i) engine.add(networks[i], pool.on(cpus[i]));

@@ -1,5 +1,6 @@
-// The two exercises of examples/data_parallel_mlp: three kernels in one, and the movement of data behind computing;
-// what each saves, in memory and in time. On the first device.
+// SPDX-License-Identifier: Apache-2.0
+// The two exercises of examples/data_parallel_mlp: three kernels in one, and copies that overlap with computing; what
+// each saves in memory and in time. On the first device.
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -21,7 +22,7 @@ void run() {
     runtime machine({.cpu_workers = 2});
     device& on = machine.default_device();
     const device_set one{on};
-    per_device pool(one, 4);
+    round_robin_devices pool(one, 4);
     const weights with = sync_wait(make_weights(dim, one, pool)).front();
     const std::string size = "\"dim\": " + std::to_string(dim);
     const std::string name = on.properties().name;
@@ -37,7 +38,7 @@ void run() {
     print({"mlp_batch", "{\"kernels\": 1, " + size + ", \"baseline\": \"three kernels\"}", kernels[0], "us", kernels[1],
            name});
 
-    // Batches from the host and back: on one stream, each waited for, and on four, all under way.
+    // Batches from the host and back: on one stream, each waited for, and on four, all in flight.
     const std::vector<float> rows(dim * dim, 0.5f);
     single_stream alone(on);
     const auto described = [&] {

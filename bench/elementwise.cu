@@ -1,6 +1,7 @@
-// Elementwise operations, transpose and reductions on 256 MiB, by the bytes that they must move, with the device's own
-// copy beside each; add beside a plain kernel by hand too, and what cub offers (sums and maxima of all) beside cub.
-// Each result is checked before it is timed.
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise operations, transpose and reductions on 256 MiB, measured by the bytes that they must move and compared
+// with the device's own copy; add is also compared with a plain kernel by hand, and sums and maxima of all elements
+// with cub. Each result is checked before timing.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -26,7 +27,7 @@ constexpr std::size_t bytes_of_input = std::size_t{1} << 28;
 template <typename T>
 inline constexpr const char* type_name = sizeof(T) == 4 ? "f32" : "bf16";
 
-// Multiples of 1/8 below 8: exact in every type here, and so are their sums of two.
+// Multiples of 1/8 below 8: exact in every type used here, and so are sums of two of them.
 float value_at(std::size_t i) { return static_cast<float>(i * 2654435761u >> 11 & 63) / 8; }
 
 template <typename T>
@@ -46,11 +47,11 @@ class comparison {
 public:
     explicit comparison(device& gpu) : gpu_(gpu), policy_(gpu), home_(policy_.next()) {}
 
-    stream& home() { return home_; }
+    stream home() { return home_; }
     single_stream& policy() { return policy_; }
     cudaStream_t native() { return static_cast<cudaStream_t>(home_.native().handle); }
 
-    // Prints the rate of `ours`, once beside a copy of as many bytes, once beside each of the others.
+    // Prints the rate of `ours`, compared once with a copy of as many bytes and once with each of the others.
     struct other {
         std::string name;
         std::function<void()> run;
@@ -89,7 +90,7 @@ public:
 private:
     device& gpu_;
     single_stream policy_;
-    stream& home_;
+    stream home_;
 };
 
 template <typename T>
@@ -136,7 +137,7 @@ void compare_transpose(comparison& all, std::size_t rows) {
                 [&] { transpose(all.home(), x, out); });
 }
 
-// What a row's reduction must give: all values are positive, so that sums are not small.
+// The expected reduction of a row: all values are positive, so that sums are not small.
 template <reduction What>
 double expected_of_row(std::size_t row, std::size_t columns) {
     double sum = 0, largest = -1;

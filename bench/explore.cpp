@@ -1,10 +1,11 @@
-// How many schedules the simulator explores in a second of one core's time. (It runs on one thread and waits for
-// nothing, so that processor time is what it takes on a core of its own.)
+// SPDX-License-Identifier: Apache-2.0
+// The number of schedules that the simulator explores per second of one core's time. (It runs on one thread and never
+// waits, so its processor time is its time on an otherwise idle core.)
 //
 //     bench_explore                                   four batches of a small network
 //     bench_explore --schedules N [--faults]          the examples, N schedules of each, one line each
 //
-// The second also is the long search for faults: it fails when it finds one. With --faults a device breaks down in
+// The second form also is the long search for faults: it fails when it finds one. With --faults a device breaks down in
 // each schedule.
 #include <algorithm>
 #include <cstdlib>
@@ -34,7 +35,7 @@ void measure_batches() {
     const auto run = [&](scheduling_policy& pool) { return sim::run_batches(pool, w0, w1, 4); };
     explore(machine, run, {.schedules = 1'000}).require_clean();
 
-    // The best of several: other programs only ever slow it down.
+    // The best of several: other programs can only slow it down.
     double best = 0;
     for (std::uint64_t round = 0; round < 7; ++round) {
         constexpr std::uint64_t schedules = 20'000;
@@ -46,7 +47,7 @@ void measure_batches() {
                   std::nullopt, machine_name});
 }
 
-// Whether nothing was found.
+// Explores one example; returns whether nothing was found.
 bool search(const sim::example& each, const sim::exploration_options& options) {
     const std::clock_t start = std::clock();
     const sim::exploration made = each.explore(options);

@@ -1,8 +1,9 @@
-// Four pipelines, each 16 KiB to the device, three small kernels, 256 bytes back: ours, with pinned host buffers in and
-// out, everything reused by the pools; and by hand, with everything allocated beforehand.
+// SPDX-License-Identifier: Apache-2.0
+// Four pipelines, each 16 KiB to the device, three small kernels, 256 bytes back: ours, with pinned host buffers for
+// input and output, everything reused by the pools; and by hand, with everything allocated beforehand.
 //
-// "latency": one round of four on four streams, waited for. "steady": two rounds are in flight all the time, on four
-// streams (by hand: an event a pipeline says when its round is over), and on eight, which the rounds take in turns.
+// "latency": one round of four on four streams, waited for. "steady": two rounds are always in flight, on four streams
+// (by hand, one event per pipeline marks the end of its round), and on eight streams, which the rounds use alternately.
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -11,6 +12,7 @@
 
 #include "sluice/sluice.hpp"
 #include "support/by_hand.hpp"
+#include "support/kernels_by_hand.cuh"
 #include "support/result.hpp"
 #include "support/timing.hpp"
 
@@ -42,7 +44,7 @@ __global__ void fold_by_hand(const float* x, float* y) {
     y[i] = sum;
 }
 
-struct scale {
+struct halve {
     SLUICE_KERNEL void operator()(index_1d at, float factor, disjoint_view<float> x) const {
         if (float* const element = x.at(at)) *element *= factor;
     }
@@ -65,15 +67,15 @@ struct fold {
 auto pipeline(host_buffer<float> in, host_buffer<float> out) {
     return zip(upload(std::move(in), {in_size}), uninitialized<float>({out_size}))
         .and_then(
-            [](auto x, auto y) { return zip(launch(scale{}, each_of(x), 0.5f, std::move(x)), value(std::move(y))); })
+            [](auto x, auto y) { return zip(launch(halve{}, each_of(x), 0.5f, std::move(x)), value(std::move(y))); })
         .and_then([](auto x, auto y) { return zip(launch(square{}, each_of(x), std::move(x)), value(std::move(y))); })
         .and_then([](auto x, auto y) { return launch(fold{}, each_of(y), std::move(x), std::move(y)); })
         .and_then(download_to(std::move(out)));
 }
 
-// The same as one graph: uploads inside, from blocks that each launch fills.
+// The same as one graph: it uploads from pinned blocks that each launch fills.
 auto graph_pipeline(tensor<float> x) {
-    return zip(launch(scale{}, each_of(x), 0.5f, std::move(x)).and_then([](auto y) {
+    return zip(launch(halve{}, each_of(x), 0.5f, std::move(x)).and_then([](auto y) {
                return launch(square{}, each_of(y), std::move(y));
            }),
                uninitialized<float>({out_size}))
@@ -110,7 +112,7 @@ public:
 
 private:
     round_robin pool_;
-    stream_lease home_;  // of host buffers; no command goes there
+    stream_lease home_;  // for the host buffers; no command is submitted to it
     const inputs& from_;
     std::array<std::array<host_buffer<float>, pipelines>, 2> landings_;
     std::array<std::array<std::optional<device_future<pending<host_buffer<float>>>>, pipelines>, 2> running_;
@@ -213,11 +215,14 @@ private:
     bool shares_streams_ = false;
 };
 
-// All four as one graph, captured from four streams; two rounds, two graphs.
+// How a hand-written graph copies: with CUDA's copy nodes, or with kernels.
+enum class copies_by { nodes, kernels };
+
+// All four as one graph, captured from four streams; two graphs for two rounds.
 class graph_by_hand {
 public:
-    explicit graph_by_hand(const inputs& from) : from_(from) {
-        for (round& each : rounds_) capture(each);
+    graph_by_hand(const inputs& from, copies_by how) : from_(from) {
+        for (round& each : rounds_) capture(each, how);
     }
     ~graph_by_hand() {
         for (const round& each : rounds_) static_cast<void>(cudaGraphExecDestroy(each.exec));
@@ -252,7 +257,12 @@ private:
         cudaGraphExec_t exec = nullptr;
     };
 
-    static void capture(round& at) {
+    static void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, copies_by how,
+                     cudaStream_t on) {
+        if (how == copies_by::kernels) return bench::enqueue_copy_by_hand(to, from, bytes, on);
+        check(cudaMemcpyAsync(to, from, bytes, kind, on));
+    }
+    static void capture(round& at, copies_by how) {
         std::vector<bench::stream_by_hand> arms;
         const auto begun = bench::make_event();
         check(cudaStreamBeginCapture(at.stream.get(), cudaStreamCaptureModeRelaxed));
@@ -261,11 +271,11 @@ private:
             arms.push_back(bench::make_stream());
             const cudaStream_t on = arms.back().get();
             check(cudaStreamWaitEvent(on, begun.get()));
-            check(cudaMemcpyAsync(each.x.get(), each.staging.get(), in_bytes, cudaMemcpyHostToDevice, on));
+            copy(each.x.get(), each.staging.get(), in_bytes, cudaMemcpyHostToDevice, how, on);
             scale_by_hand<<<in_size / 256, 256, 0, on>>>(each.x.get(), 0.5f);
             square_by_hand<<<in_size / 256, 256, 0, on>>>(each.x.get());
             fold_by_hand<<<1, out_size, 0, on>>>(each.x.get(), each.y.get());
-            check(cudaMemcpyAsync(each.landing.get(), each.y.get(), out_bytes, cudaMemcpyDeviceToHost, on));
+            copy(each.landing.get(), each.y.get(), out_bytes, cudaMemcpyDeviceToHost, how, on);
             const auto over = bench::make_event();
             check(cudaEventRecord(over.get(), on));
             check(cudaStreamWaitEvent(at.stream.get(), over.get()));
@@ -332,15 +342,24 @@ void run() {
             {"four_pipelines", axes + "\"steady\"}", steady[0] / steady_rounds, "us", steady[1] / steady_rounds, name});
     }
     our_graph mine(gpu, from);
-    graph_by_hand theirs(from);
-    const auto latency = bench::medians({[&] { one_round(mine); }, [&] { one_round(theirs); }}, 5000, 200);
+    graph_by_hand theirs(from, copies_by::nodes);
+    graph_by_hand by_kernels(from, copies_by::kernels);
+    const auto latency = bench::medians(
+        {[&] { one_round(mine); }, [&] { one_round(theirs); }, [&] { one_round(by_kernels); }}, 5000, 200);
     compare(mine.outputs, theirs.outputs);
+    compare(mine.outputs, by_kernels.outputs);
     bench::print(
         {"four_pipelines_graph", "{\"pipelines\": 4, \"mode\": \"latency\"}", latency[0], "us", latency[1], name});
-    const auto steady = bench::medians({[&] { many_rounds(mine); }, [&] { many_rounds(theirs); }}, 100, 5);
+    const auto steady = bench::medians(
+        {[&] { many_rounds(mine); }, [&] { many_rounds(theirs); }, [&] { many_rounds(by_kernels); }}, 100, 5);
     compare(mine.outputs, theirs.outputs);
     bench::print({"four_pipelines_graph", "{\"pipelines\": 4, \"mode\": \"steady\"}", steady[0] / steady_rounds, "us",
                   steady[1] / steady_rounds, name});
+    const std::string best = ", \"baseline\": \"copying kernels\"}";
+    bench::print({"four_pipelines_graph", "{\"pipelines\": 4, \"mode\": \"latency\"" + best, latency[0], "us",
+                  latency[2], name});
+    bench::print({"four_pipelines_graph", "{\"pipelines\": 4, \"mode\": \"steady\"" + best, steady[0] / steady_rounds,
+                  "us", steady[2] / steady_rounds, name});
 }
 
 }  // namespace

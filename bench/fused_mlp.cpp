@@ -1,13 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 // A whole network in one kernel, f16, 2^20 rows, outputs as wide as the hidden layers: ours, its variants, layer by
 // layer with cuBLASLt (bias and ReLU fused, best of its proposals), and a copy of as many bytes as must move. Then 256
-// rows inside a graph. Every version is compared with the first before it is timed.
+// rows inside a graph. Every version is compared with the first before timing.
 #include <cmath>
 #include <cstdio>
 #include <random>
 #include <string>
 
 #include "fused_mlp.hpp"
-#include "kernels/fused_mlp_cuda.hpp"
+#include "kernels/fused_mlp/fused_mlp_cuda.hpp"
 #include "sluice/kernels/fused_mlp.hpp"
 #include "sluice/sluice.hpp"
 #include "support/by_hand.hpp"
@@ -45,7 +46,7 @@ std::vector<mlp_layer> random_network(std::size_t width, std::size_t layers, boo
     return made;
 }
 
-// The kernels themselves, launched as a graph or a loop would.
+// The kernels alone, launched as in a graph or a loop.
 struct launcher {
     kernels::fused_mlp_call call;
     cudaStream_t on;
@@ -71,8 +72,7 @@ double difference(const std::vector<half>& a, const std::vector<half>& b) {
 
 class layers_by_cublaslt {
 public:
-    layers_by_cublaslt(const std::vector<mlp_layer>& layers, std::size_t rows, stream& home, cudaStream_t on)
-        : on_(on) {
+    layers_by_cublaslt(const std::vector<mlp_layer>& layers, std::size_t rows, stream home, cudaStream_t on) : on_(on) {
         for (const mlp_layer& layer : layers) {
             weights_.push_back(sync_on(upload(halves(layer.weight), {layer.weight.size()}), home));
             const auto& bias = layer.bias.empty() ? std::vector<float>(layer.out_features) : layer.bias;
@@ -112,7 +112,7 @@ std::vector<half> fetched(const half* from, std::size_t size) {
 
 void run_width(device& gpu, std::size_t width, std::size_t hidden, bool biased) {
     single_stream policy(gpu);
-    stream& home = policy.next();
+    stream home = policy.next();
     const auto on = static_cast<cudaStream_t>(home.native().handle);
     const auto layers = random_network(width, hidden + 1, biased);
     const auto network = sync(pack_mlp<half>(layers), policy);
@@ -159,7 +159,7 @@ void run_width(device& gpu, std::size_t width, std::size_t hidden, bool biased) 
 
 void run_few_rows(device& gpu, std::size_t width, std::size_t rows, std::size_t hidden, bool biased = true) {
     single_stream policy(gpu);
-    stream& home = policy.next();
+    stream home = policy.next();
     const auto on = make_stream();
     const auto layers = random_network(width, hidden + 1, biased);
     const auto network = sync(pack_mlp<half>(layers), policy);

@@ -1,19 +1,20 @@
-// The fused MLP's kernels in forms that lost, or are for other GPUs: f16, for the bench beside this.
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of the fused MLP that lost, or that are for other GPUs: f16, for bench/fused_mlp.cpp.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "kernels/fused_mlp_bodies.hpp"
+#include "kernels/fused_mlp/fused_mlp_dispatch.hpp"
 
 namespace sluice::bench {
 
 struct fused_mlp_variant {
     std::string name;
-    launch_command command;  // all but the closure
+    launch_command command;  // everything except the closure
 };
 
-// Those that there are for the network's width.
+// The variants that exist for the network's width.
 std::vector<fused_mlp_variant> fused_mlp_variants(const kernels::fused_mlp_call& call, const device_properties& gpu);
 
 }  // namespace sluice::bench

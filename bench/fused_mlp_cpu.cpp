@@ -1,5 +1,6 @@
-// A whole network on one CPU thread, f32: ours, all layers for a block of rows, beside the library's inner products
-// layer by layer (oneDNN or OpenBLAS, as gemm calls them). Rows per second; checked before they are timed.
+// SPDX-License-Identifier: Apache-2.0
+// A whole network on one CPU thread, f32: ours, all layers for a block of rows, compared with the library's inner
+// products layer by layer (oneDNN or OpenBLAS, as gemm calls them). Rows per second; results are checked before timing.
 #include <cmath>
 #include <cstdio>
 #include <random>
@@ -7,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/fused_mlp_bodies.hpp"
-#include "kernels/gemm_bodies.hpp"
+#include "kernels/fused_mlp/fused_mlp_dispatch.hpp"
+#include "kernels/gemm/gemm_dispatch.hpp"
 #include "sluice/kernels/fused_mlp.hpp"
 #include "sluice/sluice.hpp"
 #include "support/result.hpp"
@@ -35,7 +36,7 @@ std::vector<mlp_layer> random_network(const std::vector<std::size_t>& features) 
     return layers;
 }
 
-// One buffer after each layer.
+// One buffer per layer, for its output.
 void run_layers(const std::vector<mlp_layer>& layers, const float* x, std::size_t rows,
                 std::vector<std::vector<float>>& after) {
     for (std::size_t i = 0; i < layers.size(); ++i) {

@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
 #include "fused_mlp.hpp"
-#include "kernels/fused_mlp_cuda.hpp"
-#include "kernels/fused_mlp_wgmma.cuh"
+#include "kernels/fused_mlp/fused_mlp_cuda.hpp"
+#include "kernels/fused_mlp/fused_mlp_wgmma.cuh"
 
 namespace sluice::bench {
 namespace {

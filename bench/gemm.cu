@@ -1,13 +1,14 @@
-// Matrix products in bf16: ours and cuBLASLt's. First some shapes in all ways that there are, then sixty shapes: the
-// way that gemm chooses after tuning, beside cuBLASLt's first proposal. All ways are compared with each other before
-// they are timed; times are those of one call inside a graph, versions in turns.
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products in bf16: ours and cuBLASLt's. First, some shapes with every available algorithm; then, for sixty
+// shapes, the algorithm that gemm chooses after tuning, compared with cuBLASLt's first proposal. The results of all
+// algorithms are compared before timing. Times are of one call inside a graph, with the versions timed alternately.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <string>
 
-#include "kernels/gemm_bodies.hpp"
+#include "kernels/gemm/gemm_dispatch.hpp"
 #include "sluice/kernels/cast.hpp"
 #include "sluice/kernels/gemm_tuning.hpp"
 #include "sluice/kernels/random.hpp"
@@ -19,9 +20,9 @@
 namespace sluice::bench {
 namespace {
 
-using kernels::gemm_way;
+using kernels::gemm_algorithm;
 
-// Sums of the squares of differences and of the second ones.
+// Adds up the squares of the differences, and the squares of y.
 __global__ void add_differences(const bfloat16* x, const bfloat16* y, std::size_t size, double* sums) {
     double distance = 0, norm = 0;
     for (std::size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < size; i += gridDim.x * blockDim.x) {
@@ -33,7 +34,7 @@ __global__ void add_differences(const bfloat16* x, const bfloat16* y, std::size_
     atomicAdd(sums + 1, norm);
 }
 
-// One problem's operands, and its product by any way.
+// One problem's operands, and its product by any algorithm.
 class product {
 public:
     product(device& gpu, single_stream& policy, const gemm_problem& of)
@@ -56,15 +57,15 @@ public:
 
     cudaStream_t native() const { return static_cast<cudaStream_t>(home_.native().handle); }
     const kernels::gemm_call& call() const { return call_; }
-    std::vector<gemm_way> ways() const { return kernels::gemm_ways(gpu_, call_); }
+    std::vector<gemm_algorithm> ways() const { return kernels::gemm_algorithms_for(gpu_, call_); }
 
-    void run(const gemm_way& way) const {
+    void run(const gemm_algorithm& way) const {
         kernels::gemm_call with = call_;
         with.way = way;
         kernels::gemm_on_cuda(with, home_.native());
     }
-    // How far the product by one way is from that by another, relative in the Euclidean norm.
-    double difference(const gemm_way& one, const gemm_way& other) const {
+    // The difference between the products of two algorithms, relative in the Euclidean norm.
+    double difference(const gemm_algorithm& one, const gemm_algorithm& other) const {
         const auto kept = make_device<bfloat16>(out_.size());
         const auto sums = make_device<double>(2);
         check(cudaMemsetAsync(sums.get(), 0, 2 * sizeof(double), native()));
@@ -80,8 +81,9 @@ public:
         check(cudaStreamSynchronize(native()));
         return std::sqrt(got[0] / got[1]);
     }
-    // Microseconds of a call by each way, in turns. Those of large products are long enough for the clocks to settle.
-    std::vector<double> times(const std::vector<gemm_way>& ways) const {
+    // Microseconds per call for each algorithm, timed alternately. Large products are timed long enough for the clocks
+    // to settle.
+    std::vector<double> times(const std::vector<gemm_algorithm>& ways) const {
         run(ways.front());
         const double once = device_medians(native(), {[&] { run(ways.front()); }}, 2, 3).front();
         const int calls = std::clamp(static_cast<int>(400 / once), 1, 32);
@@ -89,13 +91,14 @@ public:
         const int launches = std::clamp(static_cast<int>(turn / (once * calls)), 1, 100);
         std::vector<graph_by_hand> graphs;
         std::vector<std::function<void()>> versions;
-        for (const gemm_way& way : ways) graphs.push_back(graph_of(native(), [&] { run(way); }, calls));
+        for (const gemm_algorithm& way : ways) graphs.push_back(graph_of(native(), [&] { run(way); }, calls));
         for (const auto& graph : graphs) {
             versions.push_back([&graph, launches, this] {
                 for (int i = 0; i < launches; ++i) check(cudaGraphLaunch(graph.get(), native()));
             });
         }
-        std::vector<double> made = device_medians(native(), versions, 2, 7);  // two such turns, behind one
+        // In each of 7 rounds: two timed runs after one to warm up.
+        std::vector<double> made = device_medians(native(), versions, 2, 7);
         for (double& each : made) each /= calls * launches;
         return made;
     }
@@ -107,14 +110,14 @@ private:
     }
 
     device& gpu_;
-    stream& home_;
+    stream home_;
     tensor<bfloat16> a_, b_, out_;
     storage_ref workspace_;
     kernels::gemm_call call_;
 };
 
-void expect_agreement(const product& of, const std::vector<gemm_way>& ways) {
-    for (const gemm_way& way : ways) {
+void expect_agreement(const product& of, const std::vector<gemm_algorithm>& ways) {
+    for (const gemm_algorithm& way : ways) {
         const double off = of.difference(way, ways.front());
         if (off < 5e-3) continue;  // and not NaN
         throw std::runtime_error(to_string(way) + " disagrees by " + std::to_string(off));
@@ -131,8 +134,8 @@ std::string with_way(const gemm_problem& of, const std::string& way, const std::
     return axes(of) + ", \"way\": \"" + way + "\", \"baseline\": \"" + baseline + "\"}";
 }
 
-// Every way, beside cuBLASLt's first proposal.
-void run_all_ways(device& gpu, single_stream& policy, const gemm_problem& of) {
+// Every algorithm, compared with cuBLASLt's first proposal.
+void run_all_algorithms(device& gpu, single_stream& policy, const gemm_problem& of) {
     const product all(gpu, policy, of);
     const auto ways = all.ways();
     expect_agreement(all, ways);
@@ -144,14 +147,14 @@ void run_all_ways(device& gpu, single_stream& policy, const gemm_problem& of) {
     }
 }
 
-// Gives back the chosen way's time over that of cuBLASLt's first proposal.
+// Returns the chosen algorithm's time divided by that of cuBLASLt's first proposal.
 double run_chosen(device& gpu, single_stream& policy, const gemm_problem& of) {
     const product all(gpu, policy, of);
-    const gemm_way chosen = kernels::choose_gemm_way(gpu, all.call());
+    const gemm_algorithm chosen = kernels::choose_gemm_algorithm(gpu, all.call());
     expect_agreement(all, {{}, chosen});
-    // Where that is the one chosen there is nothing to compare.
+    // If the first proposal is the chosen algorithm, there is nothing to compare.
     const auto times =
-        chosen == gemm_way{} ? std::vector<double>(2, all.times({chosen}).front()) : all.times({{}, chosen});
+        chosen == gemm_algorithm{} ? std::vector<double>(2, all.times({chosen}).front()) : all.times({{}, chosen});
     print({"gemm_chosen", with_way(of, to_string(chosen), "cuBLASLt 0"), times[1], "us", times[0],
            gpu.properties().name});
     return times[1] / times[0];
@@ -162,10 +165,10 @@ void run_all() {
     device& gpu = machine.find("cuda:0");
     single_stream policy(gpu);
     for (const bool transposed : {true, false}) {
-        run_all_ways(gpu, policy, {gemm_type::bf16, transposed, 4096, 4096, 4096});
+        run_all_algorithms(gpu, policy, {gemm_type::bf16, transposed, 4096, 4096, 4096});
     }
-    run_all_ways(gpu, policy, {gemm_type::bf16, true, 1024, 1024, 1024});
-    run_all_ways(gpu, policy, {gemm_type::bf16, true, 64, 4096, 4096});
+    run_all_algorithms(gpu, policy, {gemm_type::bf16, true, 1024, 1024, 1024});
+    run_all_algorithms(gpu, policy, {gemm_type::bf16, true, 64, 4096, 4096});
 
     const auto problems = usual_gemm_problems();
     const auto file = std::filesystem::temp_directory_path() / "bench_gemm_table.txt";

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """How much memory `sluice run` takes for a large input: the peak of the resident set, for 4 GB of zeros in a file
-that takes no room on the disk. Prints one line of JSON, as bench/support/result.hpp does.
+that occupies no disk space. Prints one line of JSON, as bench/support/result.hpp does.
 
     bench/large_input.py build/release/apps/sluice/sluice [--device cpu] [--gigabytes 4] [--directory /tmp]
 """

@@ -1,8 +1,12 @@
-// N dependent launches of x = x * g over 2048 halves (8 blocks of 256), submit plus wait: by hand, as commands
-// on a stream, and as a chain of operations whose length is known only at run time.
+// SPDX-License-Identifier: Apache-2.0
+// N dependent launches of x = x * g over 2048 halves (8 blocks of 256), submit plus wait: by hand in two ways, with the
+// kernel's symbol (<<<>>>) and with the driver's cuLaunchKernel, a kept handle and kept arguments; as commands on a
+// stream; and as a chain of operations whose length is known only at run time.
 #include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 
+#include "cuda/api/driver.hpp"
+#include "cuda/api/runtime.hpp"
 #include "sluice/sluice.hpp"
 #include "support/result.hpp"
 #include "support/scale_chain.cuh"
@@ -33,6 +37,12 @@ void run() {
     cudaStream_t stream = nullptr;
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 
+    const auto launch_kernel = cuda::api::driver_function<decltype(&cuLaunchKernel)>("cuLaunchKernel");
+    CUfunction const kernel = cuda::api::find_kernel(reinterpret_cast<const void*>(&scale_by_hand), {});
+    std::size_t size = elements;
+    __half factor = g;
+    void* arguments[] = {&by_hand, &factor, &size};
+
     for (const std::size_t n : {1, 10, 100, 1000}) {
         const auto times =
             bench::medians({[&] {
@@ -47,14 +57,27 @@ void run() {
                                      }),
                                      policy);
                             },
-                            [&] { x = sync(chain(std::move(x), n), policy); }},
+                            [&] { x = sync(chain(std::move(x), n), policy); },
+                            [&] {
+                                for (std::size_t i = 0; i < n; ++i) {
+                                    if (launch_kernel(kernel, elements / 256, 1, 1, 256, 1, 1, 0, stream, arguments,
+                                                      nullptr) != CUDA_SUCCESS)
+                                        throw std::runtime_error("cuLaunchKernel");
+                                }
+                                check(cudaStreamSynchronize(stream));
+                            }},
                            n == 1000 ? 300 : 2000);
         const std::string machine_name = gpu.properties().name;
-        const std::string size = std::to_string(n);
-        bench::print(
-            {"launch_chain", "{\"n\": " + size + ", \"form\": \"commands\"}", times[1], "us", times[0], machine_name});
-        bench::print({"launch_chain", "{\"n\": " + size + ", \"form\": \"operations\"}", times[2], "us", times[0],
+        const std::string length = std::to_string(n);
+        bench::print({"launch_chain", "{\"n\": " + length + ", \"form\": \"commands\"}", times[1], "us", times[0],
                       machine_name});
+        bench::print({"launch_chain", "{\"n\": " + length + ", \"form\": \"operations\"}", times[2], "us", times[0],
+                      machine_name});
+        const std::string best = ", \"baseline\": \"cuLaunchKernel, kept handle\"}";
+        bench::print({"launch_chain", "{\"n\": " + length + ", \"form\": \"commands\"" + best, times[1], "us", times[3],
+                      machine_name});
+        bench::print({"launch_chain", "{\"n\": " + length + ", \"form\": \"operations\"" + best, times[2], "us",
+                      times[3], machine_name});
     }
     check(cudaFree(by_hand));
     check(cudaStreamDestroy(stream));

@@ -1,5 +1,7 @@
-// One row through a layer of 4096 x 4096 in bf16: ours beside cuBLASLt (best of its proposals). The weights are taken
-// in turns from sixteen copies, 512 MiB, so that the L2 cache cannot hold them. Checked before it is timed.
+// SPDX-License-Identifier: Apache-2.0
+// One row through a layer of 4096 x 4096 in bf16: ours compared with cuBLASLt (best of its proposals). The weights are
+// used alternately from sixteen copies, 512 MiB, so that the L2 cache cannot hold them. Results are checked before
+// timing.
 #include <cmath>
 #include <cstdio>
 #include <functional>
@@ -41,7 +43,7 @@ double difference(const std::vector<bfloat16>& a, const std::vector<bfloat16>& b
 
 void compare(device& gpu, std::size_t rows, const std::vector<tensor<bfloat16>>& weights) {
     single_stream policy(gpu);
-    stream& home = policy.next();
+    stream home = policy.next();
     const auto on = static_cast<cudaStream_t>(home.native().handle);
     const auto x = sync(upload(random_values(rows * width, 1), {rows, width}), policy);
     auto ours = sync(zeros<bfloat16>({rows, width}), policy), theirs = sync(zeros<bfloat16>({rows, width}), policy);

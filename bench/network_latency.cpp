@@ -1,8 +1,10 @@
-// A network host to host: inputs in pinned memory, weights on the GPU in bf16, outputs back in pinned memory, as
-// PyTorch's are. A batch as one launch of a graph, in which a large one comes in pieces, so that one piece's copy hides
-// another's computing. bench/torch_network.py measures PyTorch's CUDA graphs on the same.
+// SPDX-License-Identifier: Apache-2.0
+// The latency of a network host to host: inputs in pinned memory, weights on the GPU in bf16, outputs in pinned memory,
+// as PyTorch's are. Each batch is one launch of a graph; a large batch is cut into pieces, so that one piece's copy
+// overlaps with another's computing. Compared with the same by hand: cuBLASLt's products in a CUDA graph with the same
+// pieces. bench/torch_network.py measures PyTorch's CUDA graphs on the same network.
 //
-//     bench_network_latency [14336,2048 ...]     the usual batches, or these, cut up like this
+//     bench_network_latency [14336,2048 ...]     the usual batches, or these, in pieces of these numbers of rows
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -15,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "network_by_hand.hpp"
 #include "sluice/kernels/gemm_tuning.hpp"
 #include "sluice/nn/plan.hpp"
 #include "sluice/sluice.hpp"
@@ -25,7 +28,7 @@
 namespace sluice::bench {
 namespace {
 
-// What `sluice tune` does for the products of the network.
+// Tunes the network's products as `sluice tune` does.
 void tune(device& gpu, std::size_t rows) {
     const std::array problems{gemm_problem{gemm_type::bf16, true, rows, 512, 784},
                               gemm_problem{gemm_type::bf16, true, rows, 512, 512},
@@ -39,9 +42,32 @@ std::string text_of(const std::vector<std::size_t>& pieces) {
     return text + "]";
 }
 
+std::vector<layer_by_hand> layers_of(const nn::mlp_model& model) {
+    std::vector<layer_by_hand> made;
+    for (const nn::dense_layer& each : model.layers) {
+        layer_by_hand layer{each.in_features, each.out_features, {}, {}, each.after == activation::relu};
+        for (const float value : each.weight) layer.weight.emplace_back(value);
+        for (const float value : each.bias) layer.bias.emplace_back(value);
+        made.push_back(std::move(layer));
+    }
+    return made;
+}
+
+// Both versions round to bf16 after each layer, but add in different orders.
+void compare(std::span<const bfloat16> ours, std::span<const bfloat16> by_hand) {
+    double difference = 0, size = 0;
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+        const double a = float(ours[i]), b = float(by_hand[i]);
+        difference += (a - b) * (a - b);
+        size += b * b;
+    }
+    if (!(difference <= 4e-4 * size)) throw std::runtime_error("the versions do not agree");
+}
+
 void measure(device& gpu, std::size_t rows, const std::vector<std::size_t>& pieces) {
     single_stream policy(gpu);
-    const auto network = sync(nn::make_plan<bfloat16>(random_network({784, 512, 512, 10})), policy);
+    const nn::mlp_model model = random_network({784, 512, 512, 10});
+    const auto network = sync(nn::make_plan<bfloat16>(model), policy);
     for (const std::size_t each : pieces) tune(gpu, each);
     const auto fast = nn::compile_forward_from_host(policy, network, rows, {}, pieces, download_buffer);
     host_buffer<bfloat16> filled(policy.next(), rows * 784);
@@ -50,17 +76,20 @@ void measure(device& gpu, std::size_t rows, const std::vector<std::size_t>& piec
     for (bfloat16& value : filled.write()) value = bfloat16(some(random));
     const shared input(std::move(filled));
     host_buffer<bfloat16> last;
-    const double took = medians({[&] { last = sync(fast(input), policy); }}, rows > 1000 ? 200 : 2000)[0];
+    network_by_hand hand(layers_of(model), pieces, input->read().data());
+    const auto times =
+        medians({[&] { last = sync(fast(input), policy); }, [&] { hand.run(); }}, rows > 1000 ? 200 : 2000);
     for (const bfloat16 value : last.read()) {
         if (!std::isfinite(float(value))) throw std::runtime_error("an output is not finite");
     }
-    print({"network_latency",
-           "{\"network\": \"784-512-512-10\", \"type\": \"bf16\", \"batch\": " + std::to_string(rows) +
-               ", \"pieces\": " + text_of(pieces) + "}",
-           took,
-           "us",
-           {},
-           gpu.properties().name});
+    compare(last.read(), hand.output());
+    const std::string axes =
+        "{\"network\": \"784-512-512-10\", \"type\": \"bf16\", \"batch\": " + std::to_string(rows) +
+        ", \"pieces\": " + text_of(pieces);
+    const std::string name = gpu.properties().name;
+    print({"network_latency", axes + "}", times[0], "us", {}, name});
+    print(
+        {"network_latency", axes + ", \"baseline\": \"cuBLASLt in a graph by hand\"}", times[0], "us", times[1], name});
 }
 
 std::vector<std::size_t> pieces_of(const std::string& text) {

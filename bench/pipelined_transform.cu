@@ -1,5 +1,6 @@
-// All forms of pipelined_transform beside each other, on a functor that only copies and on one that computes, 256 MiB
-// floats; and the device's own copy of as many bytes. Each result is checked before it is timed.
+// SPDX-License-Identifier: Apache-2.0
+// All forms of pipelined_transform compared, on a functor that only copies and on one that computes, over 256 MiB of
+// floats; and the device's own copy of as many bytes. Each result is checked before timing.
 #include <cmath>
 #include <cstdio>
 #include <functional>
@@ -18,7 +19,7 @@ namespace {
 
 constexpr std::size_t elements = std::size_t{1} << 26;
 
-// Four floats at a time where a batch is whole.
+// Processes four floats at a time where a batch is whole.
 struct only_copy {
     SLUICE_KERNEL void operator()(const float* batch, float* out, std::size_t count, unsigned rank,
                                   unsigned threads) const {
@@ -34,7 +35,7 @@ struct only_copy {
     }
 };
 
-// A chain of products as long as a load takes.
+// A chain of products that takes as long as a load.
 struct compute {
     SLUICE_KERNEL static float of(float x) {
         float y = x;
@@ -49,14 +50,14 @@ struct compute {
 
 struct contender {
     std::string name;
-    std::function<void(stream&, const tensor<float>&, tensor<float>&)> run;
+    std::function<void(stream, const tensor<float>&, tensor<float>&)> run;
 };
 
 template <typename Function, typename Form>
 contender contend(const std::string& name, Form form, const pipelined_options& options) {
     return {name + ", " + std::to_string(options.batch_bytes / 1024) + " KiB, " + std::to_string(options.threads) +
                 " threads, " + std::to_string(options.blocks / 132) + " blocks a multiprocessor",
-            [=](stream& on, const tensor<float>& in, tensor<float>& out) {
+            [=](stream on, const tensor<float>& in, tensor<float>& out) {
                 pipelined_transform(on, form, Function{}, in, out, options);
             }};
 }
@@ -84,7 +85,7 @@ std::vector<contender> contenders() {
 template <typename Function>
 void compare(device& gpu, const char* functor) {
     single_stream policy(gpu);
-    stream& home = policy.next();
+    stream home = policy.next();
     const auto on = static_cast<cudaStream_t>(home.native().handle);
     std::vector<float> values(elements);
     for (std::size_t i = 0; i < elements; ++i) values[i] = static_cast<float>(i * 2654435761u % 1000) / 1000;

@@ -1,5 +1,6 @@
-// A gigabyte of weights to all GPUs: by copies from one to the next, and by a collective, beside NCCL's broadcast by
-// hand.
+// SPDX-License-Identifier: Apache-2.0
+// Copies a gigabyte of weights to all GPUs: by copies from one to the next, and by a collective, compared with NCCL's
+// broadcast by hand.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
@@ -64,7 +65,7 @@ void run() {
     runtime machine;
     const device_set all = device_set::of(machine, "cuda");
     if (all.size() < 2) return;
-    per_device pool(all, 2);
+    round_robin_devices pool(all, 2);
     const shared_tensor<float> weights(sync(on_device(all[0], zeros<float>({elements})), pool));
     const communicator among(all);
     by_hand hand(static_cast<int>(all.size()));

@@ -1,4 +1,5 @@
-// What it costs to pick the device for a batch, with work in flight on all of them.
+// SPDX-License-Identifier: Apache-2.0
+// The time to pick the device for a batch, with work in flight on all devices.
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -14,7 +15,7 @@ namespace {
 void measure(const device_set& all) {
     constexpr std::size_t streams = 4;
     constexpr std::size_t times = 1'000'000;
-    least_busy_device pool(all, streams);
+    least_loaded_device pool(all, streams);
     for (int i = 0; i < 100; ++i) static_cast<void>(spawn(full<float>({std::size_t{1} << 20}, 1), pool));
     const auto start = std::chrono::steady_clock::now();
     std::size_t sum = 0;

@@ -1,4 +1,5 @@
-// Large data through a GPU.
+// SPDX-License-Identifier: Apache-2.0
+// Throughput of large data through a GPU.
 //
 // Streaming: 8 GiB from pinned host memory to the device, through a small kernel, and back to pinned host memory, in
 // chunks of 32 MiB on four streams. Ours, by hand, and the bare copies in both directions at once, without a kernel.
@@ -25,11 +26,11 @@ constexpr std::size_t mebibyte = std::size_t{1} << 20;
 constexpr std::size_t chunk_bytes = 32 * mebibyte;
 constexpr std::size_t chunk_words = chunk_bytes / sizeof(word);
 constexpr std::size_t lanes = 4;
-// What is streamed goes round and round through as much host memory on either side.
+// The stream passes repeatedly through this much host memory on either side.
 constexpr std::size_t resident_chunks = 32;
 constexpr std::size_t total_chunks = 256;
-// Three chunks a stream: while one is waited for, the others keep both copy engines busy. Less than the resident ones,
-// so that no two chunks in flight share their host memory.
+// Three chunks per stream: while one is waited for, the others keep both copy engines busy. Fewer than the resident
+// chunks, so that no two chunks in flight share their host memory.
 constexpr std::size_t window = 3 * lanes;
 static_assert(window < resident_chunks && total_chunks % resident_chunks == 0);
 
@@ -50,7 +51,7 @@ double gigabytes_per_second(std::size_t bytes, double microseconds) {
 
 class pinned_data {
 public:
-    explicit pinned_data(stream& user)
+    explicit pinned_data(stream user)
         : from_(std::make_shared<host_buffer<word>>(user, resident_chunks * chunk_words)),
           to_(std::make_shared<host_buffer<word>>(user, resident_chunks * chunk_words)) {
         word value = 0;
@@ -82,7 +83,7 @@ private:
 };
 
 void stream_ours(const pinned_data& data, scheduling_policy& pool) {
-    std::deque<device_future<pending<std::span<word>>>> running;
+    std::deque<device_future<pending<owned_span<word>>>> running;
     for (std::size_t chunk = 0; chunk < total_chunks; ++chunk) {
         if (running.size() == window) {
             std::move(running.front()).get();
@@ -118,7 +119,7 @@ public:
         synchronize();
     }
 
-    // As much in either direction at the same time, and nothing else.
+    // Only the copies, as many bytes in both directions at the same time.
     void run_bare_copies(const pinned_data& data) {
         for (std::size_t chunk = 0; chunk < total_chunks; ++chunk) {
             check(cudaMemcpyAsync(buffers_[0].get(), data.from(chunk).data(), chunk_bytes, cudaMemcpyHostToDevice,
@@ -162,37 +163,58 @@ void run_streaming(device& gpu) {
     bench::print({"streaming_by_hand", axes + "\"two-way copy\"}", hand, "GB/s each way", two_way, name});
 }
 
-void run_pageable(device& gpu) {
+// Two measurements: "arrived", the data is on the device; "taken", the source may be changed, which is what cudaMemcpy
+// guarantees for pageable memory (it returns before the last of the data has arrived).
+void run_pageable(device& gpu, std::size_t kibibytes) {
     single_stream pool(gpu);
     const std::string name = gpu.properties().name;
-    for (const std::size_t mebibytes : {1, 2, 4, 8, 16, 64, 256, 1024}) {
-        const std::size_t bytes = mebibytes * mebibyte;
-        const std::size_t size = bytes / sizeof(word);
-        std::vector<word> values(size);
-        for (std::size_t i = 0; i < size; ++i) values[i] = static_cast<word>(i * 2654435761u);
-        const auto pinned = bench::make_pinned<word>(size);
-        std::memcpy(pinned.get(), values.data(), bytes);
-        const auto there = bench::make_device<word>(size);
+    const std::size_t bytes = kibibytes << 10;
+    const std::size_t size = bytes / sizeof(word);
+    std::vector<word> values(size);
+    for (std::size_t i = 0; i < size; ++i) values[i] = static_cast<word>(i * 2654435761u);
+    const auto pinned = bench::make_pinned<word>(size);
+    std::memcpy(pinned.get(), values.data(), bytes);
+    const auto there = bench::make_device<word>(size);
+    const auto stream = bench::make_stream();
 
-        const auto ours = [&] { return sync(upload(std::span<const word>(values), nullptr, {size}), pool); };
-        if (sync(download(ours()), pool) != values) throw std::runtime_error("wrong contents: a pageable upload");
-        const auto times = bench::medians(
-            {[&] { ours(); }, [&] { check(cudaMemcpy(there.get(), values.data(), bytes, cudaMemcpyHostToDevice)); },
-             [&] { check(cudaMemcpy(there.get(), pinned.get(), bytes, cudaMemcpyHostToDevice)); }},
-            mebibytes > 100 ? 9 : 50, 3);
-        const std::string axes = "{\"mib\": " + std::to_string(mebibytes) + ", \"baseline\": ";
-        const double rate = gigabytes_per_second(bytes, times[0]);
-        bench::print({"pageable_upload", axes + "\"cudaMemcpy, pageable\"}", rate, "GB/s",
-                      gigabytes_per_second(bytes, times[1]), name});
-        bench::print({"pageable_upload", axes + "\"cudaMemcpy, pinned\"}", rate, "GB/s",
-                      gigabytes_per_second(bytes, times[2]), name});
-    }
+    const auto upload_all = [&] { return upload(std::span<const word>(values), nullptr, {size}); };
+    if (sync(download(sync(upload_all(), pool)), pool) != values)
+        throw std::runtime_error("wrong contents: a pageable upload");
+    std::optional<device_future<tensor<word>>> taken;
+    const auto settle = [&] {
+        if (taken) static_cast<void>(std::move(*taken).get());
+        taken.reset();
+        check(cudaDeviceSynchronize());
+    };
+    const auto by_driver = [&](const word* from) {
+        check(cudaMemcpy(there.get(), from, bytes, cudaMemcpyHostToDevice));
+    };
+    const auto times = bench::medians(
+        {[&] { sync(upload_all(), pool); }, [&] { by_driver(values.data()); }, settle, [&] { by_driver(pinned.get()); },
+         [&] {
+             check(cudaMemcpyAsync(there.get(), values.data(), bytes, cudaMemcpyHostToDevice, stream.get()));
+             check(cudaStreamSynchronize(stream.get()));
+         },
+         [&] { taken.emplace(spawn(upload_all(), pool)); }, settle},
+        kibibytes > (100 << 10) ? 9 : 60, 5);
+    const auto print = [&](const char* form, double ours, const char* baseline, double theirs) {
+        const std::string axes = "{\"kib\": " + std::to_string(kibibytes) + ", \"form\": \"" + form +
+                                 "\", \"baseline\": \"" + baseline + "\"}";
+        bench::print({"pageable_upload", axes, gigabytes_per_second(bytes, ours), "GB/s",
+                      gigabytes_per_second(bytes, theirs), name});
+    };
+    print("arrived", times[0], "cudaMemcpy, pageable", times[1]);
+    print("arrived", times[0], "cudaMemcpy, pinned", times[3]);
+    print("arrived", times[0], "cudaMemcpyAsync and a wait, pageable", times[4]);
+    print("taken", times[5], "cudaMemcpy, pageable", times[1]);
 }
 
 void run() {
     runtime machine;
     device& gpu = machine.find("cuda:0");
-    run_pageable(gpu);
+    for (const std::size_t kibibytes :
+         {4, 16, 64, 128, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 16384, 65536, 262144, 1048576})
+        run_pageable(gpu, kibibytes);
     gpu.trim();
     run_streaming(gpu);
 }

@@ -1,5 +1,5 @@
-# Finds Boost.Asio for the tests and the example of the adaptor sluice/asio.hpp, or does without. The library itself
-# needs no Boost. Sets SLUICE_HAS_ASIO and, where it is found, defines the target sluice_asio.
+# Finds Boost.Asio, if it is installed, for the tests and the example of the adaptor sluice/asio.hpp. The library itself
+# does not need Boost. Sets SLUICE_HAS_ASIO and, if Asio is found, defines the target sluice_asio.
 
 set(SLUICE_HAS_ASIO OFF)
 find_path(SLUICE_BOOST_INCLUDE boost/asio.hpp)
@@ -14,12 +14,12 @@ if(NOT SLUICE_ASIO STREQUAL "OFF")
         add_library(sluice_asio INTERFACE)
         target_include_directories(sluice_asio SYSTEM INTERFACE ${SLUICE_BOOST_INCLUDE})
         if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-            # g++'s false alarm on the frames of every coroutine of Asio's, which have operator new and delete of their own.
+            # g++ warns wrongly about the frames of Asio's coroutines, which have their own operator new and delete.
             target_compile_options(sluice_asio INTERFACE -Wno-mismatched-new-delete)
         endif()
     elseif(SLUICE_ASIO STREQUAL "ON")
         message(FATAL_ERROR "SLUICE_ASIO=ON, but Boost.Asio of Boost 1.81 or later was not found. "
-            "Install libboost1.81-dev or later, or add its place to CMAKE_PREFIX_PATH.")
+            "Install libboost1.81-dev or later, or add its folder to CMAKE_PREFIX_PATH.")
     else()
         message(STATUS "No Boost 1.81 or later: the tests and the example of sluice/asio.hpp are not built")
     endif()

@@ -1,6 +1,6 @@
-# The library under the CPU's compute commands: oneDNN where it is packaged, OpenBLAS elsewhere.
-# Defines the target sluice_cpu_math, SLUICE_CPU_MATH_LIBRARY (ONEDNN or OPENBLAS), and for the installed
-# package SLUICE_CPU_MATH_NAME and SLUICE_CPU_MATH_EXTRA_LIBRARIES: what users of the static library link.
+# The library for matrix products and convolutions on CPUs: oneDNN if it is found, otherwise OpenBLAS. Defines the
+# target sluice_cpu_math, SLUICE_CPU_MATH_LIBRARY (ONEDNN or OPENBLAS), and for the installed package
+# SLUICE_CPU_MATH_NAME and SLUICE_CPU_MATH_EXTRA_LIBRARIES: the libraries that users of the static library link.
 
 add_library(sluice_cpu_math INTERFACE)
 set(SLUICE_CPU_MATH_LIBRARY "")
@@ -12,7 +12,7 @@ if(SLUICE_CPU_MATH MATCHES "^(AUTO|ONEDNN)$")
         set(SLUICE_CPU_MATH_LIBRARY ONEDNN)
         set(SLUICE_CPU_MATH_NAME dnnl)
         set(SLUICE_CPU_MATH_EXTRA_LIBRARIES gomp)
-        # Not through dnnl's CMake config: that one wants OpenCL's headers, which we do not use.
+        # Not through dnnl's CMake config: it requires OpenCL's headers, which we do not use.
         target_link_libraries(sluice_cpu_math INTERFACE ${SLUICE_ONEDNN_LIBRARY} gomp)
         target_include_directories(sluice_cpu_math SYSTEM INTERFACE $<BUILD_INTERFACE:${SLUICE_ONEDNN_INCLUDE}>)
         target_compile_definitions(sluice_cpu_math INTERFACE SLUICE_WITH_ONEDNN=1)
@@ -32,5 +32,5 @@ if(NOT SLUICE_CPU_MATH_LIBRARY AND SLUICE_CPU_MATH MATCHES "^(AUTO|OPENBLAS)$")
 endif()
 if(NOT SLUICE_CPU_MATH_LIBRARY)
     message(FATAL_ERROR "No CPU math library found (SLUICE_CPU_MATH=${SLUICE_CPU_MATH}). "
-        "Install libdnnl-dev (oneDNN) or libopenblas-dev, or use ./run, which does.")
+        "Install libdnnl-dev (oneDNN) or libopenblas-dev, or use ./run, which installs one.")
 endif()

@@ -1,20 +1,24 @@
-# Finds the CUDA toolkit, or does without. Sets SLUICE_HAS_CUDA. And the header of cuDNN 9, or does without it too: sets
-# SLUICE_HAS_CUDNN and SLUICE_CUDNN_INCLUDE. The library itself is opened when it is first needed.
+# Finds the CUDA toolkit and the headers of cuDNN 9 and NCCL, as far as they are installed. Sets SLUICE_HAS_CUDA, in the
+# cache, so that a parent project sees it in all of its folders; SLUICE_HAS_CUDNN and SLUICE_CUDNN_INCLUDE;
+# SLUICE_HAS_NCCL and SLUICE_NCCL_INCLUDE. The libraries cuDNN and NCCL are opened at run time when they are first
+# needed.
 
-set(SLUICE_HAS_CUDA OFF)
+set(SLUICE_HAS_CUDA OFF CACHE INTERNAL "Whether this Sluice has the CUDA backend")
 if(NOT SLUICE_CUDA STREQUAL "OFF")
     if(NOT CMAKE_CUDA_COMPILER AND EXISTS /usr/local/cuda/bin/nvcc)
         set(CMAKE_CUDA_COMPILER /usr/local/cuda/bin/nvcc CACHE FILEPATH "")
     endif()
-    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-        set(CMAKE_CUDA_ARCHITECTURES 90-real CACHE STRING "CUDA architectures to compile for")
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+        # Code for A100, A10 and RTX 30, RTX 40 and L4, H100 and H200; newer GPUs compile the last one's PTX.
+        set(CMAKE_CUDA_ARCHITECTURES 80-real 86-real 89-real 90
+            CACHE STRING "CUDA architectures to compile for; one's own, e.g. 90-real, compiles faster")
     endif()
     include(CheckLanguage)
     check_language(CUDA)
     if(CMAKE_CUDA_COMPILER)
         enable_language(CUDA)
         find_package(CUDAToolkit 12.4 REQUIRED)
-        set(SLUICE_HAS_CUDA ON)
+        set(SLUICE_HAS_CUDA ON CACHE INTERNAL "Whether this Sluice has the CUDA backend")
     elseif(SLUICE_CUDA STREQUAL "ON")
         message(FATAL_ERROR "SLUICE_CUDA=ON, but no CUDA compiler was found. Set CMAKE_CUDA_COMPILER to nvcc.")
     endif()
@@ -31,10 +35,10 @@ if(SLUICE_HAS_CUDA AND NOT SLUICE_CUDNN STREQUAL "OFF")
     if(sluice_cudnn_version STREQUAL "9")
         set(SLUICE_HAS_CUDNN ON)
     elseif(SLUICE_CUDNN STREQUAL "ON")
-        message(FATAL_ERROR "SLUICE_CUDNN=ON, but the header of cuDNN 9 was not found (found: ${sluice_cudnn_version}). "
-            "Install cudnn9 from NVIDIA's repository, or add its place to CMAKE_PREFIX_PATH.")
+        message(FATAL_ERROR "SLUICE_CUDNN=ON, but the header of cuDNN 9 was not found (found: ${sluice_cudnn_version})."
+            " Install cudnn9 from NVIDIA's repository, or add its folder to CMAKE_PREFIX_PATH.")
     else()
-        message(STATUS "No cuDNN 9: a GPU's convolutions are matrix products of cuBLASLt")
+        message(STATUS "No cuDNN 9: convolutions on a GPU are computed as matrix products of cuBLASLt")
     endif()
 endif()
 
@@ -45,7 +49,7 @@ if(SLUICE_HAS_CUDA AND NOT SLUICE_NCCL STREQUAL "OFF")
         set(SLUICE_HAS_NCCL ON)
     elseif(SLUICE_NCCL STREQUAL "ON")
         message(FATAL_ERROR "SLUICE_NCCL=ON, but nccl.h was not found. Install libnccl-dev from NVIDIA's repository, "
-            "or add its place to CMAKE_PREFIX_PATH.")
+            "or add its folder to CMAKE_PREFIX_PATH.")
     else()
         message(STATUS "No NCCL: collectives are for CPU devices only")
     endif()

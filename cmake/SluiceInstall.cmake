@@ -1,4 +1,4 @@
-# install rules: the library, its headers, and a CMake package that brings what the library needs.
+# The install rules: the library, its headers, and a CMake package that finds the library's dependencies.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

@@ -8,10 +8,10 @@ endif()
 
 add_library(sluice_options INTERFACE)
 set(cxx_warnings -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-align)
-# -Wpedantic trips over nvcc's own line markers, so host warnings are the short list there.
+# -Wpedantic warns about nvcc's own line markers, so CUDA files get fewer host warnings.
 set(cuda_warnings -Wall -Wextra -Wshadow)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-    # g++ 12's false alarms on std::string (GCC PR 105651).
+    # g++ 12 warns wrongly about std::string (GCC PR 105651).
     list(APPEND cxx_warnings -Wno-restrict)
     list(APPEND cuda_warnings -Wno-restrict)
 endif()
@@ -28,7 +28,7 @@ if(SLUICE_SANITIZE)
         $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer> $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all>)
     target_link_options(sluice_options INTERFACE -fsanitize=${SLUICE_SANITIZE})
     include(CheckLinkerFlag)
-    check_linker_flag(CXX -fuse-ld=lld SLUICE_HAS_LLD) # large executables: a quarter of the time
+    check_linker_flag(CXX -fuse-ld=lld SLUICE_HAS_LLD) # links large executables in a quarter of the time
     if(SLUICE_HAS_LLD)
         target_link_options(sluice_options INTERFACE -fuse-ld=lld)
     endif()

@@ -1,8 +1,9 @@
-// async_mlp: four batches through a small network at the same time, on a pool of four streams: spawned as futures,
-// awaited by a coroutine. No thread waits for the device but main, for the whole.
+// SPDX-License-Identifier: Apache-2.0
+// async_mlp: four batches run through a small network concurrently, on a pool of four streams. They are spawned as
+// futures and awaited by a coroutine. The only thread that waits for the device is main, once, at the end.
 //
-// The pipeline, kernels and host code side by side, stands in async_mlp.hpp, where the simulator's tests find it too.
-// Where there is a GPU it runs there, elsewhere on the CPU; what it prints is the same.
+// The pipeline, kernels and host code together, is in async_mlp.hpp, so that the simulator's tests can use it too. It
+// runs on a GPU if there is one, otherwise on the CPU, and prints the same on both.
 
 #include "async_mlp.hpp"
 

@@ -1,5 +1,6 @@
-// The pipeline of async_mlp: kernels, the network as a lazy operation, and batches of it on their way at the same
-// time. All sizes come from the weights.
+// SPDX-License-Identifier: Apache-2.0
+// The pipeline of async_mlp: kernels, the network as a lazy operation, and several batches of it in flight. All sizes
+// come from the weights.
 #pragma once
 
 #include <utility>
@@ -12,8 +13,8 @@ namespace async_mlp {
 
 using namespace sluice;
 
-// One thread makes one element of c: c = alpha * a * b + beta * c. (Built without fused multiply-add, so that
-// a GPU and a CPU round alike and print the same.)
+// Each thread computes one element of c: c = alpha * a * b + beta * c. (Built without fused multiply-add, so that a GPU
+// and a CPU round in the same way and print the same.)
 struct sgemm_naive {
     SLUICE_KERNEL void operator()(index_2d at, float alpha, matrix_view<const float> a, matrix_view<const float> b,
                                   float beta, disjoint_matrix<float> c) const {
@@ -42,7 +43,7 @@ struct relu {
     }
 };
 
-// The whole network, as one lazy operation. Nothing runs until somebody says where.
+// The whole network, as one lazy operation. Nothing runs until it is submitted.
 inline auto forward(std::vector<float> batch, shared_tensor<float> w0, shared_tensor<float> w1) {
     return zip(upload(std::move(batch), w0->shape()), zeros<float>(w0->shape()), zeros<float>(w1->shape()))
         .and_then([=](auto input, auto hidden, auto output) {
@@ -65,7 +66,7 @@ std::vector<float> make(std::size_t size, Function element) {
     return values;
 }
 
-// Weights go up once. Shared, they are read by every batch and freed behind the last reader.
+// Uploads the weights once. They are shared: every batch reads them, and they are freed after the last reader.
 inline std::pair<shared_tensor<float>, shared_tensor<float>> upload_weights(std::size_t dim, scheduling_policy& pool) {
     auto [first, second] =
         sync(zip(upload(make(dim * dim, [](std::size_t i) { return (float(i % 7) - 3) * 0.01f; }), {dim, dim}),
@@ -74,7 +75,7 @@ inline std::pair<shared_tensor<float>, shared_tensor<float>> upload_weights(std:
     return {shared_tensor<float>(std::move(first)), shared_tensor<float>(std::move(second))};
 }
 
-// So many batches, described. Nothing has run yet; each holds the weights by reference.
+// Describes the given number of batches. Nothing has run yet; each holds the weights by reference.
 inline std::vector<forward_operation> describe(std::size_t batches, const shared_tensor<float>& w0,
                                                const shared_tensor<float>& w1) {
     std::vector<forward_operation> described;
@@ -85,7 +86,7 @@ inline std::vector<forward_operation> describe(std::size_t batches, const shared
     return described;
 }
 
-// On their way, each on a stream of its own, before the first is awaited.
+// Starts all batches, each on a stream of its own, before it awaits the first.
 inline task<std::vector<std::vector<float>>> run_all(std::vector<forward_operation> described,
                                                      scheduling_policy& pool) {
     std::vector<device_future<pending<std::vector<float>>>> running;

@@ -1,8 +1,9 @@
-// async_mlp_extended: four batches of 1024 rows through a network with a softmax on top, at the same time, on four
-// streams. One batch fails on purpose, in host code; the others do not notice. Nothing blocks but main, at the end.
-// The pipeline stands in async_mlp_extended.hpp, where the simulator's tests find it too.
+// SPDX-License-Identifier: Apache-2.0
+// async_mlp_extended: four batches of 1024 rows run through a network with a softmax at the end, concurrently, on four
+// streams. One batch fails on purpose, in host code; the others are not affected. Only main blocks, at the end. The
+// pipeline is in async_mlp_extended.hpp, so that the simulator's tests can use it too.
 //
-//     async_mlp_extended [TIMELINE.svg]      also draws what ran when
+//     async_mlp_extended [TIMELINE.svg]      also draws a timeline of the commands
 
 #include "async_mlp_extended.hpp"
 
@@ -46,7 +47,7 @@ int run(const char* timeline) {
     round_robin pool(machine.default_device(), batches);
     const auto [w0, w1] = make_weights(dim, classes, pool);
     if (timeline != nullptr) {
-        // The first time, libraries load and pools fill: not what the picture is about.
+        // A first run loads libraries and fills pools; the timeline leaves it out.
         sync_wait(run_batches(batches, w0, w1, pool));
         recorder.take();
     }

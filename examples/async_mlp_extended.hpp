@@ -1,5 +1,6 @@
-// The pipeline of async_mlp_extended: a network with a softmax on top, batches of it at the same time, and one that
-// fails on purpose, in host code. All sizes come from the weights.
+// SPDX-License-Identifier: Apache-2.0
+// The pipeline of async_mlp_extended: a network with a softmax at the end, and several batches in flight, of which one
+// fails on purpose in host code. All sizes come from the weights.
 #pragma once
 
 #include <stdexcept>
@@ -34,7 +35,7 @@ inline auto make_tensor(const shape& of, unsigned seed) {
         [seed](tensor<float> x) { return launch(fill_weights{}, each_of(x), seed, std::move(x)); });
 }
 
-// Host code in the middle of the pipeline, in stream order, with the data.
+// Host code in the middle of the pipeline: it runs in stream order and receives the data.
 inline std::vector<float> inspect(std::size_t batch, std::vector<float> rows) {
     if (batch == broken_batch) throw std::runtime_error("batch " + std::to_string(batch) + " fails on purpose");
     return rows;
@@ -44,9 +45,9 @@ inline auto forward(std::size_t batch, const shared_tensor<float>& w0, const sha
     return named("batch " + std::to_string(batch),
                  make_tensor(w0->shape(), static_cast<unsigned>(batch))
                      .and_then([w0](tensor<float> x) { return gemm(std::move(x), w0); })
-                     .and_then([](tensor<float> hidden) { return relu(std::move(hidden)); })
+                     .and_then(relu)
                      .and_then([w1](tensor<float> hidden) { return gemm(std::move(hidden), w1); })
-                     .and_then([](tensor<float> scores) { return softmax(std::move(scores)); })
+                     .and_then(softmax)
                      .and_then(download)
                      .and_then([batch](auto landed) {
                          return host_call([batch](std::vector<float> rows) { return inspect(batch, std::move(rows)); },
@@ -60,7 +61,7 @@ inline std::pair<shared_tensor<float>, shared_tensor<float>> make_weights(std::s
     return {shared_tensor<float>(std::move(first)), shared_tensor<float>(std::move(second))};
 }
 
-// What became of a batch: its rows, or why there are none.
+// The outcome of a batch: its rows, or the reason why there are none.
 struct outcome {
     std::vector<float> rows;
     std::string failure;
@@ -69,7 +70,7 @@ struct outcome {
 
 using batch_future = device_future<pending<std::vector<float>>>;
 
-// Awaits one batch: a value, an error of the device, or an exception of somebody's code.
+// Awaits one batch: a value, an error of the device, or an exception of the code in the pipeline.
 inline task<outcome> report(batch_future running) {
     outcome told;
     try {
@@ -82,7 +83,7 @@ inline task<outcome> report(batch_future running) {
     co_return told;
 }
 
-// All on their way, each on a stream of its own, before the first is awaited.
+// Starts all batches, each on a stream of its own, before it awaits the first.
 inline task<std::vector<outcome>> run_batches(std::size_t batches, shared_tensor<float> w0, shared_tensor<float> w1,
                                               scheduling_policy& pool) {
     std::vector<batch_future> running;

@@ -1,5 +1,6 @@
-// awaited_in_asio: device work in a program of Boost.Asio's. A coroutine awaits it as it awaits a socket or a timer,
-// and whichever of the two comes first, the other one is canceled.
+// SPDX-License-Identifier: Apache-2.0
+// awaited_in_asio: device work in a Boost.Asio program. A coroutine awaits the work as it awaits a socket or a timer,
+// and when one of the two completes, the other one is canceled.
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
@@ -25,10 +26,10 @@ namespace net = boost::asio;
 namespace {
 
 auto probabilities(std::vector<float> scores) {
-    return upload(std::move(scores), {1, 3}).and_then([](auto x) { return softmax(std::move(x)); }).and_then(download);
+    return upload(std::move(scores), {1, 3}).and_then(softmax).and_then(download);
 }
 
-// The same behind a door that stays shut until somebody opens it: work that takes its time.
+// The same after a host call that blocks until the latch opens: work that takes its time.
 auto held_up(std::shared_ptr<std::latch> door, std::vector<float> scores) {
     return zip(host_call([door = std::move(door)] { door->wait(); }), probabilities(std::move(scores)));
 }
@@ -39,11 +40,11 @@ net::awaitable<void> answer(const char* what, Operation operation, scheduling_po
     net::steady_timer deadline(co_await net::this_coro::executor, patience);
     auto first =
         co_await (async_run(std::move(operation), pool, net::use_awaitable) || deadline.async_wait(net::use_awaitable));
-    std::printf("%s: %s\n", what, first.index() == 0 ? "answered" : "too late, given up");
+    std::printf("%s: %s\n", what, first.index() == 0 ? "answered" : "timed out");
 }
 
 net::awaitable<void> serve(scheduling_policy& pool) {
-    auto future = spawn(probabilities({0, 0, 0}), pool);  // on its way already
+    auto future = spawn(probabilities({0, 0, 0}), pool);  // already in flight
     const std::vector<float> values = co_await async_wait(std::move(future), net::use_awaitable);
     std::printf("three of a kind: %.3f %.3f %.3f\n", values[0], values[1], values[2]);
 
@@ -53,7 +54,7 @@ net::awaitable<void> serve(scheduling_policy& pool) {
     const auto door = std::make_shared<std::latch>(1);  // the work may outlive this coroutine
     auto slow = held_up(door, {1, 2, 3});
     co_await answer("a slow one", std::move(slow), pool, 10ms);
-    door->count_down();  // the device finishes what it was given; nobody waits for that
+    door->count_down();  // the device finishes its work, although no coroutine waits for it
 
     auto broken = host_call([]() -> int { throw std::runtime_error("the host call threw"); });
     try {

@@ -1,5 +1,6 @@
-// batch_sizes: requests of any number of rows, answered by a small cache of compiled graphs, one for each size class.
-// The pipeline stands in batch_sizes.hpp, where the simulator's tests find it too.
+// SPDX-License-Identifier: Apache-2.0
+// batch_sizes: answers requests of any number of rows with a small cache of compiled graphs, one for each size class.
+// The pipeline is in batch_sizes.hpp, so that the simulator's tests can use it too.
 
 #include "batch_sizes.hpp"
 

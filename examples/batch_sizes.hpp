@@ -1,5 +1,6 @@
-// The pipeline of batch_sizes: a graph knows its shapes, requests come in all sizes. So there is a graph for each size
-// class (1, 2, 4, 8 ... rows), compiled when first needed, and a request is padded up to its class.
+// SPDX-License-Identifier: Apache-2.0
+// The pipeline of batch_sizes. A graph has fixed shapes, but requests come in all sizes. So there is one graph for each
+// size class (1, 2, 4, 8 ... rows), compiled at first use, and a request is padded up to its class.
 #pragma once
 
 #include <bit>
@@ -18,7 +19,7 @@ using namespace sluice;
 
 inline constexpr std::size_t features = 4;
 
-// scores[row] = the row of x times the weights
+// scores[row] = dot product of x's row and the weights
 struct score {
     SLUICE_KERNEL void operator()(index_1d at, matrix_view<const float> x, view<const float> weights,
                                   disjoint_view<float> scores) const {
@@ -49,7 +50,7 @@ class graph_cache {
 public:
     explicit graph_cache(shared_tensor<float> weights) : weights_(std::move(weights)) {}
 
-    // The scores of as many rows as there are.
+    // The scores of the given rows, of which there may be any number.
     std::vector<float> scores_of(std::vector<float> rows, scheduling_policy& pool) {
         const std::size_t count = rows.size() / features;
         rows.resize(class_of(count) * features);  // with rows of zeros

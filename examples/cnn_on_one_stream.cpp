@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // cnn_on_one_stream: a small convolutional network reads handwritten digits. Convolution, pooling, convolution, pooling
-// and a layer follow each other on one stream, batch after batch, and nothing is waited for in between. The pipeline
-// stands in cnn_on_one_stream.hpp, where the simulator's tests find it too.
+// and a layer follow each other on one stream, batch after batch, without a wait in between. The pipeline is in
+// cnn_on_one_stream.hpp, so that the simulator's tests can use it too.
 //
-//     cnn_on_one_stream [FOLDER]      with models/ and data/; by default that of the sources
+//     cnn_on_one_stream [FOLDER]      with models/ and data/; by default the folder of the sources
 
 #include "cnn_on_one_stream.hpp"
 
@@ -11,20 +12,20 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "sluice/nn/npy.hpp"
-#include "sluice/nn/safetensors.hpp"
+#include "sluice/io/npy.hpp"
+#include "sluice/io/safetensors.hpp"
 
 namespace {
 
 using namespace cnn_on_one_stream;
 
 network upload_network(const std::filesystem::path& file, scheduling_policy& pool) {
-    const nn::safetensors_file weights(file);
+    const io::safetensors_file weights(file);
     const auto upload_one = [&](const char* name) {
-        const nn::tensor_entry* const entry = weights.find(name);
+        const io::tensor_entry* const entry = weights.find(name);
         if (entry == nullptr) throw error(errc::bad_file, file.string() + " has no tensor " + name);
-        std::vector<float> values(entry->bytes.size() / nn::size_of(entry->type));
-        nn::convert_to_float(entry->type, entry->bytes, values);
+        std::vector<float> values(entry->bytes.size() / io::size_of(entry->type));
+        io::convert_to_float(entry->type, entry->bytes, values);
         return sync(share(upload(std::move(values), shape(entry->shape))), pool);
     };
     return {upload_one("convolution_1.weight"), upload_one("convolution_1.bias"), upload_one("convolution_2.weight"),
@@ -32,9 +33,9 @@ network upload_network(const std::filesystem::path& file, scheduling_policy& poo
 }
 
 void classify_digits(const std::filesystem::path& folder) {
-    const auto images = nn::npy_file(folder / "data/digits_inputs.npy").view().values<float>();
-    const auto labels = nn::npy_file(folder / "data/digits_labels.npy").view().values<std::int64_t>();
-    const auto expected = nn::npy_file(folder / "data/digits_cnn_logits.npy").view().values<float>();
+    const auto images = io::npy_file(folder / "data/digits_inputs.npy").view().values<float>();
+    const auto labels = io::npy_file(folder / "data/digits_labels.npy").view().values<std::int64_t>();
+    const auto expected = io::npy_file(folder / "data/digits_cnn_logits.npy").view().values<float>();
 
     runtime machine;
     device& on = machine.default_device();
@@ -53,7 +54,7 @@ void classify_digits(const std::filesystem::path& folder) {
                 static_cast<double>(right) / static_cast<double>(labels.size()));
     std::printf("scores within 1e-4 of PyTorch's: %s\n", agrees ? "yes" : "no");
 
-    // What depends on the device and its libraries goes to the other stream of output.
+    // Lines that depend on the device and its libraries go to standard error.
     const auto [first, second] = workspace_use(batch, digits, on);
     std::fprintf(stderr, "workspace on %s for %zu images: %zu bytes for the first convolution, %zu for the second\n",
                  on.name().c_str(), batch, first, second);

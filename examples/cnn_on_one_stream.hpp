@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pipeline of cnn_on_one_stream: a network of convolutions, batch after batch on one stream.
 #pragma once
 
@@ -22,7 +23,7 @@ inline constexpr std::size_t classes = 10;
 struct network {
     shared_tensor<float> filter_1;  // [filters, 1, 3, 3]
     shared_tensor<float> bias_1;
-    shared_tensor<float> filter_2;  // [filters, those of the first, 3, 3]
+    shared_tensor<float> filter_2;  // [filters, filters of the first, 3, 3]
     shared_tensor<float> bias_2;
     shared_tensor<float> weight;  // [classes, filters of the second * 2 * 2]
     shared_tensor<float> bias;
@@ -30,8 +31,8 @@ struct network {
 
 inline const convolution_options same_size{.padding = {1, 1}, .after = activation::relu};
 
-// Every step is a command on the same stream, and so comes after the one before: nothing else has to be said. What a
-// step has read is released behind it, for the next batch to use again.
+// Every step is a command on the same stream and so comes after the previous step; no other ordering is needed. The
+// memory that a step has read is released after it, and the next batch reuses it.
 inline auto classify(std::vector<float> images, const network& with) {
     const std::size_t count = images.size() / (side * side);
     return upload(std::move(images), {count, 1, side, side})
@@ -44,7 +45,7 @@ inline auto classify(std::vector<float> images, const network& with) {
         .and_then(download);
 }
 
-// The scores of all images, [count, classes], in batches. All of them are submitted before the first is waited for.
+// The scores of all images, [count, classes], in batches. All batches are submitted before the first is waited for.
 inline std::vector<float> scores_of(const std::vector<float>& images, std::size_t batch, const network& with,
                                     scheduling_policy& one_stream) {
     std::vector<device_future<pending<std::vector<float>>>> running;
@@ -66,7 +67,7 @@ inline std::size_t best_of(const float* scores) {
     return static_cast<std::size_t>(std::max_element(scores, scores + classes) - scores);
 }
 
-// What each convolution takes of the stream's workspace, in bytes.
+// How much of the stream's workspace each convolution uses, in bytes.
 inline std::pair<std::size_t, std::size_t> workspace_use(std::size_t batch, const network& with, device& on) {
     const shape images{batch, 1, side, side};
     const shape pooled_once = pooled(convolved(images, with.filter_1->shape(), same_size));

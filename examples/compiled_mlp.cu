@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // compiled_mlp: async_mlp's network, compiled once into a graph and launched for twelve inputs, four in flight. On a
-// GPU each launch is one call of the driver instead of one for each kernel and copy. The pipeline stands in
-// compiled_mlp.hpp, where the simulator's tests find it too.
+// GPU each launch is one driver call instead of one for each kernel and copy. The pipeline is in compiled_mlp.hpp, so
+// that the simulator's tests can use it too.
 
 #include "compiled_mlp.hpp"
 

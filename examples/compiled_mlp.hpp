@@ -1,4 +1,5 @@
-// The pipeline of compiled_mlp: the network of async_mlp, compiled once and launched for each of a stream of inputs.
+// SPDX-License-Identifier: Apache-2.0
+// The pipeline of compiled_mlp: the network of async_mlp, compiled once and launched for each input.
 #pragma once
 
 #include <cstdio>
@@ -17,7 +18,7 @@ using async_mlp::matvec_naive;
 using async_mlp::relu;
 using async_mlp::sgemm_naive;
 
-// The same operation as async_mlp's, of an input that is on the device.
+// The same operation as async_mlp's, for an input that is on the device.
 inline auto forward(tensor<float> input, shared_tensor<float> w0, shared_tensor<float> w1) {
     return zip(zeros<float>(w0->shape()), zeros<float>(w1->shape()))
         .and_then([=, x = std::move(input)](auto hidden, auto output) mutable {
@@ -31,8 +32,8 @@ inline auto forward(tensor<float> input, shared_tensor<float> w0, shared_tensor<
         .and_then(download);
 }
 
-// So many inputs, with at most `in_flight` of them on their way: each launch has memory of its own, a replica of the
-// graph's. Calling the graph makes an operation, like any other.
+// Runs the given number of inputs, at most `in_flight` of them at a time: each launch has memory of its own, in one
+// replica of the graph. Calling the graph returns an operation like any other.
 inline std::vector<std::string> run_all(std::size_t dim, std::size_t inputs, std::size_t in_flight,
                                         scheduling_policy& pool) {
     const auto [first, second] = async_mlp::upload_weights(dim, pool);

@@ -1,10 +1,11 @@
-// data_parallel_mlp: one network on four devices, a batch for each. Weights are made on the first device and handed on
-// to the others; all batches are on their way before the first is awaited; their outputs are gathered. Then the same
-// with the three kernels in one, which needs less memory; and with data from the host, whose copies hide behind
-// kernels.
+// SPDX-License-Identifier: Apache-2.0
+// data_parallel_mlp: one network on four devices, one batch on each. The weights are created on the first device and
+// copied from device to device. All batches are in flight before the first is awaited, and their outputs are gathered.
+// Then the same with the three kernels in one, which needs less memory; and with data from the host, whose copies
+// overlap with kernels.
 //
-// Four devices there are everywhere: where there are fewer GPUs, they pretend; where there is none, four virtual CPU
-// devices do it. The pipeline stands in data_parallel_mlp.hpp, where the simulator's tests find it too.
+// It always uses four devices: with fewer GPUs, one GPU acts as several; without a GPU, there are four virtual CPU
+// devices. The pipeline is in data_parallel_mlp.hpp, so that the simulator's tests can use it too.
 
 #include "data_parallel_mlp.hpp"
 
@@ -41,7 +42,7 @@ void print(const char* what, const std::vector<float>& outputs, std::size_t batc
 int main() try {
     runtime machine({.cpu_devices = ranks});
     const device_set all = four(machine);
-    per_device pool(all, 4);
+    round_robin_devices pool(all, 4);
 
     const std::vector<float> outputs = sync_wait(run_all(dim, all, pool, three_kernels{}));
     print("three kernels", outputs, ranks);

@@ -1,6 +1,8 @@
-// The pipeline of data_parallel_mlp: one network on several devices, a batch for each. All sizes come from the weights.
+// SPDX-License-Identifier: Apache-2.0
+// The pipeline of data_parallel_mlp: one network on several devices, one batch on each. All sizes come from the
+// weights.
 //
-// A thread owns a tile of each output: partitions hand the tiles out, and no two threads get the same.
+// Each thread owns a tile of each output: partitions assign the tiles, and no two threads get the same tile.
 #pragma once
 
 #include <string>
@@ -17,7 +19,7 @@ using namespace sluice;
 
 inline constexpr std::size_t tile = 4;
 
-// c = a * b. (Built without fused multiply-add, so that a GPU and a CPU round alike and print the same.)
+// c = a * b. (Built without fused multiply-add, so that a GPU and a CPU round in the same way and print the same.)
 struct gemm_tiles {
     SLUICE_KERNEL void operator()(tile_index at, matrix_view<const float> a, matrix_view<const float> b,
                                   disjoint_tiles<float> c) const {
@@ -55,7 +57,7 @@ struct relu_tiles {
     }
 };
 
-// All three in one: y = max(0, (a * b) * x), of which a * b is never written down.
+// All three kernels in one: y = max(0, (a * b) * x), without storing a * b.
 struct mlp_tiles {
     SLUICE_KERNEL void operator()(tile_index at, matrix_view<const float> a, matrix_view<const float> b,
                                   view<const float> x, disjoint_tiles<float> y) const {
@@ -107,7 +109,8 @@ inline auto forward_fused(tensor<float> batch, const weights& with) {
         .transform([](auto output) { return std::move(output).unpartition(); });
 }
 
-// The two as objects, for what takes either. (Types with names: g++ 12 warns of coroutines over a lambda's.)
+// The two as function objects, for code that takes either. (Named types, because g++ 12 warns of coroutines over
+// lambdas.)
 struct three_kernels {
     auto operator()(tensor<float> batch, const weights& with) const { return forward(std::move(batch), with); }
 };
@@ -115,7 +118,7 @@ struct one_kernel {
     auto operator()(tensor<float> batch, const weights& with) const { return forward_fused(std::move(batch), with); }
 };
 
-// Made on the first device, given to the others by those that have them, awaited together.
+// Creates the weights on the first device and replicates them to the others; all copies are awaited together.
 inline task<std::vector<weights>> make_weights(std::size_t dim, const device_set& all, scheduling_policy& pool) {
     auto first = spawn(on_device(all[0], randn({dim, dim}, 1)).and_then(replicate(all)), pool);
     auto second = spawn(on_device(all[0], randn({dim}, 2)).and_then(replicate(all)), pool);
@@ -126,12 +129,12 @@ inline task<std::vector<weights>> make_weights(std::size_t dim, const device_set
     co_return made;
 }
 
-// Batch i, the same on any device: as if it had come from somewhere.
+// Batch i, the same on any device, in place of real data.
 inline auto make_batch(std::size_t dim, std::size_t number) { return randn({dim, dim}, 100 + number); }
 
-// A batch a device, all on their way before the first is awaited; the outputs gathered on the first device.
+// One batch per device; all are in flight before the first is awaited. The outputs are gathered on the first device.
 template <typename Forward>
-task<std::vector<float>> run_all(std::size_t dim, device_set all, per_device& pool, Forward network) {
+task<std::vector<float>> run_all(std::size_t dim, device_set all, round_robin_devices& pool, Forward network) {
     auto making = make_weights(dim, all, pool);
     const std::vector<weights> everywhere = co_await std::move(making);
     std::vector<device_future<tensor<float>>> running;
@@ -149,10 +152,10 @@ task<std::vector<float>> run_all(std::size_t dim, device_set all, per_device& po
     co_return co_await std::move(gathered);
 }
 
-// Batches from the host, several a device, each on a stream of its own: while one is computed, the next one's data is
-// on its way. The outputs come in the order of the batches.
+// Batches from the host, several per device, each on a stream of its own: while one batch is computed, the next one's
+// data is copied. The outputs come in the order of the batches.
 inline task<std::vector<float>> run_overlapped(std::size_t dim, std::size_t each_device, device_set all,
-                                               per_device& pool) {
+                                               round_robin_devices& pool) {
     auto making = make_weights(dim, all, pool);
     const std::vector<weights> everywhere = co_await std::move(making);
     std::vector<device_future<pending<std::vector<float>>>> running;
@@ -175,7 +178,7 @@ inline task<std::vector<float>> run_overlapped(std::size_t dim, std::size_t each
     co_return outputs;
 }
 
-// What a batch needs beside its input and output, as a graph's plan tells.
+// The memory that a batch needs in addition to its input and output, as a graph's plan reports it.
 template <typename Forward>
 std::size_t scratch_bytes(std::size_t dim, const weights& with, scheduling_policy& pool, Forward network) {
     return compile(

@@ -1,6 +1,7 @@
-// early_start: a kernel that begins before the one that it depends on has ended. Worth it between short kernels on a
-// GPU that can (compute capability 9.0); elsewhere the second simply comes after the first. The pipeline stands in
-// early_start.hpp, where the simulator's tests find it too.
+// SPDX-License-Identifier: Apache-2.0
+// early_start: a kernel that starts before the kernel that it depends on has ended. This pays off between short kernels
+// on a GPU of compute capability 9.0 or later; on other devices the second kernel simply runs after the first. The
+// pipeline is in early_start.hpp, so that the simulator's tests can use it too.
 
 #include "early_start.hpp"
 

@@ -1,5 +1,7 @@
-// The pipeline of early_start: two kernels of which the second begins while the first still runs (programmatic
-// dependent launch). Its preamble works out something that needs nothing of the first; then it waits, and reads.
+// SPDX-License-Identifier: Apache-2.0
+// The pipeline of early_start: two kernels, of which the second starts while the first still runs (programmatic
+// dependent launch). The second kernel's preamble computes something that does not depend on the first; then the kernel
+// waits, and reads the first kernel's result.
 #pragma once
 
 #include <cstdio>
@@ -16,7 +18,7 @@ using namespace sluice;
 
 struct halve {
     SLUICE_KERNEL void operator()(index_1d at, disjoint_view<float> x) const {
-        dependency_trigger();  // the next kernel may begin with its preamble
+        dependency_trigger();  // the next kernel may start its preamble
         if (float* const element = x.at(at)) *element /= 2;
     }
 };
@@ -25,7 +27,7 @@ struct weigh {
     SLUICE_KERNEL void operator()(index_1d at, view<const float> x, disjoint_view<float> y) const {
         float weight = 1;
         for (std::size_t i = 0; i < at.value() % 8; ++i) weight *= 2;
-        dependency_wait();  // from here on all that the kernels before have written is there
+        dependency_wait();  // from here on all writes of earlier kernels are visible
         if (float* const element = y.at(at)) *element = weight * x[at.value()];
     }
 };
@@ -41,7 +43,7 @@ inline auto halve_and_weigh(tensor<float> x) {
         .and_then(download);
 }
 
-// By itself and compiled: the graph has a programmatic edge between the two.
+// Eager and compiled: the graph has a programmatic edge between the two kernels.
 inline std::vector<std::string> run_both(scheduling_policy& pool) {
     const auto tell = [](const char* how, const std::vector<float>& y) {
         std::string line = how;
@@ -55,7 +57,7 @@ inline std::vector<std::string> run_both(scheduling_policy& pool) {
     const std::vector<float> x{2, 4, 6, 8, 10, 12, 14, 16};
     const auto fast =
         compile(pool, [](tensor<float> given) { return halve_and_weigh(std::move(given)); }, host_input<float>({8}));
-    return {tell("by itself:", sync(upload(x).and_then(halve_and_weigh), pool)),
+    return {tell("eager:    ", sync(upload(x).and_then(halve_and_weigh), pool)),
             tell("compiled: ", sync(fast(x), pool))};
 }
 

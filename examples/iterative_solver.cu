@@ -1,5 +1,6 @@
-// iterative_solver: a loop that stops by itself on the device, as part of a compiled graph. Harder inputs take more
-// rounds; the host is not asked. The pipeline stands in iterative_solver.hpp, where the simulator's tests find it too.
+// SPDX-License-Identifier: Apache-2.0
+// iterative_solver: a loop that ends on the device, as part of a compiled graph. Harder inputs take more rounds,
+// without the host. The pipeline is in iterative_solver.hpp, so that the simulator's tests can use it too.
 
 #include "iterative_solver.hpp"
 

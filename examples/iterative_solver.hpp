@@ -1,5 +1,6 @@
-// The pipeline of iterative_solver: Jacobi's method for 4 x[i] - x[i-1] - x[i+1] = b[i], as a loop that the device ends
-// by itself, compiled. The host launches it once and is told the solution; it asks for no residual in between.
+// SPDX-License-Identifier: Apache-2.0
+// The pipeline of iterative_solver: Jacobi's method for 4 x[i] - x[i-1] - x[i+1] = b[i], as a compiled loop that ends
+// on the device. The host launches it once and receives the solution; it reads no residual in between.
 #pragma once
 
 #include <cstdio>
@@ -17,10 +18,10 @@ using namespace sluice;
 
 struct progress {
     int rounds;
-    float residual;  // of what the last round began with: the largest of all rows'
+    float residual;  // the largest of all rows, at the beginning of the last round
 };
 
-// The neighbours of x[i]; there are none beyond the ends.
+// The sum of x[i]'s neighbours; the elements beyond the ends count as 0.
 SLUICE_KERNEL inline float beside(view<const float> x, std::size_t i) {
     return (i > 0 ? x[i - 1] : 0) + (i + 1 < x.size() ? x[i + 1] : 0);
 }
@@ -41,7 +42,7 @@ struct jacobi {
     }
 };
 
-// One thread looks at all rows, counts the round, and says whether to go on.
+// One thread reads all rows, counts the round, and decides whether the loop continues.
 struct measure {
     float tolerance;
     SLUICE_KERNEL void operator()(index_1d at, view<const float> x, view<const float> b, loop_condition again,
@@ -53,8 +54,8 @@ struct measure {
     }
 };
 
-// What it makes of x is elsewhere; the loop brings it back to where x was. The two kernels do not touch what the other
-// writes, so they may run side by side.
+// The new x is in other memory; the loop copies it back. The two kernels do not touch each other's outputs, so they may
+// run concurrently.
 inline auto round_of(const shared_tensor<float>& b, float tolerance) {
     return [=](loop_flag again, tensor<float> x, tensor<progress> so_far) {
         const shared_tensor<float> now(std::move(x));

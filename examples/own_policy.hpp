@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pipeline of own_policy: a scheduling policy, and many small operations on its streams.
 #pragma once
 
@@ -10,22 +11,22 @@ namespace own_policy {
 
 using namespace sluice;
 
-// Keeps one stream free for what is urgent: every eighth operation goes there, the others take turns on the rest.
+// Keeps one stream free for urgent operations: every eighth operation uses it, the others use the rest in turn.
 class express_lane final : public scheduling_policy {
 public:
     express_lane(device& on, std::size_t others) : express_(on, {.priority = -1}), others_(on, others) {}
 
-    // Any thread may ask.
-    stream& next() override {
+    // May be called on any thread.
+    stream next() override {
         const std::size_t turn = turn_.fetch_add(1, std::memory_order_relaxed);
         if (turn % 8 != 0) return others_.next();
         ++express_trips_;
         return *express_;
     }
-    int express_trips() const { return express_trips_; }
+    int express_count() const { return express_trips_; }
 
 private:
-    stream_lease express_;  // back to the device when the policy goes, whatever still runs on it
+    stream_lease express_;  // returned to the device when the policy is destroyed, even if work still runs on it
     round_robin others_;
     std::atomic<std::size_t> turn_{0};
     std::atomic<int> express_trips_{0};

@@ -1,4 +1,5 @@
-// The pipelines of three_outcomes: those that end well, and those that fail and recover.
+// SPDX-License-Identifier: Apache-2.0
+// The pipelines of three_outcomes: some succeed, some fail, and some recover from a failure.
 #pragma once
 
 #include <chrono>
@@ -29,7 +30,7 @@ inline auto checked_sum(float limit) {
     });
 }
 
-// More than any device has.
+// More memory than any device has.
 inline auto too_much() {
     return zeros<float>({std::size_t{1} << 50}).transform([](tensor<float>) { return 0.f; });
 }
@@ -41,27 +42,27 @@ std::string tell(Operation operation, scheduling_policy& pool) {
         char text[32];
         std::snprintf(text, sizeof(text), "%g", static_cast<double>(value));
         return std::string("the value ") + text;
-    } catch (const error& failure) {  // of Sluice: a device_error, out_of_memory, a deadline ...
+    } catch (const error& failure) {  // from Sluice: a device_error, out_of_memory, a deadline ...
         return "an error: " + failure.code().message();
-    } catch (const std::exception& failure) {  // of the code in the pipeline
+    } catch (const std::exception& failure) {  // from the code in the pipeline
         return std::string("an exception: ") + failure.what();
     }
 }
 
-inline std::vector<std::string> tell_all(scheduling_policy& pool) {
+inline std::vector<std::string> describe_all(scheduling_policy& pool) {
     std::vector<std::string> told;
     told.push_back("a sum: " + tell(checked_sum(10), pool));
     told.push_back("a sum over the limit: " + tell(checked_sum(5), pool));
     told.push_back("too much memory: " + tell(too_much(), pool));
 
-    // To recover where it happens, in the pipeline: no thread waits to find out.
+    // Recovers inside the pipeline, where the failure happens: no thread has to wait for it.
     auto recovered = checked_sum(5).or_else([](std::exception_ptr) { return value(-1.f); });
     told.push_back("recovered: " + tell(std::move(recovered), pool));
     int attempts = 0;
     auto tried_again = retry(3, [&] { return checked_sum(++attempts < 3 ? 5.f : 10.f); });
-    told.push_back("tried again: " + tell(std::move(tried_again), pool));
+    told.push_back("retried: " + tell(std::move(tried_again), pool));
     told.push_back("in time: " + tell(timeout(checked_sum(10), 10s), pool));
-    told.push_back("too late: " + tell(give_up_at(checked_sum(10), std::chrono::steady_clock::now()), pool));
+    told.push_back("too late: " + tell(timeout_at(checked_sum(10), std::chrono::steady_clock::now()), pool));
     return told;
 }
 

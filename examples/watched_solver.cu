@@ -1,5 +1,6 @@
-// watched_solver: a graph whose kernel launches another graph, which launches itself until it is done; the host
-// launches the first one only. The pipeline stands in watched_solver.hpp, where the simulator's tests find it too.
+// SPDX-License-Identifier: Apache-2.0
+// watched_solver: a graph whose kernel launches another graph, which launches itself until it is done. The host
+// launches only the first graph. The pipeline is in watched_solver.hpp, so that the simulator's tests can use it too.
 
 #include "watched_solver.hpp"
 

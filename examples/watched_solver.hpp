@@ -1,6 +1,7 @@
-// The pipeline of watched_solver: a graph that looks at each new right side and, on the device, launches the solver
-// when the solution at hand is not good enough any more. The solver is a graph as well, which launches itself until it
-// is. The host launches the looking only, and is told afterwards what came of it.
+// SPDX-License-Identifier: Apache-2.0
+// The pipeline of watched_solver: a graph that checks each new right side and, on the device, launches the solver when
+// the current solution is no longer good enough. The solver is a graph as well, which launches itself until the
+// solution is good enough. The host launches only the first graph, and reads the results afterwards.
 #pragma once
 
 #include "iterative_solver.hpp"
@@ -12,7 +13,7 @@ using iterative_solver::jacobi;
 using iterative_solver::largest_residual;
 using iterative_solver::progress;
 
-// The round that is running is not the last one while x is off by more than that.
+// Another round follows while the residual of x is above the tolerance.
 struct go_on {
     float tolerance;
     SLUICE_KERNEL void operator()(index_1d at, view<const float> x, view<const float> b, self_launcher solver,
@@ -24,7 +25,7 @@ struct go_on {
     }
 };
 
-// Whether there is anything to solve; then it is solved behind this graph.
+// Checks whether there is anything to solve; if so, launches the solver to run after this graph.
 struct watch {
     float tolerance;
     SLUICE_KERNEL void operator()(index_1d at, view<const float> x, view<const float> b, graph_launcher solver,
@@ -76,8 +77,7 @@ inline std::vector<std::string> follow_all(std::size_t size, scheduling_policy& 
         const auto [x, made] = sync(zip(solver.get<0>().and_then(download), solver.get<2>().and_then(download)), pool);
         char text[96];
         std::snprintf(text, sizeof(text), "%s: %d rounds so far, x[1] = %.3f, x[%zu] = %.3f",
-                      launched ? "solved" : "good as it is", made[0].rounds, double(x[1]), size - 1,
-                      double(x[size - 1]));
+                      launched ? "solved" : "still good", made[0].rounds, double(x[1]), size - 1, double(x[size - 1]));
         lines.emplace_back(text);
     }
     return lines;

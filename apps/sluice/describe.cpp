@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "describe.hpp"
 
 #include <iomanip>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
 
-#include "sluice/nn/mlp_model.hpp"
+#include "json_line.hpp"
+#include "sluice/base/printable.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "text_table.hpp"
 
@@ -36,15 +37,16 @@ void describe_devices(const runtime& machine, bool as_json, std::ostream& out) {
                    gibibytes(memory.total_bytes), gibibytes(memory.free_bytes)});
     }
     if (as_json) {
-        out << nlohmann::json{{"devices", list}, {"why_no_gpu", machine.why_no_gpu()}}.dump() << '\n';
+        out << json_line({{"devices", list}, {"why_no_gpu", machine.why_no_gpu()}}) << '\n';
         return;
     }
     out << table;
-    if (!machine.why_no_gpu().empty()) out << "no GPU: " << machine.why_no_gpu() << '\n';
+    if (!machine.why_no_gpu().empty()) out << "no GPU: " << printable(machine.why_no_gpu()) << '\n';
 }
 
-void describe_model(const std::filesystem::path& model, bool as_json, std::ostream& out) {
-    const nn::mlp_model network = nn::load_mlp(model);
+void describe_model(const std::filesystem::path& model, const nn::mlp_load_options& options, bool as_json,
+                    std::ostream& out) {
+    const nn::mlp_model network = nn::load_mlp(model, options);
     auto layers = nlohmann::json::array();
     text_table table({"layer", "in", "out", "bias", "activation", "parameters"});
     for (const nn::dense_layer& layer : network.layers) {
@@ -60,17 +62,16 @@ void describe_model(const std::filesystem::path& model, bool as_json, std::ostre
                    layer.bias.empty() ? "no" : "yes", after, std::to_string(parameters)});
     }
     if (as_json) {
-        out << nlohmann::json{{"model", model.string()},
-                              {"layers", layers},
-                              {"in_features", network.in_features()},
-                              {"out_features", network.out_features()},
-                              {"parameters", network.parameters()}}
-                   .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+        out << json_line({{"model", model.string()},
+                          {"layers", layers},
+                          {"in_features", network.in_features()},
+                          {"out_features", network.out_features()},
+                          {"parameters", network.parameters()}})
             << '\n';
         return;
     }
-    out << model.string() << ": " << network.in_features() << " inputs, " << network.out_features() << " outputs, "
-        << network.parameters() << " parameters\n"
+    out << printable(model.native()) << ": " << network.in_features() << " inputs, " << network.out_features()
+        << " outputs, " << network.parameters() << " parameters\n"
         << table;
 }
 

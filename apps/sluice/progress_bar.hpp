@@ -1,15 +1,27 @@
-// A progress bar on a terminal. Where standard error is none: silent, or lines if they are asked for.
+// SPDX-License-Identifier: Apache-2.0
+// Progress on standard error: a bar on a terminal, as wide as the terminal allows. Elsewhere nothing, or lines where
+// they are requested.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
+#include <string>
 
 namespace sluice::app {
 
+// What fits into one line of `columns` characters, of: a bar of at most 40, percent, rows a second. Percent alone where
+// there is no room for more, nothing where there is none for that. The last column stays free: a character there would
+// make some terminals begin another line.
+std::string progress_text(std::size_t done, std::size_t total, double rows_per_second, std::size_t columns);
+
+// The width of the terminal on standard error: COLUMNS where it is a number above 0, else what the terminal reports,
+// else 80.
+std::size_t terminal_columns();
+
 class progress_bar {
 public:
-    // With `always`, tells it as lines where there is no terminal.
-    progress_bar(std::size_t total, bool always);
+    // With `as_lines`, writes lines where standard error is no terminal, or one without a cursor (TERM=dumb or none).
+    progress_bar(std::size_t total, bool as_lines);
     progress_bar(const progress_bar&) = delete;  // one bar, one line
     progress_bar& operator=(const progress_bar&) = delete;
     // Clears the line.

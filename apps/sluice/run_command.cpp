@@ -1,34 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "run_command.hpp"
 
-#include <algorithm>
 #include <chrono>
 
+#include "output_names.hpp"
+#include "process_guard.hpp"
 #include "progress_bar.hpp"
+#include "requirements.hpp"
 #include "run_devices.hpp"
 #include "run_inputs.hpp"
-#include "signal_guard.hpp"
-#include "sluice/nn/npy_writer.hpp"
+#include "sluice/io/npy_writer.hpp"
 #include "sluice/runtime/sync.hpp"
-#include "sluice/runtime/trace_recorder.hpp"
+#include "sluice/trace/trace_recorder.hpp"
 #include "trace_files.hpp"
 
 namespace sluice::app {
 namespace {
 
-// Each target is a file of its own: of two the last one written would be all that is left.
-void check_targets(const run_options& options) {
-    std::vector<std::filesystem::path> seen;
-    for (const auto* each : {&options.output, &options.trace, &options.timeline}) {
-        if (!*each) continue;
-        const auto target = std::filesystem::absolute(**each).lexically_normal();
-        if (std::find(seen.begin(), seen.end(), target) != seen.end()) {
-            throw error(errc::invalid_argument, (*each)->string() + " is to be written twice", {"run"});
-        }
-        seen.push_back(target);
-    }
+using clock = std::chrono::steady_clock;
+
+double seconds_since(clock::time_point start) { return std::chrono::duration<double>(clock::now() - start).count(); }
+
+// The same rows again and again, each pass after the one before it has ended. The first pass of the run has warmed up
+// files and caches. Blocks for at least `least_seconds`.
+run_measurement measure(const nn::engine& engine, input_rows& input, const signal_guard& guard, double least_seconds) {
+    run_measurement made;
+    const auto start = clock::now();
+    do {
+        input.begin_again();
+        engine.run(
+            input.count(), [&](std::size_t first, std::size_t count) { return input.batch({first, count}); },
+            [&](std::size_t first, std::span<const float>) {
+                guard.check();
+                input.release_until(0, first);
+            });
+        ++made.passes;
+        made.seconds = seconds_since(start);
+    } while (made.seconds < least_seconds);
+    return made;
 }
 
-// Says why it failed; empty when it did not.
+// Returns why it failed; empty when it did not.
 std::string write_traces(trace_files& to, trace_recorder& from, const run_options& options) {
     try {
         to.write(from.take(), {.title = "sluice run " + options.model.filename().string()});
@@ -41,15 +53,15 @@ std::string write_traces(trace_files& to, trace_recorder& from, const run_option
 }  // namespace
 
 run_result run(const run_options& options) {
-    // Everything is read and checked before a device is touched or a file is made.
-    const nn::mlp_model model = nn::load_mlp(options.model);
+    // Everything is read and checked before a device is touched or a file is created.
+    check_output_names(options);
+    const nn::mlp_model model = nn::load_mlp(options.model, options.network);
     input_rows input(options.input, model.in_features());
     run_result result;
     result.rows = input.count();
     result.outputs = model.out_features();
-    judgement judged(options, result.rows, {0, result.rows}, result.outputs);
+    output_check checked(options, result.rows, {0, result.rows}, result.outputs);
 
-    check_targets(options);
     std::optional<trace_recorder> recorder;
     if (options.trace || options.timeline) recorder.emplace();
     const run_devices devices(
@@ -61,27 +73,33 @@ run_result run(const run_options& options) {
     result.streams = devices.streams();
     result.devices = devices.uses();
     devices.engine().warm_up(result.rows);
-    const signal_guard guard;  // before there is a file to leave behind
-    std::optional<nn::npy_writer> writer;
+    const signal_guard guard;  // before a file exists that a signal would leave on the disk
+    std::optional<io::npy_writer> writer;
     if (options.output) writer.emplace(*options.output, std::vector{result.rows, result.outputs});
     trace_files traces(options.trace, options.timeline);
     if (recorder) static_cast<void>(recorder->take());  // the warm-up
 
     progress_bar progress(result.rows, options.progress);
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = clock::now();
     devices.engine().run(
         result.rows, [&](std::size_t first, std::size_t count) { return input.batch({first, count}); },
         [&](std::size_t first, std::span<const float> outputs) {
             guard.check();
             const std::size_t done = first + outputs.size() / result.outputs;
-            input.forget_behind(0, done);
+            input.release_until(0, done);
             if (writer) writer->write_rows(first, outputs);
-            judged.take(first, outputs);
+            checked.take(first, outputs);
             progress.update(done);
         });
-    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    result.correct = judged.correct();
-    result.largest_difference = judged.largest_difference();
+    result.seconds = seconds_since(start);
+    result.correct = checked.correct();
+    result.largest_difference = checked.largest_difference();
+    result.missed = missed_requirements(options, result);
+    if (options.measure_seconds) result.measured = measure(devices.engine(), input, guard, *options.measure_seconds);
+    input.require_unchanged();
+    checked.require_unchanged();
+    guard.check();  // from here on it is too late: the run is complete
+    if (!result.missed.empty()) return result;
     if (writer) writer->commit();
     if (recorder) {
         result.commands_not_traced = recorder->dropped();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `sluice run`: a trained network over an array of inputs.
 #pragma once
 
@@ -8,21 +9,27 @@
 #include <string>
 #include <vector>
 
+#include "sluice/nn/mlp_model.hpp"
+
 namespace sluice::app {
 
 struct run_options {
     std::filesystem::path model;
+    nn::mlp_load_options network;  // activations that the model's file does not say
     std::filesystem::path input;
     std::optional<std::filesystem::path> labels;
     std::optional<std::filesystem::path> reference;  // outputs to compare with
+    std::optional<double> tolerance;                 // largest difference from them that is no failure
+    std::optional<double> min_accuracy;              // smallest accuracy that is no failure, from 0 to 1
     std::optional<std::filesystem::path> output;
     std::optional<std::filesystem::path> trace;     // for Perfetto
     std::optional<std::filesystem::path> timeline;  // a picture
     std::string device = "auto";                    // cpu, cpu:N, cuda, cuda:N, all, auto
     std::size_t batch = 1024;
     std::size_t streams = 0;                // of each device; 0: 4, or 4 a worker on a CPU
-    bool progress = false;                  // tell it also where standard error is no terminal
-    std::chrono::seconds rank_timeout{60};  // of a distributed run: for how long a rank may be silent
+    bool progress = false;                  // write it as lines where standard error is no terminal
+    std::optional<double> measure_seconds;  // repeat the run for at least this time to measure the throughput
+    std::chrono::seconds rank_timeout{60};  // of a distributed run: the longest time without a sign of life of a rank
 };
 
 struct device_use {
@@ -30,11 +37,17 @@ struct device_use {
     std::string hardware;  // "NVIDIA H200"
 };
 
+// Passes over all rows after the first one: rows are read and run, outputs come to the host and are dropped.
+struct run_measurement {
+    std::size_t passes = 0;
+    double seconds = 0;  // of all passes together
+};
+
 // One process of a distributed run.
 struct rank_use {
     std::string host;
     std::size_t rows = 0;
-    double seconds = 0;  // for them
+    double seconds = 0;  // for these rows
     std::size_t streams = 0;
     std::vector<device_use> devices;
 };
@@ -42,21 +55,32 @@ struct rank_use {
 struct run_result {
     std::size_t rows = 0;
     std::size_t outputs = 0;  // a row
-    double seconds = 0;       // from the first batch submitted to the last result
+    // From the first batch submitted to the last result. Reads, compares and writes rows meanwhile; loading the network
+    // and the warm-up come before, moving the output to its name after.
+    double seconds = 0;
+    std::optional<run_measurement> measured;
     std::size_t streams = 0;  // of each device
     std::vector<device_use> devices;
     std::vector<rank_use> ranks;              // of a distributed run, by rank; their devices are in `devices` too
     std::optional<std::size_t> correct;       // rows whose largest output is the label
-    std::optional<float> largest_difference;  // from the reference; NaN when one is NaN
+    std::optional<float> largest_difference;  // from the reference; NaN when one of two values is NaN
     std::size_t commands_not_traced = 0;      // of a trace that was full
     std::string trace_failure;                // why a trace or a timeline could not be written; empty when all is well
+    std::string missed;                       // the requirements that it misses, in words; then nothing was written
 };
 
-// Throws file_error for files that do not fit, sluice::error for the rest, interruption on SIGINT or SIGTERM.
-// Writes the output only when all went well; a trace that fails after that is no reason to lose it (trace_failure).
+// A shorter run gives no throughput: the clock, a page that is read for the first time or a busy core would decide it.
+inline constexpr double least_measurable_seconds = 0.1;
+
+// Blocks. Throws file_error for files that do not fit, sluice::error for the rest, interruption on SIGHUP, SIGINT or
+// SIGTERM. Writes the output only when all went well and no requirement is missed; a trace that fails after that is no
+// reason to lose it (trace_failure).
 run_result run(const run_options& options);
 
-// For machines: one line of JSON. For people: a few lines of text.
+// Rows a second: of the measurement, or of the run itself when it took long enough. Empty when it did not.
+std::optional<double> throughput_of(const run_result& result) noexcept;
+
+// For scripts: one line of JSON. For people: a few lines of text.
 std::string to_json(const run_options& options, const run_result& result);
 std::string to_text(const run_options& options, const run_result& result);
 

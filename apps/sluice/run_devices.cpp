@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "run_devices.hpp"
 
 #include "sluice/runtime/sync.hpp"
@@ -5,12 +6,12 @@
 namespace sluice::app {
 namespace {
 
-// Enough that a worker always finds a batch to go on with; a GPU has its own queues.
+// Enough that a worker always finds a batch to run; a GPU has its own queues.
 std::size_t streams_for(const device& on) {
     return on.kind() == device_kind::cpu ? 4 * static_cast<std::size_t>(on.properties().compute_units) : 4;
 }
 
-runtime_options with_gpus_if_asked(runtime_options machine, const run_options& options) {
+runtime_options with_gpus_if_requested(runtime_options machine, const run_options& options) {
     machine.cuda = options.device.rfind("cpu", 0) != 0;
     return machine;
 }
@@ -19,7 +20,7 @@ runtime_options with_gpus_if_asked(runtime_options machine, const run_options& o
 
 run_devices::run_devices(const run_options& options, runtime_options machine, const device_choice& choose,
                          const network_source& bring)
-    : machine_(with_gpus_if_asked(std::move(machine), options)),
+    : machine_(with_gpus_if_requested(std::move(machine), options)),
       devices_(choose(machine_)),
       streams_(options.streams != 0 ? options.streams : streams_for(devices_[0])),
       pool_(devices_, streams_),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The devices of a run, with the network on them.
 #pragma once
 
@@ -23,7 +24,7 @@ using network_source = std::function<nn::plan(device& first, scheduling_policy& 
 class run_devices {
 public:
     // Puts the network on the chosen devices, from the first to the others; blocks until it is there. `machine` says
-    // what else the runtime is like; GPUs are looked for unless the options ask for a CPU.
+    // the other properties of the runtime; GPUs are looked for unless the options name a CPU.
     run_devices(const run_options& options, runtime_options machine, const device_choice& choose,
                 const network_source& bring);
 
@@ -36,7 +37,7 @@ private:
     runtime machine_;
     device_set devices_;
     std::size_t streams_;
-    per_device pool_;
+    round_robin_devices pool_;
     nn::engine engine_;
 };
 

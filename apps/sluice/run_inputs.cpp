@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "run_inputs.hpp"
 
 #include <algorithm>
@@ -6,23 +7,24 @@
 #include <cstring>
 #include <string>
 
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/file_error.hpp"
+#include "sluice/io/file_memory.hpp"
 #include "sluice/runtime/transfer.hpp"
 
 namespace sluice::app {
 namespace {
 
-[[noreturn]] void refuse(const nn::npy_view& file, const char* field, const std::string& why) {
+[[noreturn]] void refuse(const io::npy_view& file, const char* field, const std::string& why) {
     throw file_error(file.path(), file_error::no_offset, field, why);
 }
 
-std::vector<double> read_labels(const nn::npy_view& view, row_range range) {
-    std::vector<double> labels(range.count);
-    if (view.element_type() == nn::dtype::f64) {  // as they are: a float would round them
+std::vector<double> read_labels(const io::npy_view& view, row_range range) {
+    auto labels = io::vector_for<double>(view.path(), view.data_offset(), "labels", range.count);
+    if (view.element_type() == io::dtype::f64) {  // as they are: a float would round them
         const auto bytes = view.row_range(range.first, range.count);
         if (!bytes.empty()) std::memcpy(labels.data(), bytes.data(), bytes.size());
     } else {
-        std::vector<float> narrow(range.count);
+        auto narrow = io::vector_for<float>(view.path(), view.data_offset(), "labels", range.count);
         view.read_rows(range.first, narrow);
         labels.assign(narrow.begin(), narrow.end());
     }
@@ -32,8 +34,8 @@ std::vector<double> read_labels(const nn::npy_view& view, row_range range) {
 }  // namespace
 
 input_rows::input_rows(const std::filesystem::path& path, std::size_t width)
-    : file_(std::make_shared<const nn::npy_file>(path)) {
-    const nn::npy_view& view = file_->view();
+    : file_(std::make_shared<const io::npy_file>(path)) {
+    const io::npy_view& view = file_->view();
     if (view.shape().size() != 2) refuse(view, "shape", "the input must have two dimensions, rows and features");
     if (view.rows() == 0) refuse(view, "shape", "there are no rows");
     if (view.shape()[1] != width) {
@@ -42,39 +44,40 @@ input_rows::input_rows(const std::filesystem::path& path, std::size_t width)
     }
 }
 
-// Mapped f32 rows are copied once, by whoever copies to the device; other types are converted first.
+// Mapped f32 rows are copied once, by the upload; other types are converted first.
 any_operation<tensor<float>> input_rows::batch(row_range rows) const {
-    const nn::npy_view& view = file_->view();
+    const io::npy_view& view = file_->view();
     const shape shape{rows.count, view.row_elements()};
     const std::span<const std::byte> bytes = view.row_range(rows.first, rows.count);
     const bool aligned = reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(float) == 0;
-    if (view.element_type() == nn::dtype::f32 && aligned) {
+    if (view.element_type() == io::dtype::f32 && aligned) {
         return upload(std::span(reinterpret_cast<const float*>(bytes.data()), shape.size()), file_, shape);
     }
-    std::vector<float> converted(shape.size());
+    auto converted = io::vector_for<float>(view.path(), view.data_offset(), "a batch of its rows", shape.size());
     view.read_rows(rows.first, converted);
     return upload(std::move(converted), shape);
 }
 
-void input_rows::forget_behind(std::size_t first, std::size_t done) {
+void input_rows::release_until(std::size_t first, std::size_t done) {
     constexpr std::size_t step_bytes = std::size_t{32} << 20;  // each call interrupts every core
-    const std::size_t from = std::max(first, forgotten_);
+    const std::size_t from = std::max(first, released_);
     if ((done - from) * file_->view().row_bytes() < step_bytes) return;
     file_->forget_rows(from, done - from);
-    forgotten_ = done;
+    released_ = done;
 }
 
 label_reader::label_reader(const std::filesystem::path& path, std::size_t rows, row_range range, std::size_t classes)
     : first_(range.first) {
-    const nn::npy_file file(path);
-    const nn::npy_view& view = file.view();
+    const io::npy_file file(path);
+    const io::npy_view& view = file.view();
     if (view.shape().size() != 1 || view.rows() != rows) {
         refuse(view, "shape", "there must be one label for each of the " + std::to_string(rows) + " input rows");
     }
-    if (view.element_type() == nn::dtype::f16 || view.element_type() == nn::dtype::boolean) {
+    if (view.element_type() == io::dtype::f16 || view.element_type() == io::dtype::boolean) {
         refuse(view, "descr", "labels are numbers of classes");
     }
     labels_ = read_labels(view, range);
+    file.file().require_unchanged();  // they are read now and never again
     for (std::size_t i = 0; i < labels_.size(); ++i) {
         const double label = labels_[i];
         if (label >= 0 && label < static_cast<double>(classes) && label == std::floor(label)) continue;
@@ -98,7 +101,7 @@ std::size_t label_reader::count_correct(std::size_t first, std::span<const float
 
 reference_reader::reference_reader(const std::filesystem::path& path, std::size_t rows, std::size_t outputs)
     : file_(path) {
-    const nn::npy_view& view = file_.view();
+    const io::npy_view& view = file_.view();
     if (view.shape() != std::vector<std::size_t>{rows, outputs}) {
         refuse(view, "shape",
                "the reference must have " + std::to_string(rows) + " rows of " + std::to_string(outputs));
@@ -106,17 +109,19 @@ reference_reader::reference_reader(const std::filesystem::path& path, std::size_
 }
 
 float reference_reader::largest_difference(std::size_t first, std::span<const float> outputs) const {
-    std::vector<float> expected(outputs.size());
-    file_.view().read_rows(first, expected);
+    const io::npy_view& view = file_.view();
+    auto expected = io::vector_for<float>(view.path(), view.data_offset(), "a batch of its rows", outputs.size());
+    view.read_rows(first, expected);
     float largest = 0;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
+        if (outputs[i] == expected[i]) continue;  // infinities too, whose difference is NaN
         largest = larger_difference(largest, std::abs(outputs[i] - expected[i]));
         if (std::isnan(largest)) break;
     }
     return largest;
 }
 
-judgement::judgement(const run_options& options, std::size_t rows, row_range range, std::size_t outputs)
+output_check::output_check(const run_options& options, std::size_t rows, row_range range, std::size_t outputs)
     : outputs_(outputs) {
     if (options.labels) {
         labels_.emplace(*options.labels, rows, range, outputs);
@@ -128,7 +133,7 @@ judgement::judgement(const run_options& options, std::size_t rows, row_range ran
     }
 }
 
-void judgement::take(std::size_t first, std::span<const float> outputs) {
+void output_check::take(std::size_t first, std::span<const float> outputs) {
     if (labels_) *correct_ += labels_->count_correct(first, outputs, outputs_);
     if (reference_) {
         const float difference = reference_->largest_difference(first, outputs);

@@ -1,6 +1,7 @@
-// The arrays that a run reads: its input, and the labels and the reference that its outputs are held against.
+// SPDX-License-Identifier: Apache-2.0
+// The arrays that a run reads: its input, and the labels and the reference that its outputs are compared with.
 //
-// All are mapped and checked before anything runs, the labels only in the rows that are to be run.
+// All are mapped and checked before anything runs, the labels only in the rows that are run.
 //
 // Thread safety: none; one thread feeds the run and takes its outputs.
 #pragma once
@@ -13,7 +14,7 @@
 #include <vector>
 
 #include "run_command.hpp"
-#include "sluice/nn/npy.hpp"
+#include "sluice/io/npy.hpp"
 #include "sluice/op/any_operation.hpp"
 #include "sluice/runtime/tensor.hpp"
 
@@ -24,20 +25,24 @@ struct row_range {
     std::size_t count = 0;
 };
 
-// Rows of features. Throws file_error when the file is no matrix of `width` columns with at least one row.
+// Rows of features. Throws file_error unless the file is a matrix of `width` columns with at least one row.
 class input_rows {
 public:
     input_rows(const std::filesystem::path& path, std::size_t width);
 
     std::size_t count() const noexcept { return file_->view().rows(); }
-    // An operation that puts these rows on a device. Rows that lie in the file as f32 are read from there when it runs.
+    // An operation that puts these rows on a device. Rows that the file holds as f32 are read from there when it runs.
     any_operation<tensor<float>> batch(row_range rows) const;
-    // Lets go of the pages of the rows in [first, done), now and then: a large input does not stay resident.
-    void forget_behind(std::size_t first, std::size_t done);
+    // Releases the pages of the rows in [first, done), now and then: a large input does not stay resident.
+    void release_until(std::size_t first, std::size_t done);
+    // Before the rows are read once more.
+    void begin_again() noexcept { released_ = 0; }
+    // Throws file_error when the file was changed since it was opened.
+    void require_unchanged() const { file_->file().require_unchanged(); }
 
 private:
-    std::shared_ptr<const nn::npy_file> file_;
-    std::size_t forgotten_ = 0;  // rows before it are
+    std::shared_ptr<const io::npy_file> file_;
+    std::size_t released_ = 0;  // the pages of the rows before it are
 };
 
 // Labels: one whole number a row.
@@ -46,7 +51,7 @@ public:
     // Reads those of `range`. Throws file_error unless there are `rows` in all and those of the range are classes.
     label_reader(const std::filesystem::path& path, std::size_t rows, row_range range, std::size_t classes);
 
-    // In how many of the rows from `first` on the largest of `width` outputs is the label's.
+    // The number of rows from `first` on whose largest of `width` outputs is at the label's class.
     std::size_t count_correct(std::size_t first, std::span<const float> outputs, std::size_t width) const;
 
 private:
@@ -59,20 +64,26 @@ class reference_reader {
 public:
     reference_reader(const std::filesystem::path& path, std::size_t rows, std::size_t outputs);
 
-    // NaN when one of the two is NaN.
+    // Throws file_error when the file was changed since it was opened.
+    void require_unchanged() const { file_.file().require_unchanged(); }
+    // NaN when one of two values is NaN; equal infinities do not differ.
     float largest_difference(std::size_t first, std::span<const float> outputs) const;
 
 private:
-    nn::npy_file file_;
+    io::npy_file file_;
 };
 
-// How well outputs do, as far as files were given to tell it.
-class judgement {
+// Compares outputs with the labels and the reference, where files with them were given.
+class output_check {
 public:
-    // For the rows of `range` of an input that has `rows`, with so many outputs each.
-    judgement(const run_options& options, std::size_t rows, row_range range, std::size_t outputs);
+    // For the rows of `range` of an input that has `rows`, with this number of outputs each.
+    output_check(const run_options& options, std::size_t rows, row_range range, std::size_t outputs);
 
     void take(std::size_t first, std::span<const float> outputs);
+    // Throws file_error when the reference was changed meanwhile.
+    void require_unchanged() const {
+        if (reference_) reference_->require_unchanged();
+    }
 
     std::optional<std::size_t> correct() const noexcept { return correct_; }
     std::optional<float> largest_difference() const noexcept { return largest_difference_; }

@@ -1,20 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <iomanip>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "json_line.hpp"
+#include "requirements.hpp"
 #include "run_command.hpp"
+#include "sluice/base/printable.hpp"
 
 namespace sluice::app {
 namespace {
-
-double rows_per_second(const run_result& result) {
-    return result.seconds > 0 ? static_cast<double>(result.rows) / result.seconds : 0;
-}
-
-double accuracy(const run_result& result) {
-    return static_cast<double>(*result.correct) / static_cast<double>(result.rows);
-}
 
 nlohmann::json to_json(const std::vector<device_use>& devices) {
     auto list = nlohmann::json::array();
@@ -34,36 +29,88 @@ nlohmann::json to_json(const std::vector<rank_use>& ranks) {
     return list;
 }
 
+std::string shown(const std::filesystem::path& file) { return printable(file.native()); }
+
 std::string to_text(const std::vector<device_use>& devices) {
     std::string text;
     for (const device_use& each : devices) {
-        text += (text.empty() ? "" : ", ") + each.name + " (" + each.hardware + ")";
+        text += (text.empty() ? "" : ", ") + each.name + " (" + printable(each.hardware) + ")";
     }
     return text;
 }
 
+// What a report says after the figure of a requirement.
+std::string verdict(bool is_met) { return is_met ? ": passed" : ": missed"; }
+
+nlohmann::json to_json(const run_measurement& measured) {
+    return {{"passes", measured.passes}, {"seconds", measured.seconds}};
+}
+
+void write_outputs_check(std::ostream& text, const run_options& options, const run_result& result) {
+    if (result.correct) {
+        text << "accuracy            " << std::fixed << std::setprecision(4) << accuracy_of(result) << " ("
+             << *result.correct << " of " << result.rows << ")" << std::defaultfloat << std::setprecision(6);
+        if (options.min_accuracy) {
+            text << ", at least " << *options.min_accuracy << verdict(meets_accuracy(options, result));
+        }
+        text << '\n';
+    }
+    if (result.largest_difference) {
+        text << "largest difference  " << std::setprecision(3) << *result.largest_difference << " from "
+             << shown(*options.reference) << std::setprecision(6);
+        if (options.tolerance) text << ", at most " << *options.tolerance << verdict(meets_tolerance(options, result));
+        text << '\n';
+    }
+}
+
+void write_times(std::ostream& text, const run_result& result) {
+    text << "time                " << std::fixed << std::setprecision(2) << result.seconds * 1e3
+         << " ms, with reading, comparing and writing rows\n";
+    const std::optional<double> rows_per_second = throughput_of(result);
+    if (!rows_per_second) {
+        text << "throughput          the run is too short to measure it"
+             << (result.ranks.empty() ? ": --measure SECONDS repeats the run\n" : "\n");
+        return;
+    }
+    text << "throughput          " << std::setprecision(0) << *rows_per_second << " rows/s";
+    if (result.measured) {
+        text << " (" << result.measured->passes << (result.measured->passes == 1 ? " more pass" : " more passes")
+             << " in " << std::setprecision(2) << result.measured->seconds << " s, without comparing and writing)";
+    }
+    text << '\n';
+}
+
 }  // namespace
 
+std::optional<double> throughput_of(const run_result& result) noexcept {
+    const auto rows = static_cast<double>(result.rows);
+    if (result.measured) return rows * static_cast<double>(result.measured->passes) / result.measured->seconds;
+    if (result.seconds < least_measurable_seconds) return std::nullopt;
+    return rows / result.seconds;
+}
+
 std::string to_json(const run_options& options, const run_result& result) {
-    nlohmann::json report{{"model", options.model.string()},
-                          {"input", options.input.string()},
-                          {"devices", to_json(result.devices)},
-                          {"rows", result.rows},
-                          {"outputs", result.outputs},
-                          {"batch", options.batch},
-                          {"streams", result.streams},
-                          {"seconds", result.seconds},
-                          {"rows_per_second", rows_per_second(result)}};
+    nlohmann::json report{{"model", options.model.string()},    {"input", options.input.string()},
+                          {"devices", to_json(result.devices)}, {"rows", result.rows},
+                          {"outputs", result.outputs},          {"batch", options.batch},
+                          {"streams", result.streams},          {"seconds", result.seconds},
+                          {"rows_per_second", nullptr}};
+    // null: the run was too short for a throughput.
+    if (const auto rows_per_second = throughput_of(result)) report["rows_per_second"] = *rows_per_second;
+    if (result.measured) report["measured"] = to_json(*result.measured);
     if (!result.ranks.empty()) report["ranks"] = to_json(result.ranks);
-    if (result.correct) report["accuracy"] = accuracy(result);
+    if (result.correct) report["accuracy"] = accuracy_of(result);
     // JSON has no NaN: null says that there was a difference but no number for it.
     if (result.largest_difference) report["largest_difference"] = *result.largest_difference;
+    if (options.min_accuracy) report["min_accuracy"] = *options.min_accuracy;
+    if (options.tolerance) report["tolerance"] = *options.tolerance;
+    if (options.min_accuracy || options.tolerance) report["passed"] = result.missed.empty();
+    if (!result.missed.empty()) return json_line(report);  // no file was written
     if (options.output) report["output"] = options.output->string();
     if (options.trace && result.trace_failure.empty()) report["trace"] = options.trace->string();
     if (options.timeline && result.trace_failure.empty()) report["timeline"] = options.timeline->string();
     if (result.commands_not_traced != 0) report["commands_not_traced"] = result.commands_not_traced;
-    // A path need not be UTF-8.
-    return report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return json_line(report);
 }
 
 std::string to_text(const run_options& options, const run_result& result) {
@@ -76,27 +123,19 @@ std::string to_text(const run_options& options, const run_result& result) {
     for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
         const rank_use& each = result.ranks[rank];
         text << (rank == 0 ? "\ndevice              " : "\n                    ") << "rank " << rank << " on "
-             << each.host << ": " << to_text(each.devices);
+             << printable(each.host) << ": " << to_text(each.devices);
     }
     text << "\nrows                " << result.rows << " in batches of " << options.batch << " on " << result.streams
          << (result.streams == 1 ? " stream" : " streams") << '\n';
-    if (result.correct) {
-        text << "accuracy            " << std::fixed << std::setprecision(4) << accuracy(result) << " ("
-             << *result.correct << " of " << result.rows << ")\n"
-             << std::defaultfloat;
-    }
-    if (result.largest_difference) {
-        text << "largest difference  " << std::setprecision(3) << *result.largest_difference << " from "
-             << options.reference->string() << '\n';
-    }
-    text << "throughput          " << std::fixed << std::setprecision(0) << rows_per_second(result) << " rows/s ("
-         << std::setprecision(2) << result.seconds * 1e3 << " ms)\n";
-    if (options.output) text << "output              " << options.output->string() << '\n';
+    write_outputs_check(text, options, result);
+    write_times(text, result);
+    if (!result.missed.empty()) return text.str();  // no file was written
+    if (options.output) text << "output              " << shown(*options.output) << '\n';
     if (!result.trace_failure.empty()) return text.str();
-    if (options.trace) text << "trace               " << options.trace->string() << '\n';
-    if (options.timeline) text << "timeline            " << options.timeline->string() << '\n';
+    if (options.trace) text << "trace               " << shown(*options.trace) << '\n';
+    if (options.timeline) text << "timeline            " << shown(*options.timeline) << '\n';
     if (result.commands_not_traced != 0) {
-        text << "                    " << result.commands_not_traced << " commands were too many for the trace\n";
+        text << "                    " << result.commands_not_traced << " commands found no room in the trace\n";
     }
     return text.str();
 }

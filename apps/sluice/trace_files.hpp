@@ -1,19 +1,20 @@
-// The files that tell what ran where and when: a trace and a timeline.
+// SPDX-License-Identifier: Apache-2.0
+// The files that show what ran where and when: a trace and a timeline.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 
-#include "sluice/nn/atomic_file.hpp"
-#include "sluice/runtime/trace.hpp"
+#include "sluice/io/atomic_file.hpp"
+#include "sluice/trace/trace.hpp"
 
 namespace sluice::app {
 
-// Made before the run, so that a path that cannot be written is refused before anything is done. Destroyed without
-// write(), no file is left.
+// Construct it before the run: then a path that cannot be written is refused before anything is done. Without write(),
+// its destructor leaves no file.
 class trace_files {
 public:
-    // Throws file_error when a file cannot be made.
+    // Throws file_error when a file cannot be created.
     trace_files(const std::optional<std::filesystem::path>& chrome,
                 const std::optional<std::filesystem::path>& timeline);
 
@@ -21,8 +22,8 @@ public:
     void write(const trace& made, const timeline_options& how);
 
 private:
-    std::optional<nn::atomic_file> chrome_;
-    std::optional<nn::atomic_file> timeline_;
+    std::optional<io::atomic_file> chrome_;
+    std::optional<io::atomic_file> timeline_;
 };
 
 }  // namespace sluice::app

@@ -1,13 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tune_command.hpp"
 
 #include <array>
 #include <charconv>
 #include <iomanip>
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <sstream>
 
-#include "sluice/runtime/error.hpp"
+#include "json_line.hpp"
+#include "sluice/base/error.hpp"
+#include "sluice/base/printable.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "text_table.hpp"
 
@@ -83,10 +85,10 @@ void tune(const tune_options& options, bool as_json, std::ostream& out) {
                    text_of(each.microseconds), text_of(each.library_microseconds)});
     }
     if (as_json) {
-        out << nlohmann::json{{"device", gpu.name()}, {"table", file.string()}, {"products", list}}.dump() << '\n';
+        out << json_line({{"device", gpu.name()}, {"table", file.string()}, {"products", list}}) << '\n';
         return;
     }
-    out << table << "table: " << file.string() << '\n';
+    out << table << "table: " << printable(file.native()) << '\n';
 }
 
 }  // namespace sluice::app

@@ -1,4 +1,5 @@
-// `sluice tune`: measures which way matrix products go best on this machine's GPUs, for later runs to go by.
+// SPDX-License-Identifier: Apache-2.0
+// `sluice tune`: measures the algorithms for matrix products on this machine's GPUs; later runs use the fastest.
 #pragma once
 
 #include <filesystem>
@@ -19,10 +20,10 @@ struct tune_options {
     std::optional<std::filesystem::path> table;  // default: in the user's cache
 };
 
-// Throws error for a device that is not there or is not a GPU, and for shapes that are none.
+// Throws error for a device that is absent or is not a GPU, and for text that is no shape.
 void tune(const tune_options& options, bool as_json, std::ostream& out);
 
-// What the shapes of the options stand for.
+// The products that the shapes of the options describe.
 std::vector<gemm_problem> problems_of(const tune_options& options);
 
 }  // namespace sluice::app

@@ -1,4 +1,5 @@
-// For the hand-written versions: CUDA's calls, checked, and what they own.
+// SPDX-License-Identifier: Apache-2.0
+// For the hand-written versions: checked CUDA calls, and owners of CUDA's handles and memory.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,5 @@
-// Medians of device time, by events around several calls in a row; and of one call's share of a graph.
+// SPDX-License-Identifier: Apache-2.0
+// Medians of device time, from events around several calls in a row, or from one call's share of a graph.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -29,14 +30,14 @@ inline double median_of(std::vector<double> values) {
     return *middle;
 }
 
-// Microseconds that one call takes on the device, for each version; versions are taken in turns.
+// Microseconds that one call takes on the device, for each version; the versions are timed alternately.
 inline std::vector<double> device_medians(cudaStream_t on, const std::vector<std::function<void()>>& versions,
                                           int calls, int rounds = 9) {
     const auto from = make_timing_event(), to = make_timing_event();
     std::vector<std::vector<double>> times(versions.size());
-    for (int round = -1; round < rounds; ++round) {  // the first warms up
+    for (int round = -1; round < rounds; ++round) {  // the first round warms up
         for (std::size_t i = 0; i < versions.size(); ++i) {
-            versions[i]();  // what was before has left its data in the caches
+            versions[i]();  // warm-up: the previous version has left its data in the caches
             check(cudaEventRecord(from.get(), on));
             for (int call = 0; call < calls; ++call) versions[i]();
             check(cudaEventRecord(to.get(), on));
@@ -51,7 +52,7 @@ inline std::vector<double> device_medians(cudaStream_t on, const std::vector<std
     return result;
 }
 
-// A graph of `calls` calls, one behind the other.
+// A graph of `calls` calls, one after the other.
 inline graph_by_hand graph_of(cudaStream_t on, const std::function<void()>& call, int calls) {
     cudaGraph_t graph = nullptr;
     check(cudaStreamBeginCapture(on, cudaStreamCaptureModeThreadLocal));

@@ -1,5 +1,6 @@
-// cuBLASLt as one would call it by hand: out = after(a * b^T + bias) in f16 or bf16 with float sums, the best of the
-// algorithms that it proposes, timed once.
+// SPDX-License-Identifier: Apache-2.0
+// Hand-written calls of cuBLASLt: out = after(a * b^T + bias) in f16 or bf16 with float sums, using the fastest of its
+// proposed algorithms, timed once.
 #pragma once
 
 #include <cublasLt.h>

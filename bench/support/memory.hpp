@@ -1,4 +1,5 @@
-// How much of the program is in memory.
+// SPDX-License-Identifier: Apache-2.0
+// The resident memory of this process.
 #pragma once
 
 #include <cstddef>

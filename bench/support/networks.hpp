@@ -1,4 +1,5 @@
-// Networks of made-up weights.
+// SPDX-License-Identifier: Apache-2.0
+// Networks with random weights.
 #pragma once
 
 #include <cmath>

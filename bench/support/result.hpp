@@ -1,4 +1,5 @@
-// One line of JSON a figure: figure, params, value, unit, baseline, ratio (ours over baseline), machine, date,
+// SPDX-License-Identifier: Apache-2.0
+// Prints one line of JSON per figure: figure, params, value, unit, baseline, ratio (ours over baseline), machine, date,
 // commit.
 #pragma once
 
@@ -15,7 +16,7 @@ struct figure {
     std::string params;  // JSON: {"n": 10}
     double value;
     std::string unit;
-    std::optional<double> baseline;  // the hand-written version's, in the same run and unit
+    std::optional<double> baseline;  // of the hand-written version, in the same run and unit
     std::string machine;
 };
 

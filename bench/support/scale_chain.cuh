@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The chain that benchmarks launch: x = x * g over 2048 halves (8 blocks of 256), by hand and as operations.
 #pragma once
 

@@ -1,4 +1,6 @@
-// Medians of host time, of several versions taken in turns so that a drift of the machine meets all alike.
+// SPDX-License-Identifier: Apache-2.0
+// Medians of host time of several versions, which are timed alternately so that a drift of the machine affects all
+// alike.
 #pragma once
 
 #include <algorithm>

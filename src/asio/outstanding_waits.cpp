@@ -1,4 +1,5 @@
-#include "sluice/asio/outstanding_waits.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/asio/detail/outstanding_waits.hpp"
 
 #include <utility>
 
@@ -18,13 +19,13 @@ bool outstanding_waits::take(outstanding_wait& one) noexcept {
     const std::lock_guard lock(mutex_);
     if (!one.is_linked_) return false;
     unlink(one);
-    ++telling_;
+    ++delivering_;
     return true;
 }
 
-void outstanding_waits::has_told() noexcept {
+void outstanding_waits::has_delivered() noexcept {
     const std::lock_guard lock(mutex_);
-    if (--telling_ == 0) nobody_tells_.notify_all();
+    if (--delivering_ == 0) none_delivers_.notify_all();
 }
 
 void outstanding_waits::unlink(outstanding_wait& one) noexcept {
@@ -39,18 +40,19 @@ void outstanding_waits::close() noexcept {
     {
         std::unique_lock lock(mutex_);
         is_closed_ = true;
-        // Each is alive: it holds on to itself until come() or give_up() has found it gone from the list.
+        // Each is alive: it owns itself until complete() or cancel() finds that it has left the list.
         while (first_ != nullptr) {
             auto one = first_->shared_from_this();
             unlink(*one);
             one->next_dropped_ = std::exchange(dropped, one);
         }
-        nobody_tells_.wait(lock, [&] { return telling_ == 0; });
+        none_delivers_.wait(lock, [&] { return delivering_ == 0; });
     }
-    // Without the lock: with a handler goes whatever its owner put into it.
+    // Without the lock: a handler destroys whatever its owner has put into it.
     while (dropped) {
+        // The operation first: the handler may own what the operation's functions refer to.
+        if (dropped->abandon() == abandonment::now) dropped->alive_.reset();
         dropped->drop_handler();
-        if (dropped->abandon()) dropped->coming_.reset();
         dropped = std::exchange(dropped->next_dropped_, nullptr);
     }
 }
@@ -58,24 +60,29 @@ void outstanding_waits::close() noexcept {
 void outstanding_wait::begin(std::shared_ptr<outstanding_waits> among) noexcept {
     const auto self = shared_from_this();
     among_ = std::move(among);
-    coming_ = self;
+    alive_ = self;
     if (among_->add(*this)) return start();
-    coming_.reset();
+    alive_.reset();
     drop_handler();
 }
 
-void outstanding_wait::come() noexcept {
-    const auto self = std::move(coming_);
-    if (!among_->take(*this)) return;
-    tell(end::come);
-    among_->has_told();
+void outstanding_wait::complete() noexcept {
+    const auto self = std::move(alive_);
+    if (!is_canceled_ && !among_->take(*this)) return;
+    deliver(is_canceled_ ? end::canceled : end::completed);
+    among_->has_delivered();
 }
 
-void outstanding_wait::give_up() noexcept {
+void outstanding_wait::cancel() noexcept {
     if (!among_->take(*this)) return;
-    tell(end::given_up);
-    among_->has_told();
-    if (abandon()) coming_.reset();
+    const abandonment how = abandon();
+    if (how == abandonment::soon) {
+        is_canceled_ = true;  // delivered on the thread where it completes
+        return;
+    }
+    deliver(end::canceled);
+    among_->has_delivered();
+    if (how == abandonment::now) alive_.reset();
 }
 
 }  // namespace sluice::detail

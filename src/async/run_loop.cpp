@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/async/run_loop.hpp"
 
 namespace sluice {

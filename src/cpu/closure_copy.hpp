@@ -1,4 +1,5 @@
-// A copy of a trivially copyable closure of any size; small ones need no allocation.
+// SPDX-License-Identifier: Apache-2.0
+// A copy of a trivially copyable closure of any size; small closures need no allocation.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ public:
     const void* get() const noexcept { return many_ ? static_cast<const void*>(many_.get()) : few_; }
 
 private:
-    alignas(std::max_align_t) std::byte few_[192];
+    alignas(std::max_align_t) std::byte few_[192] = {};  // a move copies all of them
     std::unique_ptr<std::max_align_t[]> many_;
 };
 

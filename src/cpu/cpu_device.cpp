@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A virtual CPU device: worker threads, memory, streams.
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 
 #include "cpu/cpu_memory.hpp"
 #include "cpu/cpu_stream.hpp"
-#include "cpu/executor.hpp"
+#include "cpu/worker_pool.hpp"
 #include "runtime/backends.hpp"
 #include "sluice/runtime/runtime.hpp"
 
@@ -46,10 +47,11 @@ public:
     wait_mode default_wait_mode() const noexcept override { return wait_mode::block; }
     bool runs_library_calls_later() const noexcept override { return true; }
     bool shares_host_memory() const noexcept override { return true; }
+    bool is_own_thread() const noexcept override { return executor_.is_worker(); }
     void close() noexcept override { executor_.close(); }
 
 private:
-    executor executor_;
+    worker_pool executor_;
     cpu_memory device_memory_;
     cpu_memory host_memory_;
     device_properties properties_;
@@ -67,7 +69,8 @@ found_devices find_cpu_devices(const runtime_options& options) {
     for (std::size_t i = 0; i < options.cpu_devices; ++i) {
         found.interpreters.push_back(std::make_unique<cpu::cpu_device>(workers, memory));
     }
-    if (found.interpreters.empty()) found.why_none = "this runtime was told to make no CPU devices";
+    if (found.interpreters.empty())
+        found.why_none = "this runtime was created with no CPU devices (runtime_options::cpu_devices is 0)";
     return found;
 }
 

@@ -1,4 +1,5 @@
-// A time stamp that a CPU stream takes when it comes to it.
+// SPDX-License-Identifier: Apache-2.0
+// A time stamp that a CPU stream takes when it reaches the mark.
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +21,7 @@ public:
         }
         wake_.notify_all();
     }
-    clock::time_point await() {
+    clock::time_point wait() {
         std::unique_lock lock(mutex_);
         wake_.wait(lock, [this] { return at_.has_value(); });
         return *at_;
@@ -36,14 +37,14 @@ private:
     std::optional<clock::time_point> at_;
 };
 
-// The user's half; the queue holds the other, so either may go first.
+// The user's half; the queue holds the other half, so either may be destroyed first.
 class cpu_timed_mark final : public timed_mark {
 public:
     explicit cpu_timed_mark(std::shared_ptr<cpu_mark> mark) : mark_(std::move(mark)) {}
-    void await() override { mark_->await(); }
+    void wait() override { mark_->wait(); }
     bool has_passed() const noexcept override { return mark_->has_passed(); }
     std::chrono::duration<double, std::micro> since(const timed_mark& earlier) const override {
-        return mark_->await() - dynamic_cast<const cpu_timed_mark&>(earlier).mark_->await();
+        return mark_->wait() - dynamic_cast<const cpu_timed_mark&>(earlier).mark_->wait();
     }
 
 private:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cpu/cpu_memory.hpp"
 
 #include <unistd.h>
@@ -22,18 +23,18 @@ std::size_t available_memory_bytes() noexcept {
             if (field == "MemAvailable:") return kibibytes * 1024;
             file.ignore(64, '\n');
         }
-    } catch (...) {  // NOLINT(bugprone-empty-catch): without the file, the plainer figure below
+    } catch (...) {  // NOLINT(bugprone-empty-catch): without the file, use the rougher figure below
     }
     return static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
 void* cpu_memory::allocate(std::size_t bytes) {
-    // Reserve first: two threads must not pass the limit together.
+    // Reserve first: two threads must not exceed the limit together.
     if (used_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes > limit_bytes_) {
         used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
         return nullptr;
     }
-    // Large blocks at page boundaries, so that the system may back them with huge pages.
+    // Align large blocks to pages, so that the system can back them with huge pages.
     const std::size_t alignment = bytes >= (std::size_t{1} << 20) ? 4096 : 256;
     void* const data = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
     if (data == nullptr) used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ordinary host memory, up to a limit.
 #pragma once
 
@@ -8,7 +9,7 @@
 
 namespace sluice::cpu {
 
-// The memory of this machine.
+// Physical and available memory of this machine.
 std::size_t physical_memory_bytes() noexcept;
 std::size_t available_memory_bytes() noexcept;
 

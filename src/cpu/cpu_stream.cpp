@@ -1,21 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cpu/cpu_stream.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 #include <utility>
 
 #include "cpu/cpu_mark.hpp"
-#include "sluice/runtime/command_queue.hpp"
+#include "sluice/runtime/detail/command_queue.hpp"
 
 namespace sluice::cpu {
 namespace {
 
-// After so many commands a stream goes to the back of the line.
+// After this many commands a stream is queued again after the other ready ones.
 constexpr int turn_length = 64;
 
 }  // namespace
 
-native_stream cpu_stream::native() const noexcept { return {device_kind::cpu, nullptr, &owner_.handle()}; }
+native_stream cpu_stream::native() const noexcept { return {device_kind::cpu, nullptr, &owner_}; }
 
 void cpu_stream::push(record next) {
     {
@@ -24,7 +26,7 @@ void cpu_stream::push(record next) {
         if (scheduled_) return;
         scheduled_ = true;
     }
-    workers_.schedule(*this);
+    workers_.schedule(place_);
 }
 
 void cpu_stream::copy(const command_info& info, const copy_command& command) {
@@ -54,7 +56,7 @@ void cpu_stream::graph(const command_info& info, const graph_command& command) {
     push({graph_record{program.list(), command.owner}, detail::outcome_ref(info.outcome)});
 }
 
-ticket cpu_stream::wait_for(stream_interpreter& other, ticket upto) {
+ticket cpu_stream::order_after(stream_interpreter& other, ticket upto) {
     push({wait_record{&static_cast<cpu_stream&>(other), upto}});
     return upto;
 }
@@ -65,12 +67,62 @@ std::unique_ptr<timed_mark> cpu_stream::mark() {
     return std::make_unique<cpu_timed_mark>(std::move(mark));
 }
 
+bool cpu_stream::park_unless_passed(const wait_record& wait) {
+    if (wait.other->passed() >= wait.upto) return true;
+    {
+        // Set before parking: if this stream becomes more urgent from here on, raise_urgency() passes that on; if it
+        // did before, its urgency already shows it.
+        const std::lock_guard lock(mutex_);
+        waits_for_ = wait.other;
+    }
+    return wait.other->is_passed_or_park(*this, wait.upto);
+}
+
 bool cpu_stream::is_passed_or_park(cpu_stream& who, ticket upto) {
-    const std::lock_guard lock(mutex_);
-    if (passed_.load(std::memory_order_relaxed) >= upto) return true;
-    who.parked_until_ = upto;
-    who.next_parked_ = std::exchange(parked_, &who);
+    int urgency = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        if (passed_.load(std::memory_order_relaxed) >= upto) return true;
+        who.parked_until_ = upto;
+        who.next_parked_ = std::exchange(parked_, &who);
+        urgency = who.place_.urgency();
+    }  // from here on `who` may continue
+    raise_urgency(urgency);
     return false;
+}
+
+void cpu_stream::raise_urgency(int urgency) noexcept {
+    for (cpu_stream* each = this; each != nullptr;) {
+        cpu_stream* next = nullptr;
+        {
+            const std::lock_guard lock(each->mutex_);
+            if (each->place_.urgency() <= urgency) return;
+            each->place_.set_urgency(urgency);
+            next = each->waits_for_;
+        }
+        each->workers_.raise_urgency(each->place_);
+        each = next;
+    }
+}
+
+// Lowers the urgency to that of the most urgent stream parked here, or to the stream's own priority.
+void cpu_stream::restore_urgency() noexcept {
+    int urgency = priority_;
+    for (const cpu_stream* each = parked_; each != nullptr; each = each->next_parked_)
+        urgency = std::min(urgency, each->place_.urgency());
+    place_.set_urgency(urgency);
+}
+
+bool cpu_stream::change(const stream_options& options) noexcept {
+    const std::lock_guard lock(mutex_);
+    priority_ = options.priority;
+    restore_urgency();
+    return true;
+}
+
+void cpu_stream::trim() noexcept {
+    const std::lock_guard lock(mutex_);
+    queue_.trim();
 }
 
 void cpu_stream::perform(const action& what) const {
@@ -89,15 +141,16 @@ void cpu_stream::perform(const action& what) const {
     }
 }
 
-// A command that hangs on something that failed is not run. Only host calls and library calls fail by themselves, and
-// graphs with such in them.
+// A command that depends on a failed command is not run. Only host calls, library calls and graphs that contain them
+// can fail themselves.
 void cpu_stream::perform(record& command) const noexcept {
     if (!command.outcome) return perform(command.what);
     const auto* const graph = std::get_if<graph_record>(&command.what);
     const bool may_fail = std::holds_alternative<library_record>(command.what) ||
                           std::holds_alternative<host_record>(command.what) ||
                           (graph != nullptr && graph->list->may_fail);
-    // One that may fail has an outcome of its own, to be settled; the outcome of another is what it hangs on.
+    // A command that may fail has its own outcome and settles it; otherwise the outcome is that of the command that it
+    // depends on.
     std::exception_ptr failure = may_fail ? command.outcome->inherited() : command.outcome->failure();
     try {
         if (!failure) perform(command.what);
@@ -105,14 +158,13 @@ void cpu_stream::perform(record& command) const noexcept {
         failure = std::current_exception();
     }
     if (may_fail) {
-        command.what = {};  // what the call owned goes before anybody is told
+        command.what = {};  // destroy what the call owned before waiters see the outcome
         command.outcome->settle(std::move(failure));
     }
 }
 
 bool cpu_stream::execute(record& next) {
-    if (const auto* wait = std::get_if<wait_record>(&next.what))
-        return wait->other->is_passed_or_park(*this, wait->upto);
+    if (const auto* wait = std::get_if<wait_record>(&next.what)) return park_unless_passed(*wait);
     if (const auto* mark = std::get_if<mark_record>(&next.what)) {
         mark->mark->stamp();
         return true;
@@ -122,7 +174,7 @@ bool cpu_stream::execute(record& next) {
     return true;
 }
 
-// Takes out who may go on, as a list.
+// Removes the streams that may continue, and returns them as a list.
 cpu_stream* cpu_stream::take_satisfied(ticket now) {
     cpu_stream* satisfied = nullptr;
     for (cpu_stream** link = &parked_; *link != nullptr;) {
@@ -137,7 +189,7 @@ cpu_stream* cpu_stream::take_satisfied(ticket now) {
     return satisfied;
 }
 
-// A mark right behind a command tells when it ended, so it is stamped before anybody is woken.
+// A mark directly after a command records when the command ended, so it is stamped before any waiter is woken.
 void cpu_stream::stamp_end() {
     if (queue_.empty()) return;
     if (const auto* mark = std::get_if<mark_record>(&queue_.front().what)) {
@@ -146,21 +198,23 @@ void cpu_stream::stamp_end() {
     }
 }
 
-// Passes the command that ran last and takes the next one. Once this says `drained`, another worker may run
-// the stream.
+// Marks the last command as passed and takes the next one. Once this returns `drained`, another worker may run the
+// stream.
 cpu_stream::step cpu_stream::advance(bool turn_is_over, record& next, cpu_stream*& satisfied) {
     const std::lock_guard lock(mutex_);
+    waits_for_ = nullptr;
     if (running_ > passed_.load(std::memory_order_relaxed)) {
         stamp_end();
         passed_.store(running_, std::memory_order_release);
         if (parked_ != nullptr) satisfied = take_satisfied(running_);
+        if (place_.urgency() != priority_) restore_urgency();
         if (host_waiters_ != 0) host_wake_.notify_all();
     }
     if (queue_.empty()) {
         scheduled_ = false;
         return step::drained;
     }
-    if (turn_is_over) return step::turn_over;
+    if (turn_is_over) return step::yield_worker;
     next = queue_.pop();
     return step::go_on;
 }
@@ -173,17 +227,17 @@ void cpu_stream::run() {
         const step what = advance(turn >= turn_length, next, satisfied);
         while (satisfied != nullptr) {
             cpu_stream* const each = satisfied;
-            satisfied = each->next_parked_;  // before it runs, and perhaps parks again
-            each->workers_.schedule(*each);  // perhaps another device's
+            satisfied = each->next_parked_;         // read before it runs and perhaps parks again
+            each->workers_.schedule(each->place_);  // perhaps the pool of another device
         }
         owner_.release(passing);
         if (what == step::drained) return;
-        if (what == step::turn_over) return workers_.schedule(*this);
+        if (what == step::yield_worker) return workers_.schedule(place_);
         if (!execute(next)) return;  // parked: the other stream schedules us again
     }
 }
 
-void cpu_stream::await(ticket upto, wait_mode mode) {
+void cpu_stream::wait(ticket upto, wait_mode mode) {
     while (mode != wait_mode::block && passed() < upto) {
         if (mode == wait_mode::yield) std::this_thread::yield();
     }

@@ -1,4 +1,5 @@
-// A first-in first-out queue that keeps its memory: after a warm-up, pushing and popping allocate nothing.
+// SPDX-License-Identifier: Apache-2.0
+// A first-in first-out queue that keeps its memory until trim(): after a warm-up, push and pop allocate nothing.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +14,27 @@ public:
     bool empty() const noexcept { return size_ == 0; }
     std::size_t size() const noexcept { return size_; }
 
-    // Room for so many items: pushing up to there cannot fail.
-    void reserve(std::size_t count) {
-        while (slots_.size() < count) grow();
+    // The number of items that fit without an allocation.
+    std::size_t capacity() const noexcept { return slots_.size(); }
+
+    // Releases the memory that the present items do not need. When there is no memory to move them, nothing changes.
+    void trim() noexcept {
+        std::size_t needed = size_ == 0 ? 0 : least_capacity;
+        while (needed < size_) needed *= 2;
+        if (needed >= slots_.size()) return;
+        try {
+            move_to(needed);
+        } catch (...) {  // NOLINT(bugprone-empty-catch): documented above
+        }
     }
 
     void push(T item) {
-        if (size_ == slots_.size()) grow();
+        if (size_ == slots_.size()) move_to(slots_.empty() ? least_capacity : 2 * slots_.size());
         slots_[(first_ + size_) % slots_.size()] = std::move(item);
         ++size_;
     }
 
-    // There must be one.
+    // The queue must not be empty.
     const T& front() const noexcept { return slots_[first_]; }
 
     T pop() {
@@ -35,10 +45,12 @@ public:
     }
 
 private:
-    void grow() {
-        std::vector<T> larger(slots_.empty() ? 16 : 2 * slots_.size());
-        for (std::size_t i = 0; i < size_; ++i) larger[i] = std::move(slots_[(first_ + i) % slots_.size()]);
-        slots_ = std::move(larger);
+    static constexpr std::size_t least_capacity = 16;
+
+    void move_to(std::size_t capacity) {
+        std::vector<T> other(capacity);
+        for (std::size_t i = 0; i < size_; ++i) other[i] = std::move(slots_[(first_ + i) % slots_.size()]);
+        slots_ = std::move(other);
         first_ = 0;
     }
 

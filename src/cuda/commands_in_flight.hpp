@@ -1,5 +1,6 @@
-// The last commands of a GPU's stream, so that a fault can be told together with what may have caused it. CUDA says
-// that a kernel failed, and not which one.
+// SPDX-License-Identifier: Apache-2.0
+// The latest commands of a GPU's stream, so that the report of a fault can name its possible causes. CUDA reports that
+// a kernel failed, but not which one.
 //
 // Thread safety: all members may be called on any thread.
 #pragma once
@@ -10,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/base/detail/spin_lock.hpp"
 #include "sluice/runtime/command.hpp"
-#include "sluice/runtime/spin_lock.hpp"
 #include "sluice/runtime/ticket.hpp"
 
 namespace sluice::cuda {
@@ -19,18 +20,18 @@ namespace sluice::cuda {
 struct command_in_flight {
     ticket number = 0;
     std::string_view name;
-    source_location where = {};
-    bool runs_kernels = false;  // which may fault; copies and fills of ours do not
+    source_location location = {};
+    bool runs_kernels = false;  // which may fault; our own copies and fills do not
 };
 
 class commands_in_flight {
 public:
     void note(ticket number, const command_info& info, bool runs_kernels) noexcept {
         const std::lock_guard lock(guard_);
-        last_[number % last_.size()] = {number, info.name, info.where, runs_kernels};
+        last_[number % last_.size()] = {number, info.name, info.location, runs_kernels};
     }
 
-    // Those numbered after `passed`, as far as they are remembered, oldest first.
+    // The remembered commands with numbers above `passed`, oldest first.
     std::vector<command_in_flight> after(ticket passed, ticket issued) const {
         std::vector<command_in_flight> found;
         const ticket oldest = issued > last_.size() ? issued - last_.size() : 0;

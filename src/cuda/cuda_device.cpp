@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cuda/cuda_device.hpp"
 
 #include "cuda/cuda_graph_program.hpp"
@@ -18,6 +19,11 @@ cuda_device::cuda_device(int ordinal)
 
 std::unique_ptr<stream_interpreter> cuda_device::make_stream(command_queue& owner, const stream_options& options) {
     return std::make_unique<cuda_stream>(owner, ordinal_, options, marks_);
+}
+
+stream_options cuda_device::nearest(const stream_options& asked) const {
+    const api::device_scope scope(ordinal_);
+    return {.priority = api::nearest_priority(asked.priority)};
 }
 
 std::unique_ptr<graph_program> cuda_device::instantiate(sluice::device& owner, command_graph commands) {

@@ -1,4 +1,5 @@
-// A GPU.
+// SPDX-License-Identifier: Apache-2.0
+// The device interpreter of a GPU.
 #pragma once
 
 #include "cuda/cuda_memory.hpp"
@@ -15,6 +16,7 @@ public:
     device_kind kind() const noexcept override { return device_kind::cuda; }
     const device_properties& properties() const noexcept override { return properties_; }
     std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options& options) override;
+    stream_options nearest(const stream_options& asked) const override;
     std::unique_ptr<graph_program> instantiate(sluice::device& owner, command_graph commands) override;
     memory_source& device_memory() noexcept override { return device_memory_; }
     memory_source& host_memory() noexcept override { return pinned_memory_; }
@@ -24,8 +26,8 @@ public:
     bool is_pinned(const void* data, std::size_t bytes) const noexcept override {
         return bytes != 0 && api::is_pinned(data) && api::is_pinned(static_cast<const char*>(data) + bytes - 1);
     }
-    // After a fault all calls of the process fail, whichever GPU they are for (seen on two H200s with driver 580;
-    // CUDA's manual says that the process has to be started anew).
+    // After a fault all CUDA calls of the process fail, for every GPU (seen on two H200s with driver 580; CUDA's manual
+    // says that the process has to be restarted).
     bool fails_alone() const noexcept override { return false; }
     void close() noexcept override {}
 

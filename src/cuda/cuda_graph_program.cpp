@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cuda/cuda_graph_program.hpp"
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace sluice::cuda {
 namespace {
 
-// What a kernel may ask for without saying so before.
+// The dynamic shared memory that a kernel can use without requesting more first.
 constexpr std::size_t default_shared_bytes = std::size_t{48} << 10;
 
 void run_host_call(void* erased) {
@@ -25,11 +26,11 @@ void run_host_call(void* erased) {
     }
 }
 
-// A stream of the device that nobody else uses meanwhile, for capturing. All that was submitted to it before is over,
-// so no other stream has reason to look at it.
+// A stream of the device for capturing, leased so that no other thread uses it. The constructor waits for all its
+// earlier commands, so no other stream has to wait for it during the capture.
 class capture_stream {
 public:
-    explicit capture_stream(device& of) : lease_(of) { lease_->await(lease_->issued(), of.default_wait_mode()); }
+    explicit capture_stream(device& of) : lease_(of) { lease_->wait(lease_->issued(), of.default_wait_mode()); }
 
     native_stream native() const noexcept { return lease_->native(); }
     CUstream_st* get() const noexcept { return static_cast<CUstream_st*>(native().handle); }
@@ -54,20 +55,20 @@ std::exception_ptr cuda_graph_program::host_call_states::take_failure() noexcept
 cuda_graph_program::cuda_graph_program(device& owner, int ordinal, command_graph commands)
     : owner_(owner),
       ordinal_(ordinal),
-      graph_(std::move(commands)),
-      is_dirty_(graph_.nodes.size()),
-      known_kernels_(graph_.nodes.size()) {
+      graph_(std::make_shared<command_graph>(std::move(commands))),
+      is_dirty_(graph_->nodes.size()),
+      known_kernels_(graph_->nodes.size()) {
     const api::device_scope scope(ordinal_);
-    built made = build(graph_);
+    built made = build(*graph_);
     exec_ = instantiate(made.graph.get());
-    if (graph_.is_for_kernels) upload();  // only the host's launches do that by themselves
+    if (graph_->is_for_kernels) upload();  // the host's launches upload implicitly, a kernel's launches do not
     native_ = std::move(made.graph);
     nodes_ = std::move(made.nodes);
     host_calls_ = std::move(made.host_calls);
 }
 
 error_context cuda_graph_program::context_of(const graph_node& node) const noexcept {
-    return {node.name, owner_.name(), node.where};
+    return {node.name, owner_.name(), node.location};
 }
 
 CUfunc_st* cuda_graph_program::kernel_of(const launch_command& command, const error_context& context) {
@@ -102,13 +103,20 @@ api::graph_node_handle cuda_graph_program::add_small_copy(CUgraph_st* to, api::g
     return api::add_kernel(to, after, kernel_of(launch, context), launch, context);
 }
 
+api::graph_node_handle cuda_graph_program::add_small_fill(CUgraph_st* to, api::graph_dependencies after,
+                                                          const fill_command& fill, const error_context& context) {
+    const small_fill_closure closure{fill.destination, fill.bytes, fill.value};
+    const launch_command launch = small_fill(closure);
+    return api::add_kernel(to, after, kernel_of(launch, context), launch, context);
+}
+
 api::graph_node_handle cuda_graph_program::add_launch(CUgraph_st* to, api::graph_dependencies after,
                                                       const command_graph& from, const graph_node& node,
                                                       const std::vector<open_loop>& loops) {
     const error_context context = context_of(node);
     launch_command launch = from.launch(node);
     if (loops.empty()) return api::add_kernel(to, after, kernel_of(launch, context), launch, context);
-    // In a loop: where a mark stands for its condition, the handle goes.
+    // In a loop: replaces the mark of a loop's condition by the condition's handle.
     const auto bytes = from.closure(node);
     std::vector<std::max_align_t> closure((bytes.size() + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t));
     auto* const begin = reinterpret_cast<std::byte*>(closure.data());
@@ -124,11 +132,19 @@ api::graph_node_handle cuda_graph_program::add_launch(CUgraph_st* to, api::graph
 }
 
 api::graph_node_handle cuda_graph_program::add_condition(CUgraph_st* to, api::graph_dependencies after,
-                                                         looked_at condition) {
+                                                         flag_condition condition) {
     const error_context context{"condition", owner_.name()};
     const condition_closure setting{condition.handle, condition.flag};
     const launch_command set = set_condition(setting);
     return api::add_kernel(to, after, kernel_of(set, context), set, context);
+}
+
+// Adds a second node after the only node of a body: see do_nothing().
+void cuda_graph_program::add_nothing(CUgraph_st* to, api::graph_node_handle after) {
+    const error_context context{"body", owner_.name()};
+    const launch_command nothing = do_nothing();
+    const api::graph_dependency only{after, false};
+    static_cast<void>(api::add_kernel(to, {&only, 1}, kernel_of(nothing, context), nothing, context));
 }
 
 api::graph_node_handle cuda_graph_program::add_part(CUgraph_st* to, api::graph_dependencies after,
@@ -139,9 +155,9 @@ api::graph_node_handle cuda_graph_program::add_part(CUgraph_st* to, api::graph_d
     const bool repeats = part.what == conditional_command::kind::repeatedly;
     const unsigned long long handle = api::create_condition(to, part.mark != 0, context);
     std::vector<built_node> inner;
-    const looked_at condition{handle, part.condition};
+    const flag_condition condition{handle, part.condition};
     if (part.mark != 0) {
-        // The driver sets the first value when the graph is launched; a loop in a loop begins many times.
+        // The driver sets the first value when the graph is launched, but a loop inside a loop begins many times.
         api::graph_dependency set{};
         if (is_inside) {
             set.node = add_condition(to, after, condition);
@@ -155,14 +171,14 @@ api::graph_node_handle cuda_graph_program::add_part(CUgraph_st* to, api::graph_d
     }
     const api::graph_dependency set{add_condition(to, after, condition), false};
     const auto made = api::add_conditional(to, {&set, 1}, handle, repeats, context);
-    build_into(made.body, *part.body, inner, host_calls, loops, repeats ? condition : looked_at{}, true);
+    build_into(made.body, *part.body, inner, host_calls, loops, repeats ? condition : flag_condition{}, true);
     return made.node;
 }
 
-// Into a graph that is empty.
+// Builds into an empty graph.
 void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, std::vector<built_node>& nodes,
-                                    host_call_states& host_calls, std::vector<open_loop>& loops, looked_at condition,
-                                    bool is_inside) {
+                                    host_call_states& host_calls, std::vector<open_loop>& loops,
+                                    flag_condition condition, bool is_inside) {
     nodes.clear();
     nodes.reserve(from.nodes.size());
     std::vector<bool> has_follower(from.nodes.size());
@@ -171,22 +187,24 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
         const error_context context = context_of(node);
         const auto* const copy = std::get_if<copy_command>(&node.what);
         const auto* const launch = std::get_if<launch_command>(&node.what);
+        const auto* const fill = std::get_if<fill_command>(&node.what);
         const bool is_small_copy = copy != nullptr && is_by_kernel(*copy);
-        // Not in graphs that kernels launch: ordinary edges.
-        const bool waits_by_itself = (is_small_copy || (launch != nullptr && launch->early_start)) &&
-                                     can_start_early(owner_) && !from.is_for_kernels;
+        const bool is_own_kernel = is_small_copy || (fill != nullptr && is_small_fill(*fill));
+        // In graphs that kernels launch, all edges are ordinary edges.
+        const bool waits_programmatically = (is_own_kernel || (launch != nullptr && launch->early_start)) &&
+                                            can_start_early(owner_) && !from.is_for_kernels;
         after.clear();
         for (const graph_edge& edge : node.after) {
             has_follower[edge.from] = true;
-            after.push_back({nodes[edge.from].handle, waits_by_itself && nodes[edge.from].is_kernel});
+            after.push_back({nodes[edge.from].handle, waits_programmatically && nodes[edge.from].is_kernel});
         }
         api::graph_node_handle made = nullptr;
         if (is_small_copy) {
             made = add_small_copy(to, after, *copy, context);
         } else if (copy != nullptr) {
             made = api::add_copy(to, after, *copy, context);
-        } else if (const auto* fill = std::get_if<fill_command>(&node.what)) {
-            made = api::add_fill(to, after, *fill, context);
+        } else if (fill != nullptr) {
+            made = is_own_kernel ? add_small_fill(to, after, *fill, context) : api::add_fill(to, after, *fill, context);
         } else if (launch != nullptr) {
             made = add_launch(to, after, from, node, loops);
         } else if (std::holds_alternative<library_command>(node.what)) {
@@ -196,7 +214,7 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
                 api::capture(to, after, on.get(), [&] { library.call(on.native(), library.closure); }, context);
             after.clear();
             for (const api::graph_node_handle each : leaves) after.push_back({each, false});
-            // One node to come after, whatever the library made of it.
+            // Later nodes get one node to come after, however many the library call became.
             made = leaves.size() == 1 ? leaves.front() : api::add_empty(to, after, context);
         } else if (const auto* host = std::get_if<host_command>(&node.what)) {
             host_calls.all.push_back(std::make_unique<host_call_state>(host_call_state{host->call, {}}));
@@ -204,9 +222,12 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
         } else {
             made = add_part(to, after, node, host_calls, loops, is_inside);
         }
-        nodes.push_back({made, is_small_copy || launch != nullptr});
+        nodes.push_back({made, is_own_kernel || launch != nullptr});
     }
-    if (condition.flag == nullptr) return;
+    if (condition.flag == nullptr) {
+        if (is_inside && nodes.size() == 1) add_nothing(to, nodes.front().handle);
+        return;
+    }
     after.clear();
     for (std::size_t i = 0; i < nodes.size(); ++i) {
         if (!has_follower[i]) after.push_back({nodes[i].handle, false});
@@ -216,17 +237,17 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
 
 void cuda_graph_program::mark(std::size_t node) {
     if (is_dirty_[node]) return;
-    dirty_.push_back(node);  // first: it may throw
+    dirty_.push_back(node);  // first, because it may throw
     is_dirty_[node] = true;
 }
 
 void cuda_graph_program::set_address(std::size_t node, std::size_t at, void* address) {
     mark(node);
-    detail::set_address_in(graph_, node, at, address);
+    detail::set_address_in(*graph_, node, at, address);
 }
 
 void cuda_graph_program::update(command_graph to) {
-    const detail::graph_difference difference = detail::compare(graph_, to);
+    const detail::graph_difference difference = detail::compare(*graph_, to);
     if (!difference.has_same_topology) {
         must_rebuild_ = true;
         has_same_topology_ = false;
@@ -243,11 +264,12 @@ void cuda_graph_program::update(command_graph to) {
             mark(each);
         }
     }
-    retired_graphs_.push_back(std::exchange(graph_, std::move(to)));  // launches in flight may use what its copies own
+    graph_ = std::make_shared<command_graph>(std::move(to));
+    running_ = nullptr;  // launches in flight keep the previous one
 }
 
 bool cuda_graph_program::set_node(std::size_t index) {
-    const graph_node& node = graph_.nodes[index];
+    const graph_node& node = graph_->nodes[index];
     const error_context context = context_of(node);
     if (const auto* copy = std::get_if<copy_command>(&node.what)) {
         if (is_by_kernel(*copy) != nodes_[index].is_kernel) return false;
@@ -258,9 +280,15 @@ bool cuda_graph_program::set_node(std::size_t index) {
             api::set_copy(exec_.get(), nodes_[index].handle, *copy, context);
         }
     } else if (const auto* fill = std::get_if<fill_command>(&node.what)) {
-        api::set_fill(exec_.get(), nodes_[index].handle, *fill, context);
+        if (is_small_fill(*fill) != nodes_[index].is_kernel) return false;
+        if (nodes_[index].is_kernel) {
+            const small_fill_closure closure{fill->destination, fill->bytes, fill->value};
+            set_launch(index, small_fill(closure), context);
+        } else {
+            api::set_fill(exec_.get(), nodes_[index].handle, *fill, context);
+        }
     } else if (std::holds_alternative<launch_command>(node.what)) {
-        set_launch(index, graph_.launch(node), context);
+        set_launch(index, graph_->launch(node), context);
     }
     return true;
 }
@@ -271,51 +299,60 @@ void cuda_graph_program::set_launch(std::size_t index, const launch_command& lau
     api::set_kernel(exec_.get(), nodes_[index].handle, known.kernel, launch, context);
 }
 
-// Host calls have states of their own from one update to the next: launches in flight go on with theirs.
+// From one update to the next, host calls have new states: launches in flight keep the previous ones.
 void cuda_graph_program::renew_host_calls() {
     if (host_calls_ == nullptr) return;
     auto fresh = std::make_shared<host_call_states>();
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-        const auto* const host = std::get_if<host_command>(&graph_.nodes[i].what);
+    for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
+        const auto* const host = std::get_if<host_command>(&graph_->nodes[i].what);
         if (host == nullptr) continue;
         fresh->all.push_back(std::make_unique<host_call_state>(host_call_state{host->call, {}}));
         api::set_host_call(exec_.get(), nodes_[i].handle, &run_host_call, fresh->all.back().get(),
-                           context_of(graph_.nodes[i]));
+                           context_of(graph_->nodes[i]));
     }
     host_calls_ = std::move(fresh);
 }
 
 graph_change cuda_graph_program::flush() {
+    const graph_change change = apply_changes();
+    if (running_ == nullptr) running_ = std::make_shared<const running>(running{exec_, graph_});
+    return change;
+}
+
+graph_change cuda_graph_program::apply_changes() {
     if (!must_rebuild_ && dirty_.empty()) {
-        is_uploaded_ = true;  // by the launch that comes
+        is_uploaded_ = true;  // by the launch that follows
         return graph_change::none;
     }
     const api::device_scope scope(ordinal_);
     if (must_rebuild_) return rebuild();
-    // Parameters that are set before the graph is on the device make each of its launches slower from then on: by 0.2
-    // us a node in a chain of 1000 (measured on an H200, driver 580).
+    // If parameters are set before the graph has been uploaded, every later launch is slower by 0.2 us per node
+    // (measured in a chain of 1000 on an H200, driver 580).
     if (!is_uploaded_) upload();
     bool has_host_calls = false;
     while (!dirty_.empty()) {
         const std::size_t node = dirty_.back();
-        if (std::holds_alternative<host_command>(graph_.nodes[node].what)) {
+        if (std::holds_alternative<host_command>(graph_->nodes[node].what)) {
             has_host_calls = true;
         } else {
             try {
                 if (!set_node(node)) return rebuild();
             } catch (const device_error&) {
-                return rebuild();  // a parameter that cannot be set: the graph is made anew
+                return rebuild();  // a parameter cannot be set: build the graph again
             }
         }
         dirty_.pop_back();
         is_dirty_[node] = false;
-        if (has_host_calls && dirty_.empty()) renew_host_calls();
+        if (!has_host_calls || !dirty_.empty()) continue;
+        must_rebuild_ = true;  // if renewing fails half way, some nodes refer to destroyed states
+        renew_host_calls();
+        must_rebuild_ = false;
     }
     return graph_change::parameters;
 }
 
 api::graph_exec_handle cuda_graph_program::instantiate(CUgraph_st* graph) {
-    return api::instantiate(graph, graph_.is_for_kernels, {"graph", owner_.name()});
+    return api::instantiate(graph, graph_->is_for_kernels, {"graph", owner_.name()});
 }
 
 void cuda_graph_program::upload() {
@@ -325,12 +362,12 @@ void cuda_graph_program::upload() {
 }
 
 graph_change cuda_graph_program::rebuild() {
-    built made = build(graph_);
+    built made = build(*graph_);
     graph_change change = graph_change::whole_graph;
     if (!has_same_topology_ || !api::update(exec_.get(), made.graph.get())) {
         api::graph_exec_handle fresh = instantiate(made.graph.get());
-        retired_.push_back(std::move(exec_));
         exec_ = std::move(fresh);
+        running_ = nullptr;
         native_ = std::move(made.graph);
         nodes_ = std::move(made.nodes);
         is_uploaded_ = false;
@@ -350,7 +387,7 @@ graph_change cuda_graph_program::rebuild() {
 void cuda_graph_program::set_enabled(std::size_t node, bool enabled) {
     const api::device_scope scope(ordinal_);
     static_cast<void>(flush());
-    if (is_disabled_.empty()) is_disabled_.resize(graph_.nodes.size());
+    if (is_disabled_.empty()) is_disabled_.resize(graph_->nodes.size());
     api::set_enabled(exec_.get(), nodes_[node].handle, enabled);
     is_disabled_[node] = !enabled;
 }

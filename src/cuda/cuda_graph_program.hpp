@@ -1,11 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 // A command_graph as a CUDA graph: explicit nodes whose handles are kept, so that their parameters can be set; library
-// calls captured at their place; conditions and loops as conditional nodes.
+// calls are captured in place; conditions and loops become conditional nodes.
 //
-// Invariant: nodes_ are those of the graph that exec_ was instantiated from, one for each of graph_'s nodes (null for a
-// library call, which may be several). What differs between graph_ and exec_ is in dirty_, or must_rebuild_ is set.
+// Invariant: nodes_ are the nodes of the graph from which exec_ was instantiated, one for each of graph_'s nodes (null
+// for a library call, which may become several). Every difference between graph_ and exec_ is in dirty_, or
+// must_rebuild_ is set.
 //
-// Setting parameters and updating concern launches to come: CUDA keeps what those in flight need. A launch keeps the
-// program until it is over, and the functions of its host calls.
+// Setting parameters and updating affect later launches only: CUDA keeps the parameters of launches in flight. A launch
+// keeps the program until it completes, with the graph that it runs and the functions of its host calls.
 #pragma once
 
 #include <unordered_map>
@@ -20,36 +22,38 @@ class device;
 
 namespace sluice::cuda {
 
-// Whether a kernel can start before the one that it comes after has ended.
+// Whether a kernel can start before its predecessor has ended.
 bool can_start_early(const device& on) noexcept;
 
 class cuda_graph_program final : public graph_program {
 public:
     cuda_graph_program(device& owner, int ordinal, command_graph commands);
 
-    const command_graph& commands() const noexcept override { return graph_; }
+    const command_graph& commands() const noexcept override { return *graph_; }
     void set_address(std::size_t node, std::size_t at, void* address) override;
     void update(command_graph to) override;
     graph_change flush() override;
-    void nothing_runs() noexcept override {
-        retired_.clear();
-        retired_graphs_.clear();
-    }
     void set_enabled(std::size_t node, bool enabled) override;
-    const void* launch_handle() const noexcept override { return graph_.is_for_kernels ? exec_.get() : nullptr; }
+    const void* launch_handle() const noexcept override { return graph_->is_for_kernels ? exec_.get() : nullptr; }
     bool may_fail() const noexcept override { return host_calls_ != nullptr; }
 
-    // Lives as long as the program, also when that has another meanwhile.
-    CUgraphExec_st* exec() const noexcept { return exec_.get(); }
+    // What launches run since the last flush. Each launch keeps this until it completes, because the program may have
+    // another graph by then.
+    struct running {
+        std::shared_ptr<CUgraphExec_st> exec;
+        std::shared_ptr<const command_graph> commands;  // own the memory that copies read, and the function's captures
+    };
+    const std::shared_ptr<const running>& now() const noexcept { return running_; }
 
-    // The host calls of the launches from here to the next update: kept by each launch, and asked for what they threw.
+    // The host calls of the launches from here to the next update. Each launch keeps them and checks for exceptions
+    // they threw.
     struct host_call_state {
         std::function<void()> call;
         std::exception_ptr failure = {};
     };
     struct host_call_states {
         std::vector<std::unique_ptr<host_call_state>> all;
-        // The first failure, which is forgotten.
+        // Returns the first failure and forgets it.
         std::exception_ptr take_failure() noexcept;
     };
     const std::shared_ptr<host_call_states>& host_calls() const noexcept { return host_calls_; }
@@ -57,7 +61,7 @@ public:
 private:
     struct built_node {
         api::graph_node_handle handle;
-        bool is_kernel = false;  // one of ours, so that what waits by itself may start beside it
+        bool is_kernel = false;  // launched by us: a node that waits by itself may start while it runs
     };
     struct built {
         api::graph_handle graph;
@@ -65,31 +69,36 @@ private:
         std::shared_ptr<host_call_states> host_calls;
     };
     built build(const command_graph& from);
-    // The loops around what is being built whose kernels set the condition: the mark that stands for each handle.
+    // A loop around the nodes being built whose kernels set the condition: its mark and its handle.
     struct open_loop {
         std::uint64_t mark;
         unsigned long long handle;
     };
-    // The condition of a loop's body that ends with setting it.
-    struct looked_at {
+    // The condition of a loop whose body ends by setting it from a flag.
+    struct flag_condition {
         unsigned long long handle = 0;
         const int* flag = nullptr;
     };
     void build_into(CUgraph_st* to, const command_graph& from, std::vector<built_node>& nodes,
-                    host_call_states& host_calls, std::vector<open_loop>& loops, looked_at condition, bool is_inside);
+                    host_call_states& host_calls, std::vector<open_loop>& loops, flag_condition condition,
+                    bool is_inside);
     bool is_by_kernel(const copy_command& copy) const noexcept;
     api::graph_node_handle add_small_copy(CUgraph_st* to, api::graph_dependencies after, const copy_command& copy,
+                                          const error_context& context);
+    api::graph_node_handle add_small_fill(CUgraph_st* to, api::graph_dependencies after, const fill_command& fill,
                                           const error_context& context);
     api::graph_node_handle add_launch(CUgraph_st* to, api::graph_dependencies after, const command_graph& from,
                                       const graph_node& node, const std::vector<open_loop>& loops);
     api::graph_node_handle add_part(CUgraph_st* to, api::graph_dependencies after, const graph_node& node,
                                     host_call_states& host_calls, std::vector<open_loop>& loops, bool is_inside);
-    api::graph_node_handle add_condition(CUgraph_st* to, api::graph_dependencies after, looked_at condition);
+    void add_nothing(CUgraph_st* to, api::graph_node_handle after);
+    api::graph_node_handle add_condition(CUgraph_st* to, api::graph_dependencies after, flag_condition condition);
     api::graph_exec_handle instantiate(CUgraph_st* graph);
     void upload();
+    graph_change apply_changes();
     graph_change rebuild();
     void renew_host_calls();
-    bool set_node(std::size_t node);  // false: it has to be a node of another kind
+    bool set_node(std::size_t node);  // false: the command needs another kind of node
     void set_launch(std::size_t node, const launch_command& launch, const error_context& context);
     CUfunc_st* kernel_of(const launch_command& command, const error_context& context);
     error_context context_of(const graph_node& node) const noexcept;
@@ -97,17 +106,16 @@ private:
 
     device& owner_;
     const int ordinal_;
-    command_graph graph_;
+    std::shared_ptr<command_graph> graph_;
     std::unordered_map<const void*, CUfunc_st*> kernels_;
     api::graph_handle native_;
     std::vector<built_node> nodes_;
-    api::graph_exec_handle exec_;
-    std::vector<api::graph_exec_handle> retired_;  // launches in flight may run them
-    std::vector<command_graph> retired_graphs_;
+    std::shared_ptr<CUgraphExec_st> exec_;
+    std::shared_ptr<const running> running_;
     std::shared_ptr<host_call_states> host_calls_;
     std::vector<std::size_t> dirty_;
     std::vector<bool> is_dirty_;
-    std::vector<bool> is_disabled_;  // empty: none is
+    std::vector<bool> is_disabled_;  // empty: no node is disabled
     struct known_kernel {
         const void* symbol = nullptr;
         CUfunc_st* kernel = nullptr;

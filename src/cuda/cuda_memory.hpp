@@ -1,4 +1,5 @@
-// Where the pools of a GPU get their memory from.
+// SPDX-License-Identifier: Apache-2.0
+// The sources from which the pools of a GPU allocate memory.
 #pragma once
 
 #include "cuda/api/runtime.hpp"
@@ -21,7 +22,7 @@ private:
     const int ordinal_;
 };
 
-// Page-locked host memory, which the copy engines reach directly.
+// Page-locked host memory, which the copy engines can access directly.
 class pinned_memory final : public memory_source {
 public:
     explicit pinned_memory(int ordinal) : ordinal_(ordinal) {}
@@ -31,7 +32,7 @@ public:
         return api::allocate_pinned(bytes);
     }
     void free(void* data, std::size_t) noexcept override { api::free_pinned(data); }
-    memory_info info() override { return {}; }  // the system does not say how much may be locked
+    memory_info info() override { return {}; }  // the system does not report how much may be locked
 
 private:
     const int ordinal_;

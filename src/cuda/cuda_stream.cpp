@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cuda/cuda_stream.hpp"
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 #include "cuda/cuda_graph_program.hpp"
 #include "cuda/fault.hpp"
 #include "sluice/cuda/device_context.hpp"
-#include "sluice/runtime/command_queue.hpp"
+#include "sluice/runtime/detail/command_queue.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::cuda {
@@ -24,7 +25,7 @@ public:
     }
     ~cuda_mark() override { events_->put_back(std::move(event_)); }
 
-    void await() override { api::synchronize(event_.get()); }
+    void wait() override { api::synchronize(event_.get()); }
     bool has_passed() const noexcept override { return api::query(event_.get()) == api::success; }
     std::chrono::duration<double, std::micro> since(const timed_mark& earlier) const override {
         const auto* const from = dynamic_cast<const cuda_mark&>(earlier).event_.get();
@@ -33,18 +34,19 @@ public:
     }
 
 private:
-    std::shared_ptr<event_pool> events_;  // the mark may outlive its device
+    std::shared_ptr<event_pool> events_;  // a mark may outlive its device
     api::event_handle event_;
 };
 
 }  // namespace
 
-// What a host callback carries: the stream's until it runs, then the callback's. After a fault it never runs.
+// What a host callback carries. The stream owns it until the callback runs, then the callback does. After a fault it
+// never runs.
 struct cuda_stream::host_work {
     cuda_stream& on;
     std::function<void()> call;
     detail::outcome_ref outcome;
-    std::unique_ptr<host_work> next = nullptr;  // the stream's list
+    std::unique_ptr<host_work> next = nullptr;  // the next in the stream's list
     host_work* previous = nullptr;
 
     static void run(void* erased) {
@@ -55,7 +57,7 @@ struct cuda_stream::host_work {
         } catch (...) {
             failure = std::current_exception();
         }
-        work->call = nullptr;  // what it owned goes before anybody is told
+        work->call = nullptr;  // destroyed before any waiter is notified
         work->outcome->settle(std::move(failure));
     }
 
@@ -86,18 +88,18 @@ cuda_stream::~cuda_stream() {
     while (host_work_) host_work_ = std::move(host_work_->next);  // one by one: the list may be long
 }
 
-native_stream cuda_stream::native() const noexcept { return {device_kind::cuda, stream_.get(), &owner_.handle()}; }
+native_stream cuda_stream::native() const noexcept { return {device_kind::cuda, stream_.get(), &owner_}; }
 
-// A fault turns up in whichever call comes next. Then the device is finished, not just this command.
+// A fault is reported by whichever call comes next. It ends the device, not just this command.
 template <typename Call>
 void cuda_stream::checked(const command_info& info, Call&& call) {
     try {
         const api::device_scope scope(ordinal_);
-        call(error_context{info.name, owner_.owner().name(), info.where});
+        call(error_context{info.name, owner_.owner().name(), info.location});
     } catch (const device_error& error) {
         if (error.code().category() == api::category() && api::is_fatal(error.code().value())) {
             report_fault(error.code().value(), "a CUDA call");
-            owner_.owner().throw_if_refusing();  // the first cause, which may have been another's
+            owner_.owner().throw_if_refusing();  // the first cause, which another command may have reported
         }
         throw;
     }
@@ -112,23 +114,25 @@ void cuda_stream::enqueue(const command_info& info, Enqueue&& call, bool runs_ke
 void cuda_stream::report_fault(int code, std::string_view call) noexcept {
     device& gpu = owner_.owner();
     if (gpu.is_poisoned()) return;
-    // Several threads may find out at the same time, each by a GPU of its own: the first one's cause is everybody's.
+    // Several threads may notice the fault at the same time, each on its own GPU: all devices get the first thread's
+    // cause.
     static std::mutex one_at_a_time;
     const std::lock_guard lock(one_at_a_time);
     if (gpu.is_poisoned()) return;
     try {
         const std::exception_ptr cause = describe_fault(gpu, owner_, code, call);
         gpu.poison(cause);
-        for (device* const each : gpu.beside()) each->poison(cause);
-    } catch (...) {  // short of memory: with less to say
+        for (device* const each : gpu.peers()) each->poison(cause);
+    } catch (...) {  // out of memory: poison without the description
         gpu.poison(std::current_exception());
     }
 }
 
 void cuda_stream::copy(const command_info& info, const copy_command& command) {
-    // Kept even if the host memory is pageable: whether the call returns before the copy is over depends on the driver.
+    // Kept even if the host memory is pageable: whether the call returns before the copy has completed depends on the
+    // driver.
     if (command.host_owner) {
-        keep_until_next(command.host_owner);
+        keep_for_next_command(command.host_owner);
     } else {
         drop_passed_owners();
     }
@@ -143,15 +147,18 @@ void cuda_stream::copy(const command_info& info, const copy_command& command) {
     });
 }
 
-// Keeps something until the command that is about to be enqueued is over.
-void cuda_stream::keep_until_next(const std::shared_ptr<const void>& owner) {
+// Keeps an object until the command that is about to be enqueued has completed.
+void cuda_stream::keep_for_next_command(const std::shared_ptr<const void>& owner) {
     drop_passed_owners();
     const std::lock_guard lock(mutex_);
     const ticket number = owner_.issued() + 1;
-    if (!kept_owners_.empty() && kept_owners_.back().owner == owner) {
-        kept_owners_.back().until = number;  // once more: a graph that is launched again and again
-    } else {
+    // Recognises an owner among the last two entries: a graph that is launched repeatedly keeps two owners.
+    const auto latest = kept_owners_.end() - static_cast<std::ptrdiff_t>(std::min<std::size_t>(kept_owners_.size(), 2));
+    const auto known = std::find_if(latest, kept_owners_.end(), [&](const auto& each) { return each.owner == owner; });
+    if (known == kept_owners_.end()) {
         kept_owners_.push_back({number, owner});
+    } else {
+        known->until = number;
     }
     keeps_owners_.store(true, std::memory_order_relaxed);
 }
@@ -180,7 +187,7 @@ void cuda_stream::launch(const command_info& info, const launch_command& command
 // Called with the stream's lock held, as all commands are.
 CUfunc_st* cuda_stream::find_kernel(const launch_command& command, const error_context& context) {
     const void* const symbol = command.device_function;
-    // Symbols are addresses of functions: 16-byte aligned.
+    // Symbols are addresses of functions, which are 16-byte aligned.
     known_kernel& known = known_kernels_[(reinterpret_cast<std::uintptr_t>(symbol) >> 4) % known_kernels_.size()];
     if (known.symbol != symbol) known = {symbol, api::find_kernel(symbol, context)};
     if (command.shared_bytes > known.shared_bytes) {
@@ -203,7 +210,7 @@ void cuda_stream::host_call(const command_info& info, host_command command) {
         std::make_unique<host_work>(host_work{*this, std::move(command.call), detail::outcome_ref(info.outcome)});
     host_work& work = *made;
     {
-        // In the list first: the callback may come before the call returns.
+        // Listed before the call, because the callback may run before the call returns.
         const std::lock_guard lock(mutex_);
         work.next = std::move(host_work_);
         if (work.next) work.next->previous = &work;
@@ -220,25 +227,28 @@ void cuda_stream::host_call(const command_info& info, host_command command) {
 
 void cuda_stream::graph(const command_info& info, const graph_command& command) {
     const auto& program = static_cast<const cuda_graph_program&>(*command.program);
-    enqueue(info, [&](const error_context& context) { api::launch(program.exec(), stream_.get(), context); }, true);
+    enqueue(
+        info, [&](const error_context& context) { api::launch(program.now()->exec.get(), stream_.get(), context); },
+        true);
     try {
-        keep_until_next(command.owner);  // now that it runs: before, this would delay it
+        keep_for_next_command(command.owner);  // after the launch, which it would otherwise delay
+        keep_for_next_command(program.now());
         if (program.host_calls() == nullptr) return;
-        // Behind the graph, on the same ticket: tells how its host calls went, and keeps them until then.
+        // After the graph, on the same ticket: reports failures of its host calls, and keeps their states until then.
         host_call(info, {[states = program.host_calls()] {
                       if (std::exception_ptr failure = states->take_failure())
                           std::rethrow_exception(std::move(failure));
                   }});
     } catch (...) {
-        // Then the command is told not to have been submitted, so the graph must be over.
+        // The caller will treat the command as not submitted, so the graph must have completed.
         api::synchronize(stream_.get());
         throw;
     }
 }
 
-// The calls go; their nodes stay with the stream, should a callback come after all.
+// Destroys the calls; the stream keeps their list nodes in case a callback still runs.
 void cuda_stream::abandon() noexcept {
-    std::deque<kept_owner> owners;  // dropped outside the lock
+    std::deque<kept_owner> owners;  // destroyed outside the lock
     const std::lock_guard lock(mutex_);
     owners.swap(kept_owners_);
     for (host_work* each = host_work_.get(); each != nullptr; each = each->next.get()) each->call = nullptr;
@@ -254,8 +264,9 @@ ticket cuda_stream::hand_over(ticket upto) {
     return covered_;
 }
 
-ticket cuda_stream::wait_for(stream_interpreter& other, ticket upto) {
-    auto& from = static_cast<cuda_stream&>(other);  // perhaps another GPU's: a fault is whose call it is
+ticket cuda_stream::order_after(stream_interpreter& other, ticket upto) {
+    // `other` may be on another GPU: each call is checked by its own stream, to which its fault belongs.
+    auto& from = static_cast<cuda_stream&>(other);
     ticket covered = 0;
     from.checked({"wait"}, [&](const error_context&) { covered = from.hand_over(upto); });
     checked({"wait"}, [&](const error_context&) { api::wait(stream_.get(), from.handover_.get()); });
@@ -277,11 +288,11 @@ void cuda_stream::has_passed(ticket number) noexcept {
 void cuda_stream::poll() noexcept {
     const ticket issued = owner_.issued();
     if (passed() >= issued || owner_.owner().is_poisoned()) return;
-    const ticket seen = sighted();
+    const ticket seen = last_flag();
     const int code = api::query(stream_.get());
     if (code == api::success) return has_passed(issued);
     if (code != api::not_ready) return report_fault(code, "cudaStreamQuery");
-    has_passed(seen);  // sighted, and no fault since
+    has_passed(seen);  // the flag was written, and the query has reported no fault
     const std::lock_guard lock(mutex_);
     if (covered_ > passed() && api::query(handover_.get()) == api::success) has_passed(covered_);
 }
@@ -290,11 +301,11 @@ void cuda_stream::poll() noexcept {
 void cuda_stream::arm(ticket upto) noexcept {
     if (armed_ >= upto) return;
     const ticket issued = owner_.issued();
-    // When it cannot be written, the completion service asks the stream now and then all the same.
+    // If the write fails, the completion service still polls the stream from time to time.
     if (api::write_value(stream_.get(), flag_.get(), issued)) armed_ = issued;
 }
 
-ticket cuda_stream::sighted() const noexcept {
+ticket cuda_stream::last_flag() const noexcept {
     const std::atomic_ref<std::uint64_t> flag(*flag_);
     return std::max(passed(), flag.load(std::memory_order_acquire));
 }
@@ -316,7 +327,7 @@ void cuda_stream::await_stream(wait_mode mode) {
 
 void cuda_stream::drop_passed_owners() {
     while (keeps_owners_.load(std::memory_order_relaxed)) {
-        std::shared_ptr<const void> dropped;  // outside the lock: it is the user's
+        std::shared_ptr<const void> dropped;  // destroyed outside the lock, because it may run the user's code
         const std::lock_guard lock(mutex_);
         if (kept_owners_.empty() || kept_owners_.front().until > passed()) return;
         dropped.swap(kept_owners_.front().owner);
@@ -325,11 +336,11 @@ void cuda_stream::drop_passed_owners() {
     }
 }
 
-void cuda_stream::await(ticket upto, wait_mode mode) {
+void cuda_stream::wait(ticket upto, wait_mode mode) {
     if (passed() >= upto) return drop_passed_owners();
     const ticket issued = owner_.issued();
     checked({"wait"}, [&](const error_context&) { await_stream(mode); });
-    // A driver that answers "done" on a device known to have faulted tells nothing about our command.
+    // On a device that has faulted, "done" from the driver does not prove that our command ran.
     if (owner_.owner().is_poisoned()) owner_.owner().throw_if_refusing();
     has_passed(std::max(issued, upto));
     drop_passed_owners();

@@ -1,9 +1,10 @@
-// A stream on a GPU: a cudaStream_t, one event for handing work over to other streams, recorded only when one
-// asks, one for threads that sleep, and a word of pinned memory that the stream writes when somebody waits.
+// SPDX-License-Identifier: Apache-2.0
+// A stream on a GPU: a cudaStream_t, one event for hand-overs to other streams, recorded only on request, one event for
+// threads that sleep, and one word of pinned memory that the stream writes when a thread waits.
 //
-// Invariants: covered_ is a ticket that handover_'s last recording comes after. Recording it again only moves
-// it later, so whoever waits for an older recording waits for enough. armed_ is the ticket that the last write to
-// the flag comes after and will put there.
+// Invariants: handover_'s last recording comes after ticket covered_. Recording again only moves the event later, so a
+// stream that waits for an older recording never waits too little. The last write to the flag comes after ticket armed_
+// and writes it.
 #pragma once
 
 #include <array>
@@ -16,8 +17,8 @@
 #include "cuda/api/runtime.hpp"
 #include "cuda/commands_in_flight.hpp"
 #include "cuda/event_pool.hpp"
+#include "sluice/runtime/detail/outcome.hpp"
 #include "sluice/runtime/interpreter.hpp"
-#include "sluice/runtime/outcome.hpp"
 
 namespace sluice::cuda {
 
@@ -32,19 +33,19 @@ public:
     std::exception_ptr library_call(const command_info& info, const library_command& command) override;
     void host_call(const command_info& info, host_command command) override;
     void graph(const command_info& info, const graph_command& command) override;
-    ticket wait_for(stream_interpreter& other, ticket upto) override;
+    ticket order_after(stream_interpreter& other, ticket upto) override;
     std::unique_ptr<timed_mark> mark() override;
 
     native_stream native() const noexcept override;
     ticket passed() const noexcept override { return passed_.load(std::memory_order_acquire); }
     void poll() noexcept override;
-    void await(ticket upto, wait_mode mode) override;
+    void wait(ticket upto, wait_mode mode) override;
     void abandon() noexcept override;
     void begin_range(const char* name) noexcept override { api::begin_range(name); }
     void end_range() noexcept override { api::end_range(); }
     bool needs_watching() const noexcept override { return true; }
     void arm(ticket upto) noexcept override;
-    ticket sighted() const noexcept override;
+    ticket last_flag() const noexcept override;
 
     commands_in_flight& in_flight() noexcept { return in_flight_; }
 
@@ -61,10 +62,10 @@ private:
     CUfunc_st* find_kernel(const launch_command& command, const error_context& context);
     ticket hand_over(ticket upto);
     void await_stream(wait_mode mode);
-    void keep_until_next(const std::shared_ptr<const void>& owner);
+    void keep_for_next_command(const std::shared_ptr<const void>& owner);
     void drop_passed_owners();
     void has_passed(ticket number) noexcept;
-    // The device has faulted, the driver says so with this code: poisons it.
+    // Poisons the device: the driver has reported a fault with this code.
     void report_fault(int code, std::string_view call) noexcept;
 
     command_queue& owner_;
@@ -75,23 +76,23 @@ private:
     api::event_handle sleeping_;
     std::unique_ptr<std::uint64_t, free_flag> flag_;
     std::atomic<ticket> passed_{0};
-    ticket armed_ = 0;  // with the stream's lock
+    ticket armed_ = 0;  // guarded by the stream's lock
     struct known_kernel {
         const void* symbol = nullptr;
         CUfunc_st* kernel = nullptr;
-        std::size_t shared_bytes = 48 * 1024;  // that a launch may ask for; more has to be allowed first
+        std::size_t shared_bytes = 48 * 1024;  // that a launch may use; more must be allowed first
     };
-    std::array<known_kernel, 64> known_kernels_;  // by a hash of the symbol; the last one wins
+    std::array<known_kernel, 64> known_kernels_;  // by a hash of the symbol; a collision replaces the entry
     commands_in_flight in_flight_;
-    std::mutex mutex_;  // guards the two events' recordings, and what follows
+    std::mutex mutex_;  // guards recordings of the two events, and the members below
     ticket covered_ = 0;
     struct kept_owner {
         ticket until;
         std::shared_ptr<const void> owner;
     };
-    std::atomic<bool> keeps_owners_{false};  // whether the next has any: asked on the way of each copy
-    std::deque<kept_owner> kept_owners_;     // of host memory that copies may still use
-    std::unique_ptr<host_work> host_work_;   // that has not run: a list, the latest first
+    std::atomic<bool> keeps_owners_{false};  // whether kept_owners_ has any: read without the lock for each copy
+    std::deque<kept_owner> kept_owners_;     // of memory that commands may still use
+    std::unique_ptr<host_work> host_work_;   // callbacks that have not run: a list, latest first
 };
 
 }  // namespace sluice::cuda

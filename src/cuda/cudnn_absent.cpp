@@ -1,6 +1,7 @@
-// A build without cuDNN's header: nothing can be done, so nobody asks for it.
+// SPDX-License-Identifier: Apache-2.0
+// A build without cuDNN's header: supports nothing, so the kernels do not call it.
 #include "cuda/cudnn_library.hpp"
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 
 namespace sluice::cuda {
 

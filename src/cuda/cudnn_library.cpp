@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cuda/cudnn_library.hpp"
 
 #include <array>
@@ -80,7 +81,8 @@ struct pooling_plan {
     tensor_descriptor out;
 };
 
-// Those that keep windows apart, and are exact to the last few bits: a NaN or an infinity stays within its windows.
+// Algorithms whose outputs depend only on their own windows, exact to the last few bits: a NaN or an infinity does not
+// leave its windows.
 bool keeps_windows_apart(cudnnConvolutionFwdAlgo_t algorithm) {
     return algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM ||
            algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM ||
@@ -89,7 +91,7 @@ bool keeps_windows_apart(cudnnConvolutionFwdAlgo_t algorithm) {
 
 constexpr std::size_t largest_workspace_bytes = std::size_t{64} << 20;
 
-// Null when there is no algorithm for it.
+// Null when there is no suitable algorithm.
 std::unique_ptr<convolution_plan> plan_convolution(cudnnHandle_t handle, const cudnn_convolution& form) {
     const auto& cudnn = cudnn_functions::get();
     auto made = std::make_unique<convolution_plan>();
@@ -98,7 +100,7 @@ std::unique_ptr<convolution_plan> plan_convolution(cudnnHandle_t handle, const c
     made->convolution = make_convolution(form);
     made->out = make_tensor(form.images, form.filters, form.out_height, form.out_width);
 
-    // Best first, as far as cuDNN can tell without trying.
+    // cuDNN's order, best first by its heuristics, without trial runs.
     std::array<cudnnConvolutionFwdAlgoPerf_t, CUDNN_CONVOLUTION_FWD_ALGO_COUNT> known{};
     int count = 0;
     check_cudnn(cudnn.find_algorithms(handle, made->x.get(), made->filter.get(), made->convolution.get(),
@@ -123,9 +125,8 @@ std::unique_ptr<pooling_plan> plan_pooling(const cudnn_pooling& form) {
     auto made = std::make_unique<pooling_plan>();
     made->x = make_tensor(form.images, form.channels, form.height, form.width);
     made->pooling = make<pooling_descriptor>(cudnn.create_pooling, "cudnnCreatePoolingDescriptor");
-    const cudnnPoolingMode_t mode = form.is_max           ? CUDNN_POOLING_MAX
-                                    : form.counts_padding ? CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING
-                                                          : CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING;
+    const cudnnPoolingMode_t mode =
+        form.counts_padding ? CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING : CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING;
     check_cudnn(cudnn.set_pooling(made->pooling.get(), mode, CUDNN_PROPAGATE_NAN, form.window_down, form.window_across,
                                   form.padding_down, form.padding_across, form.stride_down, form.stride_across),
                 "cudnnSetPooling2dDescriptor");
@@ -138,11 +139,11 @@ std::unique_ptr<pooling_plan> plan_pooling(const cudnn_pooling& form) {
 struct cudnn_library::state {
     int ordinal;
     api::cudnn_handle handle;
-    std::mutex mutex;                                                             // of the handle and the plans
-    std::map<cudnn_convolution, std::unique_ptr<convolution_plan>> convolutions;  // null: cannot be done
+    std::mutex mutex;                                                             // guards the handle and the plans
+    std::map<cudnn_convolution, std::unique_ptr<convolution_plan>> convolutions;  // null: not supported
     std::map<cudnn_pooling, std::unique_ptr<pooling_plan>> poolings;
 
-    // What cuDNN refuses to plan (a device_error) is for others to do.
+    // A form that cuDNN refuses to plan (device_error) counts as unsupported; other implementations run it.
     template <typename Plans, typename Form, typename MakePlan>
     static auto* plan_for(Plans& plans, const Form& form, MakePlan make_plan) {
         const auto known = plans.find(form);

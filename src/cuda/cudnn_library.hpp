@@ -1,7 +1,8 @@
-// Convolutions and poolings by cuDNN on one GPU. The algorithm for each form is asked for once and cached.
+// SPDX-License-Identifier: Apache-2.0
+// Convolutions and poolings by cuDNN on one GPU. The algorithm for each form is queried once and cached.
 //
-// One handle for the device, which is bound to the stream of each call: a stream that is captured into a graph has
-// no time to make one.
+// There is one handle per device, bound to the stream of each call: creating a handle while a stream is captured into a
+// graph is not possible.
 //
 // Thread safety: all members may be called on any thread.
 #pragma once
@@ -15,7 +16,7 @@ struct CUstream_st;
 
 namespace sluice::cuda {
 
-// f32, NCHW and KCRS, dense.
+// f32, dense; x is NCHW and the filter is KCRS.
 struct cudnn_convolution {
     int images, channels, height, width;
     int filters, filter_channels, filter_height, filter_width;
@@ -30,7 +31,7 @@ struct cudnn_pooling {
     int images, channels, height, width;
     int out_height, out_width;
     int window_down, window_across, stride_down, stride_across, padding_down, padding_across;
-    bool is_max, counts_padding;
+    bool counts_padding;
 
     friend auto operator<=>(const cudnn_pooling&, const cudnn_pooling&) = default;
 };
@@ -42,19 +43,20 @@ public:
     cudnn_library& operator=(const cudnn_library&) = delete;
     ~cudnn_library();
 
-    // The scratch memory that it takes; nothing when cuDNN is not there or has no suitable algorithm.
+    // The scratch memory that the convolution needs; nullopt when cuDNN is not installed or has no suitable algorithm.
     std::optional<std::size_t> workspace_bytes(const cudnn_convolution& form);
-    // Whether cuDNN is there and does this.
+    // Whether cuDNN is installed and supports this form.
     bool can_pool(const cudnn_pooling& form);
 
-    // For what can be done. Enqueue on the stream; do not block. All pointers are device memory. Throw device_error.
+    // For supported forms only. They enqueue on the stream and do not block. All pointers are device memory. Throw
+    // device_error.
     void convolve(const cudnn_convolution& form, const float* x, const float* filter, float* out, void* workspace,
                   std::size_t workspace_bytes, CUstream_st* stream);
     void pool(const cudnn_pooling& form, const float* x, float* out, CUstream_st* stream);
 
 private:
     struct state;
-    std::unique_ptr<state> state_;  // null where cuDNN is not there
+    std::unique_ptr<state> state_;  // null when cuDNN is not installed
 };
 
 }  // namespace sluice::cuda

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/cuda/device_context.hpp"
 
 #include <map>
@@ -5,10 +6,10 @@
 
 #include "cuda/api/handles.hpp"
 #include "cuda/api/runtime.hpp"
-#include "cuda/cublaslt.hpp"
+#include "cuda/cublaslt_plans.hpp"
 #include "cuda/cuda_device.hpp"
 #include "cuda/cudnn_library.hpp"
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 
 namespace sluice::cuda {
 
@@ -50,7 +51,7 @@ cudnn_library& device_context::convolutions() {
 
 cublasLtContext* device_context::cublaslt_handle() { return reinterpret_cast<cublasLtContext*>(matmul().handle()); }
 
-cublasContext* device_context::cublas(stream& on) {
+cublasContext* device_context::cublas(stream on) {
     const std::lock_guard lock(handles_->mutex);
     const api::device_scope scope(ordinal_);
     auto& handle = handles_->cublas[on.native().handle];
@@ -58,7 +59,7 @@ cublasContext* device_context::cublas(stream& on) {
     return handle.get();
 }
 
-cudnnContext* device_context::cudnn(stream& on) {
+cudnnContext* device_context::cudnn(stream on) {
     const std::lock_guard lock(handles_->mutex);
     const api::device_scope scope(ordinal_);
     auto& handle = handles_->cudnn[on.native().handle];

@@ -1,4 +1,5 @@
-// Events with time stamps, used again and again by the marks of a device.
+// SPDX-License-Identifier: Apache-2.0
+// Events with time stamps, reused by the marks of a device.
 //
 // Thread safety: all members may be called on any thread.
 #pragma once
@@ -26,12 +27,12 @@ public:
         return api::create_event(api::event_use::timing);
     }
 
-    // Its recording need not be over: the next one takes its place.
+    // The event's recording need not have completed: the next recording replaces it.
     void put_back(api::event_handle event) noexcept {
         try {
             const std::lock_guard lock(mutex_);
             if (kept_.size() < most_kept) kept_.push_back(std::move(event));
-        } catch (...) {  // NOLINT(bugprone-empty-catch): short of memory; then it is not kept
+        } catch (...) {  // NOLINT(bugprone-empty-catch): out of memory: the event is destroyed instead
         }
     }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cuda/fault.hpp"
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 
 #include "cuda/api/error.hpp"
 #include "cuda/cuda_stream.hpp"
-#include "sluice/runtime/command_queue.hpp"
+#include "sluice/runtime/detail/command_queue.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::cuda {
@@ -22,9 +23,9 @@ struct suspect {
 std::string describe(const suspect& each) {
     std::string text = "'" + std::string(each.command.name) + "' (" + each.on->owner().name() + ", stream " +
                        std::to_string(each.on->index()) + ", command " + std::to_string(each.command.number);
-    if (each.command.where.line() != 0) {
-        text += ", asked for at " + std::string(each.command.where.file_name()) + ":" +
-                std::to_string(each.command.where.line());
+    if (each.command.location.line() != 0) {
+        text += ", asked for at " + std::string(each.command.location.file_name()) + ":" +
+                std::to_string(each.command.location.line());
     }
     return text + ")";
 }
@@ -32,27 +33,27 @@ std::string describe(const suspect& each) {
 }  // namespace
 
 std::exception_ptr describe_fault(device& gpu, command_queue& noticed_on, int code, std::string_view call) {
-    // A fault of one GPU shows on all of the process.
+    // A fault of one GPU shows on all GPUs of the process.
     std::vector<command_queue*> queues = gpu.all_queues();
-    for (const device* const each : gpu.beside()) {
+    for (const device* const each : gpu.peers()) {
         const std::vector<command_queue*> theirs = each->all_queues();
         queues.insert(queues.end(), theirs.begin(), theirs.end());
     }
-    // Where it was noticed first: with one stream at work, that is the one.
+    // The stream that noticed the fault comes first: if only one stream was at work, it is the cause.
     std::stable_partition(queues.begin(), queues.end(), [&](command_queue* each) { return each == &noticed_on; });
     std::vector<suspect> suspects;
     for (command_queue* each : queues) {
         auto& stream = static_cast<cuda_stream&>(each->interpreter().undecorated());
-        for (const command_in_flight& command : stream.in_flight().after(stream.sighted(), each->issued())) {
+        for (const command_in_flight& command : stream.in_flight().after(stream.last_flag(), each->issued())) {
             suspects.push_back({command, each});
         }
     }
-    // Other streams may only have waited for the one that faulted: what can have faulted goes first.
+    // Other streams may only have waited for the one that faulted, so commands that can fault come first.
     std::stable_partition(suspects.begin(), suspects.end(),
                           [](const suspect& each) { return each.command.runs_kernels; });
-    std::string message = std::string(call) + " tells that the device has faulted";
+    std::string message = std::string(call) + " reports that the device has faulted";
     if (!suspects.empty()) {
-        message += "; not complete then: ";
+        message += "; commands that were not complete: ";
         for (std::size_t i = 0; i < std::min(most_named, suspects.size()); ++i)
             message += (i == 0 ? "" : ", ") + describe(suspects[i]);
         if (suspects.size() > most_named) message += " and " + std::to_string(suspects.size() - most_named) + " more";
@@ -61,7 +62,7 @@ std::exception_ptr describe_fault(device& gpu, command_queue& noticed_on, int co
     if (!suspects.empty()) {
         context.device = suspects.front().on->owner().name();
         context.operation = suspects.front().command.name;
-        context.where = suspects.front().command.where;
+        context.location = suspects.front().command.location;
     }
     return std::make_exception_ptr(device_error({code, api::category()}, message, context));
 }

@@ -1,4 +1,5 @@
-// What there is to say about a GPU that has faulted.
+// SPDX-License-Identifier: Apache-2.0
+// Describes a GPU's fault.
 #pragma once
 
 #include <exception>
@@ -11,8 +12,8 @@ class device;
 
 namespace sluice::cuda {
 
-// A device_error that names the fault and the commands that had not been passed when it was noticed, on `noticed_on`
-// first: one of them is the cause. CUDA does not say which.
+// A device_error that names the fault and the commands that were not known to be complete when it was noticed, those of
+// `noticed_on` first. One of them is the cause; CUDA does not report which.
 std::exception_ptr describe_fault(device& gpu, command_queue& noticed_on, int code, std::string_view call);
 
 }  // namespace sluice::cuda

@@ -1,17 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cuda/small_copy.hpp"
 
 #include <cstdint>
 
-#include "sluice/runtime/kernel.hpp"
+#include "sluice/base/kernel.hpp"
 
 namespace sluice::cuda {
 namespace {
 
-// From here on the engines' rate counts for more than the hand-over (H200).
+// For larger copies, the speed of the copy engines outweighs the hand-over to them (H200).
 constexpr std::size_t most_bytes = std::size_t{512} << 10;
 constexpr unsigned threads = 256;
 
-// A word of 16 bytes a thread; what does not fill one goes byte by byte, and so does all where addresses are odd.
+// Each thread copies words of 16 bytes. The rest is copied byte by byte, and so is everything at unaligned addresses.
 __global__ void __launch_bounds__(threads) copy_on_device(const __grid_constant__ small_copy_closure all) {
     dependency_trigger();
     dependency_wait();
@@ -25,22 +26,46 @@ __global__ void __launch_bounds__(threads) copy_on_device(const __grid_constant_
         static_cast<unsigned char*>(all.to)[i] = static_cast<const unsigned char*>(all.from)[i];
 }
 
+// The same for fills.
+__global__ void __launch_bounds__(threads) fill_on_device(const __grid_constant__ small_fill_closure all) {
+    dependency_trigger();
+    dependency_wait();
+    const unsigned four = all.value * 0x01010101u;
+    const std::size_t words =
+        reinterpret_cast<std::uintptr_t>(all.to) % sizeof(uint4) == 0 ? all.bytes / sizeof(uint4) : 0;
+    const std::size_t thread = std::size_t{blockIdx.x} * threads + threadIdx.x;
+    const std::size_t all_threads = std::size_t{gridDim.x} * threads;
+    for (std::size_t i = thread; i < words; i += all_threads)
+        static_cast<uint4*>(all.to)[i] = uint4{four, four, four, four};
+    for (std::size_t i = words * sizeof(uint4) + thread; i < all.bytes; i += all_threads)
+        static_cast<unsigned char*>(all.to)[i] = static_cast<unsigned char>(all.value);
+}
+
+launch_command launch_of(const void* kernel, std::size_t bytes, const void* closure, std::size_t closure_bytes) {
+    launch_command made;
+    made.device_function = kernel;
+    const std::size_t words = (bytes + sizeof(uint4) - 1) / sizeof(uint4);
+    made.grid.x = static_cast<unsigned>((words + threads - 1) / threads);
+    made.block.x = threads;
+    made.closure = closure;
+    made.closure_bytes = closure_bytes;
+    made.early_start = true;
+    return made;
+}
+
 }  // namespace
+
+bool is_small_fill(const fill_command& fill) noexcept { return fill.bytes != 0 && fill.bytes <= most_bytes; }
 
 bool is_small_copy(const copy_command& copy) noexcept {
     return copy.direction != copy_direction::device_to_device && copy.host_owner == nullptr && copy.bytes <= most_bytes;
 }
 
 launch_command small_copy(const small_copy_closure& closure) {
-    launch_command made;
-    made.device_function = reinterpret_cast<const void*>(&copy_on_device);
-    const std::size_t words = (closure.bytes + sizeof(uint4) - 1) / sizeof(uint4);
-    made.grid.x = static_cast<unsigned>((words + threads - 1) / threads);
-    made.block.x = threads;
-    made.closure = &closure;
-    made.closure_bytes = sizeof(closure);
-    made.early_start = true;
-    return made;
+    return launch_of(reinterpret_cast<const void*>(&copy_on_device), closure.bytes, &closure, sizeof(closure));
+}
+launch_command small_fill(const small_fill_closure& closure) {
+    return launch_of(reinterpret_cast<const void*>(&fill_on_device), closure.bytes, &closure, sizeof(closure));
 }
 
 }  // namespace sluice::cuda

@@ -1,4 +1,5 @@
-// What a collective's command carries: all that either way to carry it out needs, by value.
+// SPDX-License-Identifier: Apache-2.0
+// The closure of a collective's command: everything that the CPU or the NCCL implementation needs, by value.
 #pragma once
 
 #include <array>
@@ -21,10 +22,10 @@ struct collective_call {
     std::array<ends, most_ranks> parts;  // of each rank
 };
 
-// By one worker, through the memory that CPU devices share.
+// Runs on one worker, through the memory that CPU devices share.
 void run_collective_on_host(const collective_call& call) noexcept;
 
-// By the library of a set of GPUs.
+// The NCCL ranks of a set of GPUs.
 class collective_group {
 public:
     collective_group() = default;
@@ -32,10 +33,10 @@ public:
     collective_group& operator=(const collective_group&) = delete;
     virtual ~collective_group() = default;
 
-    // Enqueues it behind what is on the stream, which then waits for its end. Throws device_error.
+    // Enqueues the call after the work on the stream, which then waits for its end. Throws device_error.
     virtual void run(const collective_call& call, const native_stream& on) = 0;
 
-    // The group of these GPUs, kept by the first; made when first asked for.
+    // The group of these GPUs, created at first use and kept by the first GPU.
     static collective_group& of(const device_set& devices);
 };
 

@@ -1,13 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/devices/collectives.hpp"
 
 #include "devices/collective_call.hpp"
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
+#include "sluice/runtime/detail/closure.hpp"
 
 namespace sluice {
 
 communicator::communicator(device_set devices) : devices_(std::move(devices)) {
     if (devices_.size() > detail::most_ranks) {
-        throw error(errc::unsupported, "a communicator has room for " + std::to_string(detail::most_ranks) + " devices",
+        throw error(errc::unsupported,
+                    "a communicator can have at most " + std::to_string(detail::most_ranks) + " devices",
                     {"communicator"});
     }
     if (devices_.kind() == device_kind::cuda) group_ = &detail::collective_group::of(devices_);
@@ -27,14 +30,16 @@ void carry_out(const native_stream& on, const void* closure) {
 
 }  // namespace
 
-void submit_collective(stream& on, const communicator& among, const collective_form& form,
-                       std::span<const collective_part> parts, const source_location& where) {
+void submit_collective(stream on, const communicator& among, const collective_form& form,
+                       std::span<const collective_part> parts, const source_location& location) {
     if (&on.owner() != &among.devices()[0]) {
-        throw error(errc::invalid_argument, "goes on a stream of rank 0's device, " + among.devices()[0].name(),
-                    {form.name, on.owner().name(), where});
+        throw error(errc::invalid_argument,
+                    "must be submitted to a stream of rank 0's device, " + among.devices()[0].name(),
+                    {form.name, on.owner().name(), location});
     }
     if (form.count == 0) return;
     collective_call call{form, among.group(), parts.size(), {}};
+    clear_padding(call);
     std::vector<memory_access> accesses;
     for (std::size_t i = 0; i < parts.size(); ++i) {
         const auto [in, out] = parts[i];
@@ -43,27 +48,28 @@ void submit_collective(stream& on, const communicator& among, const collective_f
         if (in != nullptr && (only_reads || in != out)) accesses.push_back({in, access_mode::read});
         if (!only_reads) accesses.push_back({out, access_mode::write});
     }
-    // NCCL wants its collectives in one order on all GPUs: of different communicators, and in graphs, too.
+    // NCCL needs one order of its collectives on all GPUs, also across communicators and in graphs.
     std::vector<storage_ref> turns;
     if (among.group() != nullptr) {
         for (device* const each : among.devices().distinct()) {
-            turns.push_back(each->turn());
+            turns.push_back(each->collective_order());
             accesses.push_back({turns.back().get(), access_mode::write});
         }
     }
-    command_info info{form.name, accesses, where};
+    command_info info{form.name, accesses, location};
     info.spans_devices = true;
-    // Of the ranks there may be fewer than there is room for.
+    // The closure ends after the last rank's entry.
     const std::size_t bytes = sizeof(call) - (most_ranks - parts.size()) * sizeof(collective_call::ends);
     on.library_call(info, {carry_out, &call, bytes});
 }
 
 void check_parts(const communicator& among, const char* name, std::span<const shape> shapes,
-                 std::span<storage* const> memory, const source_location& where) {
-    const error_context context{name, "", where};
+                 std::span<storage* const> memory, const source_location& location) {
+    const error_context context{name, "", location};
     if (shapes.size() != among.size()) {
         throw error(errc::invalid_argument,
-                    std::to_string(shapes.size()) + " parts for " + std::to_string(among.size()) + " ranks", context);
+                    std::to_string(shapes.size()) + " parts were passed for " + std::to_string(among.size()) + " ranks",
+                    context);
     }
     for (std::size_t i = 0; i < shapes.size(); ++i) {
         if (shapes[i] != shapes[0]) {
@@ -74,28 +80,29 @@ void check_parts(const communicator& among, const char* name, std::span<const sh
         }
         const device& home = among.devices()[i];
         if (memory[i] != nullptr && &memory[i]->owner() != &home) {
-            throw error(
-                errc::invalid_argument,
-                "part " + std::to_string(i) + " is on " + memory[i]->owner().name() + ", its rank on " + home.name(),
-                context);
+            throw error(errc::invalid_argument,
+                        "part " + std::to_string(i) + " is on " + memory[i]->owner().name() + ", but its rank is on " +
+                            home.name(),
+                        context);
         }
     }
 }
 
-std::size_t rows_of_block(const shape& whole, std::size_t ranks, const source_location& where) {
+std::size_t rows_of_block(const shape& whole, std::size_t ranks, const source_location& location) {
     if (whole.rank() != 0 && whole[0] % ranks == 0) return whole[0] / ranks;
-    throw error(errc::shape_mismatch,
-                "the rows of " + to_string(whole) + " do not divide into " + std::to_string(ranks) + " blocks",
-                {"reduce_scatter", "", where});
+    throw error(
+        errc::shape_mismatch,
+        "the rows of " + to_string(whole) + " cannot be divided into " + std::to_string(ranks) + " equal blocks",
+        {"reduce_scatter", "", location});
 }
 
-std::size_t rank_of(const communicator& among, const storage* memory, const source_location& where) {
+std::size_t rank_of(const communicator& among, const storage* memory, const source_location& location) {
     if (memory == nullptr) return 0;
     for (std::size_t i = 0; i < among.size(); ++i) {
         if (&among.devices()[i] == &memory->owner()) return i;
     }
-    throw error(errc::invalid_argument, "the tensor is on " + memory->owner().name() + ", which is no rank's device",
-                {"broadcast", "", where});
+    throw error(errc::invalid_argument, "the tensor is on " + memory->owner().name() + ", which belongs to no rank",
+                {"broadcast", "", location});
 }
 
 }  // namespace detail

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
 
@@ -6,8 +7,8 @@
 namespace sluice::detail {
 namespace {
 
-// Elements are put together a block at a time, in a wider type where there is one; then the block goes where it
-// belongs. So inputs may be outputs.
+// Elements are combined one block at a time, in a wider type where there is one, and the finished block is then
+// written. So inputs may be outputs.
 constexpr std::size_t block = 1024;
 
 template <typename T>
@@ -23,10 +24,10 @@ struct widened<bfloat16> {
     using type = float;
 };
 
-// NaN stays, whichever side it is on; as in NCCL's sums.
+// A NaN on either side stays NaN, as in NCCL's sums.
 template <typename T>
 T put_together(T a, T b, reduce_op how) {
-    if constexpr (std::is_same_v<T, int>) {  // around, as on a GPU
+    if constexpr (std::is_same_v<T, int>) {  // wraps around, as on a GPU
         if (how == reduce_op::sum) return static_cast<int>(static_cast<unsigned>(a) + static_cast<unsigned>(b));
     }
     if (how == reduce_op::sum) return a + b;

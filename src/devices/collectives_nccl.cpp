@@ -1,4 +1,5 @@
-// Collectives among GPUs, by NCCL.
+// SPDX-License-Identifier: Apache-2.0
+// Collectives among GPUs, through NCCL.
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -14,8 +15,9 @@ namespace {
 
 namespace api = cuda::api;
 
-// Collectives start behind the stream of the command, go on on a stream of each GPU, and the command's goes on behind
-// them. That no two of them run at the same time, the commands see to (device::turn).
+// A collective starts after the work on the command's stream, runs on a stream of each GPU, and the command's stream
+// then waits for these streams. The commands' accesses ensure that no two collectives run at the same time
+// (device::collective_order).
 class nccl_group final : public collective_group {
 public:
     explicit nccl_group(std::vector<int> ordinals) : ordinals_(std::move(ordinals)) {
@@ -41,7 +43,7 @@ public:
             result = enqueue(call.form, in, out, communicators_[i].get(), by.ranks[i].stream.get());
         }
         const ncclResult_t ended = nccl.end_group();
-        // What one rank has begun, the caller waits for, whatever went wrong.
+        // The caller's stream waits for everything that any rank has begun, whatever went wrong.
         for (std::size_t i = 0; i < by.ranks.size(); ++i)
             at(i, [&] { api::record(by.ranks[i].end.get(), by.ranks[i].stream.get()); });
         at(0, [&] {
@@ -66,7 +68,7 @@ private:
         f();
     }
 
-    // Those that no thread has in a capture: they are that until it ends, long after run().
+    // Forks that are in no capture. A fork stays in a capture until the capture ends, long after run() has returned.
     const forks& free_forks() {
         for (const auto& each : forks_) {
             if (std::ranges::none_of(each->ranks, [](const fork& one) { return api::is_capturing(one.stream.get()); }))
@@ -87,7 +89,7 @@ private:
     std::vector<std::unique_ptr<forks>> forks_;
 };
 
-// Of the sets of which one GPU is the first.
+// The groups of the sets in which one GPU is the first.
 class nccl_groups {
 public:
     explicit nccl_groups(cuda::device_context&) {}
@@ -111,7 +113,7 @@ collective_group& collective_group::of(const device_set& devices) {
     for (device* const each : devices) {
         const int ordinal = cuda::device_context::of(*each).ordinal();
         if (std::ranges::find(ordinals, ordinal) != ordinals.end()) {
-            throw error(errc::unsupported, "NCCL takes each GPU once", {"communicator", each->name()});
+            throw error(errc::unsupported, "NCCL accepts each GPU only once", {"communicator", each->name()});
         }
         ordinals.push_back(ordinal);
     }

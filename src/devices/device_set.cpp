@@ -1,20 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/devices/device_set.hpp"
 
 #include <algorithm>
 
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 
 namespace sluice {
 
 device_set::device_set(std::vector<device*> devices) : devices_(std::move(devices)) {
-    if (devices_.empty()) throw error(errc::invalid_argument, "a set of devices has at least one", {"device_set"});
+    if (devices_.empty()) throw error(errc::invalid_argument, "a device set needs at least one device", {"device_set"});
     if (std::ranges::find(devices_, nullptr) != devices_.end())
         throw error(errc::invalid_argument, "a device is null", {"device_set"});
     for (device* const each : devices_) {
-        if (!each->is_beside(*devices_.front())) {
-            throw error(errc::invalid_argument,
-                        each->name() + " and " + devices_.front()->name() + " are not of one runtime and kind",
-                        {"device_set"});
+        if (!each->is_peer_of(*devices_.front())) {
+            throw error(
+                errc::invalid_argument,
+                each->name() + " and " + devices_.front()->name() + " must be devices of one runtime and one kind",
+                {"device_set"});
         }
         if (std::ranges::find(distinct_, each) == distinct_.end()) distinct_.push_back(each);
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "devices/nccl_call.hpp"
 
 namespace sluice::detail {

@@ -1,4 +1,5 @@
-// One rank's part of a collective, as NCCL takes it.
+// SPDX-License-Identifier: Apache-2.0
+// Enqueues one rank's part of a collective through NCCL.
 #pragma once
 
 #include "cuda/api/nccl.hpp"

@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/devices/process_group.hpp"
 
 #include "devices/process_rank.hpp"
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 
 namespace sluice {
 namespace {
@@ -24,13 +25,14 @@ std::string process_group::hardware(device& which) {
 }
 process_group::invitation process_group::invite() { return detail::process_rank::invite(); }
 
-process_group::process_group(device& on, const invitation& to, place here, source_location where)
+process_group::process_group(device& on, const invitation& to, place here, source_location location)
     : on_(&on), here_(here) {
-    const error_context context{"process_group", on.name(), where};
-    if (on.kind() != device_kind::cuda) throw error(errc::unsupported, "is for GPUs", context);
+    const error_context context{"process_group", on.name(), location};
+    if (on.kind() != device_kind::cuda) throw error(errc::unsupported, "a process group needs a GPU", context);
     if (here.rank >= here.size) {
         throw error(errc::invalid_argument,
-                    "rank " + std::to_string(here.rank) + " of " + std::to_string(here.size) + " is none", context);
+                    "rank " + std::to_string(here.rank) + " of " + std::to_string(here.size) + " does not exist",
+                    context);
     }
     by_ = detail::process_rank::join(on, to, here);
 }
@@ -41,26 +43,29 @@ process_group::~process_group() = default;
 bool process_group::is_complete() { return by_->is_complete(); }
 void process_group::abandon() noexcept { by_->abandon(); }
 
-void process_group::submit(stream& on, const detail::collective_form& form, storage* memory,
-                           const source_location& where) {
-    const error_context context{form.name, on.owner().name(), where};
+void process_group::submit(stream on, const detail::collective_form& form, storage* memory,
+                           const source_location& location) {
+    const error_context context{form.name, on.owner().name(), location};
     if (&on.owner() != on_ || (memory != nullptr && &memory->owner() != on_)) {
-        throw error(errc::invalid_argument, "the group is of " + on_->name(), context);
+        throw error(errc::invalid_argument, "the group belongs to " + on_->name(), context);
     }
     if (form.root >= size()) {
         throw error(errc::invalid_argument,
-                    "rank " + std::to_string(form.root) + " of " + std::to_string(size()) + " is none", context);
+                    "rank " + std::to_string(form.root) + " of " + std::to_string(size()) + " does not exist", context);
     }
     if (on.queue().recorder() != nullptr) {
-        throw error(errc::graph_refused, "a launch would be a collective that all other ranks have to match", context);
+        throw error(
+            errc::graph_refused,
+            "a graph cannot contain collectives of a process group: all other ranks would have to match each launch",
+            context);
     }
     if (!is_complete()) throw error(errc::invalid_argument, "not all ranks have joined yet", context);
     if (form.count == 0) return;
     const process_call call{by_.get(), form, memory->data()};
-    // NCCL wants its collectives in one order on each GPU.
-    const storage_ref turn = on_->turn();
+    // NCCL needs one order of its collectives on each GPU.
+    const storage_ref turn = on_->collective_order();
     const memory_access accesses[] = {{memory, access_mode::write}, {turn.get(), access_mode::write}};
-    on.library_call({form.name, accesses, where}, {carry_out, &call, sizeof(call)});
+    on.library_call({form.name, accesses, location}, {carry_out, &call, sizeof(call)});
 }
 
 }  // namespace sluice

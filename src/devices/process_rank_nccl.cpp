@@ -1,5 +1,6 @@
-// A rank of a group of processes, by NCCL. Its communicator does not block: each call is looked after until it is done,
-// or the group given up.
+// SPDX-License-Identifier: Apache-2.0
+// A rank of a group of processes, through NCCL. Its communicator does not block: each call is polled until it is done
+// or the group is abandoned.
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -9,8 +10,8 @@
 #include "cuda/api/runtime.hpp"
 #include "devices/nccl_call.hpp"
 #include "devices/process_rank.hpp"
+#include "sluice/base/error.hpp"
 #include "sluice/cuda/device_context.hpp"
-#include "sluice/runtime/error.hpp"
 
 namespace sluice::detail {
 namespace {
@@ -36,14 +37,14 @@ public:
 
     bool is_complete() override {
         require_group();
-        if (have_all_joined_) return true;  // whoever has the lock then may keep it for long
+        if (have_all_joined_) return true;  // without the lock, which run() may hold for long
         const std::lock_guard lock(mutex_);
         have_all_joined_ = !is_under_way("ncclCommInitRankConfig");
         return have_all_joined_;
     }
 
     void abandon() noexcept override {
-        is_given_up_ = true;  // whoever has the lock lets go of it
+        is_cancelled_ = true;  // a thread that polls with the lock held then throws
         const std::lock_guard lock(mutex_);
         communicator_.reset();
     }
@@ -59,7 +60,7 @@ public:
 
 private:
     void require_group() const {
-        if (is_given_up_) throw error(errc::canceled, "the group was given up", {"process_group", name_});
+        if (is_cancelled_) throw error(errc::canceled, "the group was abandoned", {"process_group", name_});
     }
 
     bool is_under_way(const char* call) {
@@ -73,7 +74,7 @@ private:
 
     const std::string name_;
     const int ordinal_;
-    std::atomic<bool> is_given_up_ = false;
+    std::atomic<bool> is_cancelled_ = false;
     std::atomic<bool> have_all_joined_ = false;
     std::mutex mutex_;
     nccl_communicator communicator_;

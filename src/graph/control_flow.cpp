@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/graph/control_flow.hpp"
 
 #include <array>
@@ -38,15 +39,15 @@ void copy_back(execution_context& context, storage& to, storage* from, std::size
 
 void require_same_shape(const shape& before, const shape& after, std::string_view name) {
     if (before == after) return;
-    throw error(
-        errc::shape_mismatch,
-        "the body made " + to_string(after) + " of " + to_string(before) + "; a loop's tensors keep their shape",
-        {name});
+    throw error(errc::shape_mismatch,
+                "the body returned " + to_string(after) + " for " + to_string(before) +
+                    "; the shapes of a loop's tensors must not change",
+                {name});
 }
 
 void require_one_number(const tensor<int>& condition, std::string_view name) {
     if (condition.size() == 1) return;
-    throw error(errc::shape_mismatch, "a condition is one number, not " + to_string(condition.shape()), {name});
+    throw error(errc::shape_mismatch, "a condition must be one number, not " + to_string(condition.shape()), {name});
 }
 
 }  // namespace sluice::detail

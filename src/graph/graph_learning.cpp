@@ -1,22 +1,24 @@
-// The half of compiled_graph that records: learning an operation, and making the instances that run it.
+// SPDX-License-Identifier: Apache-2.0
+// The recording half of compiled_graph: learns an operation and plans its memory. instance_creation.cpp creates the
+// instances that run it.
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "graph/graph_instance.hpp"
-#include "graph/graph_layout.hpp"
 #include "graph/graph_recorder.hpp"
+#include "graph/learned_graph.hpp"
 #include "graph/memory_plan.hpp"
 #include "runtime/graph_difference.hpp"
+#include "sluice/base/error.hpp"
 #include "sluice/graph/compiled_graph.hpp"
-#include "sluice/runtime/error.hpp"
 #include "sluice/runtime/transfer.hpp"
 
 namespace sluice::detail {
 namespace {
 
-// Whether a node uses the memory in a way that setting an address does not reach.
-bool is_used_beyond_reach(const command_graph& graph, std::uint32_t memory, bool library_calls_run_later) {
+// Whether a node uses the memory in a way that setting an address does not change.
+bool has_unpatchable_use(const command_graph& graph, std::uint32_t memory, bool library_calls_run_later) {
     return std::ranges::any_of(graph.nodes, [&](const graph_node& node) {
         const bool is_beyond = std::holds_alternative<conditional_command>(node.what) ||
                                std::holds_alternative<host_command>(node.what) ||
@@ -32,22 +34,31 @@ bool is_written(const command_graph& graph, std::uint32_t memory) {
     });
 }
 
+// Drops the owners that only a run of the recording needs.
+void drop_run_owners(command_graph& graph) {
+    graph.owners.clear();
+    for (graph_node& node : graph.nodes) {
+        node.launched_owners.clear();
+        if (auto* const copy = std::get_if<copy_command>(&node.what)) copy->host_owner = {};
+    }
+}
+
 }  // namespace
 
-// To the device, piece by piece. Copies that run side by side share the bus, and the first piece would come as late as
-// the last: each names as written whose turn it is, so that they come one behind the other.
-std::vector<storage_ref> compiled_graph::upload_input(stream& on, const graph_input& input, storage& block) const {
+// Uploads piece by piece. Concurrent copies share the bus, so the first piece would arrive as late as the last. Each
+// copy declares a write of `order`, so that the copies run one after the other.
+std::vector<storage_ref> compiled_graph::upload_input(stream on, const graph_input& input, storage& block) const {
     const std::vector<std::size_t> all = input.pieces.empty() ? std::vector{input.bytes} : input.pieces;
-    const storage_ref turn = all.size() > 1 ? on.allocate(1, {"turn"}) : storage_ref();
+    const storage_ref order = all.size() > 1 ? on.allocate(1, {"upload order"}) : storage_ref();
     std::vector<storage_ref> made;
     const auto* from = static_cast<const std::byte*>(block.data());
     for (const std::size_t bytes : all) {
         made.push_back(on.allocate(bytes, {"input"}));
         const std::array accesses{memory_access{&block, access_mode::read},
                                   memory_access{made.back().get(), access_mode::write},
-                                  memory_access{turn.get(), access_mode::write}};
+                                  memory_access{order.get(), access_mode::write}};
         if (bytes != 0) {
-            on.copy({"upload", accesses, where_},
+            on.copy({"upload", accesses, location_},
                     {made.back()->data(), from, bytes, copy_direction::host_to_device, {}});
         }
         from += bytes;
@@ -59,7 +70,7 @@ compiled_graph::recorded compiled_graph::record_into(graph_recorder& recorder, c
                                                      std::span<const storage_ref> host_inputs,
                                                      graph_recording::purpose what) const {
     recorded made;
-    stream& on = recorder.recording();
+    stream on = recorder.recording();
     {
         execution_context context(on);
         std::vector<std::vector<storage_ref>> given;
@@ -83,7 +94,8 @@ compiled_graph::recorded compiled_graph::record_into(graph_recorder& recorder, c
         }
         graph_recording recording(context, std::move(given), what);
         record(recording);
-        made.records_each = recording.records_each();
+        for (std::shared_ptr<const void>& each : recording.owners()) recorder.keep(std::move(each));
+        made.records_each_launch = recording.records_each_launch();
         const auto find = [](const auto& list, const storage* memory) {
             return static_cast<std::size_t>(
                 std::ranges::find(list, memory, [](const auto& each) { return each.memory.get(); }) - list.begin());
@@ -113,24 +125,24 @@ compiled_graph::recorded compiled_graph::record_into(graph_recorder& recorder, c
         }
     }
     made.graph = recorder.finish();
-    made.records_each = made.records_each || made.graph.has_host_calls();
+    made.records_each_launch = made.records_each_launch || made.graph.has_host_calls();
     for (const graph_recorder::place& each : recorder.places()) {
         if (!each.is_given && each.memory->is_planned() && each.memory->use_count() != 1) {
             throw error(errc::graph_refused,
-                        "memory allocated inside the graph outlives it; what is to be kept must be its output",
-                        {each.name, device_.name(), each.where.line() != 0 ? each.where : where_});
+                        "memory allocated inside the graph outlives the recording; return it as an output to keep it",
+                        {each.name, device_.name(), each.location.line() != 0 ? each.location : location_});
         }
     }
     return made;
 }
 
-bool compiled_graph::find_what_must_be_copied(const recorded& learned) {
+bool compiled_graph::find_required_copies(const recorded& learned) {
     copies_in_.resize(inputs_.size());
     copies_out_.resize(learned.outputs.size());
-    if (records_each_) return false;  // no address need be set later
+    if (records_each_launch_) return false;  // no address need be set later
     const bool later = device_.interpreter().runs_library_calls_later();
     bool has_changed = false;
-    const auto is_beyond = [&](std::uint32_t memory) { return is_used_beyond_reach(learned.graph, memory, later); };
+    const auto is_beyond = [&](std::uint32_t memory) { return has_unpatchable_use(learned.graph, memory, later); };
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
         if (inputs_[i].is_from_host || copies_in_[i]) continue;
         if (is_beyond(slots_[input_slots_[i]].memory)) copies_in_[i] = has_changed = true;
@@ -144,9 +156,9 @@ bool compiled_graph::find_what_must_be_copied(const recorded& learned) {
 
 void compiled_graph::compile(const graph_function& record, std::span<storage* const> state) {
     for (;;) {
-        graph_recorder recorder(device_, nullptr, id_);
-        recorded learned = record_into(recorder, record, {}, graph_recording::purpose::learning);
-        records_each_ = learned.records_each;
+        lesson learned(device_, id_);
+        learned.made = record_into(learned.recorder, record, {}, graph_recording::purpose::learning);
+        records_each_launch_ = learned.made.records_each_launch;
         slots_.clear();
         input_slots_.clear();
         output_slots_.clear();
@@ -154,66 +166,74 @@ void compiled_graph::compile(const graph_function& record, std::span<storage* co
             for (std::size_t i = 0; i < slots_.size(); ++i) {
                 if (slots_[i].is_host == is_host && slots_[i].number == number) return i;
             }
-            const graph_recorder::place& place = is_host ? recorder.host_blocks()[number] : recorder.places()[number];
-            slots_.push_back({is_host, number, place.index, place.bytes, is_output,
-                              is_written(learned.graph, place.index), place.memory->data()});
+            const graph_recorder::place& place =
+                is_host ? learned.recorder.host_blocks()[number] : learned.recorder.places()[number];
+            slots_.push_back(
+                {is_host, number, place.index, place.bytes, is_output, is_written(learned.made.graph, place.index)});
             return slots_.size() - 1;
         };
         for (std::size_t i = 0; i < inputs_.size(); ++i)
-            input_slots_.push_back(slot_for(inputs_[i].is_from_host, learned.input_numbers[i], false));
-        for (const output_place& each : learned.outputs) {
+            input_slots_.push_back(slot_for(inputs_[i].is_from_host, learned.made.input_numbers[i], false));
+        for (const output_place& each : learned.made.outputs) {
             const bool has_slot = each.what == output_place::kind::device || each.what == output_place::kind::host;
             output_slots_.push_back(has_slot ? slot_for(each.what == output_place::kind::host, each.number, true)
                                              : no_slot);
         }
-        if (find_what_must_be_copied(learned)) continue;
-        if (use_ == graph_use::by_kernels) require_launchable(learned.graph);
-
-        std::vector<std::size_t> slot_of_place(recorder.places().size(), no_slot);
-        for (std::size_t i = 0; i < slots_.size(); ++i) {
-            if (!slots_[i].is_host) slot_of_place[slots_[i].number] = i;
-        }
-        std::vector<planned_place> planned;
-        for (std::size_t i = 0; i < slot_of_place.size(); ++i) {
-            if (slot_of_place[i] == no_slot)
-                planned.push_back({recorder.places()[i].index, recorder.places()[i].bytes});
-        }
-        const memory_plan plan = plan_memory(learned.graph, planned);
-        layout_ = std::make_unique<layout>();
-        for (std::size_t i = 0, next = 0; i < slot_of_place.size(); ++i) {
-            const bool is_planned = slot_of_place[i] == no_slot;
-            layout_->places.push_back(
-                {recorder.places()[i].bytes, is_planned ? plan.offsets[next++] : 0, slot_of_place[i]});
-        }
-        layout_->arena_bytes = plan.bytes;
-        layout_->outputs = std::move(learned.outputs);
-        layout_->graph = std::move(learned.graph);
-        node_count_.store(layout_->graph.nodes.size(), std::memory_order_relaxed);
-        memory_bytes_ = plan.bytes;
-        // The host blocks of this recording go with the recorder; those of an instance are elsewhere while it lives,
-        // which tells their addresses apart.
-        for (std::size_t i = 0; i < options_.replicas; ++i) instances_.push_back(make_instance(record));
+        if (find_required_copies(learned.made)) continue;
+        if (use_ == graph_use::by_kernels) require_launchable(learned.made.graph);
+        lay_out(learned);
+        for (std::size_t i = 0; i < options_.replicas; ++i) instances_.push_back(make_instance(record, learned));
         if (use_ == graph_use::by_kernels) {
             require_writes_only(state);
-            await_what_is_captured();
+            wait_for_captured_memory();
         }
         return;
     }
 }
 
-// What a GPU can launch by itself.
+void compiled_graph::lay_out(lesson& learned) {
+    const std::vector<graph_recorder::place>& places = learned.recorder.places();
+    std::vector<std::size_t> slot_of_place(places.size(), no_slot);
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+        if (!slots_[i].is_host) slot_of_place[slots_[i].number] = i;
+    }
+    std::vector<planned_place> planned;
+    for (std::size_t i = 0; i < slot_of_place.size(); ++i) {
+        if (slot_of_place[i] == no_slot) planned.push_back({places[i].index, places[i].bytes});
+    }
+    const memory_plan plan = plan_memory(learned.made.graph, planned);
+    layout_ = std::make_unique<layout>();
+    for (std::size_t i = 0, next = 0; i < slot_of_place.size(); ++i) {
+        const bool is_planned = slot_of_place[i] == no_slot;
+        layout_->places.push_back({places[i].bytes, is_planned ? plan.offsets[next++] : 0, slot_of_place[i]});
+    }
+    // When each launch is recorded, it uses fresh host blocks.
+    if (!records_each_launch_) {
+        layout_->host_bytes.emplace();
+        for (const graph_recorder::place& each : learned.recorder.host_blocks())
+            layout_->host_bytes->push_back(each.bytes);
+    }
+    layout_->arena_bytes = plan.bytes;
+    layout_->outputs = learned.made.outputs;
+    layout_->graph = learned.made.graph;
+    drop_run_owners(layout_->graph);
+    node_count_.store(layout_->graph.nodes.size(), std::memory_order_relaxed);
+    memory_bytes_.store(plan.bytes, std::memory_order_relaxed);
+}
+
+// Refuses what a kernel cannot launch on a GPU.
 void compiled_graph::require_launchable(const command_graph& learned) const {
     const auto refuse = [&](const graph_node& node, const char* rule) {
         throw error(errc::graph_refused, std::string("a graph that kernels launch ") + rule,
-                    {node.name, device_.name(), node.where});
+                    {node.name, device_.name(), node.location});
     };
     for (const graph_node& node : learned.nodes) {
-        if (std::holds_alternative<conditional_command>(node.what)) refuse(node, "has no conditions or loops in it");
-        if (std::holds_alternative<host_command>(node.what)) refuse(node, "has no host calls in it");
-        if (!node.launched_owners.empty()) refuse(node, "launches no graph but itself");
+        if (std::holds_alternative<conditional_command>(node.what)) refuse(node, "cannot contain conditions or loops");
+        if (std::holds_alternative<host_command>(node.what)) refuse(node, "cannot contain host calls");
+        if (!node.launched_owners.empty()) refuse(node, "cannot launch another graph");
         const auto* const copy = std::get_if<copy_command>(&node.what);
         if (copy != nullptr && copy->direction != copy_direction::device_to_device)
-            refuse(node, "copies nothing from or to the host's memory");
+            refuse(node, "cannot copy from or to host memory");
     }
 }
 
@@ -222,106 +242,15 @@ void compiled_graph::require_writes_only(std::span<storage* const> state) const 
     for (const storage* const each : made.memory) {
         const auto is_place = [&](const storage_ref& place) { return place.get() == each; };
         if (each == nullptr || !each->is_planned() || std::ranges::any_of(made.places, is_place)) continue;
-        throw error(errc::graph_refused, "a graph that kernels launch cannot capture what another graph is to make",
-                    {options_.name, device_.name(), where_});
+        throw error(errc::graph_refused,
+                    "a graph that kernels launch cannot capture the result of a graph that is still being recorded",
+                    {options_.name, device_.name(), location_});
     }
-    for (const graph_recorder::outside_memory& each : made.outside) {
+    for (const graph_recorder::external_memory& each : made.outside) {
         if (each.mode == access_mode::read || std::ranges::find(state, each.memory.get()) != state.end()) continue;
         throw error(errc::graph_refused,
-                    "a graph that kernels launch writes its own tensors only, not memory that it captured",
-                    {options_.name, device_.name(), where_});
-    }
-}
-
-// Nothing orders a launch by a kernel behind who made it, or tells it of a failure.
-void compiled_graph::await_what_is_captured() const {
-    for (const graph_recorder::outside_memory& each : instances_.front()->outside) {
-        each.memory->await_last_write();
-        const storage::written last = each.memory->last_write();
-        if (std::exception_ptr failure = last.hangs_on ? last.hangs_on->failure() : nullptr)
-            std::rethrow_exception(std::move(failure));
-    }
-}
-
-std::unique_ptr<graph_instance> compiled_graph::make_instance(const graph_function& record) const {
-    auto made = std::make_unique<graph_instance>();
-    const command_info info = command();
-    made->arena = device_.device_pool().allocate(layout_->arena_bytes, nullptr, info);
-    made->arena->holds_no_data();
-    made->bindings.resize(slots_.size());
-    for (const layout::place& each : layout_->places) {
-        recording_layout::place place{each.bytes, nullptr, {}};
-        if (each.slot == no_slot) {
-            place.address = static_cast<std::byte*>(made->arena->data()) + each.offset;
-        } else {
-            place.memory = device_.device_pool().allocate(each.bytes, nullptr, info);
-            made->bindings[each.slot].held = place.memory;
-        }
-        made->layout.places.push_back(std::move(place));
-    }
-    graph_recorder recorder(device_, &made->layout, id_);
-    recorded again = record_into(recorder, record, {}, graph_recording::purpose::replaying);
-    for (recording_layout::place& each : made->layout.places) each.memory = {};
-    require_as_learned(again);
-    for (std::size_t i = 0; i < slots_.size(); ++i) {
-        graph_instance::binding& bound = made->bindings[i];
-        if (slots_[i].is_host) bound.held = recorder.host_blocks()[slots_[i].number].memory;
-        bound.address = bound.held->data();
-        bound.sites = find_sites(again.graph, slots_[i].memory, bound.address, slots_[i].bytes, &layout_->graph,
-                                 slots_[i].learned_at);
-    }
-    again.graph.is_for_kernels = use_ == graph_use::by_kernels;
-    made->program = device_.interpreter().instantiate(device_, std::move(again.graph));
-    keep(*made, recorder);
-    return made;
-}
-
-// What a recording leaves with the instance that runs it.
-void compiled_graph::keep(graph_instance& in, graph_recorder& recorder) const {
-    in.outside = recorder.outside();
-    in.host_blocks = recorder.host_blocks();
-    in.owners = std::move(recorder.owners());
-    in.memory = recorder.memory();
-    in.places.clear();
-    for (const graph_recorder::place& each : recorder.places()) in.places.push_back(each.memory);
-    for (std::size_t i = 0; i < slots_.size(); ++i) {
-        // Inputs belong to one launch; and an output's memory is free for the next when nobody else has it.
-        if (!slots_[i].is_host) in.places[slots_[i].number] = {};
-        if (slots_[i].is_host) in.host_blocks[slots_[i].number].memory = {};
-        if (!slots_[i].is_output && !slots_[i].is_host) in.bindings[i].held = {};
-    }
-    for (const graph_recorder::place& each : in.host_blocks) {
-        if (each.memory) each.memory->holds_no_data();
-    }
-}
-
-// What was learned holds for this recording too: lifetimes, edges, accesses, outputs.
-void compiled_graph::require_as_learned(const recorded& again) const {
-    const auto same_uses = [](const graph_node& a, const graph_node& b) {
-        return a.reads == b.reads && a.writes == b.writes;
-    };
-    const bool is_same = again.records_each == records_each_ && again.outputs == layout_->outputs &&
-                         compare(layout_->graph, again.graph).has_same_topology &&
-                         std::ranges::equal(layout_->graph.nodes, again.graph.nodes, same_uses);
-    if (!is_same) {
-        throw error(errc::graph_refused,
-                    "the operation did something else when it was recorded again; what it does may depend on nothing "
-                    "but its inputs' values",
-                    {options_.name, device_.name(), where_});
-    }
-}
-
-// Whether a recording from scratch comes out as the first one did.
-bool compiled_graph::is_as_learned(const graph_function& record) const {
-    graph_recorder recorder(device_, nullptr, id_);
-    const recorded learned = record_into(recorder, record, {}, graph_recording::purpose::learning);
-    const auto same_bytes = [](const graph_recorder::place& a, const layout::place& b) { return a.bytes == b.bytes; };
-    if (!std::ranges::equal(recorder.places(), layout_->places, same_bytes)) return false;
-    try {
-        require_as_learned(learned);
-        return true;
-    } catch (const error&) {
-        return false;
+                    "a graph that kernels launch may write only its own tensors, not captured memory",
+                    {options_.name, device_.name(), location_});
     }
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "graph/memory_plan.hpp"
 
 #include <algorithm>
@@ -10,9 +11,9 @@ constexpr std::size_t alignment = 256;
 
 std::size_t round_up(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
-// The nodes that use a place, as far as the order of others is concerned.
+// The first and last users of a place, as far as the order relative to other places needs them.
 struct lifetime {
-    std::vector<std::uint32_t> first;  // up to the first write
+    std::vector<std::uint32_t> first;  // all nodes up to the first write
     std::vector<std::uint32_t> last;   // the last write and the reads since
     bool is_written = false;
 
@@ -36,7 +37,7 @@ std::vector<lifetime> lifetimes_of(const command_graph& graph) {
     return all;
 }
 
-// Which nodes come before a given one.
+// The nodes that come before a given node.
 class ancestors {
 public:
     explicit ancestors(const command_graph& graph) : graph_(graph), seen_(graph.nodes.size(), 0) {}
@@ -65,7 +66,7 @@ struct range {
     std::size_t begin, end;
 };
 
-// The lowest offset at which `bytes` fit between what is taken.
+// The lowest offset at which `bytes` fit between the taken ranges.
 std::size_t first_gap(std::vector<range>& taken, std::size_t bytes) {
     std::ranges::sort(taken, {}, &range::begin);
     std::size_t offset = 0;
@@ -86,7 +87,7 @@ memory_plan plan_memory(const command_graph& graph, std::span<const planned_plac
     for (std::size_t i = 0; i < places.size(); ++i) {
         const lifetime& life = lifetimes[places[i].memory];
         const std::size_t bytes = std::max(round_up(places[i].bytes), alignment);
-        // What is first used by several nodes at once comes after nothing that we could name: it shares with nobody.
+        // If several nodes are the first users, no single node precedes all uses, so the place shares with no other.
         const bool may_share = life.first.size() == 1;
         if (may_share) before.look_from(life.first.front());
         taken.clear();

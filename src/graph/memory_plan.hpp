@@ -1,4 +1,5 @@
-// Where a graph's temporary memory goes in one block: places that are never in use at the same time share bytes.
+// SPDX-License-Identifier: Apache-2.0
+// Plans one block for a graph's temporary memory: places that are never in use at the same time share bytes.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +20,8 @@ struct memory_plan {
     std::size_t bytes = 0;
 };
 
-// Two places share bytes only if the graph's edges put all uses of one before all uses of the other: sharing asks for
-// no edge of its own, so arms that could run side by side still can. Each place, in the given order, gets the lowest
+// Two places share bytes only if the graph's edges put all uses of one before all uses of the other. Sharing needs no
+// edge of its own, so branches that could run concurrently still can. Each place, in the given order, gets the lowest
 // offset that is free for it.
 memory_plan plan_memory(const command_graph& graph, std::span<const planned_place> places);
 

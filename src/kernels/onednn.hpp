@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the calls of oneDNN share.
 //
 // Each worker thread has its own primitives, single-threaded (the workers are the parallelism), each with a
@@ -13,8 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sluice/kernels/activation.hpp"
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 
 // OpenMP's own; its header is not there with every compiler that links to the library.
 extern "C" void omp_set_num_threads(int threads);
@@ -27,27 +27,9 @@ inline const dnnl::engine& engine() {
     return cpu;
 }
 
-inline void append(dnnl::post_ops& fused, dnnl::algorithm what) {
-#if DNNL_VERSION_MAJOR >= 3
-    fused.append_eltwise(what, 0, 0);
-#else
-    fused.append_eltwise(1, what, 0, 0);
-#endif
-}
-
-// Of a primitive that applies the activation (softmax it does not) and has its scratchpad from the caller.
-inline dnnl::primitive_attr attributes(activation after) {
-    dnnl::post_ops fused;
-    switch (after) {
-        case activation::relu: append(fused, dnnl::algorithm::eltwise_relu); break;
-        case activation::gelu: append(fused, dnnl::algorithm::eltwise_gelu_erf); break;
-        case activation::sigmoid: append(fused, dnnl::algorithm::eltwise_logistic); break;
-        case activation::tanh: append(fused, dnnl::algorithm::eltwise_tanh); break;
-        case activation::none:
-        case activation::softmax: break;
-    }
+// Of a primitive that has its scratchpad from the caller.
+inline dnnl::primitive_attr attributes() {
     dnnl::primitive_attr all;
-    all.set_post_ops(fused);
     all.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     return all;
 }
@@ -78,7 +60,7 @@ public:
 
     // `bias` is null for a plan without one. `scratch` has as many bytes as the plan says.
     void run(const float* source, const float* weights, const float* bias, float* out, void* scratch,
-             dnnl::stream& stream) {
+             dnnl::stream stream) {
         source_.set_data_handle(const_cast<float*>(source));  // oneDNN only reads these
         weights_.set_data_handle(const_cast<float*>(weights));
         out_.set_data_handle(out);

@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/nn/engine.hpp"
 
 #include <algorithm>
 #include <deque>
+#include <utility>
 
 #include "sluice/runtime/device_future.hpp"
 #include "sluice/runtime/transfer.hpp"
@@ -20,9 +22,9 @@ struct batch_under_way {
 // Of a batch's inputs: above it the device is busy with them for longer than the host is with the commands, and a graph
 // would only add a copy.
 constexpr std::size_t most_graph_bytes = std::size_t{1} << 20;
-constexpr std::size_t most_replicas = 8;  // of that graph; further batches queue behind them
+constexpr std::size_t most_replicas = 8;  // of that graph; further batches queue after them
 
-// The batches of one lane that are under way, oldest first; those at the front are known to be over.
+// The batches of one lane in flight, oldest first; those at the front are known to have completed.
 class lane_load {
 public:
     void add(const batch_future& one) { under_way_.push_back(&one); }
@@ -40,7 +42,7 @@ private:
     std::size_t over_ = 0;
 };
 
-// The lane with the fewest batches under way, in turn among equals.
+// The lane with the fewest batches in flight, in rotation among equals.
 std::size_t pick(std::vector<lane_load>& loads, std::size_t turn) {
     std::size_t best = turn % loads.size();
     if (loads.size() == 1) return best;
@@ -56,7 +58,7 @@ std::size_t pick(std::vector<lane_load>& loads, std::size_t turn) {
     return best;
 }
 
-// When something fails, the batches under way are waited for: their source may go right after.
+// After a failure, waits for the batches in flight: their source may be destroyed right after.
 void abandon(std::deque<batch_under_way>& under_way) noexcept {
     for (batch_under_way& each : under_way) {
         if (!each.outputs.valid()) continue;
@@ -71,7 +73,7 @@ void abandon(std::deque<batch_under_way>& under_way) noexcept {
 
 engine::engine(const engine_options& options) : options_(options) {
     if (options.batch == 0 || options.in_flight == 0) {
-        throw error(errc::invalid_argument, "batches have at least one row, and at least one is under way", {"engine"});
+        throw error(errc::invalid_argument, "batches have at least one row, and at least one is in flight", {"engine"});
     }
 }
 
@@ -96,8 +98,11 @@ void engine::warm_up(std::size_t rows) const {
     if (lanes_.empty()) throw error(errc::invalid_argument, "no device was added", {"engine"});
     std::deque<batch_under_way> under_way;
     try {
-        for (const std::size_t count : {std::min(options_.batch, rows), rows % options_.batch}) {
-            for (std::size_t i = 0; count != 0 && i < options_.in_flight; ++i) {
+        // Of each size no more batches than there will be: warming up more would cost more than it saves.
+        const std::size_t rest = rows % options_.batch;
+        for (const auto& [count, batches] :
+             {std::pair(options_.batch, rows / options_.batch), std::pair(rest, std::size_t{rest != 0 ? 1u : 0u})}) {
+            for (std::size_t i = 0; i < std::min(options_.in_flight, batches); ++i) {
                 const lane& next = lanes_[i % lanes_.size()];
                 under_way.push_back(
                     {0, 0,
@@ -128,11 +133,11 @@ void engine::run(std::size_t rows, const row_source& source, const row_sink& sin
         std::size_t turn = 0;
         for (std::size_t first = 0; first < rows; first += options_.batch) {
             if (under_way.size() == options_.in_flight) {
-                // Half of them at once: this thread sleeps and wakes less often.
+                // Half of them at once: this thread then sleeps and wakes less often.
                 const std::size_t half = (options_.in_flight + 1) / 2;
                 under_way[half - 1].outputs.wait();
                 for (std::size_t i = 0; i < half; ++i) finish_oldest();
-                // How far the others are is known only by asking.
+                // The progress of the others is known only after a poll.
                 for (const lane& each : lanes_) {
                     if (lanes_.size() > 1) each.on->poll();
                 }

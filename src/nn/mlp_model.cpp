@@ -1,19 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/nn/mlp_model.hpp"
 
 #include <charconv>
 #include <cstdint>
+#include <iterator>
 #include <map>
+#include <new>
 #include <optional>
 #include <string_view>
 #include <utility>
 
-#include "printable.hpp"
-#include "sluice/runtime/error.hpp"
+#include "mlp_metadata.hpp"
+#include "sluice/base/file_error.hpp"
+#include "sluice/base/printable.hpp"
+#include "sluice/io/file_memory.hpp"
 
 namespace sluice::nn {
 namespace {
 
-[[noreturn]] void refuse(const safetensors_view& file, const tensor_entry& tensor, std::string_view why) {
+[[noreturn]] void refuse(const io::safetensors_view& file, const io::tensor_entry& tensor, std::string_view why) {
     throw file_error(file.path(), tensor.offset, in_quotes(tensor.name), why);
 }
 
@@ -43,18 +48,25 @@ std::optional<parameter_name> split_name(std::string_view name) {
     return parts;
 }
 
+std::string why_no_linear(std::string_view name) {
+    for (const std::string_view statistic : {".running_mean", ".running_var", ".num_batches_tracked"}) {
+        if (name.ends_with(statistic)) return "belongs to a BatchNorm; only Linear layers are supported";
+    }
+    return "is not \"NUMBER.weight\" or \"NUMBER.bias\" of an nn.Sequential";
+}
+
 struct layer_tensors {
-    const tensor_entry* weight = nullptr;
-    const tensor_entry* bias = nullptr;
+    const io::tensor_entry* weight = nullptr;
+    const io::tensor_entry* bias = nullptr;
 };
 
 // The tensors of each layer, by the layer's number.
-std::map<std::uint64_t, layer_tensors> group_layers(const safetensors_view& file) {
+std::map<std::uint64_t, layer_tensors> group_layers(const io::safetensors_view& file) {
     std::map<std::uint64_t, layer_tensors> layers;
     std::optional<std::string_view> prefix;
-    for (const tensor_entry& tensor : file.tensors()) {
+    for (const io::tensor_entry& tensor : file.tensors()) {
         const auto name = split_name(tensor.name);
-        if (!name) refuse(file, tensor, "is not \"NUMBER.weight\" or \"NUMBER.bias\" of an nn.Sequential");
+        if (!name) refuse(file, tensor, why_no_linear(tensor.name));
         if (!prefix) prefix = name->prefix;
         if (*prefix != name->prefix) {
             refuse(file, tensor, "does not share the prefix " + in_quotes(*prefix) + " of the tensors before it");
@@ -65,51 +77,90 @@ std::map<std::uint64_t, layer_tensors> group_layers(const safetensors_view& file
     return layers;
 }
 
-std::vector<float> read_floats(const safetensors_view& file, const tensor_entry& tensor) {
-    if (tensor.type != dtype::f32 && tensor.type != dtype::f16 && tensor.type != dtype::bf16) {
-        refuse(
-            file, tensor,
-            std::string("has elements of type ").append(to_string(tensor.type)) + "; f32, f16 and bf16 are supported");
-    }
-    std::vector<float> values(tensor.bytes.size() / size_of(tensor.type));
-    convert_to_float(tensor.type, tensor.bytes, values);
-    return values;
+void check_is_float(const io::safetensors_view& file, const io::tensor_entry& tensor) {
+    if (tensor.type == io::dtype::f32 || tensor.type == io::dtype::f16 || tensor.type == io::dtype::bf16) return;
+    refuse(file, tensor,
+           std::string("has elements of type ").append(to_string(tensor.type)) + "; f32, f16 and bf16 are supported");
 }
 
-dense_layer read_layer(const safetensors_view& file, const layer_tensors& tensors) {
+void check_layer(const io::safetensors_view& file, const layer_tensors& tensors) {
     if (tensors.weight == nullptr) refuse(file, *tensors.bias, "is a bias without its weight");
-    const tensor_entry& weight = *tensors.weight;
+    const io::tensor_entry& weight = *tensors.weight;
+    if (weight.shape.size() == 1) {
+        refuse(file, weight,
+               "has 1 dimension, as the weight of a LayerNorm, BatchNorm or PReLU; only Linear layers are supported, "
+               "whose weight has 2");
+    }
     if (weight.shape.size() != 2) {
         refuse(file, weight,
-               "has " + std::to_string(weight.shape.size()) + " dimensions; a linear layer's weight has 2");
+               "has " + std::to_string(weight.shape.size()) + " dimensions; a Linear layer's weight has 2");
     }
-    dense_layer layer;
-    layer.name = weight.name.substr(0, weight.name.rfind('.'));
-    layer.out_features = weight.shape[0];
-    layer.in_features = weight.shape[1];
-    if (layer.out_features == 0 || layer.in_features == 0) refuse(file, weight, "has a dimension of size zero");
-    if (tensors.bias != nullptr) {
-        const auto& shape = tensors.bias->shape;
-        if (shape.size() != 1 || shape[0] != layer.out_features) {
-            refuse(file, *tensors.bias,
-                   "is not a vector of " + std::to_string(layer.out_features) + " elements, one for each output of " +
-                       in_quotes(weight.name));
-        }
-        layer.bias = read_floats(file, *tensors.bias);
+    check_is_float(file, weight);
+    const std::size_t out_features = weight.shape[0];
+    if (out_features == 0 || weight.shape[1] == 0) refuse(file, weight, "has a dimension of size zero");
+    if (tensors.bias == nullptr) return;
+    const auto& shape = tensors.bias->shape;
+    if (shape.size() != 1 || shape[0] != out_features) {
+        refuse(file, *tensors.bias,
+               "is not a vector of " + std::to_string(out_features) + " elements, one for each output of " +
+                   in_quotes(weight.name));
     }
-    layer.weight = read_floats(file, weight);
-    return layer;
+    check_is_float(file, *tensors.bias);
 }
 
-activation activation_from_metadata(const safetensors_view& file, std::string_view key, activation otherwise) {
-    const auto found = file.metadata().find(key);
-    if (found == file.metadata().end()) return otherwise;
-    const auto value = activation_from_string(found->second);
-    if (!value) {
-        throw file_error(file.path(), file.metadata_offset(), "__metadata__." + std::string(key),
-                         "unknown activation " + in_quotes(found->second));
+std::string name_of(const layer_tensors& layer) { return layer.weight->name.substr(0, layer.weight->name.rfind('.')); }
+
+void check_chain(const io::safetensors_view& file, const layer_tensors& before, const layer_tensors& layer) {
+    const std::size_t inputs = layer.weight->shape[1];
+    const std::size_t outputs = before.weight->shape[0];
+    if (inputs == outputs) return;
+    refuse(file, *layer.weight,
+           "takes " + std::to_string(inputs) + " inputs, but the layer before, " + in_quotes(name_of(before)) +
+               ", has " + std::to_string(outputs) + " outputs");
+}
+
+// Between two layers is the activation and nothing else: a module without parameters leaves only a gap in the
+// numbers, and may be of any kind.
+void check_places(const io::safetensors_view& file, const std::map<std::uint64_t, layer_tensors>& layers,
+                  activation hidden) {
+    const std::string after(to_string(hidden));
+    const auto [first, first_layer] = *layers.begin();
+    if (first != 0) {
+        refuse(file, *first_layer.weight,
+               "is the first layer, but not at place 0 of the nn.Sequential: the file does not show what is before "
+               "it; save the network from its first Linear layer on");
     }
-    return *value;
+    for (auto before = layers.begin(), here = std::next(before); here != layers.end(); before = here++) {
+        const std::uint64_t step = here->first - before->first;
+        if (step == 2 || (step == 1 && hidden == activation::none)) continue;
+        const std::string name = in_quotes(name_of(before->second));
+        if (step == 1) {
+            refuse(file, *here->second.weight,
+                   "follows " + name + " at once, with no place for the activation " + after +
+                       "; layers with an activation between them are at 0, 2, 4, ...");
+        }
+        refuse(file, *here->second.weight,
+               "is " + std::to_string(step) + " places after " + name + ": the file does not show which modules " +
+                   "are between them; only the activation (" + after + ") may be, so 2 places; a module that does " +
+                   "nothing at inference, such as Dropout, must be left out when the network is saved");
+    }
+}
+
+dense_layer read_layer(const io::safetensors_view& file, const layer_tensors& tensors, activation after) {
+    const auto floats = [&](const io::tensor_entry& tensor) {
+        const std::size_t count = tensor.bytes.size() / io::size_of(tensor.type);
+        auto values = io::vector_for<float>(file.path(), tensor.offset, in_quotes(tensor.name), count);
+        io::convert_to_float(tensor.type, tensor.bytes, values);
+        return values;
+    };
+    dense_layer layer;
+    layer.name = name_of(tensors);
+    layer.out_features = tensors.weight->shape[0];
+    layer.in_features = tensors.weight->shape[1];
+    layer.weight = floats(*tensors.weight);
+    if (tensors.bias != nullptr) layer.bias = floats(*tensors.bias);
+    layer.after = after;
+    return layer;
 }
 
 }  // namespace
@@ -120,28 +171,34 @@ std::size_t mlp_model::parameters() const noexcept {
     return count;
 }
 
-mlp_model load_mlp(const std::filesystem::path& path) { return load_mlp(safetensors_file(path).view()); }
+mlp_model load_mlp(const std::filesystem::path& path, const mlp_load_options& options) {
+    try {
+        const io::safetensors_file file(path);
+        mlp_model model = load_mlp(file.view(), options);
+        file.file().require_unchanged();
+        return model;
+    } catch (const std::bad_alloc&) {  // in the header: there may be a million names
+        throw file_error(path, sizeof(std::uint64_t), "header", "needs more memory than there is", errc::out_of_memory);
+    }
+}
 
-mlp_model load_mlp(const safetensors_view& file) {
-    const activation hidden = activation_from_metadata(file, "activation", activation::relu);
-    const activation output = activation_from_metadata(file, "output_activation", activation::none);
+mlp_model load_mlp(const io::safetensors_view& file, const mlp_load_options& options) {
+    check_metadata(file);
+    const auto layers = group_layers(file);
+    if (layers.empty()) throw file_error(file.path(), sizeof(std::uint64_t), "header", "the file has no layers");
+    const layer_tensors* before = nullptr;
+    for (const auto& [number, tensors] : layers) {
+        check_layer(file, tensors);
+        if (before != nullptr) check_chain(file, *before, tensors);
+        before = &tensors;
+    }
+    const mlp_activations said = activations_of(file, options, layers.size());
+    check_places(file, layers, said.hidden);
 
     mlp_model model;
-    for (const auto& [number, tensors] : group_layers(file)) {
-        dense_layer layer = read_layer(file, tensors);
-        if (!model.layers.empty() && layer.in_features != model.out_features()) {
-            refuse(file, *tensors.weight,
-                   "takes " + std::to_string(layer.in_features) + " inputs, but the layer before, " +
-                       in_quotes(model.layers.back().name) + ", has " + std::to_string(model.out_features()) +
-                       " outputs");
-        }
-        layer.after = hidden;
-        model.layers.push_back(std::move(layer));
-    }
-    if (model.layers.empty()) {
-        throw file_error(file.path(), sizeof(std::uint64_t), "header", "the file has no layers");
-    }
-    model.layers.back().after = output;
+    model.layers.reserve(layers.size());
+    for (const auto& [number, tensors] : layers) model.layers.push_back(read_layer(file, tensors, said.hidden));
+    model.layers.back().after = said.output;
     return model;
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/nn/plan.hpp"
 
 #include <algorithm>
@@ -45,7 +46,7 @@ shared_tensor<T> put(std::vector<float> values, const shape& shape, execution_co
     }
 }
 
-// Made once, so that a name costs a run some nanoseconds and no string.
+// Created once, so that a name costs a run some nanoseconds and no string.
 template <typename T>
 std::vector<basic_plan_layer<T>> with_names(std::vector<basic_plan_layer<T>> layers) {
     for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -73,7 +74,7 @@ std::vector<mlp_layer> layers_of(const mlp_model& model) {
 }
 
 template <typename T>
-tensor<T> through(stream& on, const basic_plan_layer<T>& layer, const tensor<T>& x) {
+tensor<T> through(stream on, const basic_plan_layer<T>& layer, const tensor<T>& x) {
     tensor<T> y(on, {x.rows(), layer.weight->rows()}, {"forward"});
     const tensor<T>* const bias = layer.bias ? &**layer.bias : nullptr;
     if constexpr (is_short<T>) {
@@ -134,7 +135,7 @@ tensor<T> forward_operation<T>::submit(execution_context& context) && {
     }
     for (const basic_plan_layer<T>& layer : network_.layers()) {
         const sluice::detail::name_scope name(context, layer.name);
-        x = through(context.stream(), layer, x);  // what it held is reused behind this layer
+        x = through(context.stream(), layer, x);  // its memory is reused after this layer
     }
     return x;
 }
@@ -159,7 +160,7 @@ template <detail::plan_element T>
 auto replicate_plan_operation<T>::submit(execution_context& context) && -> output {
     const std::size_t count = devices_.size();
     const auto on_each = [&](auto tensor) {
-        return sluice::replicate(devices_, std::move(tensor), where_).submit(context);
+        return sluice::replicate(devices_, std::move(tensor), location_).submit(context);
     };
     std::vector<std::vector<basic_plan_layer<T>>> layers(count);
     for (const basic_plan_layer<T>& layer : network_.layers()) {

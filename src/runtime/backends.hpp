@@ -1,23 +1,31 @@
-// The backends that the library was built with. Defined in src/cpu and src/cuda (or src/cuda/absent.cpp):
-// the runtime knows that they exist, not what they are.
+// SPDX-License-Identifier: Apache-2.0
+// The backends that the library was built with. src/cpu and src/cuda (or src/cuda/cuda_absent.cpp) define these
+// functions: the runtime knows only that the backends exist. Likewise src/trace defines the device that records what
+// another one executes.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sluice/runtime/interpreter.hpp"
 
 namespace sluice {
 
+class trace_recorder;
 struct runtime_options;
 
 struct found_devices {
     std::vector<std::unique_ptr<device_interpreter>> interpreters;
-    std::string why_none;  // when there are none
+    std::string why_none;  // the reason, when there are none
 };
 
 found_devices find_cpu_devices(const runtime_options& options);
 found_devices find_cuda_devices(const runtime_options& options);
+
+// A device that executes commands through `inner` and reports them to the recorder.
+std::unique_ptr<device_interpreter> make_traced_device(std::unique_ptr<device_interpreter> inner,
+                                                       trace_recorder& recorder, std::string_view name);
 
 }  // namespace sluice

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/runtime/buffer.hpp"
 
 #include "sluice/runtime/device.hpp"
@@ -8,7 +9,7 @@ std::size_t detail::bytes_for(std::size_t count, std::size_t element_bytes, cons
                               const command_info& info) {
     std::size_t bytes = 0;
     if (!__builtin_mul_overflow(count, element_bytes, &bytes)) return bytes;
-    throw out_of_memory(~std::size_t{0}, on.memory().free_bytes, {info.name, on.name(), info.where});
+    throw out_of_memory(~std::size_t{0}, on.memory().free_bytes, {info.name, on.name(), info.location});
 }
 
 }  // namespace sluice

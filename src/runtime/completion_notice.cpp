@@ -1,17 +1,25 @@
-#include "sluice/runtime/completion_notice.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/runtime/detail/completion_notice.hpp"
 
 #include "runtime/completion_service.hpp"
 
 namespace sluice::detail {
 
-completion_notice::handle completion_notice::make(submission_ref of, executor* where, function tell, void* whom) {
-    return handle(new completion_notice(std::move(of), where, tell, whom));
+completion_notice::handle completion_notice::make(submission_ref of, executor* target, function tell, void* whom) {
+    return handle(new completion_notice(std::move(of), target, tell, whom));
 }
 
-completion_notice::completion_notice(submission_ref of, executor* where, function tell, void* whom)
-    : work_item([](work_item& self) noexcept { static_cast<completion_notice&>(self).run_told(); }),
+completion_notice::handle completion_notice::make(submission_ref of, std::shared_ptr<executor> target, function tell,
+                                                  void* whom) {
+    handle made = make(std::move(of), target.get(), tell, whom);
+    made.get()->kept_ = std::move(target);
+    return made;
+}
+
+completion_notice::completion_notice(submission_ref of, executor* target, function tell, void* whom)
+    : work_item([](work_item& self) noexcept { static_cast<completion_notice&>(self).run_callback(); }),
       of_(std::move(of)),
-      where_(where != nullptr ? where : &of_->home().service()),
+      target_(target != nullptr ? target : &of_->home().service()),
       tell_(tell),
       whom_(whom) {
     complete = [](completion_waiter& self) noexcept { static_cast<completion_notice&>(self).step(); };
@@ -22,21 +30,22 @@ void completion_notice::start() noexcept {
     step();
 }
 
-// Waits for one open point after the other; each time it is told, it looks for the next.
+// Waits for one open point after the other: each completion leads to the next step.
 void completion_notice::step() noexcept {
-    // Once it is added or posted another thread may tell, and whoever is told may drop the last of the runtime.
+    // Once the notice is added or posted, another thread may call the function, which may drop the last reference to
+    // the runtime.
     const runtime_ref alive(of_->home());
     const stream_point open = of_->next_open();
-    if (open.where == nullptr || open.where->owner().is_poisoned()) {
-        if (is_taken_.load(std::memory_order_acquire)) return release();  // cancelled: the executor may be gone
-        where_->post(*this);
+    if (open.queue == nullptr || open.queue->owner().is_poisoned()) {
+        if (is_taken_.load(std::memory_order_acquire)) return release();  // cancelled: the executor may be destroyed
+        target_->post(*this);
         return;
     }
     upto = open.upto;
-    open.where->add_waiter(*this);
+    open.queue->add_waiter(*this);
 }
 
-void completion_notice::run_told() noexcept {
+void completion_notice::run_callback() noexcept {
     if (take()) tell_(whom_);
     release();
 }

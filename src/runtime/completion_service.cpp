@@ -1,21 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/completion_service.hpp"
 
 #include <algorithm>
 
-#include "sluice/runtime/command_queue.hpp"
+#include "sluice/runtime/detail/command_queue.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::detail {
 namespace {
 
-using clock = alarm::clock;
+using clock = timer::clock;
 
-// How long to look without a pause after the last thing that happened. A kernel's end reaches the host in 8 us this
-// way, in 16 to 43 us by a host callback (measured on an H200 machine).
-constexpr auto eager_for = std::chrono::microseconds(200);
-// And how long to sleep in between after that.
+// How long to poll without a pause after the last event. The end of a kernel reaches the host in 8 us this way, and in
+// 16 to 43 us through a host callback (measured on an H200 machine).
+constexpr auto busy_poll_time = std::chrono::microseconds(200);
+// The same while there are no waiters: a waiter that was resumed on another thread may soon wait again, and waking this
+// thread for it would take longer than a small kernel.
+constexpr auto idle_poll_time = std::chrono::microseconds(50);
+// The pause between two polls after that.
 constexpr auto nap = std::chrono::microseconds(20);
-// How often the devices are asked although nothing was sighted.
+// How often the devices are queried although no completion was last_flag.
 constexpr auto watchdog_period = std::chrono::milliseconds(2);
 
 }  // namespace
@@ -24,14 +28,14 @@ class completion_service::core {
 public:
     void post(work_item& item) noexcept;
     void watch(command_queue& queue) noexcept;
-    void set(alarm& due) noexcept;
-    bool take_back(alarm& due) noexcept;
+    void set(timer& due) noexcept;
+    bool cancel_timer(timer& due) noexcept;
     clock::time_point next_due() noexcept;
     void close() noexcept;
 
     void run();
     bool run_posted() noexcept;
-    bool ring_due(clock::time_point now) noexcept;
+    bool post_due_timers(clock::time_point now) noexcept;
     bool look(bool ask_all) noexcept;
 
     bool is_own_thread() const noexcept {
@@ -43,8 +47,8 @@ private:
     void sleep_until(clock::time_point until);
     bool look_at(command_queue& queue, bool ask) noexcept;
 
-    // Invariant: is_asleep_ is true from before the thread looks for work for the last time until it has woken. Who
-    // brings work does so first and asks is_asleep_ then; both are sequentially consistent, so one of them sees the
+    // Invariant: is_asleep_ is true from before the thread's last check for work until it has woken. A thread that adds
+    // work adds it first and then reads is_asleep_. All accesses are sequentially consistent, so one side sees the
     // other.
     std::atomic<work_item*> posted_{nullptr};  // a stack, the latest first
     std::atomic<bool> is_asleep_{false};
@@ -54,9 +58,9 @@ private:
     std::mutex mutex_;
     std::condition_variable wake_;
     bool was_woken_ = false;
-    alarm_list alarms_;                              // guarded by mutex_
-    std::atomic<command_queue*> arriving_{nullptr};  // to be watched: a stack by next_watched_
-    command_queue* watched_ = nullptr;               // the thread's own list, by the same link
+    timer_queue timers_;                             // guarded by mutex_
+    std::atomic<command_queue*> arriving_{nullptr};  // to be watched: a stack linked by next_watched_
+    command_queue* watched_ = nullptr;               // the thread's own list, with the same link
 };
 
 void completion_service::core::post(work_item& item) noexcept {
@@ -66,7 +70,7 @@ void completion_service::core::post(work_item& item) noexcept {
         item.next_ = latest;
     } while (!posted_.compare_exchange_weak(latest, &item));
     if (is_asleep_.load()) wake();
-    // Closed meanwhile: the thread may have looked for the last time.
+    // The service may have been closed meanwhile, after the thread's last check.
     if (is_closed_.load()) run_posted();
 }
 
@@ -87,22 +91,22 @@ void completion_service::core::watch(command_queue& queue) noexcept {
     if (is_asleep_.load()) wake();
 }
 
-void completion_service::core::set(alarm& due) noexcept {
+void completion_service::core::set(timer& due) noexcept {
     {
         const std::lock_guard lock(mutex_);
-        alarms_.insert(due);
+        timers_.insert(due);
     }
     if (is_asleep_.load()) wake();
 }
 
-bool completion_service::core::take_back(alarm& due) noexcept {
+bool completion_service::core::cancel_timer(timer& due) noexcept {
     const std::lock_guard lock(mutex_);
-    return alarms_.remove(due);
+    return timers_.remove(due);
 }
 
 clock::time_point completion_service::core::next_due() noexcept {
     const std::lock_guard lock(mutex_);
-    return alarms_.next_due();
+    return timers_.next_due();
 }
 
 void completion_service::core::close() noexcept {
@@ -113,7 +117,7 @@ void completion_service::core::close() noexcept {
 bool completion_service::core::run_posted() noexcept {
     work_item* latest = posted_.exchange(nullptr);
     if (latest == nullptr) return false;
-    work_item* first = nullptr;  // in the order they came
+    work_item* first = nullptr;  // in the order of posting
     while (latest != nullptr) {
         work_item* const before = latest->next_;
         latest->next_ = first;
@@ -128,26 +132,26 @@ bool completion_service::core::run_posted() noexcept {
     return true;
 }
 
-bool completion_service::core::ring_due(clock::time_point now) noexcept {
+bool completion_service::core::post_due_timers(clock::time_point now) noexcept {
     bool rang = false;
     for (;;) {
-        alarm* due = nullptr;
+        timer* due = nullptr;
         {
             const std::lock_guard lock(mutex_);
-            due = alarms_.take_due(now);
+            due = timers_.take_due(now);
             if (due == nullptr) return rang;
-            // With the lock held: who takes it back is told that it has rung, and the item is on its way by then.
+            // With the lock held: when cancel_timer() returns false, the item has been posted.
             post(due->item());
         }
         rang = true;
     }
 }
 
-// Whether anything came.
+// Returns whether commands have completed.
 bool completion_service::core::look_at(command_queue& queue, bool ask) noexcept {
     const ticket told = queue.waiters_.released();
-    if (queue.interpreter().sighted() <= told && !ask) return false;
-    queue.poll();  // the truth; a fault poisons the device, which tells everybody
+    if (queue.interpreter().last_flag() <= told && !ask) return false;
+    queue.poll();  // the query decides; a fault poisons the device, which reports it to each waiter
     queue.release(queue.passed());
     return queue.passed() > told;
 }
@@ -157,10 +161,10 @@ bool completion_service::core::look(bool ask_all) noexcept {
         command_queue* const next = std::exchange(each->next_watched_, watched_);
         watched_ = std::exchange(each, next);
     }
-    bool sighted = false;
+    bool last_flag = false;
     for (command_queue** link = &watched_; *link != nullptr;) {
         command_queue& queue = **link;
-        sighted = look_at(queue, ask_all) || sighted;
+        last_flag = look_at(queue, ask_all) || last_flag;
         if (!queue.waiters_.empty()) {
             link = &queue.next_watched_;
             continue;
@@ -168,20 +172,20 @@ bool completion_service::core::look(bool ask_all) noexcept {
         *link = queue.next_watched_;
         device& owner = queue.owner();
         queue.is_watched_.store(false);
-        // Whoever came in between saw it still watched.
+        // A waiter that was added in between found the queue still watched.
         if (!queue.waiters_.empty() && !queue.is_watched_.exchange(true)) {
             watch(queue);
         } else {
-            owner.release_runtime();  // the queue may be gone; those that are still in the list keep theirs
+            owner.release_runtime();  // may destroy the queue; the queues still in the list keep their runtime
         }
     }
-    return sighted;
+    return last_flag;
 }
 
 void completion_service::core::sleep_until(clock::time_point until) {
     std::unique_lock lock(mutex_);
     is_asleep_.store(true);
-    until = std::min(until, alarms_.next_due());
+    until = std::min(until, timers_.next_due());
     const auto has_work = [&] {
         return was_woken_ || posted_.load() != nullptr || arriving_.load() != nullptr || is_closing_.load();
     };
@@ -198,18 +202,22 @@ void completion_service::core::run() {
     own_thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
     auto last_event = clock::now();
     auto last_asked = last_event;
-    for (int turn = 0;; ++turn) {
+    for (unsigned turn = 0;; ++turn) {
         bool busy = run_posted();
         busy = look(false) || busy;
-        if (watched_ != nullptr && !busy && turn % 64 != 0) continue;  // asking the time costs more than looking
+        if (!busy && turn % 64 != 0) continue;  // reading the clock costs more than polling
         const auto now = clock::now();
-        busy = ring_due(now) || busy;
+        busy = post_due_timers(now) || busy;
         if (busy) {
             last_event = now;
             continue;
         }
         if (watched_ == nullptr) {
             if (is_closing_.load()) break;
+            if (now - last_event < idle_poll_time) {
+                std::this_thread::yield();
+                continue;
+            }
             sleep_until(clock::time_point::max());
             last_event = last_asked = clock::now();
             continue;
@@ -218,7 +226,7 @@ void completion_service::core::run() {
             last_asked = now;
             if (look(true)) last_event = now;
         }
-        if (now - last_event > eager_for) sleep_until(now + nap);
+        if (now - last_event > busy_poll_time) sleep_until(now + nap);
     }
     is_closed_.store(true);
     run_posted();
@@ -232,27 +240,29 @@ completion_service::~completion_service() { close(); }
 
 void completion_service::post(work_item& item) noexcept { core_->post(item); }
 void completion_service::watch(command_queue& queue) noexcept { core_->watch(queue); }
-void completion_service::set(alarm& due) noexcept { core_->set(due); }
-bool completion_service::take_back(alarm& due) noexcept { return core_->take_back(due); }
+void completion_service::set(timer& due) noexcept { core_->set(due); }
+bool completion_service::cancel_timer(timer& due) noexcept { return core_->cancel_timer(due); }
 
 bool completion_service::run_pending() {
     bool any = false;
     for (;;) {
-        // Looking tells nothing of a device that has faulted, but posts that it has.
+        // look() does not report a fault; poison() posts an item instead, so run posted items again.
         const bool came = core_->run_posted() || core_->look(true) || core_->run_posted();
         if (!came) return any;
         any = true;
     }
 }
 
-void completion_service::advance_to(alarm::clock::time_point now) noexcept { core_->ring_due(now); }
-alarm::clock::time_point completion_service::next_due() const noexcept { return core_->next_due(); }
+void completion_service::advance_to(timer::clock::time_point now) noexcept { core_->post_due_timers(now); }
+timer::clock::time_point completion_service::next_due() const noexcept { return core_->next_due(); }
+
+bool completion_service::is_own_thread() const noexcept { return core_->is_own_thread(); }
 
 void completion_service::close() noexcept {
     core_->close();
     if (!thread_.joinable()) return;
     if (core_->is_own_thread()) {
-        thread_.detach();  // it ends when it comes back from whoever dropped the runtime on it
+        thread_.detach();  // it ends when it returns from the function that dropped the runtime on it
     } else {
         thread_.join();
     }

@@ -1,10 +1,11 @@
-// The thread of a runtime that tells waiters. It runs the continuations that are posted to it, watches the streams
-// that cannot tell by themselves when their commands are complete, and keeps the time for deadlines.
+// SPDX-License-Identifier: Apache-2.0
+// completion_service: the thread of a runtime that completes waiters. It runs the work items that are posted to it,
+// polls the streams that do not report completion by themselves, and fires timers.
 //
-// While nobody waits it sleeps. While somebody waits for a watched stream it looks at a word of memory for each such
-// stream, again and again; what it sees there wakes a waiter only after the device was asked (poll). Now and then it
-// asks the device all the same: after a fault nothing ever arrives by itself. When nothing has come for a while it
-// sleeps in between.
+// It sleeps while there are no waiters. While there are waiters for a watched stream, it polls one word of memory for
+// each such stream. A change there completes a waiter only after a query of the device (poll). Every few milliseconds
+// it queries the devices anyway: after a fault the word never changes. When nothing has happened for a while, it pauses
+// between polls.
 //
 // Thread safety: all members may be called on any thread; close() once.
 #pragma once
@@ -19,8 +20,8 @@
 #include <vector>
 
 #include "sluice/async/executor.hpp"
-#include "sluice/op/deadline.hpp"
-#include "sluice/runtime/alarm.hpp"
+#include "sluice/base/deadline.hpp"
+#include "sluice/runtime/detail/timer.hpp"
 
 namespace sluice {
 class command_queue;
@@ -28,13 +29,13 @@ class command_queue;
 
 namespace sluice::detail {
 
-// Whoever drives a service that has no thread: keeps its time, and makes things happen while a thread waits.
+// Drives a service that has no thread: keeps its time, and runs the device while a host thread waits.
 class service_driver {
 public:
-    virtual alarm::clock::time_point now() const noexcept = 0;
-    virtual alarm::clock::time_point due(const deadline& until) const noexcept = 0;
-    // Until it is over, or this time has come: whether it is over. Throws when it is not and can never be.
-    virtual bool run_until(const std::function<bool()>& is_over, alarm::clock::time_point deadline) = 0;
+    virtual timer::clock::time_point now() const noexcept = 0;
+    virtual timer::clock::time_point due(const deadline& until) const noexcept = 0;
+    // Runs until is_over() is true or this time has come; returns is_over(). Throws when it can never become true.
+    virtual bool run_until(const std::function<bool()>& is_over, timer::clock::time_point deadline) = 0;
 
 protected:
     ~service_driver() = default;
@@ -44,7 +45,7 @@ class completion_service final : public executor {
 public:
     enum class mode {
         threaded,
-        driven,  // no thread: whoever owns it calls run_pending(). For the simulator.
+        driven,  // no thread: the owner calls run_pending(). For the simulator.
     };
 
     explicit completion_service(mode how);
@@ -54,38 +55,41 @@ public:
 
     // Runs the item on the service's thread; once closed, on the caller's.
     void post(work_item& item) noexcept override;
-    // Until nobody waits for it any more.
+    // Watches the queue until it has no waiters.
     void watch(command_queue& queue) noexcept;
-    // Posts the alarm's item when it is due, unless it was taken back before.
-    void set(alarm& due) noexcept;
-    // Whether it was still to come: then it will not.
-    bool take_back(alarm& due) noexcept;
+    // Posts the timer's item when it is due, unless it is cancelled before.
+    void set(timer& due) noexcept;
+    // True: the timer was set, and its item will not be posted. False: its item has already been posted.
+    bool cancel_timer(timer& due) noexcept;
 
-    // Runs what is posted now, and what that posts. Says whether there was anything.
+    // Runs the posted items, and the items that they post. Returns whether there were any.
     bool run_pending();
 
     // For a driven service.
 
     void be_driven_by(service_driver* driver) noexcept { driver_ = driver; }
-    // Null for one with a thread, and for one that nobody drives any more.
+    // Null for a service with a thread, and for one that no longer has a driver.
     service_driver* driver() const noexcept { return driver_; }
-    // Posts the alarms that are due.
-    void advance_to(alarm::clock::time_point now) noexcept;
-    // The next alarm's time; the latest there is, when there is none.
-    alarm::clock::time_point next_due() const noexcept;
+    // Posts the items of the timers that are due.
+    void advance_to(timer::clock::time_point now) noexcept;
+    // The time of the next timer; time_point::max() when there is none.
+    timer::clock::time_point next_due() const noexcept;
 
-    // The time, and when that is in it.
-    alarm::clock::time_point now() const noexcept { return driver_ != nullptr ? driver_->now() : alarm::clock::now(); }
-    alarm::clock::time_point due(const deadline& until) const noexcept {
+    // The current time, and a deadline in it: the driver's time, if there is one.
+    timer::clock::time_point now() const noexcept { return driver_ != nullptr ? driver_->now() : timer::clock::now(); }
+    timer::clock::time_point due(const deadline& until) const noexcept {
         return driver_ != nullptr ? driver_->due(until) : until.at();
     }
 
-    // Runs what is still posted, and ends the thread. The streams are idle.
+    // Whether the calling thread is the service's.
+    bool is_own_thread() const noexcept;
+
+    // Runs the items that are still posted, and ends the thread. The streams are idle.
     void close() noexcept;
 
 private:
     class core;
-    const std::shared_ptr<core> core_;  // the thread's too: the last runtime may be dropped on it
+    const std::shared_ptr<core> core_;  // shared with the thread: the runtime may be dropped on that thread
     std::thread thread_;
     service_driver* driver_ = nullptr;
 };

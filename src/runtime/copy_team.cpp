@@ -1,16 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/copy_team.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 namespace sluice::detail {
 namespace {
 
-// Small enough that a whole team shares in an upload of a few MiB, large enough (a thread takes 20 us and more) that
-// handing slices out costs nothing.
+// Small enough that the whole team copies parts of an upload of a few MiB. Large enough (a thread takes 20 us and more)
+// that handing out slices costs almost nothing.
 constexpr std::size_t slice_bytes = std::size_t{256} << 10;
-// How often a job's thread looks again before it sleeps: the helpers are about to be through with their slices.
+// How often a job's thread checks again before it sleeps: the helpers will soon have copied their slices.
 constexpr int looks = 200;
+// How many helpers an addition wakes by itself.
+constexpr std::size_t most_woken = 2;
+// How long a helper polls for more work before it sleeps, and how many polls it makes before it yields.
+constexpr auto look = std::chrono::microseconds(30);
+constexpr unsigned looks_between_yields = 64;
 
 }  // namespace
 
@@ -53,6 +60,7 @@ void copy_team::list(job& added) noexcept {
     added.next_ = nullptr;
     (last_ != nullptr ? last_->next_ : first_) = &added;
     last_ = &added;
+    has_work_.store(true, std::memory_order_release);
 }
 
 void copy_team::unlist(job& gone) noexcept {
@@ -63,17 +71,18 @@ void copy_team::unlist(job& gone) noexcept {
         if (*link != &gone) continue;
         *link = gone.next_;
         if (last_ == &gone) last_ = before;
+        has_work_.store(first_ != nullptr, std::memory_order_release);
         return;
     }
 }
 
 void copy_team::hire(std::size_t slices) noexcept {
-    while (may_hire_ && helpers_.size() < most_helpers_ && asleep_ < slices) {
+    while (may_start_ && helpers_.size() < most_helpers_ && asleep_ < slices) {
         try {
             helpers_.emplace_back([this] { help(); });
-            ++asleep_;   // until it has looked for work
-        } catch (...) {  // no threads, no memory: those that there are will do
-            may_hire_ = false;
+            ++asleep_;   // until it has checked for work
+        } catch (...) {  // no more threads or memory: continue with the existing helpers
+            may_start_ = false;
         }
     }
 }
@@ -86,24 +95,46 @@ void copy_team::help() noexcept {
         while (first_ != nullptr) {
             job& turn = *first_;
             unlist(turn);
-            list(turn);  // at the end of the line
-            copy(turn, take(turn), lock);
+            list(turn);  // at the end of the list
+            const slice next = take(turn);
+            if (first_ != nullptr && looking_ == 0 && asleep_ != 0) work_.notify_one();
+            copy(turn, next, lock);
+            if (first_ == nullptr && !is_closing_) look_for_work(lock);
         }
         ++asleep_;
         if (is_closing_) return;
     }
 }
 
-void copy_team::job::add(piece& added) noexcept {
-    if (added.bytes_ == 0) return;
-    std::size_t woken = (added.bytes_ + slice_bytes - 1) / slice_bytes - 1;  // this thread copies too
+void copy_team::look_for_work(std::unique_lock<std::mutex>& lock) noexcept {
+    ++looking_;
+    lock.unlock();
+    const auto until = std::chrono::steady_clock::now() + look;
+    for (unsigned turn = 1; !has_work_.load(std::memory_order_acquire); ++turn) {
+        if (turn % looks_between_yields != 0) continue;
+        if (std::chrono::steady_clock::now() >= until) break;
+        std::this_thread::yield();
+    }
+    lock.lock();
+    --looking_;
+}
+
+void copy_team::job::add(std::span<piece> added) noexcept {
+    std::size_t woken = 0;
     {
         const std::lock_guard lock(team_.mutex_);
-        (last_ != nullptr ? last_->next_ : first_) = &added;
-        last_ = &added;
+        std::size_t slices = 0;
+        for (piece& each : added) {
+            if (each.bytes_ == 0) continue;
+            (last_ != nullptr ? last_->next_ : first_) = &each;
+            last_ = &each;
+            slices += (each.bytes_ + slice_bytes - 1) / slice_bytes;
+        }
+        if (slices == 0) return;
         if (!is_listed_) team_.list(*this);
-        team_.hire(woken);
-        woken = std::min(woken, team_.asleep_);
+        const std::size_t others = slices - 1;  // this thread copies too
+        team_.hire(others);
+        if (others > team_.looking_) woken = std::min({others - team_.looking_, team_.asleep_, most_woken});
     }
     for (; woken != 0; --woken) team_.work_.notify_one();
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/runtime/device.hpp"
 
 #include <algorithm>
@@ -5,16 +6,19 @@
 
 #include "runtime/runtime_state.hpp"
 #include "runtime/staging_pool.hpp"
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 
 namespace sluice {
 
 runtime_ref::runtime_ref(device& of) noexcept : of_(&of) { of.retain_runtime(); }
 runtime_ref::~runtime_ref() { of_->release_runtime(); }
 
-stream_lease::stream_lease(device& owner, const stream_options& options) : stream_(owner.lend(options)) {}
+stream_lease::stream_lease(device& owner, const stream_options& options)
+    : queue_(&owner.acquire_queue(options)), stream_(*queue_) {}
 
-void stream_lease::give_back::operator()(stream* lent) const noexcept { lent->owner().take_back(lent); }
+void stream_lease::give_back::operator()(command_queue* leased) const noexcept {
+    leased->owner().release_queue(*leased);
+}
 
 device::device(detail::runtime_state& runtime, std::string name, std::unique_ptr<device_interpreter> interpreter)
     : runtime_(runtime),
@@ -24,7 +28,7 @@ device::device(detail::runtime_state& runtime, std::string name, std::unique_ptr
       host_pool_(*this, interpreter_->host_memory()) {}
 
 device::~device() {
-    // Streams go before the memory that their commands use; workspaces go back to the pool with them.
+    // Streams are destroyed before the memory that their commands use; with them, workspaces return to the pool.
     for (stream_slot& slot : streams_) slot.owned->set_interpreter(nullptr);
 }
 
@@ -35,21 +39,23 @@ memory_info device::memory() const {
 }
 
 void device::trim() {
-    if (detail::staging_pool* const made = made_staging()) made->trim();
+    if (detail::staging_pool* const made = existing_staging()) made->trim();
     device_pool_.trim();
     host_pool_.trim();
+    for (command_queue* const each : all_queues()) each->interpreter().trim();
 }
 
-storage_ref device::turn() {
+storage_ref device::collective_order() {
     {
         const std::lock_guard lock(mutex_);
-        if (turn_) return turn_;
+        if (collective_order_) return collective_order_;
     }
-    storage_ref made = device_pool_.allocate(1, queue_at(0), {"turn"});
-    made->holds_no_data();
+    storage_ref made = device_pool_.allocate(1, queue_at(0), {"collective_order"});
+    made->mark_scratch();
+    made->share_among_writers(std::make_shared<detail::access_lock>());
     const std::lock_guard lock(mutex_);
-    if (!turn_ && (state_.load(std::memory_order_acquire) & closed) == 0) turn_ = made;
-    return turn_ ? turn_ : made;
+    if (!collective_order_ && (state_.load(std::memory_order_acquire) & closed) == 0) collective_order_ = made;
+    return collective_order_ ? collective_order_ : made;
 }
 
 detail::staging_pool& device::staging() {
@@ -58,36 +64,49 @@ detail::staging_pool& device::staging() {
     return *staging_;
 }
 
-detail::staging_pool* device::made_staging() const noexcept {
+detail::staging_pool* device::existing_staging() const noexcept {
     const std::lock_guard lock(mutex_);
     return staging_.get();
 }
 
-stream* device::lend(const stream_options& options) {
+command_queue& device::acquire_queue(const stream_options& options) {
     throw_if_refusing();
     const std::lock_guard lock(mutex_);
-    // Once more, with the lock held: close() goes through the streams that there are.
+    // Once more, with the lock held: close() closes only the streams that exist by then.
     if ((state_.load(std::memory_order_acquire) & closed) != 0) {
-        throw error(errc::runtime_closed, "the runtime that owned this device is gone", {"", name_});
+        throw error(errc::runtime_closed, "the runtime that owned this device has been destroyed", {"", name_});
     }
-    for (stream_slot& slot : streams_) {
-        if (!slot.lent && slot.options.priority == options.priority) {
-            slot.lent = true;
-            retain_runtime();
-            return &slot.owned->handle();
-        }
+    const stream_options nearest = interpreter_->nearest(options);
+    if (stream_slot* const free = free_slot(nearest)) {
+        free->is_leased = true;
+        retain_runtime();
+        return *free->owned;
     }
     auto fresh = std::make_unique<command_queue>(*this, streams_.size());
-    fresh->set_interpreter(interpreter_->make_stream(*fresh, options));
-    streams_.push_back({std::move(fresh), options, true});
+    fresh->set_interpreter(interpreter_->make_stream(*fresh, nearest));
+    streams_.push_back({std::move(fresh), nearest, true});
     retain_runtime();
-    return &streams_.back().owned->handle();
+    return *streams_.back().owned;
 }
 
-void device::take_back(stream* lent) noexcept {
+// A free stream with these options; or an idle one whose options the backend can change.
+device::stream_slot* device::free_slot(const stream_options& options) noexcept {
+    for (stream_slot& slot : streams_) {
+        if (!slot.is_leased && slot.options.priority == options.priority) return &slot;
+    }
+    for (stream_slot& slot : streams_) {
+        if (slot.is_leased || slot.owned->passed() < slot.owned->issued()) continue;
+        if (!slot.owned->interpreter().change(options)) continue;
+        slot.options = options;
+        return &slot;
+    }
+    return nullptr;
+}
+
+void device::release_queue(command_queue& leased) noexcept {
     {
         const std::lock_guard lock(mutex_);
-        streams_[lent->index()].lent = false;
+        streams_[leased.index()].is_leased = false;
     }
     release_runtime();
 }
@@ -101,7 +120,7 @@ std::vector<command_queue*> device::all_queues() const {
 }
 
 void device::synchronize() {
-    for (command_queue* each : all_queues()) each->await(each->issued(), default_wait_mode());
+    for (command_queue* each : all_queues()) each->wait(each->issued(), default_wait_mode());
     if (is_poisoned()) refuse();
 }
 
@@ -112,24 +131,24 @@ void device::poison(std::exception_ptr cause) noexcept {
         cause_ = std::move(cause);
         state_.fetch_or(poisoned, std::memory_order_release);
     }
-    // On another thread: the streams' locks may be held here, and whoever waits has code of its own to run.
-    retain_runtime();  // the notice is part of it
+    // Waiters are completed on another thread: this one may hold streams' locks, and waiters run code of their own.
+    retain_runtime();  // the notice is part of the device
     runtime_.service.post(notice_);
 }
 
 device::poison_notice::poison_notice(device& faulted) noexcept
-    : work_item([](work_item& self) noexcept { static_cast<poison_notice&>(self).of.tell_of_poison(); }), of(faulted) {}
+    : work_item([](work_item& self) noexcept { static_cast<poison_notice&>(self).of.report_poison(); }), of(faulted) {}
 
-void device::tell_of_poison() noexcept {
+void device::report_poison() noexcept {
     for (std::size_t i = 0; command_queue* const each = queue_at(i); ++i) {
         each->interpreter().abandon();
-        each->release(no_ticket);  // nothing more will be passed
+        each->release(no_ticket);  // no more commands will pass
     }
-    // What waits on another device for what is not there now never runs, and stands before all that comes after it.
-    for (device* const each : beside()) {
+    // Commands of another device that wait for results of this one never run, nor do the commands after them.
+    for (device* const each : peers()) {
         if (!each->is_poisoned() && (!interpreter_->fails_alone() || each->needs(*this))) each->poison(cause());
     }
-    release_runtime();  // it may have been the last
+    release_runtime();  // may be the last reference
 }
 
 detail::completion_service& device::service() noexcept { return runtime_.service; }
@@ -139,15 +158,15 @@ command_queue* device::queue_at(std::size_t index) const noexcept {
     return index < streams_.size() ? streams_[index].owned.get() : nullptr;
 }
 
-// Each device once, however they hang on each other.
+// Polls each device once, whatever the dependencies between them.
 void device::poll() noexcept {
     std::array<device*, 64> all{this};
     std::size_t count = 1;
     for (std::size_t i = 0; i < count; ++i) {
         for (std::size_t j = 0; command_queue* const each = all[i]->queue_at(j); ++j) {
             each->interpreter().poll();
-            if (!all[i]->reaches_others()) continue;
-            each->for_each_needed([&](device& other) {
+            if (!all[i]->has_depended_on_others()) continue;
+            each->for_each_dependency([&](device& other) {
                 const auto end = all.begin() + static_cast<std::ptrdiff_t>(count);
                 if (count < all.size() && std::find(all.begin(), end, &other) == end) all[count++] = &other;
             });
@@ -155,19 +174,19 @@ void device::poll() noexcept {
     }
 }
 
-std::vector<device*> device::beside() const {
+std::vector<device*> device::peers() const {
     std::vector<device*> all;
     for (const auto& each : runtime_.devices) {
-        if (each.get() != this && is_beside(*each)) all.push_back(each.get());
+        if (each.get() != this && is_peer_of(*each)) all.push_back(each.get());
     }
     return all;
 }
 
-bool device::hangs_on_others() const noexcept {
-    if (!reaches_others()) return false;
+bool device::depends_on_others() const noexcept {
+    if (!has_depended_on_others()) return false;
     bool any = false;
     for (std::size_t i = 0; command_queue* const each = queue_at(i); ++i)
-        each->for_each_needed([&](const device&) { any = true; });
+        each->for_each_dependency([&](const device&) { any = true; });
     return any;
 }
 
@@ -185,25 +204,26 @@ std::exception_ptr device::cause() const noexcept {
 }
 
 void device::refuse() const {
-    if (!is_poisoned()) throw error(errc::runtime_closed, "the runtime that owned this device is gone", {"", name_});
+    if (!is_poisoned())
+        throw error(errc::runtime_closed, "the runtime that owned this device has been destroyed", {"", name_});
     std::rethrow_exception(cause());
 }
 
 void device::close() noexcept {
     {
-        const std::lock_guard lock(mutex_);  // no stream is lent from now on
+        const std::lock_guard lock(mutex_);  // no stream is leased from now on
         state_.fetch_or(closed, std::memory_order_release);
     }
-    // The list changes no more.
+    // The list of streams does not change any more.
     for (const stream_slot& slot : streams_) {
         slot.owned->close();
-        slot.owned->interpreter().abandon();  // kept owners of host memory may own memory of ours
+        slot.owned->interpreter().abandon();  // owners of host memory may own memory of this device
     }
-    if (detail::staging_pool* const made = made_staging()) made->close();
-    storage_ref turn;  // a reference to our own memory: kept, it would keep the runtime for ever
+    if (detail::staging_pool* const made = existing_staging()) made->close();
+    storage_ref turn;  // a reference to our own memory, which would keep the runtime alive for ever
     {
         const std::lock_guard lock(mutex_);
-        std::swap(turn, turn_);
+        std::swap(turn, collective_order_);
     }
     interpreter_->close();
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/graph_difference.hpp"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
     return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
 }
 
-// Of nodes of one kind. Closures may differ in bytes of padding: then a node is set once too often, and no harm done.
+// Compares nodes of one kind. Closures may differ in padding bytes: then a node is set without need, which is harmless.
 bool same_command(const command_graph& before, const graph_node& a, const command_graph& after, const graph_node& b) {
     if (const auto* copy = std::get_if<copy_command>(&a.what)) {
         const auto& other = std::get<copy_command>(b.what);
@@ -46,7 +47,7 @@ bool same_command(const command_graph& before, const graph_node& a, const comman
         return part->what == other.what && part->condition == other.condition && part->mark == other.mark &&
                compare(*part->body, *other.body).is_same();
     }
-    return false;  // a host call: what it does is a function of its own each time
+    return false;  // a host call: its functions cannot be compared
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What two recordings of one operation have in common, for programs that are updated.
+// SPDX-License-Identifier: Apache-2.0
+// graph_difference: compares two recordings of one operation, for updates of programs.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +10,15 @@
 namespace sluice::detail {
 
 struct graph_difference {
-    bool has_same_topology = false;    // as many nodes, of the same kinds, with the same edges
-    std::vector<std::size_t> changed;  // then: the nodes whose commands are others
+    bool has_same_topology = false;    // the same number of nodes, of the same kinds, with the same edges
+    std::vector<std::size_t> changed;  // if so: the nodes whose commands differ
 
     bool is_same() const noexcept { return has_same_topology && changed.empty(); }
 };
 
 graph_difference compare(const command_graph& before, const command_graph& after);
 
-// graph_program::set_address, in the commands themselves.
+// Does what graph_program::set_address requests, in the commands themselves.
 void set_address_in(command_graph& graph, std::size_t node, std::size_t at, void* address) noexcept;
 
 }  // namespace sluice::detail

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/graph_replay.hpp"
 
 #include <algorithm>
@@ -24,7 +25,7 @@ void perform(const command_graph& graph, const graph_node& node, const native_st
     }
 }
 
-// One run of a list, down to the parts of its graph.
+// One run of a list, including the bodies of its conditional nodes.
 class replay {
 public:
     replay(const native_stream& on, const replay_order& order) : on_(on), order_(order) {}
@@ -32,7 +33,7 @@ public:
     std::exception_ptr run(const command_graph& graph, const std::vector<bool>& is_disabled) const {
         const std::vector<std::uint32_t> order = order_ ? order_(graph) : std::vector<std::uint32_t>();
         std::exception_ptr first;
-        std::vector<bool> is_missing;  // by node, from the first failure on: what should have been made there is not
+        std::vector<bool> is_missing;  // by node, from the first failure on: whether its results are missing
         for (std::size_t step = 0; step < graph.nodes.size(); ++step) {
             const std::size_t i = order.empty() ? step : order[step];
             const graph_node& node = graph.nodes[i];
@@ -85,13 +86,13 @@ std::shared_ptr<replay_list> make_list(command_graph graph, std::vector<bool> is
 }  // namespace
 
 std::exception_ptr replay_list::run(const native_stream& on, const replay_order& order) const {
-    return launches ? run_with_what_it_launches(*this, on, order) : run_nodes(on, order);
+    return launches ? run_with_launched_graphs(*this, on, order) : run_nodes(on, order);
 }
 
 std::exception_ptr replay_list::run_nodes(const native_stream& on, const replay_order& order) const {
     try {
         return replay(on, order).run(graph, is_disabled);
-    } catch (...) {  // short of memory, for the list of what is missing
+    } catch (...) {  // no memory for the list of missing results
         return std::current_exception();
     }
 }
@@ -99,9 +100,9 @@ std::exception_ptr replay_list::run_nodes(const native_stream& on, const replay_
 replay_program::replay_program(command_graph commands) : list_(make_list(std::move(commands), {})) {}
 
 replay_list& replay_program::own() {
-    // Commands that run the list hold it, and only ever let it go: when we are alone with it, we stay so. use_count()
-    // is a relaxed load; what makes all that they did with the list come before is that our own reference goes after
-    // theirs (a release and an acquire, on the same count).
+    // Commands that run the list hold references and only ever release them, so once this is the only reference it
+    // stays the only one. use_count() is a relaxed load. Dropping a copy of our own reference after theirs (a release
+    // and an acquire on the same count) orders everything that they did with the list before our change.
     if (list_.use_count() == 1) {
         std::shared_ptr<replay_list>(list_).reset();
     } else {
@@ -117,9 +118,10 @@ void replay_program::set_address(std::size_t node, std::size_t at, void* address
 
 void replay_program::update(command_graph to) {
     const graph_difference difference = compare(list_->graph, to);
-    if (difference.is_same()) return;
     const bool has_same_nodes = difference.has_same_topology;
+    // Also when nothing differs: the new commands own what they need.
     list_ = make_list(std::move(to), has_same_nodes ? list_->is_disabled : std::vector<bool>());
+    if (difference.is_same()) return;
     change_ = std::max(change_, has_same_nodes ? graph_change::parameters : graph_change::instantiated);
 }
 

@@ -1,5 +1,6 @@
-// A graph as a list that host threads replay, one node after the other: for devices that carry commands out by
-// threads of ours.
+// SPDX-License-Identifier: Apache-2.0
+// graph_replay: a graph as a list that a host thread replays, one node after the other. For devices whose commands our
+// own threads execute.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +14,20 @@
 
 namespace sluice::detail {
 
-// In which order the nodes of a graph, or of a part of one, run this time: any that its edges allow.
+// The order in which the nodes of a graph, or of a conditional body, run this time: any order that the edges allow.
 using replay_order = std::function<std::vector<std::uint32_t>(const command_graph&)>;
 
-// What a command that runs the program takes with it; never changed while somebody else knows it.
+// The list that a command which runs the program keeps. It never changes while it has several references.
 struct replay_list {
     command_graph graph;
-    std::vector<bool> is_disabled;  // empty: none is
-    bool may_fail;                  // whether host calls or library calls are among the nodes, or launched graphs
+    std::vector<bool> is_disabled;  // by node; empty: no node is disabled
+    bool may_fail;                  // whether the nodes include host calls, library calls or launches of graphs
     bool launches = true;           // whether kernels may launch graphs
 
-    // Runs all of it on the calling thread, by default in the order of recording, and then what its kernels launched. A
-    // node that comes after one that failed is not run. Returns the first failure.
+    // Runs all nodes on the calling thread, by default in the order of recording, and then the graphs that its kernels
+    // launched. A node with an edge from a failed or skipped one does not run. Returns the first failure.
     std::exception_ptr run(const native_stream& on, const replay_order& order = {}) const;
-    // Its nodes only.
+    // Runs only the nodes.
     std::exception_ptr run_nodes(const native_stream& on, const replay_order& order) const;
 };
 
@@ -45,7 +46,7 @@ public:
     std::shared_ptr<const replay_list> list() const noexcept { return list_; }
 
 private:
-    replay_list& own();  // ours alone, to be changed
+    replay_list& own();  // the list, or a copy of it, with no other reference: it may be changed
 
     std::shared_ptr<replay_list> list_;
     graph_change change_ = graph_change::none;

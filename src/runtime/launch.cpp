@@ -1,8 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/runtime/launch.hpp"
 
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
+#include "sluice/runtime/execution_context.hpp"
 
 namespace sluice::detail {
+
+stream stream_of(execution_context& context) noexcept { return context.stream(); }
 
 void require_matrix(const shape& given, const error_context& context) {
     if (given.rank() == 2) return;
@@ -10,6 +14,7 @@ void require_matrix(const shape& given, const error_context& context) {
 }
 
 rows_and_columns launch_size(const launch_range& range, index_kind kind, const error_context& context) {
+    if (range.over.is_none()) refuse_moved_tensor(context);
     if (kind == index_kind::one && !range.is_tiles) return {1, range.over.size()};
     if (kind == index_kind::tile && range.is_tiles) return {range.over[0], range.over[1]};
     if (kind == index_kind::two && !range.is_tiles) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/launched_graphs.hpp"
 
 #include <algorithm>
@@ -10,10 +11,10 @@ namespace sluice::detail {
 namespace {
 
 // CUDA's limits.
-constexpr std::size_t most_beside = 120;  // launched by one run of a graph
-constexpr std::size_t most_behind = 255;  // waiting at a time
+constexpr std::size_t max_concurrent = 120;  // graphs that one run of a graph launches to run concurrently
+constexpr std::size_t max_tail = 255;        // graphs that wait for the end of another at the same time
 
-// One run of a graph, and what its kernels have launched so far.
+// One run of a graph, and the graphs that its kernels have launched so far.
 struct graph_run {
     const replay_list* graph;
     graph_run* launcher;
@@ -22,12 +23,12 @@ struct graph_run {
     bool launches_itself = false;
 };
 
-// One command on the thread that carries it out: the graph that the host launched, and all that comes of it.
+// One command on the thread that executes it: the graph that the host launched, and all graphs launched from it.
 class command_run {
 public:
     command_run(const native_stream& on, const replay_order& order)
         : on_(on), order_(order), outer_(std::exchange(on_this_thread, this)) {}
-    command_run(const command_run&) = delete;  // its thread knows it
+    command_run(const command_run&) = delete;  // a thread-local pointer points to it
     command_run& operator=(const command_run&) = delete;
     ~command_run() { on_this_thread = outer_; }
 
@@ -49,12 +50,12 @@ public:
             return false;
         }
         if (order == launch_order::tail) {
-            if (waiting_ == most_behind) return false;
+            if (waiting_ == max_tail) return false;
             from.behind.push_back(graph);
             ++waiting_;
         } else {
             graph_run& beside = order == launch_order::sibling ? *from.launcher : from;
-            if (beside.beside.size() == most_beside) return false;
+            if (beside.beside.size() == max_concurrent) return false;
             beside.beside.push_back(graph);
         }
         if (is_itself) {
@@ -73,8 +74,8 @@ private:
         return {};
     }
 
-    // A graph and those behind it, however many rounds that takes: what waits behind one of them comes before what
-    // waited already.
+    // Runs a graph and those that wait for its end, in a loop: graphs that wait for the end of a later one run before
+    // those that waited already.
     std::exception_ptr run_row(const replay_list& first, graph_run& launcher) {
         std::vector<const replay_list*> row{&first};  // the next one last
         for (;;) {
@@ -99,16 +100,16 @@ private:
     command_run* const outer_;
     graph_run* innermost_ = nullptr;
     std::vector<const replay_list*> launched_;  // waiting or running
-    std::size_t waiting_ = 0;                   // behind others
+    std::size_t waiting_ = 0;                   // for the end of others
 };
 
 }  // namespace
 
-std::exception_ptr run_with_what_it_launches(const replay_list& list, const native_stream& on,
-                                             const replay_order& order) {
+std::exception_ptr run_with_launched_graphs(const replay_list& list, const native_stream& on,
+                                            const replay_order& order) {
     try {
         return command_run(on, order).run(list);
-    } catch (...) {  // short of memory, for the lists of what is to run
+    } catch (...) {  // no memory for the lists of graphs to run
         return std::current_exception();
     }
 }
@@ -117,7 +118,7 @@ bool launch_while_replaying(const void* graph, launch_order order) noexcept {
     command_run* const here = command_run::here();
     try {
         return here != nullptr && here->launch(static_cast<const replay_list*>(graph), order);
-    } catch (...) {  // short of memory
+    } catch (...) {  // no memory
         return false;
     }
 }

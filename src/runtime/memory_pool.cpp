@@ -1,21 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/runtime/memory_pool.hpp"
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <new>
 
-#include "sluice/runtime/command_queue.hpp"
+#include "runtime/free_blocks.hpp"
+#include "sluice/base/error.hpp"
 #include "sluice/runtime/device.hpp"
-#include "sluice/runtime/error.hpp"
 
 namespace sluice {
 namespace {
 
 constexpr std::size_t smallest_block_bytes = 512;
-// How far a free list is searched for a block that can be had without waiting.
-constexpr int search_depth = 32;
 
-// False when the device has faulted: then it may still touch the block, which must never be reused.
+// False when the device has faulted: then it may still access the block, which must never be reused.
 bool await_uses(const storage& block) noexcept {
     try {
         block.await_all_uses();
@@ -25,12 +25,14 @@ bool await_uses(const storage& block) noexcept {
     }
 }
 
-// By the user's name for it, where there is one.
+// Uses the user's name for the operation, if there is one.
 error_context context_of(const command_info& info, const device& of) {
-    return {info.operation.empty() ? info.name : info.operation, of.name(), info.where};
+    return {info.operation.empty() ? info.name : info.operation, of.name(), info.location};
 }
 
 }  // namespace
+
+memory_pool::memory_pool(device& owner, memory_source& source) noexcept : owner_(owner), source_(source) {}
 
 std::size_t memory_pool::class_of(std::size_t bytes) {
     bytes = std::max(bytes, smallest_block_bytes);
@@ -54,76 +56,70 @@ storage_ref memory_pool::allocate(std::size_t bytes, const command_queue* user, 
     {
         const std::lock_guard lock(guard_);
         ++usage_.allocations;
-        block = take_ready(index, user);
-        if (block == nullptr && free_[index] != nullptr) {
-            poll_users(index);
-            block = take_ready(index, user);
-        }
-        if (block != nullptr) is_first = count_lent(*block);
+        block = take_cached(index, user);
+        if (block != nullptr) is_first = count_in_use(*block);
     }
     if (block == nullptr) {
         block = make(bytes, bytes_of_class(index), info);
         const std::lock_guard lock(guard_);
-        is_first = count_lent(*block);
+        is_first = count_in_use(*block);
     }
     if (is_first) owner_.retain_runtime();
-    source_.lent(block->data(), bytes, user == nullptr);
-    return storage_ref(block);
+    block->references_.store(1, std::memory_order_relaxed);
+    source_.on_allocate(block->data(), bytes, user == nullptr);
+    return storage_ref::adopt(block);
 }
 
-bool memory_pool::count_lent(const storage& block) noexcept {
+bool memory_pool::count_in_use(const storage& block) noexcept {
     usage_.in_use_bytes += block.capacity_bytes();
     return blocks_in_use_++ == 0;
 }
 
-// A block in a free list is the pool's alone: its own guard is not needed.
-bool memory_pool::is_ready_for(const storage& block, const command_queue* user) {
-    bool ready = true;
-    block.history_.for_each_last_use([&](const stream_point& use) {
-        ready = ready && (use.where == user || use.where->passed() >= use.where->reached(use.upto));
-    });
-    return ready;
+detail::free_blocks& memory_pool::free_of(std::size_t index) {
+    if (!free_[index]) free_[index] = std::make_unique<detail::free_blocks>();
+    return *free_[index];
 }
 
-storage* memory_pool::take_ready(std::size_t index, const command_queue* user) {
-    storage** link = &free_[index];
-    for (int depth = 0; *link != nullptr && depth < search_depth; ++depth) {
-        storage* const block = *link;
-        if (is_ready_for(*block, user)) {
-            *link = std::exchange(block->next_free_, nullptr);
-            usage_.cached_bytes -= block->capacity_bytes();
-            return block;
-        }
-        link = &block->next_free_;
+storage* memory_pool::take_cached(std::size_t index, const command_queue* user) {
+    detail::free_blocks& blocks = free_of(index);
+    storage* block = blocks.take(user);
+    if (block == nullptr && !blocks.empty()) {
+        blocks.poll();
+        block = blocks.take(user);
     }
-    return nullptr;
+    if (block != nullptr) usage_.cached_bytes -= block->capacity_bytes();
+    return block;
 }
 
-void memory_pool::poll_users(std::size_t index) {
-    int depth = 0;
-    for (const storage* block = free_[index]; block != nullptr && depth < search_depth;
-         block = block->next_free_, ++depth) {
-        block->for_each_last_use([](const stream_point& use) {
-            if (use.where->passed() < use.upto) use.where->interpreter().poll();
-        });
+// A call of the driver may be the first to see a fault. Then the streams are polled, so that the device knows the
+// cause, and every caller receives the same one.
+void* memory_pool::allocate_from_source(std::size_t bytes) {
+    try {
+        return source_.allocate(bytes);
+    } catch (const device_error&) {
+        owner_.poll();
+        owner_.throw_if_poisoned();
+        throw;
     }
 }
 
-storage* memory_pool::make(std::size_t asked_bytes, std::size_t bytes, const command_info& info) {
-    void* data = source_.allocate(bytes);
+storage* memory_pool::make(std::size_t requested_bytes, std::size_t bytes, const command_info& info) {
+    void* data = allocate_from_source(bytes);
     if (data == nullptr) {
-        // Short of memory: what is cached goes back first. Others may take it, so try a few times.
+        // Memory is short: return cached blocks to the source first. Other threads may take that memory, so repeat
+        // while there are cached blocks.
         const std::lock_guard alone(shortage_mutex_);
-        data = source_.allocate(bytes);
-        for (int attempt = 0; data == nullptr && attempt < 3 && trim() != 0; ++attempt) data = source_.allocate(bytes);
+        data = allocate_from_source(bytes);
+        while (data == nullptr && release(bytes) != 0) data = allocate_from_source(bytes);
     }
     {
         const std::lock_guard lock(guard_);
         ++usage_.source_calls;
     }
     if (data == nullptr) {
-        owner_.throw_if_refusing();  // its memory may be short because it has faulted: that is the first cause
-        throw out_of_memory(asked_bytes, source_.info().free_bytes, context_of(info, owner_));
+        owner_.poll();
+        owner_.throw_if_refusing();  // a fault may be the reason for the shortage, and is then the first cause
+        throw out_of_memory(requested_bytes, source_.info().free_bytes, context_of(info, owner_));
     }
     auto* const block = new (std::nothrow) storage(*this, data, bytes);
     if (block == nullptr) {
@@ -134,48 +130,65 @@ storage* memory_pool::make(std::size_t asked_bytes, std::size_t bytes, const com
 }
 
 void memory_pool::give_back(storage* block) noexcept {
-    // Nobody else knows the block now, so its own guard is not needed. Its next owner's contents are others.
+    // There is no other reference to the block, so its own guard is not needed. The next owner writes new contents.
     block->outcome_ = {};
     block->holds_data_ = true;
-    source_.returned(block->data());
+    block->lock_ = {};
+    source_.on_free(block->data());
     bool was_last = false;
     {
         const std::lock_guard lock(guard_);
-        storage*& list = free_[class_of(block->capacity_bytes())];
-        block->next_free_ = std::exchange(list, block);
         usage_.in_use_bytes -= block->capacity_bytes();
-        usage_.cached_bytes += block->capacity_bytes();
+        put(*block);
         was_last = --blocks_in_use_ == 0;
     }
-    if (was_last) owner_.release_runtime();  // last: it may destroy the pool
+    if (was_last) owner_.release_runtime();  // at the end: this may destroy the pool
+}
+
+// Lock held.
+void memory_pool::put(storage& block) noexcept {
+    free_[class_of(block.capacity_bytes())]->put(block);
+    usage_.cached_bytes += block.capacity_bytes();
+}
+
+// The largest cached block; null when there is none.
+storage* memory_pool::take_largest() noexcept {
+    const std::lock_guard lock(guard_);
+    for (std::size_t index = class_count; index != 0; --index) {
+        storage* const block = free_[index - 1] ? free_[index - 1]->take_any() : nullptr;
+        if (block == nullptr) continue;
+        usage_.cached_bytes -= block->capacity_bytes();
+        return block;
+    }
+    return nullptr;
 }
 
 std::size_t memory_pool::trim() {
-    std::array<storage*, class_count> taken{};
-    {
-        const std::lock_guard lock(guard_);
-        std::swap(taken, free_);
-        usage_.cached_bytes = 0;
-    }
+    const std::lock_guard alone(shortage_mutex_);
+    return release(std::numeric_limits<std::size_t>::max());
+}
+
+// One block after the other, so that the rest stays available while this waits for one.
+std::size_t memory_pool::release(std::size_t at_least) {
     std::size_t returned = 0;
-    for (storage* block : taken) {
-        while (block != nullptr) {
-            storage* const next = block->next_free_;
-            if (await_uses(*block)) {
-                source_.free(block->data(), block->capacity_bytes());
-                returned += block->capacity_bytes();
-                delete block;
-            } else {
-                // Kept, unreachable for allocation by the device's refusal, until the pool is destroyed.
-                block->next_free_ = nullptr;
-                const std::lock_guard lock(guard_);
-                storage*& list = free_[class_of(block->capacity_bytes())];
-                block->next_free_ = std::exchange(list, block);
-                usage_.cached_bytes += block->capacity_bytes();
-            }
-            block = next;
+    std::size_t cached = usage().cached_bytes;  // blocks that are returned from now on stay cached
+    detail::free_blocks faulted;
+    while (returned < at_least && cached != 0) {
+        storage* const block = take_largest();
+        if (block == nullptr) break;
+        const std::size_t bytes = block->capacity_bytes();
+        cached -= std::min(cached, bytes);
+        if (await_uses(*block)) {
+            source_.free(block->data(), bytes);
+            returned += bytes;
+            delete block;
+        } else {
+            faulted.put(*block);
         }
     }
+    // Kept until the pool is destroyed; the poisoned device refuses allocations, so they are never handed out.
+    const std::lock_guard lock(guard_);
+    while (storage* const block = faulted.take_any()) put(*block);
     return returned;
 }
 
@@ -184,15 +197,11 @@ memory_pool::statistics memory_pool::usage() const {
     return usage_;
 }
 
-// The streams are gone by now: whatever used the blocks has ended with them.
+// The streams have been destroyed by now, and all uses of the blocks have ended with them.
 memory_pool::~memory_pool() {
-    for (storage* block : free_) {
-        while (block != nullptr) {
-            storage* const next = block->next_free_;
-            source_.free(block->data(), block->capacity_bytes());
-            delete block;
-            block = next;
-        }
+    while (storage* const block = take_largest()) {
+        source_.free(block->data(), block->capacity_bytes());
+        delete block;
     }
 }
 

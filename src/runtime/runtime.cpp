@@ -1,10 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/runtime/runtime.hpp"
 
 #include "runtime/backends.hpp"
 #include "runtime/runtime_state.hpp"
-#include "runtime/traced_device.hpp"
-#include "sluice/runtime/error.hpp"
-#include "sluice/runtime/trace_recorder.hpp"
+#include "sluice/base/error.hpp"
+#include "sluice/op/detail/single_use.hpp"
 
 namespace sluice {
 namespace {
@@ -13,9 +13,7 @@ void add_devices(detail::runtime_state& state, std::string_view kind, found_devi
     std::size_t number = 0;
     for (auto& interpreter : found.interpreters) {
         std::string name = std::string(kind) + ":" + std::to_string(number++);
-        if (recorder != nullptr) {
-            interpreter = std::make_unique<detail::traced_device>(std::move(interpreter), recorder->log(), name);
-        }
+        if (recorder != nullptr) interpreter = make_traced_device(std::move(interpreter), *recorder, name);
         state.devices.push_back(std::make_unique<device>(state, std::move(name), std::move(interpreter)));
     }
 }
@@ -35,7 +33,7 @@ runtime::runtime(const runtime_options& options) {
         state->why_no_gpu = gpus.why_none;
         add_devices(*state, "cuda", std::move(gpus), options.trace);
     } else {
-        state->why_no_gpu = "this runtime was told not to look for GPUs";
+        state->why_no_gpu = "this runtime was created with runtime_options::cuda = false";
     }
     add_devices(*state, "cpu", find_cpu_devices(options), options.trace);
     state_ = state.release();
@@ -43,18 +41,27 @@ runtime::runtime(const runtime_options& options) {
 
 runtime::~runtime() {
     if (state_ == nullptr) return;  // moved from
+    if (state_->is_own_thread()) {
+        state_->close_and_release_elsewhere();
+        return;
+    }
     state_->close();
     state_->release();
 }
 
+detail::runtime_state& runtime::held() const {
+    if (state_ == nullptr) detail::refuse_moved_value("a runtime");
+    return *state_;
+}
+
 std::vector<device*> runtime::devices() const {
     std::vector<device*> all;
-    for (const auto& each : state_->devices) all.push_back(each.get());
+    for (const auto& each : held().devices) all.push_back(each.get());
     return all;
 }
 
 device& runtime::find(std::string_view name) const {
-    for (const auto& each : state_->devices) {
+    for (const auto& each : held().devices) {
         const bool of_kind = std::string_view(each->name()).substr(0, each->name().find(':')) == name;
         if (name == "auto" || name == each->name() || of_kind) return *each;
     }
@@ -64,6 +71,6 @@ device& runtime::find(std::string_view name) const {
     throw error(errc::device_not_found, message);
 }
 
-std::string_view runtime::why_no_gpu() const noexcept { return state_->why_no_gpu; }
+std::string_view runtime::why_no_gpu() const { return held().why_no_gpu; }
 
 }  // namespace sluice

@@ -1,6 +1,9 @@
-// What a runtime and everything made on its devices keep alive together, by a count of references.
+// SPDX-License-Identifier: Apache-2.0
+// runtime_state: the shared state of a runtime and of everything that was created on its devices, with a reference
+// count.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -26,15 +29,34 @@ public:
         service.close();
     }
 
+    // For a thread of one of the devices that drops the runtime. It cannot wait for its device, so the completion
+    // thread closes and releases the runtime instead.
+    bool is_own_thread() const noexcept {
+        return std::ranges::any_of(devices, [](const auto& each) { return each->interpreter().is_own_thread(); });
+    }
+    void close_and_release_elsewhere() noexcept { service.post(closing_); }
+
     std::size_t next_queue_number() noexcept { return queues_.fetch_add(1, std::memory_order_relaxed); }
 
-    completion_service service;  // before the devices: their streams tell it
+    completion_service service;  // before the devices: their streams use it
 
     std::vector<std::unique_ptr<device>> devices;
     std::string why_no_gpu;
 
 private:
+    struct closing_item final : work_item {
+        explicit closing_item(runtime_state& whose) noexcept
+            : work_item([](work_item& self) noexcept {
+                  runtime_state& state = static_cast<closing_item&>(self).of;
+                  state.close();
+                  state.release();
+              }),
+              of(whose) {}
+        runtime_state& of;
+    };
+
     ~runtime_state() = default;
+    closing_item closing_{*this};
     std::atomic<long> references_{1};
     std::atomic<std::size_t> queues_{0};
 };

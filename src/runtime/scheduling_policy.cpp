@@ -1,13 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/runtime/scheduling_policy.hpp"
 
 #include <algorithm>
 
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 
 namespace sluice {
 namespace {
 
-std::vector<stream_lease> lend(device& on, std::size_t count, const stream_options& options, std::string_view policy) {
+std::vector<stream_lease> lease_streams(device& on, std::size_t count, const stream_options& options,
+                                        std::string_view policy) {
     if (count == 0) {
         throw error(errc::invalid_argument, std::string(policy) + " needs at least one stream", {"", on.name()});
     }
@@ -20,30 +22,30 @@ std::vector<stream_lease> lend(device& on, std::size_t count, const stream_optio
 }  // namespace
 
 round_robin::round_robin(device& on, std::size_t streams, const stream_options& options)
-    : streams_(lend(on, streams, options, "round_robin")) {}
+    : streams_(lease_streams(on, streams, options, "round_robin")) {}
 
 least_loaded::least_loaded(device& on, std::size_t streams, const stream_options& options)
-    : streams_(lend(on, streams, options, "least_loaded")) {}
+    : streams_(lease_streams(on, streams, options, "least_loaded")) {}
 
-stream& least_loaded::next() {
+stream least_loaded::next() {
     const std::size_t first = turn_.fetch_add(1, std::memory_order_relaxed);
-    stream* best = nullptr;
+    std::size_t best = 0;
     ticket least = ~ticket{0};
     for (std::size_t i = 0; i < streams_.size(); ++i) {
-        stream& each = *streams_[(first + i) % streams_.size()];
+        const stream each = *streams_[(first + i) % streams_.size()];
         if (each.passed() < each.issued()) each.poll();
-        // Read in this order: what is issued meanwhile only makes it look busier. A command that another thread submits
-        // right now may have passed before it is counted as issued.
+        // Read in this order: commands issued meanwhile only make the stream look busier. A command that another thread
+        // submits right now may have passed before it is counted as issued.
         const ticket passed = each.passed();
         const ticket issued = each.issued();
         if (issued <= passed) return each;
         const ticket in_flight = issued - passed;
         if (in_flight < least) {
             least = in_flight;
-            best = &each;
+            best = i;
         }
     }
-    return *best;
+    return *streams_[(first + best) % streams_.size()];
 }
 
 priority_pool::priority_pool(device& on, std::span<const std::size_t> streams) {
@@ -55,18 +57,20 @@ priority_pool::priority_pool(device& on, std::span<const std::size_t> streams) {
     }
 }
 
-stream& scheduling_policy::next_on(device& where) {
-    stream& one = next();
-    if (&one.owner() == &where) return one;
-    throw error(errc::invalid_argument, "the policy has no streams there: use one over several devices, as per_device",
-                {"", where.name()});
+stream scheduling_policy::next_on(device& target) {
+    const stream one = next();
+    if (&one.owner() == &target) return one;
+    throw error(errc::invalid_argument,
+                "the policy has no streams on this device: use a policy over several devices, such as "
+                "round_robin_devices",
+                {"", target.name()});
 }
 
 ticket round_robin::in_flight() const noexcept {
     ticket all = 0;
     for (const stream_lease& each : streams_) {
-        // In this order, as in least_loaded.
-        const ticket seen = each->queue().interpreter().sighted();
+        // Read in this order, as in least_loaded.
+        const ticket seen = each->queue().interpreter().last_flag();
         const ticket issued = each->issued();
         if (issued > seen) all += issued - seen;
     }
@@ -87,12 +91,12 @@ round_robin& multi_device_policy::on(const device& which) const {
     for (std::size_t i = 0; i < devices_.size(); ++i) {
         if (devices_[i] == &which) return *pools_[i];
     }
-    throw error(errc::invalid_argument, "this device is not one of the policy's", {"", which.name()});
+    throw error(errc::invalid_argument, "the policy does not have this device", {"", which.name()});
 }
 
-stream& least_busy_device::next() {
+stream least_loaded_device::next() {
     const std::size_t count = devices().size();
-    const std::size_t first = next_turn();
+    const std::size_t first = next_index();
     std::size_t best = first % count;
     ticket least = pool(best).in_flight();
     for (std::size_t i = 1; i < count && least != 0; ++i) {

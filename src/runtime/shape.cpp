@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/runtime/shape.hpp"
 
 #include <algorithm>
 
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 
 namespace sluice {
 

@@ -1,40 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "runtime/staging_pool.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <optional>
+#include <span>
 
+#include "sluice/base/error.hpp"
 #include "sluice/runtime/device.hpp"
-#include "sluice/runtime/error.hpp"
 
 namespace sluice::detail {
 namespace {
 
-// A copy engine takes 76 us for a chunk, so what a command, its mark and a wake-up cost (a few us) hardly shows; and
-// the first chunk is filled, and the engine at work, after as much.
+// A copy engine takes 76 us for a chunk, so the cost of a command, its mark and a wake-up (a few us) is small. Filling
+// the first chunk takes about as long, and then the engine starts.
 constexpr std::size_t chunk_bytes = std::size_t{4} << 20;
-// Some being read, some being filled, some in between: 32 MiB, which stay in the host's cache.
+// Some are being read, some filled, some are in between: 32 MiB, which stay in the host's cache.
 constexpr std::size_t chunks_an_upload = 8;
-// Two still overlap.
+// With two chunks, filling and reading still overlap.
 constexpr std::size_t fewest_chunks_an_upload = 2;
-// What a device may pin: 128 MiB, so that four uploads at once, or four in a row that nobody waits for, have theirs.
+// What a device may pin: 128 MiB. So four uploads at the same time, or four in a row without a wait, have all chunks.
 constexpr std::size_t most_chunks = 32;
-// A small upload goes in more parts than it has chunks, so that the copy engine begins early; none is smaller than
-// this.
-constexpr std::size_t smallest_part_bytes = std::size_t{1} << 20;
-// How long to wait for a chunk of another upload before the driver copies on its own.
-constexpr auto patience = std::chrono::milliseconds(5);
-// More memory channels are not to be had by more threads: eight fill faster than the copy engine reads, nearly.
+// A small upload is split into more parts than whole chunks, so that the copy engine starts early; no part is smaller
+// than this.
+constexpr std::size_t smallest_part_bytes = std::size_t{512} << 10;
+// The same where the data has its own block: a command costs as much as copying 64 KiB.
+constexpr std::size_t most_block_parts = 16;
+constexpr std::size_t smallest_block_part_bytes = std::size_t{256} << 10;
+// Up to this size one thread copies a block: waking others would take as long.
+constexpr std::size_t most_bytes_alone = std::size_t{1} << 20;
+// How long to wait for a chunk of another upload before the driver copies from pageable memory.
+constexpr auto longest_wait = std::chrono::milliseconds(5);
+// More threads would not use more memory channels: eight fill memory almost as fast as the copy engine reads it.
 constexpr unsigned most_copying_threads = 8;
 
 std::size_t helpers() noexcept { return std::clamp(std::thread::hardware_concurrency(), 1u, most_copying_threads) - 1; }
 
 }  // namespace
 
-// One upload. Its chunks are in one of three lists: `idle_` to be filled, `filling_` by the team, `sent_` as commands.
+// One upload. Each of its chunks is in one of three lists: `idle_` (to be filled), `filling_` (the team fills it),
+// `sent_` (a copy command reads it).
 class staging_pool::transfer {
 public:
-    transfer(staging_pool& pool, stream& on, const command_info& info, storage& to, const void* from, std::size_t bytes)
+    transfer(staging_pool& pool, stream on, const command_info& info, storage& to, const void* from, std::size_t bytes)
         : pool_(pool),
           on_(on),
           info_(info),
@@ -46,23 +55,23 @@ public:
     transfer(const transfer&) = delete;  // the team points to its pieces
     transfer& operator=(const transfer&) = delete;
     ~transfer() {
-        copying_.reset();  // nobody fills any of them from here on
+        copying_.reset();  // from here on no thread fills any of them
         idle_.splice(idle_.end(), filling_);
         pool_.give_back(idle_);
         pool_.give_back(sent_);
         pool_.end_upload();
     }
 
-    // False: it has found no chunk to begin with.
+    // False: no chunk was available to begin with.
     bool run() {
         while (begun_ < bytes_ || !filling_.empty()) {
-            if (begun_ < bytes_ && have_idle()) {
+            if (begun_ < bytes_ && ensure_idle()) {
                 fill();
             } else if (!filling_.empty()) {
                 send();
             } else if (!sent_.empty()) {
-                await(sent_.front());
-            } else if (!have_first()) {
+                wait(sent_.front());
+            } else if (!ensure_first()) {
                 return false;
             }
         }
@@ -77,8 +86,8 @@ private:
         return !is_short_;
     }
 
-    // Without waiting for the device.
-    bool have_idle() {
+    // Ensures an idle chunk without waiting for the device; returns whether there is one.
+    bool ensure_idle() {
         while (!sent_.empty() && is_ready(sent_.front())) {
             forget_reader(sent_.front());
             idle_.splice(idle_.end(), sent_, sent_.begin());
@@ -91,13 +100,13 @@ private:
         return held() < share && held() != 0 && (pool_.take_ready(idle_) || make());
     }
 
-    // With none at all.
-    bool have_first() {
-        const auto until = clock::now() + patience;
+    // Gets the first chunk; returns whether there is one.
+    bool ensure_first() {
+        const auto until = clock::now() + longest_wait;
         for (bool is_last = false;;) {
             if (pool_.take_ready(idle_) || make()) return true;
-            // The stream must come to that one before it comes to us.
-            if (pool_.take_of(on_.queue(), sent_)) return true;
+            // Waiting for this chunk is safe: our stream reaches its command before ours.
+            if (pool_.take_read_by(on_.queue(), sent_)) return true;
             if (is_last) return false;
             is_last = !pool_.await_return(until);
         }
@@ -119,16 +128,16 @@ private:
         const std::array accesses{memory_access{full.memory.get(), access_mode::read},
                                   memory_access{&to_, access_mode::write}};
         const ticket number =
-            on_.copy({info_.name, accesses, info_.where}, {static_cast<char*>(to_.data()) + full.offset,
-                                                           full.memory->data(),
-                                                           full.bytes,
-                                                           copy_direction::host_to_device,
-                                                           {}});
+            on_.copy({info_.name, accesses, info_.location}, {static_cast<char*>(to_.data()) + full.offset,
+                                                              full.memory->data(),
+                                                              full.bytes,
+                                                              copy_direction::host_to_device,
+                                                              {}});
         full.reader = on_.point(number);
         try {
             full.read = on_.mark();
         } catch (...) {
-            std::list<chunk> untold;  // nobody will say when it is read
+            std::list<chunk> untold;  // without a mark its last use cannot be found
             untold.splice(untold.end(), filling_, filling_.begin());
             pool_.drop(untold);
             throw;
@@ -136,23 +145,23 @@ private:
         sent_.splice(sent_.end(), filling_, filling_.begin());
     }
 
-    static void await(chunk& sent) {
+    static void wait(chunk& sent) {
         try {
-            sent.read->await();
+            sent.read->wait();
         } catch (...) {
-            sent.memory->await_all_uses();  // throws what the device died of
+            sent.memory->await_all_uses();  // throws the device's first cause
             throw;
         }
         forget_reader(sent);
     }
 
     staging_pool& pool_;
-    stream& on_;
+    stream on_;
     const command_info& info_;
     storage& to_;
     const char* const from_;
     const std::size_t bytes_;
-    const std::size_t part_bytes_;  // what a chunk takes
+    const std::size_t part_bytes_;  // how much goes into a chunk
     std::size_t begun_ = 0;
     bool is_short_ = false;  // of pinned memory
     std::list<chunk> idle_, filling_, sent_;
@@ -163,12 +172,50 @@ staging_pool::staging_pool(device& owner) : owner_(owner) {}
 
 staging_pool::~staging_pool() { close(); }
 
-bool staging_pool::upload(stream& on, const command_info& info, storage& to, const void* from, std::size_t bytes) {
+bool staging_pool::upload(stream on, const command_info& info, storage& to, const void* from, std::size_t bytes) {
     return transfer(*this, on, info, to, from, bytes).run();
 }
 
+void staging_pool::upload_through(storage& block, stream on, const command_info& info, storage& to, const void* from,
+                                  std::size_t bytes) {
+    struct under_way {
+        staging_pool& pool;
+        copy_team& team;
+        explicit under_way(staging_pool& of) : pool(of), team(of.begin_upload()) {}
+        under_way(const under_way&) = delete;  // it ends what it began
+        under_way& operator=(const under_way&) = delete;
+        ~under_way() { pool.end_upload(); }
+    } const upload(*this);
+    const std::size_t share = (bytes + most_block_parts - 1) / most_block_parts;
+    const std::size_t part_bytes = std::max((share + 4095) / 4096 * 4096, smallest_block_part_bytes);
+    std::array<copy_team::piece, most_block_parts> parts;
+    const std::size_t count = (bytes + part_bytes - 1) / part_bytes;
+    const auto size_of = [&](std::size_t part) { return std::min(part_bytes, bytes - part * part_bytes); };
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t at = i * part_bytes;
+        parts[i] = {static_cast<char*>(block.data()) + at, static_cast<const char*>(from) + at, size_of(i)};
+    }
+    copy_team::job copying(upload.team);  // declared after its pieces, so destroyed before them
+    const auto all = std::span(parts).first(count);
+    if (bytes > most_bytes_alone) copying.add(all);
+    const std::array accesses{memory_access{&block, access_mode::read}, memory_access{&to, access_mode::write}};
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t at = i * part_bytes;
+        if (bytes > most_bytes_alone) {
+            copying.finish(parts[i]);
+        } else {
+            std::memcpy(static_cast<char*>(block.data()) + at, static_cast<const char*>(from) + at, size_of(i));
+        }
+        on.copy({info.name, accesses, info.location}, {static_cast<char*>(to.data()) + at,
+                                                       static_cast<const char*>(block.data()) + at,
+                                                       size_of(i),
+                                                       copy_direction::host_to_device,
+                                                       {}});
+    }
+}
+
 bool staging_pool::is_ready(const chunk& asked) noexcept {
-    const command_queue* const reader = asked.reader.where;
+    const command_queue* const reader = asked.reader.queue;
     return reader == nullptr || reader->passed() >= asked.reader.upto || asked.read->has_passed();
 }
 
@@ -186,10 +233,10 @@ bool staging_pool::take_ready(std::list<chunk>& into) noexcept {
     return true;
 }
 
-bool staging_pool::take_of(const command_queue& reader, std::list<chunk>& into) noexcept {
+bool staging_pool::take_read_by(const command_queue& reader, std::list<chunk>& into) noexcept {
     const std::lock_guard lock(mutex_);
     const auto found =
-        std::find_if(chunks_.begin(), chunks_.end(), [&](const chunk& each) { return each.reader.where == &reader; });
+        std::find_if(chunks_.begin(), chunks_.end(), [&](const chunk& each) { return each.reader.queue == &reader; });
     if (found == chunks_.end()) return false;
     into.splice(into.begin(), chunks_, found);
     return true;
@@ -219,7 +266,7 @@ void staging_pool::give_back(std::list<chunk>& chunks) noexcept {
     if (chunks.empty()) return;
     {
         const std::lock_guard lock(mutex_);
-        // Those that are ready come first.
+        // Ready chunks come first.
         chunks_.splice(is_ready(chunks.front()) ? chunks_.begin() : chunks_.end(), chunks);
     }
     returned_.notify_all();
@@ -245,7 +292,7 @@ std::size_t staging_pool::share() noexcept {
 
 copy_team& staging_pool::begin_upload() {
     const std::lock_guard lock(mutex_);
-    owner_.throw_if_refusing();  // with the lock held: close() waits for whoever got through
+    owner_.throw_if_refusing();  // with the lock held: close() waits for each upload that passes this check
     if (!team_) team_ = std::make_unique<copy_team>(helpers());
     ++uploads_;
     return *team_;

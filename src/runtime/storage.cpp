@@ -1,20 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/runtime/storage.hpp"
 
 #include <vector>
 
-#include "sluice/runtime/command_queue.hpp"
+#include "sluice/runtime/detail/command_queue.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/memory_pool.hpp"
 
 namespace sluice {
 namespace {
 
-bool is_open(const stream_point& point) { return point.where->passed() < point.where->reached(point.upto); }
+bool is_open(const stream_point& point) { return point.queue->passed() < point.queue->reached(point.upto); }
 
-// Waiting happens outside the storage's guard.
+// Called without the storage's guard: it blocks.
 void await_all(const std::vector<stream_point>& points) {
     for (const stream_point& point : points) {
-        point.where->await(point.upto, point.where->owner().default_wait_mode());
+        point.queue->wait(point.upto, point.queue->owner().default_wait_mode());
     }
 }
 
@@ -33,22 +34,22 @@ void storage::await_all_uses() const {
 storage::written storage::last_write() const {
     const std::lock_guard lock(guard_);
     stream_point last = history_.last_write();
-    if (last.where != nullptr) last.upto = last.where->reached(last.upto);
+    if (last.queue != nullptr) last.upto = last.queue->reached(last.upto);
     return {last, outcome_};
 }
 
 void storage::await_last_write() const {
     const stream_point last = last_write().last;
-    if (last.where != nullptr && is_open(last)) await_all({last});
+    if (last.queue != nullptr && is_open(last)) await_all({last});
 }
 
-void storage::touched_by_host(access_mode mode) const noexcept { pool_.source_.touched_by_host(data_, mode); }
+void storage::on_host_access(access_mode mode) const noexcept { pool_.source_.on_host_access(data_, mode); }
 
-void storage_ref::give_back() noexcept {
-    if (storage_->is_planned()) {
-        delete storage_;
+void storage::release() noexcept {
+    if (is_planned()) {
+        delete this;
     } else {
-        storage_->pool().give_back(storage_);
+        pool().give_back(this);
     }
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/runtime/transfer.hpp"
 
 #include <array>
@@ -9,11 +10,25 @@
 namespace sluice::detail {
 namespace {
 
-// Up to here an upload goes through a pinned block of its own: this thread copies (80 us at most), and the call returns
-// without waiting for anybody. Beyond, it is worth several threads and several chunks.
-constexpr std::size_t largest_block_upload_bytes = std::size_t{1} << 20;
+// Up to the larger size an upload goes through its own pinned block, and the call returns without waiting for the
+// device. Up to the smaller size this thread copies it (10 us) and the copy is one command; above that, several threads
+// copy it and it is split into parts. Above the larger size it goes through chunks, which uploads share.
+constexpr std::size_t largest_whole_upload_bytes = std::size_t{256} << 10;
+constexpr std::size_t largest_block_upload_bytes = std::size_t{4} << 20;
 
-void upload_block(stream& on, const command_info& info, storage& to, const void* from, std::size_t bytes) {
+// False: no pinned memory is available, and nothing was done.
+bool upload_block_in_parts(stream on, const command_info& info, storage& to, const void* from, std::size_t bytes) {
+    storage_ref staging;
+    try {
+        staging = on.allocate_host(bytes, info);
+    } catch (const out_of_memory&) {
+        return false;
+    }
+    on.owner().staging().upload_through(*staging, on, info, to, from, bytes);
+    return true;
+}
+
+void upload_block(stream on, const command_info& info, storage& to, const void* from, std::size_t bytes) {
     const storage_ref staging = on.allocate_host(bytes, info);
     std::memcpy(staging->data(), from, bytes);
     copy_bytes(on, info, to, *staging, bytes, copy_direction::host_to_device);
@@ -21,74 +36,80 @@ void upload_block(stream& on, const command_info& info, storage& to, const void*
 
 }  // namespace
 
-void require_upload_size(std::size_t size, const shape& shape, const source_location& where) {
+void require_upload_size(std::size_t size, const shape& shape, const source_location& location) {
     if (size == shape.size()) return;
     throw error(errc::shape_mismatch, std::to_string(size) + " values do not fill shape " + to_string(shape),
-                {"upload", "", where});
+                {"upload", "", location});
 }
 
-void upload_bytes(stream& on, storage& to, const void* from, std::size_t bytes, std::shared_ptr<const void> owner,
-                  const source_location& where) {
+void upload_bytes(stream on, storage& to, const void* from, std::size_t bytes, std::shared_ptr<const void> owner,
+                  const source_location& location) {
     if (bytes == 0) return;
-    const command_info info{"upload", {}, where};
+    const command_info info{"upload", {}, location};
     device& there = on.owner();
-    // A graph keeps what it uploads, owned or in a block of its own.
+    // A graph keeps the data that it uploads: through its owner, or in a block of its own.
     if (on.queue().recorder() != nullptr && (owner == nullptr || !there.shares_host_memory()))
         return upload_block(on, info, to, from, bytes);
     if (there.shares_host_memory()) {
-        // Memory that nobody keeps for us is read now.
+        // Memory without an owner is read now.
         if (owner == nullptr) return upload_block(on, info, to, from, bytes);
     } else {
-        if (bytes <= largest_block_upload_bytes) return upload_block(on, info, to, from, bytes);
+        if (bytes <= largest_whole_upload_bytes) return upload_block(on, info, to, from, bytes);
         const bool is_direct = owner != nullptr && there.interpreter().is_pinned(from, bytes);
+        if (!is_direct && bytes <= largest_block_upload_bytes && upload_block_in_parts(on, info, to, from, bytes))
+            return;
         if (!is_direct && there.staging().upload(on, info, to, from, bytes)) return;
     }
     const std::array accesses{memory_access{&to, access_mode::write}};
     const bool is_kept = owner != nullptr;
-    const ticket number = on.copy({info.name, accesses, where},
+    const ticket number = on.copy({info.name, accesses, location},
                                   {to.data(), from, bytes, copy_direction::host_to_device, std::move(owner)});
-    if (!is_kept) on.await(number, there.default_wait_mode());
+    if (!is_kept) on.wait(number, there.default_wait_mode());
 }
 
-void copy_bytes(stream& on, const command_info& info, storage& to, storage& from, std::size_t bytes,
+void copy_bytes(stream on, const command_info& info, storage& to, storage& from, std::size_t bytes,
                 copy_direction direction) {
     const std::array accesses{memory_access{&from, access_mode::read}, memory_access{&to, access_mode::write}};
-    on.copy({info.name, accesses, info.where}, {to.data(), from.data(), bytes, direction, {}});
+    on.copy({info.name, accesses, info.location}, {to.data(), from.data(), bytes, direction, {}});
 }
 
-void copy_to_host(stream& on, const command_info& info, storage& to, std::size_t at, storage& from, std::size_t bytes) {
+void copy_to_host(stream on, const command_info& info, storage& to, std::size_t at, storage& from, std::size_t bytes) {
     const std::array accesses{memory_access{&from, access_mode::read}, memory_access{&to, access_mode::write}};
     auto* const there = static_cast<std::byte*>(to.data()) + at;
-    on.copy({info.name, accesses, info.where}, {there, from.data(), bytes, copy_direction::device_to_host, {}});
+    on.copy({info.name, accesses, info.location}, {there, from.data(), bytes, copy_direction::device_to_host, {}});
 }
 
-void require_download_size(std::size_t room, std::size_t size, const source_location& where) {
+void require_download_size(std::size_t room, std::size_t size, const source_location& location) {
     if (room == size) return;
     throw error(errc::shape_mismatch,
-                "a tensor of " + std::to_string(size) + " elements does not fill room for " + std::to_string(room),
-                {"download", "", where});
+                "a tensor of " + std::to_string(size) + " elements does not fit exactly into memory for " +
+                    std::to_string(room),
+                {"download", "", location});
 }
 
-void require_download_owner(const std::shared_ptr<const void>& owner, std::size_t size, const source_location& where) {
+void require_download_owner(const std::shared_ptr<const void>& owner, std::size_t size,
+                            const source_location& location) {
     if (owner != nullptr || size == 0) return;
-    throw error(errc::invalid_argument, "nobody keeps the memory to download to until it is there",
-                {"download", "", where});
+    throw error(errc::invalid_argument,
+                "the memory to download to needs an owner that keeps it until the copy is complete",
+                {"download", "", location});
 }
 
-storage_ref download_bytes(stream& on, void* to, storage& from, std::size_t bytes, std::shared_ptr<const void> owner,
-                           const source_location& where) {
-    // The memory is the user's and has no history, so something of ours has it: who is given the data comes after the
-    // copy, on other streams too, and is told of a failure.
-    storage_ref landed = on.allocate_host(0, {"download", {}, where});
+storage_ref download_bytes(stream on, void* to, storage& from, std::size_t bytes, std::shared_ptr<const void> owner,
+                           const source_location& location) {
+    // The memory belongs to the user and has no history, so a storage of our own has one. Commands that use the data
+    // come after the copy, on other streams too, and receive its failure.
+    storage_ref landed = on.allocate_host(0, {"download", {}, location});
     const std::array accesses{memory_access{&from, access_mode::read}, memory_access{landed.get(), access_mode::write}};
-    on.copy({"download", accesses, where}, {to, from.data(), bytes, copy_direction::device_to_host, std::move(owner)});
+    on.copy({"download", accesses, location},
+            {to, from.data(), bytes, copy_direction::device_to_host, std::move(owner)});
     return landed;
 }
 
-void zero_bytes(stream& on, storage& to, std::size_t bytes, const source_location& where) {
+void zero_bytes(stream on, storage& to, std::size_t bytes, const source_location& location) {
     if (bytes == 0) return;
     const std::array accesses{memory_access{&to, access_mode::write}};
-    on.fill({"zeros", accesses, where}, {to.data(), 0, bytes});
+    on.fill({"zeros", accesses, location}, {to.data(), 0, bytes});
 }
 
 }  // namespace sluice::detail

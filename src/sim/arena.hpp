@@ -1,4 +1,5 @@
-// Memory that is given back all at once, and then used again.
+// SPDX-License-Identifier: Apache-2.0
+// An arena: memory that is released all at once and then reused.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace sluice::sim::detail {
 
 class arena {
 public:
-    // Uninitialised, aligned for anything, until clear().
+    // Uninitialised memory, aligned for any type; valid until clear().
     void* allocate(std::size_t bytes) {
         bytes = (bytes + alignof(std::max_align_t) - 1) / alignof(std::max_align_t) * alignof(std::max_align_t);
         while (current_ < chunks_.size() && used_ + bytes > chunks_[current_].bytes) {
@@ -48,7 +49,7 @@ private:
 
     std::vector<chunk> chunks_;
     std::size_t current_ = 0;
-    std::size_t used_ = 0;  // of the current one
+    std::size_t used_ = 0;  // bytes of the current chunk
 };
 
 }  // namespace sluice::sim::detail

@@ -1,4 +1,5 @@
-// A block of simulated memory, and its shadow: who used it in this schedule, and what may be done with it.
+// SPDX-License-Identifier: Apache-2.0
+// A block of simulated memory and its shadow: its uses in this schedule, and what may be done with it.
 #pragma once
 
 #include <array>
@@ -11,20 +12,20 @@
 
 namespace sluice::sim::detail {
 
-// Stands right before the bytes that it describes, so that the storage's address leads to it. It is never freed while
-// the simulator lives: whoever still uses what was given back meets its shadow.
+// Lies directly before the bytes that it describes, so it is found from the storage's address. It is not freed while
+// the simulator exists, so a use of freed memory still finds the shadow.
 struct block {
     std::size_t bytes = 0;
-    std::size_t asked_bytes = 0;  // of them, by who has it now
+    std::size_t requested_bytes = 0;  // of them, by the current owner
     std::size_t device = 0;
     bool is_host = false;
 
-    bool is_live = false;             // the source has given it out
-    bool is_lent = false;             // the pool has
-    bool is_written = false;          // a command that writes it has been submitted, or the host was to
-    std::uint32_t life = 0;           // counts how often the source gave it out
-    std::uint32_t lease = 0;          // counts how often the pool did
-    std::uint32_t first_used_in = 0;  // the last lease of which a command has run
+    bool is_live = false;     // the source has handed it out
+    bool is_lent = false;     // the pool has handed it out
+    bool is_written = false;  // a command that writes it has been submitted, or it was allocated for the host to write
+    std::uint32_t life = 0;   // counts how often the source handed it out
+    std::uint32_t lease = 0;  // counts how often the pool handed it out
+    std::uint32_t first_used_in = 0;  // the last lease in which a command has run
     std::uint32_t number = 0;         // for reports: the lease's number in its schedule
     std::uint64_t numbered_in = 0;
 
@@ -32,13 +33,13 @@ struct block {
     std::uint64_t seen_in = 0;
     thread_index writer = 0;
     moment written_at = 0;
-    std::uint32_t readers = 0;  // a bit a thread
+    std::uint32_t readers = 0;  // one bit per thread
     std::array<moment, max_threads> read_at{};
 
-    // A command that was in flight when its device broke down may use it from then on, at any time and for ever.
+    // A command that was in flight when its device broke down may use the block at any later time.
     std::uint32_t doomed_in_life = 0;
     access_mode doomed_mode = access_mode::read;
-    thread_index doomed_by = 0;
+    thread_index unfinished_by = 0;
     moment doomed_at = 0;
 
     static constexpr std::size_t header_bytes = 256;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sim/checker.hpp"
 
 #include <bit>
@@ -24,10 +25,10 @@ std::uint64_t digest(std::uint64_t sum, const std::byte* data, std::size_t bytes
 
 }  // namespace
 
-std::string line_of(const source_location& where) {
-    if (where.line() == 0) return {};
-    const std::string_view file = where.file_name();
-    return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(where.line());
+std::string line_of(const source_location& location) {
+    if (location.line() == 0) return {};
+    const std::string_view file = location.file_name();
+    return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(location.line());
 }
 
 void checker::begin(std::uint64_t seed) {
@@ -70,10 +71,10 @@ std::optional<checker::conflict> checker::note(block& what, access_mode mode, co
 
 void checker::scramble(block& what) const noexcept { std::memset(what.data(), static_cast<int>(garbage), what.bytes); }
 
-void checker::lent(block& what, std::size_t asked_bytes, bool to_host) {
+void checker::on_allocate(block& what, std::size_t requested_bytes, bool to_host) {
     what.is_lent = true;
-    what.asked_bytes = asked_bytes;
-    what.is_written = to_host || asked_bytes == 0;
+    what.requested_bytes = requested_bytes;
+    what.is_written = to_host || requested_bytes == 0;
     ++what.lease;
     what.number = ++leases_;
     what.numbered_in = schedule_;
@@ -90,23 +91,23 @@ void checker::touched(block& what, access_mode mode) {
     if (const auto with = note(what, mode, running_who_, *running_)) report(*with, running_who_, mode, what);
 }
 
-void checker::never_ends(command_ref who, std::span<const named_block> accesses) noexcept {
+void checker::mark_unfinished(command_ref who, std::span<const named_block> accesses) noexcept {
     for (const named_block& each : accesses) {
         block& what = *each.what;
-        if (!what.is_live || what.life != each.life) continue;  // runs() would have told
+        if (!what.is_live || what.life != each.life) continue;  // runs() would have reported it
         if (what.doomed_in_life == what.life && what.doomed_mode == access_mode::write) continue;
         what.doomed_in_life = what.life;
         what.doomed_mode = each.mode;
-        what.doomed_by = who.thread;
+        what.unfinished_by = who.thread;
         what.doomed_at = who.when;
     }
 }
 
-// Whether the host must not do this any more; then it is reported.
-bool checker::is_doomed(const block& what, access_mode mode, bool frees) {
+// Whether the host must not access this block any more; if so, reports it.
+bool checker::is_in_unfinished_use(const block& what, access_mode mode, bool frees) {
     if (what.doomed_in_life != what.life) return false;
     if (!frees && mode == access_mode::read && what.doomed_mode == access_mode::read) return false;
-    actor user = witness_.describe(what.doomed_by, what.doomed_at);
+    actor user = witness_.describe(what.unfinished_by, what.doomed_at);
     const std::string message = std::string("the host ") + (frees ? "frees" : verb(mode)) + " what " + to_string(user) +
                                 " may still " + (what.doomed_mode == access_mode::read ? "read" : "write") +
                                 ": it was in flight when the device broke down";
@@ -117,7 +118,7 @@ bool checker::is_doomed(const block& what, access_mode mode, bool frees) {
 }
 
 void checker::host_touches(block& what, access_mode mode, bool frees) {
-    if (is_doomed(what, mode, frees)) return;
+    if (is_in_unfinished_use(what, mode, frees)) return;
     const command_ref host{host_thread, ++host_.upto[host_thread]};
     host_has_learnt_ = true;
     const auto with = note(what, mode, host, host_);
@@ -132,7 +133,7 @@ void checker::names(command_ref who, std::span<const named_block> accesses) {
     for (const named_block& each : accesses) {
         const block& what = *each.what;
         if (!what.is_lent) {
-            report(fault::use_after_free, witness_.describe(who.thread, who.when), "names storage that was given back",
+            report(fault::use_after_free, witness_.describe(who.thread, who.when), "names storage that was freed",
                    &what);
         } else if (each.mode == access_mode::read && !what.is_written) {
             report(fault::uninitialized_read, witness_.describe(who.thread, who.when),
@@ -144,7 +145,7 @@ void checker::names(command_ref who, std::span<const named_block> accesses) {
     }
 }
 
-void checker::names_range(command_ref who, std::span<const named_block> accesses, std::span<block* const> all,
+void checker::check_range(command_ref who, std::span<const named_block> accesses, std::span<block* const> all,
                           const void* from, std::size_t bytes, access_mode mode, bool is_ours) {
     if (bytes == 0) return;
     const block* only_read = nullptr;
@@ -163,11 +164,11 @@ void checker::names_range(command_ref who, std::span<const named_block> accesses
         const bool is_there = each->is_live && each->is_lent;
         return report(is_there ? fault::undeclared_access : fault::use_after_free,
                       witness_.describe(who.thread, who.when),
-                      does + (is_there ? " memory that it does not name" : " memory that was given back"), each);
+                      does + (is_there ? " memory that it does not name" : " memory that was freed"), each);
     }
     if (is_ours) {
         report(fault::undeclared_access, witness_.describe(who.thread, who.when),
-               does + " memory that nobody has allocated");
+               does + " memory that was never allocated");
     }
 }
 
@@ -181,7 +182,7 @@ void checker::runs(command_ref who, std::span<const named_block> accesses, const
                    std::string(verb(each.mode)) + " memory that was freed before it ran", &what);
             continue;
         }
-        // What the last owner left there is not for the next one to use; nor is anything that depends on it.
+        // The next owner must not use what the last owner left in the block, so it is overwritten.
         if (what.first_used_in < each.lease) {
             what.first_used_in = each.lease;
             scramble(what);
@@ -204,7 +205,8 @@ std::uint64_t checker::contents_only_read(std::span<const named_block> accesses)
 void checker::report(const conflict& with, command_ref who, access_mode mode, const block& what) {
     actor first = witness_.describe(with.earlier.thread, with.earlier.when);
     actor second = witness_.describe(who.thread, who.when);
-    // The host has opened what a command was to write: whether that ran before or after in this schedule is all one.
+    // The host has opened a value that a command was to write; it makes no difference whether the command ran before or
+    // after.
     const bool early = (with.earlier.thread == host_thread && with.mode == access_mode::read) ||
                        (who.thread == host_thread && mode == access_mode::read);
     std::string message = to_string(second) + " " + verb(mode) + " what " + to_string(first) + " " + verb(with.mode) +
@@ -212,13 +214,13 @@ void checker::report(const conflict& with, command_ref who, access_mode mode, co
     report(early ? fault::early_read : fault::race, std::move(message), std::move(first), std::move(second), &what);
 }
 
-void checker::report(fault what, const actor& who, const std::string& did, const block* where) {
-    report(what, to_string(who) + " " + did, who, {}, where);
+void checker::report(fault what, const actor& who, const std::string& did, const block* memory) {
+    report(what, to_string(who) + " " + did, who, {}, memory);
 }
 
-void checker::report(fault what, std::string message, actor first, actor second, const block* where) {
+void checker::report(fault what, std::string message, actor first, actor second, const block* memory) {
     if (findings_.size() >= most_findings) return;
-    std::string storage = where != nullptr ? name_of(*where) : "";
+    std::string storage = memory != nullptr ? name_of(*memory) : "";
     if (!storage.empty()) message += ": " + storage;
     findings_.push_back({what, std::move(message), std::move(first), std::move(second), std::move(storage), seed_});
 }
@@ -226,7 +228,7 @@ void checker::report(fault what, std::string message, actor first, actor second,
 std::string checker::name_of(const block& what) const {
     std::string name = "storage " + std::to_string(what.number);
     if (what.numbered_in != schedule_) name += " of an earlier schedule";
-    return name + " (" + std::to_string(what.asked_bytes) +
+    return name + " (" + std::to_string(what.requested_bytes) +
            (what.is_host ? " bytes of host memory of sim:" : " bytes of sim:") + std::to_string(what.device) + ")";
 }
 

@@ -1,5 +1,6 @@
-// The simulator's judge: keeps the shadow of the memory and the host's clock, and writes down what goes wrong. It knows
-// nothing of the runtime's histories and tickets, only of what was really run and waited for.
+// SPDX-License-Identifier: Apache-2.0
+// The simulator's checks: keeps the shadow memory and the host's clock, and records findings. It knows nothing of the
+// runtime's histories and tickets, only which commands really ran and which waits really happened.
 #pragma once
 
 #include <optional>
@@ -13,19 +14,19 @@
 
 namespace sluice::sim::detail {
 
-// Who can say what a thread did at a moment.
-class witness {
+// Describes what a thread did at a moment.
+class checked_machine {
 public:
     virtual actor describe(thread_index thread, moment when) const = 0;
 
 protected:
-    ~witness() = default;
+    ~checked_machine() = default;
 };
 
 // "file:line"; empty when the line is not known.
-std::string line_of(const source_location& where);
+std::string line_of(const source_location& location);
 
-// A command as the checks know it.
+// A command as the checks identify it.
 struct command_ref {
     thread_index thread;
     moment when;
@@ -41,62 +42,71 @@ struct named_block {
 
 class checker {
 public:
-    explicit checker(const witness& who) : witness_(who) {}
+    explicit checker(const checked_machine& who) : witness_(who) {}
 
     void begin(std::uint64_t seed);
 
-    // The host's clock: what it has seen passed. Commands that it submits come after that.
+    // The host's clock: what it has seen passed. Commands that it submits are ordered after that.
     bool host_knows(thread_index thread, moment when) const noexcept { return host_.covers(thread, when); }
-    void host_learns(const vector_clock& what) noexcept {
+    void host_observes(const vector_clock& what) noexcept {
         host_.join(what);
         host_has_learnt_ = true;
     }
-    // A number for the host's clock as it is now, until begin().
+    // Another host thread runs from here on; `other` is what it has seen passed. All host threads know the host's own
+    // memory accesses: the locks of the pools order them.
+    const vector_clock& host() const noexcept { return host_; }
+    void switch_host_thread(const vector_clock& other) noexcept {
+        const moment touches = host_.upto[host_thread];
+        host_ = other;
+        host_.upto[host_thread] = touches;
+        host_has_learnt_ = true;
+    }
+    // A number for the host's clock as it is now; valid until begin().
     std::uint32_t snapshot();
     const vector_clock& snapshot(std::uint32_t number) const noexcept { return snapshots_[number]; }
 
-    // Memory, as its source and pools have it.
-    void lent(block& what, std::size_t asked_bytes, bool to_host);
-    void returned(block& what) noexcept { what.is_lent = false; }
+    // Changes of memory, as its source and the pools report them.
+    void scramble(block& what) const noexcept;  // fills it with this schedule's garbage
+    void on_allocate(block& what, std::size_t requested_bytes, bool to_host);
+    void on_free(block& what) noexcept { what.is_lent = false; }
     void freed(block& what);
-    // The host, or the command that runs, touches it.
+    // The host, or the running command, accesses it.
     void touched(block& what, access_mode mode);
 
-    // A command is submitted.
+    // A command is submitted with these accesses.
     void names(command_ref who, std::span<const named_block> accesses);
-    // It is a copy or a fill of these bytes. `is_ours`: they must be memory of the simulator's.
-    void names_range(command_ref who, std::span<const named_block> accesses, std::span<block* const> all,
+    // The command is a copy or a fill of these bytes. `is_ours`: they must be in memory of the simulator.
+    void check_range(command_ref who, std::span<const named_block> accesses, std::span<block* const> all,
                      const void* from, std::size_t bytes, access_mode mode, bool is_ours);
 
-    // It runs; `known`, what happens before it and itself.
+    // The command runs. `known` is what happens before it, and itself.
     void runs(command_ref who, std::span<const named_block> accesses, const vector_clock& known);
     void has_run() noexcept { running_ = nullptr; }
-    // It was in flight when its device broke down: it will not be seen to end.
-    static void never_ends(command_ref who, std::span<const named_block> accesses) noexcept;
-    // A digest of the memory that these name as read only, as far as it is not large.
+    // The command was in flight when its device broke down: its end will never be seen.
+    static void mark_unfinished(command_ref who, std::span<const named_block> accesses) noexcept;
+    // A digest of the memory that these accesses name as read only; large blocks are left out.
     static std::uint64_t contents_only_read(std::span<const named_block> accesses) noexcept;
     bool is_running() const noexcept { return running_ != nullptr; }
 
-    void report(fault what, std::string message, actor first = {}, actor second = {}, const block* where = nullptr);
-    void report(fault what, const actor& who, const std::string& did, const block* where = nullptr);
+    void report(fault what, std::string message, actor first = {}, actor second = {}, const block* memory = nullptr);
+    void report(fault what, const actor& who, const std::string& did, const block* memory = nullptr);
     std::vector<finding>& findings() noexcept { return findings_; }
 
-    std::uint32_t garbage = 0;  // the byte that undefined contents consist of, in this schedule
+    std::uint32_t garbage = 0;  // the byte with which undefined contents are filled in this schedule
 
 private:
     struct conflict {
         command_ref earlier;
         access_mode mode;
     };
-    // Notes an access; the earlier one that conflicts with it in no order, if there is one.
+    // Records an access; returns the earlier access that conflicts with it without an order, if there is one.
     std::optional<conflict> note(block& what, access_mode mode, command_ref who, const vector_clock& known) noexcept;
     void report(const conflict& with, command_ref who, access_mode mode, const block& what);
     void host_touches(block& what, access_mode mode, bool frees);
-    bool is_doomed(const block& what, access_mode mode, bool frees);
-    void scramble(block& what) const noexcept;
+    bool is_in_unfinished_use(const block& what, access_mode mode, bool frees);
     std::string name_of(const block& what) const;
 
-    const witness& witness_;
+    const checked_machine& witness_;
     std::uint64_t seed_ = 0;
     std::uint64_t schedule_ = 0;
     std::uint32_t leases_ = 0;  // of this schedule

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/sim/explore.hpp"
 
 #include <stdexcept>
 
 #include "sim/random.hpp"
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 
 namespace sluice::sim {
 
@@ -20,38 +21,39 @@ std::string describe(const std::exception_ptr& thrown) {
     } catch (const std::exception& failure) {
         return failure.what();
     } catch (...) {
-        return "something that is no std::exception";
+        return "an exception that is not a std::exception";
     }
 }
 
-// What it threw may only follow from what was found, or from a device that broke down.
-void judge(simulator& on, const std::exception_ptr& thrown, const exploration_options& options) {
+// An exception may only result from a finding or from a device that broke down; reports any other.
+void report_unexpected(simulator& on, const std::exception_ptr& thrown, const exploration_options& options) {
     if (!on.findings().empty() || options.exceptions_are_fine) return;
     const std::string what = describe(thrown);
     if (!on.breakdown()) return on.report(fault::exception, "the pipeline threw: " + what);
     const std::string cause = describe(on.breakdown());
     if (what != cause) {
         on.report(fault::exception,
-                  "the pipeline threw: " + what + "; it should have been told the device's fault: " + cause);
+                  "the pipeline threw: " + what + "; it should have received the device's fault: " + cause);
     }
 }
 
 void run_schedule(simulator& on, const run_once& run, const exploration_options& options) {
-    round_robin pool(on.device(), options.streams);  // abandoned tasks may use it to the end
+    round_robin pool(on.device(), options.streams);  // outlives run_all(), because abandoned tasks may use it
     try {
         run(on, pool);
     } catch (...) {
-        judge(on, std::current_exception(), options);
+        report_unexpected(on, std::current_exception(), options);
     }
     on.run_all();
 }
 
-// The simulator that runs the schedules: the user's, or one of our own after the other.
+// The simulator that runs the schedules: the user's, or our own ones, one after the other.
 class stand {
 public:
     stand(simulator* users, const exploration_options& options) : options_(options), on_(users) {
         if (users != nullptr && options.with_device_faults)
-            throw error(errc::invalid_argument, "device faults need simulators that nobody else uses");
+            throw error(errc::invalid_argument,
+                        "device faults need simulators that explore creates itself: leave out the simulator");
         if (users == nullptr) renew();
         on_->begin(0);
         on_->clear_findings();
@@ -65,7 +67,7 @@ public:
         result.commands += ran_ = on_->commands() - before;
         if (!on_->findings().empty()) {
             result.found = on_->findings().front();
-            result.what_ran = on_->what_ran();
+            result.executed_trace = on_->executed_trace();
         }
         if (!on_->breakdown()) return;
         ++result.faults;
@@ -92,12 +94,12 @@ private:
 exploration explore(simulator* on, const run_once& run, const exploration_options& options) {
     exploration result;
     stand runs(on, options);
-    runs.run(0, stand::never, run, result);  // in the order of submission: what the results are compared with
+    runs.run(0, stand::never, run, result);  // in the order of submission: gives the expected result
     if (result.found) result.schedules = 1;
     const std::uint64_t orderly = runs.ran();
     while (!result.found && result.schedules < options.schedules) {
         const std::uint64_t seed = options.seed + result.schedules;
-        // Of its own, so that the schedule goes as it would without a fault up to there.
+        // A separate generator, so that the schedule up to the fault is the same as without it.
         random fault(~seed);
         const std::uint64_t breaks_after = fault.draw(static_cast<std::uint32_t>(orderly) + 1);
         runs.run(seed, options.with_device_faults ? breaks_after : stand::never, run, result);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sim/fiber.hpp"
 
 #include <cxxabi.h>
@@ -49,7 +50,7 @@ fiber::fiber(void (*entry)(void*) noexcept, void* argument)
     context_.uc_stack.ss_size = stack_bytes;
     stack_bottom_ = stack_.get();
     stack_bytes_ = stack_bytes;
-    // makecontext passes on ints only.
+    // makecontext passes only ints.
     const auto self = reinterpret_cast<std::uintptr_t>(this);
     makecontext(&context_, reinterpret_cast<void (*)()>(&fiber::start), 2, static_cast<unsigned int>(self >> 32),
                 static_cast<unsigned int>(self));
@@ -72,7 +73,7 @@ void fiber::switch_to(fiber& to, [[maybe_unused]] return_here back) noexcept {
     std::memcpy(static_cast<void*>(abi::__cxa_get_globals()), &to.exceptions_, sizeof exceptions_);
     to.came_from_ = this;
 #ifdef SLUICE_ADDRESS_SANITIZER
-    // Without a place to save it the sanitizer's part of this stack is freed.
+    // With null instead of a place to save it, the sanitizer frees its own part of this stack.
     __sanitizer_start_switch_fiber(back == return_here::yes ? &fake_stack_ : nullptr, to.stack_bottom_,
                                    to.stack_bytes_);
 #endif
@@ -91,7 +92,7 @@ void fiber::start(unsigned int high, unsigned int low) noexcept {
 
 void fiber::arrive() noexcept {
 #ifdef SLUICE_ADDRESS_SANITIZER
-    // Tells in passing where the stack lies that was left; for a thread's own one that is how we know.
+    // Also returns the bounds of the stack that was left; for a thread's own stack this is how we learn them.
     __sanitizer_finish_switch_fiber(fake_stack_, &came_from_->stack_bottom_, &came_from_->stack_bytes_);
 #else
     static_cast<void>(fake_stack_);

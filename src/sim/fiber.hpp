@@ -1,5 +1,6 @@
-// A stack of its own, on which a function runs until it switches to another. The sanitizers are told of each
-// switch.
+// SPDX-License-Identifier: Apache-2.0
+// A fiber: a separate stack on which a function runs until it switches to another fiber. The sanitizers are notified of
+// each switch.
 //
 // Thread safety: none; the fibers that switch to each other belong to one thread.
 #pragma once
@@ -15,19 +16,20 @@ class fiber {
 public:
     enum class return_here { yes, never };
 
-    // The one that is running: the calling thread, on its own stack.
+    // The running fiber: the calling thread on its own stack.
     fiber();
-    // One that runs entry(argument) when first switched to. It must never return; it may switch away for good.
+    // A fiber that runs entry(argument) when first switched to. The function must never return; it may switch away for
+    // ever.
     fiber(void (*entry)(void*) noexcept, void* argument);
     ~fiber();
     fiber(const fiber&) = delete;  // a suspended stack points into itself
     fiber& operator=(const fiber&) = delete;
 
-    // Called on the running fiber: goes on in `to`, and returns when someone switches back.
+    // Called on the running fiber: continues `to`, and returns when a fiber switches back.
     void switch_to(fiber& to, return_here back = return_here::yes) noexcept;
 
 private:
-    // The C++ run-time library's record of exceptions in flight, one a thread, so that ours to keep apart.
+    // The C++ runtime library's record of exceptions in flight. There is one per thread, so each fiber saves its own.
     struct exceptions {
         void* caught = nullptr;
         unsigned int uncaught = 0;
@@ -41,7 +43,7 @@ private:
     std::unique_ptr<std::byte[]> stack_;
     ucontext_t context_{};
     exceptions exceptions_;
-    fiber* came_from_ = nullptr;          // who switched here last
+    fiber* came_from_ = nullptr;          // the fiber that switched here last
     const void* stack_bottom_ = nullptr;  // for the address sanitizer
     std::size_t stack_bytes_ = 0;
     void* fake_stack_ = nullptr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/sim/finding.hpp"
 
 #include <ostream>
@@ -26,7 +27,7 @@ std::string to_string(const actor& who) {
     std::string text = who.name;
     if (!who.operation.empty()) text += " of '" + who.operation + "'";
     text += " (" + who.device + ", stream " + std::to_string(who.stream) + ", ticket " + std::to_string(who.ticket);
-    if (!who.where.empty()) text += ", " + who.where;
+    if (!who.location.empty()) text += ", " + who.location;
     return text + ")";
 }
 

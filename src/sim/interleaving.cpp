@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/sim/interleaving.hpp"
 
 #include <exception>
@@ -17,25 +18,25 @@ struct simulated_thread {
     std::function<void()> body;
     const detail::predicate_ref* blocked_until = nullptr;
     bool ended = true;
-    bool idle = false;  // started once, and waits for its next body
+    bool idle = false;  // has started, and waits for its next body
     std::unique_ptr<fiber> stack;
 };
 
-// Runs schedules, one after the other, on the same fibers. After a failed one only to be destroyed.
+// Runs schedules, one after the other, on the same fibers. After a failed schedule it may only be destroyed.
 class explorer {
 public:
     explorer() = default;
     explorer(const explorer&) = delete;
     explorer& operator=(const explorer&) = delete;
     ~explorer() {
-        // The idle ones leave for good, so that the sanitizers free what they keep for them.
+        // The idle fibers leave for ever, so that the sanitizers free what they keep for them.
         stopping_ = true;
         for (current_ = 0; current_ < threads_.size(); ++current_) {
             if (threads_[current_]->idle) home_.switch_to(*threads_[current_]->stack);
         }
     }
 
-    // Null: all went well.
+    // Null when the schedule succeeded.
     std::optional<interleave_failure> run(scenario what, std::uint64_t seed, std::uint64_t max_steps) {
         begin(std::move(what.threads), seed, max_steps);
         if (!threads_.empty()) {
@@ -64,7 +65,7 @@ public:
         failure_ = std::move(message);
         fiber& here = *threads_[current_]->stack;
         here.switch_to(home_);
-        std::terminate();  // given up: never resumed
+        std::terminate();  // abandoned: never resumed
     }
 
 private:
@@ -87,13 +88,13 @@ private:
         order_.clear();
     }
 
-    // What a fiber does: its thread's body of each schedule.
+    // The function of each fiber: runs its thread's body in each schedule.
     static void live(void* self) noexcept {
         explorer& run = *static_cast<explorer*>(self);
         simulated_thread& me = *run.threads_[run.current_];
         while (!run.stopping_) {
             me.idle = false;
-            if (std::optional<std::string> thrown = what_is_thrown(me.body)) run.fail(*std::move(thrown));
+            if (std::optional<std::string> thrown = exception_text_of(me.body)) run.fail(*std::move(thrown));
             me.body = nullptr;
             me.ended = true;
             me.idle = true;
@@ -104,23 +105,23 @@ private:
         me.stack->switch_to(run.home_, fiber::return_here::never);
     }
 
-    static std::optional<std::string> what_is_thrown(const std::function<void()>& body) {
+    static std::optional<std::string> exception_text_of(const std::function<void()>& body) {
         try {
             body();
             return std::nullopt;
         } catch (const std::exception& error) {
             return error.what();
         } catch (...) {
-            return "something was thrown that is no std::exception";
+            return "an exception was thrown that is not a std::exception";
         }
     }
 
     void finish(const std::function<void()>& finally) {
-        if (std::optional<std::string> thrown = what_is_thrown(finally)) failure_ = "in the end: " + *thrown;
+        if (std::optional<std::string> thrown = exception_text_of(finally)) failure_ = "in the end: " + *thrown;
     }
 
-    // From a thread, or from home to begin: has whoever is next go on. Returns when it is this one's turn again;
-    // at home, when all have ended or one has failed.
+    // Continues the thread that the schedule selects. Called on a thread, or on home_ to start. Returns when the
+    // calling thread is selected again; on home_, when all threads have ended or one has failed.
     void go_on() noexcept {
         fiber& here = current_ == no_thread ? home_ : *threads_[current_]->stack;
         if (unended_ == 0) return here.switch_to(home_);
@@ -168,10 +169,10 @@ private:
     fiber home_;
     std::vector<std::unique_ptr<simulated_thread>> threads_;
     std::size_t current_ = no_thread;
-    std::uint64_t unended_ = 0;  // a bit a thread
+    std::uint64_t unended_ = 0;  // one bit per thread
     std::optional<schedule> schedule_;
     std::uint64_t max_steps_ = 0;
-    std::vector<std::uint8_t> order_;  // who ran at each step
+    std::vector<std::uint8_t> order_;  // the thread that ran at each step
     std::optional<std::string> failure_;
     bool choosing_ = false;
     bool stopping_ = false;
@@ -197,7 +198,8 @@ void scheduling_point() noexcept {
 void detail::wait_until(const predicate_ref& predicate) {
     if (active != nullptr) return active->wait_until(predicate);
     if (!predicate.call(predicate.object))
-        throw std::logic_error("sim::wait_until: outside a simulated thread nobody can make it hold");
+        throw std::logic_error(
+            "sim::wait_until: the predicate is false, and outside a simulated thread no other thread can change it");
 }
 
 void check(bool holds, std::string_view message) {

@@ -1,5 +1,5 @@
-// Random numbers that follow from a seed: splitmix64 (Steele, Lea, Flood 2014), well mixed even for seeds that follow
-// each other.
+// SPDX-License-Identifier: Apache-2.0
+// Seeded random numbers: splitmix64 (Steele, Lea, Flood 2014), well mixed even for consecutive seeds.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ public:
         z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
         return static_cast<std::uint32_t>((z ^ (z >> 31)) >> 32);
     }
-    // Below `bound`; all but equally likely.
+    // A number below `bound`; the distribution is almost uniform.
     std::uint32_t draw(std::uint32_t bound) noexcept {
         return static_cast<std::uint32_t>((std::uint64_t{next()} * bound) >> 32);
     }

@@ -1,4 +1,6 @@
-// Who goes on at each step: drawn from a seed, of one of three kinds (see sluice/sim/interleaving.hpp).
+// SPDX-License-Identifier: Apache-2.0
+// Selects the thread that continues at each step, from a seed. There are three kinds of schedule
+// (sluice/sim/interleaving.hpp).
 #pragma once
 
 #include <array>
@@ -21,7 +23,7 @@ public:
         }
     }
 
-    // The next to run: one of the set `runnable` (bit i: thread i), which is not empty.
+    // The next thread to run, from the set `runnable` (bit i: thread i), which is not empty.
     std::size_t next(std::uint64_t runnable, std::size_t current) {
         ++step_;
         if (!priorities_.empty()) return next_by_priority(runnable, current);
@@ -39,7 +41,7 @@ private:
 
     void draw_priorities(std::size_t threads) {
         for (std::size_t i = 0; i < threads; ++i) priorities_.push_back(static_cast<std::int64_t>(draw(1u << 30)));
-        // How long the run will be is not known: a random order of magnitude.
+        // The length of the run is not known, so use a random order of magnitude.
         const std::uint64_t horizon = std::uint64_t{8} << draw(6);
         for (std::uint64_t& change : changes_) change = draw(horizon);
     }
@@ -55,7 +57,7 @@ private:
         return best;
     }
 
-    // splitmix64 (Steele, Lea, Flood 2014): well mixed even for seeds that follow each other.
+    // splitmix64 (Steele, Lea, Flood 2014): well mixed even for consecutive seeds.
     std::uint64_t draw(std::uint64_t below) {
         std::uint64_t z = (random_ += 0x9e3779b97f4a7c15);
         z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -66,8 +68,8 @@ private:
     std::uint64_t random_;
     std::uint64_t step_ = 0;
     std::uint64_t stay_of_8_ = 0;
-    std::vector<std::int64_t> priorities_;    // empty for the kinds without
-    std::array<std::uint64_t, 4> changes_{};  // the steps at which who runs becomes the last
+    std::vector<std::int64_t> priorities_;    // empty for the kinds of schedule without priorities
+    std::array<std::uint64_t, 4> changes_{};  // the steps at which the running thread gets the lowest priority
     std::int64_t lowest_ = 0;
 };
 

@@ -1,10 +1,11 @@
-// A time stamp that a simulated stream takes when it comes to it.
+// SPDX-License-Identifier: Apache-2.0
+// A time stamp that a simulated stream takes when it reaches the mark.
 #pragma once
 
 #include <algorithm>
 #include <memory>
 
-#include "sim/engine.hpp"
+#include "sim/sim_machine.hpp"
 
 namespace sluice::sim::detail {
 
@@ -13,17 +14,17 @@ struct sim_mark {
     nanoseconds at = 0;
 };
 
-// The user's half; the stream holds the other.
+// The user's half; the stream holds the other half.
 class sim_timed_mark final : public timed_mark {
 public:
-    sim_timed_mark(engine& in, std::shared_ptr<sim_mark> mark) : engine_(in), mark_(std::move(mark)) {}
+    sim_timed_mark(sim_machine& in, std::shared_ptr<sim_mark> mark) : machine_(in), mark_(std::move(mark)) {}
 
-    void await() override {
-        if (!engine_.run([&] { return mark_->is_stamped; })) {
-            if (engine_.breakdown()) std::rethrow_exception(engine_.breakdown());
-            engine_.give_up("an event");
+    void wait() override {
+        if (!machine_.run([&] { return mark_->is_stamped; })) {
+            if (machine_.breakdown()) std::rethrow_exception(machine_.breakdown());
+            machine_.give_up("an event");
         }
-        engine_.host_time = std::max(engine_.host_time, mark_->at);
+        machine_.host_time = std::max(machine_.host_time, mark_->at);
     }
     std::chrono::duration<double, std::micro> since(const timed_mark& earlier) const override {
         const sim_mark& from = *dynamic_cast<const sim_timed_mark&>(earlier).mark_;
@@ -31,7 +32,7 @@ public:
     }
 
 private:
-    engine& engine_;
+    sim_machine& machine_;
     std::shared_ptr<sim_mark> mark_;
 };
 

@@ -1,24 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sim/sim_memory.hpp"
 
 #include <cstdlib>
 #include <memory>
 
-#include "sim/engine.hpp"
+#include "sim/sim_machine.hpp"
 
 namespace sluice::sim::detail {
 
 sim_memory::~sim_memory() {
     for (block* each : blocks_) {
-        engine_.forget(each);
+        machine_.forget(each);
         each->~block();
         std::free(each);
     }
 }
 
 void* sim_memory::allocate(std::size_t bytes) {
-    engine_.is_short_of_memory = used_bytes_ + bytes > limit_bytes_;
-    if (engine_.is_short_of_memory) return nullptr;
-    if (engine_.planted != nullptr && engine_.planted->hands_out_twice(bytes)) {
+    machine_.is_short_of_memory = used_bytes_ + bytes > limit_bytes_;
+    if (machine_.is_short_of_memory) return nullptr;
+    if (machine_.planted != nullptr && machine_.planted->hands_out_twice(bytes)) {
         for (block* each : blocks_) {
             if (each->is_live && !each->is_lent && each->bytes == bytes) return each->data();
         }
@@ -40,30 +41,33 @@ void* sim_memory::allocate(std::size_t bytes) {
         made->is_host = is_host_;
         blocks_.push_back(made);
         free_.reserve(blocks_.size());
-        engine_.remember(made);
+        machine_.remember(made);
     }
     used_bytes_ += bytes;
     made->is_live = true;
     ++made->life;
+    // A command that reads it without naming it, before any command has written it, must not find an earlier schedule's
+    // data.
+    machine_.checks().scramble(*made);
     return made->data();
 }
 
 void sim_memory::free(void* data, std::size_t bytes) noexcept {
     block& what = block::of(data);
     if (!what.is_live) return;  // planted: handed out twice
-    if (!engine_.is_closing) engine_.checks().freed(what);
+    if (!machine_.is_closing) machine_.checks().freed(what);
     what.is_live = false;
     used_bytes_ -= bytes;
     free_.push_back(&what);
 }
 
-void sim_memory::lent(void* data, std::size_t asked_bytes, bool to_host) noexcept {
-    engine_.checks().lent(block::of(data), asked_bytes, to_host);
+void sim_memory::on_allocate(void* data, std::size_t requested_bytes, bool to_host) noexcept {
+    machine_.checks().on_allocate(block::of(data), requested_bytes, to_host);
 }
 
-void sim_memory::returned(void* data) noexcept { engine_.checks().returned(block::of(data)); }
-void sim_memory::touched_by_host(void* data, access_mode mode) noexcept {
-    engine_.checks().touched(block::of(data), mode);
+void sim_memory::on_free(void* data) noexcept { machine_.checks().on_free(block::of(data)); }
+void sim_memory::on_host_access(void* data, access_mode mode) noexcept {
+    machine_.checks().touched(block::of(data), mode);
 }
 
 }  // namespace sluice::sim::detail

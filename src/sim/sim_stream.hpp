@@ -1,7 +1,9 @@
-// A simulated stream: a queue of commands that the engine takes the first of when it pleases.
+// SPDX-License-Identifier: Apache-2.0
+// A simulated stream: a queue of commands; the sim_machine takes the first one whenever the schedule selects the
+// stream.
 //
-// Tickets here are the queue's; moments are counted from the schedule's begin. A command has run when `executed_` has
-// reached its ticket; the host has seen it passed when it was told so, by passed().
+// Tickets here are the queue's; moments are counted from the start of the schedule. A command has run when `executed_`
+// has reached its ticket. The host has seen it passed when passed() has returned its ticket.
 #pragma once
 
 #include <functional>
@@ -10,21 +12,21 @@
 #include <vector>
 
 #include "sim/checker.hpp"
+#include "sluice/runtime/detail/outcome.hpp"
 #include "sluice/runtime/interpreter.hpp"
-#include "sluice/runtime/outcome.hpp"
-#include "sluice/runtime/trace.hpp"
+#include "sluice/trace/trace.hpp"
 
 namespace sluice::sim::detail {
 
-class engine;
+class sim_machine;
 class sim_stream;
 
-using nanoseconds = std::uint64_t;  // of virtual time, since the schedule's begin
+using nanoseconds = std::uint64_t;  // of virtual time, since the start of the schedule
 
-struct graph_run;
+struct graph_walk;
 struct sim_mark;
 
-// What a command owned, when it has run: let go of where that can do no harm.
+// What a command owned, kept after it has run and destroyed where that is safe.
 struct remains {
     std::function<void()> call;
     std::shared_ptr<const void> owner;
@@ -32,8 +34,8 @@ struct remains {
 
 class sim_stream final : public stream_interpreter {
 public:
-    // Throws errc::unsupported when there are too many.
-    sim_stream(engine& in, command_queue& owner);
+    // Throws errc::unsupported when there are too many streams.
+    sim_stream(sim_machine& in, command_queue& owner);
     ~sim_stream() override;
 
     void copy(const command_info& info, const copy_command& command) override;
@@ -42,39 +44,39 @@ public:
     std::exception_ptr library_call(const command_info& info, const library_command& command) override;
     void host_call(const command_info& info, host_command command) override;
     void graph(const command_info& info, const graph_command& command) override;
-    ticket wait_for(stream_interpreter& other, ticket upto) override;
+    ticket order_after(stream_interpreter& other, ticket upto) override;
     std::unique_ptr<timed_mark> mark() override;
 
     native_stream native() const noexcept override;
     ticket passed() const noexcept override;
     void poll() noexcept override;
-    void await(ticket upto, wait_mode mode) override;
+    void wait(ticket upto, wait_mode mode) override;
     bool needs_watching() const noexcept override;
-    ticket sighted() const noexcept override { return executed_; }
+    ticket last_flag() const noexcept override { return executed_; }
 
     void abandon() noexcept override;
 
-    // For the engine.
+    // For sim_machine.
 
     void begin();
-    // Whether its first entry is a command that can run; deals with waits and marks on the way.
+    // Whether the first entry is a command that can run; processes the waits and marks before it.
     bool make_ready();
-    std::uint64_t next_number() const { return records_[head_].number; }  // needs make_ready()
-    bool is_before_host_call() const;                                     // the same
-    nanoseconds run_first();                                              // its virtual end
+    std::uint64_t next_number() const { return records_[head_].number; }  // after make_ready() has returned true
+    bool is_before_host_call() const;                                     // likewise
+    nanoseconds run_first();                                              // returns its end in virtual time
     bool is_idle() const noexcept { return head_ == records_.size(); }
-    // Whether it stands before a wait, and for what: after make_ready() has said no.
+    // Whether it is blocked by a wait, and for which command; after make_ready() has returned false.
     bool is_stuck(actor& waiter, actor& awaited) const;
-    // What has run, the host sees, and whoever waits in the queue is told of.
+    // The host sees what has run (catch_up), and the waiters in the queue are woken (tell).
     void catch_up() noexcept;
     void tell() noexcept;
-    bool has_untold() const noexcept { return told_ < executed_; }
+    bool has_unnotified() const noexcept { return told_ < executed_; }
     actor describe(moment when) const;
     actor describe_next() const { return describe(moment_of(executed_) + 1); }
-    // What has run of this schedule.
+    // Adds the commands of this schedule that have run.
     void describe(trace& in, std::size_t device) const;
-    // The device has broken down: what is in flight will not be seen to end.
-    void never_ends() noexcept;
+    // The device has broken down: the end of its commands in flight will never be seen.
+    void mark_unfinished() noexcept;
     command_queue& owner() const noexcept { return owner_; }
     ticket executed() const noexcept { return executed_; }
 
@@ -82,18 +84,18 @@ private:
     enum class kind : unsigned char { copy, fill, launch, library_call, host_call, graph, wait, mark };
     struct record {
         kind what = kind::wait;
-        std::uint64_t number = 0;     // in the order of submission
-        std::uint32_t host_then = 0;  // the host's clock, a snapshot
+        std::uint64_t number = 0;     // position in the order of submission
+        std::uint32_t host_then = 0;  // number of the snapshot of the host's clock
         moment when = 0;
         nanoseconds submitted = 0;
         std::span<const named_block> accesses;
         void* destination = nullptr;
-        const void* source = nullptr;  // of a copy; the closure of a launch or a library call
+        const void* source = nullptr;  // of a copy; for a launch or a library call, the closure
         std::size_t bytes = 0;
         unsigned char value = 0;
         void (*launch)(const void*) = nullptr;
         void (*library)(const native_stream&, const void*) = nullptr;
-        const graph_run* graph = nullptr;  // which `owned` keeps
+        const graph_walk* graph = nullptr;  // kept alive by `owned`
         sluice::detail::outcome_ref outcome;
         remains owned;
         sim_stream* awaited = nullptr;
@@ -103,7 +105,7 @@ private:
     struct note {
         std::string_view name;
         std::string_view operation;
-        source_location where;
+        source_location location;
         trace_kind kind = trace_kind::kernel;
         std::size_t bytes = 0;
         nanoseconds start = 0;
@@ -112,7 +114,7 @@ private:
     struct waited {
         const sim_stream* awaited;
         moment upto;
-        moment before;  // the command that came after
+        moment before;  // the command after the wait
     };
 
     static trace_kind to_trace_kind(kind what) noexcept;
@@ -126,16 +128,16 @@ private:
     void perform_body(record& command) const;
     moment moment_of(ticket number) const noexcept { return number <= base_ ? 0 : static_cast<moment>(number - base_); }
 
-    engine& engine_;
+    sim_machine& machine_;
     command_queue& owner_;
     const thread_index thread_;
     std::vector<record> records_;
     std::size_t head_ = 0;
-    ticket base_ = 0;  // the last one of the schedules before
+    ticket base_ = 0;  // the last ticket of earlier schedules
     ticket issued_ = 0;
     ticket executed_ = 0;
     ticket known_ = 0;  // as of the last poll or wait
-    ticket told_ = 0;   // those who wait in the queue
+    ticket told_ = 0;   // as reported to the waiters in the queue
     vector_clock clock_;
     std::vector<vector_clock> clocks_;  // by moment, of commands that have run
     std::vector<note> notes_;           // by moment

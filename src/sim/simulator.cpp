@@ -1,36 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/sim/simulator.hpp"
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "runtime/runtime_state.hpp"
 #include "sim/sim_device.hpp"
-#include "sluice/runtime/command_queue.hpp"
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
+#include "sluice/runtime/detail/command_queue.hpp"
 
 namespace sluice::sim {
 
 simulator::simulator(const simulator_options& options)
-    : engine_(std::make_shared<detail::engine>(options.planted)),
+    : machine_(std::make_shared<detail::sim_machine>(options.planted)),
       state_(new sluice::detail::runtime_state(sluice::detail::completion_service::mode::driven)),
       streams_(options.streams) {
-    engine_->service = &state_->service;
-    state_->service.be_driven_by(engine_.get());
+    machine_->service = &state_->service;
+    state_->service.be_driven_by(machine_.get());
     for (std::size_t i = 0; i < options.devices; ++i) {
         state_->devices.push_back(
             std::make_unique<sluice::device>(*state_, "sim:" + std::to_string(i),
-                                             std::make_unique<detail::sim_device>(engine_, i, options.memory_bytes)));
+                                             std::make_unique<detail::sim_device>(machine_, i, options.memory_bytes)));
     }
-    engine_->begin(0);
+    machine_->begin(0);
 }
 
 simulator::~simulator() {
     pool_.reset();
-    engine_->waits_are_void = true;  // whatever was planted
-    engine_->finish();
-    engine_->is_closing = true;
+    machine_->ignore_waits = true;  // so that every stream ends, whatever was planted
+    machine_->finish();
+    machine_->is_closing = true;
     state_.reset();
-    engine_->service = nullptr;
+    machine_->service = nullptr;
 }
 
 void simulator::close::operator()(sluice::detail::runtime_state* state) const noexcept {
@@ -53,26 +55,30 @@ scheduling_policy& simulator::pool() {
 }
 
 void simulator::begin(std::uint64_t seed) {
-    engine_->finish();
+    machine_->finish();
     for (const auto& each : state_->devices) each->trim();
-    engine_->begin(seed);
+    machine_->begin(seed);
 }
 
-void simulator::break_down_after(std::uint64_t commands) noexcept { engine_->break_down_at(commands + 1); }
-std::exception_ptr simulator::breakdown() const noexcept { return engine_->breakdown(); }
+void simulator::break_down_after(std::uint64_t commands) noexcept { machine_->break_down_at(commands + 1); }
+std::exception_ptr simulator::breakdown() const noexcept { return machine_->breakdown(); }
 
-void simulator::run_all() { engine_->finish(); }
+void simulator::run_threads(std::vector<std::function<void()>> threads) {
+    detail::host_threads(*machine_).run(std::move(threads));
+}
 
-const std::vector<finding>& simulator::findings() const noexcept { return engine_->checks().findings(); }
-void simulator::clear_findings() noexcept { engine_->checks().findings().clear(); }
+void simulator::run_all() { machine_->finish(); }
+
+const std::vector<finding>& simulator::findings() const noexcept { return machine_->checks().findings(); }
+void simulator::clear_findings() noexcept { machine_->checks().findings().clear(); }
 
 void simulator::require_clean() const {
     if (!findings().empty()) throw std::runtime_error(to_string(findings().front()));
 }
 
-void simulator::report(fault what, std::string_view message) { engine_->checks().report(what, std::string(message)); }
+void simulator::report(fault what, std::string_view message) { machine_->checks().report(what, std::string(message)); }
 
-trace simulator::what_ran() const {
+trace simulator::executed_trace() const {
     trace ran;
     for (const auto& each : state_->devices) {
         for (command_queue* queue : each->all_queues())
@@ -82,7 +88,7 @@ trace simulator::what_ran() const {
     return ran;
 }
 
-std::uint64_t simulator::commands() const noexcept { return engine_->commands; }
-std::chrono::nanoseconds simulator::now() const noexcept { return std::chrono::nanoseconds(engine_->host_time); }
+std::uint64_t simulator::commands() const noexcept { return machine_->commands; }
+std::chrono::nanoseconds simulator::now() const noexcept { return std::chrono::nanoseconds(machine_->host_time); }
 
 }  // namespace sluice::sim

@@ -1,6 +1,7 @@
-// Vector clocks (Fidge 1988, Mattern 1989): what happens before what. The threads are the host, number 0, and the
-// streams of all devices. A thread's moments are counted from the schedule's begin, from 1: a stream's are its
-// commands, the host's are its accesses to host buffers.
+// SPDX-License-Identifier: Apache-2.0
+// Vector clocks (Fidge 1988, Mattern 1989) for happens-before. The threads are the host, number 0, and the streams of
+// all devices. A thread's moments are counted from 1 within the schedule: for a stream they are its commands, for the
+// host its accesses to host buffers.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,7 @@ inline constexpr std::size_t max_threads = 16;
 inline constexpr thread_index host_thread = 0;
 
 struct vector_clock {
-    // What happens up to these moments happens before.
+    // Everything up to these moments happens before.
     std::array<moment, max_threads> upto{};
 
     bool covers(thread_index thread, moment when) const noexcept { return upto[thread] >= when; }

@@ -1,4 +1,5 @@
-// `sluice devices`, `sluice inspect` and the command line.
+// SPDX-License-Identifier: Apache-2.0
+// `sluice devices` and `sluice inspect`.
 #include "sluice/describe.hpp"
 
 #include <gmock/gmock.h>
@@ -91,31 +92,6 @@ TEST(tool_inspect, refuses_what_is_no_network) {
         EXPECT_EQ(came.exit_code, 2) << came;
         EXPECT_EQ(came.out, "");
         EXPECT_THAT(came.err, HasSubstr(file));
-    }
-}
-
-TEST(tool_command_line, has_help_and_a_version) {
-    for (const std::vector<std::string>& arguments :
-         {std::vector<std::string>{"--help"}, {"run", "--help"}, {"devices", "--help"}, {"--version"}}) {
-        const outcome came = run_tool(arguments);
-        EXPECT_EQ(came.exit_code, 0) << came;
-        EXPECT_NE(came.out, "");
-        EXPECT_EQ(came.err, "");
-    }
-}
-
-TEST(tool_command_line, that_asks_for_nothing_known_is_refused) {
-    for (const std::vector<std::string>& arguments : {std::vector<std::string>{},
-                                                      {"walk"},
-                                                      {"run"},
-                                                      {"run", digits().model},
-                                                      {"inspect"},
-                                                      {"devices", "--what"},
-                                                      {"run", digits().model, digits().input, "--labels"}}) {
-        const outcome came = run_tool(arguments);
-        EXPECT_EQ(came.exit_code, 2) << came;
-        EXPECT_EQ(came.out, "");
-        EXPECT_NE(came.err, "");
     }
 }
 

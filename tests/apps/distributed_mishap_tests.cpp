@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `mpirun -n N sluice run --distributed` of which a process hangs, dies or is interrupted: the job ends, and leaves no
 // file.
 #include <gmock/gmock.h>
@@ -94,7 +95,7 @@ TEST_P(distributed_mishap_of, a_rank_that_is_killed_ends_the_job) {
     EXPECT_THAT(end().err, AllOf(HasSubstr("rank " + std::to_string(GetParam())), HasSubstr("signal 9")));
 }
 
-TEST_P(distributed_mishap_of, a_rank_that_is_asked_to_stop_ends_the_job) {
+TEST_P(distributed_mishap_of, a_signal_to_a_rank_ends_the_job) {
     start(4);
     ASSERT_FALSE(HasFailure());
     job_->send_to(GetParam(), SIGTERM);
@@ -122,6 +123,15 @@ TEST_F(distributed_mishap, a_rank_that_hangs_as_it_starts_is_found) {
     EXPECT_THAT(came.err, HasSubstr("sluice: a rank did not start or end within the time limit (--rank-timeout)"));
 }
 
+TEST_F(distributed_mishap, an_input_that_becomes_shorter_is_named) {
+    start(2);
+    ASSERT_FALSE(HasFailure());
+    std::filesystem::resize_file(inputs_ / "zeros.npy", 4096);
+    const outcome came = end();
+    EXPECT_EQ(came.exit_code, 2) << came;
+    EXPECT_THAT(came.err, HasSubstr("zeros.npy: the file became shorter while it was read"));
+}
+
 TEST_F(distributed_mishap, leaves_an_earlier_output_alone) {
     start(2);
     ASSERT_FALSE(HasFailure());
@@ -131,7 +141,7 @@ TEST_F(distributed_mishap, leaves_an_earlier_output_alone) {
     EXPECT_THAT(snapshot(directory_), ::testing::ElementsAre(std::pair("out.npy", "an earlier output")));
 }
 
-TEST_F(distributed_mishap, a_job_that_is_stopped_as_a_whole_goes_on) {
+TEST_F(distributed_mishap, a_job_that_was_stopped_as_a_whole_continues) {
     const auto input = write_sparse_array(inputs_, "zeros.npy", 3'000'000, digits_files::inputs);
     job_.emplace(2, rank_arguments{digits().model, input, "--device", "cpu", "--batch", "16", "--output",
                                    directory_ / "out.npy", "--rank-timeout", "2"});

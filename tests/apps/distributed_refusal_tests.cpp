@@ -1,16 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
 // `mpirun -n N sluice run --distributed` where one rank fails: its error, the same exit status as `sluice run` has, and
 // nothing else anywhere.
 #include <gmock/gmock.h>
 
 #include "apps/support/ranks.hpp"
 #include "apps/support/sample_files.hpp"
-#include "nn/support/file_size_limit.hpp"
-#include "nn/support/hostile_files.hpp"
+#include "io/support/file_size_limit.hpp"
+#include "io/support/hostile_files.hpp"
 
 namespace sluice::app::testing {
 namespace {
 
-using nn::testing::read_file;
+using io::testing::read_file;
 using ::testing::HasSubstr;
 
 std::size_t count_of(const std::string& word, const std::string& in) {
@@ -68,7 +69,7 @@ TEST_F(distributed_refuses, an_input_that_one_rank_cannot_read) {
     expect_refused(run_ranks({usual(), usual(cut)}), {"rank 1 on ", cut, "truncated"});
 }
 
-TEST_F(distributed_refuses, an_input_that_is_another_on_one_rank) {
+TEST_F(distributed_refuses, an_input_that_differs_on_one_rank) {
     const auto shorter = write_array(directory, "shorter.npy", {449, 64}, std::vector<float>(449 * 64));
     expect_refused(run_ranks({usual(), usual(shorter)}), {"rank 1 on ", "rows of the input: 449 here, 450 on rank 0"});
 }
@@ -79,6 +80,13 @@ TEST_F(distributed_refuses, other_options_on_one_rank) {
     expect_refused(run_ranks({usual(), other}), {"rank 1 on ", "--batch: 65 here, 64 on rank 0"});
     expect_refused(run_ranks({usual(), usual_with({"--labels", digits().labels})}),
                    {"rank 1 on ", "--labels: given here, not given on rank 0"});
+    const auto with_tolerance = [&](const std::string& tolerance) {
+        return usual_with({"--reference", digits().reference, "--tolerance", tolerance});
+    };
+    expect_refused(run_ranks({with_tolerance("0.5"), with_tolerance("0.25")}),
+                   {"rank 1 on ", "--tolerance: 0.25 here, 0.5 on rank 0"});
+    expect_refused(run_ranks({with_tolerance("0.5"), usual_with({"--reference", digits().reference})}),
+                   {"rank 1 on ", "--tolerance: not given here, 0.5 on rank 0"});
 }
 
 TEST_F(distributed_refuses, labels_that_are_no_classes_in_the_last_range) {
@@ -89,7 +97,7 @@ TEST_F(distributed_refuses, labels_that_are_no_classes_in_the_last_range) {
                    {"rank 3 on ", file, "label of row 449 is not a class from 0 to 9"});
 }
 
-TEST_F(distributed_refuses, outputs_that_cannot_be_made) {
+TEST_F(distributed_refuses, outputs_that_cannot_be_created) {
     for (const std::string& output : {std::string(directory / "absent/out.npy"), directory.path().string()}) {
         std::vector<std::string> arguments = usual();
         arguments.back() = output;
@@ -103,16 +111,16 @@ TEST_F(distributed_refuses, outputs_for_which_there_is_no_room) {
     const auto input = write_sparse_array(directory, "zeros.npy", 2'000'000, digits_files::inputs);
     outcome came;
     {
-        const nn::testing::file_size_limit limit(std::size_t{64} << 20);
+        const io::testing::file_size_limit limit(std::size_t{64} << 20);
         came = run_ranks(2, usual(input));
     }
-    expect_refused(came, {"rank 0 on ", "out.npy", "File too large"});
+    expect_refused(came, {"rank 0 on ", "out.npy", "File too large"}, 1);
 }
 
 TEST_F(distributed_refuses, outputs_for_which_one_rank_finds_no_room) {
     const auto input = write_sparse_array(directory, "zeros.npy", 2'000'000, digits_files::inputs);
     expect_refused(ranks({rank_command(usual(input)), limited("--fsize=67108864", usual(input))}).wait(),
-                   {"rank 1 on ", "out.npy", "at byte ", "write: File too large"});
+                   {"rank 1 on ", "out.npy", "at byte ", "write: File too large"}, 1);
 }
 
 TEST_F(distributed_refuses, an_input_for_which_one_rank_has_no_memory) {
@@ -126,7 +134,12 @@ TEST_F(distributed_refuses, a_device_that_is_not_there) {
     std::vector<std::string> other = usual();
     other[3] = "cpu:9";
     expect_refused(run_ranks({usual(), other}), {"rank 1 on ", "no device 'cpu:9'"});
-    expect_refused(run_ranks(2, other), {"no device 'cpu:9'"});  // all of them fail, one is told of
+    expect_refused(run_ranks(2, other), {"no device 'cpu:9'"});  // all of them fail, one is reported
+}
+
+TEST_F(distributed_refuses, to_measure) {
+    expect_refused(run_ranks(2, usual_with({"--measure", "0.1"})),
+                   {"rank 0 on ", "--measure", "without --distributed"});
 }
 
 TEST_F(distributed_refuses, traces_and_timelines) {

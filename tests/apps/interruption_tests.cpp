@@ -1,4 +1,5 @@
-// `sluice run` that somebody interrupts.
+// SPDX-License-Identifier: Apache-2.0
+// `sluice run` when a signal interrupts it.
 #include <gmock/gmock.h>
 #include <signal.h>
 

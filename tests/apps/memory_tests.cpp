@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much memory `sluice run` takes for a large input.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `sluice run` on what it must refuse: exit code 2, a reason on standard error, and nothing else anywhere.
 #include <gmock/gmock.h>
 
@@ -6,15 +7,15 @@
 
 #include "apps/support/sample_files.hpp"
 #include "apps/support/subprocess.hpp"
-#include "nn/support/hostile_files.hpp"
+#include "io/support/hostile_files.hpp"
 
 namespace sluice::app::testing {
 namespace {
 
-using nn::testing::npy_bytes;
-using nn::testing::npy_dict;
-using nn::testing::read_file;
-using nn::testing::safetensors_bytes;
+using io::testing::npy_bytes;
+using io::testing::npy_dict;
+using io::testing::read_file;
+using io::testing::safetensors_bytes;
 using ::testing::HasSubstr;
 
 class tool_refuses : public ::testing::Test {
@@ -180,7 +181,7 @@ TEST_F(tool_refuses, labels_that_are_no_classes) {
         labels[7] = wrong;
         refuses_labels(write_array(directory, "l", {450}, labels), "label of row 7 is not a class from 0 to 9");
     }
-    refuses_labels(write_array(directory, "l", {450}, std::vector<std::uint8_t>(450), nn::dtype::boolean), "descr");
+    refuses_labels(write_array(directory, "l", {450}, std::vector<std::uint8_t>(450), io::dtype::boolean), "descr");
 }
 
 TEST_F(tool_refuses, labels_that_are_no_array) {
@@ -215,7 +216,7 @@ TEST_F(tool_refuses, numbers_that_make_no_sense) {
     refuses({digits().model, digits().input, "--streams", "257"}, {"--streams"});
 }
 
-TEST_F(tool_refuses, outputs_that_cannot_be_made) {
+TEST_F(tool_refuses, outputs_that_cannot_be_created) {
     const std::string file = directory.write("file", "here");
     std::filesystem::create_directory(directory / "folder");
     for (const std::string& output :
@@ -227,7 +228,7 @@ TEST_F(tool_refuses, outputs_that_cannot_be_made) {
     EXPECT_TRUE(std::filesystem::is_empty(directory / "folder"));
 }
 
-TEST_F(tool_refuses, traces_and_timelines_that_cannot_be_made) {
+TEST_F(tool_refuses, traces_and_timelines_that_cannot_be_created) {
     std::filesystem::create_directory(directory / "folder");
     for (const char* option : {"--trace", "--timeline"}) {
         for (const std::string& target :

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The commands as functions: reports and exit codes.
 #include <gmock/gmock.h>
 
@@ -5,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "sluice/base/file_error.hpp"
 #include "sluice/exit_status.hpp"
 #include "sluice/run_command.hpp"
-#include "sluice/runtime/error.hpp"
 
 namespace sluice::app::testing {
 namespace {
@@ -34,7 +35,7 @@ run_options some_files() {
 
 }  // namespace
 
-TEST(exit_status, tells_wrong_input_from_failures) {
+TEST(exit_status, distinguishes_wrong_input_from_failures) {
     EXPECT_EQ(status_of(file_error("f", 1, "field", "why")), bad_input);
     EXPECT_EQ(status_of(error(errc::invalid_argument, "")), bad_input);
     EXPECT_EQ(status_of(error(errc::shape_mismatch, "")), bad_input);
@@ -44,6 +45,7 @@ TEST(exit_status, tells_wrong_input_from_failures) {
     EXPECT_EQ(status_of(device_error(errc::unsupported, "")), failed);
     EXPECT_EQ(status_of(std::runtime_error("")), failed);
     EXPECT_EQ(status_of(std::bad_alloc()), failed);
+    EXPECT_EQ(status_of(requirement_missed("")), missed);
     EXPECT_EQ(status_of(interruption()), interrupted);
 }
 
@@ -69,11 +71,29 @@ TEST(run_report, has_null_for_a_difference_that_is_no_number) {
     EXPECT_TRUE(report["largest_difference"].is_null());
 }
 
-TEST(run_report, divides_by_no_time_at_all) {
+TEST(run_report, has_no_throughput_of_a_run_that_is_too_short) {
     run_result result = two_rows_on_two_devices();
-    result.seconds = 0;
-    EXPECT_EQ(json::parse(to_json(some_files(), result))["rows_per_second"], 0);
-    EXPECT_THAT(to_text(some_files(), result), HasSubstr("throughput          0 rows/s"));
+    for (const double seconds : {0.0, 0.25e-3, 0.099}) {
+        result.seconds = seconds;
+        EXPECT_TRUE(json::parse(to_json(some_files(), result))["rows_per_second"].is_null());
+        EXPECT_THAT(to_text(some_files(), result),
+                    HasSubstr("throughput          the run is too short to measure it: --measure SECONDS"));
+    }
+    result.seconds = 0.1;
+    EXPECT_EQ(json::parse(to_json(some_files(), result))["rows_per_second"], 20);
+}
+
+TEST(run_report, has_the_throughput_of_a_measurement) {
+    run_result result = two_rows_on_two_devices();
+    result.seconds = 0.25e-3;
+    result.measured = {.passes = 300, .seconds = 2};
+    const json report = json::parse(to_json(some_files(), result));
+    EXPECT_EQ(report["rows_per_second"], 300);
+    EXPECT_EQ(report["measured"], json::parse(R"({"passes": 300, "seconds": 2.0})"));
+    EXPECT_THAT(
+        to_text(some_files(), result),
+        HasSubstr("time                0.25 ms, with reading, comparing and writing rows\n"
+                  "throughput          300 rows/s (300 more passes in 2.00 s, without comparing and writing)\n"));
 }
 
 TEST(run_report, as_text_names_devices_and_files) {
@@ -89,7 +109,8 @@ TEST(run_report, as_text_names_devices_and_files) {
               "rows                2 in batches of 1024 on 1 stream\n"
               "accuracy            1.0000 (2 of 2)\n"
               "largest difference  0.125 from r.npy\n"
-              "throughput          4 rows/s (500.00 ms)\n"
+              "time                500.00 ms, with reading, comparing and writing rows\n"
+              "throughput          4 rows/s\n"
               "output              o.npy\n");
 }
 

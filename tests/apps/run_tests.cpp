@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `sluice run` where all is well.
 #include <gmock/gmock.h>
 
@@ -7,14 +8,14 @@
 
 #include "apps/support/sample_files.hpp"
 #include "apps/support/subprocess.hpp"
-#include "nn/support/file_size_limit.hpp"
-#include "nn/support/hostile_files.hpp"
+#include "io/support/file_size_limit.hpp"
+#include "io/support/hostile_files.hpp"
 
 namespace sluice::app::testing {
 namespace {
 
+using io::testing::file_size_limit;
 using nlohmann::json;
-using nn::testing::file_size_limit;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -22,7 +23,7 @@ using ::testing::StartsWith;
 
 class tool_run : public ::testing::Test {
 protected:
-    // The arguments go behind `run --json`; the report comes back.
+    // The arguments follow `run --json`. Returns the report.
     static json run(std::vector<std::string> arguments) {
         arguments.insert(arguments.begin(), {"run", "--json"});
         const outcome came = run_tool(arguments);
@@ -66,7 +67,8 @@ TEST_F(tool_run, recognises_the_digits) {
     EXPECT_EQ(report["model"], digits().model);
     EXPECT_EQ(report["input"], digits().input);
     EXPECT_GT(report["seconds"].get<double>(), 0);
-    EXPECT_GT(report["rows_per_second"].get<double>(), 0);
+    const bool is_too_short = report["seconds"].get<double>() < 0.1;
+    EXPECT_EQ(report["rows_per_second"].is_null(), is_too_short) << report;
     ASSERT_EQ(report["devices"].size(), 1u);
     EXPECT_NE(report["devices"][0]["name"].get<std::string>(), "");
 }
@@ -81,7 +83,7 @@ TEST_F(tool_run, as_text_says_the_same) {
     EXPECT_EQ(came.err, "");
 }
 
-TEST_F(tool_run, reports_only_what_was_asked_for) {
+TEST_F(tool_run, reports_only_what_was_requested) {
     const json report = run({digits().model, digits().input, "--device", "cpu"});
     for (const char* absent : {"accuracy", "largest_difference", "output"}) EXPECT_FALSE(report.contains(absent));
 }
@@ -91,8 +93,8 @@ TEST_F(tool_run, writes_the_outputs_of_the_reference) {
     const json report = run({digits().model, digits().input, "--output", output});
     EXPECT_EQ(report["output"], output);
     EXPECT_EQ(directory.entries(), 1);  // and no temporary file
-    const nn::npy_file written(output);
-    EXPECT_EQ(written.view().element_type(), nn::dtype::f32);
+    const io::npy_file written(output);
+    EXPECT_EQ(written.view().element_type(), io::dtype::f32);
     EXPECT_EQ(written.view().shape(), (std::vector<std::size_t>{450, 10}));
     EXPECT_LE(largest_difference(read_array(output), read_array(digits().reference)), 1e-4f);
 }
@@ -114,7 +116,7 @@ TEST_F(tool_run, records_a_trace_and_a_timeline) {
     EXPECT_GE(report["accuracy"].get<double>(), 0.97);
     EXPECT_EQ(directory.entries(), 2);
 
-    const json made = json::parse(nn::testing::read_file(trace));
+    const json made = json::parse(io::testing::read_file(trace));
     std::map<std::string, int> names, operations;
     for (const json& each : made["traceEvents"]) {
         if (each["ph"] != "X") continue;
@@ -125,11 +127,11 @@ TEST_F(tool_run, records_a_trace_and_a_timeline) {
     EXPECT_EQ(names["download"], 5);
     EXPECT_EQ(names["fused_mlp"], 5);
     EXPECT_EQ(operations["all layers"], 5);
-    const std::string picture = nn::testing::read_file(timeline);
+    const std::string picture = io::testing::read_file(timeline);
     EXPECT_THAT(picture, AllOf(StartsWith("<svg"), HasSubstr("all layers"), HasSubstr("digits.safetensors")));
 }
 
-TEST_F(tool_run, records_a_timeline_alone_beside_its_outputs) {
+TEST_F(tool_run, records_a_timeline_alone_next_to_its_outputs) {
     const std::string timeline = directory / "timeline.svg", output = directory / "out.npy";
     const outcome came = run_tool(
         {"run", digits().model, digits().input, "--device", "cpu", "--timeline", timeline, "--output", output});
@@ -139,7 +141,7 @@ TEST_F(tool_run, records_a_timeline_alone_beside_its_outputs) {
     EXPECT_LE(largest_difference(read_array(output), read_array(digits().reference)), 1e-4f);
 }
 
-TEST_F(tool_run, keeps_its_outputs_when_the_trace_finds_no_room) {
+TEST_F(tool_run, keeps_its_outputs_when_the_disk_is_too_full_for_the_trace) {
     const std::string trace = directory / "trace.json", output = directory / "out.npy";
     outcome came;
     {
@@ -155,7 +157,7 @@ TEST_F(tool_run, keeps_its_outputs_when_the_trace_finds_no_room) {
 }
 
 TEST_F(tool_run, may_write_over_its_own_input) {
-    const auto both = directory.write("both.npy", nn::testing::read_file(digits().input));
+    const auto both = directory.write("both.npy", io::testing::read_file(digits().input));
     run({digits().model, both, "--device", "cpu", "--batch", "7", "--output", both});
     EXPECT_LE(largest_difference(read_array(both), read_array(digits().reference)), 1e-4f);
 }
@@ -170,7 +172,7 @@ TEST_F(tool_run, gives_the_same_for_every_batch_and_number_of_streams) {
     }
 }
 
-TEST_F(tool_run, takes_each_way_to_name_devices) {
+TEST_F(tool_run, accepts_each_form_of_device_names) {
     for (const char* name : {"cpu", "cpu:0", "auto", "all"}) {
         const json report = run({digits().model, digits().input, "--device", name, "--labels", digits().labels});
         EXPECT_GE(report["accuracy"].get<double>(), 0.97) << name;
@@ -211,7 +213,7 @@ TEST_F(tool_run, converts_inputs_of_every_number_type) {
     EXPECT_EQ(outputs_of(model, write_array(directory, "f64", {rows, width}, wide)), expected);
     std::vector<std::uint16_t> half;
     for (const float each : values) half.push_back(f16_bits(each));
-    EXPECT_EQ(outputs_of(model, write_array(directory, "f16", {rows, width}, half, nn::dtype::f16)), expected);
+    EXPECT_EQ(outputs_of(model, write_array(directory, "f16", {rows, width}, half, io::dtype::f16)), expected);
 }
 
 TEST_F(tool_run, converts_whole_numbers) {
@@ -238,11 +240,11 @@ TEST_F(tool_run, takes_rows_that_do_not_start_at_a_multiple_of_four) {
     constexpr std::size_t rows = 9, width = 5;
     const std::string model = write_model(directory, "model", {width, 3});
     const auto expected = outputs_of(model, write_array(directory, "aligned", {rows, width}, quarters(rows * width)));
-    const std::string aligned = nn::testing::read_file(directory / "aligned");
+    const std::string aligned = io::testing::read_file(directory / "aligned");
     const std::string data = aligned.substr(aligned.size() - rows * width * sizeof(float));
     for (std::size_t padding = 0; padding < 4; ++padding) {
-        const std::string dict = nn::testing::npy_dict("'<f4'", "False", "(9, 5)") + std::string(padding, ' ');
-        const auto input = directory.write("shifted", nn::testing::npy_bytes(dict, data));
+        const std::string dict = io::testing::npy_dict("'<f4'", "False", "(9, 5)") + std::string(padding, ' ');
+        const auto input = directory.write("shifted", io::testing::npy_bytes(dict, data));
         EXPECT_EQ(outputs_of(model, input), expected) << "data at byte " << 10 + dict.size();
     }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/distributed/shares.hpp"
 
 #include <gmock/gmock.h>
@@ -39,7 +40,7 @@ TEST(shares_of_rows, do_not_overflow) {
     EXPECT_EQ(share_of_rows(rows, rows, 1, 2).count, 0u);
 }
 
-TEST(shares_of_devices, go_round_where_ranks_are_many) {
+TEST(shares_of_devices, are_assigned_in_rotation_where_ranks_are_many) {
     for (const bool all : {false, true}) {
         EXPECT_THAT(share_of_devices(2, all, 0, 4), ElementsAre(0));
         EXPECT_THAT(share_of_devices(2, all, 1, 4), ElementsAre(1));

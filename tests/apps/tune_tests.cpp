@@ -1,4 +1,5 @@
-// `sluice tune` where there is nothing to measure: what it asks for, and what it refuses.
+// SPDX-License-Identifier: Apache-2.0
+// `sluice tune` where there is nothing to measure: what it requires, and what it refuses.
 #include "sluice/tune_command.hpp"
 
 #include <gmock/gmock.h>
@@ -25,7 +26,7 @@ tune_options with_shapes(std::vector<std::string> shapes, const std::string& typ
 
 }  // namespace
 
-TEST(tool_tune, measures_sixty_different_products_when_it_is_told_none) {
+TEST(tool_tune, measures_sixty_different_products_without_shapes) {
     auto problems = problems_of({});
     ASSERT_EQ(problems.size(), 60u);
     std::sort(problems.begin(), problems.end());

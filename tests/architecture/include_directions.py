@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Checks that includes point one way: {op, async} <- runtime <- {cpu, cuda, sim} <- {devices, graph, kernels} <- nn <- apps.
+"""Checks that includes point one way: base <- {op, async, io} <- runtime <- trace <- {cpu, cuda, sim}
+<- {devices, graph, kernels, drawing} <- nn <- apps.
 
     include_directions.py REPOSITORY      prints each include that breaks a rule, and fails
-    include_directions.py --self-test     plants violations in a temporary tree and checks that each is found
+    include_directions.py --self-test     plants violations in a temporary tree, and fails unless each is found
 
 The rules, for include/sluice, src and apps:
   - a room (a folder) includes itself and the rooms that MAY_INCLUDE lists;
   - a public header (include/sluice) includes no private one (src);
-  - op and async each know nothing but themselves and the standard library;
+  - base, op and async include no library except the standard library;
   - only asio includes Boost, and no room includes asio;
   - one file of the tool includes MPI;
   - a project include names a file that exists.
-A header directly in include/sluice gathers rooms, so it may include any of them and no room may include it.
+A header directly in include/sluice combines rooms: it may include any of them, and no room may include it.
 """
 
 import pathlib
@@ -19,20 +20,25 @@ import re
 import sys
 import tempfile
 
-FOUNDATIONS = {"op", "async"}
+FOUNDATIONS = {"base", "op", "async"}
+GROUND = FOUNDATIONS | {"io"}
 BACKENDS = {"cpu", "cuda", "sim"}
 MAY_INCLUDE = {
-    "op": set(),
-    "async": set(),
-    "runtime": FOUNDATIONS,
-    "cpu": FOUNDATIONS | {"runtime"},
-    "cuda": FOUNDATIONS | {"runtime"},
-    "sim": FOUNDATIONS | {"runtime"},
-    "devices": FOUNDATIONS | {"runtime"} | BACKENDS,
-    "graph": FOUNDATIONS | {"runtime"} | BACKENDS,
-    "kernels": FOUNDATIONS | {"runtime"} | BACKENDS,
-    "nn": FOUNDATIONS | {"runtime", "devices", "graph", "kernels"} | BACKENDS,
-    "asio": FOUNDATIONS | {"runtime"},
+    "base": set(),
+    "op": {"base"},
+    "async": {"base"},
+    "io": {"base"},
+    "runtime": GROUND,
+    "trace": GROUND | {"runtime"},
+    "drawing": GROUND | {"runtime", "trace"},
+    "cpu": GROUND | {"runtime"},
+    "cuda": GROUND | {"runtime"},
+    "sim": GROUND | {"runtime", "trace"},
+    "devices": GROUND | {"runtime"} | BACKENDS,
+    "graph": GROUND | {"runtime"} | BACKENDS,
+    "kernels": GROUND | {"runtime"} | BACKENDS,
+    "nn": GROUND | {"runtime", "devices", "graph", "kernels"} | BACKENDS,
+    "asio": GROUND | {"runtime"},
 }
 TOP = "the top"  # sluice/*.hpp
 APPS = "apps"
@@ -47,7 +53,7 @@ SUFFIXES = {".hpp", ".cpp", ".cuh", ".cu", ".h"}
 
 
 def room_of(path):
-    """The room of a file, given its path from the repository's root; None for one that belongs to no room."""
+    """The room of a file, given its path from the repository's root."""
     if path.parts[0] == "apps":
         return APPS
     inside = path.parts[2:] if path.parts[:2] == ("include", "sluice") else path.parts[1:]
@@ -55,7 +61,7 @@ def room_of(path):
 
 
 def resolve(root, source, bracket, name):
-    """The project's file that an include names, from the root; None when it is not one of the project's."""
+    """The path from the root of the project file that an include names; None for other files."""
     places = [root / "include"]
     if not source.is_relative_to("include"):
         places.append(root / "src")
@@ -79,7 +85,7 @@ def includes_of(text):
 
 
 def why_not(root, source, bracket, name):
-    """Why this file may not have this include; None when it may."""
+    """The reason why this include is not allowed in this file; None if it is allowed."""
     room = room_of(source)
     target = resolve(root, source, bracket, name)
     public = source.is_relative_to("include")
@@ -89,7 +95,7 @@ def why_not(root, source, bracket, name):
         if bracket == '"' or name.startswith("sluice/"):
             return "no such file in the project (other libraries' headers go in angle brackets)"
         if room in FOUNDATIONS and re.search(r"[/.]", name):
-            return f"{room} knows nothing but itself and the standard library"
+            return f"{room} may include only project headers and the standard library"
         if name.startswith("boost/") and room != ADAPTOR:
             return "only asio includes Boost"
         if name == "mpi.h" and source != MPI:
@@ -116,7 +122,7 @@ def violations(root):
                 continue
             source = path.relative_to(root)
             if room_of(source) not in MAY_INCLUDE:
-                found.append(f"{source}: the room '{room_of(source)}' is not known; say in include_directions.py what it may include")
+                found.append(f"{source}: the room '{room_of(source)}' is not known; add it to include_directions.py")
                 continue
             for number, bracket, name in includes_of(path.read_text(encoding="utf-8")):
                 reason = why_not(root, source, bracket, name)
@@ -129,6 +135,10 @@ HEALTHY = {
     "include/sluice/op/value.hpp": "#include <utility>\n",
     "include/sluice/op/then.hpp": '#include <sluice/op/value.hpp>\n// #include "sluice/nn/engine.hpp"\n',
     "include/sluice/async/task.hpp": "#include <coroutine>\n",
+    "include/sluice/base/error.hpp": "#include <string>\n",
+    "include/sluice/io/atomic_file.hpp": '#include "sluice/base/error.hpp"\n',
+    "include/sluice/trace/recorder.hpp": '#include "sluice/runtime/stream.hpp"\n',
+    "include/sluice/drawing/timeline.hpp": '#include "sluice/trace/recorder.hpp"\n',
     "include/sluice/runtime/stream.hpp": '#include "sluice/op/value.hpp"\n#include "sluice/async/task.hpp"\n',
     "include/sluice/cpu/device.hpp": '#include "sluice/runtime/stream.hpp"\n',
     "include/sluice/cuda/device.hpp": '#include <cuda_runtime.h>\n#include "sluice/runtime/stream.hpp"\n',
@@ -140,7 +150,9 @@ HEALTHY = {
     "include/sluice/asio.hpp": '#include "sluice/asio/wait.hpp"\n',
     "include/sluice/sluice.hpp": '#include "sluice/nn/engine.hpp"\n',
     "src/cuda/api/check.hpp": "",
-    "src/cuda/device.cpp": '#include "sluice/cuda/device.hpp"\n#include "cuda/api/check.hpp"\n#include "api/check.hpp"\n',
+    "src/cuda/device.cpp": (
+        '#include "sluice/cuda/device.hpp"\n#include "cuda/api/check.hpp"\n#include "api/check.hpp"\n'
+    ),
     "apps/sluice/options.hpp": "",
     "apps/sluice/distributed/mpi.cpp": '#include "sluice/options.hpp"\n#include <mpi.h>\n',
     "apps/sluice/main.cpp": '#include "options.hpp"\n#include <sluice/sluice.hpp>\n#include <CLI/CLI.hpp>\n',
@@ -148,12 +160,18 @@ HEALTHY = {
 
 PLANTED = [  # file, include, the reason that must be given
     ("include/sluice/op/value.hpp", '"sluice/runtime/stream.hpp"', "op may not include runtime"),
-    ("include/sluice/op/value.hpp", "<cuda_runtime.h>", "op knows nothing"),
+    ("include/sluice/op/value.hpp", "<cuda_runtime.h>", "op may include only"),
     ("include/sluice/op/value.hpp", '"sluice/async/task.hpp"', "op may not include async"),
     ("include/sluice/async/task.hpp", '"sluice/op/value.hpp"', "async may not include op"),
     ("include/sluice/async/task.hpp", '"sluice/runtime/stream.hpp"', "async may not include runtime"),
-    ("include/sluice/async/task.hpp", "<boost/asio.hpp>", "async knows nothing"),
+    ("include/sluice/async/task.hpp", "<boost/asio.hpp>", "async may include only"),
     ("include/sluice/runtime/stream.hpp", "<sluice/cpu/device.hpp>", "runtime may not include cpu"),
+    ("include/sluice/io/atomic_file.hpp", '"sluice/runtime/stream.hpp"', "io may not include runtime"),
+    ("include/sluice/op/value.hpp", '"sluice/io/atomic_file.hpp"', "op may not include io"),
+    ("include/sluice/base/error.hpp", '"sluice/op/value.hpp"', "base may not include op"),
+    ("include/sluice/runtime/stream.hpp", '"sluice/trace/recorder.hpp"', "runtime may not include trace"),
+    ("include/sluice/trace/recorder.hpp", '"sluice/drawing/timeline.hpp"', "trace may not include drawing"),
+    ("include/sluice/cpu/device.hpp", '"sluice/trace/recorder.hpp"', "cpu may not include trace"),
     ("include/sluice/cpu/device.hpp", '"sluice/cuda/device.hpp"', "cpu may not include cuda"),
     ("include/sluice/cuda/device.hpp", '"../sim/device.hpp"', "cuda may not include sim"),
     ("include/sluice/sim/device.hpp", '"sluice/cpu/device.hpp"', "sim may not include cpu"),

@@ -1,7 +1,11 @@
-// Canceling a wait: before, while and after it comes. (At the very same time: race_tests.cpp.)
+// SPDX-License-Identifier: Apache-2.0
+// Canceling a wait: before, while and after it completes. (At exactly the same time: race_tests.cpp.)
+#include <atomic>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <chrono>
+#include <latch>
+#include <thread>
 
 #include "asio/support/asio_test.hpp"
 
@@ -33,27 +37,27 @@ TEST_P(asio_cancellation, a_canceled_wait_is_told_while_the_stream_is_still_held
     for (const auto type : {net::cancellation_type::terminal, net::cancellation_type::partial}) {
         on.synchronize();
         const std::size_t before = bytes_in_use();
-        told<numbers> result;
+        received<numbers> result;
         gate held(home);
         async_wait(spawn(work(1), pool), cancelable(result.handler()));
         EXPECT_GT(bytes_in_use(), before);
         signal.emit(type);
-        EXPECT_EQ(result.calls, 0);  // not inside of emit
+        EXPECT_EQ(result.calls, 0);  // not inside emit
         EXPECT_EQ(context.run(), 1u);
         EXPECT_EQ(result.calls, 1);
         EXPECT_TRUE(is_aborted(result.failure)) << text_of(result.failure);
         EXPECT_EQ(result.value, numbers());
         EXPECT_EQ(bytes_in_use(), before);
         held.open();
-        await_telling(home);
+        wait_until_waiters_are_woken(home);
         context.restart();
     }
-    EXPECT_EQ(sync(work(2), pool), made_of(2));
+    EXPECT_EQ(sync(work(2), pool), combined(2));
 }
 
-TEST_P(asio_cancellation, a_wait_cannot_be_canceled_without_a_trace) {
+TEST_P(asio_cancellation, a_total_cancellation_is_not_offered) {
     NEEDS_A_GATE();
-    told<numbers> result;
+    received<numbers> result;
     gate held(home);
     async_wait(spawn(work(1), pool), cancelable(result.handler()));
     signal.emit(net::cancellation_type::total);
@@ -61,17 +65,44 @@ TEST_P(asio_cancellation, a_wait_cannot_be_canceled_without_a_trace) {
     EXPECT_EQ(context.poll(), 0u);
     held.open();
     context.run();
-    EXPECT_EQ(result.value, made_of(1));
+    EXPECT_EQ(result.value, combined(1));
 }
 
-TEST_P(asio_cancellation, a_cancellation_after_it_has_come_changes_nothing) {
-    told<numbers> result;
+TEST_P(asio_cancellation, the_handler_of_a_canceled_run_is_called_when_its_functions_have_ended) {
+    std::latch is_running(1), may_end(1);
+    std::atomic<bool> has_ended = false;
+    std::atomic<int> calls = 0;
+    auto attempts = retry(5, [&] {
+        if (++calls == 2) {
+            is_running.count_down();
+            may_end.wait();
+            has_ended = true;
+        }
+        return failing_number("mine");
+    });
+    received<unsigned> result;
+    async_run(std::move(attempts), pool, cancelable(result.handler()));
+    is_running.wait();
+    signal.emit(net::cancellation_type::terminal);
+    const std::jthread later([&] {  // after the signal: a function that ends before it is called once more
+        for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+        may_end.count_down();
+    });
+    context.run();
+    EXPECT_TRUE(has_ended);
+    EXPECT_TRUE(is_aborted(result.failure)) << text_of(result.failure);
+    wait_until_waiters_are_woken(home);
+    EXPECT_EQ(calls, 2);
+}
+
+TEST_P(asio_cancellation, a_cancellation_after_the_completion_changes_nothing) {
+    received<numbers> result;
     async_wait(spawn(work(1), pool), cancelable(result.handler()));
-    await_telling(home);  // it is queued by now
+    wait_until_waiters_are_woken(home);  // it is queued by now
     signal.emit(net::cancellation_type::all);
     context.run();
     EXPECT_EQ(text_of(result.failure), "");
-    EXPECT_EQ(result.value, made_of(1));
+    EXPECT_EQ(result.value, combined(1));
 }
 
 TEST_P(asio_cancellation, the_slot_is_free_again_when_the_handler_is_called) {
@@ -82,8 +113,8 @@ TEST_P(asio_cancellation, the_slot_is_free_again_when_the_handler_is_called) {
     EXPECT_TRUE(signal.slot().has_handler());
     context.run();
     EXPECT_FALSE(had_handler);
-    signal.emit(net::cancellation_type::terminal);  // nobody is there
-    told<numbers> next;
+    signal.emit(net::cancellation_type::terminal);  // no wait has started
+    received<numbers> next;
     gate held(home);
     async_wait(spawn(work(2), pool), cancelable(next.handler()));
     signal.emit(net::cancellation_type::terminal);
@@ -95,17 +126,17 @@ TEST_P(asio_cancellation, the_slot_is_free_again_when_the_handler_is_called) {
 }
 
 TEST_P(asio_cancellation, a_signal_before_the_wait_begins_is_not_remembered) {
-    told<numbers> result;
+    received<numbers> result;
     signal.emit(net::cancellation_type::terminal);
     async_wait(spawn(work(1), pool), cancelable(result.handler()));
     context.run();
-    EXPECT_EQ(result.value, made_of(1));
+    EXPECT_EQ(result.value, combined(1));
 }
 
-TEST_P(asio_cancellation, a_canceled_run_tries_nothing_again) {
+TEST_P(asio_cancellation, a_canceled_run_makes_no_further_attempt) {
     NEEDS_A_GATE();
     std::atomic<int> made = 0;
-    told<unsigned> result;
+    received<unsigned> result;
     gate held(home);
     auto attempts = retry(1000, [&] { return ++made, failing_number("mine"); });
     async_run(std::move(attempts), pool, cancelable(result.handler()));
@@ -113,15 +144,15 @@ TEST_P(asio_cancellation, a_canceled_run_tries_nothing_again) {
     context.run();
     EXPECT_TRUE(is_aborted(result.failure)) << text_of(result.failure);
     held.open();
-    await_telling(home);
+    wait_until_waiters_are_woken(home);
     EXPECT_EQ(made, 1);
 }
 
-TEST_P(asio_cancellation, a_task_goes_on_when_its_wait_is_canceled_and_its_result_is_dropped) {
+TEST_P(asio_cancellation, a_task_continues_when_its_wait_is_canceled_and_its_result_is_dropped) {
     NEEDS_A_GATE();
     auto owned = std::make_shared<int>(1);
     const std::weak_ptr<int> watch = owned;
-    told<std::shared_ptr<int>> result;
+    received<std::shared_ptr<int>> result;
     gate held(home);
     auto body = keep(spawn(host_call([] {}), pool), std::move(owned));
     async_wait(spawn(std::move(body), here()), cancelable(result.handler()));
@@ -130,14 +161,14 @@ TEST_P(asio_cancellation, a_task_goes_on_when_its_wait_is_canceled_and_its_resul
     EXPECT_TRUE(is_aborted(result.failure));
     EXPECT_FALSE(watch.expired());
     held.open();
-    await_telling(home);
+    wait_until_waiters_are_woken(home);
     EXPECT_TRUE(watch.expired());
 }
 
-TEST_P(asio_cancellation, an_operation_that_was_stopped_otherwise_tells_so_with_its_own_error) {
+TEST_P(asio_cancellation, an_operation_that_was_stopped_otherwise_gives_its_own_error) {
     NEEDS_A_GATE();
     std::stop_source source;
-    told<numbers> result;
+    received<numbers> result;
     gate held(home);
     async_run(stop_when(work(1), source.get_token()), pool, cancelable(result.handler()));
     source.request_stop();

@@ -1,4 +1,5 @@
-// Contexts, runtimes and handlers may go in any order.
+// SPDX-License-Identifier: Apache-2.0
+// Contexts, runtimes and handlers may be destroyed in any order.
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/strand.hpp>
@@ -23,19 +24,19 @@ net::awaitable<void> wait_for(device_future<pending<numbers>> future, [[maybe_un
     ADD_FAILURE() << "the context was dropped";
 }
 
-// Waits anew when it is destroyed, while its context is going.
+// Starts another wait when it is destroyed, while its context is being destroyed.
 class waits_again {
 public:
     waits_again(net::io_context& on, scheduling_policy& pool, std::shared_ptr<int> owned)
         : on_(&on), pool_(&pool), owned_(std::move(owned)) {}
     waits_again(waits_again&&) noexcept = default;
-    waits_again(const waits_again&) = delete;  // one, so that it waits once
+    waits_again(const waits_again&) = delete;  // only one object, so that it waits once
     ~waits_again() {
         if (!owned_) return;
-        auto never = [mine = std::move(owned_)](std::exception_ptr) { ADD_FAILURE() << "the context is gone"; };
+        auto never = [mine = std::move(owned_)](std::exception_ptr) { ADD_FAILURE() << "the context was destroyed"; };
         async_run(host_call([] {}), *pool_, net::bind_executor(*on_, std::move(never)));
     }
-    void operator()(std::exception_ptr, numbers) { ADD_FAILURE() << "the context is gone"; }
+    void operator()(std::exception_ptr, numbers) { ADD_FAILURE() << "the context was destroyed"; }
 
 private:
     net::io_context* on_;
@@ -45,7 +46,7 @@ private:
 
 }  // namespace
 
-TEST_P(asio_lifetimes, a_context_dropped_while_somebody_waits_drops_the_handler_and_the_outputs) {
+TEST_P(asio_lifetimes, a_context_dropped_during_a_wait_drops_the_handler_and_the_outputs) {
     NEEDS_A_GATE();
     const std::size_t before = bytes_in_use();
     gate held(home);
@@ -60,15 +61,15 @@ TEST_P(asio_lifetimes, a_context_dropped_while_somebody_waits_drops_the_handler_
     EXPECT_TRUE(watch.expired());
     EXPECT_EQ(bytes_in_use(), before);
     held.open();
-    await_telling(home);
-    EXPECT_EQ(sync(work(2), pool), made_of(2));
+    wait_until_waiters_are_woken(home);
+    EXPECT_EQ(sync(work(2), pool), combined(2));
 }
 
 TEST_P(asio_lifetimes, a_context_dropped_while_a_handler_is_queued_drops_it_too) {
     const std::size_t before = bytes_in_use();
     auto never = [mine = std::move(owned)](std::exception_ptr, numbers) { ADD_FAILURE() << "it was dropped"; };
     async_wait(spawn(work(1), pool), net::bind_executor(*short_lived, std::move(never)));
-    await_telling(home);
+    wait_until_waiters_are_woken(home);
     EXPECT_FALSE(watch.expired());
     short_lived.reset();
     EXPECT_TRUE(watch.expired());
@@ -102,7 +103,7 @@ TEST_P(asio_lifetimes, a_context_dropped_while_a_task_is_waited_for_lets_the_tas
     short_lived.reset();
     EXPECT_TRUE(watch.expired());
     held.open();
-    await_telling(home);
+    wait_until_waiters_are_woken(home);
     EXPECT_TRUE(ended);
 }
 
@@ -115,11 +116,11 @@ TEST_P(asio_lifetimes, a_run_whose_context_was_dropped_submits_nothing_more) {
     async_run(std::move(attempts), pool, net::bind_executor(*short_lived, never));
     short_lived.reset();
     held.open();
-    await_telling(home);
+    wait_until_waiters_are_woken(home);
     EXPECT_EQ(made, 1);
 }
 
-TEST_P(asio_lifetimes, a_wait_that_begins_while_its_context_is_going_is_dropped) {
+TEST_P(asio_lifetimes, a_wait_that_starts_while_its_context_is_destroyed_is_dropped) {
     NEEDS_A_GATE();
     gate held(home);
     waits_again handler(*short_lived, pool, std::move(owned));
@@ -127,10 +128,10 @@ TEST_P(asio_lifetimes, a_wait_that_begins_while_its_context_is_going_is_dropped)
     short_lived.reset();
     EXPECT_TRUE(watch.expired());
     held.open();
-    await_telling(home);
+    wait_until_waiters_are_woken(home);
 }
 
-TEST_P(asio_lifetimes, a_thread_pool_dropped_while_somebody_waits_drops_the_handler) {
+TEST_P(asio_lifetimes, a_thread_pool_dropped_during_a_wait_drops_the_handler) {
     NEEDS_A_GATE();
     gate held(home);
     {
@@ -142,18 +143,18 @@ TEST_P(asio_lifetimes, a_thread_pool_dropped_while_somebody_waits_drops_the_hand
     EXPECT_TRUE(watch.expired());
 }
 
-TEST_P(asio_lifetimes, a_runtime_dropped_before_the_handler_is_called_does_not_take_the_value_along) {
+TEST_P(asio_lifetimes, a_runtime_dropped_before_the_handler_is_called_leaves_the_value_usable) {
     auto brief = std::make_unique<runtime>(options());
     auto streams = std::make_unique<single_stream>(brief->find(GetParam().device));
-    told<numbers> result;
+    received<numbers> result;
     async_wait(spawn(work(3), *streams), on_context(result.handler()));
     streams.reset();
     brief.reset();
     context.run();
-    EXPECT_EQ(result.value, made_of(3));
+    EXPECT_EQ(result.value, combined(3));
 }
 
-TEST_P(asio_lifetimes, the_last_of_a_runtime_may_be_dropped_in_a_handler) {
+TEST_P(asio_lifetimes, the_last_reference_to_a_runtime_may_be_dropped_in_a_handler) {
     auto brief = std::make_shared<runtime>(options());
     auto streams = std::make_unique<single_stream>(brief->find(GetParam().device));
     bool called = false;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waiting in Asio's coroutines, and with other operations of Asio's at the same time.
 //
 // (Coroutines are functions with parameters, not lambdas with captures: g++ 12, see CONTRIBUTING.md.)
@@ -20,7 +21,7 @@ using namespace net::experimental::awaitable_operators;
 
 class asio_coroutines : public asio_test {
 protected:
-    // Runs it to its end, here; throws what it threw.
+    // Runs the coroutine to its end on this thread; throws what it threw.
     template <typename T>
     T run(net::awaitable<T> body) {
         std::optional<T> result;
@@ -83,13 +84,13 @@ net::awaitable<numbers> one_after_all(device_future<pending<numbers>> first, spa
 
 }  // namespace
 
-TEST_P(asio_coroutines, a_coroutine_awaits_a_future) { EXPECT_EQ(run(awaited(spawn(work(1), pool))), made_of(1)); }
+TEST_P(asio_coroutines, a_coroutine_awaits_a_future) { EXPECT_EQ(run(awaited(spawn(work(1), pool))), combined(1)); }
 
 TEST_P(asio_coroutines, a_coroutine_awaits_an_operation) { EXPECT_EQ(run(sum_of(work(2), pool)), 400u); }
 
-TEST_P(asio_coroutines, several_values_come_as_a_tuple) { EXPECT_EQ(run(both(work(2), pool)), 203u); }
+TEST_P(asio_coroutines, several_values_are_given_as_a_tuple) { EXPECT_EQ(run(both(work(2), pool)), 203u); }
 
-TEST_P(asio_coroutines, a_coroutine_goes_on_where_it_was) {
+TEST_P(asio_coroutines, a_coroutine_continues_on_its_own_executor) {
     EXPECT_EQ(run(thread_of_coroutine(spawn(work(1), pool))), std::this_thread::get_id());
 }
 
@@ -109,12 +110,12 @@ TEST_P(asio_coroutines, a_timer_that_is_first_beats_work_which_is_abandoned) {
     EXPECT_EQ(run(race(spawn(work(1), pool), 1ms)), 1u);
     EXPECT_EQ(bytes_in_use(), before);
     held.open();
-    await_telling(home);
+    wait_until_waiters_are_woken(home);
 }
 
 TEST_P(asio_coroutines, a_future_and_a_spawned_task_are_awaited_together) {
     auto task = spawn(value_of(spawn(work(2), pool)), here());
-    numbers expected = made_of(1);
+    numbers expected = combined(1);
     expected.resize(400, 2);
     EXPECT_EQ(run(one_after_all(spawn(work(1), pool), std::move(task))), expected);
 }
@@ -143,7 +144,7 @@ TEST_P(asio_coroutines, a_parallel_group_waits_for_one_and_cancels_the_others) {
     EXPECT_TRUE(is_aborted(fine));
 }
 
-TEST_P(asio_coroutines, a_canceled_coroutine_is_told_where_it_waits) {
+TEST_P(asio_coroutines, a_canceled_coroutine_gets_the_error_where_it_waits) {
     NEEDS_A_GATE();
     net::cancellation_signal signal;
     std::exception_ptr failure;

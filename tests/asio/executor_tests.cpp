@@ -1,4 +1,5 @@
-// Where handlers are called, and what is kept for them until then.
+// SPDX-License-Identifier: Apache-2.0
+// The executors that call handlers, and what is kept for a handler until then.
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/strand.hpp>
@@ -31,9 +32,9 @@ public:
         ++count_->allocated;
         return std::allocator<T>().allocate(size);
     }
-    void deallocate(T* where, std::size_t size) {
+    void deallocate(T* address, std::size_t size) {
         ++count_->returned;
-        std::allocator<T>().deallocate(where, size);
+        std::allocator<T>().deallocate(address, size);
     }
     memory_count* count() const noexcept { return count_; }
 
@@ -46,8 +47,8 @@ private:
     memory_count* count_;
 };
 
-// The thread on which the stream's waiters are told.
-std::thread::id completion_thread(stream& on) {
+// The thread that resumes the stream's waiters.
+std::thread::id completion_thread(stream on) {
     gate held(on);
     auto waiting = spawn(thread_after(spawn_on(on, host_call([] {}))), here());
     held.open();
@@ -57,22 +58,22 @@ std::thread::id completion_thread(stream& on) {
 }  // namespace
 
 TEST_P(asio_executors, a_handler_is_called_by_its_executor_only) {
-    told<numbers> result, complete;
+    received<numbers> result, complete;
     auto future = spawn(work(2), pool);
     future.wait();
     async_wait(spawn(work(1), pool), on_context(result.handler()));
     async_wait(std::move(future), on_context(complete.handler()));
-    await_telling(home);
+    wait_until_waiters_are_woken(home);
     EXPECT_EQ(result.calls, 0);
     EXPECT_EQ(complete.calls, 0);
     EXPECT_EQ(context.run(), 2u);
     EXPECT_EQ(result.thread, std::this_thread::get_id());
-    EXPECT_EQ(complete.value, made_of(2));
+    EXPECT_EQ(complete.value, combined(2));
 }
 
 TEST_P(asio_executors, a_handler_is_not_called_inside_async_wait_even_on_the_executors_own_thread) {
     bool is_inside = false, was_inside = false;
-    told<numbers> result;
+    received<numbers> result;
     net::post(context, [&] {
         auto future = spawn(work(1), pool);
         future.wait();
@@ -88,9 +89,9 @@ TEST_P(asio_executors, a_handler_is_not_called_inside_async_wait_even_on_the_exe
     EXPECT_FALSE(was_inside);
 }
 
-TEST_P(asio_executors, the_context_has_work_as_long_as_somebody_waits) {
+TEST_P(asio_executors, the_context_has_work_during_a_wait) {
     NEEDS_A_GATE();
-    told<numbers> result;
+    received<numbers> result;
     gate held(home);
     async_wait(spawn(work(1), pool), on_context(result.handler()));
     EXPECT_EQ(context.poll(), 0u);
@@ -102,16 +103,16 @@ TEST_P(asio_executors, the_context_has_work_as_long_as_somebody_waits) {
 }
 
 TEST_P(asio_executors, without_an_executor_of_its_own_a_handler_runs_on_the_system_executor) {
-    const std::thread::id teller = completion_thread(home);
-    std::promise<std::thread::id> where;
-    async_run(work(1), pool, [&](std::exception_ptr, numbers) { where.set_value(std::this_thread::get_id()); });
-    const std::thread::id there = where.get_future().get();
-    EXPECT_NE(there, teller);
+    const std::thread::id completing = completion_thread(home);
+    std::promise<std::thread::id> address;
+    async_run(work(1), pool, [&](std::exception_ptr, numbers) { address.set_value(std::this_thread::get_id()); });
+    const std::thread::id there = address.get_future().get();
+    EXPECT_NE(there, completing);
     EXPECT_NE(there, std::this_thread::get_id());
 }
 
 TEST_P(asio_executors, a_download_is_opened_where_the_handler_is_called) {
-    told<std::thread::id> result;
+    received<std::thread::id> result;
     auto opened_at = pending<std::thread::id>::from([] { return std::this_thread::get_id(); });
     auto future = spawn(zip(value(std::move(opened_at)), work(1)).transform([](auto at, auto) { return at; }), pool);
     async_wait(std::move(future), on_context(result.handler()));
@@ -128,7 +129,7 @@ TEST_P(asio_executors, a_strand_keeps_handlers_apart) {
                       ++calls;
                       all_inside = all_inside && strand.running_in_this_thread();
                       EXPECT_EQ(failure, nullptr);
-                      EXPECT_EQ(value, made_of(i));
+                      EXPECT_EQ(value, combined(i));
                   }));
     }
     {
@@ -149,19 +150,19 @@ TEST_P(asio_executors, a_thread_pool_is_joined_after_all_handlers) {
 }
 
 TEST_P(asio_executors, an_executor_may_be_of_any_type) {
-    told<numbers> any, strand, required;
+    received<numbers> any, strand, required;
     const net::any_io_executor erased = context.get_executor();
     async_run(work(1), pool, net::bind_executor(erased, any.handler()));
     async_run(work(2), pool, net::bind_executor(net::make_strand(erased), strand.handler()));
     const auto tracked = net::prefer(context.get_executor(), net::execution::outstanding_work.tracked);
     async_run(work(3), pool, net::bind_executor(tracked, required.handler()));
     while (any.calls + strand.calls + required.calls < 3) context.run_one();
-    EXPECT_EQ(any.value, made_of(1));
-    EXPECT_EQ(strand.value, made_of(2));
-    EXPECT_EQ(required.value, made_of(3));
+    EXPECT_EQ(any.value, combined(1));
+    EXPECT_EQ(strand.value, combined(2));
+    EXPECT_EQ(required.value, combined(3));
 }
 
-TEST_P(asio_executors, the_associated_allocator_is_used_and_has_its_memory_back_when_the_handler_is_called) {
+TEST_P(asio_executors, the_associated_allocator_is_used_and_gets_its_memory_back_before_the_handler_is_called) {
     memory_count count;
     int not_returned = -1;
     auto handler = [&](std::exception_ptr, numbers) { not_returned = count.allocated - count.returned; };
@@ -172,7 +173,7 @@ TEST_P(asio_executors, the_associated_allocator_is_used_and_has_its_memory_back_
     EXPECT_EQ(count.allocated, count.returned);
 }
 
-TEST_P(asio_executors, what_a_handler_throws_comes_out_of_run) {
+TEST_P(asio_executors, what_a_handler_throws_leaves_run) {
     async_run(work(1), pool,
               on_context([](std::exception_ptr, numbers) { throw std::runtime_error("the handler's"); }));
     EXPECT_EQ(failure_of([&] { context.run(); }), "the handler's");

@@ -1,4 +1,6 @@
-// Many at once, and everything at the same time as everything else. The thread sanitizer's favourites.
+// SPDX-License-Identifier: Apache-2.0
+// Many waits at the same time, with completions, cancellations and destruction at the same time. For the thread
+// sanitizer.
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/strand.hpp>
@@ -11,7 +13,7 @@ namespace {
 
 ASIO_SUITE(asio_races);
 
-// In every other round the other threads may have this one's core, so that either side comes first now and then.
+// Yields in every other round, so that each side is sometimes first.
 void spin(int round, std::chrono::nanoseconds at_least) {
     const auto until = std::chrono::steady_clock::now() + at_least;
     while (std::chrono::steady_clock::now() < until) {
@@ -19,7 +21,7 @@ void spin(int round, std::chrono::nanoseconds at_least) {
     }
 }
 
-// How long a wait takes here, roughly, from its beginning to its handler.
+// Roughly how long a wait takes here, from its start to its handler.
 std::chrono::nanoseconds one_wait(scheduling_policy& pool) {
     net::io_context context;
     const auto begin = std::chrono::steady_clock::now();
@@ -33,7 +35,7 @@ std::chrono::nanoseconds one_wait(scheduling_policy& pool) {
 
 }  // namespace
 
-TEST_P(asio_races, a_thousand_waits_are_all_told_once) {
+TEST_P(asio_races, a_thousand_waits_each_call_their_handler_once) {
     constexpr unsigned count = 1000;
     round_robin streams(on, 4);
     std::vector<std::atomic<int>> calls(count);
@@ -53,15 +55,15 @@ TEST_P(asio_races, a_thousand_waits_are_all_told_once) {
     for (const auto& each : calls) EXPECT_EQ(each, 1);
 }
 
-// The signal comes before, at the time of, and after the completion: the pause between sweeps over that.
-TEST_P(asio_races, a_wait_that_is_canceled_while_it_comes_is_told_once_and_truly) {
+// The signal arrives before, at the time of, and after the completion: the pause between them covers that range.
+TEST_P(asio_races, a_wait_that_is_canceled_while_it_completes_calls_its_handler_once_with_the_true_result) {
     constexpr int rounds = 2000;
     const auto sweep = 2 * one_wait(pool);
     const std::size_t before = bytes_in_use();
     int values = 0, canceled = 0;
     for (int i = 0; i < rounds; ++i) {
         net::cancellation_signal signal;
-        told<int> result;
+        received<int> result;
         async_run(host_call([] { return 7; }), pool,
                   net::bind_cancellation_slot(signal.slot(), on_context(result.handler())));
         spin(i, sweep * (i / 2 % 100) / 100);
@@ -80,16 +82,16 @@ TEST_P(asio_races, a_wait_that_is_canceled_while_it_comes_is_told_once_and_truly
     EXPECT_GT(values, 0);
     EXPECT_EQ(values + canceled, rounds);
     RecordProperty("canceled", canceled);
-    await_telling(home);
+    wait_until_waiters_are_woken(home);
     EXPECT_EQ(bytes_in_use(), before);
 }
 
-TEST_P(asio_races, staged_work_that_is_canceled_while_it_comes_is_told_once) {
+TEST_P(asio_races, host_driven_work_that_is_canceled_while_it_completes_calls_its_handler_once) {
     constexpr int rounds = 500;
     const auto sweep = 3 * one_wait(pool);
     for (int i = 0; i < rounds; ++i) {
         net::cancellation_signal signal;
-        told<unsigned> result;
+        received<unsigned> result;
         auto recovering = failing_number("mine").or_else([](std::exception_ptr) { return value(8u); });
         async_run(std::move(recovering), pool,
                   net::bind_cancellation_slot(signal.slot(), on_context(result.handler())));
@@ -103,7 +105,7 @@ TEST_P(asio_races, staged_work_that_is_canceled_while_it_comes_is_told_once) {
     on.synchronize();
 }
 
-TEST_P(asio_races, a_context_may_be_dropped_while_its_waits_come) {
+TEST_P(asio_races, a_context_may_be_dropped_while_its_waits_complete) {
     const auto sweep = 10 * one_wait(pool);
     std::atomic<int> alive = 0;
     for (int i = 0; i < 300; ++i) {
@@ -112,7 +114,7 @@ TEST_P(asio_races, a_context_may_be_dropped_while_its_waits_come) {
         for (unsigned j = 0; j < 10; ++j) {
             ++alive;
             const std::shared_ptr<std::atomic<int>> counted(&alive, [](std::atomic<int>* count) { --*count; });
-            auto handler = [counted](std::exception_ptr) { ADD_FAILURE() << "nobody runs the context"; };
+            auto handler = [counted](std::exception_ptr) { ADD_FAILURE() << "no thread runs the context"; };
             if (j % 2 == 0) {
                 async_run(host_call([] {}), pool, net::bind_executor(*brief, std::move(handler)));
             } else {
@@ -123,7 +125,7 @@ TEST_P(asio_races, a_context_may_be_dropped_while_its_waits_come) {
         strand.reset();  // a strand must not outlive its context
         brief.reset();
     }
-    await_telling(home);
+    wait_until_waiters_are_woken(home);
     EXPECT_EQ(alive, 0);
 }
 

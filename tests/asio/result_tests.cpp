@@ -1,4 +1,5 @@
-// What a handler is called with.
+// SPDX-License-Identifier: Apache-2.0
+// The arguments of a handler.
 #include <chrono>
 
 #include "asio/support/asio_test.hpp"
@@ -29,12 +30,12 @@ task<> broken() {
 }  // namespace
 
 TEST_P(asio_results, a_value_is_given) {
-    told<numbers> result;
+    received<numbers> result;
     async_wait(spawn(work(3), pool), on_context(result.handler()));
     EXPECT_EQ(context.run(), 1u);
     EXPECT_EQ(result.calls, 1);
     EXPECT_EQ(text_of(result.failure), "");
-    EXPECT_EQ(result.value, made_of(3));
+    EXPECT_EQ(result.value, combined(3));
 }
 
 TEST_P(asio_results, an_operation_without_a_value_gives_only_the_exception) {
@@ -53,7 +54,7 @@ TEST_P(asio_results, several_values_are_several_arguments) {
     async_run(std::move(both), pool, on_context([&](std::exception_ptr failure, numbers first, int second) {
                   ++calls;
                   EXPECT_EQ(failure, nullptr);
-                  EXPECT_EQ(first, made_of(1));
+                  EXPECT_EQ(first, combined(1));
                   EXPECT_EQ(second, 2);
               }));
     context.run();
@@ -61,7 +62,7 @@ TEST_P(asio_results, several_values_are_several_arguments) {
 }
 
 TEST_P(asio_results, a_value_may_be_move_only) {
-    told<std::unique_ptr<int>> result;
+    received<std::unique_ptr<int>> result;
     async_run(host_call([] { return std::make_unique<int>(5); }), pool, on_context(result.handler()));
     context.run();
     ASSERT_TRUE(result.value && *result.value);
@@ -69,15 +70,15 @@ TEST_P(asio_results, a_value_may_be_move_only) {
 }
 
 TEST_P(asio_results, a_value_may_stay_on_the_device) {
-    told<tensor<unsigned>> result;
-    async_run(upload(made_of(4)), pool, on_context(result.handler()));
+    received<tensor<unsigned>> result;
+    async_run(upload(combined(4)), pool, on_context(result.handler()));
     context.run();
     ASSERT_TRUE(result.value);
-    EXPECT_EQ(contents(std::move(*result.value), home), made_of(4));
+    EXPECT_EQ(contents(std::move(*result.value), home), combined(4));
 }
 
-TEST_P(asio_results, a_type_without_a_default_constructor_comes_as_an_optional) {
-    told<std::optional<number>> result, failed;
+TEST_P(asio_results, a_type_without_a_default_constructor_is_given_as_an_optional) {
+    received<std::optional<number>> result, failed;
     async_run(host_call([] { return number(6); }), pool, on_context(result.handler()));
     async_run(host_call([]() -> number { throw std::runtime_error("mine"); }), pool, on_context(failed.handler()));
     context.run();
@@ -87,8 +88,8 @@ TEST_P(asio_results, a_type_without_a_default_constructor_comes_as_an_optional) 
     EXPECT_TRUE(failed.value && !*failed.value);
 }
 
-TEST_P(asio_results, a_failure_comes_as_an_exception_and_with_empty_values) {
-    told<unsigned> result;
+TEST_P(asio_results, a_failure_gives_an_exception_and_empty_values) {
+    received<unsigned> result;
     async_run(failing_number("mine"), pool, on_context(result.handler()));
     context.run();
     EXPECT_EQ(text_of(result.failure), "mine");
@@ -96,7 +97,7 @@ TEST_P(asio_results, a_failure_comes_as_an_exception_and_with_empty_values) {
 }
 
 TEST_P(asio_results, what_submitting_throws_reaches_the_handler) {
-    told<numbers> result;
+    received<numbers> result;
     auto refused = work(1).and_then([](pending<numbers>) -> decltype(work(1)) { throw std::runtime_error("mine"); });
     async_run(std::move(refused), pool, on_context(result.handler()));
     EXPECT_EQ(context.run(), 1u);
@@ -106,7 +107,7 @@ TEST_P(asio_results, what_submitting_throws_reaches_the_handler) {
 
 TEST_P(asio_results, a_fault_of_the_device_reaches_the_handler) {
     NEEDS_A_GATE();
-    told<numbers> result;
+    received<numbers> result;
     gate held(home);
     async_wait(spawn(work(1), pool), on_context(result.handler()));
     on.poison(std::make_exception_ptr(device_error(errc::device_failed, "planted")));
@@ -116,17 +117,17 @@ TEST_P(asio_results, a_fault_of_the_device_reaches_the_handler) {
 }
 
 TEST_P(asio_results, a_future_that_has_given_its_value_already_is_refused) {
-    told<numbers> result;
+    received<numbers> result;
     auto future = spawn(work(1), pool);
     auto moved = std::move(future);
     async_wait(std::move(future), on_context(result.handler()));
     context.run();
     EXPECT_EQ(code_of(result.failure), errc::invalid_argument);
-    EXPECT_EQ(std::move(moved).get(), made_of(1));
+    EXPECT_EQ(std::move(moved).get(), combined(1));
 }
 
 TEST_P(asio_results, a_spawned_task_can_be_waited_for) {
-    told<int> result;
+    received<int> result;
     std::string failure;
     async_wait(spawn(seven(), here()), on_context(result.handler()));
     async_wait(spawn(broken(), here()), on_context([&](std::exception_ptr what) { failure = text_of(what); }));
@@ -136,14 +137,14 @@ TEST_P(asio_results, a_spawned_task_can_be_waited_for) {
 }
 
 TEST_P(asio_results, a_task_that_has_not_been_started_is_started) {
-    told<numbers> result;
+    received<numbers> result;
     async_wait(value_of(spawn(work(2), pool)), on_context(result.handler()));
     context.run();
-    EXPECT_EQ(result.value, made_of(2));
+    EXPECT_EQ(result.value, combined(2));
 }
 
 TEST_P(asio_results, an_operation_that_recovers_gives_what_it_recovered) {
-    told<unsigned> spawned_one, run;
+    received<unsigned> spawned_one, run;
     const auto recovering = [] { return failing_number("mine").or_else([](std::exception_ptr) { return value(8u); }); };
     async_wait(spawn(recovering(), pool), on_context(spawned_one.handler()));
     async_run(recovering(), pool, on_context(run.handler()));
@@ -152,9 +153,9 @@ TEST_P(asio_results, an_operation_that_recovers_gives_what_it_recovered) {
     EXPECT_EQ(run.value, 8u);
 }
 
-TEST_P(asio_results, an_operation_that_gives_up_by_itself_tells_so_with_its_own_error) {
+TEST_P(asio_results, an_operation_that_times_out_gives_its_own_error) {
     NEEDS_A_GATE();
-    told<numbers> result;
+    received<numbers> result;
     gate held(home);
     async_run(timeout(work(1), 1ms), pool, on_context(result.handler()));
     context.run();

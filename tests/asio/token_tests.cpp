@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Completion tokens other than plain callbacks. (Coroutines: coroutine_tests.cpp.)
 #include <boost/asio/append.hpp>
 #include <boost/asio/as_tuple.hpp>
@@ -16,20 +17,20 @@ TEST_P(asio_tokens, use_future_gives_a_standard_future) {
     std::future<numbers> value = async_run(work(1), pool, net::use_future);
     std::future<void> nothing = async_wait(spawn(host_call([] {}), pool), net::use_future);
     std::future<unsigned> failure = async_run(failing_number("mine"), pool, net::use_future);
-    EXPECT_EQ(value.get(), made_of(1));
+    EXPECT_EQ(value.get(), combined(1));
     nothing.get();
     EXPECT_EQ(failure_of([&] { failure.get(); }), "mine");
 }
 
 TEST_P(asio_tokens, deferred_submits_nothing_before_it_is_called) {
     const ticket before = home.issued();
-    told<numbers> result;
+    received<numbers> result;
     auto later = async_run(work(1), pool, net::deferred);
     EXPECT_EQ(home.issued(), before);
     std::move(later)(on_context(result.handler()));
     EXPECT_GT(home.issued(), before);
     context.run();
-    EXPECT_EQ(result.value, made_of(1));
+    EXPECT_EQ(result.value, combined(1));
 }
 
 TEST_P(asio_tokens, as_tuple_gives_the_exception_with_the_value) {
@@ -37,7 +38,7 @@ TEST_P(asio_tokens, as_tuple_gives_the_exception_with_the_value) {
     async_run(work(1), pool, net::as_tuple(on_context([&](std::tuple<std::exception_ptr, numbers> got) {
                   ++calls;
                   EXPECT_EQ(std::get<0>(got), nullptr);
-                  EXPECT_EQ(std::get<1>(got), made_of(1));
+                  EXPECT_EQ(std::get<1>(got), combined(1));
               })));
     async_run(failing_number("mine"), pool, net::as_tuple(on_context([&](std::tuple<std::exception_ptr, unsigned> got) {
                   ++calls;
@@ -47,7 +48,7 @@ TEST_P(asio_tokens, as_tuple_gives_the_exception_with_the_value) {
     EXPECT_EQ(calls, 2);
 }
 
-TEST_P(asio_tokens, detached_is_told_too_and_waits_for_nothing) {
+TEST_P(asio_tokens, detached_completes_too_and_no_thread_waits) {
     NEEDS_A_GATE();
     const std::size_t before = bytes_in_use();
     gate held(home);
@@ -55,7 +56,7 @@ TEST_P(asio_tokens, detached_is_told_too_and_waits_for_nothing) {
     EXPECT_EQ(context.poll(), 0u);
     held.open();
     EXPECT_EQ(context.run(), 1u);
-    await_telling(home);
+    wait_until_waiters_are_woken(home);
     EXPECT_EQ(bytes_in_use(), before);
 }
 

@@ -1,6 +1,7 @@
-// The ways of writing co_await that the documentation calls safe, also with g++ 12, which destroys some temporaries
-// twice: capturing closures and aggregates with destructors, as temporaries in a full expression with co_await. Every
-// object that takes part here counts itself and holds memory, for the address sanitizer.
+// SPDX-License-Identifier: Apache-2.0
+// The ways to write co_await that the documentation calls safe. g++ 12 destroys some temporaries in a full expression
+// with co_await twice: capturing closures, and aggregates with destructors. Each object here is counted and holds
+// memory, for the address sanitizer.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -36,7 +37,7 @@ private:
 
 class co_await_patterns : public testing::TestWithParam<bool> {
 protected:
-    // Ends at once, or after having been suspended.
+    // Ends at once, or after a suspension.
     task<int> number(int value) {
         if (GetParam()) co_await resume_on(loop_);
         co_return value;
@@ -51,7 +52,7 @@ protected:
     }
     counted thing() { return counted(alive_); }
 
-    // Runs the task to its end and says what it gave; nothing may be left of it.
+    // Runs the task to its end and returns its result. Nothing of it may be left.
     template <typename T>
     T run(task<T> body) {
         auto result = spawn(std::move(body), loop_);
@@ -96,7 +97,7 @@ TEST_P(co_await_patterns, tasks_are_awaited_as_temporaries_whose_arguments_are_t
     EXPECT_EQ(run(body()), 100u);
 }
 
-TEST_P(co_await_patterns, what_is_awaited_is_passed_beside_a_temporary) {
+TEST_P(co_await_patterns, what_is_awaited_is_passed_next_to_a_temporary) {
     auto body = [this]() -> task<int> { co_return add(co_await number(1), co_await number(2), thing()); };
     EXPECT_EQ(run(body()), 3);
 }
@@ -131,7 +132,7 @@ TEST_P(co_await_patterns, results_are_bound_to_names) {
         co_return one + two.number() + static_cast<int>(index) + std::get<0>(value).number();
     };
     EXPECT_EQ(run(body()), 6);
-    while (loop_.run_pending() != 0) {  // the one that when_any left behind
+    while (loop_.run_pending() != 0) {  // the task that when_any has abandoned
     }
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/async/executor.hpp"
 
 #include <gtest/gtest.h>
@@ -7,8 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "sluice/async/detail/work_queue.hpp"
 #include "sluice/async/run_loop.hpp"
-#include "sluice/async/work_queue.hpp"
 
 namespace sluice {
 namespace {
@@ -84,7 +85,7 @@ TEST(inline_executor, runs_inside_post_on_the_posting_thread) {
     EXPECT_EQ(first.ran_on(), std::this_thread::get_id());
 }
 
-TEST(work_queue, gives_items_in_the_order_in_which_they_came) {
+TEST(work_queue, gives_items_in_the_order_of_their_arrival) {
     std::vector<int> order;
     note first(order, 1), second(order, 2), third(order, 3);
     detail::work_queue queue;
@@ -149,7 +150,7 @@ TEST(run_loop, runs_what_items_post_while_it_finishes) {
     EXPECT_EQ(item.left(), 0);
 }
 
-TEST(run_loop, runs_only_what_is_pending_when_asked_to) {
+TEST(run_loop, run_pending_runs_only_what_is_queued) {
     run_loop loop;
     EXPECT_EQ(loop.run_pending(), 0u);
     std::vector<int> order;

@@ -1,4 +1,5 @@
-// The headers of this room can be included where kernels are, and tasks written there.
+// SPDX-License-Identifier: Apache-2.0
+// Files with kernels can include the headers of this room and define tasks.
 #include <gtest/gtest.h>
 
 #include "sluice/async/resume_on.hpp"

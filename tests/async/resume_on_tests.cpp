@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/async/resume_on.hpp"
 
 #include <gtest/gtest.h>
@@ -15,17 +16,17 @@
 namespace sluice {
 namespace {
 
-TEST(resume_on, goes_on_on_a_thread_of_the_executor) {
+TEST(resume_on, continues_on_a_thread_of_the_executor) {
     thread_pool pool(1);
-    auto where = [&]() -> task<bool> {
+    auto location = [&]() -> task<bool> {
         const auto before = std::this_thread::get_id();
         co_await resume_on(pool);
         co_return before != std::this_thread::get_id();
     };
-    EXPECT_TRUE(sync_wait(where()));
+    EXPECT_TRUE(sync_wait(location()));
 }
 
-TEST(resume_on, lets_the_awaiting_coroutine_go_on_there_too) {
+TEST(resume_on, the_awaiting_coroutine_continues_there_too) {
     thread_pool pool(1);
     auto inner = [&]() -> task<std::thread::id> {
         co_await resume_on(pool);
@@ -35,7 +36,7 @@ TEST(resume_on, lets_the_awaiting_coroutine_go_on_there_too) {
         const std::thread::id ended_on = co_await inner();
         co_return ended_on == std::this_thread::get_id();
     };
-    // Also when the body has ended before the thread that started it is back.
+    // The body may end before the thread that started it continues.
     for (int i = 0; i < 20'000; ++i) ASSERT_TRUE(sync_wait(outer()));
 }
 
@@ -107,10 +108,10 @@ TEST(resume_on, an_executor_that_waits_for_its_own_thread_is_not_taken_for_an_in
     EXPECT_TRUE(sync_wait(moves()));
 }
 
-// Runs what it finds queued, and then the new item, inside post.
-class behind_the_queue final : public executor {
+// Runs the queued items, and then the new one, inside post.
+class after_the_queue final : public executor {
 public:
-    explicit behind_the_queue(run_loop& queue) : queue_(&queue) {}
+    explicit after_the_queue(run_loop& queue) : queue_(&queue) {}
     void post(work_item& item) noexcept override {
         queue_->run_pending();
         item.run();
@@ -122,7 +123,7 @@ private:
 
 TEST(resume_on, others_that_arrive_inside_post_are_resumed_too) {
     run_loop queue;
-    behind_the_queue target(queue);
+    after_the_queue target(queue);
     std::vector<int> order;
     auto queued = [&]() -> task<> {
         co_await resume_on(queue);
@@ -141,7 +142,7 @@ TEST(resume_on, others_that_arrive_inside_post_are_resumed_too) {
     EXPECT_EQ(order, (std::vector{1, 2, 3}));
 }
 
-TEST(resume_on, can_be_handed_to_combinators) {
+TEST(resume_on, can_be_passed_to_combinators) {
     thread_pool left(1), right(1);
     auto both = when_all(resume_on(left), resume_on(right));
     sync_wait(std::move(both));

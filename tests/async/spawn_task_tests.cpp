@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/async/spawn_task.hpp"
 
 #include <gtest/gtest.h>
@@ -91,7 +92,7 @@ TEST(spawn_task, is_waited_for_in_every_way_and_keeps_its_result) {
     }
 }
 
-TEST(spawn_task, may_be_waited_for_without_end_by_several_threads) {
+TEST(spawn_task, several_threads_may_wait_for_it_without_a_time_limit) {
     thread_pool pool(1);
     std::binary_semaphore go(0);
     auto body = [&]() -> task<> {
@@ -170,7 +171,7 @@ TEST(spawn_task, of_a_task_that_was_awaited_fails_in_its_result) {
     EXPECT_THROW(std::move(result).get(), std::logic_error);
 }
 
-TEST(spawn_task, an_awaiting_coroutine_goes_on_where_the_task_ends) {
+TEST(spawn_task, an_awaiting_coroutine_continues_where_the_task_ends) {
     thread_pool pool(1), other(1);
     std::binary_semaphore go(0);
     auto body = [&]() -> task<std::thread::id> {
@@ -220,7 +221,7 @@ TEST(spawn_task, dropped_before_it_starts_runs_all_the_same) {
     EXPECT_EQ(alive, 0);
 }
 
-TEST(spawn_task, dropped_while_suspended_goes_on_and_its_result_is_dropped) {
+TEST(spawn_task, dropped_while_suspended_continues_and_its_result_is_dropped) {
     inline_executor here;
     int alive = 0;
     gate through;
@@ -239,7 +240,7 @@ TEST(spawn_task, dropped_while_suspended_drops_its_exception) {
     gate through;
     auto body = [&]() -> task<> {
         co_await through;
-        throw std::runtime_error("nobody hears this");
+        throw std::runtime_error("no waiter receives this");
     };
     drop(spawn(body(), here));
     through.open();
@@ -257,7 +258,7 @@ TEST(spawn_task, dropped_after_its_end_drops_its_result) {
     EXPECT_EQ(alive, 0);
 }
 
-TEST(spawn_task, dropped_at_any_moment_leaves_nothing_behind) {
+TEST(spawn_task, dropped_at_any_moment_leaks_nothing) {
     std::atomic<int> ended = 0;
     auto body = [&](executor& pool, int hops) -> task<std::unique_ptr<int>> {
         for (int i = 0; i < hops; ++i) co_await resume_on(pool);
@@ -271,7 +272,7 @@ TEST(spawn_task, dropped_at_any_moment_leaves_nothing_behind) {
     EXPECT_EQ(ended, 2000);
 }
 
-TEST(spawn_task, results_arrive_whoever_is_faster) {
+TEST(spawn_task, results_arrive_whichever_thread_is_faster) {
     thread_pool pool(3);
     auto body = [&](int number) -> task<int> {
         if (number % 2) co_await resume_on(pool);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/async/sync_wait.hpp"
 
 #include <gtest/gtest.h>
@@ -43,11 +44,11 @@ private:
     std::unique_ptr<int> value_ = std::make_unique<int>(4);
 };
 
-// Resumes on a thread of its own.
+// Resumes on a new thread.
 class on_a_new_thread {
 public:
     on_a_new_thread() = default;
-    on_a_new_thread(const on_a_new_thread&) = delete;  // the thread is its own
+    on_a_new_thread(const on_a_new_thread&) = delete;  // it owns the thread
     on_a_new_thread& operator=(const on_a_new_thread&) = delete;
     ~on_a_new_thread() { thread_.join(); }
 

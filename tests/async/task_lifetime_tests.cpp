@@ -1,4 +1,5 @@
-// What a task holds is destroyed once, in whatever state the task is dropped.
+// SPDX-License-Identifier: Apache-2.0
+// What a task holds is destroyed once, in any state in which the task is dropped.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -29,7 +30,7 @@ protected:
     }
     task<counted> make() { co_return counted(alive_); }
 
-    // A coroutine that is started without being waited for.
+    // A coroutine that starts and has no waiter.
     class started {
     public:
         explicit started(task<int> body) : root_(detail::make_root(std::move(body))) { root_.start(owner_); }
@@ -138,7 +139,7 @@ TEST_F(task_lifetime, dropping_one_that_waits_for_any_abandons_them_and_each_fre
     EXPECT_EQ(alive_, 0);
 }
 
-TEST_F(task_lifetime, dropping_one_that_waits_for_a_spawned_task_leaves_that_to_itself) {
+TEST_F(task_lifetime, dropping_one_that_waits_for_a_spawned_task_does_not_end_that_task) {
     inline_executor here;
     auto waits = [&]() -> task<int> {
         auto inner = spawn(hold(counted(alive_), gate_), here);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/async/task.hpp"
 
 #include <gtest/gtest.h>
@@ -60,7 +61,7 @@ TEST(task, gives_what_can_only_be_moved) {
     EXPECT_EQ(*owner, 7);
 }
 
-TEST(task, gives_what_cannot_be_assigned_or_made_from_nothing) {
+TEST(task, gives_values_without_assignment_and_default_constructor) {
     class fixed {
     public:
         explicit fixed(int n) : value(n) {}
@@ -80,7 +81,7 @@ TEST(task, of_a_reference_passes_exceptions_on) {
     EXPECT_THROW(sync_wait(pick(none, 0)), std::out_of_range);
 }
 
-TEST(task, passes_exceptions_to_who_awaits_it) {
+TEST(task, passes_exceptions_to_its_awaiter) {
     auto outer = []() -> task<std::string> {
         try {
             co_await fail_with("lost");
@@ -98,7 +99,7 @@ TEST(task, passes_exceptions_through_tasks_that_do_not_catch_them) {
     EXPECT_THROW(sync_wait(outer()), std::runtime_error);
 }
 
-TEST(task, passes_on_what_making_its_value_throws) {
+TEST(task, passes_on_what_the_construction_of_its_value_throws) {
     class refuses {
     public:
         refuses(int) { throw std::domain_error("no such value"); }
@@ -121,7 +122,7 @@ TEST(task, may_be_assigned_another_task) {
     EXPECT_EQ(sync_wait(std::move(which)), 2);
 }
 
-TEST(task, goes_on_where_what_it_awaits_is_completed) {
+TEST(task, continues_where_what_it_awaits_is_completed) {
     gate middle;
     std::vector<int> order;
     auto inner = [&]() -> task<int> {
@@ -165,7 +166,7 @@ TEST(task, hundred_thousand_that_fail_at_once_need_no_stack) {
 }
 
 TEST(task, million_resumed_one_after_the_other_need_no_stack) {
-    // Each is suspended and resumed from outside: the loop goes on inside the resumer, and must come back to it.
+    // Each is suspended and resumed from outside: the loop continues inside the resumer, and must return to it.
     std::vector<std::unique_ptr<gate>> gates;
     auto through_all = [&]() -> task<long> {
         long passed = 0;

@@ -1,10 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/async/thread_pool.hpp"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <latch>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "sluice/async/resume_on.hpp"
@@ -34,13 +37,31 @@ private:
 
 TEST(thread_pool, without_threads_is_refused) { EXPECT_THROW(thread_pool(0), std::invalid_argument); }
 
+TEST(thread_pool, with_a_negative_spinning_time_is_refused) {
+    EXPECT_THROW(thread_pool(1, std::chrono::microseconds(-1)), std::invalid_argument);
+}
+
+// Items that arrive while threads spin, while they sleep, and while they change from one to the other.
+TEST(thread_pool, runs_every_item_with_any_spinning_time) {
+    for (const int look : {0, 1, 50, 2000}) {
+        std::atomic<int> ran = 0;
+        thread_pool pool(3, std::chrono::microseconds(look));
+        for (int round = 1; round <= 300; ++round) {
+            count first(ran), second(ran);
+            pool.post(first);
+            pool.post(second);
+            while (ran != 2 * round) std::this_thread::yield();
+        }
+    }
+}
+
 TEST(thread_pool, without_work_ends) {
     const thread_pool pool(3);
     EXPECT_EQ(pool.size(), 3u);
 }
 
 TEST(thread_pool, runs_as_many_items_at_a_time_as_it_has_threads) {
-    std::latch all(4);  // passes only when three items and this thread are there together
+    std::latch all(4);  // passes only when three items and this thread wait at the same time
     meet first(all), second(all), third(all);
     thread_pool pool(3);
     pool.post(first);
@@ -49,7 +70,7 @@ TEST(thread_pool, runs_as_many_items_at_a_time_as_it_has_threads) {
     all.arrive_and_wait();
 }
 
-TEST(thread_pool, has_run_all_that_was_posted_when_it_is_gone) {
+TEST(thread_pool, has_run_all_that_was_posted_when_it_is_destroyed) {
     std::atomic<int> ran = 0;
     std::vector<std::unique_ptr<count>> items;
     for (int i = 0; i < 1000; ++i) items.push_back(std::make_unique<count>(ran));
@@ -60,7 +81,7 @@ TEST(thread_pool, has_run_all_that_was_posted_when_it_is_gone) {
     EXPECT_EQ(ran, 1000);
 }
 
-TEST(thread_pool, has_run_what_its_items_posted_when_it_is_gone) {
+TEST(thread_pool, has_run_what_its_items_posted_when_it_is_destroyed) {
     std::atomic<int> ran = 0;
     auto hop = [&](executor& on) -> task<> {
         for (int i = 0; i < 100; ++i) {

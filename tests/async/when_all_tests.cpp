@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/async/when_all.hpp"
 
 #include <gtest/gtest.h>
@@ -46,7 +47,7 @@ TEST(when_all, gives_the_results_by_position) {
     EXPECT_EQ(*owner, 3);
 }
 
-TEST(when_all, stands_in_for_nothing_and_for_references) {
+TEST(when_all, gives_placeholders_for_void_and_references) {
     gate open;
     open.open();
     int value = 0;
@@ -81,7 +82,7 @@ TEST(when_all, starts_nothing_before_it_is_awaited) {
     EXPECT_TRUE(started);
 }
 
-TEST(when_all, starts_all_and_goes_on_when_the_last_has_ended) {
+TEST(when_all, starts_all_and_continues_when_the_last_has_ended) {
     gate first, second, third;
     auto wait = [&]() -> task<int> {
         auto all = when_all(value_after(first, 1), value_after(second, 2), value_after(third, 3));
@@ -128,7 +129,7 @@ TEST(when_all, of_a_vector_throws_the_first_by_position) {
     EXPECT_EQ(message_of(std::move(result)), "1");
 }
 
-TEST(when_all, drops_the_results_beside_an_exception) {
+TEST(when_all, drops_the_other_results_when_one_throws) {
     int alive = 0;
     gate open;
     open.open();

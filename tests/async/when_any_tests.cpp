@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/async/when_any.hpp"
 
 #include <gtest/gtest.h>
@@ -35,7 +36,7 @@ task<int&> lend_after(gate& through, int& value) {
 
 class when_any_test : public testing::Test {
 protected:
-    // Takes itself to its end once a gate is open.
+    // Ends by itself once a gate is open.
     task<counted> make_after(gate& through) {
         co_await through;
         co_return counted(alive_);
@@ -51,7 +52,7 @@ protected:
     gate first_, second_, third_;
 };
 
-TEST_F(when_any_test, goes_on_as_soon_as_the_first_has_ended) {
+TEST_F(when_any_test, continues_as_soon_as_the_first_has_ended) {
     auto result = start(when_any(value_after(first_, 1), value_after(second_, std::string("two")), pass(third_)));
     EXPECT_FALSE(result.is_ready());
     second_.open();
@@ -63,7 +64,7 @@ TEST_F(when_any_test, goes_on_as_soon_as_the_first_has_ended) {
     third_.open();
 }
 
-TEST_F(when_any_test, tells_alternatives_of_one_type_apart) {
+TEST_F(when_any_test, distinguishes_alternatives_of_one_type) {
     auto result = start(when_any(value_after(first_, 1), value_after(second_, 2)));
     second_.open();
     auto [index, value] = std::move(result).get();
@@ -73,7 +74,7 @@ TEST_F(when_any_test, tells_alternatives_of_one_type_apart) {
     first_.open();
 }
 
-TEST_F(when_any_test, stands_in_for_nothing_and_for_references) {
+TEST_F(when_any_test, gives_placeholders_for_void_and_references) {
     int number = 0;
     auto result = start(when_any(pass(first_), lend_after(second_, number)));
     second_.open();
@@ -105,7 +106,7 @@ TEST_F(when_any_test, drops_the_exceptions_of_the_others) {
     EXPECT_EQ(std::move(result).get().index, 0u);
 }
 
-TEST_F(when_any_test, drops_each_of_the_other_results_when_it_comes) {
+TEST_F(when_any_test, drops_each_of_the_other_results_when_it_arrives) {
     auto result = start(when_any(make_after(first_), make_after(second_), make_after(third_)));
     first_.open();
     EXPECT_EQ(alive_, 1);
@@ -194,7 +195,7 @@ TEST_F(when_any_test, in_a_loop_that_is_complete_at_once_needs_no_stack) {
     EXPECT_EQ(sync_wait(loop()), 100'000u);
 }
 
-TEST(when_any_on_threads, has_one_winner_and_leaves_nothing_behind) {
+TEST(when_any_on_threads, has_one_winner_and_leaks_nothing) {
     std::atomic<int> ended = 0;
     auto on = [&](executor& pool, int number) -> task<std::unique_ptr<int>> {
         co_await resume_on(pool);

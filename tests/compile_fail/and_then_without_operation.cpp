@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // and_then continues with an operation; a function on values is for transform.
 #include <sluice/sluice.hpp>
 

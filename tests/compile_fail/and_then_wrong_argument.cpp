@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The function must take the output of the operation.
 #include <sluice/sluice.hpp>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A handler takes the exception and the value.
 #include <sluice/asio.hpp>
 

@@ -1,2 +1,3 @@
-// The optional header says what it misses. (tests/compile_fail/old_boost comes before the real Boost.)
+// SPDX-License-Identifier: Apache-2.0
+// The optional header says what is missing. (tests/compile_fail/old_boost comes before the real Boost.)
 #include <sluice/asio.hpp>

@@ -1,4 +1,5 @@
-// An operation is consumed by what is made of it.
+// SPDX-License-Identifier: Apache-2.0
+// A combinator consumes its operation.
 #include <sluice/sluice.hpp>
 
 void make() {

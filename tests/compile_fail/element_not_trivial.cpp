@@ -1,4 +1,5 @@
-// Device memory holds bytes: elements with constructors or pointers to own do not belong there.
+// SPDX-License-Identifier: Apache-2.0
+// Device memory holds bytes. Elements with constructors, or with pointers that they own, are refused.
 #include <sluice/sluice.hpp>
 
 #include <string>

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // An error needs a code that names its category; a bare number says nothing.
-#include <sluice/runtime/error.hpp>
+#include <sluice/base/error.hpp>
 
 sluice::error make() {
 #ifdef SLUICE_EXPECT_OK

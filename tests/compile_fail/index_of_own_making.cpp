@@ -1,4 +1,5 @@
-// Only the launcher makes indices, so that no kernel can claim an element that is another's.
+// SPDX-License-Identifier: Apache-2.0
+// Only the launcher creates indices, so no kernel can claim an element that belongs to another index.
 #include <sluice/sluice.hpp>
 
 struct kernel {

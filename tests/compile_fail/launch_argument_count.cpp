@@ -1,4 +1,5 @@
-// A launch has an argument for each of the kernel's parameters.
+// SPDX-License-Identifier: Apache-2.0
+// A launch has one argument for each of the kernel's parameters after the index.
 #include <sluice/sluice.hpp>
 
 struct add {

@@ -1,4 +1,5 @@
-// A view of ints is not given floats.
+// SPDX-License-Identifier: Apache-2.0
+// A view of ints does not take floats.
 #include <sluice/sluice.hpp>
 
 struct add {

@@ -1,4 +1,5 @@
-// A kernel takes its index first.
+// SPDX-License-Identifier: Apache-2.0
+// A kernel's first parameter is its index.
 #include <sluice/sluice.hpp>
 
 struct no_index {

@@ -1,4 +1,5 @@
-// A kernel that writes nothing does nothing.
+// SPDX-License-Identifier: Apache-2.0
+// A kernel that writes nothing is refused.
 #include <sluice/sluice.hpp>
 
 struct useless {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is shared is immutable: a kernel cannot write it.
 #include <sluice/sluice.hpp>
 

@@ -1,4 +1,5 @@
-// What the device is still making cannot be read, only waited for.
+// SPDX-License-Identifier: Apache-2.0
+// A value that the device still computes cannot be read, only waited for.
 #include <sluice/sluice.hpp>
 
 std::vector<int> make(sluice::device_future<sluice::pending<std::vector<int>>> later,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A task is consumed by awaiting it: one with a name must be moved.
 #include "sluice/async/task.hpp"
 

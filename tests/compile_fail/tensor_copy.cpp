@@ -1,4 +1,5 @@
-// A copy of device memory is a command; it is asked for by name.
+// SPDX-License-Identifier: Apache-2.0
+// A copy of device memory is a command, and must be written as copy(...).
 #include <sluice/sluice.hpp>
 
 void make(sluice::tensor<float> x) {

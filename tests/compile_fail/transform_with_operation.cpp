@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // transform maps values; to continue with an operation, use and_then.
 #include <sluice/sluice.hpp>
 

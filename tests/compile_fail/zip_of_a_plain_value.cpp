@@ -1,4 +1,5 @@
-// zip is of operations; a plain value must be wrapped.
+// SPDX-License-Identifier: Apache-2.0
+// zip takes operations; a plain value must be wrapped.
 #include <sluice/sluice.hpp>
 
 void make() {

@@ -1,4 +1,5 @@
-// Operations of every kind, which must come to the same however they run: submitted eagerly, compiled, as a part of
+// SPDX-License-Identifier: Apache-2.0
+// Operations of every kind, which must give the same result however they run: submitted eagerly, compiled, as a part of
 // another graph, or on the simulator.
 #pragma once
 
@@ -36,7 +37,7 @@ struct add_to_all {
         if (float* const element = x.at(at)) *element += by;
     }
 };
-struct halve_and_go_on {
+struct halve_and_repeat {
     SLUICE_KERNEL void operator()(index_1d at, disjoint_view<float> x, loop_condition again) const {
         float* const element = x.at(at);
         if (element == nullptr) return;
@@ -78,7 +79,8 @@ inline std::vector<float> some(std::size_t count, float step) {
 
 }  // namespace agreement
 
-// Each from [8, 16]. Their weights are on the pool's device; no two results of one operation differ by rounding.
+// Each takes a tensor of shape [8, 16]. Their weights are on the pool's device. Each operation gives the same bits in
+// every run.
 inline std::vector<agreed_operation> agreed_operations(scheduling_policy& pool) {
     using namespace agreement;
     const auto weight = sync(share(upload(some(16 * 12, 0.1f), {12, 16})), pool);
@@ -133,7 +135,7 @@ inline std::vector<agreed_operation> agreed_operations(scheduling_policy& pool) 
     add_operation("pipelined_transform", [=](tensor<float> x) {
         return down(pipelined_transform(pipelined::two_stages{}, square_batch{}, std::move(x)));
     });
-    add_operation("what is made inside", [=](tensor<float> x) {
+    add_operation("tensors created inside", [=](tensor<float> x) {
         return down(
             zip(zeros<float>(agreed_shape), full<float>(agreed_shape, 2), uniform(agreed_shape, 7),
                 upload(some(8 * 16, 1), agreed_shape))
@@ -179,21 +181,21 @@ inline std::vector<agreed_operation> agreed_operations(scheduling_policy& pool) 
         return down(do_while(
             [](loop_flag again, tensor<float> now) {
                 const auto each = each_of(now);
-                return launch(halve_and_go_on{}, each, std::move(now), again);
+                return launch(halve_and_repeat{}, each, std::move(now), again);
             },
             std::move(x)));
     });
     return all;
 }
 
-// What goes in, in this round.
+// The input of this round.
 inline std::vector<float> agreed_input(int round) {
     std::vector<float> values(agreed_shape.size());
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.125f * float(int(i * 5 % 31) - 15) + float(round);
     return values;
 }
 
-// Calls look(name, round, eagerly, otherwise) for each operation and each way to run it.
+// Calls look(name, round, eagerly, otherwise) for each operation and each other way to run it, with both results.
 template <typename Look>
 void for_each_way(scheduling_policy& pool, Look&& look) {
     for (const agreed_operation& each : agreed_operations(pool)) {
@@ -208,8 +210,8 @@ void for_each_way(scheduling_policy& pool, Look&& look) {
             look(each.name + ", in a graph", round, eagerly, sync(around(x), pool));
             auto one = spawn(beside(x), pool);
             auto two = spawn(beside(x), pool);
-            look(each.name + ", beside itself", round, eagerly, std::move(one).get());
-            look(each.name + ", beside itself", round, eagerly, std::move(two).get());
+            look(each.name + ", two at once", round, eagerly, std::move(one).get());
+            look(each.name + ", two at once", round, eagerly, std::move(two).get());
         }
     }
 }

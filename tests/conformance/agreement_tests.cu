@@ -1,4 +1,5 @@
-// Eagerly or compiled: the same numbers, bit for bit.
+// SPDX-License-Identifier: Apache-2.0
+// Operations give the same numbers, bit for bit, run eagerly and compiled.
 
 #include "conformance/agreement_operations.hpp"
 #include "conformance/backend.hpp"
@@ -8,7 +9,7 @@ namespace {
 
 CONFORMANCE_SUITE(agreement);
 
-TEST_P(agreement, of_every_operation_run_eagerly_and_compiled) {
+TEST_P(agreement, every_operation_gives_the_same_numbers_eagerly_and_compiled) {
     round_robin pool(on, 3);
     int compared = 0;
     for_each_way(pool, [&](const std::string& name, int round, const auto& eagerly, const auto& otherwise) {

@@ -1,7 +1,8 @@
-// The suite that every backend enrols in.
+// SPDX-License-Identifier: Apache-2.0
+// The fixture of the suites that every backend must pass.
 //
-// The tests know no backend: each is an instance of conformance_test, run once for every backend that the
-// executable's enrolment file lists. CONFORMANCE_SUITE(name) makes a suite of them.
+// The tests do not depend on a backend: each is an instance of conformance_test and runs once for every backend in the
+// executable's enrolment file. CONFORMANCE_SUITE(name) defines a suite of such tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,17 +24,17 @@
 namespace sluice::conformance {
 
 struct backend {
-    std::string name;               // of the instances of the tests
-    runtime_options options;        // for a runtime that has it
+    std::string name;               // part of the test's name
+    runtime_options options;        // for a runtime with this backend
     std::string device;             // the device that is tested
     std::string other_device;       // another one of the same runtime
-    bool runs_side_by_side = true;  // a stream goes on while another is held
-    unsigned slow_rounds = 1000;    // for how many rounds a slow kernel spins: ten microseconds or more
-    bool is_traced = false;         // with a recorder before it, which must change nothing
+    bool runs_concurrently = true;  // a stream continues while another is held
+    unsigned slow_rounds = 1000;    // how many rounds a slow kernel spins: ten microseconds or more
+    bool is_traced = false;         // with a trace recorder, which must change nothing
     bool is_compiled = false;       // operations run as graphs, which must change nothing either
 };
 
-// Can an operation with this output be a graph?
+// Whether an operation with this output can be a graph.
 template <typename T>
 inline constexpr bool is_graph_output = std::copy_constructible<T>;
 template <typename T>
@@ -47,7 +48,7 @@ inline constexpr bool is_graph_output<shared<tensor<T>>> = true;
 template <typename... Ts>
 inline constexpr bool is_graph_output<std::tuple<Ts...>> = (is_graph_output<Ts> && ...);
 
-// Copies of it are one and the same work, which a graph would make its own.
+// Shared work: all copies are the same work, but a graph would run its own copy of it.
 template <typename Op>
 inline constexpr bool is_shared_work = false;
 template <typename Source>
@@ -59,7 +60,10 @@ inline constexpr bool is_shared_work<zip_operation<Parts...>> = (is_shared_work<
 
 template <typename Op>
 inline constexpr bool can_be_graph =
-    std::copy_constructible<Op> && !is_staged<Op> && !is_shared_work<Op> && is_graph_output<output_of<Op>>;
+    std::copy_constructible<Op> && !is_host_driven<Op> && !is_shared_work<Op> && is_graph_output<output_of<Op>>;
+
+// Otherwise the compiled backends would run everything eagerly without a sign of it.
+inline constexpr bool are_operations_compiled = can_be_graph<decltype(upload(std::vector<float>()).and_then(download))>;
 
 // Defined by each executable, in its enrolment file.
 std::vector<backend> enrolled_backends();
@@ -72,19 +76,22 @@ protected:
     device& other_device() { return devices.find(GetParam().other_device); }
     unsigned slow() const { return GetParam().slow_rounds; }
 
-    // As many commands as may stand behind a gate: a GPU's queue is not endless, and a recorder's marks fill it too.
-    unsigned behind_a_gate(unsigned wanted) const {
+    // The number of commands that may be queued after a gate: a GPU's queue is limited, and a recorder's marks fill it
+    // too.
+    unsigned max_queued_after_gate(unsigned wanted) const {
         return GetParam().is_traced && on.kind() == device_kind::cuda ? std::min(wanted, 40u) : wanted;
     }
 
-    // Device and host memory that somebody holds.
+    // Device and host memory in use.
     std::size_t bytes_in_use() { return on.device_pool().usage().in_use_bytes + on.host_pool().usage().in_use_bytes; }
 
-    // In place of sluice::sync. Where the backend says so, an operation that can be recorded several times (one that
-    // can be copied) runs as a launch of a graph of it. Tests say sluice::sync where that cannot be: of what submitting
-    // does (recording does it too), of names in traces, of work on several devices.
+    // Replaces sluice::sync. With a compiled backend, an operation that can be recorded several times (one that can be
+    // copied, which requires SLUICE_OPERATIONS_HAVE_COPIES) runs as a launch of its graph. Tests call sluice::sync
+    // where this is not possible: tests of effects of submission (recording has them too), of names in traces, and of
+    // work on several devices.
     template <operation Op>
     auto sync(Op op, scheduling_policy& pool, std::optional<wait_mode> mode = {}) {
+        static_assert(are_operations_compiled || sizeof(Op) == 0, "suites define SLUICE_OPERATIONS_HAVE_COPIES");
         if constexpr (can_be_graph<Op>) {
             if (GetParam().is_compiled) {
                 const std::function<any_operation<output_of<Op>>()> again = [op = std::move(op)] { return op; };
@@ -94,7 +101,7 @@ protected:
         return sluice::sync(std::move(op), pool, mode);
     }
 
-    // For a runtime of this backend.
+    // Options for a runtime with this backend.
     runtime_options options() {
         runtime_options all = GetParam().options;
         if (GetParam().is_traced) all.trace = &recorder;
@@ -112,24 +119,24 @@ protected:
 
 using test_support::gate;
 
-// For tests that hold a stream and launch behind it: under a tool that makes each launch wait for its kernel (as
-// compute-sanitizer does; scripts/gpu_session says so) that would wait for ever.
+// For tests that hold a stream and then launch on it. Under a tool that makes each launch wait for its kernel
+// (compute-sanitizer does; scripts/gpu_session sets the variable) such a test would wait for ever.
 #define NEEDS_A_GATE() \
     if (std::getenv("SLUICE_LAUNCHES_BLOCK") != nullptr) GTEST_SKIP() << "no stream can be held here"
 
-// Submits to this very stream and does not wait.
+// Submits to the given stream and does not wait.
 template <operation Op>
-auto submit_to(stream& on, Op op) {
+auto submit_to(stream on, Op op) {
     execution_context context(on);
     return std::move(op).submit(context);
 }
 
 template <typename T>
-std::vector<T> contents(tensor<T> from, stream& on) {
+std::vector<T> contents(tensor<T> from, stream on) {
     return sync_on(download(std::move(from)), on);
 }
 
-inline bool has_passed(stream& on, ticket number) {
+inline bool has_passed(stream on, ticket number) {
     on.poll();
     return on.passed() >= number;
 }

@@ -1,5 +1,6 @@
-// A pending value may be carried out of the operation that makes it and into another: who waits for that other one
-// waits for the value too, and is told when it failed.
+// SPDX-License-Identifier: Apache-2.0
+// A pending value may be moved out of the operation that produces it into another operation. A waiter for the other
+// operation also waits for the value, and receives its failure.
 #include <optional>
 
 #include "conformance/backend.hpp"
@@ -18,14 +19,14 @@ class carried_pendings : public conformance_test {
 protected:
     carried_pendings() { sync(full<unsigned>({size}, 0).and_then(download), pool); }  // loads the kernels
 
-    pending<numbers> landing_on(stream& where, unsigned number) {
-        return submit_to(where, full<unsigned>({size}, number).and_then(download));
+    pending<numbers> landing_on(stream target, unsigned number) {
+        return submit_to(target, full<unsigned>({size}, number).and_then(download));
     }
-    pending<unsigned> failed_on(stream& where) { return submit_to(where, failing_number("mine")); }
+    pending<unsigned> failed_on(stream target) { return submit_to(target, failing_number("mine")); }
 
     round_robin pool{on, 2};
-    stream& a = pool.next();
-    stream& b = pool.next();
+    stream a = pool.next();
+    stream b = pool.next();
 };
 INSTANTIATE_TEST_SUITE_P(, carried_pendings, testing::ValuesIn(enrolled_backends()), backend_name);
 
@@ -36,7 +37,7 @@ shared<pending<T>> shared_of(pending<T> value) {
 
 }  // namespace
 
-TEST_P(carried_pendings, are_waited_for_by_who_gets_them) {
+TEST_P(carried_pendings, are_waited_for_by_get) {
     NEEDS_A_GATE();
     gate held(a);
     auto future = spawn_on(b, value(landing_on(a, 7)));
@@ -46,7 +47,7 @@ TEST_P(carried_pendings, are_waited_for_by_who_gets_them) {
     EXPECT_EQ(std::move(future).get(), numbers(size, 7));
 }
 
-TEST_P(carried_pendings, are_waited_for_by_who_syncs) {
+TEST_P(carried_pendings, are_waited_for_by_sync) {
     NEEDS_A_GATE();
     gate held(a);
     auto carried = landing_on(a, 8);
@@ -63,7 +64,7 @@ TEST_P(carried_pendings, are_waited_for_by_coroutines) {
     EXPECT_EQ(std::move(waiting).get(), numbers(size, 9));
 }
 
-TEST_P(carried_pendings, are_waited_for_among_several_and_when_they_are_shared) {
+TEST_P(carried_pendings, are_waited_for_in_tuples_and_when_they_are_shared) {
     NEEDS_A_GATE();
     gate held(a);
     auto both = spawn_on(b, value(landing_on(b, 1), landing_on(a, 2)));
@@ -77,7 +78,7 @@ TEST_P(carried_pendings, are_waited_for_among_several_and_when_they_are_shared) 
     EXPECT_EQ(*std::move(one).get(), numbers(size, 3));
 }
 
-TEST_P(carried_pendings, are_waited_for_behind_commands_of_the_operation_itself) {
+TEST_P(carried_pendings, are_waited_for_after_commands_of_the_operation_itself) {
     NEEDS_A_GATE();
     gate held(a);
     auto future = spawn_on(b, full<unsigned>({size}, 1).and_then([p = landing_on(a, 4)](auto x) mutable {
@@ -112,7 +113,7 @@ TEST_P(carried_pendings, from_another_runtime_are_waited_for) {
     EXPECT_EQ(std::move(*future).get(), numbers(size, 6));
 }
 
-TEST_P(carried_pendings, are_waited_for_in_stages) {
+TEST_P(carried_pendings, are_waited_for_in_host_driven_operations) {
     NEEDS_A_GATE();
     gate held(a);
     auto attempt = spawn(timeout(value(landing_on(a, 1)), 1h), pool);
@@ -125,7 +126,7 @@ TEST_P(carried_pendings, are_waited_for_in_stages) {
     EXPECT_EQ(std::move(within).get(), numbers(size, 2));
 }
 
-TEST_P(carried_pendings, that_failed_are_told_to_who_opens_them) {
+TEST_P(carried_pendings, that_failed_throw_when_they_are_opened) {
     EXPECT_EQ(failure_of([&] { sync_on(value(failed_on(a)), b); }), "mine");
     EXPECT_EQ(failure_of(spawn_on(b, value(failed_on(a)))), "mine");
     EXPECT_EQ(failure_of(spawn(value_of(spawn_on(b, value(failed_on(a)))), here())), "mine");
@@ -135,12 +136,12 @@ TEST_P(carried_pendings, that_failed_are_told_to_who_opens_them) {
     EXPECT_EQ(failure_of([&] { sync_on(value(std::move(late)), b); }), "mine");
 }
 
-TEST_P(carried_pendings, that_failed_are_recovered_from) {
+TEST_P(carried_pendings, that_failed_can_be_recovered) {
     auto attempt = value(failed_on(a)).or_else([](std::exception_ptr) { return value(pending<unsigned>(5u)); });
     EXPECT_EQ(sync(std::move(attempt), pool), 5u);
 }
 
-TEST_P(carried_pendings, from_another_device_that_failed_are_told) {
+TEST_P(carried_pendings, that_failed_on_another_device_throw_when_they_are_opened) {
     single_stream elsewhere(other_device());
     EXPECT_EQ(failure_of(spawn_on(b, value(failed_on(elsewhere.next())))), "mine");
 }

@@ -1,4 +1,5 @@
-// What only a GPU has: handles of CUDA's libraries, native streams, and kernels without GPU code to refuse.
+// SPDX-License-Identifier: Apache-2.0
+// Features of GPUs only: handles of CUDA's libraries, native streams, and the refusal of kernels without GPU code.
 #include <algorithm>
 
 #include "conformance/backend.hpp"
@@ -13,7 +14,7 @@ namespace {
 
 class cuda_device_test : public testing::Test {
 protected:
-    // Null, and the test skipped, where the library is not installed.
+    // Null when the library is not installed; the test is then skipped.
     template <typename Function>
     auto installed(Function make) -> decltype(make()) {
         try {
@@ -28,8 +29,8 @@ protected:
     device& gpu = owner.find("cuda:0");
     cuda::device_context& context = cuda::device_context::of(gpu);
     round_robin pool{gpu, 2};
-    stream& a = pool.next();
-    stream& b = pool.next();
+    stream a = pool.next();
+    stream b = pool.next();
 };
 
 // This file is not compiled by nvcc.
@@ -41,20 +42,20 @@ struct host_only {
 
 }  // namespace
 
-TEST_F(cuda_device_test, is_the_default_where_there_is_one) {
+TEST_F(cuda_device_test, is_the_default_device) {
     EXPECT_EQ(&owner.default_device(), &gpu);
     EXPECT_EQ(&owner.find("cuda"), &gpu);
     EXPECT_EQ(gpu.kind(), device_kind::cuda);
     EXPECT_EQ(owner.why_no_gpu(), "");
 }
 
-TEST_F(cuda_device_test, is_left_alone_by_a_runtime_that_was_told_so) {
+TEST_F(cuda_device_test, is_not_used_by_a_runtime_without_cuda) {
     const runtime without({.cuda = false});
     EXPECT_NE(without.why_no_gpu(), "");
     expect_refused(errc::device_not_found, {"cuda:0", "cpu:0"}, [&] { without.find("cuda:0"); });
 }
 
-TEST_F(cuda_device_test, tells_its_properties) {
+TEST_F(cuda_device_test, reports_its_properties) {
     const device_properties& all = context.properties();
     EXPECT_FALSE(all.name.empty());
     EXPECT_GT(all.compute_units, 0);
@@ -71,7 +72,7 @@ TEST_F(cuda_device_test, has_one_native_stream_for_each_stream) {
     EXPECT_EQ(a.native().kind, device_kind::cuda);
     EXPECT_NE(a.native().handle, nullptr);
     EXPECT_NE(a.native().handle, b.native().handle);
-    EXPECT_EQ(a.native().owner, &a);
+    EXPECT_EQ(a.native().queue, &a.queue());
 }
 
 TEST_F(cuda_device_test, has_one_cublaslt_handle) {
@@ -112,7 +113,7 @@ TEST_F(cuda_device_test, refuses_a_kernel_that_was_not_compiled_by_nvcc) {
     EXPECT_EQ(contents(std::move(x), a), std::vector<int>(4, 0));
 }
 
-TEST_F(cuda_device_test, runs_the_same_kernel_on_the_cpu_device_beside_it) {
+TEST_F(cuda_device_test, has_a_cpu_device_next_to_it_that_runs_the_same_kernel) {
     single_stream cpu(owner.find("cpu"));
     auto x = sync(zeros<int>({4}), cpu);
     launch_on(cpu.next(), host_only{}, each_of(x), x);
@@ -123,7 +124,7 @@ TEST_F(cuda_device_test, a_context_is_only_for_gpus) {
     expect_refused(errc::invalid_argument, {"cpu:0"}, [&] { cuda::device_context::of(owner.find("cpu")); });
 }
 
-TEST_F(cuda_device_test, orders_launches_behind_library_calls_on_other_streams) {
+TEST_F(cuda_device_test, orders_launches_after_library_calls_on_other_streams) {
     constexpr std::size_t n = 512;
     auto ones = sync(share(full<float>({n, n}, 1)), pool);
     for (int round = 0; round < 20; ++round) {

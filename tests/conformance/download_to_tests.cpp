@@ -1,4 +1,5 @@
-// Data comes back into host memory that is there already.
+// SPDX-License-Identifier: Apache-2.0
+// download_to copies data into host memory that exists already.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -21,20 +22,20 @@ std::vector<T> copy_of(std::span<const T> values) {
 
 TEST_P(downloads_to, a_host_buffer_comes_back_filled) {
     round_robin pool(on, 2);
-    stream& home = pool.next();
+    stream home = pool.next();
     for (const std::size_t size : {1u, 1000u, 3'000'000u}) {
         const auto values = counting<int>(size);
         host_buffer<int> room(home, size);
-        const int* const where = room.device_data();
+        const int* const address = room.device_data();
         room = sync(download_to(sync(upload(values), pool), std::move(room)), pool);
         EXPECT_TRUE(copy_of(room.read()) == values) << size;
-        EXPECT_EQ(room.device_data(), where);
+        EXPECT_EQ(room.device_data(), address);
     }
 }
 
-TEST_P(downloads_to, a_host_buffer_is_filled_again_and_again) {
+TEST_P(downloads_to, a_host_buffer_is_filled_repeatedly) {
     single_stream pool(on);
-    stream& home = pool.next();
+    stream home = pool.next();
     const std::size_t before = bytes_in_use();
     {
         host_buffer<unsigned> in(home, 100), out(home, 100);
@@ -51,7 +52,7 @@ TEST_P(downloads_to, a_host_buffer_is_filled_again_and_again) {
     EXPECT_EQ(bytes_in_use(), before);
 }
 
-TEST_P(downloads_to, memory_of_the_users_is_filled) {
+TEST_P(downloads_to, memory_of_the_user_is_filled) {
     round_robin pool(on, 2);
     for (const std::size_t size : {1u, 1000u, 3'000'000u}) {
         const auto values = counting<int>(size);
@@ -73,7 +74,7 @@ TEST_P(downloads_to, parts_of_one_host_buffer_are_filled_and_uploaded_by_several
     auto from = std::make_shared<host_buffer<int>>(pool.next(), parts * size);
     auto to = std::make_shared<host_buffer<int>>(pool.next(), parts * size);
     std::iota(from->write().begin(), from->write().end(), 17);
-    std::vector<device_future<pending<std::span<int>>>> running;
+    std::vector<device_future<pending<owned_span<int>>>> running;
     for (std::size_t i = 0; i < parts; ++i) {
         const std::span<const int> part(from->device_data() + i * size, size);
         running.push_back(
@@ -83,7 +84,7 @@ TEST_P(downloads_to, parts_of_one_host_buffer_are_filled_and_uploaded_by_several
     EXPECT_TRUE(std::ranges::equal(from->read(), to->read()));
 }
 
-TEST_P(downloads_to, a_shared_tensor_is_downloaded_to_both_and_stays) {
+TEST_P(downloads_to, a_shared_tensor_is_downloaded_to_both_and_stays_valid) {
     single_stream pool(on);
     const auto values = counting<int>(50);
     const auto source = sync(share(upload(values)), pool);
@@ -98,15 +99,15 @@ TEST_P(downloads_to, a_shared_tensor_is_downloaded_to_both_and_stays) {
     EXPECT_EQ(sync(download(source), pool), values);
 }
 
-TEST_P(downloads_to, no_elements_go_nowhere) {
+TEST_P(downloads_to, an_empty_tensor_needs_no_destination) {
     single_stream pool(on);
-    EXPECT_EQ(sync(download_to(tensor<int>(), host_buffer<int>()), pool).size(), 0u);
+    EXPECT_EQ(sync(zeros<int>({0}).and_then(download_to(host_buffer<int>())), pool).size(), 0u);
     EXPECT_EQ(sync(download_to(tensor<int>(pool.next(), {0}), std::span<int>(), nullptr), pool).size(), 0u);
 }
 
-TEST_P(downloads_to, room_of_another_size_is_refused) {
+TEST_P(downloads_to, a_destination_of_another_size_is_refused) {
     single_stream pool(on);
-    stream& home = pool.next();
+    stream home = pool.next();
     const auto expect_mismatch = [](auto&& call) { expect_refused(errc::shape_mismatch, {"10", "9"}, call); };
     auto room = std::make_shared<std::vector<int>>(9);
     expect_mismatch([&] { return download_to(tensor<int>(home, {10}), host_buffer<int>(home, 9)); });
@@ -115,7 +116,7 @@ TEST_P(downloads_to, room_of_another_size_is_refused) {
     expect_mismatch([&] { return sync(zeros<int>({2, 5}).and_then(download_to(host_buffer<int>(home, 9))), pool); });
 }
 
-TEST_P(downloads_to, memory_that_nobody_keeps_is_refused) {
+TEST_P(downloads_to, memory_without_an_owner_is_refused) {
     single_stream pool(on);
     std::vector<int> room(10);
     expect_refused(errc::invalid_argument, {"keeps"},
@@ -132,9 +133,9 @@ TEST_P(downloads_to, a_host_buffer_of_another_device_is_refused) {
 TEST_P(downloads_to, a_call_on_another_stream_comes_after_the_copy_to_a_span) {
     NEEDS_A_GATE();
     round_robin pool(on, 2);
-    stream &home = pool.next(), &elsewhere = pool.next();
+    stream home = pool.next(), elsewhere = pool.next();
     auto source = sync(share(upload(std::vector<int>{7})), pool);
-    // Pinned: a copy to pageable memory would block this thread, which is to open the gate.
+    // Pinned: a copy to pageable memory would block this thread, which must open the gate.
     auto room = std::make_shared<host_buffer<int>>(home, 1);
     room->write()[0] = -1;
     const std::span<int> to(room->device_data(), 1);
@@ -145,9 +146,9 @@ TEST_P(downloads_to, a_call_on_another_stream_comes_after_the_copy_to_a_span) {
     EXPECT_EQ(std::move(read).get(), 7);
 }
 
-TEST_P(downloads_to, a_failure_reaches_who_is_given_the_span) {
+TEST_P(downloads_to, a_failure_reaches_the_reader_of_the_span) {
     round_robin pool(on, 2);
-    stream &home = pool.next(), &elsewhere = pool.next();
+    stream home = pool.next(), elsewhere = pool.next();
     auto source = submit_to(home, zeros<int>({10}));
     const std::array accesses{memory_access{source.memory(), access_mode::write}};
     home.host_call({"fail", accesses}, {[] { throw std::runtime_error("mine"); }});
@@ -162,7 +163,7 @@ TEST_P(downloads_to, a_failure_reaches_who_is_given_the_span) {
 TEST_P(downloads_to, the_owner_is_kept_while_the_copy_is_in_flight) {
     NEEDS_A_GATE();
     single_stream pool(on);
-    stream& home = pool.next();
+    stream home = pool.next();
     const auto values = counting<int>(1000);
     auto source = sync(share(upload(values)), pool);
     auto room = std::make_shared<host_buffer<int>>(home, 1000);
@@ -180,9 +181,21 @@ TEST_P(downloads_to, the_owner_is_kept_while_the_copy_is_in_flight) {
     EXPECT_EQ(copy_of<int>(to), values);
 }
 
-TEST_P(downloads_to, the_owner_is_let_go_when_the_copy_is_over) {
+TEST_P(downloads_to, the_reader_of_the_span_keeps_its_owner) {
     single_stream pool(on);
-    stream& home = pool.next();
+    auto room = std::make_shared<host_buffer<int>>(pool.next(), 1000);
+    const std::weak_ptr watch = room;
+    const std::span<int> to(room->device_data(), 1000);
+    const auto is_kept = [watch](const owned_span<int>& filled) { return !watch.expired() && filled[999] == 0; };
+    auto landing = zeros<int>({1000}).and_then(download_to(to, std::move(room)));
+    auto read = std::move(landing).and_then([=](auto landed) { return host_call(is_kept, std::move(landed)); });
+    EXPECT_TRUE(sluice::sync(std::move(read), pool));
+    EXPECT_TRUE(watch.expired());
+}
+
+TEST_P(downloads_to, the_owner_is_released_when_the_copy_has_completed) {
+    single_stream pool(on);
+    stream home = pool.next();
     auto room = std::make_shared<host_buffer<int>>(home, 1000);
     const std::weak_ptr watch = room;
     const std::span<int> to(room->device_data(), 1000);
@@ -190,7 +203,7 @@ TEST_P(downloads_to, the_owner_is_let_go_when_the_copy_is_over) {
     EXPECT_TRUE(watch.expired());
 }
 
-TEST_P(downloads_to, the_owner_is_let_go_with_the_runtime_even_if_it_owns_memory_of_that) {
+TEST_P(downloads_to, the_owner_is_released_with_the_runtime_even_if_it_owns_memory_of_that_runtime) {
     std::weak_ptr<host_buffer<int>> watch;
     {
         runtime own(GetParam().options);
@@ -206,17 +219,17 @@ TEST_P(downloads_to, the_owner_is_let_go_with_the_runtime_even_if_it_owns_memory
 TEST_P(downloads_to, a_host_buffer_in_flight_may_be_dropped) {
     NEEDS_A_GATE();
     single_stream pool(on);
-    stream& home = pool.next();
+    stream home = pool.next();
     const std::size_t before = bytes_in_use();
     {
         gate held(home);
         static_cast<void>(spawn(zeros<int>({1000}).and_then(download_to(host_buffer<int>(home, 1000))), pool));
         EXPECT_EQ(bytes_in_use(), before);
-        // Its memory is still written to, so that others get other memory.
+        // Its memory is still being written, so another buffer gets other memory.
         host_buffer<int> other(home, 1000);
         std::ranges::fill(other.write(), 5);
         held.open();
-        home.await(home.issued(), on.default_wait_mode());
+        home.wait(home.issued(), on.default_wait_mode());
         EXPECT_EQ(copy_of(other.read()), std::vector<int>(1000, 5));
     }
     EXPECT_EQ(bytes_in_use(), before);

@@ -1,5 +1,6 @@
-// The CUDA backend: the first GPU, the same behind a recorder, the same with operations run as graphs, and the second
-// GPU where there is one.
+// SPDX-License-Identifier: Apache-2.0
+// The CUDA backend: the first GPU, the same with a trace recorder, the same with operations run as graphs, and the
+// second GPU if there is one.
 #include "conformance/backend.hpp"
 
 namespace sluice::conformance {
@@ -9,7 +10,7 @@ std::vector<backend> enrolled_backends() {
                       .options = {.cpu_devices = 1, .cpu_workers = 1},
                       .device = "cuda:0",
                       .other_device = "cpu:0",
-                      .runs_side_by_side = true,
+                      .runs_concurrently = true,
                       .slow_rounds = 20'000};
     backend traced = first_gpu;
     traced.name = "first_gpu_traced";
@@ -18,7 +19,7 @@ std::vector<backend> enrolled_backends() {
     compiled.name = "first_gpu_compiled";
     compiled.is_compiled = true;
     std::vector<backend> all{first_gpu, traced, compiled};
-    // Where there are two: on the second one, beside the first.
+    // With two GPUs: also test the second one, with the first as the other device.
     const runtime machine(first_gpu.options);
     const std::vector<device*> devices = machine.devices();
     if (devices.size() > 1 && devices[1]->kind() == device_kind::cuda) {

@@ -1,4 +1,5 @@
-// What is refused, and that the message says what was asked for, where it would have run, and by which line.
+// SPDX-License-Identifier: Apache-2.0
+// Calls that are refused. The message names the request, the device and the line of the call.
 #include <array>
 
 #include "conformance/backend.hpp"
@@ -11,11 +12,11 @@ namespace {
 class errors : public conformance_test {
 protected:
     single_stream pool{on};
-    stream& home = pool.next();
+    stream home = pool.next();
 };
 INSTANTIATE_TEST_SUITE_P(, errors, testing::ValuesIn(enrolled_backends()), backend_name);
 
-// These launches are refused before anyone asks whether there is GPU code.
+// These launches are refused before it is checked whether the kernel has GPU code.
 struct needs_matrix {
     void operator()(index_2d, matrix_view<const int>, disjoint_matrix<int>) const {}
 };
@@ -28,7 +29,7 @@ struct needs_tiles {
 
 }  // namespace
 
-TEST_P(errors, an_upload_that_does_not_fill_its_shape_is_refused_where_it_is_made) {
+TEST_P(errors, an_upload_that_does_not_fill_its_shape_is_refused_when_it_is_built) {
     expect_refused_here(errc::shape_mismatch, {"upload", "5 values", "[2, 3]"},
                         [] { upload(std::vector<int>(5), {2, 3}); });
     expect_refused(errc::shape_mismatch, {"upload"}, [&] { upload(host_buffer<int>(home, 7), {8}); });
@@ -39,7 +40,7 @@ TEST_P(errors, a_shape_of_another_size_is_refused) {
     expect_refused(errc::shape_mismatch, {"6 elements", "[7]"}, [&] { tensor<int>(buffer<int>(home, 6), shape{7}); });
 }
 
-TEST_P(errors, a_partition_needs_a_matrix_and_tiles_of_some_size) {
+TEST_P(errors, a_partition_needs_a_matrix_and_tiles_that_are_not_empty) {
     const auto expect_no_partition = [&](const shape& of, const shape& tile) {
         expect_refused(errc::shape_mismatch, {to_string(of), to_string(tile)},
                        [&] { sync(zeros<int>(of), pool).partition(tile); });
@@ -88,7 +89,7 @@ TEST_P(errors, memory_of_another_device_is_refused_by_name) {
     EXPECT_EQ(contents(std::move(ours), home), std::vector<int>(4, 0));
 }
 
-TEST_P(errors, a_refused_command_leaves_the_stream_and_its_tickets_as_they_were) {
+TEST_P(errors, a_refused_command_leaves_the_stream_and_its_tickets_unchanged) {
     single_stream other_pool(other_device());
     auto theirs = sync(zeros<unsigned>({4}), other_pool);
     auto ours = sync(upload(std::vector<unsigned>{1, 2, 3, 4}), pool);
@@ -100,7 +101,7 @@ TEST_P(errors, a_refused_command_leaves_the_stream_and_its_tickets_as_they_were)
     EXPECT_EQ(contents(std::move(ours), home), (std::vector<unsigned>{4, 7, 10, 13}));
 }
 
-TEST_P(errors, an_unknown_device_is_refused_with_the_list_of_those_that_are_there) {
+TEST_P(errors, an_unknown_device_is_refused_with_the_list_of_devices) {
     expect_refused(errc::device_not_found, {"'cpu:99'", "cpu:0", GetParam().device}, [&] { devices.find("cpu:99"); });
     expect_refused(errc::device_not_found, {"'tpu'"}, [&] { devices.find("tpu"); });
     expect_refused(errc::device_not_found, {"''"}, [&] { devices.find(""); });

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events measure the device's time.
 #include "conformance/backend.hpp"
 #include "conformance/kernels.hpp"
@@ -9,7 +10,7 @@ namespace {
 class events : public conformance_test {
 protected:
     single_stream pool{on};
-    stream& home = pool.next();
+    stream home = pool.next();
 };
 INSTANTIATE_TEST_SUITE_P(, events, testing::ValuesIn(enrolled_backends()), backend_name);
 
@@ -32,38 +33,38 @@ TEST_P(events, an_event_comes_after_what_was_submitted_before_it) {
     bool ran = false;
     home.host_call({"note"}, {[&] { ran = true; }});
     auto after = event::record(home);
-    after.await();
+    after.wait();
     EXPECT_TRUE(ran);
 }
 
 TEST_P(events, recording_does_not_wait) {
     NEEDS_A_GATE();
     auto warm = event::record(home);
-    warm.await();
+    warm.wait();
     gate held(home);
     auto behind = event::record(home);
     held.open();
-    behind.await();
+    behind.wait();
 }
 
-TEST_P(events, an_event_is_no_command) {
+TEST_P(events, an_event_has_no_ticket) {
     const ticket before = home.issued();
     auto x = event::record(home);
     EXPECT_EQ(home.issued(), before);
-    x.await();
+    x.wait();
 }
 
 TEST_P(events, events_of_two_streams_of_a_device_can_be_compared) {
     single_stream other(on);
     auto first = event::record(home);
-    first.await();
+    first.wait();
     auto x = submit_to(other.next(), full<unsigned>({1000}, 1));
     step_on(other.next(), x, 1, slow());
     auto second = event::record(other.next());
     EXPECT_GE(elapsed(first, second).count(), 0);
 }
 
-TEST_P(events, an_event_may_be_dropped_before_its_time) {
+TEST_P(events, an_event_may_be_dropped_before_it_is_reached) {
     NEEDS_A_GATE();
     gate held(home);
     {

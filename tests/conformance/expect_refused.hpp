@@ -1,4 +1,5 @@
-// A call must throw sluice::error with this code, and its message must contain all of these words.
+// SPDX-License-Identifier: Apache-2.0
+// Expects that a call throws sluice::error with this code, and that its message contains all of these words.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -8,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 
 namespace sluice::conformance {
 
@@ -26,8 +27,8 @@ void expect_refused(errc code, std::initializer_list<std::string> words, Functio
     }
 }
 
-// The same for a call that is written within a few lines of this one: the message must name the file and a line
-// there. (Within, because compilers differ over which line of an expression is its own.)
+// The same for a call written within a few lines of this one: the message must name the file and such a line. (Not the
+// exact line, because compilers differ in the line that they assign to an expression.)
 template <typename Function>
 void expect_refused_here(errc code, std::initializer_list<std::string> words, Function&& call,
                          sluice::source_location here = sluice::source_location::current()) {
@@ -35,10 +36,10 @@ void expect_refused_here(errc code, std::initializer_list<std::string> words, Fu
         try {
             call();
         } catch (const error& refusal) {
-            const auto where = refusal.where();
-            EXPECT_STREQ(where.file_name(), here.file_name()) << refusal.what();
-            EXPECT_LE(std::abs(static_cast<int>(where.line()) - static_cast<int>(here.line())), 3) << refusal.what();
-            const std::string asked = ":" + std::to_string(where.line()) + ")";
+            const auto location = refusal.location();
+            EXPECT_STREQ(location.file_name(), here.file_name()) << refusal.what();
+            EXPECT_LE(std::abs(static_cast<int>(location.line()) - static_cast<int>(here.line())), 3) << refusal.what();
+            const std::string asked = ":" + std::to_string(location.line()) + ")";
             EXPECT_NE(std::string_view(refusal.what()).find(asked), std::string_view::npos) << refusal.what();
             throw;
         }

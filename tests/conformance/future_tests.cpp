@@ -1,4 +1,5 @@
-// spawn() returns at once; get() waits for that operation, and tells the truth about it.
+// SPDX-License-Identifier: Apache-2.0
+// spawn() returns at once; get() waits for that operation and returns its result or throws its failure.
 #include <thread>
 
 #include "conformance/backend.hpp"
@@ -40,7 +41,7 @@ TEST_P(futures, spawn_does_not_wait_for_the_device) {
     EXPECT_EQ(std::move(future).get(), numbers(size, 7));
 }
 
-TEST_P(futures, many_are_got_in_any_order) {
+TEST_P(futures, many_futures_give_their_values_in_any_order) {
     std::vector<device_future<pending<numbers>>> all;
     for (unsigned i = 0; i < 40; ++i) all.push_back(spawn(work(i), pool));
     for (unsigned i = 40; i-- > 0;) EXPECT_EQ(std::move(all[i]).get(), numbers(size, 3 * i + 4));
@@ -68,7 +69,7 @@ TEST_P(futures, get_waits_for_branches_on_other_streams) {
     EXPECT_TRUE(branch);
 }
 
-TEST_P(futures, a_future_moves_and_may_be_got_on_another_thread) {
+TEST_P(futures, a_future_can_be_moved_and_used_on_another_thread) {
     auto future = spawn(work(3), pool);
     auto moved = std::move(future);
     numbers got;
@@ -76,7 +77,7 @@ TEST_P(futures, a_future_moves_and_may_be_got_on_another_thread) {
     EXPECT_EQ(got, numbers(size, 13));
 }
 
-TEST_P(futures, one_that_was_taken_or_moved_from_says_so) {
+TEST_P(futures, a_future_that_was_used_or_moved_from_is_refused) {
     const auto expect_taken = [](auto& future) {
         EXPECT_FALSE(future.valid());
         expect_refused(errc::invalid_argument, {"once", "wait"}, [&] { future.wait(); });
@@ -93,14 +94,14 @@ TEST_P(futures, one_that_was_taken_or_moved_from_says_so) {
     expect_taken(moved);
 }
 
-TEST_P(futures, may_be_waited_for_without_end) {
+TEST_P(futures, a_wait_may_have_no_time_limit) {
     auto future = spawn(work(1), pool);
     EXPECT_TRUE(future.wait_for(std::chrono::hours::max()));
     auto other = spawn(work(2), pool);
     EXPECT_TRUE(other.wait_until(std::chrono::steady_clock::time_point::max()));
 }
 
-TEST_P(futures, of_staged_work_are_waited_for_in_the_same_words) {
+TEST_P(futures, futures_of_host_driven_operations_have_the_same_waits) {
     NEEDS_A_GATE();
     single_stream one(on);
     gate held(one.next());
@@ -115,24 +116,24 @@ TEST_P(futures, of_staged_work_are_waited_for_in_the_same_words) {
     EXPECT_EQ(std::move(future).get(wait_mode::yield), 5u);
 }
 
-TEST_P(futures, open_results_of_stages_on_the_thread_that_takes_them) {
-    const auto where = [] {
+TEST_P(futures, results_of_host_driven_operations_are_opened_on_the_thread_that_takes_them) {
+    const auto location = [] {
         return with_context([](execution_context& context) {
             context.stream().host_call({"some work"}, {[] {}});
             return pending<std::thread::id>::from([] { return std::this_thread::get_id(); });
         });
     };
     const auto own = std::this_thread::get_id();
-    EXPECT_EQ(sync(timeout(where(), 1h), pool), own);
-    auto future = spawn(timeout(where(), 1h), pool);
+    EXPECT_EQ(sync(timeout(location(), 1h), pool), own);
+    auto future = spawn(timeout(location(), 1h), pool);
     future.wait();
     EXPECT_EQ(std::move(future).get(), own);
-    std::jthread([&, mine = spawn(timeout(where(), 1h), pool)]() mutable {
+    std::jthread([&, mine = spawn(timeout(location(), 1h), pool)]() mutable {
         EXPECT_EQ(std::move(mine).get(), std::this_thread::get_id());
     }).join();
 }
 
-TEST_P(futures, several_outputs_come_as_a_tuple_with_everything_pending_opened) {
+TEST_P(futures, several_outputs_form_a_tuple_with_pending_values_opened) {
     auto future = spawn(zip(work(1), value(5), full<unsigned>({3}, 1)), pool);
     auto [downloaded, plain, handle] = std::move(future).get();
     EXPECT_EQ(downloaded, numbers(size, 7));
@@ -140,7 +141,7 @@ TEST_P(futures, several_outputs_come_as_a_tuple_with_everything_pending_opened) 
     EXPECT_EQ(contents(std::move(handle), pool.next()), numbers(3, 1));
 }
 
-TEST_P(futures, what_a_future_returns_can_be_used_at_once_on_any_stream) {
+TEST_P(futures, the_result_of_a_future_can_be_used_at_once_on_any_stream) {
     auto x = spawn(full<unsigned>({size}, 1), pool).get();
     EXPECT_EQ(sync(step(std::move(x), 2).and_then(download), pool), numbers(size, 5));
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "conformance/kernels.hpp"
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 namespace sluice::conformance {
 namespace {
 
-// Zero, after a while that the compiler cannot do away with.
+// Returns zero after a delay that the compiler cannot remove.
 SLUICE_KERNEL unsigned spin(unsigned rounds) {
     unsigned state = rounds | 1;
     for (unsigned i = 0; i < rounds; ++i) state = state * 1664525u + 1013904223u + (state >> 16);
@@ -54,15 +55,15 @@ struct add_kernel {
 
 }  // namespace
 
-void set_on(stream& on, tensor<unsigned>& x, unsigned value, unsigned rounds) {
+void set_on(stream on, tensor<unsigned>& x, unsigned value, unsigned rounds) {
     launch_on(on, set_kernel{rounds}, each_of(x), value, x);
 }
 
-void step_on(stream& on, tensor<unsigned>& x, unsigned addend, unsigned rounds) {
+void step_on(stream on, tensor<unsigned>& x, unsigned addend, unsigned rounds) {
     launch_on(on, step_kernel{rounds}, each_of(x), addend, x);
 }
 
-void relay_on(stream& on, const tensor<unsigned>& from, tensor<unsigned>& to, unsigned rounds) {
+void relay_on(stream on, const tensor<unsigned>& from, tensor<unsigned>& to, unsigned rounds) {
     launch_on(on, relay_kernel{rounds}, each_of(to), from, to);
 }
 
@@ -87,7 +88,7 @@ void copy_by_hand(const native_stream& on, const unsigned* from, unsigned* to, s
         if (code != cudaSuccess) throw std::runtime_error(cudaGetErrorString(code));
     };
     const auto home = static_cast<cudaStream_t>(on.handle);
-    // Kept: a stream must not go while it is part of a capture.
+    // Never destroyed: a stream must not be destroyed while it is part of a capture.
     static const cudaStream_t arm = [&] {
         cudaStream_t made = nullptr;
         check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));

@@ -1,5 +1,6 @@
-// A few kernels for tests that are about something else, so that those need no nvcc. All spin for `rounds`
-// before they write, which makes them as slow as a test wants.
+// SPDX-License-Identifier: Apache-2.0
+// A few kernels for tests of other things, so that those tests need no nvcc. All spin for `rounds` before they write,
+// which makes them as slow as a test needs.
 #pragma once
 
 #include "sluice/op/any_operation.hpp"
@@ -10,14 +11,14 @@ namespace sluice::conformance {
 // Plain forms: one command on the stream.
 
 // x = value
-void set_on(stream& on, tensor<unsigned>& x, unsigned value, unsigned rounds = 0);
+void set_on(stream on, tensor<unsigned>& x, unsigned value, unsigned rounds = 0);
 // x = 3 * x + addend: the order of several steps shows in the result.
-void step_on(stream& on, tensor<unsigned>& x, unsigned addend, unsigned rounds = 0);
+void step_on(stream on, tensor<unsigned>& x, unsigned addend, unsigned rounds = 0);
 // to = from
-void relay_on(stream& on, const tensor<unsigned>& from, tensor<unsigned>& to, unsigned rounds = 0);
+void relay_on(stream on, const tensor<unsigned>& from, tensor<unsigned>& to, unsigned rounds = 0);
 
-// Code for a stream of the backend that knows nothing of Sluice: copies half of it on the stream and half on another
-// one that it forks to and joins. On a CPU it copies.
+// Code for a native stream that knows nothing of Sluice: copies one half on the stream and the other half on another
+// stream that it forks to and joins. On a CPU it just copies.
 void copy_by_hand(const native_stream& on, const unsigned* from, unsigned* to, std::size_t size);
 
 // The same as operations.
@@ -25,7 +26,7 @@ any_operation<tensor<unsigned>> step(tensor<unsigned> x, unsigned addend, unsign
 // x = weight + x, elementwise; both of one size.
 any_operation<tensor<unsigned>> add(shared_tensor<unsigned> weight, tensor<unsigned> x, unsigned rounds = 0);
 
-// What `steps` steps with the addends 0, 1, 2 ... make of `x`.
+// The value of `x` after `steps` steps with the addends 0, 1, 2 ...
 constexpr unsigned after_steps(unsigned x, unsigned steps) {
     for (unsigned i = 0; i < steps; ++i) x = 3 * x + i;
     return x;

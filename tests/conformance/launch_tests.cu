@@ -1,4 +1,5 @@
-// A kernel runs once for each index of its launch, and sees its arguments as the launch says.
+// SPDX-License-Identifier: Apache-2.0
+// A kernel runs once for each index of its launch, and receives the arguments of the launch.
 #include <algorithm>
 #include <numeric>
 
@@ -33,7 +34,7 @@ struct number_tiles {
     }
 };
 
-// Each element of a tile: where it lies in the whole.
+// Sets each element of a tile to its position in the whole matrix.
 struct place_elements {
     SLUICE_KERNEL void operator()(tile_index at, disjoint_tiles<unsigned> x) const {
         const auto tile = x.at(at);
@@ -116,7 +117,7 @@ TEST_P(launches, a_matrix_may_have_more_rows_than_a_grid_has_blocks) {
     EXPECT_TRUE(contents(std::move(x), pool.next()) == table(rows, 2, [](auto r, auto c) { return r * 1000 + c; }));
 }
 
-TEST_P(launches, indices_beyond_a_view_get_nothing) {
+TEST_P(launches, indices_outside_a_view_get_a_null_pointer) {
     single_stream pool(on);
     auto visits = sync(zeros<int>({100}), pool);
     auto x = sync(zeros<unsigned>({5, 7}), pool);
@@ -126,7 +127,7 @@ TEST_P(launches, indices_beyond_a_view_get_nothing) {
     EXPECT_EQ(contents(std::move(x), pool.next()), table(5, 7, [](auto r, auto c) { return r * 1000 + c; }));
 }
 
-TEST_P(launches, elements_beyond_the_launch_stay) {
+TEST_P(launches, elements_outside_the_launch_are_unchanged) {
     single_stream pool(on);
     auto x = sync(full<unsigned>({4, 3}, 9), pool);
     launch_on(pool.next(), number_elements{}, each_of(shape{2, 2}), x);
@@ -151,7 +152,7 @@ TEST_P(launches, tiles_cover_a_matrix_with_ragged_edges) {
     }
 }
 
-TEST_P(launches, a_tile_knows_where_it_lies) {
+TEST_P(launches, a_tile_knows_its_position) {
     single_stream pool(on);
     auto tiles = sync(zeros<unsigned>({11, 13}), pool).partition({4, 5});
     launch_on(pool.next(), place_elements{}, each_of(tiles), tiles);
@@ -159,21 +160,21 @@ TEST_P(launches, a_tile_knows_where_it_lies) {
               table(11, 13, [](auto r, auto c) { return r * 1000 + c; }));
 }
 
-TEST_P(launches, what_was_written_comes_back_in_the_order_of_the_arguments) {
+TEST_P(launches, written_tensors_are_returned_in_the_order_of_the_arguments) {
     round_robin pool(on, 2);
     auto a = sync(upload(std::vector<int>{5, 6, 7}), pool);
     auto b = sync(upload(std::vector<int>{1, 2, 4}), pool);
     auto sum = sync(uninitialized<int>({3}), pool);
-    const int* const where = sum.device_data();
+    const int* const address = sum.device_data();
     auto operation = launch(sum_and_difference{}, each_of(sum), std::move(sum), std::move(a),
                             sync(uninitialized<double>({3}), pool), std::move(b));
     auto [total, difference] = sync(std::move(operation), pool);
-    EXPECT_EQ(total.device_data(), where);
+    EXPECT_EQ(total.device_data(), address);
     EXPECT_EQ(contents(std::move(total), pool.next()), (std::vector<int>{6, 8, 11}));
     EXPECT_EQ(contents(std::move(difference), pool.next()), (std::vector<double>{4, 4, 3}));
 }
 
-TEST_P(launches, what_was_only_read_is_released_behind_the_launch) {
+TEST_P(launches, tensors_that_are_only_read_are_released_after_the_launch) {
     single_stream pool(on);
     const std::size_t before = bytes_in_use();
     auto operation = zip(upload(std::vector<float>(100, 2)), zeros<float>({100})).and_then([](auto x, auto y) {
@@ -187,7 +188,7 @@ TEST_P(launches, what_was_only_read_is_released_behind_the_launch) {
     EXPECT_EQ(bytes_in_use(), before);
 }
 
-TEST_P(launches, values_are_converted_to_the_parameter_and_kernels_keep_their_state) {
+TEST_P(launches, values_are_converted_to_the_parameters_type_and_kernels_keep_their_state) {
     single_stream pool(on);
     auto x = sync(share(upload(std::vector<float>{1, 2, 3})), pool);
     auto y = sync(upload(std::vector<float>{10, 20, 30}), pool);
@@ -221,7 +222,7 @@ TEST_P(launches, a_shared_tensor_gives_the_launch_its_extent) {
 
 TEST_P(launches, a_launch_over_nothing_submits_nothing) {
     single_stream pool(on);
-    stream& home = pool.next();
+    stream home = pool.next();
     auto nothing = sync(zeros<int>({0}), pool);
     auto flat = sync(zeros<unsigned>({4, 0}), pool);
     const ticket before = home.issued();
@@ -234,7 +235,7 @@ TEST_P(launches, a_launch_over_nothing_submits_nothing) {
     EXPECT_EQ(sync(launch(count_visits{}, each_of(nothing), std::move(nothing)), pool).size(), 0u);
 }
 
-TEST_P(launches, launches_follow_each_other_in_order_on_one_stream) {
+TEST_P(launches, launches_on_one_stream_run_in_order) {
     single_stream pool(on);
     auto visits = sync(zeros<int>({1000}), pool);
     for (int i = 0; i < 500; ++i) launch_on(pool.next(), count_visits{}, each_of(visits), visits);

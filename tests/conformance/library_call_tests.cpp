@@ -1,5 +1,6 @@
-// Library calls and host calls run in stream order; what they throw reaches those who wait for them, and
-// nobody else.
+// SPDX-License-Identifier: Apache-2.0
+// Library calls and host calls run in stream order; their exceptions reach the waiters for these calls and no other
+// waiter.
 #include <array>
 #include <future>
 #include <numeric>
@@ -18,7 +19,7 @@ using numbers = std::vector<unsigned>;
 class library_calls : public conformance_test {
 protected:
     single_stream pool{on};
-    stream& home = pool.next();
+    stream home = pool.next();
 };
 INSTANTIATE_TEST_SUITE_P(, library_calls, testing::ValuesIn(enrolled_backends()), backend_name);
 
@@ -31,7 +32,7 @@ auto failing(const char* message) {
     return host_call([message] { throw std::runtime_error(message); });
 }
 
-// More than a CPU stream keeps without an allocation.
+// Larger than a closure that a CPU stream stores without an allocation.
 struct large_closure {
     std::array<int, 200> values;
     std::array<int, 200>* to;
@@ -69,7 +70,7 @@ TEST_P(library_calls, a_call_is_handed_a_copy_of_its_closure_and_the_native_stre
     EXPECT_EQ(to[0], 7);
     EXPECT_EQ(to[199], 7);
     EXPECT_EQ(seen.kind, on.kind());
-    EXPECT_EQ(seen.owner, &home);
+    EXPECT_EQ(seen.queue, &home.queue());
     EXPECT_EQ(seen.handle, home.native().handle);
 }
 
@@ -96,7 +97,7 @@ TEST_P(library_calls, a_host_call_sees_what_the_commands_before_it_wrote) {
     EXPECT_EQ(seen, 7u);
 }
 
-TEST_P(library_calls, what_a_host_call_owns_is_gone_when_it_has_run) {
+TEST_P(library_calls, what_a_host_call_owns_is_destroyed_when_it_has_run) {
     auto owned = std::make_shared<int>(1);
     const std::weak_ptr<int> watch = owned;
     sync(host_call([owned] {}), pool);
@@ -130,19 +131,19 @@ TEST_P(library_calls, an_exception_in_a_branch_reaches_the_waiter) {
     EXPECT_EQ(failure_of(spawn(zip(std::move(home_part), std::move(branch)), streams)), "in a branch");
 }
 
-TEST_P(library_calls, the_stream_goes_on_after_an_exception) {
+TEST_P(library_calls, the_stream_continues_after_an_exception) {
     EXPECT_THROW(sync(failing("broken"), pool), std::runtime_error);
     EXPECT_EQ(sync(full<unsigned>({5}, 1).and_then(download), pool), numbers(5, 1));
 }
 
-TEST_P(library_calls, exceptions_that_nobody_waits_for_are_forgotten) {
+TEST_P(library_calls, exceptions_without_a_waiter_are_dropped) {
     for (int i = 0; i < 1000; ++i) spawn(failing("unheard"), pool);
     on.synchronize();
     EXPECT_EQ(sync(full<unsigned>({5}, 1).and_then(download), pool), numbers(5, 1));
 }
 
-TEST_P(library_calls, an_exception_of_a_library_call_reaches_who_runs_it) {
-    // At submission where library calls run there, or from the worker.
+TEST_P(library_calls, an_exception_of_a_library_call_reaches_the_caller_of_sync) {
+    // Thrown at submission on backends where library calls run then, otherwise on the worker.
     const auto broken = [](execution_context& context) {
         context.stream().library_call(
             {"broken"}, {[](const native_stream&, const void*) { throw std::runtime_error("broken"); }, nullptr, 0});

@@ -1,4 +1,5 @@
-// The memory pool in front of a device: what it reuses, what it counts, what it says when there is no more.
+// SPDX-License-Identifier: Apache-2.0
+// The memory pool of a device: which blocks it reuses, its statistics, and its error when memory runs out.
 #include <cstdint>
 
 #include "conformance/backend.hpp"
@@ -14,21 +15,21 @@ protected:
     memory_pool::statistics usage() { return on.device_pool().usage(); }
 
     round_robin streams{on, 2};
-    stream& a = streams.next();
-    stream& b = streams.next();
+    stream a = streams.next();
+    stream b = streams.next();
 };
 INSTANTIATE_TEST_SUITE_P(, memory, testing::ValuesIn(enrolled_backends()), backend_name);
 
 }  // namespace
 
-TEST_P(memory, a_stream_gets_its_own_block_back_without_asking_the_source) {
+TEST_P(memory, a_stream_gets_its_own_block_back_without_a_call_of_the_source) {
     {
         tensor<float> first(a, {10'000});
     }
     const auto before = usage();
     const float* block = nullptr;
     for (int i = 0; i < 100; ++i) {
-        auto x = submit_to(a, zeros<float>({10'000}));  // still being written when it goes back
+        auto x = submit_to(a, zeros<float>({10'000}));  // still being written when it is freed
         if (block == nullptr) block = x.device_data();
         EXPECT_EQ(x.device_data(), block);
     }
@@ -40,7 +41,7 @@ TEST_P(memory, another_stream_gets_fresh_memory_while_a_block_is_still_in_use) {
     NEEDS_A_GATE();
     auto warm = submit_to(a, full<unsigned>({10'000}, 1));
     step_on(a, warm, 1);
-    a.await(a.issued(), wait_mode::block);
+    a.wait(a.issued(), wait_mode::block);
     const unsigned* const block = warm.device_data();
     gate held(a);
     step_on(a, warm, 2);
@@ -51,10 +52,10 @@ TEST_P(memory, another_stream_gets_fresh_memory_while_a_block_is_still_in_use) {
     EXPECT_EQ(same.device_data(), block);
 }
 
-TEST_P(memory, another_stream_gets_a_block_that_nobody_uses_any_more) {
+TEST_P(memory, another_stream_gets_a_block_that_is_no_longer_in_use) {
     auto x = submit_to(a, zeros<float>({10'000}));
     const float* const block = x.device_data();
-    a.await(a.issued(), wait_mode::block);
+    a.wait(a.issued(), wait_mode::block);
     x = {};
     EXPECT_EQ(tensor<float>(b, {10'000}).device_data(), block);
 }
@@ -72,7 +73,7 @@ TEST_P(memory, the_statistics_add_up) {
     EXPECT_GE(usage().cached_bytes, 101'000u);
 }
 
-TEST_P(memory, trimming_returns_what_is_cached_and_nothing_else) {
+TEST_P(memory, trim_frees_cached_blocks_and_nothing_else) {
     auto kept = submit_to(a, full<std::uint8_t>({70'000}, 9));
     {
         tensor<char> x(a, {1 << 20}), y(b, {3000});
@@ -88,7 +89,7 @@ TEST_P(memory, trimming_returns_what_is_cached_and_nothing_else) {
     EXPECT_EQ(contents(std::move(kept), b), std::vector<std::uint8_t>(70'000, 9));
 }
 
-TEST_P(memory, trimming_waits_for_work_that_still_uses_what_is_cached) {
+TEST_P(memory, trim_waits_for_work_that_still_uses_cached_blocks) {
     for (int i = 0; i < 10; ++i) {
         auto x = submit_to(a, full<unsigned>({1000}, 1));
         step_on(a, x, 1, slow());
@@ -110,7 +111,7 @@ TEST_P(memory, blocks_are_aligned_and_large_enough) {
     }
 }
 
-TEST_P(memory, too_large_a_request_says_what_was_asked_and_what_is_free_and_breaks_nothing) {
+TEST_P(memory, a_request_that_is_too_large_reports_requested_and_free_bytes_and_breaks_nothing) {
     constexpr std::size_t bytes = std::size_t{1} << 40;
     const std::size_t before = bytes_in_use();
     const auto line = sluice::source_location::current();
@@ -121,8 +122,8 @@ TEST_P(memory, too_large_a_request_says_what_was_asked_and_what_is_free_and_brea
         EXPECT_EQ(refusal.code(), errc::out_of_memory);
         EXPECT_EQ(refusal.operation(), "uninitialized");
         EXPECT_EQ(refusal.device(), GetParam().device);
-        EXPECT_EQ(refusal.where().line(), line.line());
-        EXPECT_EQ(refusal.asked_bytes(), bytes);
+        EXPECT_EQ(refusal.location().line(), line.line());
+        EXPECT_EQ(refusal.requested_bytes(), bytes);
         EXPECT_GT(refusal.free_bytes(), 0u);
         EXPECT_LT(refusal.free_bytes(), bytes);
         EXPECT_NE(std::string(refusal.what()).find(std::to_string(bytes)), std::string::npos) << refusal.what();

@@ -1,4 +1,5 @@
-// How operations compose, and where what they return ends up.
+// SPDX-License-Identifier: Apache-2.0
+// How operations compose, and where their outputs go.
 #include <array>
 #include <type_traits>
 
@@ -9,6 +10,10 @@
 namespace sluice::conformance {
 namespace {
 
+// Otherwise the compiled backends would run everything eagerly without a sign of it.
+static_assert(can_be_graph<decltype(upload(std::vector<float>()).and_then(download))>,
+              "operations that can be copied run as graphs");
+
 class operations : public conformance_test {
 protected:
     round_robin pool{on, 3};
@@ -17,7 +22,7 @@ INSTANTIATE_TEST_SUITE_P(, operations, testing::ValuesIn(enrolled_backends()), b
 
 using numbers = std::vector<unsigned>;
 
-// A chain whose length is known only at run time.
+// A chain of steps whose length is known only at run time.
 any_operation<tensor<unsigned>> steps(tensor<unsigned> x, unsigned from, unsigned upto) {
     if (from == upto) return value(std::move(x));
     return step(std::move(x), from).and_then([=](auto next) { return steps(std::move(next), from + 1, upto); });
@@ -25,7 +30,7 @@ any_operation<tensor<unsigned>> steps(tensor<unsigned> x, unsigned from, unsigne
 
 }  // namespace
 
-TEST_P(operations, a_value_is_already_there_and_submits_nothing) {
+TEST_P(operations, a_value_is_available_at_once_and_submits_nothing) {
     single_stream one(on);
     const ticket before = one.next().issued();
     EXPECT_EQ(sluice::sync(value(42), one), 42);
@@ -35,7 +40,7 @@ TEST_P(operations, a_value_is_already_there_and_submits_nothing) {
     EXPECT_EQ(one.next().issued(), before);
 }
 
-TEST_P(operations, move_only_outputs_travel_through_all_combinators) {
+TEST_P(operations, move_only_outputs_pass_through_all_combinators) {
     auto operation = value(std::make_unique<int>(5))
                          .and_then([](auto p) { return value(std::move(p), 1); })
                          .transform([](auto p, int plus) { return *p += plus, std::move(p); });
@@ -58,7 +63,7 @@ TEST_P(operations, transform_may_return_nothing) {
     EXPECT_EQ(seen, 7);
 }
 
-TEST_P(operations, transform_sees_handles_and_may_give_several_back) {
+TEST_P(operations, transform_receives_handles_and_may_return_several) {
     auto operation = zeros<unsigned>({4, 2}).transform([](tensor<unsigned> x) {
         const auto columns = x.columns();
         return std::tuple(std::move(x), columns);
@@ -101,7 +106,7 @@ TEST_P(operations, with_context_shows_the_stream_and_the_device) {
     auto operation = with_context([&](execution_context& context) {
         EXPECT_EQ(context.stream(), one.next());
         EXPECT_EQ(&context.device(), &on);
-        EXPECT_EQ(&context.branch(), &context);  // this policy has but one stream
+        EXPECT_EQ(&context.branch(), &context);  // this policy has only one stream
         return context.device().name();
     });
     EXPECT_EQ(sluice::sync(std::move(operation), one), GetParam().device);
@@ -120,14 +125,14 @@ TEST_P(operations, any_operation_hides_everything_but_the_output) {
     for (unsigned i = 0; i < 3; ++i) EXPECT_EQ(sync(std::move(several[i]).and_then(download), pool), numbers(2, i + 1));
 }
 
-TEST_P(operations, a_chain_may_be_as_long_as_run_time_says) {
+TEST_P(operations, how_long_a_chain_is_may_be_decided_at_run_time) {
     for (const unsigned length : {0u, 1u, 100u}) {
         auto operation = full<unsigned>({10}, 1).and_then([=](auto x) { return steps(std::move(x), 0, length); });
         EXPECT_EQ(sync(std::move(operation).and_then(download), pool), numbers(10, after_steps(1, length)));
     }
 }
 
-TEST_P(operations, share_may_be_used_again_and_again_and_runs_once) {
+TEST_P(operations, share_may_be_used_repeatedly_and_runs_once) {
     int ran = 0;
     const auto source = share(with_context([&](execution_context&) { return ++ran, full<unsigned>({2}, 9); }));
     for (int i = 0; i < 3; ++i) {
@@ -137,7 +142,7 @@ TEST_P(operations, share_may_be_used_again_and_again_and_runs_once) {
     EXPECT_EQ(ran, 1);
 }
 
-TEST_P(operations, sync_opens_what_is_pending_and_hands_out_the_rest) {
+TEST_P(operations, sync_opens_pending_values_and_returns_the_rest) {
     auto x = sync(full<unsigned>({3}, 2), pool);
     static_assert(std::is_same_v<decltype(x), tensor<unsigned>>);
     auto downloaded = sync(download(std::move(x)), pool);
@@ -155,7 +160,7 @@ TEST_P(operations, sync_returns_in_every_wait_mode) {
 }
 
 TEST_P(operations, sync_on_runs_on_the_given_stream) {
-    stream& chosen = pool.next();
+    stream chosen = pool.next();
     auto operation = with_context(
         [&](execution_context& context) {
             EXPECT_EQ(context.stream(), chosen);
@@ -168,20 +173,20 @@ TEST_P(operations, sync_on_runs_on_the_given_stream) {
     }
 }
 
-TEST_P(operations, round_robin_takes_its_streams_in_turn) {
-    std::array<stream*, 3> streams{};
-    for (stream*& each : streams) each = &pool.next();
+TEST_P(operations, round_robin_uses_its_streams_in_order) {
+    std::array<command_queue*, 3> streams{};
+    for (command_queue*& each : streams) each = &pool.next().queue();
     EXPECT_NE(streams[0], streams[1]);
     EXPECT_NE(streams[1], streams[2]);
     EXPECT_NE(streams[0], streams[2]);
-    EXPECT_EQ(&pool.next(), streams[0]);
+    EXPECT_EQ(&pool.next().queue(), streams[0]);
     EXPECT_EQ(pool.size(), 3u);
 }
 
-TEST_P(operations, a_single_stream_is_always_the_same_and_is_lent_to_nobody_else) {
+TEST_P(operations, a_single_stream_is_always_the_same_and_exclusive) {
     single_stream one(on), two(on);
-    EXPECT_EQ(&one.next(), &one.next());
-    EXPECT_NE(&one.next(), &two.next());
+    EXPECT_EQ(one.next(), one.next());
+    EXPECT_NE(one.next(), two.next());
 }
 
 TEST_P(operations, estimates_add_up_along_an_operation) {

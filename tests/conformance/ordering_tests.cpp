@@ -1,5 +1,6 @@
-// Commands on different streams that touch the same memory run in the order in which they were submitted,
-// and nobody had to ask for it. Held streams show that a command waits, slow kernels that it waits long enough.
+// SPDX-License-Identifier: Apache-2.0
+// Commands on different streams that access the same memory run in the order of their submission without explicit
+// waits. Held streams show that a command waits; slow kernels show that it waits long enough.
 #include <array>
 #include <thread>
 
@@ -12,8 +13,8 @@ namespace {
 
 class ordering : public conformance_test {
 protected:
-    // Loads what the tests launch and fills the pools: while a stream is held, the device is asked for
-    // nothing that might wait for it.
+    // Loads the kernels that the tests launch and fills the pools: while a stream is held, no call may wait for the
+    // device.
     ordering() {
         for (int i = 0; i < 4; ++i) {
             std::vector<pending<std::vector<unsigned>>> all;
@@ -31,14 +32,14 @@ protected:
 
     // Gives commands of other streams every chance to run.
     void let_others_run() {
-        if (GetParam().runs_side_by_side) sync_on(full<unsigned>({size}, 1), c);
+        if (GetParam().runs_concurrently) sync_on(full<unsigned>({size}, 1), c);
     }
 
     static constexpr std::size_t size = 300;
     round_robin streams{on, 3};
-    stream& a = streams.next();
-    stream& b = streams.next();
-    stream& c = streams.next();
+    stream a = streams.next();
+    stream b = streams.next();
+    stream c = streams.next();
 };
 INSTANTIATE_TEST_SUITE_P(, ordering, testing::ValuesIn(enrolled_backends()), backend_name);
 
@@ -92,7 +93,7 @@ TEST_P(ordering, a_write_waits_for_the_write_on_another_stream) {
 
 TEST_P(ordering, readers_on_different_streams_do_not_wait_for_each_other) {
     NEEDS_A_GATE();
-    if (!GetParam().runs_side_by_side) GTEST_SKIP() << "with one worker nothing runs side by side";
+    if (!GetParam().runs_concurrently) GTEST_SKIP() << "with one worker nothing runs concurrently";
     const auto x = submit_to(c, full<unsigned>({size}, 5));
     auto y = submit_to(a, zeros<unsigned>({size}));
     auto z = submit_to(b, zeros<unsigned>({size}));
@@ -110,7 +111,7 @@ TEST_P(ordering, commands_after_an_explicit_wait_run_after_its_point) {
     auto x = submit_to(b, zeros<unsigned>({size}));
     on.synchronize();
     gate held(a);
-    b.wait_for(a.point(a.issued()));
+    b.order_after(a.point(a.issued()));
     set_on(b, x, 3);
     let_others_run();
     EXPECT_FALSE(has_passed(b, b.issued()));
@@ -129,16 +130,16 @@ TEST_P(ordering, slow_reads_and_writes_on_three_streams_never_race) {
         auto read = submit_to(c, download(submit_to(b, copy(shared_tensor<unsigned>(std::move(y))))));
         y = submit_to(b, zeros<unsigned>({size}));
         relay_on(c, x, y);
-        c.await(c.issued(), wait_mode::block);
+        c.wait(c.issued(), wait_mode::block);
         EXPECT_EQ(detail::open(std::move(read)), std::vector<unsigned>(size, i));
         auto last = submit_to(b, download(std::move(y)));
-        b.await(b.issued(), wait_mode::block);
+        b.wait(b.issued(), wait_mode::block);
         ASSERT_EQ(detail::open(std::move(last)), std::vector<unsigned>(size, i + 2'000'000));
         y = submit_to(a, zeros<unsigned>({size}));
     }
 }
 
-TEST_P(ordering, a_chain_may_hop_from_stream_to_stream) {
+TEST_P(ordering, a_chain_may_change_streams_at_each_step) {
     constexpr unsigned hops = 400;
     round_robin many(on, 7);
     auto x = submit_to(many.next(), full<unsigned>({size}, 1));
@@ -146,7 +147,7 @@ TEST_P(ordering, a_chain_may_hop_from_stream_to_stream) {
     EXPECT_EQ(contents(std::move(x), many.next()), std::vector<unsigned>(size, after_steps(1, hops)));
 }
 
-TEST_P(ordering, memory_given_back_is_not_reused_before_its_last_use) {
+TEST_P(ordering, freed_memory_is_not_reused_before_its_last_use) {
     const std::vector<unsigned> sevens(size, 7);
     for (int round = 0; round < 50; ++round) {
         auto y = submit_to(a, zeros<unsigned>({size}));
@@ -160,7 +161,7 @@ TEST_P(ordering, memory_given_back_is_not_reused_before_its_last_use) {
     }
 }
 
-TEST_P(ordering, heavy_branches_of_a_zip_run_on_streams_of_their_own_and_meet) {
+TEST_P(ordering, heavy_branches_of_a_zip_run_on_separate_streams_and_join) {
     const auto heavy = [this](unsigned start, command_queue*& ran_on) {
         return with_context(
             [this, start, &ran_on](execution_context& context) {

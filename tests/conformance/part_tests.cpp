@@ -1,4 +1,6 @@
-// unzip and share: work that runs once and belongs to all who use it. Each waits for it, and is told when it fails.
+// SPDX-License-Identifier: Apache-2.0
+// unzip and share: work that runs once and is shared by several operations. Each operation waits for it and receives
+// its failure.
 #include <optional>
 
 #include "conformance/backend.hpp"
@@ -26,7 +28,7 @@ protected:
 };
 INSTANTIATE_TEST_SUITE_P(, parts, testing::ValuesIn(enrolled_backends()), backend_name);
 
-// Shares what is not there yet, and counts how often it is made.
+// A shared pending number; counts how often it is computed.
 auto shared_number(std::atomic<int>& made, unsigned number) {
     return share(host_call([&made, number] { return ++made, number; }));
 }
@@ -58,7 +60,7 @@ TEST_P(parts, an_unzip_runs_once) {
     EXPECT_EQ(ran, 1);
 }
 
-TEST_P(parts, a_half_that_is_dropped_is_freed_with_the_last) {
+TEST_P(parts, a_dropped_half_is_freed_with_the_last_one) {
     const std::size_t before = bytes_in_use();
     {
         auto [left, right] = unzip(zip(work(1), work(2)));
@@ -71,12 +73,12 @@ TEST_P(parts, a_half_that_is_dropped_is_freed_with_the_last) {
     {
         auto [left, right] = unzip(zip(work(1), work(2)));
         EXPECT_EQ(sync(std::move(right).and_then(download), pool), numbers(size, 10));
-        EXPECT_GT(bytes_in_use(), before);  // the left one may still be wanted
+        EXPECT_GT(bytes_in_use(), before);  // the left half may still be used
     }
     EXPECT_EQ(bytes_in_use(), before);
 }
 
-TEST_P(parts, an_unzip_that_nobody_uses_does_nothing) {
+TEST_P(parts, an_unused_unzip_does_nothing) {
     const std::size_t before = bytes_in_use();
     bool ran = false;
     {
@@ -86,7 +88,7 @@ TEST_P(parts, an_unzip_that_nobody_uses_does_nothing) {
     EXPECT_EQ(bytes_in_use(), before);
 }
 
-TEST_P(parts, a_failure_of_the_whole_is_told_to_both_halves) {
+TEST_P(parts, a_failure_of_the_whole_reaches_both_halves) {
     auto [left, right] = unzip(zip(failing_number("mine"), work(1)));
     auto first = spawn(std::move(left), pool);
     auto second = spawn(std::move(right), pool);
@@ -94,7 +96,7 @@ TEST_P(parts, a_failure_of_the_whole_is_told_to_both_halves) {
     EXPECT_EQ(failure_of(std::move(first)), "mine");
 }
 
-TEST_P(parts, a_failure_of_submitting_is_told_to_both_halves_and_leaks_nothing) {
+TEST_P(parts, a_failed_submission_throws_in_both_halves_and_leaks_nothing) {
     const std::size_t before = bytes_in_use();
     {
         auto [left, right] = unzip(zip(work(1), work(2).and_then(throwing())));
@@ -104,7 +106,7 @@ TEST_P(parts, a_failure_of_submitting_is_told_to_both_halves_and_leaks_nothing) 
     EXPECT_EQ(bytes_in_use(), before);
 }
 
-TEST_P(parts, halves_meet_again) {
+TEST_P(parts, halves_can_be_zipped_again) {
     auto [left, right] = unzip(zip(work(1), share(work(2))));
     auto together =
         zip(std::move(left), std::move(right)).and_then([](auto x, auto w) { return add(std::move(w), std::move(x)); });
@@ -129,7 +131,7 @@ TEST_P(parts, a_shared_pending_value_is_opened_once_by_two_threads) {
     }
 }
 
-TEST_P(parts, a_shared_pending_value_is_seen_by_host_calls_and_by_who_waits) {
+TEST_P(parts, a_shared_pending_value_reaches_host_calls_and_waiters) {
     std::atomic<int> made = 0;
     const auto number = shared_number(made, 20);
     auto one = number, two = number, three = number;
@@ -160,7 +162,7 @@ TEST_P(parts, a_shared_operation_is_submitted_once_by_many_threads) {
     }
 }
 
-TEST_P(parts, a_failure_of_shared_work_is_told_to_every_consumer_and_no_other) {
+TEST_P(parts, a_failure_of_shared_work_reaches_every_consumer_and_no_other) {
     const auto broken = share(failing_number("mine"));
     auto one = broken, two = broken, three = broken;
     bool used = false;
@@ -179,13 +181,13 @@ TEST_P(parts, a_failure_of_shared_work_is_told_to_every_consumer_and_no_other) {
     EXPECT_EQ(failure_of([&] { sync(std::move(late), pool); }), "mine");
 }
 
-TEST_P(parts, a_failure_of_shared_work_is_told_to_who_uses_its_data_in_another_operation) {
+TEST_P(parts, a_failure_of_shared_work_reaches_a_reader_of_its_data_in_another_operation) {
     std::optional<shared<pending<unsigned>>> kept;
     const auto broken = share(failing_number("mine"));
     {
         auto one = broken;
-        auto looked_at = spawn(std::move(one).transform([&](auto x) { kept.emplace(x); }), pool);
-        EXPECT_EQ(failure_of(std::move(looked_at)), "mine");
+        auto flag_condition = spawn(std::move(one).transform([&](auto x) { kept.emplace(x); }), pool);
+        EXPECT_EQ(failure_of(std::move(flag_condition)), "mine");
     }
     bool used = false;
     auto reader = host_call([&](shared<unsigned>) { used = true; }, *kept);
@@ -193,7 +195,7 @@ TEST_P(parts, a_failure_of_shared_work_is_told_to_who_uses_its_data_in_another_o
     EXPECT_FALSE(used);
 }
 
-TEST_P(parts, a_shared_failure_may_be_recovered_by_each_for_himself) {
+TEST_P(parts, each_consumer_may_recover_from_a_shared_failure_by_itself) {
     const auto broken = share(failing_number("mine"));
     auto one = broken, two = broken;
     auto recovered = std::move(one).and_then(
@@ -202,7 +204,7 @@ TEST_P(parts, a_shared_failure_may_be_recovered_by_each_for_himself) {
     EXPECT_EQ(failure_of([&] { sync(std::move(two), pool); }), "mine");
 }
 
-TEST_P(parts, a_long_chain_of_shared_operations_keeps_nothing_of_what_is_complete) {
+TEST_P(parts, a_long_chain_of_shared_operations_keeps_nothing_of_completed_ones) {
     using number = share_operation<any_operation<int>>;
     number latest = share(any_operation<int>(value(0)));
     constexpr int length = 100'000;

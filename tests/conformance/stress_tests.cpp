@@ -1,5 +1,6 @@
-// Several host threads submit to shared policies at once. What they get must be right, and a thread sanitizer
-// must have nothing to say.
+// SPDX-License-Identifier: Apache-2.0
+// Several host threads submit to shared policies at once. Their results must be correct, and a thread sanitizer must
+// report nothing.
 #include <thread>
 
 #include "conformance/backend.hpp"
@@ -58,7 +59,7 @@ TEST_P(stress, threads_read_one_shared_tensor) {
     });
 }
 
-TEST_P(stress, threads_take_streams_and_give_them_back) {
+TEST_P(stress, threads_lease_and_return_streams) {
     on_all_threads([&](unsigned id) {
         for (unsigned i = 0; i < 100; ++i) {
             round_robin mine(on, 1 + i % 3);
@@ -69,7 +70,7 @@ TEST_P(stress, threads_take_streams_and_give_them_back) {
     });
 }
 
-TEST_P(stress, threads_hand_a_tensor_round) {
+TEST_P(stress, threads_pass_a_tensor_on) {
     round_robin pool(on, 4);
     std::mutex mutex;
     auto x = sync(full<unsigned>({300}, 0), pool);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cpu/closure_copy.hpp"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@
 
 namespace sluice::cpu {
 
-TEST(closure_copy, has_the_bytes_of_the_original_whatever_their_number) {
+TEST(closure_copy, has_the_bytes_of_the_original_for_any_size) {
     std::array<unsigned char, 5000> original{};
     std::iota(original.begin(), original.end(), static_cast<unsigned char>(1));
     for (const std::size_t bytes : {0, 1, 15, 16, 191, 192, 193, 4096, 5000}) {
@@ -31,7 +32,7 @@ TEST(closure_copy, moves_with_its_bytes) {
     }
 }
 
-TEST(closure_copy, of_nothing_needs_no_original) {
+TEST(closure_copy, of_zero_bytes_needs_no_original) {
     const closure_copy empty(nullptr, 0);
     EXPECT_NE(empty.get(), nullptr);
 }

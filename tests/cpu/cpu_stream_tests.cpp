@@ -1,4 +1,5 @@
-// What is special to streams on worker threads: they park, wake, take turns and share few workers.
+// SPDX-License-Identifier: Apache-2.0
+// Properties of streams on worker threads: they park, wake, alternate and share few workers.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -7,7 +8,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 
@@ -19,8 +20,8 @@ protected:
     explicit device_with_workers(std::size_t workers)
         : owner({.cpu_devices = 1, .cpu_workers = workers, .cuda = false}) {}
 
-    // Behind this call the stream runs nothing before `opened` counts down.
-    void hold(stream& held) {
+    // After this call the stream runs nothing until `opened` counts down.
+    void hold(stream held) {
         held.host_call({"gate"}, {[this] { opened.wait(); }});
     }
     std::vector<stream_lease> many(std::size_t count) {
@@ -53,7 +54,7 @@ protected:
 
 }  // namespace
 
-TEST_P(cpu_streams, the_device_has_the_workers_that_were_asked_for) {
+TEST_P(cpu_streams, the_device_has_the_requested_number_of_workers) {
     EXPECT_EQ(on.properties().compute_units, static_cast<int>(GetParam()));
     EXPECT_FALSE(on.properties().name.empty());
     EXPECT_GT(on.properties().memory_bytes, 0u);
@@ -64,7 +65,7 @@ TEST_P(cpu_streams, a_chain_of_waiting_streams_may_be_longer_than_there_are_work
     std::vector<int> order;
     hold(*streams[0]);
     for (std::size_t i = 0; i < streams.size(); ++i) {
-        if (i > 0) streams[i]->wait_for(streams[i - 1]->point(streams[i - 1]->issued()));
+        if (i > 0) streams[i]->order_after(streams[i - 1]->point(streams[i - 1]->issued()));
         streams[i]->host_call({"note"}, {[&order, i] { order.push_back(static_cast<int>(i)); }});
     }
     opened.count_down();
@@ -80,7 +81,7 @@ TEST_P(cpu_streams, many_streams_may_wait_for_one) {
     streams[0]->host_call({"note"}, {[&] { before = true; }});
     std::atomic<int> woken = 0;
     for (std::size_t i = 1; i < streams.size(); ++i) {
-        streams[i]->wait_for(streams[0]->point(streams[0]->issued()));
+        streams[i]->order_after(streams[0]->point(streams[0]->issued()));
         streams[i]->host_call({"note"}, {[&] { woken += before ? 1 : 0; }});
     }
     EXPECT_EQ(woken, 0);
@@ -96,18 +97,18 @@ TEST_F(cpu_streams_with_three_workers, wake_only_for_the_ticket_they_wait_for) {
     const ticket first_ticket = streams[0]->host_call({"note"}, {[] {}});
     streams[0]->host_call({"gate"}, {[&] { second.wait(); }});
     const ticket last_ticket = streams[0]->host_call({"note"}, {[] {}});
-    streams[1]->wait_for(streams[0]->point(first_ticket));
+    streams[1]->order_after(streams[0]->point(first_ticket));
     const ticket early = streams[1]->host_call({"note"}, {[] {}});
-    streams[2]->wait_for(streams[0]->point(last_ticket));
+    streams[2]->order_after(streams[0]->point(last_ticket));
     const ticket late = streams[2]->host_call({"note"}, {[] {}});
     opened.count_down();
-    streams[1]->await(early, wait_mode::block);
+    streams[1]->wait(early, wait_mode::block);
     EXPECT_LT(streams[2]->passed(), late);
     second.count_down();
-    streams[2]->await(late, wait_mode::block);
+    streams[2]->wait(late, wait_mode::block);
 }
 
-TEST_F(cpu_streams_with_one_worker, take_turns_however_long_their_queues_are) {
+TEST_F(cpu_streams_with_one_worker, alternate_however_long_their_queues_are) {
     const auto streams = many(2);
     int run = 0;
     int run_before_the_other = -1;
@@ -126,7 +127,7 @@ TEST_P(cpu_streams, far_more_streams_than_workers_all_finish) {
     for (int round = 0; round < 20; ++round) {
         for (std::size_t i = 0; i < streams.size(); ++i) {
             const stream_lease& other = streams[(i * 7 + 1) % streams.size()];
-            streams[i]->wait_for(other->point(other->issued()));
+            streams[i]->order_after(other->point(other->issued()));
             streams[i]->host_call({"note"}, {[&] { ++run; }});
         }
     }
@@ -134,13 +135,13 @@ TEST_P(cpu_streams, far_more_streams_than_workers_all_finish) {
     EXPECT_EQ(run, 6000);
 }
 
-TEST_P(cpu_streams, streams_may_wait_for_each_other_in_turn) {
+TEST_P(cpu_streams, streams_may_wait_for_each_other_alternately) {
     const auto streams = many(2);
     std::vector<int> order;
     for (int i = 0; i < 500; ++i) {
         const stream_lease& here = streams[static_cast<std::size_t>(i % 2)];
         const stream_lease& there = streams[static_cast<std::size_t>(1 - i % 2)];
-        here->wait_for(there->point(there->issued()));
+        here->order_after(there->point(there->issued()));
         here->host_call({"note"}, {[&order, i] { order.push_back(i); }});
     }
     on.synchronize();
@@ -157,7 +158,7 @@ TEST_P(cpu_streams, several_threads_may_wait_for_one_ticket) {
         std::vector<std::jthread> waiting;
         for (const wait_mode mode : {wait_mode::block, wait_mode::yield, wait_mode::block, wait_mode::spin}) {
             waiting.emplace_back([&, mode] {
-                home->await(last, mode);
+                home->wait(last, mode);
                 passed += home->passed() >= last ? 1 : 0;
             });
         }
@@ -166,7 +167,7 @@ TEST_P(cpu_streams, several_threads_may_wait_for_one_ticket) {
     EXPECT_EQ(passed, 4);
 }
 
-TEST_P(cpu_streams, a_runtime_may_go_while_streams_are_parked) {
+TEST_P(cpu_streams, a_runtime_may_be_destroyed_while_streams_are_parked) {
     std::atomic<int> run = 0;
     {
         runtime short_lived({.cpu_devices = 1, .cpu_workers = GetParam(), .cuda = false});
@@ -175,7 +176,7 @@ TEST_P(cpu_streams, a_runtime_may_go_while_streams_are_parked) {
         hold(*streams[0]);
         for (std::size_t i = 1; i < streams.size(); ++i) {
             streams[i]->host_call({"note"}, {[&] { ++run; }});
-            streams[i]->wait_for(streams[0]->point(streams[0]->issued()));
+            streams[i]->order_after(streams[0]->point(streams[0]->issued()));
             if (i % 2 == 0) streams[i]->host_call({"note"}, {[&] { ++run; }});
         }
         opened.count_down();
@@ -183,7 +184,7 @@ TEST_P(cpu_streams, a_runtime_may_go_while_streams_are_parked) {
     EXPECT_EQ(run, 7 + 3);
 }
 
-TEST_P(cpu_streams, a_limit_on_memory_is_kept) {
+TEST_P(cpu_streams, the_memory_limit_is_enforced) {
     const runtime small({.cpu_devices = 1, .cpu_workers = GetParam(), .cpu_memory_bytes = 64 << 20, .cuda = false});
     const stream_lease home(small.find("cpu"));
     EXPECT_EQ(small.find("cpu").memory().total_bytes, std::size_t{64} << 20);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The code in docs/adding_a_kernel.md.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-// The code in docs/concepts.md. Runs on the default device: a GPU where there is one.
+// SPDX-License-Identifier: Apache-2.0
+// The code in docs/concepts.md. Runs on the default device: a GPU if there is one.
 #include <gtest/gtest.h>
 
 #include "sluice/async/sync_wait.hpp"
@@ -24,8 +25,8 @@ auto doubled(std::vector<float> x) {
 
 auto best_class(std::vector<float> scores, const shape& of) {
     return upload(std::move(scores), of)
-        .and_then([](auto x) { return softmax(std::move(x)); })
-        .and_then([](auto x) { return argmax(std::move(x)); })  // a place a row, 64-bit integers
+        .and_then(softmax)
+        .and_then([](auto x) { return argmax(std::move(x)); })  // one index per row, 64-bit integers
         .and_then(download);
 }
 
@@ -53,7 +54,7 @@ TEST(concepts, one_operation_runs_in_three_ways) {
     runtime machine;
     round_robin pool(machine.default_device(), 4);
     std::vector<float> now = sync(doubled({1, 2, 3}), pool);  // this thread waits
-    auto later = spawn(doubled({4, 5, 6}), pool);             // somebody waits later, or nobody
+    auto later = spawn(doubled({4, 5, 6}), pool);             // a thread may wait for it later, or never
     std::vector<float> then = std::move(later).get();
     EXPECT_EQ(now, (std::vector<float>{2, 4, 6}));
     EXPECT_EQ(then, (std::vector<float>{8, 10, 12}));
@@ -78,7 +79,7 @@ TEST(concepts, the_librarys_kernels_are_operations) {
     EXPECT_EQ(sync(best_class({1, 3, 2, 9, 8, 7}, {2, 3}), pool), (std::vector<std::int64_t>{1, 0}));
 }
 
-TEST(concepts, an_operation_of_ones_own_hands_commands_to_the_stream) {
+TEST(concepts, a_users_operation_submits_commands_to_the_stream) {
     runtime machine;
     single_stream pool(machine.default_device());
     EXPECT_EQ(sync(sevens(3).and_then(download), pool), (std::vector<unsigned char>{7, 7, 7}));

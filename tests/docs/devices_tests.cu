@@ -1,4 +1,5 @@
-// What docs/devices.md shows.
+// SPDX-License-Identifier: Apache-2.0
+// The code in docs/devices.md.
 #include <gtest/gtest.h>
 
 #include "sluice/kernels/arithmetic.hpp"
@@ -14,7 +15,7 @@ TEST(devices_page, a_batch_over_all_devices) {
     // clang-format off
     runtime machine;
     const device_set all = device_set::of(machine);      // all GPUs, or else all CPU devices
-    per_device pool(all, 4);                             // four streams of each
+    round_robin_devices pool(all, 4);                             // four streams of each
 
     auto weights = sync(on_device(all[0], randn({64, 64}, 1)).and_then(replicate(all)), pool);
     auto parts = sync(shard(all, rows, {1000, 64}), pool);
@@ -33,7 +34,7 @@ TEST(devices_page, a_batch_over_all_devices) {
 TEST(devices_page, gradients_are_summed) {
     runtime machine({.cpu_devices = 2, .cuda = false});
     const device_set all = device_set::of(machine);
-    per_device pool(all, 2);
+    round_robin_devices pool(all, 2);
     const auto gradients = [](std::size_t i) { return upload(std::vector<float>(10, float(i + 1))); };
     // clang-format off
     const communicator ranks(all);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The code in docs/errors.md.
 #include <gtest/gtest.h>
 
@@ -29,7 +30,7 @@ std::string told(scheduling_policy& pool) {
     try {
         sync(risky(false), pool);
         return "";
-    } catch (const out_of_memory& shortage) {  // says asked_bytes() and free_bytes()
+    } catch (const out_of_memory& shortage) {  // says requested_bytes() and free_bytes()
         return "memory";
     } catch (const device_error& fault) {  // a device failed; after a fault it is lost
         return "fault";
@@ -42,7 +43,7 @@ std::string told(scheduling_policy& pool) {
 
 }  // namespace
 
-TEST_F(errors, an_exception_of_the_pipelines_code_comes_as_it_was) { EXPECT_EQ(told(pool), "out of range"); }
+TEST_F(errors, an_exception_of_the_pipelines_code_arrives_unchanged) { EXPECT_EQ(told(pool), "out of range"); }
 
 TEST_F(errors, shapes_are_checked_before_anything_runs) {
     try {
@@ -51,7 +52,7 @@ TEST_F(errors, shapes_are_checked_before_anything_runs) {
     } catch (const error& refusal) {
         EXPECT_EQ(refusal.code(), errc::shape_mismatch);
         EXPECT_EQ(refusal.operation(), "upload");
-        EXPECT_NE(refusal.where().line(), 0u);  // of the call of upload
+        EXPECT_NE(refusal.location().line(), 0u);  // of the call of upload
     }
 }
 
@@ -62,7 +63,7 @@ TEST_F(errors, a_failure_follows_the_data) {
     EXPECT_THROW(std::move(broken).get(), std::range_error);
 }
 
-TEST_F(errors, one_recovers_in_the_pipeline) {
+TEST_F(errors, a_pipeline_recovers_from_a_failure) {
     int attempts = 0;
     auto safe = retry(3, [&] { return risky(++attempts == 3); })  // tried up to three times
                     .or_else([](std::exception_ptr) { return value(0.f); });

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Checks that the C++ in the documentation is taken from files that are compiled and run.
+"""Checks that the code in the documentation is taken from files that are compiled and run.
 
-    excerpts.py REPOSITORY      prints each block of C++ in docs/*.md that is not an excerpt, and fails
-    excerpts.py --self-test     plants mistakes in a temporary tree and checks that each is found
+    excerpts.py REPOSITORY      prints each block of C++ in README.md, CONTRIBUTING.md and docs/*.md, and of CMake in the
+                                first two, that is not an excerpt, and fails
+    excerpts.py --self-test     plants mistakes in a temporary tree, and fails unless each is found
 
-Each block stands behind a line `<!-- excerpt: PATH -->` and is found in that file, line by line, apart from spaces.
+Each block comes after a line `<!-- excerpt: PATH -->` and must be in that file, line by line, ignoring spaces.
 """
 
 import pathlib
@@ -12,7 +13,7 @@ import re
 import sys
 import tempfile
 
-BLOCK = re.compile(r"^```cpp\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^```(cpp|cmake)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MARK = re.compile(r"<!-- excerpt: (\S+) -->\n\Z")
 
 
@@ -26,18 +27,21 @@ def contains(lines, excerpt):
 
 def problems(root):
     found = []
-    for page in sorted((root / "docs").glob("*.md")):
+    front = [page for page in (root / "README.md", root / "CONTRIBUTING.md") if page.is_file()]
+    for page in front + sorted((root / "docs").glob("*.md")):
         text = page.read_text(encoding="utf-8")
         for block in BLOCK.finditer(text):
-            place = f"docs/{page.name}:{text.count(chr(10), 0, block.start()) + 1}"
+            place = f"{page.relative_to(root)}:{text.count(chr(10), 0, block.start()) + 1}"
             mark = MARK.search(text, 0, block.start())
+            if not mark and block.group(1) == "cmake" and page not in front:
+                continue
             if not mark:
                 found.append(f"{place}: no <!-- excerpt: PATH --> before it")
                 continue
             source = root / mark.group(1)
             if not source.is_file():
                 found.append(f"{place}: no such file: {mark.group(1)}")
-            elif not contains(stripped(source.read_text(encoding="utf-8")), stripped(block.group(1))):
+            elif not contains(stripped(source.read_text(encoding="utf-8")), stripped(block.group(2))):
                 found.append(f"{place}: not in {mark.group(1)}")
     return found
 
@@ -59,6 +63,9 @@ def self_test():
             (root / "docs" / "page.md").write_text(text)
             (root / "a.cpp").write_text("void f() {\n    int x;\n    int y;\n}\n")
             found = problems(root)
+            (root / "docs" / "page.md").rename(root / "README.md")
+            if [line.replace("README.md", "docs/page.md") for line in problems(root)] != found:
+                found.append(f"README.md: {problems(root)}")
         if (reason is None and found) or (reason and (len(found) != 1 or reason not in found[0])):
             failures.append(f"{name or 'healthy'}: found {found}")
     return failures

@@ -1,11 +1,12 @@
-// The code in docs/graphs.md. Runs on the default device: a GPU where there is one.
+// SPDX-License-Identifier: Apache-2.0
+// The code in docs/graphs.md. Runs on the default device: a GPU if there is one.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
 
-#include "sluice/graph/graph_drawing.hpp"
+#include "sluice/drawing/graph_drawing.hpp"
 #include "sluice/kernels/elementwise.hpp"
 #include "sluice/kernels/gemm.hpp"
 #include "sluice/sluice.hpp"
@@ -24,18 +25,18 @@ struct halve {
         float* const element = x.at(at);
         if (element == nullptr) return;
         *element /= 2;
-        if (at.value() == 0) again.set(*element > 1);  // one thread says so, in one kernel of the body
+        if (at.value() == 0) again.set(*element > 1);  // one thread sets it, in one kernel of the body
     }
 };
 
 struct watch {
     SLUICE_KERNEL void operator()(index_1d at, view<const float> error, graph_launcher improve,
                                   disjoint_view<int> launched) const {
-        int* const said = launched.at(at);
-        if (said != nullptr) *said = error[0] > 1 && improve.tail() ? 1 : 0;
+        int* const answer = launched.at(at);
+        if (answer != nullptr) *answer = error[0] > 1 && improve.tail() ? 1 : 0;
     }
 };
-struct improve_and_go_on {
+struct improve_and_repeat {
     SLUICE_KERNEL void operator()(index_1d at, self_launcher self, disjoint_view<float> x) const {
         float* const element = x.at(at);
         if (element == nullptr) return;
@@ -61,7 +62,7 @@ TEST_F(graphs, an_operation_is_compiled) {
     const shared_tensor<float> w0 = weight(64, 128), w1 = weight(128, 10);
 
     auto forward = [=](tensor<float> x) {
-        return named("layer 1", gemm(std::move(x), w0).and_then([](auto y) { return relu(std::move(y)); }))
+        return named("layer 1", gemm(std::move(x), w0).and_then(relu))
             .and_then([=](auto hidden) { return named("layer 2", gemm(std::move(hidden), w1)); })
             .and_then(download);
     };
@@ -90,10 +91,10 @@ TEST_F(graphs, arguments_replicas_and_updates) {
     auto fast = compile(pool, {.replicas = 2, .name = "scaled"}, scaled, host_input<float>({3}), argument<float>(2));
     const std::vector<float> x{1, 2, 3};
 
-    auto one = spawn(fast(x, 2.f), pool);  // side by side, each replica with memory of its own
-    auto other = spawn(fast(x, 3.f), pool);
-    EXPECT_EQ(std::vector<float>(std::move(one).get()), (std::vector<float>{2, 4, 6}));
-    EXPECT_EQ(std::vector<float>(std::move(other).get()), (std::vector<float>{3, 6, 9}));
+    auto first = spawn(fast(x, 2.f), pool);  // concurrently: each replica has memory of its own
+    auto second = spawn(fast(x, 3.f), pool);
+    EXPECT_EQ(std::vector<float>(std::move(first).get()), (std::vector<float>{2, 4, 6}));
+    EXPECT_EQ(std::vector<float>(std::move(second).get()), (std::vector<float>{3, 6, 9}));
 
     fast.disable("scale");  // by the name of the operation, or of the command
     EXPECT_EQ(sync(fast(x, 2.f), pool), x);
@@ -101,7 +102,7 @@ TEST_F(graphs, arguments_replicas_and_updates) {
     EXPECT_EQ(sync(fast(x, 2.f), pool), (std::vector<float>{2, 4, 6}));
 }
 
-TEST_F(graphs, another_operation_takes_its_place) {
+TEST_F(graphs, an_update_replaces_the_operation) {
     using function = std::function<any_operation<pending<std::vector<float>>>(tensor<float>)>;
     auto scaled_by = [](float factor) {
         return function([factor](tensor<float> x) {
@@ -117,7 +118,7 @@ TEST_F(graphs, another_operation_takes_its_place) {
     EXPECT_EQ(sync(fast(std::vector<float>{1}), pool), std::vector<float>{3});
 }
 
-TEST_F(graphs, a_loop_ends_itself) {
+TEST_F(graphs, a_kernel_ends_a_loop) {
     auto until_small = [](tensor<float> x) {
         return do_while(
                    [](loop_flag again, tensor<float> now) {
@@ -136,16 +137,16 @@ TEST_F(graphs, a_kernel_launches_a_graph) {
         pool,
         [](self_launcher self, tensor<float> x) {
             auto range = each_of(x);
-            return launch(improve_and_go_on{}, range, self, std::move(x));
+            return launch(improve_and_repeat{}, range, self, std::move(x));
         },
         device_input<float>({1}));
     sync(upload(std::vector<float>{100}).and_then([&](auto x) { return improve.set(std::move(x)); }), pool);
 
     auto look = [=](tensor<float> error) {
         return uninitialized<int>({1})
-            .and_then([=, seen = shared_tensor<float>(std::move(error))](auto said) {
-                auto range = each_of(said);
-                return launch(watch{}, range, seen, improve, std::move(said));
+            .and_then([=, measured = shared_tensor<float>(std::move(error))](auto answer) {
+                auto range = each_of(answer);
+                return launch(watch{}, range, measured, improve, std::move(answer));
             })
             .and_then(download);
     };
@@ -153,7 +154,7 @@ TEST_F(graphs, a_kernel_launches_a_graph) {
     EXPECT_EQ(sync(fast(std::vector<float>{0.5f}), pool), std::vector<int>{0});
     EXPECT_EQ(sync(fast(std::vector<float>{2}), pool), std::vector<int>{1});
 
-    std::vector<float> x = sync(improve.get().and_then(download), pool);  // as the launch has left it
+    std::vector<float> x = sync(improve.get().and_then(download), pool);  // as the launch left it
 
     EXPECT_EQ(x, std::vector<float>{100.f / 128});
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The code in docs/memory.md.
 #include <gtest/gtest.h>
 
@@ -15,14 +16,14 @@ protected:
 
 }  // namespace
 
-TEST_F(memory, uploads_come_from_whatever_owns_the_data) {
+TEST_F(memory, uploads_come_from_vectors_spans_with_an_owner_and_host_buffers) {
     auto a = upload(std::vector<float>{1, 2, 3, 4}, {2, 2});  // the operation owns the vector
 
     auto mapped = std::make_shared<std::vector<float>>(4, 2.f);
     auto b = upload(std::span<const float>(*mapped), mapped, {2, 2});  // kept until the device has read it
 
     host_buffer<float> pinned(pool.next(), 4);
-    for (float& each : pinned.write()) each = 3;
+    for (float& element : pinned.write()) element = 3;
     auto c = upload(std::move(pinned), {2, 2});  // copied from where it is
 
     auto all = zip(std::move(a), std::move(b), std::move(c)).and_then([](auto x, auto y, auto z) {
@@ -34,7 +35,7 @@ TEST_F(memory, uploads_come_from_whatever_owns_the_data) {
     EXPECT_EQ(z, std::vector<float>(4, 3.f));
 }
 
-TEST_F(memory, downloads_go_where_one_wants_them) {
+TEST_F(memory, downloads_fill_new_vectors_host_buffers_and_spans) {
     std::vector<float> fresh = sync(upload(std::vector<float>{1, 2}).and_then(download), pool);
 
     host_buffer<float> room(pool.next(), 2);
@@ -49,14 +50,14 @@ TEST_F(memory, downloads_go_where_one_wants_them) {
     EXPECT_EQ(*owner, (std::vector<float>{5, 6}));
 }
 
-TEST_F(memory, the_pool_keeps_what_it_has) {
+TEST_F(memory, a_second_allocation_reuses_the_block) {
     sync(zeros<float>({1000}).transform([](tensor<float>) {}), pool);
     const memory_pool::statistics before = on.device_pool().usage();
     sync(zeros<float>({1000}).transform([](tensor<float>) {}), pool);
     const memory_pool::statistics after = on.device_pool().usage();
     EXPECT_EQ(after.allocations, before.allocations + 1);
-    EXPECT_EQ(after.source_calls, before.source_calls);  // the driver was not asked
-    on.trim();                                           // back to the system, after waiting for its last uses
+    EXPECT_EQ(after.source_calls, before.source_calls);  // no call of the driver
+    on.trim();                                           // returns free blocks to the system, after their last uses
     EXPECT_EQ(on.device_pool().usage().cached_bytes, 0u);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The code in docs/ordering.md.
 #include <gtest/gtest.h>
 
@@ -15,12 +16,12 @@ struct add_one {
 
 }  // namespace
 
-TEST(ordering, what_one_stream_made_another_reads) {
+TEST(ordering, a_stream_reads_what_another_stream_has_written) {
     runtime machine;
     round_robin pool(machine.default_device(), 4);
-    auto made = spawn(upload(std::vector<unsigned>(1000, 1)), pool);  // on one stream
-    tensor<unsigned> x = std::move(made).get();
-    auto changed = launch(add_one{}, each_of(x), std::move(x));  // on the next one, behind the upload
+    auto uploaded = spawn(upload(std::vector<unsigned>(1000, 1)), pool);  // on one stream
+    tensor<unsigned> x = std::move(uploaded).get();
+    auto changed = launch(add_one{}, each_of(x), std::move(x));  // on the next one, after the upload
     EXPECT_EQ(sync(std::move(changed).and_then(download), pool), std::vector<unsigned>(1000, 2));
 }
 
@@ -41,7 +42,7 @@ TEST(ordering, a_host_buffer_waits_for_its_users) {
     EXPECT_EQ(uploaded, (std::vector<float>{1, 1, 1}));
 }
 
-TEST(ordering, the_simulator_tells_whether_it_holds) {
+TEST(ordering, the_simulator_finds_no_fault) {
     const auto pipeline = [] {
         return zip(upload(std::vector<float>{1}), zeros<float>({1})).and_then([](auto x, auto y) {
             return zip(download(std::move(x)), download(std::move(y)));

@@ -1,4 +1,5 @@
-// The code in docs/pipelines.md. Runs on the default device: a GPU where there is one.
+// SPDX-License-Identifier: Apache-2.0
+// The code in docs/pipelines.md. Runs on the default device: a GPU if there is one.
 #include "sluice/kernels/pipelined_transform.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// What docs/products.md shows.
+// SPDX-License-Identifier: Apache-2.0
+// The code in docs/products.md.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -7,7 +8,7 @@
 #include "sluice/kernels/tile.hpp"
 #include "sluice/sluice.hpp"
 
-namespace sluice {
+namespace sluice::docs {
 namespace {
 
 template <typename T, int Rows, int Columns, int Inner>
@@ -23,7 +24,7 @@ struct multiply {  // c = a * b
     }
 };
 
-void multiply_on(stream& on, const tensor<half>& a, const tensor<half>& b, tensor<half>& c) {
+void multiply_on(stream on, const tensor<half>& a, const tensor<half>& b, tensor<half>& c) {
     const multiply<half, 64, 64, 32> kernel{{a.device_data(), a.rows(), a.columns()},
                                             {b.device_data(), b.rows(), b.columns()},
                                             {c.device_data(), c.rows(), c.columns()}};
@@ -57,4 +58,4 @@ TEST(products, of_16_bits_are_layers) {
     for (const bfloat16 each : sync(std::move(layer), pool)) EXPECT_EQ(float{each}, 6.5f);
 }
 
-}  // namespace sluice
+}  // namespace sluice::docs

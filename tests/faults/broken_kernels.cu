@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "faults/broken_kernels.hpp"
 
 #include "sluice/runtime/launch.hpp"
@@ -67,7 +68,7 @@ std::string to_string(breakage how) {
 
 std::string kernel_name(breakage how) { return to_string(how) + "_kernel"; }
 
-void break_on(stream& on, tensor<unsigned>& x, breakage how) {
+void break_on(stream on, tensor<unsigned>& x, breakage how) {
     switch (how) {
         case breakage::trap: return launch_on(on, trap_kernel{}, each_of(x), x);
         case breakage::illegal_address: return launch_on(on, illegal_address_kernel{}, each_of(x), x);

@@ -1,4 +1,5 @@
-// Kernels that break a GPU, each in its own way.
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that break a GPU, each with another kind of fault.
 #pragma once
 
 #include <string>
@@ -11,9 +12,9 @@ namespace sluice::faults {
 enum class breakage { trap, illegal_address, misaligned_address, failed_assertion };
 std::string to_string(breakage how);
 
-// One launch that writes x, or would. The device is lost for the process.
-void break_on(stream& on, tensor<unsigned>& x, breakage how);
-// The name of its kernel, as errors tell it.
+// Launches the kernel, which writes x and breaks the GPU. The device is then lost for the process.
+void break_on(stream on, tensor<unsigned>& x, breakage how);
+// The name of the kernel as errors show it.
 std::string kernel_name(breakage how);
 
 }  // namespace sluice::faults

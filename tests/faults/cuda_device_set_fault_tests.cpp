@@ -1,4 +1,6 @@
-// One GPU of two that a kernel has broken: both are lost, and say why. As cuda_fault_tests: a process for each test.
+// SPDX-License-Identifier: Apache-2.0
+// A kernel has broken one GPU of two: both are lost and report the cause. As in cuda_fault_tests, each test needs its
+// own process.
 #include <chrono>
 #include <optional>
 
@@ -32,7 +34,7 @@ protected:
         pool.emplace(*both, 3);
         first = &(*both)[0];
         second = &(*both)[1];
-        // Loads what the tests launch and copy.
+        // Loads the kernels that the tests launch, and the copies.
         for (int i = 0; i < 3; ++i) {
             sync(work(1), pool->on(*first));
             sync(work(1), pool->on(*second));
@@ -48,14 +50,14 @@ protected:
         break_on(pool->on(*first).next(), x, GetParam());
         return shared_tensor<unsigned>(std::move(x));
     }
-    void expect_told(const std::string& failure) const {
+    void expect_cause(const std::string& failure) const {
         EXPECT_NE(failure.find(kernel_name(GetParam())), std::string::npos) << failure;
         EXPECT_NE(failure.find(first->name()), std::string::npos) << failure;
     }
 
     std::optional<runtime> machine;
     std::optional<device_set> both;
-    std::optional<per_device> pool;
+    std::optional<round_robin_devices> pool;
     device* first = nullptr;
     device* second = nullptr;
     tensor<unsigned> x;
@@ -65,15 +67,15 @@ INSTANTIATE_TEST_SUITE_P(, one_gpu_of_two, testing::Values(breakage::illegal_add
 
 }  // namespace
 
-// After a fault CUDA refuses all calls of the process, whichever GPU they are for: so all are told the one cause, and
-// that at once, also where nobody asks the first.
-TEST_P(one_gpu_of_two, the_other_is_told_the_same_cause) {
+// After a fault CUDA refuses all calls of the process, for every GPU. So all devices report the one cause, and at once,
+// also when no thread polls the first GPU.
+TEST_P(one_gpu_of_two, the_other_reports_the_same_cause) {
     const auto lost = break_first();
     std::string failure;
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (failure.empty() && std::chrono::steady_clock::now() < limit)
         failure = failure_of([&] { sync(work(1), pool->on(*second)); });
-    expect_told(failure);
+    expect_cause(failure);
     EXPECT_EQ(failure_of([&] { sync(work(1), pool->on(*first)); }), failure);
     EXPECT_EQ(failure_of([&] { sync(copy_to(*second, lost), *pool); }), failure);
     EXPECT_TRUE(first->is_poisoned());
@@ -82,17 +84,17 @@ TEST_P(one_gpu_of_two, the_other_is_told_the_same_cause) {
     EXPECT_EQ(sync(work(7), cpu), numbers(size, 7));
 }
 
-// Nobody asks the first one.
-TEST_P(one_gpu_of_two, who_waits_for_a_copy_from_it_is_told) {
+// No thread polls the first GPU.
+TEST_P(one_gpu_of_two, a_waiter_for_a_copy_from_it_receives_the_cause) {
     const auto lost = break_first();
     auto copied = spawn(copy_to(*second, lost), *pool);
     auto read = spawn(
         copy_to(*second, lost).and_then([this](auto y) { return on_device(*second, download(std::move(y))); }), *pool);
-    expect_told(failure_of(std::move(copied)));
-    expect_told(failure_of([&] { sync_wait(value_of(std::move(read))); }));
+    expect_cause(failure_of(std::move(copied)));
+    expect_cause(failure_of([&] { sync_wait(value_of(std::move(read))); }));
 }
 
-TEST_P(one_gpu_of_two, a_collective_with_it_is_told) {
+TEST_P(one_gpu_of_two, a_collective_with_it_receives_the_cause) {
     std::optional<communicator> all;
     try {
         all.emplace(*both);
@@ -102,7 +104,7 @@ TEST_P(one_gpu_of_two, a_collective_with_it_is_told) {
     auto parts = sync(on_each(*both, [](std::size_t i) { return full<unsigned>({size}, unsigned(i)); }), *pool);
     parts = sync(all_reduce(*all, reduce_op::sum, std::move(parts)), *pool);
     break_on(pool->on(*first).next(), parts[0], GetParam());
-    expect_told(failure_of([&] { sync(all_reduce(*all, reduce_op::sum, std::move(parts)), *pool); }));
+    expect_cause(failure_of([&] { sync(all_reduce(*all, reduce_op::sum, std::move(parts)), *pool); }));
 }
 
 }  // namespace sluice::faults

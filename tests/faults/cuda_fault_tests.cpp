@@ -1,6 +1,8 @@
-// A GPU that a kernel has broken: everybody who waits is told, with the first cause; nothing hangs; the rest goes on.
+// SPDX-License-Identifier: Apache-2.0
+// A kernel has broken the GPU: each waiter receives the first cause, no wait blocks for ever, and other devices
+// continue.
 //
-// The GPU is lost for the process: run these under ctest, which gives each test a process of its own.
+// The GPU is lost for the process: run these tests under ctest, which runs each test in its own process.
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -27,11 +29,11 @@ using numbers = std::vector<unsigned>;
 using namespace std::chrono_literals;
 constexpr std::size_t size = 1000;
 
-// A kernel's first launch may wait for the device, which these tests hold: so all kernels are loaded at the start. The
-// driver reads this when it is first asked for anything.
+// A kernel's first launch may wait for the device, which these tests hold; so all kernels are loaded at the start. The
+// driver reads this variable at the first call.
 [[gnu::constructor]] void load_kernels_at_the_start() { setenv("CUDA_MODULE_LOADING", "EAGER", 1); }
 
-// By a launch of its own, or by one in a compiled graph.
+// The fault comes from an ordinary launch or from a launch in a compiled graph.
 struct fault_kind {
     breakage how;
     bool is_in_graph;
@@ -45,14 +47,13 @@ protected:
         devices.emplace(runtime_options{.cpu_devices = 1, .cpu_workers = 2});
         gpu = &devices->find("cuda:0");
         streams.emplace(*gpu, 4);
-        for (stream*& each : all) each = &streams->next();
-        // Loads what the tests launch: while a stream is held, the device is asked for nothing that might wait for it.
+        for (int i = 0; i < 4; ++i) all.push_back(streams->next());
+        // Loads the kernels that the tests launch: while a stream is held, no call may wait for the device.
         for (int i = 0; i < 4; ++i) sync(work(1), *streams);
-        x = submit_to(*all[0], zeros<unsigned>({size}));
+        x = submit_to(all[0], zeros<unsigned>({size}));
         if (GetParam().is_in_graph) {
-            const auto graph =
-                record(*gpu, [this](stream& on) { break_on(on, x, GetParam().how); }, {.name = "breaks"});
-            launch_graph = [graph](stream& on) { submit_to(on, graph()); };
+            const auto graph = record(*gpu, [this](stream on) { break_on(on, x, GetParam().how); }, {.name = "breaks"});
+            launch_graph = [graph](stream on) { submit_to(on, graph()); };
         }
         gpu->synchronize();
     }
@@ -60,21 +61,21 @@ protected:
     static any_operation<pending<numbers>> work(unsigned start) {
         return full<unsigned>({size}, start).and_then(download);
     }
-    // Data that a broken kernel should have made. Readers on other streams wait for it.
+    // Data that a broken kernel should have written. Readers on other streams wait for it.
     shared_tensor<unsigned> break_gpu() {
         break_x();
         return shared_tensor<unsigned>(std::move(x));
     }
     void break_x() {
         if (launch_graph) {
-            launch_graph(*all[0]);
+            launch_graph(all[0]);
         } else {
-            break_on(*all[0], x, GetParam().how);
+            break_on(all[0], x, GetParam().how);
         }
     }
-    // What the error calls it that broke; of a graph, it tells the line that compiled it.
+    // The name of the faulty command in the error. For a graph, the error shows the line that compiled it.
     std::string culprit() const { return GetParam().is_in_graph ? "graph" : kernel_name(GetParam().how); }
-    // The fault is known.
+    // Makes the fault known to the host; returns its message.
     std::string first_cause() {
         try {
             gpu->synchronize();
@@ -88,9 +89,9 @@ protected:
     std::optional<runtime> devices;
     device* gpu = nullptr;
     std::optional<round_robin> streams;
-    std::array<stream*, 4> all{};
+    std::vector<stream> all;
     tensor<unsigned> x;
-    std::function<void(stream&)> launch_graph;  // null: no graph
+    std::function<void(stream)> launch_graph;  // null: no graph
 };
 std::vector<fault_kind> all_kinds() {
     std::vector<fault_kind> all;
@@ -105,8 +106,8 @@ INSTANTIATE_TEST_SUITE_P(, gpu_faults, testing::ValuesIn(all_kinds()), [](const 
     return to_string(instance.param.how) + (instance.param.is_in_graph ? "_in_a_graph" : "");
 });
 
-task<numbers> value_elsewhere(device_future<pending<numbers>> future, executor& where) {
-    auto elsewhere = std::move(future).resume_on(where);
+task<numbers> value_elsewhere(device_future<pending<numbers>> future, executor& target) {
+    auto elsewhere = std::move(future).resume_on(target);
     co_return co_await std::move(elsewhere);
 }
 
@@ -115,30 +116,30 @@ task<numbers> value_elsewhere(device_future<pending<numbers>> future, executor& 
 TEST_P(gpu_faults, the_error_names_the_kernel_its_line_and_the_device) {
     auto broken = break_gpu();
     try {
-        spawn_on(*all[0], download(broken)).get();
+        spawn_on(all[0], download(broken)).get();
         FAIL() << "nothing was thrown";
     } catch (const device_error& fault) {
         EXPECT_EQ(fault.device(), "cuda:0");
         EXPECT_STREQ(fault.code().category().name(), "cuda");
         const std::string_view what = fault.what();
-        EXPECT_NE(what.find("not complete then"), what.npos) << what;
+        EXPECT_NE(what.find("were not complete"), what.npos) << what;
         const std::string file = GetParam().is_in_graph ? "cuda_fault_tests.cpp:" : "broken_kernels.cu:";
         EXPECT_NE(what.find(file), what.npos) << what;
         EXPECT_EQ(fault.operation(), culprit()) << what;
-        EXPECT_GT(fault.where().line(), 0u) << what;
+        EXPECT_GT(fault.location().line(), 0u) << what;
     }
 }
 
-TEST_P(gpu_faults, everybody_on_every_stream_is_told_the_first_cause) {
+TEST_P(gpu_faults, every_waiter_on_every_stream_receives_the_first_cause) {
     NEEDS_A_GATE();
-    gate held(*all[0]);
+    gate held(all[0]);
     const auto broken = break_gpu();
     std::vector<device_future<pending<numbers>>> futures;
-    for (int i = 0; i < 12; ++i) futures.push_back(spawn_on(*all[static_cast<std::size_t>(i) % 4], download(broken)));
+    for (int i = 0; i < 12; ++i) futures.push_back(spawn_on(all[static_cast<std::size_t>(i) % 4], download(broken)));
     thread_pool threads(1);
     std::vector<spawned<numbers>> waiting;
     for (int i = 0; i < 8; ++i) {
-        auto future = spawn_on(*all[static_cast<std::size_t>(i) % 4], download(broken));
+        auto future = spawn_on(all[static_cast<std::size_t>(i) % 4], download(broken));
         waiting.push_back(i % 2 == 0 ? spawn(value_of(std::move(future)), here())
                                      : spawn(value_elsewhere(std::move(future), threads), here()));
     }
@@ -154,8 +155,8 @@ TEST_P(gpu_faults, everybody_on_every_stream_is_told_the_first_cause) {
     };
     {
         std::vector<std::jthread> waiters;
-        for (stream* each : all) {
-            waiters.emplace_back([&, each] { note(failure_of([&] { sync_on(download(broken), *each); })); });
+        for (const stream each : all) {
+            waiters.emplace_back([&, each] { note(failure_of([&] { sync_on(download(broken), each); })); });
         }
         for (std::size_t i = 0; i < 4; ++i) {
             waiters.emplace_back([&, i] { note(failure_of(std::move(futures[i]))); });
@@ -176,9 +177,9 @@ TEST_P(gpu_faults, everybody_on_every_stream_is_told_the_first_cause) {
     for (const std::string& each : told) EXPECT_EQ(each, cause);
 }
 
-TEST_P(gpu_faults, a_coroutine_is_told_when_nobody_else_asks) {
+TEST_P(gpu_faults, a_coroutine_receives_the_error_without_another_waiter) {
     const auto broken = break_gpu();
-    EXPECT_NE(failure_of([&] { sync_wait(value_of(spawn_on(*all[1], download(broken)))); }), "");
+    EXPECT_NE(failure_of([&] { sync_wait(value_of(spawn_on(all[1], download(broken)))); }), "");
 }
 
 TEST_P(gpu_faults, later_work_memory_and_streams_are_refused_with_the_first_cause) {
@@ -187,22 +188,22 @@ TEST_P(gpu_faults, later_work_memory_and_streams_are_refused_with_the_first_caus
     EXPECT_TRUE(gpu->is_poisoned());
     EXPECT_EQ(failure_of([&] { sync(work(1), *streams); }), cause);
     EXPECT_EQ(failure_of([&] { spawn(work(1), *streams); }), cause);
-    EXPECT_EQ(failure_of([&] { sync_on(download(broken), *all[3]); }), cause);
-    EXPECT_EQ(failure_of([&] { all[2]->allocate(100); }), cause);
-    EXPECT_EQ(failure_of([&] { all[2]->allocate_host(100); }), cause);
-    EXPECT_EQ(failure_of([&] { all[2]->workspace(100); }), cause);
+    EXPECT_EQ(failure_of([&] { sync_on(download(broken), all[3]); }), cause);
+    EXPECT_EQ(failure_of([&] { all[2].allocate(100); }), cause);
+    EXPECT_EQ(failure_of([&] { all[2].allocate_host(100); }), cause);
+    EXPECT_EQ(failure_of([&] { all[2].workspace(100); }), cause);
     EXPECT_EQ(failure_of([&] { stream_lease more(*gpu); }), cause);
-    EXPECT_EQ(failure_of([&] { event::record(*all[1]); }), cause);
+    EXPECT_EQ(failure_of([&] { event::record(all[1]); }), cause);
     EXPECT_EQ(failure_of([&] { gpu->synchronize(); }), cause);
 }
 
-TEST_P(gpu_faults, a_host_call_behind_the_fault_never_runs_and_what_it_owned_is_released) {
+TEST_P(gpu_faults, a_host_call_after_the_fault_never_runs_and_what_it_owned_is_released) {
     auto owned = std::make_shared<int>(1);
     const std::weak_ptr<int> watch = owned;
     std::atomic<bool> ran = false;
     break_gpu();
-    EXPECT_NE(failure_of([&] {  // here, or already where it is submitted
-                  spawn_on(*all[0], host_call([mine = std::move(owned), &ran] { ran = true; })).get();
+    EXPECT_NE(failure_of([&] {  // thrown by get(), or already by the submission
+                  spawn_on(all[0], host_call([mine = std::move(owned), &ran] { ran = true; })).get();
               }),
               "");
     x = {};
@@ -212,7 +213,7 @@ TEST_P(gpu_faults, a_host_call_behind_the_fault_never_runs_and_what_it_owned_is_
     EXPECT_FALSE(ran);
 }
 
-TEST_P(gpu_faults, the_cpu_device_of_the_same_runtime_goes_on) {
+TEST_P(gpu_faults, the_cpu_device_of_the_same_runtime_continues) {
     break_gpu();
     round_robin cpu(devices->find("cpu:0"), 2);
     EXPECT_NE(first_cause(), "");
@@ -240,13 +241,13 @@ TEST_P(gpu_faults, memory_is_not_handed_out_again) {
     const std::string cause = first_cause();
     x = {};
     launch_graph = {};
-    // A graph's last launch keeps what it uses with its stream.
+    // The last launch of a graph stays referenced by its stream, with the memory that it uses.
     const auto kept = [&] {
         const auto usage = gpu->device_pool().usage();
         return usage.cached_bytes + usage.in_use_bytes;
     };
     const std::size_t before = kept();
-    EXPECT_EQ(failure_of([&] { all[0]->allocate(size * sizeof(unsigned)); }), cause);
+    EXPECT_EQ(failure_of([&] { all[0].allocate(size * sizeof(unsigned)); }), cause);
     gpu->trim();
     EXPECT_GE(kept(), size * sizeof(unsigned));
     EXPECT_LE(kept(), before);
@@ -257,8 +258,8 @@ TEST_P(gpu_faults, everything_may_be_dropped_afterwards_in_any_order) {
     std::vector<device_future<pending<numbers>>> futures;
     for (std::size_t i = 0; i < 8; ++i) {
         try {
-            futures.push_back(spawn_on(*all[i % 4], download(broken)));
-        } catch (const device_error&) {  // NOLINT(bugprone-empty-catch): it may be known already
+            futures.push_back(spawn_on(all[i % 4], download(broken)));
+        } catch (const device_error&) {  // NOLINT(bugprone-empty-catch): the fault may be known already
         }
     }
     devices.reset();

@@ -1,4 +1,5 @@
-// One device of two breaks: what needs nothing of it goes on, what does is told.
+// SPDX-License-Identifier: Apache-2.0
+// One device of two breaks: work that does not depend on it continues, and work that does receives the error.
 #include "conformance/support/awaiting.hpp"
 #include "faults/faulty_backend.hpp"
 #include "sluice/devices/copy_to.hpp"
@@ -26,20 +27,20 @@ protected:
 
     faulty_runtime fakes;
     const device_set both{fakes.on, fakes.other};
-    per_device pool{both, 2};
+    round_robin_devices pool{both, 2};
     scheduling_policy& first = pool.on(fakes.on);
     scheduling_policy& second = pool.on(fakes.other);
 };
 
 }  // namespace
 
-TEST_F(one_of_two, what_is_sound_works_across_both) {
+TEST_F(one_of_two, both_work_before_the_fault) {
     for (unsigned i = 0; i < 20; ++i) EXPECT_EQ(sync(moved_and_read(i), pool), numbers(size, i));
     EXPECT_EQ(spawn(moved_and_read(7), pool).get(), numbers(size, 7));
     EXPECT_EQ(sync_wait(conformance::value_of(spawn(moved_and_read(8), pool))), numbers(size, 8));
 }
 
-TEST_F(one_of_two, the_other_finishes_its_share) {
+TEST_F(one_of_two, the_other_finishes_its_work) {
     fakes.first.works.hold();
     std::vector<device_future<pending<numbers>>> lost;
     std::vector<device_future<pending<numbers>>> kept;
@@ -55,7 +56,7 @@ TEST_F(one_of_two, the_other_finishes_its_share) {
     EXPECT_EQ(failure_of([&] { sync(work(3), first); }), told);
 }
 
-TEST_F(one_of_two, what_was_copied_before_is_there_still) {
+TEST_F(one_of_two, data_copied_before_the_fault_stays_valid) {
     auto x = spawn(moved(5), pool).get();
     sync(work(1), second);
     fakes.other.synchronize();
@@ -65,8 +66,8 @@ TEST_F(one_of_two, what_was_copied_before_is_there_still) {
     EXPECT_FALSE(fakes.other.is_poisoned());
 }
 
-// Nobody asks the first device: who waits on the other one must find out.
-TEST_F(one_of_two, who_waits_for_a_copy_from_it_is_told) {
+// No thread polls the first device: a waiter on the other device must find out.
+TEST_F(one_of_two, a_waiter_for_a_copy_from_it_receives_the_error) {
     fakes.first.works.hold();
     auto blocking = spawn(moved_and_read(1), pool);
     auto awaited = spawn(moved_and_read(2), pool);
@@ -75,7 +76,7 @@ TEST_F(one_of_two, who_waits_for_a_copy_from_it_is_told) {
     EXPECT_EQ(failure_of([&] { sync_wait(conformance::value_of(std::move(awaited))); }), told);
 }
 
-TEST_F(one_of_two, a_sync_that_hangs_on_it_is_told) {
+TEST_F(one_of_two, a_sync_that_depends_on_it_receives_the_error) {
     fakes.first.works.hold();
     std::thread breaks([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -85,7 +86,7 @@ TEST_F(one_of_two, a_sync_that_hangs_on_it_is_told) {
     breaks.join();
 }
 
-// All that stands behind a command that never runs would wait for ever.
+// Everything after a command that never runs would wait for ever.
 TEST_F(one_of_two, a_device_that_waits_for_it_has_failed_with_it) {
     fakes.first.works.hold();
     auto needy = spawn(moved(1), pool);
@@ -95,20 +96,20 @@ TEST_F(one_of_two, a_device_that_waits_for_it_has_failed_with_it) {
     EXPECT_EQ(failure_of(std::move(needy)), told);
     const std::string one = failure_of(std::move(behind)), two = failure_of(std::move(beside));
     for (const std::string& each : {one, two}) EXPECT_TRUE(each.empty() || each == told) << each;
-    // By another thread, soon.
+    // Another thread poisons the device, soon.
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (!fakes.other.is_poisoned() && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
     EXPECT_EQ(failure_of([&] { sync(work(4), second); }), told);
 }
 
-TEST_F(one_of_two, a_copy_from_a_device_known_to_have_failed_is_refused_and_harms_nobody) {
+TEST_F(one_of_two, a_copy_from_a_device_known_to_have_failed_is_refused_and_the_other_continues) {
     const shared_tensor<unsigned> lost(sync(on_device(fakes.on, full<unsigned>({size}, 1)), pool));
     fakes.first.works.hold();
     auto x = spawn(work(1), first);
     fakes.first.works.fault("broken");
     EXPECT_EQ(failure_of(std::move(x)), told);
     EXPECT_EQ(failure_of([&] { sync(copy_to(fakes.other, lost), pool); }), told);
-    // Time for whoever might be told wrongly.
+    // Time for a wrong error to arrive.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_EQ(sync(work(4), second), numbers(size, 4));
     EXPECT_FALSE(fakes.other.is_poisoned());

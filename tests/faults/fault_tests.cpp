@@ -1,4 +1,5 @@
-// A device that has faulted: it takes nothing more, lets go of what it held, and leaves the others alone.
+// SPDX-License-Identifier: Apache-2.0
+// A device that has faulted refuses further work, releases what it owned, and does not affect other devices.
 #include <array>
 
 #include "conformance/support/awaiting.hpp"
@@ -17,9 +18,9 @@ constexpr std::size_t size = 200;
 class faults : public testing::Test {
 protected:
     static auto work(unsigned start) { return full<unsigned>({size}, start).and_then(download); }
-    // Behind commands that are never run.
+    // Breaks the device; commands submitted before never run.
     void break_down(std::string why = "broken") { fakes.first.works.fault(std::move(why)); }
-    // The host finds out, by the next command.
+    // The host finds out with the next command.
     void notice() {
         EXPECT_NE(failure_of([&] { a.host_call({"next"}, {[] {}}); }), "");
     }
@@ -27,8 +28,8 @@ protected:
     faulty_runtime fakes;
     round_robin pool{fakes.on, 4};
     round_robin other{fakes.other, 2};
-    stream& a = pool.next();
-    stream& b = pool.next();
+    stream a = pool.next();
+    stream b = pool.next();
 };
 
 // The message of the device_error that a call throws.
@@ -60,7 +61,7 @@ TEST_F(faults, the_next_command_is_refused_and_so_is_everything_after_it) {
     EXPECT_EQ(fault_of([&] { spawn(work(1), pool); }), told);
     EXPECT_EQ(fault_of([&] { sync(work(1), pool); }), told);
     EXPECT_EQ(fault_of([&] { a.host_call({"late"}, {[] {}}); }), told);
-    EXPECT_EQ(fault_of([&] { b.wait_for(a.point(1)); }), told);
+    EXPECT_EQ(fault_of([&] { b.order_after(a.point(1)); }), told);
     EXPECT_EQ(fault_of([&] { fakes.on.synchronize(); }), told);
     EXPECT_TRUE(fakes.on.is_poisoned());
 }
@@ -75,6 +76,26 @@ TEST_F(faults, memory_and_streams_are_refused) {
     EXPECT_EQ(fault_of([&] { host_buffer<int>(a, 4); }), told);
 }
 
+TEST_F(faults, an_allocation_that_meets_the_fault_first_reports_its_cause_to_every_waiter) {
+    fakes.first.works.hold();
+    auto waiting = spawn(work(1), pool);
+    break_down();
+    // Sizes that no pool has cached: the driver is called, and is the first to fail.
+    EXPECT_EQ(fault_of([&] { sync(zeros<unsigned>({1'000'000}), pool); }), told);
+    EXPECT_TRUE(fakes.on.is_poisoned());
+    EXPECT_EQ(fault_of([&] { std::move(waiting).get(); }), told);
+    EXPECT_EQ(fault_of([&] { sync(upload(numbers(100'000)), pool); }), told);
+}
+
+TEST_F(faults, a_host_allocation_that_meets_the_fault_first_reports_its_cause_to_every_waiter) {
+    fakes.first.works.hold();
+    auto waiting = spawn(work(1), pool);
+    break_down();
+    EXPECT_EQ(fault_of([&] { host_buffer<unsigned>(a, 1'000'000); }), told);
+    EXPECT_TRUE(fakes.on.is_poisoned());
+    EXPECT_EQ(fault_of([&] { std::move(waiting).get(); }), told);
+}
+
 TEST_F(faults, the_first_cause_wins) {
     fakes.first.works.hold();
     auto future = spawn(work(1), pool);
@@ -85,7 +106,7 @@ TEST_F(faults, the_first_cause_wins) {
     EXPECT_EQ(failure_of([&] { sync(work(1), pool); }), "fake:0: first");
 }
 
-TEST_F(faults, what_was_known_to_be_complete_stays_so) {
+TEST_F(faults, work_known_to_be_complete_stays_complete) {
     auto complete = spawn(work(5), pool);
     complete.wait();
     fakes.first.works.hold();
@@ -97,7 +118,7 @@ TEST_F(faults, what_was_known_to_be_complete_stays_so) {
     EXPECT_EQ(fault_of([&] { std::move(incomplete).get(); }), told);
 }
 
-TEST_F(faults, a_host_call_behind_the_fault_never_runs_and_what_it_owned_is_released) {
+TEST_F(faults, a_host_call_after_the_fault_never_runs_and_what_it_owned_is_released) {
     auto owned = std::make_shared<int>(1);
     const std::weak_ptr<int> watch = owned;
     bool ran = false;
@@ -113,13 +134,13 @@ TEST_F(faults, a_host_call_behind_the_fault_never_runs_and_what_it_owned_is_rele
     EXPECT_FALSE(ran);
 }
 
-TEST_F(faults, many_host_calls_that_hang_together_are_dropped_without_recursion) {
+TEST_F(faults, a_long_chain_of_host_calls_is_dropped_without_recursion) {
     auto owned = std::make_shared<int>(1);
     const std::weak_ptr<int> watch = owned;
     {
         faulty_runtime short_lived;
         single_stream one(short_lived.on);
-        stream& home = one.next();
+        stream home = one.next();
         auto x = submit_to(home, zeros<unsigned>({size}));
         short_lived.first.works.hold();
         const std::array accesses{memory_access{x.memory(), access_mode::write}};
@@ -132,7 +153,7 @@ TEST_F(faults, many_host_calls_that_hang_together_are_dropped_without_recursion)
     EXPECT_TRUE(watch.expired());
 }
 
-TEST_F(faults, another_device_of_the_same_runtime_goes_on) {
+TEST_F(faults, another_device_of_the_same_runtime_continues) {
     fakes.first.works.hold();
     auto ours = spawn(work(1), pool);
     auto theirs = spawn(work(2), other);
@@ -146,7 +167,7 @@ TEST_F(faults, another_device_of_the_same_runtime_goes_on) {
     EXPECT_FALSE(fakes.other.is_poisoned());
 }
 
-TEST_F(faults, memory_that_the_device_may_still_touch_is_not_given_back) {
+TEST_F(faults, memory_that_the_device_may_still_use_is_not_freed) {
     sync(zip(work(1), work(2)), pool);
     fakes.on.trim();
     const std::size_t blocks = fakes.first.memory.blocks();
@@ -212,14 +233,14 @@ TEST_F(faults, a_retry_stops) {
     EXPECT_EQ(made, 1);
 }
 
-TEST_F(faults, a_timeout_tells_the_fault) {
+TEST_F(faults, a_timeout_reports_the_fault) {
     fakes.first.works.hold();
     auto waiting = spawn(timeout(work(1), std::chrono::hours(1)), pool);
     break_down();
     EXPECT_EQ(fault_of([&] { std::move(waiting).get(); }), told);
 }
 
-TEST_F(faults, who_shares_the_work_is_told) {
+TEST_F(faults, every_user_of_shared_work_receives_the_fault) {
     fakes.first.works.hold();
     const auto weights = share(work(1));
     auto one = weights, two = weights;
@@ -234,7 +255,7 @@ TEST_F(faults, who_shares_the_work_is_told) {
     EXPECT_EQ(fault_of([&] { sync(std::move(right), pool); }), told);
 }
 
-TEST_F(faults, what_ran_before_the_fault_and_failed_is_told_as_what_it_was) {
+TEST_F(faults, a_failure_before_the_fault_is_reported_unchanged) {
     auto failed = spawn(failing_number("mine"), pool);
     failed.wait();
     break_down();

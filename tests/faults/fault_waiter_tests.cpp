@@ -1,4 +1,5 @@
-// Whoever waits for a device that faults is told, in whichever way he waits, and whether or not anybody else asks.
+// SPDX-License-Identifier: Apache-2.0
+// Every waiter for a device that faults receives the error, however it waits and whether or not another thread polls.
 #include <chrono>
 #include <optional>
 
@@ -32,12 +33,12 @@ protected:
     round_robin pool{fakes.on, 4};
 };
 
-task<numbers> value_elsewhere(device_future<pending<numbers>> future, executor& where) {
-    auto elsewhere = std::move(future).resume_on(where);
+task<numbers> value_elsewhere(device_future<pending<numbers>> future, executor& target) {
+    auto elsewhere = std::move(future).resume_on(target);
     co_return co_await std::move(elsewhere);
 }
 
-// The frame holds the only runtime that there is, and drops it.
+// The coroutine's frame holds the last reference to the runtime, and drops it.
 task<std::string> drop_after(std::unique_ptr<faulty_runtime> last, device_future<pending<numbers>> future) {
     std::string failure;
     try {
@@ -51,18 +52,18 @@ task<std::string> drop_after(std::unique_ptr<faulty_runtime> last, device_future
 
 }  // namespace
 
-TEST_F(fault_waiters, a_thread_that_gets) {
+TEST_F(fault_waiters, a_thread_in_get_receives_the_error) {
     auto future = spawn(work(1), pool);
     std::jthread breaking([&] { break_down(); });
     EXPECT_EQ(failure_of(std::move(future)), told);
 }
 
-TEST_F(fault_waiters, a_thread_that_syncs) {
+TEST_F(fault_waiters, a_thread_in_sync_receives_the_error) {
     std::jthread breaking([&] { break_down(); });
     EXPECT_EQ(failure_of([&] { sync(work(1), pool); }), told);
 }
 
-TEST_F(fault_waiters, a_thread_that_waits_for_a_while) {
+TEST_F(fault_waiters, a_thread_in_wait_for_receives_the_error) {
     auto future = spawn(work(1), pool);
     EXPECT_FALSE(future.wait_for(0s));
     break_down();
@@ -71,27 +72,27 @@ TEST_F(fault_waiters, a_thread_that_waits_for_a_while) {
     EXPECT_EQ(failure_of(std::move(future)), told);
 }
 
-TEST_F(fault_waiters, a_coroutine) {
+TEST_F(fault_waiters, a_coroutine_receives_the_error) {
     auto waiting = spawn(value_of(spawn(work(1), pool)), here());
     break_down();
     EXPECT_EQ(failure_of(std::move(waiting)), told);
 }
 
-TEST_F(fault_waiters, a_coroutine_that_goes_on_elsewhere) {
+TEST_F(fault_waiters, a_coroutine_that_resumes_on_another_thread_receives_the_error) {
     thread_pool threads(1);
     auto waiting = spawn(value_elsewhere(spawn(work(1), pool), threads), here());
     break_down();
     EXPECT_EQ(failure_of(std::move(waiting)), told);
 }
 
-TEST_F(fault_waiters, a_thread_that_waits_for_data) {
+TEST_F(fault_waiters, a_thread_that_waits_for_data_receives_the_error) {
     auto x = conformance::submit_to(pool.next(), zeros<unsigned>({size}));
     break_down();
     EXPECT_EQ(failure_of([&] { x.memory()->await_last_write(); }), told);
     EXPECT_EQ(failure_of([&] { x.memory()->await_all_uses(); }), told);
 }
 
-TEST_F(fault_waiters, all_of_them_on_all_streams_and_with_one_cause) {
+TEST_F(fault_waiters, waiters_of_all_kinds_on_all_streams_receive_one_cause) {
     std::vector<device_future<pending<numbers>>> futures;
     std::vector<spawned<numbers>> waiting;
     for (unsigned i = 0; i < 40; ++i) futures.push_back(spawn(work(i), pool));
@@ -107,21 +108,21 @@ TEST_F(fault_waiters, all_of_them_on_all_streams_and_with_one_cause) {
         break_down();
     }
     EXPECT_EQ(told_to, 5);
-    // The device may have come to the first few.
+    // The device may have run the first few commands.
     int failed = 0;
     for (auto& each : futures) failed += failure_of(std::move(each)) == told ? 1 : 0;
     for (auto& each : waiting) failed += failure_of(std::move(each)) == told ? 1 : 0;
     EXPECT_GE(failed, 75);
 }
 
-TEST_F(fault_waiters, when_all_tells_after_the_last) {
+TEST_F(fault_waiters, when_all_reports_the_error_after_the_last) {
     auto all = spawn(when_all(spawn(work(1), pool), spawn(work(2), pool), spawn(value(3), pool)), here());
     EXPECT_FALSE(all.is_ready());
     break_down();
     EXPECT_EQ(failure_of(std::move(all)), told);
 }
 
-TEST_F(fault_waiters, a_coroutine_destroyed_before_the_fault_is_left_alone) {
+TEST_F(fault_waiters, a_coroutine_destroyed_before_the_fault_is_not_resumed) {
     std::atomic<bool> resumed = false;
     auto waiting = note_after(spawn(work(1), pool), resumed);
     auto other = spawn(value_of(spawn(work(2), pool)), here());
@@ -131,7 +132,7 @@ TEST_F(fault_waiters, a_coroutine_destroyed_before_the_fault_is_left_alone) {
     EXPECT_FALSE(resumed);
 }
 
-TEST_F(fault_waiters, who_comes_after_the_fault_is_told_as_well) {
+TEST_F(fault_waiters, a_waiter_after_the_fault_receives_the_error_too) {
     auto early = spawn(value_of(spawn(work(1), pool)), here());
     auto late = spawn(work(2), pool);
     break_down();
@@ -140,7 +141,7 @@ TEST_F(fault_waiters, who_comes_after_the_fault_is_told_as_well) {
     EXPECT_EQ(failure_of([&] { sync_wait(std::move(late)); }), told);
 }
 
-TEST_F(fault_waiters, waiting_breaking_and_submitting_at_the_same_time) {
+TEST_F(fault_waiters, waiting_breaking_and_submitting_may_coincide) {
     for (int round = 0; round < 100; ++round) {
         faulty_runtime short_lived;
         round_robin streams(short_lived.on, 3);
@@ -167,7 +168,7 @@ TEST_F(fault_waiters, waiting_breaking_and_submitting_at_the_same_time) {
     }
 }
 
-TEST_F(fault_waiters, the_last_of_a_runtime_may_be_dropped_by_who_is_told_of_the_fault) {
+TEST_F(fault_waiters, the_last_reference_to_a_runtime_may_be_dropped_by_a_waiter_that_receives_the_fault) {
     for (int round = 0; round < 100; ++round) {
         auto last = std::make_unique<faulty_runtime>();
         faulty_device& broken = last->first;
@@ -181,7 +182,7 @@ TEST_F(fault_waiters, the_last_of_a_runtime_may_be_dropped_by_who_is_told_of_the
     }
 }
 
-TEST_F(fault_waiters, the_last_of_a_runtime_may_be_dropped_while_its_streams_are_watched) {
+TEST_F(fault_waiters, the_last_reference_to_a_runtime_may_be_dropped_while_its_streams_are_watched) {
     for (int round = 0; round < 200; ++round) {
         auto last = std::make_unique<faulty_runtime>();
         auto streams = std::make_unique<single_stream>(last->on);

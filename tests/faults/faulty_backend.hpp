@@ -1,6 +1,7 @@
-// A device that is like a GPU, and can be broken. A thread of its own runs the commands, as many as the test allows;
-// the host knows how far it has come only by asking (poll), by waiting, or by watching a word of memory. After fault()
-// nothing more is run, and whoever asks next is told, and reports it.
+// SPDX-License-Identifier: Apache-2.0
+// A fake device that behaves like a GPU and can be broken. Its own thread runs the commands, as many as the test
+// allows. The host learns about progress only through poll, through a wait, or from a word of memory. After fault()
+// nothing more runs; the next call that polls, waits or submits gets the fault and poisons the device.
 #pragma once
 
 #include <algorithm>
@@ -17,16 +18,17 @@
 #include <thread>
 #include <vector>
 
+#include "sluice/base/error.hpp"
+#include "sluice/runtime/detail/outcome.hpp"
 #include "sluice/runtime/device.hpp"
-#include "sluice/runtime/error.hpp"
-#include "sluice/runtime/outcome.hpp"
 #include "support/owned_state.hpp"
 
 namespace sluice::faults {
 
 class faulty_stream;
+class scarce_memory;
 
-// What the streams of one device share.
+// The state that the streams of one device share.
 class machine {
 public:
     static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
@@ -36,7 +38,7 @@ public:
     machine& operator=(const machine&) = delete;
     ~machine() { stop(); }
 
-    // From now on nothing is run but what is allowed.
+    // From now on only as many commands run as allow() permits.
     void hold() {
         change([this] { allowed_ = 0; });
     }
@@ -46,7 +48,7 @@ public:
     void release() {
         change([this] { allowed_ = unlimited; });
     }
-    // Nothing is run from now on. The host finds out when it asks.
+    // Nothing runs from now on. The host finds out at its next query.
     void fault(std::string why) {
         change([&] {
             if (!std::exchange(has_faulted_, true)) why_ = std::move(why);
@@ -59,6 +61,7 @@ public:
 
 private:
     friend class faulty_stream;
+    friend class scarce_memory;
 
     template <typename Function>
     void change(Function&& f) {
@@ -125,19 +128,19 @@ public:
     void host_call(const command_info& info, host_command command) override {
         enqueue(info, std::move(command.call), detail::outcome_ref(info.outcome));
     }
-    ticket wait_for(stream_interpreter& other, ticket upto) override {
+    ticket order_after(stream_interpreter& other, ticket upto) override {
         push({.awaited = &static_cast<faulty_stream&>(other), .upto = upto});
         return upto;
     }
-    std::unique_ptr<timed_mark> mark() override { throw std::logic_error("it keeps no time"); }
+    std::unique_ptr<timed_mark> mark() override { throw std::logic_error("the fake device keeps no time"); }
 
-    native_stream native() const noexcept override { return {device_kind::cpu, nullptr, &owner_.handle()}; }
+    native_stream native() const noexcept override { return {device_kind::cpu, nullptr, &owner_}; }
     ticket passed() const noexcept override { return passed_.load(std::memory_order_acquire); }
     void poll() noexcept override {
         if (machine_.is_sound([this] { has_passed(done_); })) return;
         report_fault();
     }
-    void await(ticket upto, wait_mode) override {
+    void wait(ticket upto, wait_mode) override {
         {
             std::unique_lock lock(machine_.mutex_);
             machine_.changed_.wait(lock, [&] { return done_ >= upto || machine_.has_faulted_; });
@@ -150,7 +153,7 @@ public:
         dropped.swap(queue_);
     }
     bool needs_watching() const noexcept override { return true; }
-    ticket sighted() const noexcept override { return word_.load(std::memory_order_acquire); }
+    ticket last_flag() const noexcept override { return word_.load(std::memory_order_acquire); }
 
 private:
     friend class machine;
@@ -175,12 +178,12 @@ private:
     [[noreturn]] void refuse() {
         report_fault();
         owner_.owner().throw_if_refusing();
-        std::abort();  // it has just been poisoned
+        std::abort();  // not reached: the device has just been poisoned
     }
     bool is_ready() const {  // with the machine's lock
         if (queue_.empty()) return false;
         const entry& next = queue_.front();
-        return next.awaited == nullptr ? machine_.allowed_ != 0 : next.awaited->sighted() >= next.upto;
+        return next.awaited == nullptr ? machine_.allowed_ != 0 : next.awaited->last_flag() >= next.upto;
     }
     void has_passed(ticket number) noexcept {
         ticket known = passed_.load(std::memory_order_relaxed);
@@ -203,7 +206,7 @@ private:
     machine& machine_;
     std::deque<entry> queue_;
     ticket done_ = 0;              // with the machine's lock
-    std::atomic<ticket> word_{0};  // the same, for those that watch
+    std::atomic<ticket> word_{0};  // the same, for watching threads
     std::atomic<ticket> passed_{0};
 };
 
@@ -213,7 +216,7 @@ inline void machine::work() {
         const auto ready = std::ranges::find_if(streams_, [](const faulty_stream* each) { return each->is_ready(); });
         if (stops_) return;
         if (has_faulted_ || ready == streams_.end()) {
-            // Streams of the other device tell nobody here.
+            // Streams of the other device do not notify this thread.
             changed_.wait_for(lock, std::chrono::milliseconds(1));
             continue;
         }
@@ -231,10 +234,14 @@ inline void machine::work() {
     }
 }
 
-// Memory of which the n-th allocation fails, and all after it.
+// Memory whose n-th and all later allocations fail. After a fault each allocation throws its own error, as the driver's
+// do.
 class scarce_memory final : public memory_source {
 public:
+    explicit scarce_memory(machine& of) : of_(of) {}
+
     void* allocate(std::size_t bytes) override {
+        if (!of_.is_sound([] {})) throw device_error(errc::device_failed, "the driver's allocation failed");
         const std::lock_guard lock(mutex_);
         if (calls_++ >= fails_from_) return nullptr;
         ++blocks_;
@@ -247,20 +254,21 @@ public:
     }
     memory_info info() override { return {0, 0}; }
 
-    // Counts from now.
+    // `call` is counted from now.
     void fail_from(std::size_t call) {
         const std::lock_guard lock(mutex_);
         calls_ = 0;
         fails_from_ = call;
     }
     void recover() { fail_from(std::numeric_limits<std::size_t>::max()); }
-    // That somebody has.
+    // Blocks that are allocated.
     std::size_t blocks() {
         const std::lock_guard lock(mutex_);
         return blocks_;
     }
 
 private:
+    machine& of_;
     std::mutex mutex_;
     std::size_t calls_ = 0;
     std::size_t fails_from_ = std::numeric_limits<std::size_t>::max();
@@ -282,14 +290,14 @@ public:
     void close() noexcept override { works.stop(); }
 
     machine works;
-    scarce_memory memory;
-    scarce_memory host;
+    scarce_memory memory{works};
+    scarce_memory host{works};
 
 private:
     device_properties properties_;
 };
 
-// Two such devices, "fake:0" and "fake:1". Dropping it waits for the work, as a runtime does.
+// Two such devices, "fake:0" and "fake:1". The destructor waits for the work, as a runtime's does.
 class faulty_runtime {
 public:
     faulty_runtime() = default;

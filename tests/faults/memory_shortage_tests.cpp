@@ -1,4 +1,5 @@
-// Memory runs out at each allocation of a pipeline in turn: nothing is lost, and the device is as good as before.
+// SPDX-License-Identifier: Apache-2.0
+// Memory runs out at each allocation of a pipeline, one after the other: nothing leaks, and the device works as before.
 #include <chrono>
 #include <string>
 
@@ -20,14 +21,14 @@ protected:
     }
     std::size_t blocks() { return fakes.first.memory.blocks() + fakes.first.host.blocks(); }
 
-    // Runs the call with memory that fails from the n-th allocation on, for every n until it goes well.
+    // Runs the call with memory that fails from the n-th allocation on, for every n until the call succeeds.
     template <typename Function>
     void expect_strong_guarantee(scarce_memory& scarce, Function&& call) {
         sync(work(1), pool);
         for (std::size_t n = 0;; ++n) {
-            ASSERT_LT(n, 100u) << "it never goes well";
+            ASSERT_LT(n, 100u) << "the call never succeeds";
             fakes.on.synchronize();
-            fakes.on.trim();  // so that each allocation asks
+            fakes.on.trim();  // so that each allocation calls the source
             const std::size_t bytes = bytes_in_use(), held = blocks();
             scarce.fail_from(n);
             bool went_well = true;
@@ -43,7 +44,7 @@ protected:
             EXPECT_EQ(bytes_in_use(), bytes) << n;
             fakes.on.trim();
             EXPECT_EQ(blocks(), held) << n;
-            EXPECT_EQ(sync(work(3), pool), numbers(size, 3)) << n;  // as good as before
+            EXPECT_EQ(sync(work(3), pool), numbers(size, 3)) << n;  // the device works as before
             if (went_well) return;
         }
     }
@@ -75,22 +76,22 @@ protected:
 
 }  // namespace
 
-TEST_F(memory_shortage, of_the_device_while_it_is_submitted) {
+TEST_F(memory_shortage, on_the_device_while_an_operation_is_submitted_loses_nothing) {
     expect_strong_guarantee(fakes.first.memory, [&] { check(sync(pipeline(), pool)); });
     expect_strong_guarantee(fakes.first.memory, [&] { check(spawn(pipeline(), pool).get()); });
 }
 
-TEST_F(memory_shortage, of_the_host_while_it_is_submitted) {
+TEST_F(memory_shortage, on_the_host_while_an_operation_is_submitted_loses_nothing) {
     expect_strong_guarantee(fakes.first.host, [&] { check(sync(pipeline(), pool)); });
     expect_strong_guarantee(fakes.first.host, [&] { check(spawn(pipeline(), pool).get()); });
 }
 
-TEST_F(memory_shortage, in_a_coroutine) {
+TEST_F(memory_shortage, in_a_coroutine_loses_nothing) {
     expect_strong_guarantee(fakes.first.memory, [&] { check(sync_wait(spawn(pipeline(), pool))); });
     expect_strong_guarantee(fakes.first.host, [&] { check(sync_wait(spawn(pipeline(), pool))); });
 }
 
-TEST_F(memory_shortage, in_the_parts_of_a_staged_operation) {
+TEST_F(memory_shortage, in_the_parts_of_a_host_driven_operation_loses_nothing) {
     const auto staged = [] {
         return retry(2, [] { return pipeline(); }).or_else([](std::exception_ptr failure) {
             std::rethrow_exception(std::move(failure));
@@ -103,7 +104,7 @@ TEST_F(memory_shortage, in_the_parts_of_a_staged_operation) {
                             [&] { check(spawn(timeout(pipeline(), std::chrono::hours(1)), pool).get()); });
 }
 
-TEST_F(memory_shortage, leaves_a_workspace_as_it_was) {
+TEST_F(memory_shortage, leaves_a_workspace_unchanged) {
     const stream_lease own(fakes.on);
     const storage* const small = own->workspace(100).get();
     fakes.first.memory.fail_from(0);
@@ -113,7 +114,7 @@ TEST_F(memory_shortage, leaves_a_workspace_as_it_was) {
     EXPECT_GE(own->workspace(100'000)->capacity_bytes(), 100'000u);
 }
 
-TEST_F(memory_shortage, is_recovered_by_who_needs_less) {
+TEST_F(memory_shortage, is_recovered_by_an_operation_that_needs_less) {
     auto recovered = pipeline()
                          .transform([](auto left, auto, auto) { return std::move(std::get<0>(left)); })
                          .or_else([](std::exception_ptr) { return value(numbers(1, 1)); });
@@ -123,7 +124,7 @@ TEST_F(memory_shortage, is_recovered_by_who_needs_less) {
     fakes.first.memory.recover();
 }
 
-TEST_F(memory_shortage, on_a_small_cpu_device_is_told_and_over_when_something_was_freed) {
+TEST_F(memory_shortage, on_a_small_cpu_device_is_reported_and_ends_when_memory_is_freed) {
     runtime small({.cpu_devices = 1, .cpu_workers = 2, .cpu_memory_bytes = 1 << 20, .cuda = false});
     device& cpu = small.find("cpu:0");
     round_robin streams(cpu, 2);

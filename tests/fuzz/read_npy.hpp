@@ -1,4 +1,5 @@
-// What the fuzzer and the replay of its finds do with one .npy file.
+// SPDX-License-Identifier: Apache-2.0
+// What the fuzzer, and the replay of files that it found, do with one .npy file.
 #pragma once
 
 #include <cstddef>
@@ -6,13 +7,13 @@
 #include <span>
 #include <vector>
 
-#include "sluice/nn/npy.hpp"
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/file_error.hpp"
+#include "sluice/io/npy.hpp"
 
-namespace sluice::nn::fuzz {
+namespace sluice::io::fuzz {
 
-// Reads the file, checks that what it promises holds, and converts every element. Refusals are fine; anything else
-// escapes or aborts.
+// Reads the file, checks what npy_view guarantees, and converts every element. A refusal (file_error) is correct; any
+// other exception escapes, and a broken guarantee aborts.
 inline void read_npy(std::span<const std::byte> file) {
     try {
         const npy_view view(file, "fuzz");
@@ -24,4 +25,4 @@ inline void read_npy(std::span<const std::byte> file) {
     }
 }
 
-}  // namespace sluice::nn::fuzz
+}  // namespace sluice::io::fuzz

@@ -1,4 +1,5 @@
-// Graphs that launch graphs while host threads replay them: in which order they run, and what is refused.
+// SPDX-License-Identifier: Apache-2.0
+// Graphs that launch graphs, replayed by host threads: in which order they run, and what is refused.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +12,7 @@ namespace {
 
 class launched_graphs : public testing::Test {
 protected:
-    // A graph that says its name when it runs, and does this then.
+    // A graph that appends its name to `ran` and then calls `then`.
     replay_list& graph(std::string name, std::function<void()> then = {}) {
         command_graph made;
         graph_node& node = made.nodes.emplace_back();
@@ -24,7 +25,7 @@ protected:
         return *lists.emplace_back(std::make_unique<replay_list>(replay_list{std::move(made), {}, true}));
     }
     std::exception_ptr run(const replay_list& list) {
-        return run_with_what_it_launches(list, {device_kind::cpu, nullptr, nullptr}, {});
+        return run_with_launched_graphs(list, {device_kind::cpu, nullptr, nullptr}, {});
     }
     static void beside(const replay_list& list) {
         EXPECT_TRUE(launch_while_replaying(&list, launch_order::fire_and_forget));
@@ -35,7 +36,7 @@ protected:
     std::vector<std::unique_ptr<replay_list>> lists;
 };
 
-TEST_F(launched_graphs, run_beside_before_what_runs_behind) {
+TEST_F(launched_graphs, run_fire_and_forget_before_tail_launches) {
     const auto &a = graph("a"), &b = graph("b"), &c = graph("c");
     EXPECT_FALSE(run(graph("first", [&] {
         behind(a);
@@ -45,7 +46,7 @@ TEST_F(launched_graphs, run_beside_before_what_runs_behind) {
     EXPECT_EQ(ran, "first c a b ");
 }
 
-TEST_F(launched_graphs, behind_one_that_waits_come_before_those_that_wait_already) {
+TEST_F(launched_graphs, tail_launches_of_a_tail_come_before_the_waiting_ones) {
     const auto &last = graph("last"), &inner = graph("inner");
     const auto& outer = graph("outer", [&] { behind(inner); });
     EXPECT_FALSE(run(graph("first", [&] {
@@ -55,7 +56,7 @@ TEST_F(launched_graphs, behind_one_that_waits_come_before_those_that_wait_alread
     EXPECT_EQ(ran, "first outer inner last ");
 }
 
-TEST_F(launched_graphs, siblings_do_not_hold_up_their_launcher) {
+TEST_F(launched_graphs, siblings_do_not_delay_their_launcher) {
     const auto &sibling = graph("sibling"), &tail = graph("tail");
     const auto& inner = graph("inner", [&] {
         EXPECT_TRUE(launch_while_replaying(&sibling, launch_order::sibling));
@@ -68,32 +69,32 @@ TEST_F(launched_graphs, siblings_do_not_hold_up_their_launcher) {
     EXPECT_EQ(ran, "inner tail sibling ");
 }
 
-TEST_F(launched_graphs, run_behind_themselves_as_often_as_they_say) {
+TEST_F(launched_graphs, tail_launch_themselves_any_number_of_times) {
     int left = 100'000;
     const auto& again = graph("", [&] {
         if (--left == 0) return;
         EXPECT_TRUE(launch_while_replaying(nullptr, launch_order::tail));
-        EXPECT_FALSE(launch_while_replaying(nullptr, launch_order::tail));  // once only
+        EXPECT_FALSE(launch_while_replaying(nullptr, launch_order::tail));  // at most once
     });
     EXPECT_FALSE(run(again));
     EXPECT_EQ(left, 0);
 }
 
-TEST_F(launched_graphs, that_are_not_over_are_not_launched) {
+TEST_F(launched_graphs, that_have_not_completed_are_not_launched) {
     const auto& child = graph("child");
     const replay_list* first = nullptr;
     const auto& parent = graph("parent", [&] {
         beside(child);
         EXPECT_FALSE(launch_while_replaying(&child, launch_order::tail));
-        EXPECT_FALSE(launch_while_replaying(first, launch_order::tail));  // itself, as another
+        EXPECT_FALSE(launch_while_replaying(first, launch_order::tail));  // itself, by its handle
     });
     first = &parent;
     EXPECT_FALSE(run(parent));
-    EXPECT_FALSE(run(parent));  // the next time they are
+    EXPECT_FALSE(run(parent));  // in the next run they are launched again
     EXPECT_EQ(ran, "parent child parent child ");
 }
 
-TEST_F(launched_graphs, are_as_many_as_a_gpu_takes) {
+TEST_F(launched_graphs, are_limited_as_on_a_gpu) {
     std::vector<const replay_list*> all;
     for (int i = 0; i < 256; ++i) all.push_back(&graph("."));
     const auto count = [&](launch_order order) {
@@ -104,7 +105,7 @@ TEST_F(launched_graphs, are_as_many_as_a_gpu_takes) {
         return accepted;
     };
     EXPECT_EQ(count(launch_order::fire_and_forget), 120);
-    EXPECT_EQ(count(launch_order::sibling), 119);  // the launching graph is one of its launcher's
+    EXPECT_EQ(count(launch_order::sibling), 119);  // the launching graph counts as one
     EXPECT_EQ(count(launch_order::tail), 255);
 }
 
@@ -124,7 +125,7 @@ struct go {
     }
 };
 
-TEST(launched_graphs_on_a_cpu, pass_their_failure_on_to_whoever_launched) {
+TEST(launched_graphs_on_a_cpu, pass_their_failure_on_to_the_launcher) {
     runtime machine({.cpu_devices = 1, .cpu_workers = 2, .cuda = false});
     device& on = machine.default_device();
     round_robin pool(on, 2);

@@ -1,4 +1,5 @@
-// Where temporaries go: what is over before something begins leaves it its place, and nothing else does.
+// SPDX-License-Identifier: Apache-2.0
+// Offsets of temporaries: places share bytes only if all uses of one come before all uses of the other.
 #include "graph/memory_plan.hpp"
 
 #include <gtest/gtest.h>
@@ -38,7 +39,7 @@ TEST(memory_plan, a_chain_needs_two_places) {
     EXPECT_EQ(plan.bytes, 2048u);
 }
 
-TEST(memory_plan, arms_without_an_edge_share_nothing) {
+TEST(memory_plan, branches_without_an_edge_share_nothing) {
     graph_builder build;
     for (int i = 0; i < 4; ++i) build.memory("x", 256);
     build.kernel("left", {}, {}, {0});
@@ -50,13 +51,13 @@ TEST(memory_plan, arms_without_an_edge_share_nothing) {
     EXPECT_EQ(plan.bytes, 4 * 256u);
 }
 
-TEST(memory_plan, a_place_is_free_only_behind_all_its_readers) {
+TEST(memory_plan, a_place_is_free_only_after_all_its_readers) {
     graph_builder build;
     for (int i = 0; i < 2; ++i) build.memory("x", 256);
     const auto first = build.kernel("writes", {}, {}, {0});
     const auto one = build.kernel("reads", {reads(first, 0)}, {0});
     const auto other = build.kernel("reads", {reads(first, 0)}, {0});
-    build.kernel("behind one", {reads(one, 0)}, {}, {1});
+    build.kernel("after one", {reads(one, 0)}, {}, {1});
     const command_graph behind_one = build.take();
     EXPECT_EQ(plan_memory(behind_one, all_places(behind_one)).bytes, 512u);
     command_graph behind_both = behind_one;
@@ -64,7 +65,7 @@ TEST(memory_plan, a_place_is_free_only_behind_all_its_readers) {
     EXPECT_EQ(plan_memory(behind_both, all_places(behind_both)).bytes, 256u);
 }
 
-TEST(memory_plan, what_several_use_first_shares_with_nobody) {
+TEST(memory_plan, a_place_with_several_first_users_is_not_shared) {
     graph_builder build;
     for (int i = 0; i < 2; ++i) build.memory("x", 256);
     const auto first = build.kernel("writes", {}, {}, {0});
@@ -74,8 +75,8 @@ TEST(memory_plan, what_several_use_first_shares_with_nobody) {
     EXPECT_EQ(plan_memory(graph, all_places(graph)).bytes, 512u);
 }
 
-// Whatever the graph: places in use at the same time do not overlap, as a search of all pairs sees it.
-TEST(memory_plan, places_overlap_only_when_one_is_over_before_the_other) {
+// Checked for random graphs by a search of all pairs: places in use at the same time do not overlap.
+TEST(memory_plan, places_overlap_only_when_all_uses_of_one_precede_the_other) {
     std::uint64_t state = 1;
     const auto draw = [&](std::uint32_t below) {
         state = state * 6364136223846793005 + 1442695040888963407;

@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 // The edges of a compiled graph: one for each reason, none without.
 #include <gtest/gtest.h>
 
-#include "sluice/graph/graph_drawing.hpp"
+#include "sluice/drawing/graph_drawing.hpp"
 #include "sluice/sluice.hpp"
 
 namespace sluice {
@@ -51,7 +52,7 @@ std::string edges_of(const command_graph& graph) {
     return text;
 }
 
-TEST_F(recorded_edges, a_writer_comes_after_the_writer_before) {
+TEST_F(recorded_edges, a_writer_comes_after_the_previous_writer) {
     const auto fast = compile(on, [](tensor<int> x) { return bumped(std::move(x)); }, host_input<int>({4}));
     EXPECT_EQ(edges_of(fast.commands()), "upload <-; bump <- upload waw input");
 }
@@ -61,23 +62,23 @@ TEST_F(recorded_edges, a_reader_comes_after_the_writer) {
     EXPECT_EQ(edges_of(fast.commands()), "upload <-; download <- upload raw input");
 }
 
-TEST_F(recorded_edges, pieces_of_an_input_come_one_behind_the_other) {
+TEST_F(recorded_edges, pieces_of_an_input_are_copied_in_order) {
     const auto fast = compile(
         on, [](std::vector<tensor<int>> x) { return download(std::move(x)); },
         host_input_in_pieces<int>({4, 2}, {3, 1}));
     EXPECT_EQ(edges_of(fast.commands()),
-              "upload <-; upload <- upload waw turn; download <- upload raw input; "
+              "upload <-; upload <- upload waw upload order; download <- upload raw input; "
               "download <- upload raw input download waw download");
 }
 
-// A writer comes after all readers since, and not after the writer before them as well.
+// A writer comes after all readers since the last write, with no further edge from that write.
 TEST_F(recorded_edges, a_writer_comes_after_the_readers) {
     const auto fast = compile(
         on,
         [](tensor<int> x, tensor<int> a, tensor<int> b) {
             return with_context(
                 [x = std::move(x), a = std::move(a), b = std::move(b)](execution_context& context) mutable {
-                    stream& to = context.stream();
+                    stream to = context.stream();
                     launch_on(to, bump{}, each_of(x), x);
                     launch_on(to, copy_over{}, each_of(a), x, a);
                     launch_on(to, copy_over{}, each_of(b), x, b);
@@ -101,7 +102,7 @@ TEST_F(recorded_edges, readers_of_the_same_memory_have_none_between_them) {
     EXPECT_EQ(edges_of(fast.commands()), "copy_over <-; copy_over <-");
 }
 
-TEST_F(recorded_edges, a_launch_that_starts_early_says_so_behind_kernels_only) {
+TEST_F(recorded_edges, an_early_start_is_noted_after_kernels_only) {
     const auto fast = compile(
         on,
         [](tensor<int> x) {
@@ -114,7 +115,7 @@ TEST_F(recorded_edges, a_launch_that_starts_early_says_so_behind_kernels_only) {
     EXPECT_EQ(edges_of(fast.commands()), "upload <-; bump <- upload waw input; bump <- bump waw input early");
 }
 
-TEST_F(recorded_edges, a_condition_comes_after_what_it_and_its_body_use) {
+TEST_F(recorded_edges, a_condition_comes_after_the_writers_of_what_it_and_its_body_use) {
     const auto fast = compile(
         on,
         [](tensor<int> flag, tensor<int> x, tensor<int> y) {

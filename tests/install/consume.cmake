@@ -6,16 +6,21 @@ endfunction()
 
 file(REMOVE_RECURSE ${WORK_DIR})
 run(${CMAKE_COMMAND} --install ${SLUICE_BINARY_DIR} --prefix ${WORK_DIR}/prefix)
-# Moved, because a package must not remember where it was installed.
+# Moved, because a package must not contain the path where it was installed.
 file(RENAME ${WORK_DIR}/prefix ${WORK_DIR}/moved)
+
+# A project with the program that README shows.
+file(COPY ${CONSUMER_DIR}/ DESTINATION ${WORK_DIR}/source)
+file(COPY ${HELLO} DESTINATION ${WORK_DIR}/source)
 
 set(options -DCMAKE_BUILD_TYPE=${BUILD_TYPE} -DCMAKE_CXX_COMPILER=${CXX_COMPILER})
 if(CUDA_COMPILER)
-    list(APPEND options -DCMAKE_CUDA_COMPILER=${CUDA_COMPILER} "-DCMAKE_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES}")
+    list(APPEND options -DCMAKE_CUDA_COMPILER=${CUDA_COMPILER})
 endif()
-run(${CMAKE_COMMAND} -S ${CONSUMER_DIR} -B ${WORK_DIR}/build -G ${GENERATOR} ${options}
+run(${CMAKE_COMMAND} -S ${WORK_DIR}/source -B ${WORK_DIR}/build -G ${GENERATOR} ${options}
     -Dsluice_ROOT=${WORK_DIR}/moved -DWITH_ASIO=${HAS_ASIO} -DBOOST_INCLUDE=${BOOST_INCLUDE})
 run(${CMAKE_COMMAND} --build ${WORK_DIR}/build)
+run(${WORK_DIR}/build/hello)
 run(${WORK_DIR}/build/consumer)
 if(HAS_ASIO)
     run(${WORK_DIR}/build/asio_consumer)

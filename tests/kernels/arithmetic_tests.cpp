@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/kernels/arithmetic.hpp"
 
 #include <climits>
@@ -50,7 +51,7 @@ protected:
 
     random_floats fresh{5};
     round_robin pool{on, 2};
-    stream& home = pool.next();
+    stream home = pool.next();
 };
 INSTANTIATE_TEST_SUITE_P(, arithmetics, testing::ValuesIn(enrolled_backends()), backend_name);
 

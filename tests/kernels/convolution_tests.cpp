@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/kernels/convolution.hpp"
 
 #include "conformance/backend.hpp"
@@ -67,7 +68,7 @@ protected:
 
     random_floats fresh{77};
     round_robin pool{on, 2};
-    stream& home = pool.next();
+    stream home = pool.next();
 };
 INSTANTIATE_TEST_SUITE_P(, convolutions, testing::ValuesIn(enrolled_backends()), backend_name);
 
@@ -174,6 +175,21 @@ TEST_P(convolutions, of_no_images_or_no_filters_submit_nothing) {
     EXPECT_EQ(home.issued(), before);
 }
 
+TEST_P(convolutions, of_images_without_channels_are_the_bias) {
+    const auto x = sync(upload(floats{}, {2, 0, 4, 4}), pool), filter = sync(upload(floats{}, {3, 0, 3, 3}), pool),
+               bias = sync(upload(floats{-1, 0.5f, 2}), pool);
+    EXPECT_EQ(convolution_workspace_bytes(on, x.shape(), filter.shape()), 0u);
+    for (const activation after : {activation::none, activation::relu, activation::sigmoid}) {
+        for (const bool biased : {false, true}) {
+            doubles sums(24, 0);
+            for (std::size_t i = 0; biased && i < 24; ++i) sums[i] = std::array{-1.0, 0.5, 2.0}[i / 4 % 3];
+            auto out = submit_to(home, full<float>({2, 3, 2, 2}, nan));
+            convolution(home, x, filter, biased ? &bias : nullptr, out, {.after = after});
+            expect_close(contents(std::move(out), home), activated(sums, after, 2));
+        }
+    }
+}
+
 TEST_P(convolutions, tell_how_much_of_the_workspace_they_take) {
     const shape x{2, 3, 20, 20}, filter{4, 3, 3, 3};
     const std::size_t columns = 3 * 3 * 3 * 18 * 18 * sizeof(float);
@@ -203,7 +219,7 @@ TEST_P(convolutions, of_shapes_that_do_not_fit_are_refused_before_anything_is_su
                    [&] { sync_on(convolution(x, large), home); });
     expect_refused(errc::shape_mismatch, {"dilated by 3 x 1"},
                    [&] { sync_on(convolution(x, filter, {.dilation = {3, 1}}), home); });
-    expect_refused(errc::shape_mismatch, {"need channels and pixels"}, [&] { sync_on(convolution(x, hollow), home); });
+    expect_refused(errc::shape_mismatch, {"need pixels"}, [&] { sync_on(convolution(x, hollow), home); });
     expect_refused(errc::shape_mismatch, {"bias", "[3]", "2 filters"},
                    [&] { sync_on(convolution(x, filter, bias), home); });
     expect_refused(errc::shape_mismatch, {"[1, 2, 3, 4]", "[1, 2, 3, 5]", GetParam().device},

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A network of random numbers, and what it makes of inputs, in double precision.
 #pragma once
 

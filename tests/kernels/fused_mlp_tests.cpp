@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/kernels/fused_mlp.hpp"
 
 #include "conformance/backend.hpp"
@@ -53,7 +54,7 @@ protected:
 
     random_floats fresh{2026};
     round_robin pool{on, 2};
-    stream& home = pool.next();
+    stream home = pool.next();
 };
 INSTANTIATE_TEST_SUITE_P(, fused_mlps, testing::ValuesIn(enrolled_backends()), backend_name);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gemm of half and bfloat16, and of float with tf32.
 #include "conformance/backend.hpp"
 #include "conformance/expect_refused.hpp"
@@ -55,7 +56,7 @@ protected:
 
     random_floats fresh{99};
     single_stream pool{on};
-    stream& home = pool.next();
+    stream home = pool.next();
 };
 INSTANTIATE_TEST_SUITE_P(, gemms_of_16_bits, testing::ValuesIn(enrolled_backends()), backend_name);
 
@@ -118,6 +119,14 @@ TEST_P(gemms_of_16_bits, let_nan_and_infinity_through) {
     EXPECT_TRUE(std::isnan(got[0]) && std::isnan(got[size - 1]));
     EXPECT_EQ(got[size], infinity);
     EXPECT_EQ(got[2 * size], static_cast<float>(size));
+}
+
+TEST_P(gemms_of_16_bits, over_no_inner_dimension_are_the_bias) {
+    const auto a = sync(upload(std::vector<half>(), {2, 0}), pool), b = sync(upload(std::vector<half>(), {0, 3}), pool);
+    const auto bias = sync(upload(rounded<half>({-1, 0.5f, 2})), pool);
+    auto out = submit_to(home, full<half>({2, 3}, half(nan)));
+    gemm(home, a, b, &bias, out, {.after = activation::relu});
+    EXPECT_EQ(as_floats(contents(std::move(out), home)), (floats{0, 0.5f, 2, 0, 0.5f, 2}));
 }
 
 TEST_P(gemms_of_16_bits, of_no_rows_are_empty) {

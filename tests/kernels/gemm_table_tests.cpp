@@ -1,11 +1,17 @@
-#include "kernels/gemm_table.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/gemm/gemm_table.hpp"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <fstream>
+#include <iterator>
 #include <sstream>
+#include <thread>
+#include <vector>
 
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/file_error.hpp"
 #include "sluice/runtime/interpreter.hpp"
 
 namespace sluice::kernels {
@@ -31,8 +37,8 @@ protected:
     ~gemm_tables() override { std::filesystem::remove_all(folder); }
 
     void put(const std::string& text) { std::ofstream(file, std::ios::binary) << text; }
-    gemm_table use(const gemm_table_origin& where = here) {
-        return usable_gemm_table(file, where, [&](const std::string& what) { warnings.push_back(what); });
+    gemm_table use(const gemm_table_origin& location = here) {
+        return usable_gemm_table(file, location, [&](const std::string& what) { warnings.push_back(what); });
     }
 
     const std::filesystem::path folder =
@@ -73,11 +79,11 @@ TEST_F(gemm_tables, that_are_missing_are_empty_without_a_word) {
 
 TEST_F(gemm_tables, of_another_machine_are_ignored_with_one_warning) {
     put(to_text(sample()));
-    const auto expect_stale = [&](const gemm_table_origin& where, const char* word) {
+    const auto expect_stale = [&](const gemm_table_origin& location, const char* word) {
         warnings.clear();
-        const gemm_table found = use(where);
+        const gemm_table found = use(location);
         EXPECT_THAT(found.entries, IsEmpty());
-        EXPECT_EQ(found.origin, where);
+        EXPECT_EQ(found.origin, location);
         EXPECT_THAT(warnings, ElementsAre(AllOf(HasSubstr(file.string()), HasSubstr(word), HasSubstr("sluice tune"))));
     };
     expect_stale({"Another GPU", 13000, 130100}, "Another GPU");
@@ -138,7 +144,51 @@ TEST_F(gemm_tables, that_cannot_be_written_say_so) {
     EXPECT_THROW(write_gemm_table(file / "table.txt", sample()), file_error);
     std::filesystem::create_directory(folder / "taken");
     EXPECT_THROW(write_gemm_table(folder / "taken", sample()), file_error);
-    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 2);  // nothing is left beside
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 2);  // no other file is left
+}
+
+TEST_F(gemm_tables, replace_links_and_leave_what_they_lead_to) {
+    put("another one's");
+    // The names that a process would choose for a temporary file, too.
+    const auto pid = std::to_string(::getpid());
+    for (const std::string& name : {std::string("link.txt"), "link.txt." + pid + ".tmp"}) {
+        std::filesystem::create_symlink(file, folder / name);
+    }
+    write_gemm_table(folder / "link.txt", sample());
+    EXPECT_FALSE(std::filesystem::is_symlink(folder / "link.txt"));
+    std::ifstream stream(file);
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(stream), {}), "another one's");
+}
+
+TEST_F(gemm_tables, of_many_writers_at_once_are_whole) {
+    write_gemm_table(file, sample());
+    std::atomic<int> failures = 0;
+    std::vector<std::jthread> writers;
+    for (int i = 0; i < 4; ++i) {
+        writers.emplace_back([&] {
+            for (int turn = 0; turn < 20; ++turn) {
+                try {
+                    write_gemm_table(file, sample());
+                } catch (const std::exception&) {
+                    ++failures;
+                }
+            }
+        });
+    }
+    for (int turn = 0; turn < 100; ++turn) EXPECT_EQ(use().entries.size(), 3u);
+    writers.clear();
+    EXPECT_EQ(failures, 0);
+    EXPECT_THAT(warnings, IsEmpty());
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+}
+
+TEST_F(gemm_tables, of_another_machine_have_its_name_in_printable_form) {
+    gemm_table foreign = sample();
+    foreign.origin.device = "\x1b]0;title\x07 \xc2\x9b GPU";
+    put(to_text(foreign));
+    EXPECT_THAT(use().entries, IsEmpty());
+    EXPECT_THAT(warnings, ElementsAre(HasSubstr("\\x1b]0;title\\x07 \\u009b GPU")));
+    EXPECT_THAT(warnings.front(), testing::Not(HasSubstr("\x1b")));
 }
 
 TEST_F(gemm_tables, lie_in_the_users_cache_by_the_name_of_the_gpu) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What convolution and pooling are compared with: plain loops in double precision, over coordinates with a sign.
 #pragma once
 

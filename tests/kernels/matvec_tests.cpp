@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/kernels/matvec.hpp"
 
 #include "conformance/backend.hpp"
@@ -32,7 +33,7 @@ protected:
 
     random_floats fresh{77};
     round_robin pool{on, 2};
-    stream& home = pool.next();
+    stream home = pool.next();
 };
 INSTANTIATE_TEST_SUITE_P(, matvecs, testing::ValuesIn(enrolled_backends()), backend_name);
 
@@ -69,7 +70,7 @@ TEST_P(matvecs, in_a_row_see_what_those_before_have_written) {
     floats start(width);
     for (std::size_t i = 0; i < width; ++i) start[i] = static_cast<float>(i % 251);
     auto x = sync(upload(rounded<bfloat16>(start), {1, width}), pool), y = sync(zeros<bfloat16>({1, width}), pool);
-    const auto run = [&](stream& there) {
+    const auto run = [&](stream there) {
         for (std::size_t i = 0; i < steps; ++i) {
             matvec(there, x, weight, nullptr, y);
             matvec(there, y, weight, nullptr, x);
@@ -80,6 +81,14 @@ TEST_P(matvecs, in_a_row_see_what_those_before_have_written) {
     floats expected(width);
     for (std::size_t i = 0; i < width; ++i) expected[(i + 4 * steps) % width] = start[i];
     EXPECT_EQ(as_floats(contents(std::move(x), home)), expected);
+}
+
+TEST_P(matvecs, of_no_in_features_are_the_bias) {
+    const auto x = sync(upload(floats{}, {2, 0}), pool), weight = sync(upload(floats{}, {3, 0}), pool),
+               bias = sync(upload(floats{-1, 0.5f, 2}), pool);
+    auto out = submit_to(home, full<float>({2, 3}, nan));
+    matvec(home, x, weight, &bias, out, activation::relu);
+    EXPECT_EQ(contents(std::move(out), home), (floats{0, 0.5f, 2, 0, 0.5f, 2}));
 }
 
 TEST_P(matvecs, are_operations) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/kernels/naive.hpp"
 
 #include "conformance/backend.hpp"
@@ -13,7 +14,7 @@ protected:
 
     random_floats fresh{42};
     single_stream pool{on};
-    stream& home = pool.next();
+    stream home = pool.next();
 };
 INSTANTIATE_TEST_SUITE_P(, naive_kernels, testing::ValuesIn(enrolled_backends()), backend_name);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/kernels/pipelined_transform.hpp"
 
 #include <gtest/gtest.h>
@@ -63,7 +64,7 @@ protected:
     bool is_before_hopper() const { return on.kind() == device_kind::cuda && on.properties().compute_capability < 90; }
 
     round_robin pool{on, 2};
-    stream& home = pool.next();
+    stream home = pool.next();
 };
 INSTANTIATE_TEST_SUITE_P(, pipelined_transforms, testing::ValuesIn(enrolled_backends()), backend_name);
 

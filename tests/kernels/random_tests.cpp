@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/kernels/random.hpp"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ protected:
     }
 
     round_robin pool{on, 2};
-    stream& home = pool.next();
+    stream home = pool.next();
 };
 INSTANTIATE_TEST_SUITE_P(, random_tensors, testing::ValuesIn(enrolled_backends()), backend_name);
 

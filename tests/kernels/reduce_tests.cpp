@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/kernels/reduce.hpp"
 
 #include <numeric>
@@ -64,7 +65,7 @@ protected:
 
     random_floats fresh{31};
     round_robin pool{on, 2};
-    stream& home = pool.next();
+    stream home = pool.next();
 };
 INSTANTIATE_TEST_SUITE_P(, reductions, testing::ValuesIn(enrolled_backends()), backend_name);
 
@@ -135,6 +136,30 @@ TEST_P(reductions, name_the_first_of_several_largest) {
                   static_cast<std::int64_t>(columns / 2));
         x.assign(columns, -infinity);
         EXPECT_EQ(results<reduction::argmax>(x, {columns}, reduce_over::all)[0], 0);
+    }
+}
+
+TEST_P(reductions, take_a_positive_zero_as_larger_than_a_negative_one) {
+    const auto expect_order = [&]<typename T>(T, std::size_t columns, std::size_t place) {
+        SCOPED_TRACE(testing::Message() << columns << " columns, at " << place << ", " << sizeof(T) << " bytes");
+        std::vector<T> x(columns, T(-0.0f));
+        x[place] = T(0.0f);
+        const auto last = reduce_over::last_dimension;
+        EXPECT_FALSE(std::signbit(float{results<reduction::max>(x, {columns}, last)[0]}));
+        EXPECT_EQ(results<reduction::argmax>(x, {columns}, last)[0], static_cast<std::int64_t>(place));
+        for (T& each : x) each = T(-float{each});
+        EXPECT_TRUE(std::signbit(float{results<reduction::min>(x, {columns}, last)[0]}));
+        EXPECT_EQ(results<reduction::argmax>(x, {columns}, last)[0], place == 0 ? 1 : 0);
+        x.assign(columns, T(-0.0f));
+        EXPECT_TRUE(std::signbit(float{results<reduction::max>(x, {columns}, last)[0]}));
+        EXPECT_EQ(results<reduction::argmax>(x, {columns}, last)[0], 0);
+    };
+    for (const std::size_t columns : {2u, 9u, 40u, 1000u, 5000u, 50'000u}) {
+        for (const std::size_t place : {std::size_t{0}, columns / 2, columns - 1}) {
+            expect_order(float{}, columns, place);
+            expect_order(half{}, columns, place);
+            expect_order(bfloat16{}, columns, place);
+        }
     }
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What kernels are compared with: plain loops in double precision.
 #pragma once
 
@@ -73,7 +74,7 @@ inline doubles activated(doubles x, activation what, std::size_t columns) {
     return x;
 }
 
-// |got - expected| <= bound * |expected| in the Euclidean norm. An element that nobody wrote is NaN, and fails.
+// |got - expected| <= bound * |expected| in the Euclidean norm. An element that no thread wrote is NaN, and fails.
 inline void expect_close(const floats& got, const doubles& expected, double bound = 1e-5) {
     ASSERT_EQ(got.size(), expected.size());
     double difference = 0, norm = 0;

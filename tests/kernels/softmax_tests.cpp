@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/kernels/softmax.hpp"
 
 #include <numeric>
@@ -40,6 +41,18 @@ TEST_P(softmaxes, agree_with_the_reference_row_by_row) {
 TEST_P(softmaxes, of_large_inputs_do_not_overflow) {
     const floats got = apply({1e4f, 1e4f, -1e4f, 3e38f, 0, -3e38f}, {2, 3});
     EXPECT_EQ(got, (floats{0.5f, 0.5f, 0, 1, 0, 0}));
+}
+
+TEST_P(softmaxes, add_up_what_single_floats_would_lose) {
+    // Added to the first exponential, 1, each of the others (2^-25) would be lost; together they are 1/32 of it.
+    constexpr std::size_t columns = std::size_t{1} << 20;
+    floats x(columns, -25 * std::log(2.0f));
+    x[0] = 0;
+    const floats got = apply(x, {columns});
+    const double small = std::exp(double{x[1]}), sum = 1 + small * (columns - 1);
+    EXPECT_NEAR(got[0], 1 / sum, 1e-5);
+    EXPECT_NEAR(got[columns - 1] * sum / small, 1, 1e-4);
+    EXPECT_NEAR(std::accumulate(got.begin(), got.end(), 0.0), 1, 1e-5);
 }
 
 TEST_P(softmaxes, give_nothing_to_minus_infinity) {

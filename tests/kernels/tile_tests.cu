@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/kernels/tile.hpp"
 
 #include <array>
@@ -49,7 +50,7 @@ protected:
 
     random_floats fresh{31};
     single_stream pool{on};
-    stream& home = pool.next();
+    stream home = pool.next();
 };
 INSTANTIATE_TEST_SUITE_P(, tile_kernels, testing::ValuesIn(enrolled_backends()), backend_name);
 

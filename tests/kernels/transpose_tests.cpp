@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/kernels/transpose.hpp"
 
 #include <cstdint>
@@ -34,7 +35,7 @@ protected:
     }
 
     round_robin pool{on, 2};
-    stream& home = pool.next();
+    stream home = pool.next();
 };
 INSTANTIATE_TEST_SUITE_P(, transposes, testing::ValuesIn(enrolled_backends()), backend_name);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/nn/engine.hpp"
 
 #include <gmock/gmock.h>
@@ -6,6 +7,7 @@
 #include <latch>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "conformance/expect_refused.hpp"
 #include "nn/support/reference_network.hpp"
@@ -13,6 +15,7 @@
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/sync.hpp"
 #include "sluice/runtime/transfer.hpp"
+#include "sluice/trace/trace_recorder.hpp"
 
 namespace sluice::nn {
 namespace {
@@ -111,7 +114,7 @@ TEST_F(engines, deliver_all_rows_in_order) {
     }
 }
 
-TEST_F(engines, share_the_batches_out_among_devices) {
+TEST_F(engines, divide_the_batches_among_devices) {
     for (const std::size_t batch : {1, 10, 60}) {
         for (const std::size_t in_flight : {1, 3, 8}) {
             const engine both = make({.batch = batch, .in_flight = in_flight}, 2, 2);
@@ -125,7 +128,7 @@ TEST_F(engines, share_the_batches_out_among_devices) {
     }
 }
 
-TEST_F(engines, ask_for_each_row_once_in_batches_of_the_given_size) {
+TEST_F(engines, read_each_row_once_in_batches_of_the_given_size) {
     std::vector<std::pair<std::size_t, std::size_t>> asked;
     make({.batch = 40, .in_flight = 2})
         .run(
@@ -138,7 +141,7 @@ TEST_F(engines, ask_for_each_row_once_in_batches_of_the_given_size) {
     EXPECT_THAT(asked, ElementsAre(std::pair(0, 40), std::pair(40, 40), std::pair(80, 23)));
 }
 
-TEST_F(engines, have_no_more_under_way_than_allowed) {
+TEST_F(engines, have_no_more_in_flight_than_allowed) {
     for (const std::size_t in_flight : {1, 2, 5}) {
         std::size_t fed = 0, delivered = 0, most = 0;
         make({.batch = 2, .in_flight = in_flight}, 4)
@@ -155,7 +158,7 @@ TEST_F(engines, have_no_more_under_way_than_allowed) {
 
 TEST_F(engines, do_nothing_for_no_rows) {
     const engine idle = make({});
-    const auto fail = [](auto...) { ADD_FAILURE() << "there is nothing to ask for"; };
+    const auto fail = [](auto...) { ADD_FAILURE() << "no row may be requested"; };
     idle.run(
         0,
         [&](std::size_t first, std::size_t count) {
@@ -168,7 +171,7 @@ TEST_F(engines, do_nothing_for_no_rows) {
 
 TEST_F(engines, refuse_options_of_zero) {
     expect_refused(errc::invalid_argument, {"engine", "at least one row"}, [] { engine({.batch = 0}); });
-    expect_refused(errc::invalid_argument, {"engine", "at least one is under way"}, [] { engine({.in_flight = 0}); });
+    expect_refused(errc::invalid_argument, {"engine", "at least one is in flight"}, [] { engine({.in_flight = 0}); });
 }
 
 TEST_F(engines, need_a_device_to_run) {
@@ -184,7 +187,7 @@ TEST_F(engines, may_be_warmed_up_without_a_trace) {
     expect_close(run(warm), expected);
 }
 
-TEST_F(engines, leave_nothing_behind_when_all_went_well) {
+TEST_F(engines, leave_no_memory_in_use_when_all_went_well) {
     const engine used = make({.batch = 10, .in_flight = 4}, 2, 2);
     const std::size_t before = bytes_in_use();
     run(used);
@@ -321,7 +324,27 @@ TEST_F(engines, refuse_rows_of_another_width) {
     expect_close(run(used), expected);
 }
 
-TEST(engine_memory, says_how_much_was_asked_for_and_how_much_is_free) {
+TEST(engine_warm_up, runs_no_more_batches_than_there_will_be) {
+    trace_recorder recorder;
+    runtime machine({.cuda = false, .trace = &recorder});
+    round_robin pool(machine.default_device(), 2);
+    random_floats fresh{3};
+    const plan network = sync(make_plan(random_network({12, 4}, fresh)), pool);
+    engine warm({.batch = 10, .in_flight = 4});
+    warm.add(network, pool);
+    static_cast<void>(recorder.take());
+    // Rows of the whole batches, and of the last one.
+    for (const auto& [all, batches] : {std::pair(25, 3), std::pair(20, 2), std::pair(5, 1), std::pair(100, 4)}) {
+        warm.warm_up(static_cast<std::size_t>(all));
+        int downloads = 0;
+        for (const trace_event& each : recorder.take().events) {
+            downloads += each.kind == trace_kind::device_to_host ? 1 : 0;
+        }
+        EXPECT_EQ(downloads, batches) << all << " rows";
+    }
+}
+
+TEST(engine_memory, names_the_requested_and_the_free_amount) {
     constexpr std::size_t limit = std::size_t{4} << 20;
     runtime machine({.cpu_memory_bytes = limit, .cuda = false});
     device& on = machine.default_device();
@@ -339,11 +362,11 @@ TEST(engine_memory, says_how_much_was_asked_for_and_how_much_is_free) {
             warms_up ? large.warm_up(1 << 20) : large.run(1 << 20, zeros_of, ignore);
             ADD_FAILURE() << "there is no room for that";
         } catch (const out_of_memory& refusal) {
-            EXPECT_GE(refusal.asked_bytes(), std::size_t{1} << 30);
+            EXPECT_GE(refusal.requested_bytes(), std::size_t{1} << 30);
             EXPECT_LE(refusal.free_bytes(), limit);
             EXPECT_EQ(refusal.device(), "cpu:0");
             EXPECT_THAT(refusal.what(),
-                        ::testing::HasSubstr("asked for " + std::to_string(refusal.asked_bytes()) + " bytes, " +
+                        ::testing::HasSubstr("asked for " + std::to_string(refusal.requested_bytes()) + " bytes, " +
                                              std::to_string(refusal.free_bytes()) + " bytes are free"));
         }
         on.synchronize();

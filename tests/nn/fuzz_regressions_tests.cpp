@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replays what the fuzzers started from, and the hostile files that are kept (what a fuzzer finds goes there too), so
 // that every run of the tests covers them. A seed is either read or refused with a file_error, a hostile file is
 // refused or harmless; anything else (another exception, a sanitizer's report) fails.
@@ -9,8 +10,8 @@
 
 #include "fuzz/read_npy.hpp"
 #include "fuzz/read_safetensors.hpp"
-#include "nn/support/hostile_files.hpp"
-#include "nn/support/temporary_directory.hpp"
+#include "io/support/hostile_files.hpp"
+#include "io/support/temporary_directory.hpp"
 
 namespace sluice::nn {
 namespace {
@@ -23,8 +24,8 @@ void replay(const std::filesystem::path& directory, Read read) {
     int files = 0;
     for (const auto& entry : std::filesystem::directory_iterator(directory)) {
         SCOPED_TRACE(entry.path());
-        const std::string contents = testing::read_file(entry.path());
-        EXPECT_NO_THROW(read(testing::bytes_of(contents)));
+        const std::string contents = io::testing::read_file(entry.path());
+        EXPECT_NO_THROW(read(io::testing::bytes_of(contents)));
         ++files;
     }
     EXPECT_GT(files, 0) << directory;
@@ -34,13 +35,17 @@ TEST(fuzz_regressions, safetensors_seeds_are_read_or_refused) {
     replay(tests_directory / "fuzz/corpus/safetensors", fuzz::read_safetensors);
 }
 
-TEST(fuzz_regressions, npy_seeds_are_read_or_refused) { replay(tests_directory / "fuzz/corpus/npy", fuzz::read_npy); }
+TEST(fuzz_regressions, npy_seeds_are_read_or_refused) {
+    replay(tests_directory / "fuzz/corpus/npy", io::fuzz::read_npy);
+}
 
 TEST(fuzz_regressions, hostile_safetensors_are_read_or_refused) {
     replay(tests_directory / "regressions/safetensors", fuzz::read_safetensors);
 }
 
-TEST(fuzz_regressions, hostile_npy_are_read_or_refused) { replay(tests_directory / "regressions/npy", fuzz::read_npy); }
+TEST(fuzz_regressions, hostile_npy_are_read_or_refused) {
+    replay(tests_directory / "regressions/npy", io::fuzz::read_npy);
+}
 
 }  // namespace
 }  // namespace sluice::nn

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/nn/mlp_model.hpp"
 
 #include <gmock/gmock.h>
@@ -5,25 +6,26 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "nn/support/hostile_files.hpp"
-#include "nn/support/temporary_directory.hpp"
-#include "sluice/nn/npy.hpp"
+#include "io/support/hostile_files.hpp"
+#include "io/support/temporary_directory.hpp"
+#include "sluice/io/npy.hpp"
 
 namespace sluice::nn {
 namespace {
 
-using testing::bytes_of;
-using testing::expect_refused;
-using testing::float_bytes;
-using testing::label;
-using testing::little_endian;
-using testing::offset_in;
-using testing::safetensors_bytes;
-using testing::temporary_directory;
+using io::testing::bytes_of;
+using io::testing::expect_refused;
+using io::testing::float_bytes;
+using io::testing::label;
+using io::testing::little_endian;
+using io::testing::offset_in;
+using io::testing::safetensors_bytes;
+using io::testing::temporary_directory;
 
 const std::filesystem::path source_directory = SLUICE_SOURCE_DIR;
 
@@ -56,12 +58,13 @@ public:
 
     std::string json() const { return json_ + "}"; }
     std::string bytes() const { return safetensors_bytes(json(), data_); }
-    // Where the data `at` bytes into the data section stand in the file.
+    // The offset in the file of byte `at` of the data section.
     std::uint64_t data_offset(std::size_t at) const { return 8 + json().size() + at; }
 
-    mlp_model load() const {
+    // Where the metadata do not say the hidden activation, `options` do: these are tests of something else.
+    mlp_model load(const mlp_load_options& options = {.hidden = activation::relu}) const {
         const std::string file = bytes();
-        return load_mlp(safetensors_view(bytes_of(file), label));
+        return load_mlp(io::safetensors_view(bytes_of(file), label), options);
     }
     void expect_refused_at(std::size_t data_at, const std::string& tensor, const std::string& why) const {
         expect_refused([&] { static_cast<void>(load()); }, {data_offset(data_at), tensor, why});
@@ -104,9 +107,15 @@ TEST(mlp_model, reads_layers_with_their_weights_and_biases) {
 }
 
 TEST(mlp_model, orders_layers_by_number_and_not_by_text) {
-    const mlp_model model =
-        file_maker().zeros("10.weight", {1, 2}).zeros("2.weight", {2, 3}).zeros("0.weight", {3, 4}).load();
-    EXPECT_THAT(layer_names(model), ::testing::ElementsAre("0", "2", "10"));
+    const mlp_model model = file_maker()
+                                .zeros("10.weight", {1, 2})
+                                .zeros("2.weight", {2, 3})
+                                .zeros("0.weight", {3, 4})
+                                .zeros("8.weight", {2, 2})
+                                .zeros("6.weight", {2, 2})
+                                .zeros("4.weight", {2, 2})
+                                .load();
+    EXPECT_THAT(layer_names(model), ::testing::ElementsAre("0", "2", "4", "6", "8", "10"));
 }
 
 TEST(mlp_model, takes_one_common_prefix) {
@@ -123,20 +132,54 @@ TEST(mlp_model, converts_f16_and_bf16_weights) {
     EXPECT_EQ(model.layers[0].bias, std::vector<float>{3});
 }
 
-TEST(mlp_model, has_relu_behind_hidden_layers_and_nothing_behind_the_last) {
-    const mlp_model model = file_maker().zeros("0.weight", {2, 2}).zeros("1.weight", {2, 2}).load();
-    EXPECT_EQ(model.layers[0].after, activation::relu);
-    EXPECT_EQ(model.layers[1].after, activation::none);
-}
-
 TEST(mlp_model, takes_activations_from_the_metadata) {
     const mlp_model model = file_maker()
                                 .metadata(R"({"activation":"gelu","output_activation":"softmax","format":"pt"})")
                                 .zeros("0.weight", {2, 2})
-                                .zeros("1.weight", {2, 2})
-                                .load();
+                                .zeros("2.weight", {2, 2})
+                                .load({});
     EXPECT_EQ(model.layers[0].after, activation::gelu);
     EXPECT_EQ(model.layers[1].after, activation::softmax);
+}
+
+TEST(mlp_model, takes_activations_that_the_file_does_not_say_from_the_options) {
+    const auto maker = file_maker().zeros("0.weight", {2, 2}).zeros("2.weight", {2, 2}).zeros("4.weight", {2, 2});
+    const mlp_model model = maker.load({.hidden = activation::tanh, .output = activation::sigmoid});
+    EXPECT_EQ(model.layers[0].after, activation::tanh);
+    EXPECT_EQ(model.layers[1].after, activation::tanh);
+    EXPECT_EQ(model.layers[2].after, activation::sigmoid);
+    EXPECT_EQ(maker.load().layers[2].after, activation::none);
+}
+
+TEST(mlp_model, takes_a_file_and_options_that_say_the_same) {
+    const auto maker = file_maker().metadata(R"({"activation":"linear"})").zeros("0.weight", {2, 2});
+    EXPECT_EQ(maker.load({.hidden = activation::none}).layers[0].after, activation::none);
+}
+
+TEST(mlp_model, needs_only_the_output_activation_for_a_single_layer) {
+    const auto maker = file_maker().metadata(R"({"output_activation":"softmax"})").zeros("0.weight", {2, 2});
+    EXPECT_EQ(maker.load({}).layers[0].after, activation::softmax);
+}
+
+TEST(mlp_model, without_activations_takes_layers_that_follow_each_other_at_once_or_with_one_place_between) {
+    const mlp_model model = file_maker()
+                                .zeros("0.weight", {2, 2})
+                                .zeros("1.weight", {2, 2})
+                                .zeros("3.weight", {2, 2})
+                                .load({.hidden = activation::none});
+    EXPECT_THAT(layer_names(model), ::testing::ElementsAre("0", "1", "3"));
+    for (const dense_layer& layer : model.layers) EXPECT_EQ(layer.after, activation::none);
+}
+
+TEST(mlp_model, accepted_activations_are_those_that_have_a_name) {
+    for (const activation each : {activation::none, activation::relu, activation::gelu, activation::sigmoid,
+                                  activation::tanh, activation::softmax}) {
+        EXPECT_THAT(accepted_activations(), ::testing::HasSubstr(std::string(to_string(each))));
+    }
+    std::istringstream names(accepted_activations());
+    for (std::string name; std::getline(names >> std::ws, name, ',');) {
+        EXPECT_TRUE(activation_from_string(name)) << name;
+    }
 }
 
 // ---- what is refused
@@ -145,7 +188,66 @@ TEST(mlp_model, refuses_activations_that_it_does_not_know) {
     for (const std::string key : {"activation", "output_activation"}) {
         const auto maker = file_maker().metadata("{\"" + key + "\":\"relu7\"}").zeros("0.weight", {1, 1});
         expect_refused([&] { static_cast<void>(maker.load()); },
-                       {offset_in(maker.json(), "{\"" + key), "__metadata__." + key, "unknown activation 'relu7'"});
+                       {offset_in(maker.json(), "{\"" + key), "__metadata__." + key,
+                        "unknown activation 'relu7'; accepted are none, identity, linear, relu, gelu"});
+    }
+}
+
+TEST(mlp_model, refuses_a_file_that_does_not_say_its_activation) {
+    // Could be ReLU, Tanh, SiLU, ReLU then Tanh, LayerNorm without parameters, ...
+    const auto network = file_maker().zeros("0.weight", {2, 2}).zeros("2.weight", {2, 2});
+    expect_refused(
+        [&] { static_cast<void>(network.load({})); },
+        {8, "__metadata__.activation",
+         "nothing says which activation follows the hidden layers: say it in the file's metadata or when the "
+         "network is loaded (sluice: --activation); accepted are none, identity, linear, relu"});
+    expect_refused([&] { static_cast<void>(network.load({.hidden = {}, .output = activation::softmax})); },
+                   {8, "__metadata__.activation", "nothing says which activation follows the hidden layers"});
+    const auto layer = file_maker().zeros("0.weight", {2, 2});
+    expect_refused([&] { static_cast<void>(layer.load({})); },
+                   {8, "__metadata__.output_activation", "nothing says which activation follows the layer"});
+}
+
+TEST(mlp_model, refuses_metadata_that_it_does_not_know) {
+    for (const std::string key : {"activaton", "Activation", "activation ", "hidden_activation", "made by"}) {
+        const auto maker = file_maker().metadata("{\"" + key + "\":\"relu\"}").zeros("0.weight", {1, 1});
+        expect_refused([&] { static_cast<void>(maker.load()); },
+                       {offset_in(maker.json(), "{\"" + key), "__metadata__." + key,
+                        "is not known; known are activation, output_activation and format"});
+    }
+    const auto maker = file_maker().metadata(R"({"format":"tf"})").zeros("0.weight", {1, 1});
+    expect_refused(
+        [&] { static_cast<void>(maker.load()); },
+        {offset_in(maker.json(), "{\"format"), "__metadata__.format", "unknown format 'tf'; accepted is pt"});
+}
+
+TEST(mlp_model, refuses_a_file_and_options_that_say_different_activations) {
+    const auto maker = file_maker().metadata(R"({"activation":"tanh"})").zeros("0.weight", {1, 1});
+    expect_refused([&] { static_cast<void>(maker.load()); },
+                   {offset_in(maker.json(), "{\"activation"), "__metadata__.activation",
+                    "the file says 'tanh', but the network is to be loaded with 'relu'"});
+}
+
+TEST(mlp_model, refuses_layers_without_a_place_for_the_activation_between_them) {
+    file_maker()
+        .zeros("0.weight", {2, 2})
+        .zeros("1.weight", {2, 2})
+        .expect_refused_at(16, "'1.weight'", "follows '0' at once, with no place for the activation relu");
+}
+
+TEST(mlp_model, refuses_gaps_in_which_other_modules_stood) {
+    const auto wide = file_maker().zeros("net.0.weight", {2, 2}).zeros("net.3.weight", {2, 2});
+    wide.expect_refused_at(16, "'net.3.weight'", "is 3 places after 'net.0'");
+    expect_refused([&] { static_cast<void>(wide.load({.hidden = activation::none})); },
+                   {wide.data_offset(16), "'net.3.weight'", "is 3 places after 'net.0'"});
+    file_maker().zeros("1.weight", {2, 2}).expect_refused_at(0, "'1.weight'", "not at place 0");
+}
+
+TEST(mlp_model, refuses_normalisations_by_name) {
+    const auto network = [] { return file_maker().zeros("0.weight", {2, 2}); };
+    network().zeros("1.weight", {2}).zeros("1.bias", {2}).expect_refused_at(16, "'1.weight'", "LayerNorm, BatchNorm");
+    for (const std::string name : {"1.running_mean", "1.running_var", "1.num_batches_tracked"}) {
+        network().zeros(name, {2}).expect_refused_at(16, "'" + name + "'", "belongs to a BatchNorm");
     }
 }
 
@@ -157,7 +259,7 @@ TEST(mlp_model, refuses_layers_that_do_not_chain) {
 }
 
 TEST(mlp_model, refuses_weights_without_two_dimensions) {
-    file_maker().zeros("0.weight", {4}).expect_refused_at(0, "'0.weight'", "has 1 dimensions");
+    file_maker().zeros("0.weight", {4}).expect_refused_at(0, "'0.weight'", "has 1 dimension, as");
     file_maker().zeros("0.weight", {}).expect_refused_at(0, "'0.weight'", "has 0 dimensions");
     file_maker().zeros("0.weight", {1, 2, 3}).expect_refused_at(0, "'0.weight'", "has 3 dimensions");
 }
@@ -175,7 +277,7 @@ TEST(mlp_model, refuses_a_bias_without_its_weight) {
 TEST(mlp_model, refuses_tensors_that_are_not_of_a_sequential) {
     for (const std::string name :
          {"weight", "bias", "0", "0.weights", "fc1.weight", "net.fc.weight", ".weight", "0x.weight", "-1.weight",
-          "01.weight", "net0.weight", "1.running_mean", "18446744073709551616.weight", "0.weight.0", ""}) {
+          "01.weight", "net0.weight", "18446744073709551616.weight", "0.weight.0", ""}) {
         file_maker()
             .zeros("0.weight", {1, 1})
             .zeros(name, {1, 1})
@@ -234,9 +336,9 @@ TEST(mlp_model, gives_the_trainers_logits_on_the_digits) {
     EXPECT_EQ(model.out_features(), 10u);
     EXPECT_EQ(model.parameters(), 64u * 128 + 128 + 128 * 64 + 64 + 64 * 10 + 10);
 
-    const npy_file inputs(source_directory / "data/digits_inputs.npy");
-    const auto labels = npy_file(source_directory / "data/digits_labels.npy").view().values<std::int64_t>();
-    const auto logits = npy_file(source_directory / "data/digits_logits.npy").view().values<float>();
+    const io::npy_file inputs(source_directory / "data/digits_inputs.npy");
+    const auto labels = io::npy_file(source_directory / "data/digits_labels.npy").view().values<std::int64_t>();
+    const auto logits = io::npy_file(source_directory / "data/digits_logits.npy").view().values<float>();
     ASSERT_EQ(inputs.view().rows(), labels.size());
     ASSERT_EQ(logits.size(), labels.size() * 10);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/nn/plan.hpp"
 
 #include <gtest/gtest.h>
@@ -194,7 +195,7 @@ TEST_F(plans, may_be_used_before_their_weights_have_arrived) {
 TEST_F(plans, are_replicated_on_other_devices) {
     runtime several({.cpu_devices = 3, .cpu_workers = 1, .cuda = false});
     const device_set all = device_set::of(several);
-    per_device streams(all, 2);
+    round_robin_devices streams(all, 2);
     for (const auto& widths : {std::vector<std::size_t>{16, 32, 4}, {7, 300, 5}}) {
         const auto model = random_network(widths, fresh, {});
         const floats inputs = fresh(std::size_t{20} * widths.front());

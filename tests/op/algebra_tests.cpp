@@ -1,5 +1,6 @@
-// The algebra, as far as it knows no device: operations of the tests' own, submitted to a context that they
-// do not look at.
+// SPDX-License-Identifier: Apache-2.0
+// The algebra of operations, without devices: the operations here are the tests' own, and ignore the context that they
+// are submitted to.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -47,9 +48,9 @@ protected:
 
 }  // namespace
 
-TEST_F(algebra, holds_for_operations_of_the_users_own) {
+TEST_F(algebra, holds_for_operations_that_users_write) {
     auto chain = countdown(3, &submissions).and_then([this](int x) { return countdown(x, &submissions); });
-    EXPECT_EQ(chain.estimate().commands, 4u);  // of the continuation nothing is known but that it is there
+    EXPECT_EQ(chain.estimate().commands, 4u);  // the continuation counts as one command
     EXPECT_EQ(submissions, 0);
     EXPECT_EQ(run(std::move(chain).transform([](int x) { return 10 * x; })), 10);
     EXPECT_EQ(submissions, 2);
@@ -87,15 +88,15 @@ TEST_F(algebra, a_function_object_that_can_only_be_called_once_is_called_once) {
     EXPECT_EQ(run(value(1).and_then(once{})), 8);
 }
 
-TEST_F(algebra, a_branch_is_worth_a_stream_from_the_threshold_on) {
-    static_assert(!detail::is_worth_a_branch({}));
-    static_assert(!detail::is_worth_a_branch({branch_threshold.commands - 1, branch_threshold.bytes - 1}));
-    static_assert(detail::is_worth_a_branch({branch_threshold.commands, 0}));
-    static_assert(detail::is_worth_a_branch({0, branch_threshold.bytes}));
+TEST_F(algebra, a_branch_gets_a_stream_from_the_threshold_on) {
+    static_assert(!is_worth_a_branch({}));
+    static_assert(!is_worth_a_branch({branch_threshold.commands - 1, branch_threshold.bytes - 1}));
+    static_assert(is_worth_a_branch({branch_threshold.commands, 0}));
+    static_assert(is_worth_a_branch({0, branch_threshold.bytes}));
     EXPECT_EQ(zip(countdown(1, &submissions), countdown(2, &submissions)).estimate().bytes, 20u);
 }
 
-TEST_F(algebra, with_context_counts_as_much_as_it_says) {
+TEST_F(algebra, with_context_counts_as_the_estimate_that_it_is_given) {
     EXPECT_EQ(with_context([](execution_context&) {}).estimate().commands, 1u);
     EXPECT_EQ(with_context([](execution_context&) {}, {.commands = 7, .bytes = 9}).estimate().bytes, 9u);
 }

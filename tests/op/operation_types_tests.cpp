@@ -1,4 +1,5 @@
-// What every operation type is: move-only, and no aggregate. (g++ 12 destroys aggregate temporaries twice in a
+// SPDX-License-Identifier: Apache-2.0
+// Every operation type is move-only, and no aggregate. (g++ 12 destroys aggregate temporaries twice in a
 // co_await expression.)
 #include <gtest/gtest.h>
 
@@ -17,10 +18,16 @@ struct kernel {
 };
 
 template <typename Op>
+constexpr bool is_shared_operation = false;
+template <typename Source>
+constexpr bool is_shared_operation<share_operation<Source>> = true;
+
+template <typename Op>
 constexpr bool is_well_formed() {
     static_assert(operation<Op>);
     static_assert(!std::is_aggregate_v<Op>, "an operation type needs a constructor");
     static_assert(std::is_move_constructible_v<Op>);
+    static_assert(std::is_copy_constructible_v<Op> == is_shared_operation<Op>, "an operation runs once");
     static_assert(std::is_same_v<decltype(std::declval<const Op&>().estimate()), work_estimate>);
     static_assert(
         std::is_same_v<decltype(std::declval<Op>().submit(std::declval<execution_context&>())), output_of<Op>>);
@@ -56,16 +63,16 @@ static_assert(is_well_formed<copy_operation<float, floats>>());
 static_assert(is_well_formed<copy_operation<float, shared_floats>>());
 static_assert(is_well_formed<launch_operation<kernel, launch_range, floats>>());
 static_assert(is_well_formed<full_operation<float>>());
-static_assert(is_well_formed<activate_operation>());
+static_assert(is_well_formed<decltype(relu)::operation>());
 static_assert(is_well_formed<gemm_operation<floats, shared_floats>>());
 
-// What travels through operations, and what holds them.
+// The types that operations pass on, and the types that hold operations.
 static_assert(!std::is_aggregate_v<floats> && !std::is_aggregate_v<partition<float>> &&
               !std::is_aggregate_v<shared_floats>);
 static_assert(!std::is_aggregate_v<buffer<float>> && !std::is_aggregate_v<host_buffer<float>>);
 static_assert(!std::is_aggregate_v<pending<int>> && !std::is_aggregate_v<device_future<int>>);
 
-// Nothing that owns device memory, or is on its way, is copied by accident; only what is shared is copied.
+// What owns device memory, or is in flight, is never copied by accident. Only what is shared can be copied.
 template <typename T>
 constexpr bool is_move_only = std::is_move_constructible_v<T> && !std::is_copy_constructible_v<T>;
 static_assert(is_move_only<floats> && is_move_only<partition<float>> && is_move_only<buffer<float>>);

@@ -1,4 +1,5 @@
-#include "sluice/runtime/access_history.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/runtime/detail/access_history.hpp"
 
 #include <gmock/gmock.h>
 
@@ -15,24 +16,24 @@ class access_history_test : public testing::Test {
 protected:
     using points = std::vector<std::pair<command_queue*, ticket>>;
 
-    points conflicts(const stream& by, access_mode mode) const {
+    points conflicts(stream by, access_mode mode) const {
         points all;
         history.for_each_conflict(by.queue(), mode,
-                                  [&](stream_point each) { all.emplace_back(each.where, each.upto); });
+                                  [&](stream_point each) { all.emplace_back(each.queue, each.upto); });
         return all;
     }
     points last_uses() const {
         points all;
-        history.for_each_last_use([&](stream_point each) { all.emplace_back(each.where, each.upto); });
+        history.for_each_last_use([&](stream_point each) { all.emplace_back(each.queue, each.upto); });
         return all;
     }
-    void read(stream& by, ticket number) { history.add(by.point(number), access_mode::read); }
-    void write(stream& by, ticket number) { history.add(by.point(number), access_mode::write); }
+    void read(stream by, ticket number) { history.add(by.point(number), access_mode::read); }
+    void write(stream by, ticket number) { history.add(by.point(number), access_mode::write); }
 
     recording::recorded_runtime recorded;
-    stream& a = *recorded.a;
-    stream& b = *recorded.b;
-    stream& c = *recorded.c;
+    stream a = *recorded.a;
+    stream b = *recorded.b;
+    stream c = *recorded.c;
     access_history history;
 };
 
@@ -42,7 +43,7 @@ TEST_F(access_history_test, fresh_storage_conflicts_with_nothing) {
     EXPECT_THAT(conflicts(a, access_mode::read), IsEmpty());
     EXPECT_THAT(conflicts(a, access_mode::write), IsEmpty());
     EXPECT_THAT(last_uses(), IsEmpty());
-    EXPECT_EQ(history.last_write().where, nullptr);
+    EXPECT_EQ(history.last_write().queue, nullptr);
 }
 
 TEST_F(access_history_test, a_read_comes_after_the_last_write_of_another_stream) {
@@ -68,14 +69,14 @@ TEST_F(access_history_test, a_write_comes_after_the_last_write_and_the_readers_s
                                                   std::pair(&c.queue(), ticket{7})));
 }
 
-TEST_F(access_history_test, a_write_forgets_the_readers_before_it) {
+TEST_F(access_history_test, a_write_replaces_the_readers_before_it) {
     read(a, 1);
     read(b, 2);
     write(c, 1);
     EXPECT_THAT(last_uses(), ElementsAre(std::pair(&c.queue(), ticket{1})));
 }
 
-TEST_F(access_history_test, a_stream_is_one_reader_with_its_latest_ticket) {
+TEST_F(access_history_test, each_stream_has_one_reader_entry_with_its_latest_ticket) {
     for (ticket number = 1; number <= 20; ++number) read(a, number);
     EXPECT_THAT(last_uses(), ElementsAre(std::pair(&a.queue(), ticket{20})));
 }

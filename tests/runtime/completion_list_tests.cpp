@@ -1,4 +1,5 @@
-#include "sluice/runtime/completion_list.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/runtime/detail/completion_list.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +14,7 @@
 namespace sluice {
 namespace {
 
-// Notes its ticket when it completes.
+// Logs its ticket when it completes.
 struct noting_waiter : completion_waiter {
     noting_waiter(ticket t, std::vector<ticket>& into) : completion_waiter{.upto = t, .complete = &note}, log(into) {}
     static void note(completion_waiter& waiter) noexcept {
@@ -24,7 +25,7 @@ struct noting_waiter : completion_waiter {
 
 class waiter_queue : public testing::Test {
 protected:
-    // Pushes these, with a pop up to `pop_upto` after each; then pops all.
+    // Pushes these tickets, with a pop up to `pop_upto` after each; then pops all.
     static std::vector<ticket> through_the_queue(const std::vector<ticket>& tickets, ticket pop_upto) {
         std::vector<completion_waiter> waiters(tickets.size());
         std::vector<ticket> popped;
@@ -43,7 +44,7 @@ protected:
     }
 };
 
-TEST_F(waiter_queue, gives_any_tickets_back_in_order) {
+TEST_F(waiter_queue, returns_any_tickets_in_order) {
     std::mt19937 random(1);
     for (std::size_t count = 0; count < 200; ++count) {
         std::vector<ticket> tickets(count);
@@ -56,11 +57,11 @@ TEST_F(waiter_queue, gives_any_tickets_back_in_order) {
     }
 }
 
-TEST_F(waiter_queue, gives_only_what_is_due) {
+TEST_F(waiter_queue, returns_only_waiters_that_are_due) {
     EXPECT_EQ(through_the_queue({5, 3, 9, 1, 4}, 4), (std::vector<ticket>{3, 1, 4, 5, 9}));
 }
 
-TEST_F(waiter_queue, keeps_the_order_of_equal_tickets_that_came_growing) {
+TEST_F(waiter_queue, keeps_the_order_of_equal_tickets_that_arrived_in_ascending_order) {
     std::vector<completion_waiter> waiters(4, completion_waiter{.upto = 7});
     detail::waiter_queue queue;
     for (completion_waiter& waiter : waiters) queue.push(waiter);
@@ -80,7 +81,7 @@ TEST(completion_list, completes_a_waiter_when_its_ticket_is_released) {
     EXPECT_EQ(log, std::vector<ticket>{3});
 }
 
-TEST(completion_list, completes_at_once_what_was_released_before) {
+TEST(completion_list, completes_a_waiter_immediately_when_its_ticket_was_released_before) {
     completion_list list;
     std::vector<ticket> log;
     list.release(3);
@@ -102,7 +103,7 @@ TEST(completion_list, completes_in_the_order_of_tickets) {
     EXPECT_EQ(log, (std::vector<ticket>{1, 2, 4, 5, 6, 9}));
 }
 
-TEST(completion_list, counts_the_highest_of_the_tickets_released) {
+TEST(completion_list, keeps_the_highest_released_ticket) {
     completion_list list;
     std::vector<ticket> log;
     list.release(5);
@@ -113,7 +114,7 @@ TEST(completion_list, counts_the_highest_of_the_tickets_released) {
     EXPECT_EQ(log.size(), 1u);
 }
 
-TEST(completion_list, is_empty_until_someone_waits_and_again_when_nobody_does) {
+TEST(completion_list, is_empty_exactly_when_there_are_no_waiters) {
     completion_list list;
     std::vector<ticket> log;
     noting_waiter first(1, log), second(2, log);
@@ -127,7 +128,7 @@ TEST(completion_list, is_empty_until_someone_waits_and_again_when_nobody_does) {
     EXPECT_TRUE(list.empty());
 }
 
-TEST(completion_list, completes_everyone_when_no_ticket_is_left_to_wait_for) {
+TEST(completion_list, release_of_no_ticket_completes_present_and_later_waiters) {
     completion_list list;
     std::vector<ticket> log;
     noting_waiter before(1'000'000, log), after(no_ticket - 1, log);
@@ -161,8 +162,8 @@ struct chain_link : completion_waiter {
     int& completed;
 };
 
-TEST(completion_list, waiters_may_add_release_and_die_while_they_complete) {
-    constexpr ticket links = 200'000;  // as calls within calls these would overflow the stack
+TEST(completion_list, waiters_may_add_and_release_and_destroy_themselves_in_complete) {
+    constexpr ticket links = 200'000;  // nested calls of that depth would overflow the stack
     completion_list list;
     int depth = 0;
     int completed = 0;
@@ -172,8 +173,8 @@ TEST(completion_list, waiters_may_add_release_and_die_while_they_complete) {
     EXPECT_TRUE(list.empty());
 }
 
-// A waiter on the heap, which is destroyed by completing; counts. Early or twice shows as a wrong count (or as an
-// error under the address sanitizer).
+// A waiter on the heap that counts its completion and destroys itself. An early or second completion shows as a wrong
+// count (or as an error under the address sanitizer).
 struct counting_waiter : completion_waiter {
     counting_waiter(ticket t, completion_list& in, std::atomic<std::uint64_t>& sum)
         : completion_waiter{.upto = t, .complete = &count}, list(in), completed(sum), written(t) {}
@@ -184,10 +185,10 @@ struct counting_waiter : completion_waiter {
     }
     completion_list& list;
     std::atomic<std::uint64_t>& completed;
-    ticket written;  // read by whoever completes: the thread sanitizer checks that the adder's write is before
+    ticket written;  // the completing thread reads it: the thread sanitizer checks that the adder's write comes before
 };
 
-TEST(completion_list, loses_nobody_between_many_adders_and_releasers) {
+TEST(completion_list, loses_no_waiter_between_many_adders_and_releasers) {
     constexpr int adders = 3, releasers = 2;
     constexpr ticket waiters_each = 20'000;
     completion_list list;
@@ -202,7 +203,7 @@ TEST(completion_list, loses_nobody_between_many_adders_and_releasers) {
                 std::mt19937 random(static_cast<unsigned>(a));
                 together.arrive_and_wait();
                 for (ticket i = 0; i < waiters_each; ++i) {
-                    // Around what is being released just now, some before it and some out of order.
+                    // Near the ticket that is being released now, some before it and some out of order.
                     const ticket at = submitted.fetch_add(1) + random() % 32;
                     list.add(*new counting_waiter(at, list, completed));
                 }
@@ -221,7 +222,7 @@ TEST(completion_list, loses_nobody_between_many_adders_and_releasers) {
     EXPECT_TRUE(list.empty());
 }
 
-TEST(completion_list, what_a_command_did_is_seen_by_who_waited_for_it) {
+TEST(completion_list, writes_before_a_release_are_visible_in_complete) {
     constexpr ticket last = 20'000;
     struct reading_waiter : completion_waiter {
         const std::vector<int>* results = nullptr;
@@ -248,8 +249,8 @@ TEST(completion_list, what_a_command_did_is_seen_by_who_waited_for_it) {
     for (ticket t = 1; t <= last; ++t) ASSERT_EQ(waiters[t].read, static_cast<int>(t));
 }
 
-TEST(completion_list, many_in_flight_cost_no_more_each) {
-    // Quadratic, this would take hours.
+TEST(completion_list, the_cost_of_a_waiter_does_not_grow_with_their_number) {
+    // With quadratic cost this would take hours.
     constexpr std::size_t count = 300'000;
     std::mt19937 random(1);
     for (const bool growing : {true, false}) {

@@ -1,4 +1,5 @@
-// Threads that help one another to copy.
+// SPDX-License-Identifier: Apache-2.0
+// copy_team: threads that copy together.
 #include "runtime/copy_team.hpp"
 
 #include <gtest/gtest.h>

@@ -1,10 +1,13 @@
-// A backend that carries out nothing (but library calls, at once, as a GPU does) and writes down what it was asked for,
-// so that tests can tell which waits a stream inserts and what a pool asks of its memory source. Nothing is passed
-// before a test says so, or somebody waits for it.
+// SPDX-License-Identifier: Apache-2.0
+// recording_device: a backend that records commands and waits instead of executing them (library calls run during
+// submission, as on a GPU). Tests use it to check which waits a stream inserts and what a pool requests from its memory
+// source. A command passes only when a test says so, or when a thread waits for it.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <ostream>
 #include <stdexcept>
@@ -15,12 +18,12 @@
 
 namespace sluice::recording {
 
-// The stream stood behind `upto` of the stream with this index.
-struct wait {
+// A wait for ticket `upto` of the stream with this index.
+struct recorded_wait {
     std::size_t other;
     ticket upto;
-    friend bool operator==(const wait&, const wait&) = default;
-    friend void PrintTo(const wait& w, std::ostream* out) {
+    friend bool operator==(const recorded_wait&, const recorded_wait&) = default;
+    friend void PrintTo(const recorded_wait& w, std::ostream* out) {
         *out << "for ticket " << w.upto << " of stream " << w.other;
     }
 };
@@ -42,7 +45,7 @@ public:
         return {};
     }
     void host_call(const command_info& info, host_command) override { record(info); }
-    ticket wait_for(stream_interpreter& other, ticket upto) override {
+    ticket order_after(stream_interpreter& other, ticket upto) override {
         command_queue& from = static_cast<recording_stream&>(other).owner_;
         waits.push_back({from.index(), upto});
         return waits_cover_everything ? from.issued() : upto;
@@ -52,30 +55,30 @@ public:
         return std::make_unique<recorded_mark>(*this, owner_.issued());
     }
 
-    native_stream native() const noexcept override { return {device_kind::cpu, nullptr, &owner_.handle()}; }
+    native_stream native() const noexcept override { return {device_kind::cpu, nullptr, &owner_}; }
     ticket passed() const noexcept override { return passed_; }
     void poll() noexcept override { passed_ = std::max(passed_, done); }
-    void await(ticket upto, wait_mode) override {
+    void wait(ticket upto, wait_mode) override {
         if (fault) std::rethrow_exception(fault);
         awaited.push_back(upto);
         passed_ = std::max(passed_, upto);
     }
 
     std::vector<std::string> commands;
-    std::vector<wait> waits;
+    std::vector<recorded_wait> waits;
     std::vector<ticket> awaited;          // by the host
-    ticket done = 0;                      // what the next poll finds passed
+    ticket done = 0;                      // the ticket that the next poll finds passed
     bool refuses_the_next = false;        // enqueueing throws, once
-    bool waits_cover_everything = false;  // a wait is for all that the other stream has issued
+    bool waits_cover_everything = false;  // a wait covers all that the other stream has issued
     bool refuses_marks = false;
     std::exception_ptr fault;
 
 private:
-    // Awaited, it is an await of the command before it.
+    // Waiting for the mark waits for the command before it.
     class recorded_mark final : public timed_mark {
     public:
         recorded_mark(recording_stream& on, ticket after) : on_(on), after_(after) {}
-        void await() override { on_.await(after_, wait_mode::block); }
+        void wait() override { on_.wait(after_, wait_mode::block); }
         bool has_passed() const noexcept override { return on_.passed() >= after_; }
         std::chrono::duration<double, std::micro> since(const timed_mark&) const override {
             throw std::logic_error("not recorded");
@@ -99,12 +102,16 @@ class recording_memory final : public memory_source {
 public:
     void* allocate(std::size_t bytes) override {
         ++calls;
-        if (fails) throw std::runtime_error("the driver is unwell");
-        if (used + bytes > limit) return nullptr;
+        if (fails) throw std::runtime_error("planted failure of the driver");
+        if (used + bytes > limit) {
+            if (refused) refused();
+            return nullptr;
+        }
         used += bytes;
         return std::aligned_alloc(256, (bytes + 255) / 256 * 256);
     }
     void free(void* data, std::size_t bytes) noexcept override {
+        if (before_free) before_free();
         ++returns;
         used -= bytes;
         std::free(data);
@@ -112,10 +119,12 @@ public:
     memory_info info() override { return {limit - used, limit}; }
 
     std::size_t limit = std::size_t{1} << 30;
-    std::size_t used = 0;
+    std::atomic<std::size_t> used = 0;
     std::size_t calls = 0;
     std::size_t returns = 0;
     bool fails = false;
+    std::function<void()> refused;      // called when a request exceeds the limit
+    std::function<void()> before_free;  // called before memory is freed
 };
 
 class recording_device final : public device_interpreter {
@@ -142,14 +151,14 @@ private:
     device_properties properties_;
 };
 
-// Two such devices, "fake:0" and "fake:1", with three streams on the first.
+// A runtime with two such devices, "fake:0" and "fake:1", and three streams on the first.
 class recorded_runtime {
 public:
     recorded_runtime() = default;
     recorded_runtime(const recorded_runtime&) = delete;  // its members point to each other
     recorded_runtime& operator=(const recorded_runtime&) = delete;
 
-    recording_stream& record_of(const stream& of) { return *(&of.owner() == &on ? first : second).streams[of.index()]; }
+    recording_stream& record_of(stream of) { return *(&of.owner() == &on ? first : second).streams[of.index()]; }
 
 private:
     test_support::owned_state state_{new detail::runtime_state};
@@ -169,14 +178,14 @@ public:
     stream_lease a{on}, b{on}, c{on};
 };
 
-// One command that reads and writes this.
-inline ticket run(stream& on, std::vector<storage*> reads, std::vector<storage*> writes, const char* name = "test") {
+// Submits one command that reads and writes these.
+inline ticket run(stream on, std::vector<storage*> reads, std::vector<storage*> writes, const char* name = "test") {
     std::vector<memory_access> accesses;
     for (storage* each : reads) accesses.push_back({each, access_mode::read});
     for (storage* each : writes) accesses.push_back({each, access_mode::write});
     return on.fill({name, accesses}, {nullptr, 0, 0});
 }
-inline ticket read(stream& on, const storage_ref& what) { return run(on, {what.get()}, {}); }
-inline ticket write(stream& on, const storage_ref& what) { return run(on, {}, {what.get()}); }
+inline ticket read(stream on, const storage_ref& what) { return run(on, {what.get()}, {}); }
+inline ticket write(stream on, const storage_ref& what) { return run(on, {}, {what.get()}); }
 
 }  // namespace sluice::recording

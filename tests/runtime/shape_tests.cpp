@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/runtime/shape.hpp"
 
 #include <gtest/gtest.h>
 
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 
 namespace sluice {
 
@@ -23,7 +24,7 @@ TEST(shape, multiplies_its_extents) {
     EXPECT_EQ(to_string(of), "[2, 3, 4, 5]");
 }
 
-TEST(shape, seen_as_a_matrix_has_its_last_dimension_as_columns) {
+TEST(shape, as_a_matrix_has_its_last_dimension_as_columns) {
     EXPECT_EQ((shape{2, 3, 4}.rows()), 6u);
     EXPECT_EQ((shape{2, 3, 4}.columns()), 4u);
     EXPECT_EQ(shape{7}.rows(), 1u);
@@ -32,7 +33,7 @@ TEST(shape, seen_as_a_matrix_has_its_last_dimension_as_columns) {
     EXPECT_EQ((shape{0, 5}.rows()), 0u);
 }
 
-TEST(shape, with_a_zero_anywhere_is_empty_whatever_the_others_are) {
+TEST(shape, with_a_zero_extent_is_empty_whatever_the_others_are) {
     EXPECT_EQ((shape{0, ~std::size_t{0}, 2}.size()), 0u);
     EXPECT_EQ((shape{~std::size_t{0}, 2, 0}.size()), 0u);
 }

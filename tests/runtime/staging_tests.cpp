@@ -1,4 +1,5 @@
-// Uploads from pageable memory to a device whose memory is apart from the host's.
+// SPDX-License-Identifier: Apache-2.0
+// Uploads from pageable memory to a device whose memory is separate from the host's.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -7,8 +8,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "runtime/apart_backend.hpp"
 #include "runtime/recording_backend.hpp"
+#include "runtime/separate_memory_backend.hpp"
 #include "runtime/staging_pool.hpp"
 
 namespace sluice {
@@ -32,24 +33,25 @@ auto upload_part(const std::vector<std::uint8_t>& from) {
 }
 
 template <operation Op>
-auto submit_to(stream& on, Op op) {
+auto submit_to(stream on, Op op) {
     execution_context context(on);
     return std::move(op).submit(context);
 }
 
 class staging : public testing::Test {
 protected:
-    bool comes_back(const std::vector<std::uint8_t>& values, stream& home) {
+    bool comes_back(const std::vector<std::uint8_t>& values, stream home) {
         return sync_on(upload_part(values).and_then(download), home) == values;
     }
     std::size_t held_chunks() const { return machine.on().host_pool().usage().in_use_bytes / chunk_bytes; }
 
-    apart::apart_runtime machine;
+    apart::separate_memory_runtime machine;
     stream_lease a{machine.on()}, b{machine.on()}, c{machine.on()};
 };
 
-TEST_F(staging, uploads_of_every_size_come_back_unchanged) {
-    for (const std::size_t border : {mebibyte, 2 * mebibyte, chunk_bytes, 2 * chunk_bytes, 8 * chunk_bytes}) {
+TEST_F(staging, uploads_of_every_size_arrive_unchanged) {
+    for (const std::size_t border :
+         {mebibyte / 4, mebibyte / 2, mebibyte, 2 * mebibyte, chunk_bytes, 2 * chunk_bytes, 8 * chunk_bytes}) {
         for (const std::size_t bytes : {border - 1, border, border + 1, border + 12'345})
             EXPECT_TRUE(comes_back(numbered(bytes), *a)) << bytes;
     }
@@ -62,9 +64,20 @@ TEST_F(staging, a_large_upload_needs_no_more_than_eight_chunks) {
     EXPECT_GE(held_chunks(), 2u);
 }
 
-TEST_F(staging, an_upload_of_up_to_a_mebibyte_is_one_block_that_goes_back) {
-    EXPECT_TRUE(comes_back(numbered(mebibyte), *a));
-    EXPECT_EQ(machine.on().host_pool().usage().in_use_bytes, 0u);
+TEST_F(staging, an_upload_of_up_to_four_mebibytes_uses_one_block_and_returns_it) {
+    for (const std::size_t bytes : {mebibyte, 4 * mebibyte}) {
+        EXPECT_TRUE(comes_back(numbered(bytes), *a));
+        EXPECT_EQ(machine.on().host_pool().usage().in_use_bytes, 0u);
+    }
+}
+
+TEST_F(staging, any_number_of_uploads_of_up_to_four_mebibytes_do_not_wait_for_the_device) {
+    const auto values = numbered(3 * mebibyte);
+    gate held(*a);  // blocks the stream until all are submitted
+    std::vector<tensor<std::uint8_t>> there;
+    for (int i = 0; i < 20; ++i) there.push_back(submit_to(*a, upload_part(values)));
+    held.open();
+    EXPECT_TRUE(sync_on(download(std::move(there.back())), *a) == values);
 }
 
 TEST_F(staging, the_source_is_not_needed_after_the_submission) {
@@ -80,7 +93,7 @@ TEST_F(staging, the_source_is_not_needed_after_the_submission) {
     }
 }
 
-TEST_F(staging, an_uploaded_vector_is_freed_at_once) {
+TEST_F(staging, an_uploaded_vector_is_freed_by_the_submission) {
     auto owner = std::make_shared<const std::vector<std::uint8_t>>(numbered(9 * mebibyte));
     const std::weak_ptr watch = owner;
     const std::span<const std::uint8_t> values(*owner);
@@ -89,7 +102,7 @@ TEST_F(staging, an_uploaded_vector_is_freed_at_once) {
     EXPECT_TRUE(watch.expired());
 }
 
-TEST_F(staging, uploads_that_are_dropped_at_once_leave_nothing_behind) {
+TEST_F(staging, uploads_that_are_dropped_immediately_leak_nothing) {
     const auto values = numbered(6 * mebibyte);
     for (int round = 0; round < 10; ++round) {
         single_stream pool(machine.on());
@@ -108,7 +121,7 @@ TEST_F(staging, many_threads_upload_at_the_same_time) {
     for (unsigned i = 0; i < 12; ++i) {
         threads.emplace_back([this, i] {
             const stream_lease own(machine.on());
-            stream& home = i % 3 == 0 ? *a : *own;  // some on one stream
+            stream home = i % 3 == 0 ? *a : *own;  // some on one stream
             for (unsigned round = 0; round < 3; ++round)
                 EXPECT_TRUE(comes_back(numbered(2 * mebibyte + i * 3'000'000 + round, i), home)) << i;
         });
@@ -117,14 +130,14 @@ TEST_F(staging, many_threads_upload_at_the_same_time) {
     EXPECT_LE(held_chunks(), most_chunks);
 }
 
-TEST_F(staging, a_held_stream_holds_no_other) {
+TEST_F(staging, a_blocked_stream_blocks_no_other) {
     const auto values = numbered(8 * chunk_bytes);
     gate held(*a);
     std::vector<tensor<std::uint8_t>> there;
-    // None of these waits: there are chunks for all four.
+    // None of these submissions waits: there are chunks for all four.
     for (int i = 0; i < 4; ++i) there.push_back(submit_to(*a, upload_part(values)));
     EXPECT_EQ(held_chunks(), most_chunks);
-    // And now there are none. This goes without.
+    // Now there are no chunks left, and the next upload does without them.
     EXPECT_TRUE(comes_back(numbered(3 * chunk_bytes, 7), *b));
     // The stream's own next upload waits for the stream.
     auto next = std::async(std::launch::async, [&] { return submit_to(*a, upload_part(values)); });
@@ -148,7 +161,7 @@ TEST_F(staging, with_little_pinned_memory_there_are_fewer_chunks_and_without_any
     }
 }
 
-TEST_F(staging, a_plain_copy_of_memory_that_nobody_keeps_is_over_when_the_submission_is) {
+TEST_F(staging, a_plain_copy_of_memory_without_an_owner_is_complete_when_the_submission_returns) {
     machine.host->limit_bytes = 0;
     const auto expected = numbered(3 * chunk_bytes);
     auto source = std::make_unique<std::vector<std::uint8_t>>(expected);
@@ -158,7 +171,7 @@ TEST_F(staging, a_plain_copy_of_memory_that_nobody_keeps_is_over_when_the_submis
     EXPECT_TRUE(sync_on(download(std::move(there)), *a) == expected);
 }
 
-TEST_F(staging, pinned_memory_with_an_owner_is_copied_from_where_it_is) {
+TEST_F(staging, pinned_memory_with_an_owner_is_copied_directly) {
     machine.interpreter->all_is_pinned = true;
     auto owner = std::make_shared<const std::vector<std::uint8_t>>(numbered(3 * chunk_bytes));
     const auto expected = *owner;
@@ -191,23 +204,24 @@ TEST_F(staging, a_poisoned_device_refuses_uploads) {
     EXPECT_THROW(submit_to(*a, upload_part(values)), std::runtime_error);
 }
 
-TEST_F(staging, an_upload_under_way_ends_with_the_cause_when_its_device_is_poisoned) {
+TEST_F(staging, an_upload_in_flight_throws_the_cause_when_its_device_is_poisoned) {
     gate held(*a);
     auto values = std::make_unique<std::vector<std::uint8_t>>(numbered(20 * chunk_bytes));
     auto refused = std::async(std::launch::async, [&] {
         EXPECT_THROW(submit_to(*a, upload_part(*values)), std::runtime_error);
-        values.reset();  // nobody copies from it any more
+        values.reset();  // no thread copies from it any more
     });
-    while (a->issued() < 9) std::this_thread::yield();  // the gate and eight chunks: it waits for the stream
+    while (a->issued() < 9)
+        std::this_thread::yield();  // the gate and eight chunks: the upload now waits for the stream
     machine.on().poison(std::make_exception_ptr(std::runtime_error("the first cause")));
     held.open();
     refused.get();
 }
 
-TEST(staging_of_a_runtime, its_memory_goes_with_the_runtime) {
+TEST(staging_of_a_runtime, its_memory_is_freed_with_the_runtime) {
     std::shared_ptr<apart::limited_memory::counts> host;
     {
-        apart::apart_runtime machine;
+        apart::separate_memory_runtime machine;
         host = machine.host;
         single_stream pool(machine.on());
         const auto values = numbered(5 * chunk_bytes);
@@ -217,10 +231,10 @@ TEST(staging_of_a_runtime, its_memory_goes_with_the_runtime) {
     EXPECT_EQ(host->used_bytes, 0u);
 }
 
-TEST(staging_of_a_runtime, an_upload_under_way_is_refused_when_the_runtime_goes) {
+TEST(staging_of_a_runtime, an_upload_in_flight_is_refused_when_the_runtime_is_destroyed) {
     const auto values = numbered(64 * chunk_bytes);
     for (int round = 0; round < 5; ++round) {
-        auto machine = std::make_unique<apart::apart_runtime>();
+        auto machine = std::make_unique<apart::separate_memory_runtime>();
         const stream_lease home(machine->on());
         auto refused = std::async(std::launch::async, [&] {
             try {
@@ -235,16 +249,16 @@ TEST(staging_of_a_runtime, an_upload_under_way_is_refused_when_the_runtime_goes)
     }
 }
 
-// What is asked of the stream.
+// The commands that an upload submits to the stream.
 
 class staged_commands : public testing::Test {
 protected:
     recording::recorded_runtime recorded;
-    stream& a = *recorded.a;
+    stream a = *recorded.a;
     recording::recording_stream& record = recorded.record_of(a);
 };
 
-TEST_F(staged_commands, each_part_is_one_copy_and_a_chunk_is_filled_again_when_its_copy_is_over) {
+TEST_F(staged_commands, each_part_is_one_copy_and_a_chunk_is_filled_again_when_its_copy_is_complete) {
     const auto values = numbered(10 * chunk_bytes);
     const auto there = submit_to(a, upload_part(values));
     EXPECT_EQ(record.commands, std::vector<std::string>(10, "upload"));
@@ -264,7 +278,7 @@ TEST_F(staged_commands, a_chunk_that_has_been_read_is_taken_without_a_wait) {
     EXPECT_EQ(recorded.first.host.calls, calls);
 }
 
-TEST_F(staged_commands, a_copy_that_is_refused_ends_the_upload_and_loses_no_chunk) {
+TEST_F(staged_commands, a_refused_copy_ends_the_upload_and_leaks_no_chunk) {
     const auto values = numbered(8 * chunk_bytes);
     record.refuses_the_next = true;
     EXPECT_THROW(submit_to(a, upload_part(values)), std::runtime_error);
@@ -281,7 +295,7 @@ TEST_F(staged_commands, a_fault_found_while_waiting_for_a_chunk_is_thrown) {
     EXPECT_EQ(record.commands.size(), 8u);
 }
 
-TEST_F(staged_commands, a_chunk_whose_mark_could_not_be_made_is_not_filled_again) {
+TEST_F(staged_commands, a_chunk_whose_mark_could_not_be_created_is_not_filled_again) {
     const auto values = numbered(3 * chunk_bytes);
     record.refuses_marks = true;
     EXPECT_THROW(submit_to(a, upload_part(values)), std::runtime_error);

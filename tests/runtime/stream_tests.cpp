@@ -1,10 +1,11 @@
-// Which waits a stream inserts: exactly those that a conflict with another stream asks for.
+// SPDX-License-Identifier: Apache-2.0
+// The waits that a stream inserts: exactly those that a conflict with another stream requires.
 #include "sluice/runtime/stream.hpp"
 
 #include <gmock/gmock.h>
 
 #include "runtime/recording_backend.hpp"
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 #include "sluice/runtime/event.hpp"
 
 namespace sluice::recording {
@@ -16,12 +17,12 @@ using testing::UnorderedElementsAre;
 
 class stream_waits : public testing::Test {
 protected:
-    std::vector<wait>& waits(stream& of) { return recorded.record_of(of).waits; }
+    std::vector<recorded_wait>& waits(stream of) { return recorded.record_of(of).waits; }
 
     recorded_runtime recorded;
-    stream& a = *recorded.a;
-    stream& b = *recorded.b;
-    stream& c = *recorded.c;
+    stream a = *recorded.a;
+    stream b = *recorded.b;
+    stream c = *recorded.c;
     storage_ref x = a.allocate(100);
     storage_ref y = a.allocate(100);
 };
@@ -51,7 +52,7 @@ TEST_F(stream_waits, a_read_waits_once_for_the_write_before_it) {
     write(a, x);
     read(b, x);
     read(b, x);
-    EXPECT_THAT(waits(b), ElementsAre(wait{a.index(), 2}));
+    EXPECT_THAT(waits(b), ElementsAre(recorded_wait{a.index(), 2}));
     EXPECT_THAT(waits(a), IsEmpty());
 }
 
@@ -61,14 +62,14 @@ TEST_F(stream_waits, a_write_waits_once_for_each_stream_that_read) {
     read(b, x);
     read(c, x);
     write(c, x);
-    EXPECT_THAT(waits(c), UnorderedElementsAre(wait{a.index(), 2}, wait{b.index(), 1}));
+    EXPECT_THAT(waits(c), UnorderedElementsAre(recorded_wait{a.index(), 2}, recorded_wait{b.index(), 1}));
 }
 
 TEST_F(stream_waits, a_write_waits_once_for_the_write_before_it) {
     write(a, x);
     write(b, x);
     write(b, x);
-    EXPECT_THAT(waits(b), ElementsAre(wait{a.index(), 1}));
+    EXPECT_THAT(waits(b), ElementsAre(recorded_wait{a.index(), 1}));
 }
 
 TEST_F(stream_waits, readers_do_not_wait_for_each_other) {
@@ -84,56 +85,56 @@ TEST_F(stream_waits, a_chain_waits_for_its_last_link_only) {
     write(b, x);
     write(c, x);
     write(a, x);
-    EXPECT_THAT(waits(c), ElementsAre(wait{b.index(), 1}));
-    EXPECT_THAT(waits(a), ElementsAre(wait{c.index(), 1}));
+    EXPECT_THAT(waits(c), ElementsAre(recorded_wait{b.index(), 1}));
+    EXPECT_THAT(waits(a), ElementsAre(recorded_wait{c.index(), 1}));
 }
 
-TEST_F(stream_waits, nobody_waits_for_what_has_been_waited_for) {
+TEST_F(stream_waits, a_stream_does_not_wait_twice_for_a_ticket) {
     write(a, x);
     write(a, y);
     read(b, y);  // after ticket 2, so after ticket 1
     read(b, x);
-    EXPECT_THAT(waits(b), ElementsAre(wait{a.index(), 2}));
+    EXPECT_THAT(waits(b), ElementsAre(recorded_wait{a.index(), 2}));
     write(a, x);
     read(b, x);
-    EXPECT_THAT(waits(b), ElementsAre(wait{a.index(), 2}, wait{a.index(), 3}));
+    EXPECT_THAT(waits(b), ElementsAre(recorded_wait{a.index(), 2}, recorded_wait{a.index(), 3}));
 }
 
-TEST_F(stream_waits, nobody_waits_for_what_has_passed) {
+TEST_F(stream_waits, a_stream_does_not_wait_for_a_ticket_that_has_passed) {
     write(a, x);
-    a.await(1, wait_mode::block);
+    a.wait(1, wait_mode::block);
     write(b, x);
     EXPECT_THAT(waits(b), IsEmpty());
 }
 
-TEST_F(stream_waits, a_wait_that_covers_more_spares_the_next) {
+TEST_F(stream_waits, a_wait_that_covers_more_makes_the_next_one_unnecessary) {
     recorded.record_of(b).waits_cover_everything = true;
     write(a, x);
     write(a, y);
     read(b, x);
     read(b, y);
-    EXPECT_THAT(waits(b), ElementsAre(wait{a.index(), 1}));
+    EXPECT_THAT(waits(b), ElementsAre(recorded_wait{a.index(), 1}));
 }
 
 TEST_F(stream_waits, reading_and_writing_the_same_storage_waits_once) {
     write(a, x);
     run(b, {x.get(), x.get()}, {x.get()});
-    EXPECT_THAT(waits(b), ElementsAre(wait{a.index(), 1}));
+    EXPECT_THAT(waits(b), ElementsAre(recorded_wait{a.index(), 1}));
     read(c, x);
-    EXPECT_THAT(waits(c), ElementsAre(wait{b.index(), 1}));
+    EXPECT_THAT(waits(c), ElementsAre(recorded_wait{b.index(), 1}));
 }
 
 TEST_F(stream_waits, one_command_waits_for_all_its_storage) {
     write(a, x);
     write(b, y);
     run(c, {x.get()}, {y.get()});
-    EXPECT_THAT(waits(c), ElementsAre(wait{a.index(), 1}, wait{b.index(), 1}));
+    EXPECT_THAT(waits(c), ElementsAre(recorded_wait{a.index(), 1}, recorded_wait{b.index(), 1}));
 }
 
 TEST_F(stream_waits, memory_reused_by_another_stream_needs_no_wait_when_it_is_free) {
     write(a, x);
     const storage* const block = x.get();
-    a.await(1, wait_mode::block);
+    a.wait(1, wait_mode::block);
     x = {};
     const storage_ref reused = b.allocate(100);
     ASSERT_EQ(reused.get(), block);
@@ -143,19 +144,19 @@ TEST_F(stream_waits, memory_reused_by_another_stream_needs_no_wait_when_it_is_fr
 
 TEST_F(stream_waits, an_explicit_wait_is_for_another_stream_only) {
     write(a, x);
-    a.wait_for(a.point(1));
-    b.wait_for(a.point(1));
-    b.wait_for({});
+    a.order_after(a.point(1));
+    b.order_after(a.point(1));
+    b.order_after({});
     EXPECT_THAT(waits(a), IsEmpty());
-    EXPECT_THAT(waits(b), ElementsAre(wait{a.index(), 1}));
+    EXPECT_THAT(waits(b), ElementsAre(recorded_wait{a.index(), 1}));
 }
 
-TEST_F(stream_waits, an_explicit_wait_for_another_device_is_that_devices_and_not_the_hosts) {
+TEST_F(stream_waits, an_explicit_wait_for_another_device_blocks_the_stream_and_not_the_host) {
     const stream_lease theirs(recorded.other);
     write(a, x);
-    theirs->wait_for(a.point(1));
+    theirs->order_after(a.point(1));
     EXPECT_THAT(recorded.record_of(a).awaited, IsEmpty());
-    EXPECT_THAT(waits(*theirs), ElementsAre(wait{a.index(), 1}));
+    EXPECT_THAT(waits(*theirs), ElementsAre(recorded_wait{a.index(), 1}));
 }
 
 TEST_F(refusals, a_command_that_could_not_be_enqueued_uses_no_ticket) {
@@ -166,21 +167,21 @@ TEST_F(refusals, a_command_that_could_not_be_enqueued_uses_no_ticket) {
     EXPECT_EQ(read(a, x), 2u);
 }
 
-TEST_F(refusals, a_command_that_could_not_be_enqueued_is_waited_for_by_nobody) {
+TEST_F(refusals, no_stream_waits_for_a_command_that_could_not_be_enqueued) {
     recorded.record_of(a).refuses_the_next = true;
     EXPECT_THROW(write(a, x), std::runtime_error);
     write(b, x);
     EXPECT_THAT(waits(b), IsEmpty());
 }
 
-// Disabled, these three: a command enters the history before it is enqueued, and one that is then refused has
-// made the history forget the accesses before it.
+// The next three: a command enters the history before it is enqueued. When it is then refused, the accesses before it
+// must count again.
 TEST_F(refusals, a_write_that_could_not_be_enqueued_leaves_the_write_before_it_in_force) {
     write(a, x);
     recorded.record_of(b).refuses_the_next = true;
     EXPECT_THROW(write(b, x), std::runtime_error);
     read(c, x);
-    EXPECT_THAT(waits(c), ElementsAre(wait{a.index(), 1}));
+    EXPECT_THAT(waits(c), ElementsAre(recorded_wait{a.index(), 1}));
 }
 
 TEST_F(refusals, a_write_that_could_not_be_enqueued_leaves_the_readers_before_it_in_force) {
@@ -188,7 +189,7 @@ TEST_F(refusals, a_write_that_could_not_be_enqueued_leaves_the_readers_before_it
     recorded.record_of(b).refuses_the_next = true;
     EXPECT_THROW(write(b, x), std::runtime_error);
     write(c, x);
-    EXPECT_THAT(waits(c), ElementsAre(wait{a.index(), 1}));
+    EXPECT_THAT(waits(c), ElementsAre(recorded_wait{a.index(), 1}));
 }
 
 TEST_F(refusals, memory_is_not_reused_before_its_last_use_after_a_write_that_could_not_be_enqueued) {
@@ -216,7 +217,7 @@ TEST_F(refusals, storage_of_another_device_is_refused_with_both_names) {
     EXPECT_THAT(waits(a), IsEmpty());
 }
 
-TEST_F(refusals, a_poisoned_device_refuses_everything_with_its_first_cause_and_others_go_on) {
+TEST_F(refusals, a_poisoned_device_refuses_everything_with_its_first_cause_and_other_devices_continue) {
     const stream_lease theirs(recorded.other);
     const storage_ref z = theirs->allocate(100);
     const auto cause_of = [](auto&& call) -> std::string {
@@ -242,17 +243,17 @@ TEST_F(refusals, a_poisoned_device_refuses_everything_with_its_first_cause_and_o
     EXPECT_THAT(recorded.record_of(a).commands, IsEmpty());
 }
 
-TEST_F(stream_waits, a_stream_given_back_is_lent_again_before_a_new_one_is_made) {
-    const stream* first = nullptr;
+TEST_F(stream_waits, a_returned_stream_is_leased_again_before_a_new_one_is_created) {
+    const command_queue* first = nullptr;
     {
         const stream_lease lent(recorded.on);
-        first = lent.get();
+        first = &lent->queue();
     }
     const stream_lease again(recorded.on), another(recorded.on);
-    EXPECT_EQ(again.get(), first);
-    EXPECT_NE(another.get(), first);
+    EXPECT_EQ(&again->queue(), first);
+    EXPECT_NE(&another->queue(), first);
     const stream_lease urgent(recorded.on, {.priority = -1});
-    EXPECT_NE(urgent.get(), first);
+    EXPECT_NE(&urgent->queue(), first);
 }
 
 }  // namespace sluice::recording

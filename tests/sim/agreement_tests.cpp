@@ -1,4 +1,6 @@
-// What runs eagerly and compiled runs on the simulator, to the same numbers as on a CPU's threads, and without a race.
+// SPDX-License-Identifier: Apache-2.0
+// The operations of agreement_operations.hpp, eager and compiled, give the same numbers on the simulator as on CPU
+// threads, without a race.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -10,7 +12,7 @@
 namespace sluice::sim {
 namespace {
 
-TEST(agreement, of_the_simulator_with_a_cpu) {
+TEST(agreement, simulator_and_cpu_compute_the_same_numbers) {
     std::map<std::string, std::vector<float>> on_threads;
     {
         runtime machine({.cpu_devices = 1, .cpu_workers = 2, .cuda = false});

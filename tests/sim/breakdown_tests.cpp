@@ -1,5 +1,6 @@
-// A device that breaks down at any command of any schedule: everybody who waits is told the first cause, nobody waits
-// for ever, and memory that commands in flight may still use is left alone.
+// SPDX-License-Identifier: Apache-2.0
+// A device breaks down at any command of any schedule: each waiter receives the first cause, every wait ends, and
+// memory that commands in flight may still use is not touched.
 #include <gmock/gmock.h>
 
 #include "sim/examples.hpp"
@@ -22,7 +23,7 @@ auto work(float start) {
         .and_then(download);
 }
 
-// What a waiter was told: nothing when it got what it should have.
+// The error that a waiter received; empty when it got the expected value.
 template <typename Get>
 std::string told(float expected, Get&& get) {
     try {
@@ -34,7 +35,7 @@ std::string told(float expected, Get&& get) {
     }
 }
 
-task<std::string> told_in_coroutine(device_future<pending<numbers>> future, float expected) {
+task<std::string> error_in_coroutine(device_future<pending<numbers>> future, float expected) {
     numbers got;
     std::string failure;
     try {
@@ -45,20 +46,21 @@ task<std::string> told_in_coroutine(device_future<pending<numbers>> future, floa
     co_return failure.empty() ? told(expected, [&] { return got; }) : failure;
 }
 
-// Each was told the one cause, or got what he should have.
+// Each waiter received the one cause or the expected value.
 void expect_one_cause(const std::vector<std::string>& all) {
     std::string cause;
     for (const std::string& each : all) {
-        if (each.empty() || testing::Test::HasFailure()) continue;  // thousands of schedules would all say so
+        if (each.empty() || testing::Test::HasFailure())
+            continue;  // otherwise thousands of schedules would repeat the failure
         if (cause.empty()) cause = each;
         EXPECT_EQ(each, cause);
         EXPECT_THAT(each, HasSubstr("broken down by the simulator"));
     }
 }
 
-// Explores without breakdowns and with them; of how many of the latter anybody was told.
+// Explores without breakdowns and with them; returns in how many of the latter a waiter received the error.
 template <typename Pipeline>
-std::uint64_t explore_told(Pipeline pipeline, exploration_options options = {}) {
+std::uint64_t explore_errors(Pipeline pipeline, exploration_options options = {}) {
     std::uint64_t times = 0;
     const auto counted = [&](scheduling_policy& pool) {
         const std::vector<std::string> all = pipeline(pool);
@@ -81,7 +83,7 @@ std::uint64_t explore_told(Pipeline pipeline, exploration_options options = {}) 
 
 }  // namespace
 
-TEST(breakdown, threads_that_get_are_told) {
+TEST(breakdown, threads_in_get_receive_the_cause) {
     const auto pipeline = [](scheduling_policy& pool) {
         std::vector<std::string> all;
         try {
@@ -95,10 +97,10 @@ TEST(breakdown, threads_that_get_are_told) {
         }
         return all;
     };
-    EXPECT_GT(explore_told(pipeline), 1'000u);
+    EXPECT_GT(explore_errors(pipeline), 1'000u);
 }
 
-TEST(breakdown, threads_that_wait_for_a_while_are_told) {
+TEST(breakdown, threads_in_wait_for_receive_the_cause) {
     const auto pipeline = [](scheduling_policy& pool) {
         std::vector<std::string> all;
         try {
@@ -110,17 +112,17 @@ TEST(breakdown, threads_that_wait_for_a_while_are_told) {
         }
         return all;
     };
-    EXPECT_GT(explore_told(pipeline), 1'000u);
+    EXPECT_GT(explore_errors(pipeline), 1'000u);
 }
 
-TEST(breakdown, coroutines_are_told) {
+TEST(breakdown, coroutines_receive_the_cause) {
     std::uint64_t times = 0;
     const auto pipeline = [&](scheduling_policy& pool) -> task<> {
         std::vector<std::string> all;
         std::string refused;
         try {
-            auto first = told_in_coroutine(spawn(work(1), pool), 1);
-            auto second = told_in_coroutine(spawn(work(2), pool), 2);
+            auto first = error_in_coroutine(spawn(work(1), pool), 1);
+            auto second = error_in_coroutine(spawn(work(2), pool), 2);
             auto both = when_all(std::move(first), std::move(second));
             auto [a, b] = co_await std::move(both);
             all = {a, b};
@@ -136,7 +138,7 @@ TEST(breakdown, coroutines_are_told) {
     EXPECT_GT(times, 1'000u);
 }
 
-TEST(breakdown, whoever_shares_is_told) {
+TEST(breakdown, every_reader_of_a_shared_value_receives_the_cause) {
     const auto pipeline = [](scheduling_policy& pool) {
         std::vector<std::string> all;
         try {
@@ -155,10 +157,10 @@ TEST(breakdown, whoever_shares_is_told) {
         }
         return all;
     };
-    EXPECT_GT(explore_told(pipeline), 1'000u);
+    EXPECT_GT(explore_errors(pipeline), 1'000u);
 }
 
-TEST(breakdown, recovery_by_a_value_hides_it_and_other_recovery_tells_it) {
+TEST(breakdown, recovery_with_a_value_hides_it_and_recovery_on_the_device_reports_it) {
     const auto recovers = [](scheduling_policy& pool) {
         return sync(work(1).or_else([](std::exception_ptr) { return value(numbers(flat.size(), 1)); }), pool);
     };
@@ -172,17 +174,17 @@ TEST(breakdown, recovery_by_a_value_hides_it_and_other_recovery_tells_it) {
         all.push_back(told(3, [&] { return sync(work(3).or_else([](std::exception_ptr) { return work(3); }), pool); }));
         return all;
     };
-    EXPECT_GT(explore_told(pipeline), 1'000u);
+    EXPECT_GT(explore_errors(pipeline), 1'000u);
 }
 
-TEST(breakdown, what_is_dropped_in_flight_is_left_alone) {
+TEST(breakdown, memory_of_dropped_futures_in_flight_is_not_touched) {
     const auto drops = [](scheduling_policy& pool) {
         spawn(work(1), pool);
         auto kept = spawn(work(2), pool);
         {
             const auto third = spawn(zip(work(3), work(4)), pool);
         }
-        pool.next().owner().trim();  // what may still be used is not given back
+        pool.next().owner().trim();  // memory that may still be used is not freed
         auto late = spawn(work(5), pool);
         kept.wait();
     };
@@ -191,7 +193,7 @@ TEST(breakdown, what_is_dropped_in_flight_is_left_alone) {
     EXPECT_GT(made.faults, 1'000u);
 }
 
-TEST(breakdown, memory_that_is_short_is_not_waited_for_for_ever) {
+TEST(breakdown, an_allocation_short_of_memory_does_not_wait_for_ever) {
     const auto pipeline = [](scheduling_policy& pool) {
         std::vector<std::string> all;
         try {
@@ -206,10 +208,10 @@ TEST(breakdown, memory_that_is_short_is_not_waited_for_for_ever) {
         }
         return all;
     };
-    explore_told(pipeline, {.memory_bytes = 3 * 512});
+    explore_errors(pipeline, {.memory_bytes = 3 * 512});
 }
 
-TEST(breakdown, another_device_goes_on) {
+TEST(breakdown, another_device_continues) {
     simulator machine({.devices = 2});
     machine.begin(5);
     single_stream ours(machine.device(0)), theirs(machine.device(1));
@@ -227,34 +229,34 @@ class breakdowns_of_examples : public testing::TestWithParam<example> {};
 INSTANTIATE_TEST_SUITE_P(, breakdowns_of_examples, testing::ValuesIn(examples),
                          [](const auto& instance) { return instance.param.name; });
 
-TEST_P(breakdowns_of_examples, are_survived) {
+TEST_P(breakdowns_of_examples, end_with_the_one_cause) {
     const exploration made = GetParam().explore({.schedules = 3'000, .with_device_faults = true});
     EXPECT_TRUE(made.is_clean()) << *made.found;
     EXPECT_EQ(made.schedules, 3'000u);
     EXPECT_GT(made.faults, 2'000u);
 }
 
-// That such faults of the runtime would be found.
+// Faults of the runtime in handling a breakdown are found.
 
 namespace {
 
-// Says nothing of a breakdown; and once active, that all is over, and nobody need wait.
-class makes_light_of_it final : public saboteur {
+// Hides a breakdown; once active, it reports all commands as passed and lets no wait block.
+class hides_breakdowns final : public saboteur {
 public:
-    bool shows_breakdowns() noexcept override { return false; }
+    bool reports_breakdowns() noexcept override { return false; }
     bool awaits(std::size_t, ticket) override { return !is_active; }
     ticket passed(std::size_t, ticket passed, ticket issued) noexcept override { return is_active ? issued : passed; }
 
     bool is_active = false;
 };
 
-class breakdown_made_light_of : public testing::Test {
+class hidden_breakdown : public testing::Test {
 protected:
-    breakdown_made_light_of() {
+    hidden_breakdown() {
         machine.begin(0);
         machine.break_down_after(1);
     }
-    // With two commands in flight, of which the second is not carried out.
+    // Breaks down with two commands in flight; the second never runs.
     void break_down() {
         while (!machine.breakdown()) on.poll();
         planted.is_active = true;
@@ -265,16 +267,16 @@ protected:
         return machine.findings().empty() ? finding() : machine.findings().front();
     }
 
-    makes_light_of_it planted;
+    hides_breakdowns planted;
     simulator machine{{.planted = &planted}};
     single_stream one{machine.device()};
-    stream& on = one.next();
+    stream on = one.next();
 };
 
 }  // namespace
 
-TEST(breakdown, one_that_nobody_is_told_of_is_found) {
-    makes_light_of_it planted;
+TEST(breakdown, one_that_is_never_reported_is_found) {
+    hides_breakdowns planted;
     const auto made = explore(
         [](scheduling_policy& pool) -> task<> {
             auto future = spawn(work(1), pool);
@@ -285,7 +287,7 @@ TEST(breakdown, one_that_nobody_is_told_of_is_found) {
     EXPECT_THAT(made.found->what, testing::AnyOf(fault::lost_wake_up, fault::deadlock)) << *made.found;
 }
 
-TEST_F(breakdown_made_light_of, is_found_when_data_is_opened_that_never_came) {
+TEST_F(hidden_breakdown, is_found_when_a_pending_value_is_opened_that_was_never_written) {
     auto landed = spawn(zeros<float>(flat).and_then(download), one);
     break_down();
     std::move(landed).get();
@@ -293,7 +295,7 @@ TEST_F(breakdown_made_light_of, is_found_when_data_is_opened_that_never_came) {
     EXPECT_THAT(found().message, HasSubstr("may still write: it was in flight when the device broke down"));
 }
 
-TEST_F(breakdown_made_light_of, is_found_when_memory_is_freed_that_a_command_may_still_use) {
+TEST_F(hidden_breakdown, is_found_when_memory_in_use_by_a_command_is_freed) {
     {
         const tensor<float> x(on, flat);
         set(on, x, 1);
@@ -305,7 +307,7 @@ TEST_F(breakdown_made_light_of, is_found_when_memory_is_freed_that_a_command_may
     EXPECT_THAT(found().message, HasSubstr("may still write: it was in flight when the device broke down"));
 }
 
-TEST_F(breakdown_made_light_of, is_found_when_the_host_writes_what_a_command_may_still_read) {
+TEST_F(hidden_breakdown, is_found_when_the_host_writes_memory_that_a_command_may_still_read) {
     host_buffer<float> from(on, flat.size());
     std::ranges::fill(from.write(), 1.f);
     const tensor<float> x(on, flat);
@@ -329,13 +331,13 @@ TEST(breakdown, an_exception_that_is_not_the_cause_is_found) {
     const exploration made = explore(blames_another, {.schedules = 100, .with_device_faults = true});
     ASSERT_FALSE(made.is_clean());
     EXPECT_EQ(made.found->what, fault::exception);
-    EXPECT_THAT(made.found->message, HasSubstr("something went wrong; it should have been told the device's fault"));
+    EXPECT_THAT(made.found->message, HasSubstr("something went wrong; it should have received the device's fault"));
     const exploration again =
         explore(blames_another, {.schedules = 1, .seed = made.found->seed, .with_device_faults = true});
     EXPECT_EQ(to_string(again.found.value()), to_string(*made.found));
 }
 
-TEST(breakdown, needs_a_simulator_of_nobodys) {
+TEST(breakdown, is_refused_on_the_callers_simulator) {
     simulator machine;
     const auto pipeline = [] { return work(1); };
     EXPECT_THROW(explore(machine, pipeline, {.with_device_faults = true}), error);

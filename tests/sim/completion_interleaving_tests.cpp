@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The protocol of completion_list under thousands of schedules, and the same schedules on lists with planted faults.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +7,7 @@
 #include <memory>
 
 #include "sim/faulty_completion_list.hpp"
-#include "sluice/runtime/completion_list.hpp"
+#include "sluice/runtime/detail/completion_list.hpp"
 #include "sluice/sim/atomic.hpp"
 #include "sluice/sim/interleaving.hpp"
 
@@ -14,10 +15,10 @@ namespace sluice::sim {
 namespace {
 
 template <typename List>
-struct bench_of_waiters {
+struct waiter_fixture {
     struct waiter : completion_waiter {
-        bench_of_waiters* bench = nullptr;
-        void (*then)(bench_of_waiters&, const waiter&) noexcept = nullptr;  // run by complete()
+        waiter_fixture* bench = nullptr;
+        void (*then)(waiter_fixture&, const waiter&) noexcept = nullptr;  // run by complete()
         ticket wanted = 0;
         int completed = 0;
     };
@@ -37,44 +38,44 @@ struct bench_of_waiters {
 
     static void complete(completion_waiter& link) noexcept {
         auto& self = static_cast<waiter&>(link);
-        bench_of_waiters& bench = *self.bench;
+        waiter_fixture& bench = *self.bench;
         check(++bench.completing == 1, "two calls of complete() at a time");
         check(bench.list.released() >= self.wanted, "completed too early");
         check(++self.completed == 1, "completed twice");
-        self.next_ = self.child_ = nullptr;  // its owner's again: a list that still uses them comes to grief
+        self.next_ = self.child_ = nullptr;  // the owner's again: a list that still uses them will fail
         if (self.then != nullptr) self.then(bench, self);
         --bench.completing;
     }
 
     void check_all_completed() const {
         for (const waiter& w : waiters) check(w.bench == nullptr || w.completed == 1, "a waiter was lost");
-        check(list.empty(), "the list is not empty in the end");
+        check(list.empty(), "the list is not empty at the end");
     }
 };
 
-// Two adders and two releasers, one of them late with a low ticket.
+// Two adders and two releasers, one of them with a low ticket, late.
 template <typename List>
 scenario adders_and_releasers() {
-    const auto b = std::make_shared<bench_of_waiters<List>>();
+    const auto b = std::make_shared<waiter_fixture<List>>();
     return {.threads = {[b] { b->add(0, 1), b->add(1, 3); }, [b] { b->add(2, 2), b->add(3, 1); },
                         [b] { b->list.release(1), b->list.release(3); }, [b] { b->list.release(2); }},
             .finally = [b] { b->check_all_completed(); }};
 }
 
-// Tickets that come in no order, so that the heap is used, from three adders.
+// Tickets in arbitrary order, so that the heap is used, from three adders.
 template <typename List>
 scenario tickets_out_of_order() {
-    const auto b = std::make_shared<bench_of_waiters<List>>();
+    const auto b = std::make_shared<waiter_fixture<List>>();
     return {.threads = {[b] { b->add(0, 4), b->add(1, 2); }, [b] { b->add(2, 3), b->add(3, 1); },
                         [b] { b->add(4, 4), b->add(5, 0); }, [b] { b->list.release(2), b->list.release(4); },
                         [b] { b->list.release(1), b->list.release(3); }},
             .finally = [b] { b->check_all_completed(); }};
 }
 
-// Waiters that add and release from within complete(), while others do.
+// Waiters that call add and release within complete(), while other threads do the same.
 template <typename List>
 scenario nested_calls() {
-    using bench = bench_of_waiters<List>;
+    using bench = waiter_fixture<List>;
     const auto b = std::make_shared<bench>();
     const auto add_next = [](bench& in, const typename bench::waiter&) noexcept { in.add(2, 2); };
     const auto add_due_and_release = [](bench& in, const typename bench::waiter&) noexcept {
@@ -87,15 +88,15 @@ scenario nested_calls() {
             .finally = [b] { b->check_all_completed(); }};
 }
 
-// Who has added and not been completed never finds the list empty.
+// A thread whose waiter was added and is not completed never finds the list empty.
 template <typename List>
 scenario emptiness() {
-    const auto b = std::make_shared<bench_of_waiters<List>>();
+    const auto b = std::make_shared<waiter_fixture<List>>();
     const auto add_and_look = [b](std::size_t which, ticket upto, int looks) {
         b->add(which, upto);
         for (int i = 0; i < looks; ++i) {
             const bool said_empty = b->list.empty();
-            check(!said_empty || b->waiters[which].completed == 1, "said to be empty while someone waits");
+            check(!said_empty || b->waiters[which].completed == 1, "said to be empty while a waiter is in it");
         }
     };
     return {.threads = {[=] { add_and_look(0, 2, 4); }, [=] { add_and_look(1, 1, 1); },
@@ -103,12 +104,12 @@ scenario emptiness() {
             .finally = [b] { b->check_all_completed(); }};
 }
 
-// A poller, who alone releases, and sleeps when nobody waits.
+// A poller is the only thread that releases, and sleeps while there is no waiter.
 template <typename List>
 scenario sleeping_poller() {
-    struct state : bench_of_waiters<List> {
+    struct state : waiter_fixture<List> {
         atomic<bool> sleeps{false};
-        atomic<int> over{0};  // the commands that are
+        atomic<int> over{0};  // number of completed commands
     };
     const auto s = std::make_shared<state>();
     const auto add_and_wake = [s](std::size_t which) {
@@ -121,7 +122,7 @@ scenario sleeping_poller() {
         while (work_left()) {
             s->list.release(static_cast<ticket>(s->over.load()));
             s->sleeps.store(true);
-            if (!s->list.empty()) {  // polls on, until there is a reason to look again
+            if (!s->list.empty()) {  // continues to poll when there is a reason to look again
                 const auto over = [s] { return static_cast<ticket>(s->over.load()); };
                 wait_until([&] { return s->list.empty() || over() > s->list.released(); });
             } else if (work_left()) {
@@ -145,13 +146,13 @@ std::string explain(const interleave_result& result) {
            result.failure->order;
 }
 
-// What the explorer finds in 10,000 schedules of each scenario, the first of it; empty when nothing.
+// The first failure that the explorer finds in 10,000 schedules of each scenario; empty for none.
 template <fault Fault>
 std::string found_in() {
     for (const make_scenario make : all_scenarios<faulty_completion_list<Fault>>) {
         const interleave_result result = interleave(make);
         if (result.failure) {
-            // The seed alone brings it back.
+            // The seed alone reproduces it.
             const interleave_result replay = interleave(make, {.schedules = 1, .seed = result.failure->seed});
             EXPECT_EQ(explain(replay), explain(result));
             testing::Test::RecordProperty("schedules", static_cast<int>(result.schedules));
@@ -179,7 +180,7 @@ std::string scenario_name(const testing::TestParamInfo<std::size_t>& info) {
 INSTANTIATE_TEST_SUITE_P(scenarios, completion_interleaving, testing::Range(std::size_t{0}, std::size_t{5}),
                          scenario_name);
 
-TEST(planted_fault, none_and_none_is_found) { EXPECT_EQ(found_in<fault::none>(), ""); }
+TEST(planted_fault, without_a_fault_nothing_is_found) { EXPECT_EQ(found_in<fault::none>(), ""); }
 
 TEST(planted_fault, an_add_that_does_not_recheck_is_found) {
     EXPECT_EQ(found_in<fault::add_does_not_recheck>(), "in the end: a waiter was lost");
@@ -187,20 +188,20 @@ TEST(planted_fault, an_add_that_does_not_recheck_is_found) {
 TEST(planted_fault, a_release_that_looks_before_it_raises_is_found) {
     EXPECT_EQ(found_in<fault::release_looks_before_it_raises>(), "in the end: a waiter was lost");
 }
-TEST(planted_fault, a_release_that_takes_the_ticket_back_is_found) { EXPECT_NE(found_in<fault::release_stores>(), ""); }
+TEST(planted_fault, a_release_that_lowers_the_ticket_is_found) { EXPECT_NE(found_in<fault::release_stores>(), ""); }
 TEST(planted_fault, a_drainer_that_does_not_loop_is_found) {
     EXPECT_EQ(found_in<fault::drainer_does_not_loop>(), "in the end: a waiter was lost");
 }
 TEST(planted_fault, a_drainer_that_does_not_recheck_is_found) {
     EXPECT_EQ(found_in<fault::drainer_does_not_recheck>(), "in the end: a waiter was lost");
 }
-TEST(planted_fault, a_drainer_that_publishes_too_soon_is_found) {
-    EXPECT_EQ(found_in<fault::drainer_publishes_too_soon>(), "said to be empty while someone waits");
+TEST(planted_fault, a_drainer_that_publishes_too_early_is_found) {
+    EXPECT_EQ(found_in<fault::drainer_publishes_too_soon>(), "said to be empty while a waiter is in it");
 }
 TEST(planted_fault, an_empty_that_ignores_the_drainer_is_found) {
-    EXPECT_EQ(found_in<fault::empty_ignores_the_drainer>(), "said to be empty while someone waits");
+    EXPECT_EQ(found_in<fault::empty_ignores_the_drainer>(), "said to be empty while a waiter is in it");
 }
-TEST(planted_fault, two_drainers_are_found) { EXPECT_NE(found_in<fault::everyone_drains>(), ""); }
+TEST(planted_fault, two_drainers_are_found) { EXPECT_NE(found_in<fault::concurrent_drainers>(), ""); }
 
 }  // namespace
 }  // namespace sluice::sim

@@ -1,4 +1,5 @@
-// Arithmetic, transpose and reductions name all the memory that they touch: explored, they neither race nor differ.
+// SPDX-License-Identifier: Apache-2.0
+// Arithmetic, transpose and reductions name all memory that they access: no schedule shows a race or another result.
 #include <gtest/gtest.h>
 
 #include "sluice/kernels/cast.hpp"
@@ -12,7 +13,7 @@ namespace {
 
 auto numbers() { return upload(std::vector<float>{1, 5, 2, 8, 4, 4}, {2, 3}); }
 
-// All of them on one shared tensor, side by side.
+// All operations on one shared tensor, concurrently.
 auto of_one_shared_tensor() {
     return share(numbers()).and_then([](shared_tensor<float> x) {
         auto doubled = numbers().and_then([x](auto y) { return add(std::move(y), x); });
@@ -26,7 +27,7 @@ auto of_one_shared_tensor() {
     });
 }
 
-TEST(elementwise, operations_are_ordered_by_what_they_name) {
+TEST(elementwise, operations_are_ordered_by_the_memory_that_they_name) {
     const exploration made = explore([] { return of_one_shared_tensor(); }, {.schedules = 2'000});
     made.require_clean();
     simulator machine;

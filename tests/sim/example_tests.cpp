@@ -1,4 +1,5 @@
-// The examples come to the same end in every order that a device may choose, and to the right one.
+// SPDX-License-Identifier: Apache-2.0
+// The examples give the same, correct result in every order that a device may choose.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -20,7 +21,7 @@ Result orderly(task<Result> (*pipeline)(scheduling_policy&)) {
     return result;
 }
 
-// As the kernels of the example add, so that all digits agree.
+// Adds in the same order as the example's kernels, so that all digits agree.
 std::vector<float> async_mlp_by_hand(std::size_t dim, std::size_t batch) {
     const auto w0 = [](std::size_t i) { return (float(i % 7) - 3) * 0.01f; };
     const auto w1 = [](std::size_t i) { return (float(i % 5) - 2) * 0.01f; };
@@ -53,7 +54,7 @@ TEST_P(small_examples, are_clean_in_thousands_of_schedules) {
     EXPECT_GE(made.commands, 3'000u * 3);  // a launch of a graph is one
 }
 
-TEST(small_examples_values, async_mlp_is_what_one_gets_by_hand) {
+TEST(small_examples_values, async_mlp_matches_a_plain_host_loop) {
     const auto outputs = orderly(small_async_mlp);
     ASSERT_EQ(outputs.size(), 4u);
     bool any_above_zero = false;
@@ -80,7 +81,7 @@ TEST(small_examples_values, async_mlp_extended_loses_one_batch_and_no_other) {
     }
 }
 
-TEST(small_examples_values, own_policy_sums_and_sends_every_eighth_by_the_express_lane) {
+TEST(small_examples_values, own_policy_sends_every_eighth_operation_to_the_express_lane) {
     simulator machine;
     EXPECT_EQ(small_own_policy(machine.pool()), std::pair(285.f, 2));
 }

@@ -1,5 +1,6 @@
-// The programs of examples/, small, as pipelines for the simulator. Each runs whole, with its futures, coroutines and
-// policies, from the upload of its weights on, and returns what it would print.
+// SPDX-License-Identifier: Apache-2.0
+// The programs of examples/, with small sizes, as pipelines for the simulator. Each runs completely, with its futures,
+// coroutines and policies, starting with the upload of its weights, and returns what it would print.
 #pragma once
 
 #include <array>
@@ -26,7 +27,7 @@ inline task<std::vector<std::vector<float>>> small_async_mlp(scheduling_policy& 
     constexpr std::size_t dim = 4;
     const auto describe = [&pool] {
         const auto [w0, w1] = async_mlp::upload_weights(dim, pool);
-        return async_mlp::describe(4, w0, w1);  // from here on only the batches hold the weights
+        return async_mlp::describe(4, w0, w1);  // after this only the batches own the weights
     };
     auto all = async_mlp::run_all(describe(), pool);
     co_return co_await std::move(all);
@@ -41,10 +42,12 @@ inline task<std::vector<async_mlp_extended::outcome>> small_async_mlp_extended(s
 inline std::pair<float, int> small_own_policy(scheduling_policy& pool) {
     own_policy::express_lane lanes(pool.next().owner(), 3);
     const float sum = own_policy::sum_of_squares(10, lanes);
-    return {sum, lanes.express_trips()};
+    return {sum, lanes.express_count()};
 }
 
-inline std::vector<std::string> small_three_outcomes(scheduling_policy& pool) { return three_outcomes::tell_all(pool); }
+inline std::vector<std::string> small_three_outcomes(scheduling_policy& pool) {
+    return three_outcomes::describe_all(pool);
+}
 
 using lines = std::vector<std::string>;
 
@@ -54,7 +57,7 @@ inline lines small_early_start(scheduling_policy& pool) { return early_start::ru
 inline lines small_iterative_solver(scheduling_policy& pool) { return iterative_solver::solve_all(8, pool); }
 inline lines small_watched_solver(scheduling_policy& pool) { return watched_solver::follow_all(8, pool); }
 
-// Two filters and three, of made-up weights, over five images in batches of two.
+// Two convolutions, with two and three filters of invented weights, over five images in batches of two.
 inline std::vector<float> small_cnn_on_one_stream(scheduling_policy& pool) {
     const auto make = [](std::size_t size) {
         std::vector<float> values(size);
@@ -69,10 +72,10 @@ inline std::vector<float> small_cnn_on_one_stream(scheduling_policy& pool) {
     return cnn_on_one_stream::scores_of(make(5 * 8 * 8), 2, small, one);
 }
 
-// On as many devices as the simulator has, or a second one that the first pretends to be.
+// On two devices, or on one device used twice when the simulator has only one.
 inline std::pair<std::vector<float>, std::vector<float>> small_data_parallel_mlp(simulator& machine) {
     const device_set all{machine.device(0), machine.device(machine.devices() - 1)};
-    per_device pool(all, 2);
+    round_robin_devices pool(all, 2);
     auto outputs = machine.run(data_parallel_mlp::run_all(5, all, pool, data_parallel_mlp::three_kernels{}));
     return {std::move(outputs), machine.run(data_parallel_mlp::run_overlapped(5, 2, all, pool))};
 }

@@ -1,4 +1,5 @@
-// Pipelines that are right are found so, whatever the order; and what is found wrong can be brought back.
+// SPDX-License-Identifier: Apache-2.0
+// Correct pipelines are clean in every order of their commands, and every finding can be reproduced.
 #include <gmock/gmock.h>
 
 #include "sim/pipelines.hpp"
@@ -30,7 +31,7 @@ auto step(tensor<float> x, float addend) {
     });
 }
 
-// Enough commands for a stream of its own.
+// Enough commands to occupy one stream.
 auto arm(float start) {
     return upload(numbers(flat.size(), start))
         .and_then([](auto x) { return step(std::move(x), 1); })
@@ -61,7 +62,7 @@ task<numbers> awaits_one(scheduling_policy& pool, float start) {
 
 }  // namespace
 
-TEST(explore, four_batches_of_the_example_are_clean) {
+TEST(explore, four_batches_of_async_mlp_are_clean) {
     simulator machine;
     auto [first, second] = sync(zip(upload(ramp(dim * dim), {dim, dim}), upload(ramp(dim), {dim})), machine.pool());
     const shared_tensor<float> w0(std::move(first)), w1(std::move(second));
@@ -104,7 +105,7 @@ TEST(explore, all_branches_are_waited_for) {
     });
 }
 
-TEST(explore, what_is_shared_is_ready_for_every_reader) {
+TEST(explore, a_shared_value_is_ready_for_every_reader) {
     expect_clean([](scheduling_policy& pool) {
         const auto weights = share(arm(1));
         const auto reader = [&](float start) {
@@ -137,7 +138,7 @@ TEST(explore, host_calls_run_in_stream_order) {
     });
 }
 
-TEST(explore, who_reads_what_a_failed_call_should_have_made_is_told) {
+TEST(explore, a_reader_of_a_failed_calls_output_gets_the_exception) {
     const auto fails = [](scheduling_policy& pool) {
         return sync(zip(arm(1), arm(2))
                         .and_then([](auto x, auto y) {
@@ -159,13 +160,13 @@ TEST(explore, who_reads_what_a_failed_call_should_have_made_is_told) {
         } catch (const std::runtime_error& failure) {
             return std::string(failure.what());
         }
-        throw std::logic_error("was not told");
+        throw std::logic_error("got no exception");
     });
 }
 
-TEST(explore, a_kernel_that_hangs_on_a_failed_call_is_not_run) {
+TEST(explore, a_kernel_that_depends_on_a_failed_call_is_not_run) {
     expect_clean([](scheduling_policy& pool) {
-        stream& on = pool.next();
+        stream on = pool.next();
         const tensor<float> x(on, flat);
         const std::array accesses{memory_access{x.memory(), access_mode::write}};
         bool ran = false;
@@ -175,13 +176,13 @@ TEST(explore, a_kernel_that_hangs_on_a_failed_call_is_not_run) {
                   {.host_function = [](const void* closure) { **static_cast<bool* const*>(closure) = true; },
                    .closure = &note,
                    .closure_bytes = sizeof(note)});
-        on.await(on.issued(), wait_mode::block);
-        if (ran) throw std::logic_error("ran on what was never made");
+        on.wait(on.issued(), wait_mode::block);
+        if (ran) throw std::logic_error("ran on memory that was never written");
         return 0;
     });
 }
 
-TEST(explore, another_operation_is_told_of_the_failure_of_what_it_reads) {
+TEST(explore, another_operation_that_reads_a_failed_value_gets_the_exception) {
     expect_clean([](scheduling_policy& pool) {
         const auto failing = share(arm(1).and_then([](auto x) {
             return call_naming([] { throw std::runtime_error("out of ink"); }, nullptr, x.memory())
@@ -192,13 +193,13 @@ TEST(explore, another_operation_is_told_of_the_failure_of_what_it_reads) {
                 .and_then([](auto w, auto x) { return launch(add_all{}, each_of(x), std::move(w), std::move(x)); })
                 .and_then(download);
         };
-        spawn(reader(), pool);  // submits what fails; nobody asks
+        spawn(reader(), pool);  // submits the failing command; its result is never requested
         try {
             sync(reader(), pool);
         } catch (const std::runtime_error& failure) {
             return std::string(failure.what());
         }
-        throw std::logic_error("was not told");
+        throw std::logic_error("got no exception");
     });
     const auto made = explore([](scheduling_policy& pool) {
         const auto failing = share(call_naming([] { throw std::runtime_error("out of ink"); }));
@@ -207,13 +208,13 @@ TEST(explore, another_operation_is_told_of_the_failure_of_what_it_reads) {
     EXPECT_EQ(made.found.value().what, fault::exception);
 }
 
-TEST(explore, a_host_buffer_is_written_again_when_its_readers_are_done) {
+TEST(explore, a_host_buffer_is_rewritten_only_after_its_readers_have_finished) {
     expect_clean([](scheduling_policy& pool) {
-        stream &a = pool.next(), &b = pool.next();
+        stream a = pool.next(), b = pool.next();
         tensor<float> x(a, flat), y(b, flat);
         host_buffer<float> from(a, flat.size());
         std::ranges::fill(from.write(), 1.f);
-        const auto upload_to = [&](stream& on, tensor<float>& to) {
+        const auto upload_to = [&](stream on, tensor<float>& to) {
             sluice::detail::copy_bytes(on, {"upload"}, *to.memory(), *from.memory(), to.size_bytes(),
                                        copy_direction::host_to_device);
         };
@@ -228,7 +229,7 @@ TEST(explore, a_refused_command_leaves_the_order_as_it_was) {
     refuses_once refusal("clear", false);
     expect_clean(
         [](scheduling_policy& pool) {
-            stream &a = pool.next(), &b = pool.next(), &c = pool.next();
+            stream a = pool.next(), b = pool.next(), c = pool.next();
             const tensor<float> x(a, flat);
             tensor<float> y(c, flat);
             set(c, y, 1);
@@ -262,7 +263,7 @@ TEST(explore, coroutines_await_futures) {
     });
 }
 
-TEST(explore, the_first_of_several_may_be_any) {
+TEST(explore, when_any_may_return_any_of_its_tasks_first) {
     bool was_first[2] = {};
     expect_clean(
         [&](scheduling_policy& pool) -> task<> {
@@ -275,7 +276,7 @@ TEST(explore, the_first_of_several_may_be_any) {
     EXPECT_TRUE(was_first[1]);
 }
 
-TEST(explore, memory_that_is_short_is_waited_for) {
+TEST(explore, an_allocation_waits_until_memory_is_free) {
     expect_clean(
         [](scheduling_policy& pool) {
             auto first = spawn(arm(1).and_then(download), pool);
@@ -294,7 +295,7 @@ TEST(explore, library_calls_run) {
     });
 }
 
-TEST(explore, library_calls_with_scratch_memory_run_side_by_side) {
+TEST(explore, library_calls_with_scratch_memory_run_concurrently) {
     expect_clean([] {
         const auto layer = [](float first) {
             std::vector<half> x;
@@ -309,10 +310,10 @@ TEST(explore, library_calls_with_scratch_memory_run_side_by_side) {
     });
 }
 
-TEST(explore, a_host_that_polls_comes_to_an_end) {
+TEST(explore, a_polling_loop_of_the_host_ends) {
     expect_clean(
         [](scheduling_policy& pool) {
-            stream& on = pool.next();
+            stream on = pool.next();
             const tensor<float> x(on, flat);
             set(on, x, 1);
             while (on.passed() < on.issued()) on.poll();
@@ -335,7 +336,7 @@ TEST(explore, an_unexpected_exception_is_a_finding) {
 TEST(explore, a_report_names_both_commands_their_lines_the_storage_and_the_seed) {
     drops_waits saboteur(1);
     const auto pipeline = [](scheduling_policy& pool) {
-        stream &a = pool.next(), &b = pool.next();
+        stream a = pool.next(), b = pool.next();
         const auto written = sync_on(zeros<float>(flat), a);
         const tensor<float> read(b, flat);
         set(a, written, 1);
@@ -352,7 +353,7 @@ TEST(explore, a_report_names_both_commands_their_lines_the_storage_and_the_seed)
     EXPECT_EQ(found.second.name, "add_all");
     EXPECT_EQ(found.second.stream, 1u);
     EXPECT_EQ(found.second.ticket, 1u);
-    EXPECT_THAT(found.second.where, HasSubstr("saboteurs.hpp:"));
+    EXPECT_THAT(found.second.location, HasSubstr("saboteurs.hpp:"));
     EXPECT_EQ(found.storage, "storage 1 (32 bytes of sim:0)");
     EXPECT_THAT(to_string(found), HasSubstr("race: add_all (sim:0, stream 1, ticket 1, saboteurs.hpp:"));
     EXPECT_THAT(to_string(found), HasSubstr("(seed 0)"));
@@ -362,7 +363,7 @@ TEST(explore, a_report_names_both_commands_their_lines_the_storage_and_the_seed)
     EXPECT_THAT(to_string(uninitialised.found.value()), HasSubstr("download of 'nothing yet'"));
 }
 
-TEST(simulator, time_is_virtual_and_follows_from_the_seed) {
+TEST(simulator, time_is_virtual_and_determined_by_the_seed) {
     const auto run = [](std::uint64_t seed) {
         simulator machine;
         machine.begin(seed);
@@ -376,7 +377,7 @@ TEST(simulator, time_is_virtual_and_follows_from_the_seed) {
     EXPECT_GT(run(7).count(), 0);
 }
 
-TEST(simulator, a_schedule_depends_on_its_seed_and_on_none_before_it) {
+TEST(simulator, a_schedule_depends_on_its_seed_and_not_on_earlier_schedules) {
     const auto run = [](simulator& machine, std::uint64_t seed) {
         machine.begin(seed);
         round_robin pool(machine.device(), 4);
@@ -405,7 +406,7 @@ TEST(simulator, a_schedule_depends_on_its_seed_and_on_none_before_it) {
 TEST(simulator, events_are_stamped_in_virtual_time) {
     simulator machine;
     machine.begin(3);
-    stream& on = machine.pool().next();
+    stream on = machine.pool().next();
     event before = event::record(on);
     const tensor<float> x(on, flat);
     set(on, x, 1);
@@ -414,7 +415,7 @@ TEST(simulator, events_are_stamped_in_virtual_time) {
     EXPECT_LT(elapsed(before, after).count(), 11);
 }
 
-TEST(simulator, has_as_many_devices_as_one_asks_for) {
+TEST(simulator, has_the_requested_number_of_devices) {
     simulator machine({.devices = 2});
     single_stream one(machine.device(0)), other(machine.device(1));
     const auto made = explore(machine, [&](scheduling_policy&) {
@@ -426,7 +427,7 @@ TEST(simulator, has_as_many_devices_as_one_asks_for) {
     EXPECT_THROW(machine.device(2), error);
 }
 
-TEST(simulator, what_was_made_on_it_may_outlive_it) {
+TEST(simulator, tensors_and_futures_may_outlive_it) {
     std::optional<tensor<float>> left;
     std::optional<device_future<pending<numbers>>> future;
     {
@@ -438,7 +439,7 @@ TEST(simulator, what_was_made_on_it_may_outlive_it) {
     EXPECT_EQ(left->size(), flat.size());
 }
 
-TEST(simulator, refuses_more_streams_than_its_clocks_have_room_for) {
+TEST(simulator, refuses_more_than_fifteen_streams) {
     simulator machine;
     EXPECT_THROW(round_robin(machine.device(), 16), error);
 }

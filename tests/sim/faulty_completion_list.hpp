@@ -1,25 +1,26 @@
-// completion_list with a fault to choose, to see that the explorer finds it. Without one it is the same
-// protocol, so that what is found is the fault's and not the copy's.
+// SPDX-License-Identifier: Apache-2.0
+// completion_list with a selectable fault, to check that the explorer finds it. Without a fault the protocol is the
+// same, so a failure comes from the fault and not from this copy.
 #pragma once
 
 #include <cstdint>
 #include <utility>
 
-#include "sluice/runtime/completion_waiter.hpp"
+#include "sluice/runtime/detail/completion_waiter.hpp"
 #include "sluice/sim/atomic.hpp"
 
 namespace sluice::sim {
 
 enum class fault {
     none,
-    add_does_not_recheck,            // after the push
-    release_looks_before_it_raises,  // for waiters, then publishes the ticket
-    release_stores,                  // the ticket, be it lower
-    drainer_does_not_loop,           // on requests that came meanwhile
-    drainer_does_not_recheck,        // the released ticket, after it has written earliest_
-    drainer_publishes_too_soon,      // earliest_, before it has called complete()
-    empty_ignores_the_drainer,       // who may hold waiters that are neither in the stack nor in earliest_
-    everyone_drains,                 // who asks for a drain while one runs drains as well
+    add_does_not_recheck,            // does not read the released ticket after the push
+    release_looks_before_it_raises,  // looks for waiters, then publishes the ticket
+    release_stores,                  // stores the ticket even if it is lower
+    drainer_does_not_loop,           // ignores requests that arrived meanwhile
+    drainer_does_not_recheck,        // does not read the released ticket again after it has written earliest_
+    drainer_publishes_too_soon,      // writes earliest_ before it has called complete()
+    empty_ignores_the_drainer,       // which may hold waiters that are neither in the stack nor in earliest_
+    concurrent_drainers,             // a thread that requests a drain while one runs drains too
 };
 
 template <fault Fault>
@@ -61,12 +62,12 @@ private:
     }
 
     void drain() noexcept {
-        if (requests_.fetch_add(1) != 0 && Fault != fault::everyone_drains) return;
+        if (requests_.fetch_add(1) != 0 && Fault != fault::concurrent_drainers) return;
         std::uint64_t answered = 1;
         while (answered != 0) {
             drain_once();
             if constexpr (Fault == fault::drainer_does_not_loop) return requests_.store(0);
-            if constexpr (Fault == fault::everyone_drains) return void(requests_.fetch_sub(1));
+            if constexpr (Fault == fault::concurrent_drainers) return void(requests_.fetch_sub(1));
             answered = requests_.fetch_sub(answered) - answered;
         }
     }
@@ -82,7 +83,7 @@ private:
         } while (waiting_.earliest() != no_ticket && waiting_.earliest() <= released_.load());
     }
 
-    // earliest_ as it will be when those up to this ticket are gone.
+    // Writes earliest_ as it will be when the waiters up to this ticket are completed.
     void publish_without(ticket upto) noexcept {
         sluice::detail::waiter_queue due;
         while (completion_waiter* const waiter = waiting_.pop(upto)) due.push(*waiter);

@@ -1,5 +1,6 @@
-// Compiled graphs on the simulator: right ones are clean in every order of their nodes, and the faults that a graph may
-// have inside, or around its launches, are found.
+// SPDX-License-Identifier: Apache-2.0
+// Compiled graphs on the simulator: correct graphs are clean in every order of their nodes, and faults inside a graph
+// or around its launches are found.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -29,7 +30,7 @@ struct copy_all {
         if (float* element = to.at(at)) *element = from[at.value()];
     }
 };
-// The same without an earlier write.
+// The same, but the destination is not written before.
 auto relayed(shared_tensor<float> from) {
     return uninitialized<float>(from->shape()).and_then([from](auto to) {
         const auto all = each_of(to);
@@ -37,7 +38,7 @@ auto relayed(shared_tensor<float> from) {
     });
 }
 
-// Two arms from their own inputs, each by way of places of its own, and what both come to.
+// Two arms, each from its own input through its own memory, and the sum of both.
 auto two_arms(tensor<float> x, tensor<float> y) {
     return zip(copied(shared(std::move(x))), copied(shared(std::move(y))))
         .and_then([](auto a, auto b) { return added(shared(std::move(a)), std::move(b)); })
@@ -48,7 +49,7 @@ auto compiled_arms(scheduling_policy& pool, graph_options options = {}) {
     return compile(pool, std::move(options), two_arms, host_input<float>(flat), host_input<float>(flat));
 }
 
-// Launches in flight at once, on streams in turn.
+// Several launches in flight at once, on streams in round-robin order.
 numbers run_arms(scheduling_policy& pool, std::size_t replicas) {
     const auto fast = compiled_arms(pool, {.replicas = replicas});
     std::vector<device_future<pending<numbers>>> running;
@@ -80,7 +81,7 @@ finding fault_of(Pipeline pipeline, saboteur* planted = nullptr) {
 
 }  // namespace
 
-TEST(graphs, are_clean_and_come_to_the_same_in_any_order_of_their_nodes) {
+TEST(graphs, are_clean_and_give_the_same_result_in_any_order_of_their_nodes) {
     for (const std::size_t replicas : {std::size_t{1}, std::size_t{2}}) {
         const auto pipeline = [&](scheduling_policy& pool) { return run_arms(pool, replicas); };
         const exploration made = explore(pipeline, {.schedules = 2'000});
@@ -90,7 +91,7 @@ TEST(graphs, are_clean_and_come_to_the_same_in_any_order_of_their_nodes) {
     }
 }
 
-TEST(graphs, are_told_when_their_device_breaks_down) {
+TEST(graphs, report_the_breakdown_of_their_device) {
     const auto pipeline = [](scheduling_policy& pool) { return run_arms(pool, 2); };
     const exploration made = explore(pipeline, {.schedules = 1'000, .with_device_faults = true});
     EXPECT_TRUE(made.is_clean()) << *made.found;
@@ -129,7 +130,7 @@ TEST(graphs, with_host_calls_and_held_outputs_are_clean) {
 }
 
 // Both launches in the outer graph use the inner one's block of temporaries.
-TEST(graphs, inside_a_graph_are_ordered_over_the_memory_that_they_share) {
+TEST(graphs, inside_a_graph_are_ordered_by_the_memory_that_they_share) {
     const auto pipeline = [](scheduling_policy& pool) {
         const auto inner = compile(
             pool,
@@ -140,7 +141,7 @@ TEST(graphs, inside_a_graph_are_ordered_over_the_memory_that_they_share) {
                     .and_then([](auto c) { return relayed(shared(std::move(c))); });
             },
             device_input<float>(flat));
-        if (inner.memory_bytes() != 2 * 256) throw std::logic_error("the inner graph's places share no bytes");
+        if (inner.memory_bytes() != 2 * 256) throw std::logic_error("the inner graph's temporaries share no bytes");
         const auto outer = compile(
             pool,
             [inner](tensor<float> x, tensor<float> y) {
@@ -157,7 +158,7 @@ TEST(graphs, inside_a_graph_are_ordered_over_the_memory_that_they_share) {
 
 namespace {
 
-// Takes the n-th edge of each graph out.
+// Removes the n-th edge of each graph.
 class drops_edge final : public saboteur {
 public:
     explicit drops_edge(std::size_t which) : which_(which) {}
@@ -176,9 +177,9 @@ private:
     std::size_t which_;
 };
 
-// Gives the destination of the second upload the place of the first, all over the graph: as a planner would that
-// believes the one to be over before the other begins.
-class shares_places final : public saboteur {
+// Places the destination of the second upload at the address of the first, in the whole graph, like a planner that
+// believes the first to be unused before the second begins.
+class overlaps_temporaries final : public saboteur {
 public:
     void spoils(command_graph& graph) override {
         std::vector<std::uintptr_t> uploads;
@@ -208,8 +209,8 @@ public:
     }
 };
 
-// Takes the first fill of each graph for one that need not be: its place is read as it was.
-class forgets_a_write final : public saboteur {
+// Removes the first upload of each graph, so its destination is read without having been written.
+class drops_a_write final : public saboteur {
 public:
     void spoils(command_graph& graph) override {
         for (graph_node& node : graph.nodes) {
@@ -224,7 +225,7 @@ public:
 
 }  // namespace
 
-// No edge is there without a reason: whichever is missing, it is found.
+// Every edge is necessary: whichever is missing is found.
 TEST(graphs, with_any_edge_missing_are_a_race) {
     std::size_t edges = 0;
     for (;; ++edges) {
@@ -242,16 +243,16 @@ TEST(graphs, with_any_edge_missing_are_a_race) {
     EXPECT_GE(edges, 7u);
 }
 
-TEST(graphs, whose_places_overlap_in_time_and_space_are_a_race) {
-    shares_places planted;
+TEST(graphs, whose_temporaries_overlap_in_time_and_space_are_a_race) {
+    overlaps_temporaries planted;
     const finding found = fault_of([](scheduling_policy& pool) { return run_arms(pool, 1); }, &planted);
     EXPECT_EQ(found.what, fault::race) << found;
     EXPECT_EQ(found.first.name, "upload");
     EXPECT_FALSE(found.storage.empty());
 }
 
-TEST(graphs, that_read_what_no_node_has_written_are_found) {
-    forgets_a_write planted;
+TEST(graphs, that_read_memory_that_no_node_has_written_are_found) {
+    drops_a_write planted;
     const finding found = fault_of([](scheduling_policy& pool) { return run_arms(pool, 1); }, &planted);
     EXPECT_EQ(found.what, fault::uninitialized_read) << found;
 }
@@ -261,7 +262,7 @@ TEST(graphs, that_are_launched_without_a_wait_are_a_race) {
         const auto step = compile(
             pool.next().owner(), [](shared_tensor<float> x) { return copied(std::move(x)); },
             shared_input<float>(flat));
-        stream &a = pool.next(), &b = pool.next();
+        stream a = pool.next(), b = pool.next();
         tensor<float> x(a, flat);
         set(a, x, 2);
         execution_context context(b);
@@ -272,7 +273,7 @@ TEST(graphs, that_are_launched_without_a_wait_are_a_race) {
     EXPECT_EQ(fault_of(pipeline, &planted).what, fault::race);
 }
 
-TEST(graphs, whose_replicas_are_used_again_without_a_wait_are_a_race) {
+TEST(graphs, whose_replicas_are_reused_without_a_wait_are_a_race) {
     drops_waits planted(2);
     EXPECT_EQ(fault_of([](scheduling_policy& pool) { return run_arms(pool, 1); }, &planted).what, fault::race);
 }

@@ -1,4 +1,5 @@
-// Convolution, in several passes over one workspace, and pooling name all the memory that they touch.
+// SPDX-License-Identifier: Apache-2.0
+// Convolution, in several passes over one workspace, and pooling name all memory that they access.
 #include <gtest/gtest.h>
 
 #include "sluice/kernels/convolution.hpp"
@@ -9,7 +10,8 @@
 namespace sluice::sim {
 namespace {
 
-// Two images of which each fills the workspace, convolved by the library and by im2col side by side, then pooled.
+// Two images, each large enough to fill the workspace, convolved by the library and by im2col concurrently, then
+// pooled.
 auto convolved_both_ways() {
     const shape images{2, 1, 120, 120}, filters{1, 1, 3, 3};
     std::vector<float> x(images.size());
@@ -26,7 +28,7 @@ auto convolved_both_ways() {
     });
 }
 
-TEST(images, operations_are_ordered_by_what_they_name) {
+TEST(images, operations_are_ordered_by_the_memory_that_they_name) {
     explore([] { return convolved_both_ways(); }, {.schedules = 200}).require_clean();
     simulator machine;
     const auto [by_library, by_im2col] = sync(convolved_both_ways(), machine.pool());

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sluice/sim/interleaving.hpp"
 
 #include <gmock/gmock.h>
@@ -14,14 +15,14 @@ namespace {
 
 using testing::HasSubstr;
 
-// Two threads that add one to a number in two steps.
+// Two threads increment a number in two steps each.
 scenario lost_update() {
     const auto number = std::make_shared<atomic<int>>(0);
     const auto increment = [number] { number->store(number->load() + 1); };
     return {.threads = {increment, increment}, .finally = [number] { check(*number == 2, "an update was lost"); }};
 }
 
-TEST(interleaving, finds_a_lost_update_and_the_seed_brings_it_back) {
+TEST(interleaving, finds_a_lost_update_and_the_seed_reproduces_it) {
     const interleave_result found = interleave(lost_update);
     ASSERT_TRUE(found.failure);
     EXPECT_THAT(found.failure->message, HasSubstr("an update was lost"));
@@ -33,7 +34,7 @@ TEST(interleaving, finds_a_lost_update_and_the_seed_brings_it_back) {
     }
 }
 
-TEST(interleaving, finds_nothing_in_what_is_right) {
+TEST(interleaving, finds_nothing_in_a_correct_program) {
     const interleave_result result = interleave([]() -> scenario {
         const auto number = std::make_shared<atomic<int>>(0);
         const auto increment = [number] { number->fetch_add(1); };
@@ -72,7 +73,7 @@ TEST(interleaving, reports_a_deadlock) {
     EXPECT_THAT(result.failure->message, HasSubstr("deadlock"));
 }
 
-TEST(interleaving, lets_waiting_threads_go_on_when_they_may) {
+TEST(interleaving, continues_waiting_threads_when_their_predicate_is_true) {
     const interleave_result result = interleave([]() -> scenario {
         const auto turn = std::make_shared<atomic<int>>(0);
         scenario ring;
@@ -82,13 +83,13 @@ TEST(interleaving, lets_waiting_threads_go_on_when_they_may) {
                 turn->store(i + 1);
             });
         }
-        ring.finally = [turn] { check(*turn == 5, "not all had their turn"); };
+        ring.finally = [turn] { check(*turn == 5, "not every thread has run"); };
         return ring;
     });
     EXPECT_FALSE(result.failure) << result.failure->message;
 }
 
-TEST(interleaving, reports_what_a_thread_throws) {
+TEST(interleaving, reports_the_exception_of_a_thread) {
     const interleave_result result = interleave([]() -> scenario {
         return {.threads = {[] { scheduling_point(); }, [] { throw std::runtime_error("the reason"); }}, .finally = {}};
     });
@@ -96,14 +97,14 @@ TEST(interleaving, reports_what_a_thread_throws) {
     EXPECT_THAT(result.failure->message, HasSubstr("the reason"));
 }
 
-TEST(interleaving, reports_a_failed_check_under_noexcept) {
+TEST(interleaving, reports_a_failed_check_in_a_noexcept_function) {
     const interleave_result result = interleave(
         []() -> scenario { return {.threads = {[]() noexcept { check(false, "the reason"); }}, .finally = {}}; });
     ASSERT_TRUE(result.failure);
     EXPECT_THAT(result.failure->message, HasSubstr("the reason"));
 }
 
-TEST(interleaving, reports_a_loop_without_end) {
+TEST(interleaving, reports_an_endless_loop) {
     const interleave_result result = interleave([]() -> scenario {
         const auto never = std::make_shared<atomic<bool>>(false);
         const auto spin = [never] { while (!never->load()); };

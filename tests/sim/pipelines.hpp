@@ -1,4 +1,5 @@
-// Batches of the network of examples/async_mlp, small.
+// SPDX-License-Identifier: Apache-2.0
+// Batches of the network of examples/async_mlp, with small sizes.
 #pragma once
 
 #include <vector>
@@ -18,7 +19,7 @@ inline std::vector<float> ramp(std::size_t size, float start = 0) {
     return values;
 }
 
-// Spawned one after the other, then got in that order.
+// Spawns the batches one after the other, then gets the results in that order.
 inline std::vector<std::vector<float>> run_batches(scheduling_policy& pool, const shared_tensor<float>& w0,
                                                    const shared_tensor<float>& w1, std::size_t count) {
     std::vector<decltype(spawn(forward({}, w0, w1), pool))> running;

@@ -1,5 +1,6 @@
-// Faults of every kind are planted, in the pipeline or between the runtime and the device; the simulator finds each of
-// them, and finds its faultless twin clean.
+// SPDX-License-Identifier: Apache-2.0
+// Faults of every kind are planted in the pipeline, or between the runtime and the device. The simulator finds each of
+// them, and finds nothing in the same pipeline without the fault.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -18,19 +19,19 @@ struct planted_fault {
     std::string name;
     fault expected;
     pipeline faulty;
-    std::shared_ptr<saboteur> by = nullptr;  // null: the pipeline itself is at fault
+    std::shared_ptr<saboteur> by = nullptr;  // null: the fault is in the pipeline itself
     pipeline twin = faulty;
-    std::shared_ptr<saboteur> beside_twin = nullptr;
+    std::shared_ptr<saboteur> twins_saboteur = nullptr;
 };
 void PrintTo(const planted_fault& each, std::ostream* out) { *out << each.name; }
 
 constexpr std::size_t size = 8;
 const shape flat{size};
 
-// Pipelines that are right, if only nobody spoils them. Streams come in turn: a is 0, b is 1, c is 2.
+// Pipelines that are correct unless a saboteur interferes. Streams are numbered in order: a is 0, b is 1, c is 2.
 
 numbers read_after_write(simulator&, scheduling_policy& pool) {
-    stream &a = pool.next(), &b = pool.next();
+    stream a = pool.next(), b = pool.next();
     const tensor<float> x(a, flat);
     tensor<float> y(b, flat);
     set(b, y, 1);
@@ -40,7 +41,7 @@ numbers read_after_write(simulator&, scheduling_policy& pool) {
 }
 
 numbers write_after_read(simulator&, scheduling_policy& pool) {
-    stream &a = pool.next(), &b = pool.next();
+    stream a = pool.next(), b = pool.next();
     const tensor<float> x(b, flat);
     tensor<float> y(b, flat);
     set(b, x, 2);
@@ -51,7 +52,7 @@ numbers write_after_read(simulator&, scheduling_policy& pool) {
 }
 
 numbers write_after_write(simulator&, scheduling_policy& pool) {
-    stream &a = pool.next(), &b = pool.next();
+    stream a = pool.next(), b = pool.next();
     tensor<float> x(a, flat);
     set(a, x, 2);
     set(b, x, 3);
@@ -59,7 +60,7 @@ numbers write_after_write(simulator&, scheduling_policy& pool) {
 }
 
 numbers last_of_two_writes(simulator&, scheduling_policy& pool) {
-    stream &a = pool.next(), &b = pool.next(), &c = pool.next();
+    stream a = pool.next(), b = pool.next(), c = pool.next();
     const tensor<float> x(a, flat), z(c, flat);
     tensor<float> y(b, flat);
     set(b, y, 1);
@@ -71,7 +72,7 @@ numbers last_of_two_writes(simulator&, scheduling_policy& pool) {
 }
 
 numbers there_and_back(simulator&, scheduling_policy& pool) {
-    stream &a = pool.next(), &b = pool.next();
+    stream a = pool.next(), b = pool.next();
     tensor<float> x(a, flat);
     const tensor<float> y(b, flat);
     set(b, y, 1);
@@ -82,7 +83,7 @@ numbers there_and_back(simulator&, scheduling_policy& pool) {
 }
 
 numbers write_again_when_refused(simulator&, scheduling_policy& pool) {
-    stream &a = pool.next(), &b = pool.next();
+    stream a = pool.next(), b = pool.next();
     tensor<float> x(a, flat);
     set(a, x, 2);
     const std::array accesses{memory_access{x.memory(), access_mode::write}};
@@ -112,7 +113,7 @@ numbers shared_by_batches(simulator&, scheduling_policy& pool) {
 }
 
 numbers host_memory_in_turn(simulator&, scheduling_policy& pool) {
-    stream& a = pool.next();
+    stream a = pool.next();
     host_buffer<float> from(a, size);
     for (float& each : from.write()) each = 1;
     execution_context context(a);
@@ -125,7 +126,7 @@ numbers host_memory_in_turn(simulator&, scheduling_policy& pool) {
 }
 
 numbers read_by_the_host(simulator&, scheduling_policy& pool) {
-    stream& a = pool.next();
+    stream a = pool.next();
     const host_buffer<float> to(a, size);
     const std::array accesses{memory_access{to.memory(), access_mode::write}};
     a.fill({"clear", accesses}, {to.device_data(), 0, size * sizeof(float)});
@@ -148,7 +149,7 @@ numbers awaited(simulator& machine, scheduling_policy& pool) {
 }
 
 numbers dropped_and_trimmed(simulator& machine, scheduling_policy& pool) {
-    stream& a = pool.next();
+    stream a = pool.next();
     {
         const tensor<float> x(a, flat);
         set(a, x, 2);
@@ -158,7 +159,7 @@ numbers dropped_and_trimmed(simulator& machine, scheduling_policy& pool) {
 }
 
 numbers dropped_and_made_anew(simulator&, scheduling_policy& pool) {
-    stream &a = pool.next(), &b = pool.next();
+    stream a = pool.next(), b = pool.next();
     {
         const tensor<float> x(a, flat);
         set(a, x, 2);
@@ -168,10 +169,10 @@ numbers dropped_and_made_anew(simulator&, scheduling_policy& pool) {
     return contents(b, std::move(y));
 }
 
-// Pipelines that are wrong themselves, and their twins.
+// Pipelines that are wrong themselves, and their correct twins.
 
 numbers copies(scheduling_policy& pool, bool names_source, access_mode destination) {
-    stream& a = pool.next();
+    stream a = pool.next();
     tensor<float> from(a, flat), to(a, flat);
     set(a, from, 2);
     set(a, to, 1);
@@ -183,7 +184,7 @@ numbers copies(scheduling_policy& pool, bool names_source, access_mode destinati
 }
 
 numbers launches_by_hand(scheduling_policy& pool, bool names_source, access_mode destination) {
-    stream &a = pool.next(), &b = pool.next();
+    stream a = pool.next(), b = pool.next();
     tensor<float> from(a, flat), to(b, flat);
     set(b, to, 1);
     set(a, from, 2);
@@ -207,14 +208,14 @@ numbers launches_by_hand(scheduling_policy& pool, bool names_source, access_mode
 
 template <typename Make>
 numbers added_to(scheduling_policy& pool, Make make) {
-    return sync(zip(upload(ramp(size)), make)
+    return sync(zip(upload(ramp(size)), std::move(make))
                     .and_then([](auto x, auto y) { return launch(add_all{}, each_of(y), std::move(x), std::move(y)); })
                     .and_then(download),
                 pool);
 }
 
 numbers cleared(scheduling_policy& pool, bool drops_it) {
-    stream& a = pool.next();
+    stream a = pool.next();
     tensor<float> x(a, flat);
     set(a, x, 1);
     const std::array accesses{memory_access{x.memory(), access_mode::write}};
@@ -236,8 +237,8 @@ std::vector<planted_fault> all_faults() {
     using std::make_shared;
     return {
         {"missing_wait_before_a_read", fault::race, read_after_write, make_shared<drops_waits>(1)},
-        {"missing_wait_of_a_write_for_readers", fault::race, write_after_read, make_shared<drops_waits>(0)},
-        {"missing_wait_of_a_write_for_a_write", fault::race, write_after_write, make_shared<drops_waits>(1)},
+        {"missing_wait_of_a_write_for_earlier_reads", fault::race, write_after_read, make_shared<drops_waits>(0)},
+        {"missing_wait_of_a_write_for_an_earlier_write", fault::race, write_after_write, make_shared<drops_waits>(1)},
         {"wait_for_a_ticket_too_early", fault::race, last_of_two_writes, make_shared<moves_waits>(1, -1)},
         {"wait_on_the_wrong_stream", fault::race, last_of_two_writes, make_shared<redirects_waits>(2)},
         {"shared_value_used_before_it_is_ready", fault::race, shared_by_batches, make_shared<drops_waits>(1)},
@@ -246,29 +247,29 @@ std::vector<planted_fault> all_faults() {
         {"memory_reused_without_its_history", fault::race, dropped_and_made_anew,
          make_shared<hands_out_memory_twice>()},
         {"host_memory_reused_while_the_device_reads_it", fault::race, host_memory_in_turn,
-         make_shared<tells_too_early>(1)},
-        {"host_reads_a_buffer_too_early", fault::early_read, read_by_the_host, make_shared<does_not_await>()},
-        {"pending_opened_too_early", fault::early_read, opened, make_shared<does_not_await>()},
-        {"told_of_completion_too_early", fault::early_read, awaited, make_shared<tells_too_early>()},
-        {"wake_up_lost", fault::lost_wake_up, awaited, make_shared<tells_nobody>()},
-        {"waits_for_what_never_comes", fault::lost_wake_up,
+         make_shared<completes_too_early>(1)},
+        {"host_reads_a_buffer_too_early", fault::early_read, read_by_the_host, make_shared<skips_host_waits>()},
+        {"pending_opened_too_early", fault::early_read, opened, make_shared<skips_host_waits>()},
+        {"completion_reported_too_early", fault::early_read, awaited, make_shared<completes_too_early>()},
+        {"wake_up_lost", fault::lost_wake_up, awaited, make_shared<loses_wake_ups>()},
+        {"wait_that_never_ends", fault::lost_wake_up,
          [](simulator& machine, scheduling_policy&) { return waits_for(machine, true); }, nullptr,
          [](simulator& machine, scheduling_policy&) { return waits_for(machine, false); }},
         {"streams_that_wait_for_each_other", fault::deadlock, there_and_back, make_shared<moves_waits>(1, 1)},
-        {"memory_freed_too_early", fault::use_after_free, dropped_and_trimmed, make_shared<does_not_await>()},
-        {"command_names_what_was_given_back", fault::use_after_free,
+        {"memory_freed_too_early", fault::use_after_free, dropped_and_trimmed, make_shared<skips_host_waits>()},
+        {"command_names_freed_memory", fault::use_after_free,
          [](simulator&, scheduling_policy& pool) { return cleared(pool, true); }, nullptr,
          [](simulator&, scheduling_policy& pool) { return cleared(pool, false); }},
-        {"copy_writes_what_it_names_as_read", fault::undeclared_access,
+        {"copy_writes_memory_named_as_read", fault::undeclared_access,
          [](simulator&, scheduling_policy& pool) { return copies(pool, true, access_mode::read); }, nullptr,
          [](simulator&, scheduling_policy& pool) { return copies(pool, true, access_mode::write); }},
-        {"copy_reads_what_it_does_not_name", fault::undeclared_access,
+        {"copy_reads_memory_not_named", fault::undeclared_access,
          [](simulator&, scheduling_policy& pool) { return copies(pool, false, access_mode::write); }, nullptr,
          [](simulator&, scheduling_policy& pool) { return copies(pool, true, access_mode::write); }},
-        {"kernel_writes_what_it_names_as_read", fault::undeclared_access,
+        {"kernel_writes_memory_named_as_read", fault::undeclared_access,
          [](simulator&, scheduling_policy& pool) { return launches_by_hand(pool, true, access_mode::read); }, nullptr,
          [](simulator&, scheduling_policy& pool) { return launches_by_hand(pool, true, access_mode::write); }},
-        {"kernel_reads_what_it_does_not_name", fault::different_result,
+        {"kernel_reads_memory_not_named", fault::different_result,
          [](simulator&, scheduling_policy& pool) { return launches_by_hand(pool, false, access_mode::write); }, nullptr,
          [](simulator&, scheduling_policy& pool) { return launches_by_hand(pool, true, access_mode::write); }},
         {"uninitialized_memory_is_downloaded", fault::uninitialized_read,
@@ -310,12 +311,12 @@ TEST_P(planted_faults, are_found_again_by_their_seed) {
 }
 
 TEST_P(planted_faults, have_faultless_twins) {
-    const auto made = explore_on(GetParam().twin, GetParam().beside_twin, 1);
+    const auto made = explore_on(GetParam().twin, GetParam().twins_saboteur, 1);
     EXPECT_TRUE(made.is_clean()) << *made.found;
     EXPECT_EQ(made.schedules, 10'000u);
 }
 
-// Without the orderly first schedule, which finds most faults by itself.
+// Without the first schedule, in the order of submission, which finds most faults by itself.
 TEST_P(planted_faults, are_found_in_random_schedules) {
     constexpr std::uint64_t searches = 20;
     std::uint64_t schedules = 0;
@@ -327,7 +328,7 @@ TEST_P(planted_faults, are_found_in_random_schedules) {
             try {
                 round_robin pool(machine.device(), 4);
                 result = GetParam().faulty(machine, pool);
-            } catch (const std::exception&) {  // what it tells has been found
+            } catch (const std::exception&) {  // it reports a fault that is among the findings
             }
             machine.run_all();
             return result;

@@ -1,4 +1,5 @@
-// Saboteurs, and plain commands for them to spoil.
+// SPDX-License-Identifier: Apache-2.0
+// Saboteurs, and plain commands on which they act.
 #pragma once
 
 #include <vector>
@@ -24,7 +25,7 @@ private:
     std::size_t of_;
 };
 
-// Moves the tickets that stream `of` waits for: too early, or too late.
+// Shifts the tickets that stream `of` waits for: too early or too late.
 class moves_waits final : public saboteur {
 public:
     moves_waits(std::size_t of_stream, int by) : of_(of_stream), by_(by) {}
@@ -48,13 +49,13 @@ private:
     std::size_t to_;
 };
 
-// Refuses the first command of that name in each schedule, and forgets what was waited for on its behalf.
+// Refuses the first command of that name in each schedule, and drops the waits submitted for it if `forgets`.
 class refuses_once final : public saboteur {
 public:
     refuses_once(std::string_view name, bool forgets) : name_(name), forgets_(forgets) {}
     void schedule_begins() override { done_ = false; }
     bool refuses(std::size_t, std::string_view name) override { return name == name_ && !std::exchange(done_, true); }
-    bool forgets_waits() override { return forgets_; }
+    bool drops_waits_of_refused() override { return forgets_; }
 
 private:
     std::string_view name_;
@@ -64,10 +65,10 @@ private:
 
 // Completion.
 
-// Says that the first `upto` commands of every stream are over as soon as they are submitted.
-class tells_too_early final : public saboteur {
+// Reports the first `upto` commands of every stream as passed as soon as they are submitted.
+class completes_too_early final : public saboteur {
 public:
-    explicit tells_too_early(ticket upto = 1'000'000) : upto_(upto) {}
+    explicit completes_too_early(ticket upto = 1'000'000) : upto_(upto) {}
     ticket passed(std::size_t, ticket passed, ticket issued) noexcept override {
         return std::max(passed, std::min(issued, upto_));
     }
@@ -76,12 +77,12 @@ private:
     ticket upto_;
 };
 
-class does_not_await final : public saboteur {
+class skips_host_waits final : public saboteur {
 public:
     bool awaits(std::size_t, ticket) override { return false; }
 };
 
-class tells_nobody final : public saboteur {
+class loses_wake_ups final : public saboteur {
 public:
     bool tells(std::size_t, ticket) noexcept override { return false; }
 };
@@ -106,10 +107,10 @@ struct add_all {
     }
 };
 
-inline void set(stream& on, const tensor<float>& x, float to) { launch_on(on, set_all{}, each_of(x), to, x); }
-inline void add(stream& on, const tensor<float>& from, const tensor<float>& to) {
+inline void set(stream on, const tensor<float>& x, float to) { launch_on(on, set_all{}, each_of(x), to, x); }
+inline void add(stream on, const tensor<float>& from, const tensor<float>& to) {
     launch_on(on, add_all{}, each_of(to), from, to);
 }
-inline std::vector<float> contents(stream& on, tensor<float> x) { return sync_on(download(std::move(x)), on); }
+inline std::vector<float> contents(stream on, tensor<float> x) { return sync_on(download(std::move(x)), on); }
 
 }  // namespace sluice::sim

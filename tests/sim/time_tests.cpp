@@ -1,4 +1,5 @@
-// Deadlines in the simulator: of waits and of operations, in virtual time.
+// SPDX-License-Identifier: Apache-2.0
+// Deadlines of waits and of operations in the simulator's virtual time.
 #include <gmock/gmock.h>
 
 #include "sim/saboteurs.hpp"
@@ -12,7 +13,7 @@ using numbers = std::vector<float>;
 
 const shape flat{8};
 
-// Commands take from 0.1 to 10.1 us each, so this one takes between half a microsecond and 51.
+// Each command takes from 0.1 to 10.1 us, so all five take from 0.5 to 51 us.
 auto five_commands() {
     return upload(numbers(flat.size(), 1))
         .and_then([](auto x) { return launch(set_all{}, each_of(x), 2.f, std::move(x)); })
@@ -37,7 +38,7 @@ bool is_in_time(simulator& machine, std::uint64_t seed, std::chrono::microsecond
 
 }  // namespace
 
-TEST(simulated_time, a_long_timeout_does_not_pass_and_a_short_one_does) {
+TEST(simulated_time, a_long_timeout_never_expires_and_a_short_one_always_does) {
     simulator machine;
     for (std::uint64_t seed = 1; seed <= 500; ++seed) {
         EXPECT_TRUE(is_in_time(machine, seed, 1h));
@@ -45,7 +46,7 @@ TEST(simulated_time, a_long_timeout_does_not_pass_and_a_short_one_does) {
     }
 }
 
-TEST(simulated_time, a_timeout_between_passes_in_some_schedules_and_always_in_the_same) {
+TEST(simulated_time, a_medium_timeout_expires_in_some_schedules_and_the_same_ones_each_time) {
     simulator machine;
     int in_time = 0;
     for (std::uint64_t seed = 1; seed <= 500; ++seed) {
@@ -57,7 +58,7 @@ TEST(simulated_time, a_timeout_between_passes_in_some_schedules_and_always_in_th
     EXPECT_LT(in_time, 450);
 }
 
-TEST(simulated_time, an_operation_given_up_at_any_moment_leaves_everything_in_order) {
+TEST(simulated_time, an_operation_may_time_out_at_any_moment) {
     const auto pipeline = [](scheduling_policy& pool) -> task<> {
         auto given_up = spawn(timeout(five_commands(), 20us), pool);
         auto beside = spawn(five_commands(), pool);
@@ -78,7 +79,7 @@ TEST(simulated_time, an_operation_given_up_at_any_moment_leaves_everything_in_or
     EXPECT_TRUE(made.is_clean()) << *made.found;
 }
 
-TEST(simulated_time, a_host_that_waits_for_a_while_goes_on_in_virtual_time) {
+TEST(simulated_time, wait_for_on_the_host_counts_virtual_time) {
     simulator machine;
     int waited_in_vain = 0;
     for (std::uint64_t seed = 1; seed <= 200; ++seed) {
@@ -100,7 +101,7 @@ TEST(simulated_time, a_host_that_waits_for_a_while_goes_on_in_virtual_time) {
     EXPECT_LT(waited_in_vain, 200);
 }
 
-TEST(simulated_time, a_host_that_asks_in_a_loop_comes_to_an_end) {
+TEST(simulated_time, a_loop_of_waits_of_zero_length_ends) {
     simulator machine;
     for (std::uint64_t seed = 1; seed <= 100; ++seed) {
         machine.begin(seed);
@@ -113,20 +114,20 @@ TEST(simulated_time, a_host_that_asks_in_a_loop_comes_to_an_end) {
     }
 }
 
-TEST(simulated_time, a_point_of_time_that_has_passed_has_passed) {
+TEST(simulated_time, a_deadline_in_the_past_has_expired) {
     simulator machine;
     for (std::uint64_t seed = 1; seed <= 100; ++seed) {
         machine.begin(seed);
         auto future = spawn(five_commands(), machine.pool());
         future.wait_until(std::chrono::steady_clock::now());
         EXPECT_LT(machine.now(), 1ms);
-        EXPECT_THROW(sync(give_up_at(five_commands(), std::chrono::steady_clock::now()), machine.pool()), error);
+        EXPECT_THROW(sync(timeout_at(five_commands(), std::chrono::steady_clock::now()), machine.pool()), error);
         machine.run_all();
         machine.require_clean();
     }
 }
 
-TEST(simulated_time, who_waits_for_what_never_comes_is_told) {
+TEST(simulated_time, a_task_that_never_ends_is_a_finding) {
     simulator machine;
     machine.begin(1);
     const auto waits_for_ever = []() -> task<> {

@@ -1,4 +1,5 @@
-// What ran in a schedule, as a trace.
+// SPDX-License-Identifier: Apache-2.0
+// The trace of the commands that ran in a schedule.
 #include <gmock/gmock.h>
 
 #include <sstream>
@@ -13,16 +14,16 @@ const shape flat{8};
 
 }  // namespace
 
-TEST(what_ran, tells_commands_times_and_waits) {
+TEST(executed_trace, lists_commands_times_and_waits) {
     simulator machine;
     machine.begin(3);
-    stream &a = machine.pool().next(), &b = machine.pool().next();
+    stream a = machine.pool().next(), b = machine.pool().next();
     const tensor<float> x(a, flat), y(b, flat);
     set(a, x, 1);
     set(b, y, 2);
     add(b, x, y);
     machine.run_all();
-    const trace ran = machine.what_ran();
+    const trace ran = machine.executed_trace();
     EXPECT_THAT(ran.devices, testing::ElementsAre("sim:0"));
     ASSERT_EQ(ran.events.size(), 3u);
     EXPECT_EQ(ran.events[0].name, "set_all");
@@ -40,11 +41,11 @@ TEST(what_ran, tells_commands_times_and_waits) {
     EXPECT_GE(ran.events[2].start_us, ran.events[1].end_us);
 }
 
-TEST(what_ran, comes_with_what_was_found) {
+TEST(executed_trace, is_part_of_an_exploration_with_a_finding) {
     drops_waits saboteur(1);
     const auto made = explore(
         [](scheduling_policy& pool) {
-            stream &a = pool.next(), &b = pool.next();
+            stream a = pool.next(), b = pool.next();
             auto x = sync_on(upload(std::vector<float>(flat.size())), a);
             tensor<float> y(b, flat);
             set(a, x, 1);
@@ -55,15 +56,15 @@ TEST(what_ran, comes_with_what_was_found) {
         {.planted = &saboteur});
     ASSERT_FALSE(made.is_clean());
     std::ostringstream chrome;
-    write_chrome_trace(made.what_ran, chrome);
+    write_chrome_trace(made.executed_trace, chrome);
     for (const char* each : {"upload", "set_all", "add_all", "download", "the end", "sim:0"})
         EXPECT_THAT(chrome.str(), testing::HasSubstr(each));
 }
 
-TEST(what_ran, is_empty_where_nothing_was_found) {
+TEST(executed_trace, is_empty_when_nothing_was_found) {
     const auto made = explore([] { return zeros<float>(flat).and_then(download); }, {.schedules = 10});
     EXPECT_TRUE(made.is_clean());
-    EXPECT_TRUE(made.what_ran.events.empty());
+    EXPECT_TRUE(made.executed_trace.events.empty());
 }
 
 }  // namespace sluice::sim

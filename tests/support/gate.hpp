@@ -1,4 +1,5 @@
-// A gate that holds a stream.
+// SPDX-License-Identifier: Apache-2.0
+// gate: blocks a stream until a test opens it.
 #pragma once
 
 #include <latch>
@@ -9,10 +10,10 @@
 
 namespace sluice::test_support {
 
-// Holds a stream: what is submitted behind it does not run before open(). It opens when it is dropped.
+// Commands submitted to the stream after the gate do not run before open(). The destructor opens the gate.
 class gate {
 public:
-    explicit gate(stream& held) {
+    explicit gate(stream held) {
         held.host_call({"gate"}, {[latch = latch_] { latch->wait(); }});
     }
     gate(const gate&) = delete;  // one stream, one gate

@@ -1,4 +1,5 @@
-// The state of a runtime whose devices a test makes itself.
+// SPDX-License-Identifier: Apache-2.0
+// owned_state: the state of a runtime whose devices a test creates itself.
 #pragma once
 
 #include <memory>
@@ -7,7 +8,7 @@
 
 namespace sluice::test_support {
 
-// Ends it as a runtime does.
+// Closes and releases the state as a runtime does.
 struct end_state {
     void operator()(detail::runtime_state* state) const noexcept {
         state->close();

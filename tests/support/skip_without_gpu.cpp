@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Linked into test executables labelled `gpu`: where there is no GPU, every test is reported as skipped.
 // SLUICE_REQUIRE_GPU (set to anything) makes a missing GPU a failure, for machines known to have one.
 #include <dlfcn.h>
@@ -8,7 +9,7 @@
 
 namespace {
 
-// Asks the driver itself, so that the answer does not depend on the code under test.
+// Queries the driver directly, so that the result does not depend on the code under test.
 int gpu_count() {
     void* driver = dlopen("libcuda.so.1", RTLD_NOW);
     if (!driver) return 0;

@@ -1,15 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "distributed_run.hpp"
 
+#include <array>
 #include <chrono>
-#include <limits>
+#include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "model_broadcast.hpp"
 #include "rank_job.hpp"
 #include "shares.hpp"
-#include "sluice/nn/npy_writer.hpp"
+#include "sluice/io/npy_writer.hpp"
+#include "sluice/io/process_files.hpp"
+#include "sluice/output_names.hpp"
+#include "sluice/process_guard.hpp"
 #include "sluice/progress_bar.hpp"
+#include "sluice/requirements.hpp"
 #include "sluice/run_devices.hpp"
 #include "sluice/run_inputs.hpp"
 
@@ -20,11 +27,22 @@ using nlohmann::json;
 
 [[noreturn]] void refuse(const std::string& why) { throw error(errc::invalid_argument, why, {"--distributed"}); }
 
-void refuse_traces(const run_options& options) {
+void refuse_options_of_one_process(const run_options& options) {
     if (options.trace || options.timeline) {
-        refuse("--trace and --timeline tell of one process: give them to a run of its own, without --distributed");
+        refuse("--trace and --timeline record one process: give them to a run of its own, without --distributed");
+    }
+    if (options.measure_seconds) {
+        refuse("--measure repeats the run of one process: give it to a run of its own, without --distributed");
     }
 }
+
+// JSON has neither infinity nor NaN, which are two different things to report.
+std::string as_text(float value) {
+    std::array<char, 32> text{};
+    return {text.data(), static_cast<std::size_t>(std::snprintf(text.data(), text.size(), "%a", double{value}))};
+}
+
+float float_from(const std::string& text) { return std::strtof(text.c_str(), nullptr); }
 
 // What must be the same on every rank for their outputs to be of one run.
 json terms_of(const run_options& options, std::size_t rows) {
@@ -32,51 +50,56 @@ json terms_of(const run_options& options, std::size_t rows) {
             {"--batch", options.batch},
             {"--labels", options.labels.has_value()},
             {"--reference", options.reference.has_value()},
-            {"--output", options.output.has_value()}};
+            {"--output", options.output.has_value()},
+            {"--tolerance", options.tolerance ? json(*options.tolerance) : json()},
+            {"--min-accuracy", options.min_accuracy ? json(*options.min_accuracy) : json()}};
 }
 
 void check_terms(const json& here, const json& first) {
     for (const auto& [name, mine] : here.items()) {
         if (mine == first[name]) continue;
         const auto in_words = [](const json& each) {
+            if (each.is_null()) return std::string("not given");
             return each.is_boolean() ? std::string(each.get<bool>() ? "given" : "not given") : each.dump();
         };
         refuse(name + ": " + in_words(mine) + " here, " + in_words(first[name]) + " on rank 0");
     }
 }
 
-// Removes the output's temporary file unless it has got its place, also when a signal asks to stop: mpirun gives the
-// ranks little time then. Should rank 0 be no more, the others remove what it leaves behind.
+// Removes the output's temporary file unless it has got its name, also when a signal requests the end: mpirun gives the
+// ranks little time then. When rank 0 has ended, the others remove its file.
 class leftover {
 public:
-    leftover(signal_guard& signals, std::filesystem::path file) : signals_(signals), file_(std::move(file)) {
-        signals_.remove_when_asked(file_);
+    leftover(signal_guard& signals, std::filesystem::path file)
+        : signals_(signals), file_(std::move(file)), known_(file_) {
+        signals_.remove_files_on_request(true);
     }
     leftover(const leftover&) = delete;  // it removes a file
     leftover& operator=(const leftover&) = delete;
     ~leftover() {
-        signals_.remove_nothing();
+        signals_.remove_files_on_request(false);
         std::error_code ignored;
-        std::filesystem::remove(file_, ignored);  // what has got its place has this name no more
+        std::filesystem::remove(file_, ignored);  // after the commit the file has another name
     }
 
 private:
     signal_guard& signals_;
     std::filesystem::path file_;
+    io::known_temporary known_;
 };
 
-// The output, of which each rank writes its rows: one file, which rank 0 makes and puts in its place.
+// The output, of which each rank writes its rows: one file, which rank 0 creates and commits.
 class shared_output {
 public:
     // Blocks until all ranks have opened it.
     shared_output(rank_job& job, signal_guard& signals, const std::filesystem::path& target,
                   std::vector<std::size_t> shape)
         : job_(job) {
-        nn::npy_part part;
+        io::npy_part part;
         if (job.rank() == 0) part = whole_.emplace(target, std::move(shape)).part();
         // As it is, for a path need not be UTF-8.
-        part.file = job.tell(part.file.string());
-        const json numbers = json::parse(job.tell(json{part.data_offset, part.rows, part.row_bytes}.dump()));
+        part.file = job.share_text(part.file.string());
+        const json numbers = json::parse(job.share_text(json{part.data_offset, part.rows, part.row_bytes}.dump()));
         part.data_offset = numbers[0];
         part.rows = numbers[1];
         part.row_bytes = numbers[2];
@@ -87,20 +110,20 @@ public:
 
     void write_rows(std::size_t first, std::span<const float> outputs) { mine_->write_rows(first, outputs); }
 
-    // Puts it in its place. Blocks until that is done.
+    // Gives the file its name. Blocks until that is done.
     void commit(std::size_t rows_here) {
         job_.alive_while([&] { mine_->finish(); });
         for (const std::string& rows : job_.gather(std::to_string(rows_here))) {
             whole_->count_rows_of_others(std::stoull(rows));
         }
         if (whole_) job_.alive_while([&] { whole_->commit(); });
-        job_.tell({});  // until then it is nobody's to let go of
+        job_.share_text({});  // until then no rank may release it
     }
 
 private:
     rank_job& job_;
-    std::optional<nn::npy_writer> whole_;  // on rank 0
-    std::optional<nn::npy_part_writer> mine_;
+    std::optional<io::npy_writer> whole_;  // on rank 0
+    std::optional<io::npy_part_writer> mine_;
     std::optional<leftover> leftover_;
 };
 
@@ -110,7 +133,7 @@ public:
     rank_run(rank_job& job, signal_guard& signals, const run_options& options)
         : job_(job), signals_(signals), options_(options) {}
 
-    // Blocks until the run is over. The result is rank 0's to use.
+    // Blocks until the run ends. Only rank 0's result is complete.
     run_result run() {
         read();
         const run_devices devices(
@@ -133,7 +156,10 @@ public:
         run_result result = sum_of(parts);
         result.seconds = seconds().count();
         if (job_.rank() == 0) progress.update(rows_);
-        if (output) output->commit(range_.count);
+        require_unchanged();
+        if (job_.rank() == 0) result.missed = missed_requirements(options_, result);
+        const bool has_passed = job_.share_text(result.missed.empty() ? "passed" : "missed") == "passed";
+        if (output && has_passed) output->commit(range_.count);
         return result;
     }
 
@@ -142,13 +168,14 @@ private:
     void read() {
         json terms;
         if (job_.rank() == 0) {
-            refuse_traces(options_);
-            model_ = job_.alive_while([&] { return nn::load_mlp(options_.model); });
+            refuse_options_of_one_process(options_);
+            check_output_names(options_);
+            model_ = job_.alive_while([&] { return nn::load_mlp(options_.model, options_.network); });
             input_.emplace(options_.input, model_.in_features());
             terms = terms_of(options_, input_->count());
             terms["layers"] = outline_of(model_);
         }
-        terms = json::parse(job_.tell(terms.dump()));
+        terms = json::parse(job_.share_text(terms.dump()));
         if (job_.rank() != 0) {
             model_ = model_from(terms["layers"]);
             input_.emplace(options_.input, model_.in_features());
@@ -157,10 +184,10 @@ private:
         rows_ = input_->count();
         outputs_ = model_.out_features();
         range_ = share_of_rows(rows_, options_.batch, job_.rank(), job_.size());
-        judged_.emplace(options_, rows_, range_, outputs_);
+        checked_.emplace(options_, rows_, range_, outputs_);
     }
 
-    // Ranks on one machine share its devices out, unless one of them is asked for by number.
+    // Ranks on one machine divide its devices, unless the options name one by number.
     device_set choose(const runtime& machine) const {
         const std::string& name = options_.device;
         if (name != "auto" && name != "all" && name != "cuda") return device_set{machine.find(name)};
@@ -179,19 +206,26 @@ private:
             [&](std::size_t first, std::size_t count) { return input_->batch({range_.first + first, count}); },
             [&](std::size_t first, std::span<const float> outputs) {
                 const std::size_t done = first + outputs.size() / outputs_;
-                input_->forget_behind(range_.first, range_.first + done);
+                input_->release_until(range_.first, range_.first + done);
                 if (output) output->write_rows(range_.first + first, outputs);
-                judged_->take(range_.first + first, outputs);
+                checked_->take(range_.first + first, outputs);
                 job_.done(done);
             });
+    }
+
+    // All ranks find their files as they were before one of them commits.
+    void require_unchanged() {
+        input_->require_unchanged();
+        checked_->require_unchanged();
+        job_.agree();
     }
 
     json report(const run_devices& devices, double seconds) const {
         auto used = json::array();
         for (const device_use& each : devices.uses()) used.push_back({each.name, each.hardware});
         json part{{"rows", range_.count}, {"seconds", seconds}, {"streams", devices.streams()}, {"devices", used}};
-        if (judged_->correct()) part["correct"] = *judged_->correct();
-        if (judged_->largest_difference()) part["largest_difference"] = *judged_->largest_difference();  // NaN is null
+        if (checked_->correct()) part["correct"] = *checked_->correct();
+        if (checked_->largest_difference()) part["largest_difference"] = as_text(*checked_->largest_difference());
         return part;
     }
 
@@ -211,8 +245,7 @@ private:
             sum.streams = std::max(sum.streams, made.streams);
             if (sum.correct) *sum.correct += part["correct"].get<std::size_t>();
             if (sum.largest_difference) {
-                const json& each = part["largest_difference"];
-                const float value = each.is_null() ? std::numeric_limits<float>::quiet_NaN() : each.get<float>();
+                const float value = float_from(part["largest_difference"].get<std::string>());
                 sum.largest_difference = larger_difference(*sum.largest_difference, value);
             }
         }
@@ -227,13 +260,14 @@ private:
     std::size_t rows_ = 0;     // of the whole input
     std::size_t outputs_ = 0;  // of each
     row_range range_;          // this rank's
-    std::optional<judgement> judged_;
+    std::optional<output_check> checked_;
 };
 
 }  // namespace
 
 exit_status run_distributed(const run_options& options, bool as_json, std::ostream& out, std::ostream& errors) {
     const mpi::session world(options.rank_timeout);
+    guard_process();  // MPI has taken signals for itself
     signal_guard signals;
     rank_job job(world, signals, options.rank_timeout);
     return job.carry_out(
@@ -242,6 +276,7 @@ exit_status run_distributed(const run_options& options, bool as_json, std::ostre
             if (job.rank() != 0) return;
             out << (as_json ? to_json(options, result) + "\n" : to_text(options, result));
             if (!out.flush()) throw std::runtime_error("cannot write to standard output");
+            if (!result.missed.empty()) throw requirement_missed(result.missed);
         },
         errors);
 }

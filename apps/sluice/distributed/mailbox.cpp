@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "mailbox.hpp"
 
 #include <span>
@@ -6,9 +7,9 @@
 namespace sluice::app {
 
 void mailbox::post(int to, int kind, std::string text) {
-    static_cast<void>(has_sent_all());  // lets go of those that have left
+    static_cast<void>(has_sent_all());  // releases those that were sent
     outgoing& made = outgoing_.emplace_back(outgoing{std::move(text), std::nullopt});
-    made.under_way = world_.send(to, kind, std::as_bytes(std::span(made.text)));
+    made.in_flight = world_.send(to, kind, std::as_bytes(std::span(made.text)));
 }
 
 std::optional<letter> mailbox::next() {
@@ -17,16 +18,16 @@ std::optional<letter> mailbox::next() {
         if (!arrived) return std::nullopt;
         incoming& made = incoming_.emplace_back(
             incoming{{arrived->from, arrived->tag, std::string(arrived->bytes, '\0')}, std::nullopt});
-        made.under_way = world_.receive(*arrived, std::as_writable_bytes(std::span(made.what.text)));
+        made.in_flight = world_.receive(*arrived, std::as_writable_bytes(std::span(made.what.text)));
     }
-    if (!incoming_.front().under_way->is_done()) return std::nullopt;
+    if (!incoming_.front().in_flight->is_done()) return std::nullopt;
     letter arrived = std::move(incoming_.front().what);
     incoming_.clear();
     return arrived;
 }
 
 bool mailbox::has_sent_all() {
-    outgoing_.remove_if([](outgoing& each) { return each.under_way->is_done(); });
+    outgoing_.remove_if([](outgoing& each) { return each.in_flight->is_done(); });
     return outgoing_.empty();
 }
 

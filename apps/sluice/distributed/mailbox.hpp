@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Texts between ranks. Those of one rank to another arrive in the order in which they were posted.
 //
 // Thread safety: none, as its session. No call blocks.
@@ -31,11 +32,11 @@ private:
     // In lists of nodes: MPI has the texts' addresses.
     struct outgoing {
         std::string text;
-        std::optional<mpi::request> under_way;
+        std::optional<mpi::request> in_flight;
     };
     struct incoming {
         letter what;
-        std::optional<mpi::request> under_way;
+        std::optional<mpi::request> in_flight;
     };
 
     const mpi::session& world_;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "model_broadcast.hpp"
 
 #include <algorithm>
@@ -46,7 +47,7 @@ std::string invite_gpus(rank_job& job, device& mine) {
         const bool has_each_its_own = !all.front().empty() && std::ranges::adjacent_find(all) == all.end();
         if (has_each_its_own) invitation = to_hex(process_group::invite());
     }
-    return job.tell(std::move(invitation));
+    return job.share_text(std::move(invitation));
 }
 
 // The numbers come on a thread of their own, while this one looks after the other ranks. NCCL itself waits for ever.
@@ -108,7 +109,7 @@ private:
             const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(job_.longest_silence()).count();
             throw error(errc::timed_out,
                         "NCCL has brought nothing of the network for " + std::to_string(seconds) +
-                            " s (--rank-timeout); NCCL_DEBUG=INFO lets it tell",
+                            " s (--rank-timeout); NCCL_DEBUG=INFO makes it report more",
                         {"--distributed", all_.owner().name()});
         });
     }
@@ -169,7 +170,7 @@ nn::mlp_model model_from(const nlohmann::json& outline) {
 }
 
 nn::plan bring_network(rank_job& job, nn::mlp_model model, device& mine, scheduling_policy& pool) {
-    const std::string invitation = invite_gpus(job, mine);  // behind it, all ranks have come here
+    const std::string invitation = invite_gpus(job, mine);  // after it, all ranks have reached this line
     if (!invitation.empty()) return nccl_delivery(job, std::move(model), from_hex(invitation), mine, pool).bring();
     for (nn::dense_layer& each : model.layers) {
         each.weight.resize(each.in_features * each.out_features);

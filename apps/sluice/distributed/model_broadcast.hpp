@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the network gets from rank 0, which has read it, to the devices of all others: its outline as text, then its
 // numbers: by NCCL where each rank has a GPU of its own, by MPI otherwise.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "mpi.hpp"
 
 #include <unistd.h>
@@ -13,7 +14,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
+#include "sluice/error_report.hpp"
 
 namespace sluice::app::mpi {
 namespace {
@@ -34,7 +36,7 @@ void check(int code, std::string_view call) {
     if (code != MPI_SUCCESS) throw error({code, category}, std::string(call) + " failed", {"mpi"});
 }
 
-// While it lives, it ends the process after some time, wherever that hangs.
+// During its lifetime, ends the process after some time, wherever it hangs.
 class time_limit {
 public:
     explicit time_limit(std::chrono::seconds limit) : before_(std::signal(SIGALRM, end_process)) {
@@ -49,10 +51,9 @@ public:
 
 private:
     static void end_process(int) {
-        constexpr std::string_view why =
-            "sluice: a rank did not start or end within the time limit (--rank-timeout): it hangs\n";
-        static_cast<void>(!::write(STDERR_FILENO, why.data(), why.size()));  // there is nobody to tell when it fails
-        std::_Exit(1);
+        constexpr std::string_view why = "a rank did not start or end within the time limit (--rank-timeout): it hangs";
+        write_error_from_handler(why, "", failed);
+        std::_Exit(failed);
     }
 
     void (*before_)(int);
@@ -68,14 +69,14 @@ int int_from(std::size_t bytes) {
 }  // namespace
 
 struct request::handle {
-    MPI_Request under_way = MPI_REQUEST_NULL;
+    MPI_Request in_flight = MPI_REQUEST_NULL;
 };
 
 void request::deleter::operator()(handle* each) const noexcept { delete each; }
 
 bool request::is_done() {
     int done = 0;
-    check(MPI_Test(&handle_->under_way, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    check(MPI_Test(&handle_->in_flight, &done, MPI_STATUS_IGNORE), "MPI_Test");
     return done != 0;
 }
 
@@ -85,7 +86,7 @@ session::session(std::chrono::seconds limit) : limit_(limit) {
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
     check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     if (provided < MPI_THREAD_FUNNELED) {
-        throw error(errc::unsupported, "this MPI does not go with threads (MPI_THREAD_FUNNELED)", {"mpi"});
+        throw error(errc::unsupported, "this MPI does not support threads (MPI_THREAD_FUNNELED)", {"mpi"});
     }
     check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
@@ -102,7 +103,7 @@ session::~session() {
 
 request session::send(int to, int tag, std::span<const std::byte> bytes) const {
     std::unique_ptr<request::handle, request::deleter> made(new request::handle);
-    check(MPI_Isend(bytes.data(), int_from(bytes.size()), MPI_BYTE, to, tag, MPI_COMM_WORLD, &made->under_way),
+    check(MPI_Isend(bytes.data(), int_from(bytes.size()), MPI_BYTE, to, tag, MPI_COMM_WORLD, &made->in_flight),
           "MPI_Isend");
     return request(std::move(made));
 }
@@ -120,14 +121,14 @@ std::optional<arrival> session::probe() const {
 request session::receive(const arrival& what, std::span<std::byte> into) const {
     std::unique_ptr<request::handle, request::deleter> made(new request::handle);
     check(
-        MPI_Irecv(into.data(), int_from(into.size()), MPI_BYTE, what.from, what.tag, MPI_COMM_WORLD, &made->under_way),
+        MPI_Irecv(into.data(), int_from(into.size()), MPI_BYTE, what.from, what.tag, MPI_COMM_WORLD, &made->in_flight),
         "MPI_Irecv");
     return request(std::move(made));
 }
 
 request session::broadcast(std::span<std::byte> bytes) const {
     std::unique_ptr<request::handle, request::deleter> made(new request::handle);
-    check(MPI_Ibcast(bytes.data(), int_from(bytes.size()), MPI_BYTE, 0, MPI_COMM_WORLD, &made->under_way),
+    check(MPI_Ibcast(bytes.data(), int_from(bytes.size()), MPI_BYTE, 0, MPI_COMM_WORLD, &made->in_flight),
           "MPI_Ibcast");
     return request(std::move(made));
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MPI, called in this one place (mpi.cpp): every failure of a call is an error that names it.
 //
 // Thread safety: none. Only the main thread may make a session and use what belongs to it (MPI_THREAD_FUNNELED).
@@ -12,11 +13,11 @@
 
 namespace sluice::app::mpi {
 
-// Something under way. What it sends or fills stays where it is until it is done, so a request that is dropped before
-// that would leave MPI with memory that is gone: who cannot wait for one ends the process (session::abort).
+// A transfer in flight. The memory that it sends or fills must stay until it is done: a request that is dropped before
+// would leave MPI with freed memory. A caller that cannot wait for it ends the process (session::abort).
 class request {
 public:
-    // Whether it is over. Does not block, and lets MPI get on with everything that is under way.
+    // Whether it is done. Does not block, and lets MPI advance all transfers in flight.
     bool is_done();
 
 private:
@@ -25,7 +26,7 @@ private:
     struct deleter {
         void operator()(handle* each) const noexcept;
     };
-    explicit request(std::unique_ptr<handle, deleter> under_way) : handle_(std::move(under_way)) {}
+    explicit request(std::unique_ptr<handle, deleter> in_flight) : handle_(std::move(in_flight)) {}
 
     std::unique_ptr<handle, deleter> handle_;
 };

@@ -1,9 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "rank_job.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <thread>
+
+#include "sluice/base/printable.hpp"
+#include "sluice/error_report.hpp"
 
 namespace sluice::app {
 namespace {
@@ -16,10 +20,10 @@ constexpr std::size_t piece_bytes = std::size_t{16} << 20;
 enum letter_kind : int {
     sign_of_life,  // rows done, as text
     value,         // for gather
-    told,          // by rank 0
+    shared,        // by rank 0
     failed_here,   // the exit status as text, a space, and why; to rank 0
     the_end,       // the exit status as text; by rank 0
-    farewell,      // this rank's part is over; by rank 0: everybody's is
+    farewell,      // this rank's part has ended; by rank 0: that of all ranks has
 };
 
 }  // namespace
@@ -52,15 +56,15 @@ rank_job::rank_job(const mpi::session& world, const signal_guard& signals, std::
 exit_status rank_job::carry_out(const std::function<void()>& part, std::ostream& errors) {
     errors_ = &errors;
     try {
-        const std::optional<failure> wrong = what_goes_wrong_in(part);
-        on_progress_ = nullptr;  // what it tells is gone
+        const std::optional<failure> wrong = failure_of(part);
+        on_progress_ = nullptr;  // what it reports to is destroyed
         return rank() == 0 ? leave_as_first(wrong) : leave(wrong);
     } catch (const std::exception& end) {  // silence, or MPI itself
-        give_up(end);
+        abort_job(end);
     }
 }
 
-std::optional<rank_job::failure> rank_job::what_goes_wrong_in(const std::function<void()>& part) {
+std::optional<rank_job::failure> rank_job::failure_of(const std::function<void()>& part) {
     std::optional<failure> wrong;
     try {
         introduce();
@@ -71,27 +75,27 @@ std::optional<rank_job::failure> rank_job::what_goes_wrong_in(const std::functio
     } catch (const other_rank_failed&) {
         wrong = failed_elsewhere_;
     } catch (const std::exception& own) {
-        wrong = {rank(), status_of(own), own.what()};
+        wrong = {rank(), status_of(own), message_of(own)};
     }
-    // A signal may have taken the output away from under a rank: what went wrong then is not the cause.
-    if (wrong && signals_.asked()) wrong = {rank(), interrupted, interruption().what()};
+    // A signal may have removed the output under a rank: the failure that followed is not the cause.
+    if (wrong && signals_.requested()) wrong = {rank(), interrupted, message_of(interruption())};
     return wrong;
 }
 
-void rank_job::give_up(const std::exception& why) {
+void rank_job::abort_job(const std::exception& why) {
     const bool is_first_to_know = rank() == 0 || dynamic_cast<const silence*>(&why) != nullptr;
     if (failed_elsewhere_) {
         write(*failed_elsewhere_);
     } else if (is_first_to_know) {
-        *errors_ << "sluice: " << why.what() << std::endl;
+        *errors_ << error_line(message_of(why), status_of(why)) << std::flush;
     }
     world_.abort(status_of(why));
 }
 
-// Who is on which host.
+// Exchanges which rank is on which host.
 void rank_job::introduce() {
     const std::vector<std::string> names = gather(world_.host());
-    hosts_ = nlohmann::json::parse(tell(nlohmann::json(names).dump())).get<std::vector<std::string>>();
+    hosts_ = nlohmann::json::parse(share_text(nlohmann::json(names).dump())).get<std::vector<std::string>>();
     const auto here = std::next(hosts_.begin(), rank());
     local_rank_ = static_cast<int>(std::count(hosts_.begin(), here, *here));
     local_size_ = static_cast<int>(std::count(hosts_.begin(), hosts_.end(), *here));
@@ -112,30 +116,30 @@ std::vector<std::string> rank_job::gather(std::string own) {
     return all;
 }
 
-std::string rank_job::tell(std::string text) {
+std::string rank_job::share_text(std::string text) {
     if (rank() == 0) {
-        post_to_others(told, text);
+        post_to_others(shared, text);
         return text;
     }
-    wait_for([&] { return !told_.empty(); });
-    std::string here = std::move(told_.front());
-    told_.pop_front();
+    wait_for([&] { return !shared_.empty(); });
+    std::string here = std::move(shared_.front());
+    shared_.pop_front();
     return here;
 }
 
 void rank_job::agree() {
     gather({});
-    tell({});
+    share_text({});
 }
 
 void rank_job::broadcast(std::span<std::byte> bytes) {
     while (!bytes.empty()) {
         const auto piece = bytes.first(std::min(bytes.size(), piece_bytes));
-        mpi::request under_way = world_.broadcast(piece);
+        mpi::request in_flight = world_.broadcast(piece);
         try {
-            wait_for([&] { return under_way.is_done(); });
+            wait_for([&] { return in_flight.is_done(); });
         } catch (const std::exception& end) {
-            give_up(end);  // MPI writes to this memory until the broadcast is over: it cannot be given back
+            abort_job(end);  // MPI writes to this memory until the broadcast ends: it cannot be released
         }
         bytes = bytes.subspan(piece.size());
     }
@@ -145,13 +149,13 @@ void rank_job::done(std::size_t rows) {
     others_[static_cast<std::size_t>(rank())].rows = rows;
     if (clock::now() - looked_ < 5ms) return;
     report_progress();
-    look_around();
+    check_job();
 }
 
 template <class Condition>
 void rank_job::wait_for(Condition condition) {
     while (!condition()) {
-        look_around();
+        check_job();
         if (!condition()) std::this_thread::sleep_for(rest);
     }
 }
@@ -160,39 +164,40 @@ void rank_job::wait_for(Condition condition) {
 template <class Condition>
 void rank_job::wait_quietly_for(Condition condition) {
     while (!condition()) {
-        look_after_messages();
+        process_messages();
         std::this_thread::sleep_for(rest);
     }
 }
 
 void rank_job::fail_first(const std::exception& own) {
-    if (rank() != 0) return report({rank(), status_of(own), own.what()});
+    if (rank() != 0) return report({rank(), status_of(own), message_of(own)});
     const clock::time_point end = clock::now() + 1s;
     wait_for([&] { return clock::now() > end; });
 }
 
 void rank_job::wait_until(const std::function<bool()>& condition) { wait_for(condition); }
 
-void rank_job::look_around() {
+void rank_job::check_job() {
     signals_.check();
-    look_after_messages();
+    process_messages();
     if (failed_elsewhere_) throw other_rank_failed();
     if (ended_) throw job_ended();
 }
 
-void rank_job::look_after_messages() {
+void rank_job::process_messages() {
     const clock::time_point now = clock::now();
-    // Who was away for long, in a batch or stopped together with the others, cannot tell how long these were silent.
+    // After a long batch, or when all ranks were stopped together, this rank cannot know how long the others were
+    // silent.
     if (now - looked_ > longest_silence_ / 2) {
         for (other& each : others_) each.heard = now;
     }
     looked_ = now;
-    give_sign();
+    send_sign_of_life();
     while (auto arrived = mail_.next()) open(std::move(*arrived));
-    judge_silence();
+    check_silence();
 }
 
-void rank_job::give_sign() {
+void rank_job::send_sign_of_life() {
     const std::chrono::milliseconds interval = std::min<std::chrono::milliseconds>(500ms, longest_silence_ / 10);
     if (looked_ - gave_sign_ < interval) return;
     gave_sign_ = looked_;
@@ -213,7 +218,7 @@ void rank_job::open(letter arrived) {
             report_progress();
             break;
         case value: from.values.push_back(std::move(arrived.text)); break;
-        case told: told_.push_back(std::move(arrived.text)); break;
+        case shared: shared_.push_back(std::move(arrived.text)); break;
         case failed_here: {
             const std::size_t space = arrived.text.find(' ');
             const auto status = static_cast<exit_status>(std::stoi(arrived.text));
@@ -226,8 +231,8 @@ void rank_job::open(letter arrived) {
     }
 }
 
-void rank_job::judge_silence() {
-    // Rank 0 listens to all others, they to rank 0; one after the other, so that one of them tells.
+void rank_job::check_silence() {
+    // Rank 0 listens to all others, they to rank 0; each a little later, so that only one of them reports.
     const auto turn = rank() == 0 ? 0ms : std::min<std::chrono::milliseconds>(200ms * (rank() - 1), 5s);
     const int first = rank() == 0 ? 1 : 0, last = rank() == 0 ? size() - 1 : 0;
     for (int each = first; each <= last; ++each) {
@@ -268,20 +273,21 @@ exit_status rank_job::leave_as_first(const std::optional<failure>& wrong) {
     post_to_others(the_end, std::to_string(*ended_));
     const auto has_left = [](const other& each) { return each.has_left; };
     wait_quietly_for([&] { return std::all_of(others_.begin() + 1, others_.end(), has_left); });
-    // Only now: behind this MPI itself waits for all ranks.
+    // Only now: after this MPI itself waits for all ranks.
     post_to_others(farewell, {});
     wait_quietly_for([&] { return mail_.has_sent_all(); });
     return *ended_;
 }
 
 void rank_job::write(const failure& what) const {
-    const bool is_everybodys = what.rank == 0 && what.status == interrupted;
-    *errors_ << "sluice: " << (size() > 1 && !is_everybodys ? name_of(what.rank) + ": " : "") << what.why << std::endl;
+    const bool is_of_the_job = what.rank == 0 && (what.status == interrupted || what.status == missed);
+    const std::string rank = size() > 1 && !is_of_the_job ? name_of(what.rank) + ": " : "";
+    *errors_ << error_line(rank + what.why, what.status) << std::flush;
 }
 
 std::string rank_job::name_of(int each) const {
     std::string name = "rank " + std::to_string(each);
-    if (!hosts_.empty()) name += " on " + hosts_[static_cast<std::size_t>(each)];
+    if (!hosts_.empty()) name += " on " + printable(hosts_[static_cast<std::size_t>(each)]);
     return name;
 }
 

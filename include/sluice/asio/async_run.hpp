@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 // async_run(operation, policy, token): submits an operation to the policy's next stream and waits for it, as an
-// asynchronous operation of Asio's. All that is said of async_wait goes for it.
+// asynchronous operation of Asio's. Everything about async_wait is true for it, too.
 //
 // The operation is submitted when the asynchronous operation is initiated: at once with a callback or use_future, when
-// it is awaited with use_awaitable or deferred; on that thread. The policy must live until then. Exceptions of
-// submitting it reach the handler too.
+// it is awaited with use_awaitable or deferred; on that thread. The policy must live until then. Exceptions of the
+// submission reach the handler, too.
 //
-// Canceled, an operation that recovers, tries again or gives up submits nothing more.
+// Cancellation ends an operation that recovers, tries again or gives up: see async_wait.
 #pragma once
 
 #include "sluice/asio/async_wait.hpp"

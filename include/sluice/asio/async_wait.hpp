@@ -1,31 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
 // async_wait(future, token): waits for a device_future, a spawned task, or anything else that Sluice can await, as an
 // asynchronous operation of Asio's.
 //
 // Signature: void(std::exception_ptr, T); for a tuple void(std::exception_ptr, Ts...), for nothing
-// void(std::exception_ptr). The exception is what get() would throw. What the T are then: see wait_arguments.hpp.
+// void(std::exception_ptr). The exception is what get() would throw. For the values then, see wait_arguments.hpp.
 //
-// Where: the handler is called on its associated executor, by way of post: never inside async_wait, never on the
-// library's completion thread. A download's contents are copied out there, too. Without an executor of its own a
-// handler runs on Asio's system executor; say bind_executor(...). Until then the executor has work. The associated
-// allocator is used, and its memory returned before the handler is called.
+// Executor: the handler is posted to its associated executor. It is never called inside async_wait, and never on the
+// library's completion thread. A download's contents are copied there, too. Without an associated executor a handler
+// runs on Asio's system executor; use bind_executor(...). Until the call the executor has work. The associated
+// allocator is used, and its memory deallocated before the handler is called.
 //
-// Cancellation: terminal and partial. The handler gets boost::system::system_error with operation_aborted, soon. Work
-// that a device has begun cannot be stopped: it is abandoned, its outputs dropped and their memory reused behind it; a
-// task goes on by itself. When it had come already, the cancellation comes too late and the value is given. As with all
-// of Asio's operations, who emits the signal must not do so at the same time as the handler is called: a strand does
-// that.
+// Cancellation: terminal and partial. The handler soon gets boost::system::system_error with operation_aborted. Work
+// that a device has begun cannot be stopped: it is abandoned, its outputs are dropped, and their memory is reused after
+// it. An operation that recovers, tries again or gives up is ended: the handler is posted when none of its functions
+// runs or will run, and the thread that emits the signal waits for a function that is running. A task continues. After
+// the completion a cancellation has no effect, and the value is given. As with all of Asio's operations, the signal
+// must not be emitted at the same time as the handler is called: use a strand.
 //
-// Dropping the execution context with waits outstanding destroys their handlers, and waits for nothing.
+// Destroying the execution context during waits destroys their handlers, and does not block.
 //
-// It does not block and throws std::bad_alloc only; all else reaches the handler.
+// async_wait does not block and throws std::bad_alloc only; all other failures reach the handler.
 #pragma once
 
-#include "sluice/asio/requirements.hpp"
+#include "sluice/asio/detail/requirements.hpp"
 
 #include <boost/asio/async_result.hpp>
 
-#include "sluice/asio/handler_wait.hpp"
-#include "sluice/asio/waited.hpp"
+#include "sluice/asio/detail/handler_wait.hpp"
+#include "sluice/asio/detail/waited.hpp"
 
 namespace sluice {
 

@@ -1,8 +1,9 @@
-// What can be awaited, and what that gives.
+// SPDX-License-Identifier: Apache-2.0
+// awaitable: the types that can be awaited, and the result of awaiting them.
 //
 // A type is awaitable when `co_await` accepts it in any coroutine: it is an awaiter itself (await_ready,
-// await_suspend, await_resume), or has a member or a free `operator co_await` that gives one. An rvalue is meant
-// unless the type says otherwise: `awaitable<T&>` asks for lvalues.
+// await_suspend, await_resume), or has a member or a free `operator co_await` that gives one. The concept
+// checks an rvalue; `awaitable<T&>` checks an lvalue.
 #pragma once
 
 #include <concepts>
@@ -57,7 +58,8 @@ using await_result_t =
     decltype(std::declval<std::remove_reference_t<typename detail::awaiter_of<T>::type>&>().await_resume());
 
 namespace detail {
-// The result as it is kept after the await expression: what an rvalue reference refers to dies with the awaiter.
+// The type that keeps the result after the await expression. The awaiter is destroyed, and with it the object that an
+// rvalue reference refers to, so that becomes a value.
 template <awaitable T>
 using kept_result_t = std::conditional_t<std::is_rvalue_reference_v<await_result_t<T>>,
                                          std::remove_cvref_t<await_result_t<T>>, await_result_t<T>>;

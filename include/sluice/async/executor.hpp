@@ -1,7 +1,8 @@
-// executor: where work runs. work_item: a piece of work that can be queued without allocating.
+// SPDX-License-Identifier: Apache-2.0
+// executor: runs work items. work_item: a piece of work that can be queued without allocating.
 //
-// Whoever makes a work_item owns it and keeps it alive until it has run; it may be destroyed, or posted again, by the
-// very function that it runs. It can be in one queue at a time.
+// The creator of a work_item owns it and keeps it alive until it has run. The function that it runs may destroy it, or
+// post it again. It can be in one queue at a time.
 #pragma once
 
 namespace sluice {
@@ -14,7 +15,7 @@ public:
     work_item(const work_item&) = delete;  // queues point to it
     work_item& operator=(const work_item&) = delete;
 
-    // The item may be gone when this returns.
+    // The item may be destroyed when this returns.
     void run() noexcept { run_(*this); }
 
     work_item* next_ = nullptr;  // belongs to the queue that holds the item
@@ -26,12 +27,12 @@ private:
 class executor {
 public:
     executor() = default;
-    executor(const executor&) = delete;  // items on their way point to it
+    executor(const executor&) = delete;  // queued items point to it
     executor& operator=(const executor&) = delete;
     virtual ~executor() = default;
 
     // Runs the item once, on a thread of the executor's choosing. Any thread may call it; it does not wait for the
-    // item, allocates nothing and cannot fail. The item may have run, and be gone, before post returns.
+    // item, allocates nothing and cannot fail. The item may have run, and be destroyed, before post returns.
     virtual void post(work_item& item) noexcept = 0;
 };
 

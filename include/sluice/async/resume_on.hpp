@@ -1,15 +1,17 @@
-// resume_on: go on elsewhere.
+// SPDX-License-Identifier: Apache-2.0
+// resume_on: continues the coroutine on another executor.
 //
 //     co_await resume_on(pool);        // from here on, a thread of the pool
 //
-// Posts the rest of the coroutine to the executor, also when it runs there already (others that are queued go first).
-// Allocates nothing and throws nothing. With an executor that runs items inside post, such as inline_executor, the
-// coroutine goes on without being suspended, so that a loop of these needs no stack. The executor must live until then.
+// Posts the rest of the coroutine to the executor, also when it runs there already (items that are queued already run
+// first). Allocates nothing and throws nothing. With an executor that runs items inside post, such as inline_executor,
+// the coroutine continues without being suspended, so that a loop of these needs no stack. The executor must live until
+// then.
 #pragma once
 
 #include <coroutine>
 
-#include "sluice/async/active_call.hpp"
+#include "sluice/async/detail/active_call.hpp"
 #include "sluice/async/executor.hpp"
 
 namespace sluice {
@@ -26,7 +28,7 @@ public:
         waiter_ = waiter;
         call_ = &call;
         target_->post(*this);
-        return !call.is_over();  // *this may be gone: only the call is looked at
+        return !call.is_over();  // *this may be destroyed: only the call is read
     }
 
     void await_resume() const noexcept {}

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // run_loop: an executor whose items run on the thread that calls run(), in the order in which they were posted.
 //
 //     run_loop loop;
@@ -5,14 +6,14 @@
 //     loop.run_pending();                 // runs here
 //
 // Thread safety: post() and finish() may be called on any thread; the others too, and then the callers share the
-// items. Whatever was posted must have run before the loop is destroyed.
+// items. All that was posted must have run before the loop is destroyed.
 #pragma once
 
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
 
-#include "sluice/async/work_queue.hpp"
+#include "sluice/async/detail/work_queue.hpp"
 
 namespace sluice {
 
@@ -28,7 +29,7 @@ public:
     bool run_one() noexcept;
     // Runs the items that were posted before the call, not those that these post; does not wait. Returns how many.
     std::size_t run_pending() noexcept;
-    // Lets run() return when it has run what was posted. For good: a finished loop never waits again.
+    // Lets run() return when it has run what was posted. This is final: a finished loop never waits again.
     void finish() noexcept;
 
 private:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // spawn(task, executor): starts a task now; its result can be waited for later, or not at all.
 //
 //     spawned<int> first = spawn(answer(), pool);
@@ -5,8 +6,8 @@
 //     int sum = co_await std::move(first);             // in a coroutine
 //     sum += std::move(second).get();                  // elsewhere; blocks
 //
-// The task starts on a thread of the executor and goes on where what it awaits resumes it. The executor must live until
-// the task has started, and longer if the task uses it.
+// The task starts on a thread of the executor and continues where what it awaits resumes it. The executor must live
+// until the task has started, and longer if the task uses it.
 #pragma once
 
 #include <chrono>
@@ -18,13 +19,13 @@
 #include <string>
 #include <thread>
 
-#include "sluice/async/completion.hpp"
-#include "sluice/async/deadline.hpp"
+#include "sluice/async/detail/completion.hpp"
+#include "sluice/async/detail/root.hpp"
 #include "sluice/async/executor.hpp"
 #include "sluice/async/resume_on.hpp"
-#include "sluice/async/root.hpp"
 #include "sluice/async/task.hpp"
 #include "sluice/async/wait_mode.hpp"
+#include "sluice/base/deadline.hpp"
 
 namespace sluice {
 
@@ -32,6 +33,13 @@ template <typename T = void>
 class spawned;
 
 namespace detail {
+// What happens when the result is not wanted any more.
+enum class abandonment {
+    none,  // nothing: it continues, or has ended
+    now,   // nothing of it runs or will run, and the end will not come
+    soon,  // a function of it called abandon: when that function returns, nothing of it runs, and the end comes
+};
+
 // Shared by the handle and, until it has ended, by the task itself.
 template <typename T>
 class spawned_state {
@@ -42,8 +50,12 @@ public:
     virtual ~spawned_state() = default;
 
     completion& end() noexcept { return end_; }
-    // After the end, on the thread that wants the result; once.
+    // After the end, on the thread that takes the result; once.
     virtual T take() = 0;
+    // The result is not wanted. May block until a running function returns.
+    virtual abandonment abandon() noexcept { return abandonment::none; }
+    // Throws on a thread that must not block until the end.
+    virtual void require_may_block() const {}
 
     void wait(wait_mode mode) {
         while (mode != wait_mode::block && !end_.complete_already()) {
@@ -58,10 +70,10 @@ public:
     }
 
 protected:
-    // Gives the coroutine to go on with.
+    // Returns the coroutine to resume.
     std::coroutine_handle<> complete() noexcept {
         const auto waiter = end_.complete();
-        const std::lock_guard lock(mutex_);  // whoever looked before is asleep by now
+        const std::lock_guard lock(mutex_);  // a thread that checked before this is asleep by now
         wake_.notify_all();
         return waiter;
     }
@@ -72,12 +84,11 @@ private:
     std::condition_variable wake_;
 };
 
-// With the task, whose result `finish` turns into what is taken, on the thread that takes it.
-template <typename T, typename Made, typename Finish>
+// With the task.
+template <typename T>
 class spawned_task final : public spawned_state<T>, private work_item, private root_owner {
 public:
-    spawned_task(task<Made> body, Finish finish)
-        : work_item(&begin), root_(make_root(std::move(body))), finish_(std::move(finish)) {}
+    explicit spawned_task(task<T> body) : work_item(&begin), root_(make_root(std::move(body))) {}
 
     static void post(std::shared_ptr<spawned_task> self, executor& on) noexcept {
         spawned_task& state = *self;
@@ -85,7 +96,7 @@ public:
         on.post(state);
     }
 
-    T take() override { return finish_(root_); }
+    T take() override { return root_.take(); }
 
 private:
     static void begin(work_item& item) noexcept {
@@ -94,30 +105,55 @@ private:
     }
 
     std::coroutine_handle<> root_ended(std::size_t) noexcept override {
-        const auto last = std::move(running_);  // with the handle gone, state, frame and result go here
+        const auto last = std::move(running_);  // without a handle, this destroys state, frame and result
         return this->complete();
     }
 
-    root<Made> root_;
-    Finish finish_;
+    root<T> root_;
     std::shared_ptr<spawned_task> running_;
 };
 
-// Awaits the end, and leaves the result where it is.
+// Owned by the handle, or by its waiter, as long as the result is wanted. Its destruction abandons the task.
+template <typename T>
+class spawned_owner {
+public:
+    spawned_owner() = default;
+    explicit spawned_owner(std::shared_ptr<spawned_state<T>> state) noexcept : state_(std::move(state)) {}
+    spawned_owner(spawned_owner&&) noexcept = default;
+    spawned_owner& operator=(spawned_owner&& other) noexcept {
+        spawned_owner replaced(std::move(other));
+        state_.swap(replaced.state_);
+        return *this;
+    }
+    ~spawned_owner() {
+        if (state_ != nullptr) state_->abandon();
+    }
+
+    const std::shared_ptr<spawned_state<T>>& state() const noexcept { return state_; }
+    spawned_state<T>* operator->() const noexcept { return state_.get(); }
+
+private:
+    std::shared_ptr<spawned_state<T>> state_;
+};
+
+// Awaits the end, and does not take the result.
 template <typename T>
 class spawned_end {
 public:
-    explicit spawned_end(std::shared_ptr<spawned_state<T>> state) noexcept : state_(std::move(state)) {}
+    explicit spawned_end(spawned_owner<T> state) noexcept : state_(std::move(state)) {}
     spawned_end(const spawned_end&) = delete;  // lives in the waiter's frame
     spawned_end& operator=(const spawned_end&) = delete;
-    ~spawned_end() { state_->end().withdraw(); }  // the waiter may be dropped; the task goes on
+    ~spawned_end() {  // the waiter may be dropped
+        state_->abandon();
+        state_->end().withdraw();
+    }
 
     bool await_ready() const noexcept { return state_->end().complete_already(); }
     bool await_suspend(std::coroutine_handle<> waiter) noexcept { return state_->end().wait(waiter); }
     void await_resume() const noexcept {}
 
 protected:
-    std::shared_ptr<spawned_state<T>> state_;
+    spawned_owner<T> state_;
 };
 
 template <typename T>
@@ -128,22 +164,22 @@ public:
 };
 
 template <typename T>
-task<T> take_elsewhere(std::shared_ptr<spawned_state<T>> state, executor& where) {
+task<T> take_elsewhere(spawned_owner<T> owner, executor& target) {
+    const std::shared_ptr<spawned_state<T>> state = owner.state();
     if (!state->end().complete_already()) {
-        spawned_end<T> end(state);
+        spawned_end<T> end(std::move(owner));
         co_await end;
-        co_await resume_on(where);
+        co_await resume_on(target);
     }
     co_return state->take();
 }
 
-// Starts a task whose result is finished, from its root, by whoever takes it. As spawn() below.
-template <typename T, typename Made, typename Finish>
-spawned<T> spawn_to_finish(task<Made> body, executor& on, Finish finish);
+struct spawned_access;
 }  // namespace detail
 
-// Move-only. Dropping it never blocks: the task goes on by itself, and its result or exception is dropped with it on
-// the thread where it ends.
+// Move-only. Dropping it never blocks: the task continues, and its result or exception is dropped with it on
+// the thread where it ends. (That of an operation that recovers, tries again or gives up is ended when it is dropped:
+// see device_future.hpp.)
 //
 // Its members throw std::logic_error when the result has been taken, or moved from.
 template <typename T>
@@ -155,40 +191,40 @@ public:
     spawned& operator=(spawned&&) noexcept = default;
     ~spawned() = default;
 
-    // Waits for the task's end, gives its value or throws its exception; once. Goes on at once when the task has ended,
-    // else on the thread where it ends.
+    // Waits for the task's end, gives its value or throws its exception; once. Continues at once when the task has
+    // ended, else on the thread where it ends.
     detail::spawned_awaiter<T> operator co_await() && {
         require_valid();
         return detail::spawned_awaiter<T>(std::move(state_));
     }
     detail::spawned_awaiter<T> operator co_await() const& = delete;  // the result is consumed: std::move it
 
-    // The same, but goes on as the executor says, which outlives the wait; the result is taken there.
-    task<T> resume_on(executor& where) && {
+    // The same, but continues on the executor, which outlives the wait; the result is taken there.
+    task<T> resume_on(executor& target) && {
         require_valid();
-        return detail::take_elsewhere(std::move(state_), where);
+        return detail::take_elsewhere(std::move(state_), target);
     }
 
-    // The same for a thread that is no coroutine: blocks it until the task has ended.
+    // The same for a plain thread: blocks it until the task has ended.
     T get(std::optional<wait_mode> mode = {}) && {
         wait(mode);
-        const auto state = std::move(state_);
-        return state->take();
+        const auto owned = std::move(state_);
+        return owned->take();
     }
     T get(std::optional<wait_mode> mode = {}) const& = delete;  // the result is consumed: std::move it
 
-    // Blocks until the task has ended; asleep unless another way is asked for.
+    // Blocks until the task has ended; asleep unless `mode` says otherwise.
     void wait(std::optional<wait_mode> mode = {}) const {
-        require_valid();
+        require_may_block();
         state_->wait(mode.value_or(wait_mode::block));
     }
-    // The same for at most so long: whether it has ended.
+    // The same for at most the given time; returns whether the task has ended.
     template <typename Rep, typename Period>
     bool wait_for(std::chrono::duration<Rep, Period> at_most) const {
         return wait_until(detail::deadline_after(at_most));
     }
     bool wait_until(std::chrono::steady_clock::time_point deadline) const {
-        require_valid();
+        require_may_block();
         return state_->wait_until(deadline);
     }
 
@@ -198,33 +234,44 @@ public:
         return state_->end().complete_already();
     }
     // Whether the result has not been taken yet.
-    bool valid() const noexcept { return state_ != nullptr; }
+    bool valid() const noexcept { return state_.state() != nullptr; }
 
 private:
-    template <typename U, typename Made, typename Finish>
-    friend spawned<U> detail::spawn_to_finish(task<Made> body, executor& on, Finish finish);
+    friend detail::spawned_access;
     explicit spawned(std::shared_ptr<detail::spawned_state<T>> state) noexcept : state_(std::move(state)) {}
 
     void require_valid() const {
         if (!valid()) throw std::logic_error("a spawned task gives its result once");
     }
+    void require_may_block() const {
+        require_valid();
+        if (!state_->end().complete_already()) state_->require_may_block();
+    }
 
-    std::shared_ptr<detail::spawned_state<T>> state_;
+    detail::spawned_owner<T> state_;
 };
 
-template <typename T, typename Made, typename Finish>
-spawned<T> detail::spawn_to_finish(task<Made> body, executor& on, Finish finish) {
-    using state_type = detail::spawned_task<T, Made, Finish>;
-    auto state = std::make_shared<state_type>(std::move(body), std::move(finish));
-    state_type::post(state, on);
-    return spawned<T>(std::move(state));
-}
+namespace detail {
+// For code that creates handles, and for adaptors to other libraries.
+struct spawned_access {
+    template <typename T>
+    static spawned<T> make(std::shared_ptr<spawned_state<T>> state) noexcept {
+        return spawned<T>(std::move(state));
+    }
+    template <typename T>
+    static const std::shared_ptr<spawned_state<T>>& state(const spawned<T>& of) noexcept {
+        return of.state_.state();
+    }
+};
+}  // namespace detail
 
 // Starts the task on the executor and returns; with an inline_executor it runs here until it first suspends. Throws
 // std::bad_alloc, having started nothing; std::logic_error from the result if the task had been awaited.
 template <typename T>
 spawned<T> spawn(task<T> body, executor& on) {
-    return detail::spawn_to_finish<T>(std::move(body), on, [](detail::root<T>& ended) -> T { return ended.take(); });
+    auto state = std::make_shared<detail::spawned_task<T>>(std::move(body));
+    detail::spawned_task<T>::post(state, on);
+    return detail::spawned_access::make<T>(std::move(state));
 }
 
 }  // namespace sluice

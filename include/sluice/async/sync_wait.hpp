@@ -1,21 +1,23 @@
-// sync_wait: how a thread that is no coroutine waits for an awaitable.
+// SPDX-License-Identifier: Apache-2.0
+// sync_wait: blocks a plain thread until an awaitable is complete.
 //
 //     int n = sync_wait(answer());
 //
 // Awaits it on the calling thread, blocks until it is complete, and returns its value or throws its exception. An
-// rvalue reference is returned as a value. Must not be called on a thread that the awaitable needs in order to go on.
-// The awaitable is the caller's: one with a name is awaited as the lvalue or the rvalue (std::move) that is passed.
+// rvalue reference is returned as a value. Must not be called on a thread that the awaitable needs in order to
+// continue. The caller owns the awaitable: one with a name is awaited as the lvalue or the rvalue (std::move) that is
+// passed.
 #pragma once
 
 #include <condition_variable>
 #include <mutex>
 
-#include "sluice/async/root.hpp"
+#include "sluice/async/detail/root.hpp"
 
 namespace sluice {
 
 namespace detail {
-// Sleeps until a root is at its end.
+// Sleeps until a root has ended.
 class blocking_owner final : public root_owner {
 public:
     blocking_owner() = default;
@@ -23,7 +25,7 @@ public:
     std::coroutine_handle<> root_ended(std::size_t) noexcept override {
         const std::lock_guard lock(mutex_);
         ended_ = true;
-        wake_.notify_one();  // under the lock: *this is gone when the waiting thread has seen it
+        wake_.notify_one();  // under the lock: the waiting thread destroys *this once it has seen the end
         return std::noop_coroutine();
     }
 

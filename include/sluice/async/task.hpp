@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // task<T>: a coroutine that starts when it is awaited, and gives a T (a value, move-only or not, a reference, or
 // nothing) or throws what it threw.
 //
@@ -8,14 +9,14 @@
 //         n += co_await std::move(again);      // one with a name is consumed: std::move it
 //     }
 //
-// Threads: awaiting starts the body at once, on the awaiting thread. The awaiting coroutine goes on where the body
-// ended; without being suspended at all when the body ended right away, so that a loop over a million such tasks needs
-// no more stack than one. Tasks nested in each other need stack by their depth, as function calls do.
+// Threads: awaiting starts the body at once, on the awaiting thread. The awaiting coroutine continues where the
+// body ended. It is not suspended when the body ended at once, so a loop over a million such tasks needs no more stack
+// than one. Tasks nested in each other need stack by their depth, as function calls do.
 //
-// Ownership: a task owns its coroutine, and awaiting hands that over to the await expression: when it is over, the
-// coroutine's frame is gone. Parameters are copied or moved into the frame; what they refer to must outlive it.
-// Dropping a task that was never awaited, or the coroutine that awaits it, destroys the frame where it is suspended.
-// That is the dropper's promise that nobody resumes it any more: no executor has it queued, no thread is about to
+// Ownership: a task owns its coroutine, and awaiting moves the ownership to the await expression, whose end destroys
+// the coroutine's frame. Parameters are copied or moved into the frame; what they refer to must outlive it. Dropping a
+// task that was never awaited, or the coroutine that awaits it, destroys the frame where it is suspended. The caller
+// that drops it guarantees that no thread resumes it any more: no executor has it queued, and no thread is about to
 // complete what it waits for.
 //
 // g++ 12: see CONTRIBUTING.md on temporaries in expressions with co_await.
@@ -23,9 +24,9 @@
 
 #include <stdexcept>
 
-#include "sluice/async/active_call.hpp"
-#include "sluice/async/coroutine_frame.hpp"
-#include "sluice/async/result_promise.hpp"
+#include "sluice/async/detail/active_call.hpp"
+#include "sluice/async/detail/coroutine_frame.hpp"
+#include "sluice/async/detail/result_promise.hpp"
 
 namespace sluice {
 
@@ -50,17 +51,17 @@ public:
     final_awaiter final_suspend() const noexcept { return {}; }
 
     // Runs the coroutine up to its end or its first suspension. True: it ends later, or has ended elsewhere, and the
-    // waiter goes on there; it owns this frame.
+    // waiter continues there; it owns this frame.
     bool start(std::coroutine_handle<> waiter) noexcept {
         active_call<task_promise> call(this);
         waiter_ = waiter;
         call_ = &call;
         std::coroutine_handle<task_promise>::from_promise(*this).resume();
-        return !call.is_over();  // the frame may be gone: only the call is looked at
+        return !call.is_over();  // the frame may be destroyed: only the call is read
     }
 
 private:
-    // Gives the coroutine that is now to be resumed: the waiter, or one that does nothing.
+    // Returns the coroutine to resume: the waiter, or one that does nothing.
     std::coroutine_handle<> end() noexcept {
         if (active_call<task_promise>::end_inside(call_, this)) return std::noop_coroutine();
         return waiter_;

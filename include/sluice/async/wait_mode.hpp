@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a host thread waits for a device, or for a task.
 #pragma once
 
@@ -6,8 +7,8 @@
 namespace sluice {
 
 enum class wait_mode {
-    spin,   // asks again and again: the shortest latency, one core busy
-    yield,  // asks, and lets other threads run in between
+    spin,   // polls without pause: the shortest latency, one core busy
+    yield,  // polls, and lets other threads run in between
     block,  // sleeps until woken: no core busy, tens of microseconds later
 };
 

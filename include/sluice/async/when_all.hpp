@@ -1,27 +1,28 @@
-// when_all: several awaitables at the same time, and the results of all.
+// SPDX-License-Identifier: Apache-2.0
+// when_all: awaits several awaitables at the same time, and gives all results.
 //
 //     auto both = when_all(read(first), read(second));
 //     auto [a, b] = co_await std::move(both);
 //
 // Gives a std::tuple of the results, or for a std::vector of awaitables a std::vector, by position; std::monostate
-// stands for void and std::reference_wrapper for a reference. When some fail, it waits for all the same and then throws
+// stands for void and std::reference_wrapper for a reference. When some fail, it still waits for all, and then throws
 // the exception of the first of them by position; the other results and exceptions are dropped.
 //
 // The awaitables are moved in, and nothing starts before the result is awaited. They are started one after the other on
-// the awaiting thread, each up to where it first suspends: what shall run in parallel moves to an executor, or is
-// spawned. The awaiting coroutine goes on where the last of them ends. Throws std::bad_alloc.
+// the awaiting thread, each up to where it first suspends: an awaitable that must run in parallel moves to an
+// executor, or is spawned. The awaiting coroutine continues where the last of them ends. Throws std::bad_alloc.
 #pragma once
 
 #include <atomic>
 
-#include "sluice/async/completion.hpp"
-#include "sluice/async/root_set.hpp"
+#include "sluice/async/detail/completion.hpp"
+#include "sluice/async/detail/root_set.hpp"
 #include "sluice/async/task.hpp"
 
 namespace sluice {
 
 namespace detail {
-// Awaiting it starts all roots and goes on when all have ended.
+// Awaiting it starts all roots and resumes when all have ended.
 template <typename Roots>
 class all_ended final : private root_owner {
 public:
@@ -36,7 +37,7 @@ public:
 
 private:
     std::coroutine_handle<> root_ended(std::size_t) noexcept override {
-        // acquire and release: the last one passes on what all the others have made.
+        // acquire and release: the last one passes on the results of all others.
         if (left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return std::noop_coroutine();
         return end_.complete();
     }

@@ -1,12 +1,13 @@
-// when_any: several awaitables at the same time, and the result of the first that ends.
+// SPDX-License-Identifier: Apache-2.0
+// when_any: awaits several awaitables at the same time, and gives the result of the first that ends.
 //
 //     auto either = when_any(answer(), timeout(100ms));
 //     auto [index, value] = co_await std::move(either);        // value: a std::variant, engaged at index
 //
-// Goes on as soon as one of the awaitables has ended, on that thread: with its result, or by throwing its exception.
-// std::monostate stands for void and std::reference_wrapper for a reference. The others are abandoned: they go on in
-// the background, each result or exception is dropped where and when it comes, and nobody waits for them. So what they
-// refer to must live until they end, not until when_any does.
+// Continues as soon as one of the awaitables has ended, on that thread: with its result, or by throwing its exception.
+// std::monostate stands for void and std::reference_wrapper for a reference. The others are abandoned: they continue
+// in the background, and each result or exception is dropped where and when it arrives. So what they refer to must live
+// until they end, not until when_any does.
 //
 // The awaitables are moved in, and nothing starts before the result is awaited. They are started one after the other on
 // the awaiting thread, all of them, even when an early one ends at once. Dropping the coroutine that waits abandons
@@ -17,8 +18,8 @@
 #include <memory>
 #include <optional>
 
-#include "sluice/async/completion.hpp"
-#include "sluice/async/root_set.hpp"
+#include "sluice/async/detail/completion.hpp"
+#include "sluice/async/detail/root_set.hpp"
 #include "sluice/async/task.hpp"
 
 namespace sluice {
@@ -62,9 +63,9 @@ public:
 
     bool wait(std::coroutine_handle<> waiter) noexcept { return first_end_.wait(waiter); }
     auto take() { return take_one(roots_, first_.load(std::memory_order_relaxed)); }
-    // The waiter has what it wanted, or is being dropped: the first one's frame is of no more use either.
+    // The waiter has its result, or is being dropped: the frame of the first one is not needed any more.
     void leave() noexcept {
-        std::size_t expected = nobody;
+        std::size_t expected = none_yet;
         if (first_.compare_exchange_strong(expected, the_waiter, std::memory_order_relaxed)) {
             first_end_.withdraw();
         } else {
@@ -75,20 +76,20 @@ public:
     std::size_t count() const noexcept { return count_of(roots_); }
 
 private:
-    static constexpr std::size_t nobody = static_cast<std::size_t>(-1);
-    static constexpr std::size_t the_waiter = nobody - 1;
+    static constexpr std::size_t none_yet = static_cast<std::size_t>(-1);
+    static constexpr std::size_t the_waiter = none_yet - 1;
 
     std::coroutine_handle<> root_ended(std::size_t index) noexcept override {
         std::coroutine_handle<> next = std::noop_coroutine();
-        std::size_t expected = nobody;
+        std::size_t expected = none_yet;
         if (first_.compare_exchange_strong(expected, index, std::memory_order_relaxed)) {
             next = first_end_.complete();  // releases first_ as well
         } else {
             drop(index);
         }
-        // acquire and release: the last one destroys what all the others have touched.
+        // acquire and release: the last one destroys what all others have used.
         if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-            const auto last = std::move(running_);  // with the waiter gone, *this goes here
+            const auto last = std::move(running_);  // without a waiter, this destroys *this
         }
         return next;
     }
@@ -101,12 +102,12 @@ private:
 
     Roots roots_;
     std::atomic<std::size_t> left_;
-    std::atomic<std::size_t> first_{nobody};
+    std::atomic<std::size_t> first_{none_yet};
     completion first_end_;
     std::shared_ptr<any_state> running_;
 };
 
-// Awaiting it starts all roots and goes on when one has ended.
+// Awaiting it starts all roots and resumes when one has ended.
 template <typename Roots>
 class any_ended {
 public:

@@ -1,11 +1,12 @@
-// What a GPU offers to code that calls CUDA's libraries: handles, made when first asked for and bound to the
-// stream, its workspace, its properties and memory. Only for devices of kind cuda.
+// SPDX-License-Identifier: Apache-2.0
+// device_context: a GPU for code that calls CUDA's libraries: handles, created at first use and bound to the stream,
+// the stream's workspace, the GPU's properties and memory. Only for devices of kind cuda.
 //
-// Use a handle only inside a library call on its stream, so that ordering and memory stay right. The
-// libraries (cuBLAS, cuBLASLt, cuDNN) are opened on first use; when one is not installed, that throws
+// Use a handle only inside a library call on its stream; otherwise ordering and memory lifetimes are not guaranteed.
+// The libraries (cuBLAS, cuBLASLt, cuDNN) are opened at first use; if one is not installed, the call throws
 // errc::unsupported.
 //
-// Thread safety: all members may be called on any thread; a handle is used by one thread at a time.
+// Thread safety: all members may be called on any thread; a handle may be used by one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -29,14 +30,14 @@ public:
     // Throws errc::invalid_argument when the device is not a GPU.
     static device_context& of(device& gpu);
 
-    // A cublasLtHandle_t: one for the device, it takes the stream with each call.
+    // A cublasLtHandle_t, one per device: each of its calls takes the stream.
     cublasLtContext* cublaslt_handle();
-    // A cublasHandle_t and a cudnnHandle_t, bound to the stream; one each for a stream.
-    cublasContext* cublas(stream& on);
-    cudnnContext* cudnn(stream& on);
+    // A cublasHandle_t and a cudnnHandle_t, one of each per stream, bound to it.
+    cublasContext* cublas(stream on);
+    cudnnContext* cudnn(stream on);
 
-    // See stream::workspace: scratch memory that only grows.
-    storage_ref workspace(stream& on, std::size_t bytes) { return on.workspace(bytes); }
+    // Scratch memory that only grows; see stream::workspace.
+    storage_ref workspace(stream on, std::size_t bytes) { return on.workspace(bytes); }
 
     // CUDA's number of the device.
     int ordinal() const noexcept { return ordinal_; }
@@ -45,17 +46,18 @@ public:
 
     // For the library's own kernels: matrix products by cuBLASLt, with their algorithms cached.
     cublaslt& matmul();
-    // Convolutions and poolings by cuDNN, where it is there, with their algorithms cached.
+    // Convolutions and poolings by cuDNN, where it is installed, with their algorithms cached.
     cudnn_library& convolutions();
 
-    // Likewise: what kernels keep for this GPU, one of each type, made from the context when first asked for.
+    // For the library's own kernels: data that they keep for this GPU, one object per type, constructed from the
+    // context at first use.
     template <typename T>
     T& kept() {
         return *static_cast<T*>(
             kept(typeid(T), [](device_context& of) -> std::shared_ptr<void> { return std::make_shared<T>(of); }));
     }
 
-    // Made by the backend.
+    // Called by the backend.
     explicit device_context(int ordinal, const device_properties& properties);
     device_context(const device_context&) = delete;  // it owns handles
     device_context& operator=(const device_context&) = delete;

@@ -1,30 +1,30 @@
-// Collectives: what the ranks of a communicator do together. Each is one operation over the tensors of all ranks, one a
-// rank, in order; each tensor lives on its rank's device.
+// SPDX-License-Identifier: Apache-2.0
+// Collectives: operations of all ranks of a communicator together. Each is one operation over the tensors of all ranks,
+// one tensor per rank, in order; each tensor lives on its rank's device.
 //
 //     all_reduce(all, reduce_op::sum, parts)       -> the same tensors, each with the sum (or max, min) of all
-//     all_gather(all, parts)                       -> a tensor a rank with all parts' rows, in order
-//     reduce_scatter(all, reduce_op::sum, parts)   -> a tensor a rank: its block of rows of the sum; rows must divide
-//     broadcast(all, shared_tensor)                -> a shared_tensor a rank; the one that has it gives it to the
-//     others
+//     all_gather(all, parts)                       -> per rank a tensor with all parts' rows, in order
+//     reduce_scatter(all, reduce_op::sum, parts)   -> per rank a tensor: its block of rows of the sum; rows must divide
+//     broadcast(all, shared_tensor)                -> a shared_tensor per rank, copied from the rank that has it
 //
-// A collective is one command on a stream of rank 0's device, which names all the tensors: so it comes after whatever
-// made them, on all devices, and what uses its outputs comes after it. Elements are float, double, half, bfloat16, int
-// or unsigned. Parts must be of one shape.
+// A collective is one command on a stream of rank 0's device, which names all the tensors. So it comes after the
+// commands that wrote them, on all devices, and commands that use its outputs come after it. Elements are float,
+// double, half, bfloat16, int or unsigned. All parts must have one shape.
 //
-// Throws errc::invalid_argument for another number of parts than ranks, and for a part that is not on its rank's
-// device; errc::shape_mismatch for parts of different shapes, or rows that do not divide.
+// Throws errc::invalid_argument when the number of parts differs from the number of ranks, and for a part that is not
+// on its rank's device; errc::shape_mismatch for parts of different shapes, or rows that do not divide.
 //
-// In a compiled graph of rank 0's device a collective is one node; the other ranks' tensors are outside the graph,
+// In a compiled graph of rank 0's device a collective is one node. The other ranks' tensors are outside the graph,
 // which keeps their memory: record them with all_reduce(stream, ...).
 #pragma once
 
 #include <utility>
 #include <vector>
 
+#include "sluice/base/half.hpp"
 #include "sluice/devices/communicator.hpp"
-#include "sluice/devices/rows.hpp"
+#include "sluice/devices/detail/rows.hpp"
 #include "sluice/runtime/execution_context.hpp"
-#include "sluice/runtime/half.hpp"
 #include "sluice/runtime/tensor.hpp"
 
 namespace sluice {
@@ -60,7 +60,7 @@ constexpr collective_type collective_type_of() {
 }
 
 struct collective_form {
-    const char* name;  // of the command
+    const char* name;  // the command's name
     collective_kind kind;
     collective_type type;
     reduce_op how = reduce_op::sum;
@@ -72,30 +72,30 @@ struct collective_part {
     storage* in;
     storage* out;
 };
-// On a stream of rank 0's device; throws errc::invalid_argument for another.
-void submit_collective(stream& on, const communicator& among, const collective_form& form,
-                       std::span<const collective_part> parts, const source_location& where);
+// Submits to a stream of rank 0's device; throws errc::invalid_argument for another device's stream.
+void submit_collective(stream on, const communicator& among, const collective_form& form,
+                       std::span<const collective_part> parts, const source_location& location);
 
-// Throws unless there is one part for each rank, on its device, and all are of one shape.
+// Throws unless there is one part per rank, on the rank's device, and all have one shape.
 void check_parts(const communicator& among, const char* name, std::span<const shape> shapes,
-                 std::span<storage* const> memory, const source_location& where);
+                 std::span<storage* const> memory, const source_location& location);
 // The rows of each rank's block. Throws errc::shape_mismatch unless they divide.
-std::size_t rows_of_block(const shape& whole, std::size_t ranks, const source_location& where);
-std::size_t rank_of(const communicator& among, const storage* memory, const source_location& where);
+std::size_t rows_of_block(const shape& whole, std::size_t ranks, const source_location& location);
+std::size_t rank_of(const communicator& among, const storage* memory, const source_location& location);
 
 template <typename T>
 void check_parts(const communicator& among, const char* name, const std::vector<tensor<T>>& parts,
-                 const source_location& where) {
+                 const source_location& location) {
     std::vector<shape> shapes;
     std::vector<storage*> memory;
     for (const tensor<T>& each : parts) {
         shapes.push_back(each.shape());
         memory.push_back(each.memory());
     }
-    check_parts(among, name, shapes, memory, where);
+    check_parts(among, name, shapes, memory, location);
 }
 
-// A new tensor for each rank, for a collective to write.
+// A new tensor for each rank; a collective writes them.
 template <typename T>
 std::vector<tensor<T>> make_parts(execution_context& context, const communicator& among, const shape& each,
                                   const command_info& info) {
@@ -105,19 +105,19 @@ std::vector<tensor<T>> make_parts(execution_context& context, const communicator
     return made;
 }
 
-// From one tensor a rank to another, on a stream of the context's.
+// Submits a collective from one tensor per rank to another, on a stream of the context.
 template <typename T>
 void submit_collective(execution_context& context, const communicator& among, const collective_form& form,
                        const std::vector<tensor<T>>& from, const std::vector<tensor<T>>& to,
-                       const source_location& where) {
+                       const source_location& location) {
     std::vector<collective_part> all;
     for (std::size_t i = 0; i < from.size(); ++i) all.push_back({from[i].memory(), to[i].memory()});
-    submit_collective(context.on(among.devices()[0]).stream(), among, form, all, where);
+    submit_collective(context.on(among.devices()[0]).stream(), among, form, all, location);
 }
 
 template <typename T>
-void all_reduce_checked(stream& on, const communicator& among, reduce_op how, const std::vector<tensor<T>>& parts,
-                        const source_location& where) {
+void all_reduce_checked(stream on, const communicator& among, reduce_op how, const std::vector<tensor<T>>& parts,
+                        const source_location& location) {
     std::vector<collective_part> all;
     for (const tensor<T>& each : parts) all.push_back({each.memory(), each.memory()});
     submit_collective(on, among,
@@ -126,19 +126,19 @@ void all_reduce_checked(stream& on, const communicator& among, reduce_op how, co
                        .type = collective_type_of<T>(),
                        .how = how,
                        .count = parts.front().size()},
-                      all, where);
+                      all, location);
 }
 
 }  // namespace detail
 
-// On a stream of rank 0's device, which may be a recorder's: so a graph of that device can have the tensors of all
-// ranks summed between commands of its own.
+// For a stream of rank 0's device, which may be a recorder's: a graph of that device can then sum the tensors of all
+// ranks between its own commands.
 template <typename T>
 requires detail::is_collective_element<T>
-void all_reduce(stream& on, const communicator& among, reduce_op how, std::vector<tensor<T>>& parts,
-                source_location where = source_location::current()) {
-    detail::check_parts(among, "all_reduce", parts, where);
-    detail::all_reduce_checked(on, among, how, parts, where);
+void all_reduce(stream on, const communicator& among, reduce_op how, std::vector<tensor<T>>& parts,
+                source_location location = source_location::current()) {
+    detail::check_parts(among, "all_reduce", parts, location);
+    detail::all_reduce_checked(on, among, how, parts, location);
 }
 
 template <typename T>
@@ -146,14 +146,15 @@ class all_reduce_operation : public operation_base<all_reduce_operation<T>> {
 public:
     using output = std::vector<tensor<T>>;
 
-    all_reduce_operation(communicator among, reduce_op how, std::vector<tensor<T>> parts, const source_location& where)
-        : among_(std::move(among)), how_(how), parts_(std::move(parts)), where_(where) {
-        detail::check_parts(among_, "all_reduce", parts_, where_);
+    all_reduce_operation(communicator among, reduce_op how, std::vector<tensor<T>> parts,
+                         const source_location& location)
+        : among_(std::move(among)), how_(how), parts_(std::move(parts)), location_(location) {
+        detail::check_parts(among_, "all_reduce", parts_, location_);
     }
     all_reduce_operation(all_reduce_operation&&) noexcept = default;  // tensors in a vector cannot be copied
 
     output submit(execution_context& context) && {
-        detail::all_reduce_checked(context.on(among_.devices()[0]).stream(), among_, how_, parts_, where_);
+        detail::all_reduce_checked(context.on(among_.devices()[0]).stream(), among_, how_, parts_, location_);
         return std::move(parts_);
     }
     work_estimate estimate() const { return {1, parts_.front().size_bytes()}; }
@@ -162,7 +163,7 @@ private:
     communicator among_;
     reduce_op how_;
     std::vector<tensor<T>> parts_;
-    source_location where_;
+    source_location location_;
 };
 
 template <typename T>
@@ -170,22 +171,22 @@ class all_gather_operation : public operation_base<all_gather_operation<T>> {
 public:
     using output = std::vector<tensor<T>>;
 
-    all_gather_operation(communicator among, std::vector<tensor<T>> parts, const source_location& where)
-        : among_(std::move(among)), parts_(std::move(parts)), where_(where) {
-        detail::check_parts(among_, "all_gather", parts_, where_);
+    all_gather_operation(communicator among, std::vector<tensor<T>> parts, const source_location& location)
+        : among_(std::move(among)), parts_(std::move(parts)), location_(location) {
+        detail::check_parts(among_, "all_gather", parts_, location_);
     }
     all_gather_operation(all_gather_operation&&) noexcept = default;  // tensors in a vector cannot be copied
 
     output submit(execution_context& context) && {
         const shape& part = parts_.front().shape();
         const shape whole = part.rank() == 0 ? shape{among_.size()} : detail::with_rows(part, part[0] * among_.size());
-        output made = detail::make_parts<T>(context, among_, whole, {"all_gather", {}, where_});
+        output made = detail::make_parts<T>(context, among_, whole, {"all_gather", {}, location_});
         detail::submit_collective(context, among_,
                                   {.name = "all_gather",
                                    .kind = detail::collective_kind::all_gather,
                                    .type = detail::collective_type_of<T>(),
                                    .count = part.size()},
-                                  parts_, made, where_);
+                                  parts_, made, location_);
         return made;
     }
     work_estimate estimate() const { return {1, among_.size() * parts_.front().size_bytes()}; }
@@ -193,7 +194,7 @@ public:
 private:
     communicator among_;
     std::vector<tensor<T>> parts_;
-    source_location where_;
+    source_location location_;
 };
 
 template <typename T>
@@ -202,23 +203,23 @@ public:
     using output = std::vector<tensor<T>>;
 
     reduce_scatter_operation(communicator among, reduce_op how, std::vector<tensor<T>> parts,
-                             const source_location& where)
-        : among_(std::move(among)), how_(how), parts_(std::move(parts)), where_(where) {
-        detail::check_parts(among_, "reduce_scatter", parts_, where_);
-        rows_ = detail::rows_of_block(parts_.front().shape(), among_.size(), where_);
+                             const source_location& location)
+        : among_(std::move(among)), how_(how), parts_(std::move(parts)), location_(location) {
+        detail::check_parts(among_, "reduce_scatter", parts_, location_);
+        rows_ = detail::rows_of_block(parts_.front().shape(), among_.size(), location_);
     }
     reduce_scatter_operation(reduce_scatter_operation&&) noexcept = default;  // tensors in a vector cannot be copied
 
     output submit(execution_context& context) && {
         const shape block = detail::with_rows(parts_.front().shape(), rows_);
-        output made = detail::make_parts<T>(context, among_, block, {"reduce_scatter", {}, where_});
+        output made = detail::make_parts<T>(context, among_, block, {"reduce_scatter", {}, location_});
         detail::submit_collective(context, among_,
                                   {.name = "reduce_scatter",
                                    .kind = detail::collective_kind::reduce_scatter,
                                    .type = detail::collective_type_of<T>(),
                                    .how = how_,
                                    .count = block.size()},
-                                  parts_, made, where_);
+                                  parts_, made, location_);
         return made;
     }
     work_estimate estimate() const { return {1, parts_.front().size_bytes()}; }
@@ -228,7 +229,7 @@ private:
     reduce_op how_;
     std::vector<tensor<T>> parts_;
     std::size_t rows_ = 0;
-    source_location where_;
+    source_location location_;
 };
 
 template <typename T>
@@ -236,11 +237,11 @@ class broadcast_operation : public operation_base<broadcast_operation<T>> {
 public:
     using output = std::vector<shared_tensor<T>>;
 
-    broadcast_operation(communicator among, shared_tensor<T> from, const source_location& where)
+    broadcast_operation(communicator among, shared_tensor<T> from, const source_location& location)
         : among_(std::move(among)),
           from_(std::move(from)),
-          root_(detail::rank_of(among_, from_->memory(), where)),
-          where_(where) {}
+          root_(detail::rank_of(among_, from_->memory(), location)),
+          location_(location) {}
 
     output submit(execution_context& context) && {
         output made;
@@ -251,8 +252,8 @@ public:
                 all.push_back({from_->memory(), from_->memory()});
                 continue;
             }
-            made.push_back(
-                shared(tensor<T>(context.on(among_.devices()[i]).stream(), from_->shape(), {"broadcast", {}, where_})));
+            made.push_back(shared(
+                tensor<T>(context.on(among_.devices()[i]).stream(), from_->shape(), {"broadcast", {}, location_})));
             all.push_back({nullptr, made.back()->memory()});
         }
         detail::submit_collective(context.on(among_.devices()[0]).stream(), among_,
@@ -261,7 +262,7 @@ public:
                                    .type = detail::collective_type_of<T>(),
                                    .root = root_,
                                    .count = from_->size()},
-                                  all, where_);
+                                  all, location_);
         return made;
     }
     work_estimate estimate() const { return {1, among_.size() * from_->size_bytes()}; }
@@ -270,31 +271,32 @@ private:
     communicator among_;
     shared_tensor<T> from_;
     std::size_t root_;
-    source_location where_;
+    source_location location_;
 };
 
 template <typename T>
 requires detail::is_collective_element<T>
 auto all_reduce(communicator among, reduce_op how, std::vector<tensor<T>> parts,
-                source_location where = source_location::current()) {
-    return all_reduce_operation<T>(std::move(among), how, std::move(parts), where);
+                source_location location = source_location::current()) {
+    return all_reduce_operation<T>(std::move(among), how, std::move(parts), location);
 }
 template <typename T>
 requires detail::is_collective_element<T>
-auto all_gather(communicator among, std::vector<tensor<T>> parts, source_location where = source_location::current()) {
-    return all_gather_operation<T>(std::move(among), std::move(parts), where);
+auto all_gather(communicator among, std::vector<tensor<T>> parts,
+                source_location location = source_location::current()) {
+    return all_gather_operation<T>(std::move(among), std::move(parts), location);
 }
 template <typename T>
 requires detail::is_collective_element<T>
 auto reduce_scatter(communicator among, reduce_op how, std::vector<tensor<T>> parts,
-                    source_location where = source_location::current()) {
-    return reduce_scatter_operation<T>(std::move(among), how, std::move(parts), where);
+                    source_location location = source_location::current()) {
+    return reduce_scatter_operation<T>(std::move(among), how, std::move(parts), location);
 }
-// Throws errc::invalid_argument, here, when the tensor is on no rank's device.
+// Throws errc::invalid_argument from this call when the tensor is on no rank's device.
 template <typename T>
 requires detail::is_collective_element<T>
-auto broadcast(communicator among, shared_tensor<T> from, source_location where = source_location::current()) {
-    return broadcast_operation<T>(std::move(among), std::move(from), where);
+auto broadcast(communicator among, shared_tensor<T> from, source_location location = source_location::current()) {
+    return broadcast_operation<T>(std::move(among), std::move(from), location);
 }
 
 }  // namespace sluice

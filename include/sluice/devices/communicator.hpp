@@ -1,12 +1,13 @@
-// communicator: the devices of a set as ranks that exchange data among each other, by the collectives of
-// collectives.hpp: rank i is the set's device i.
+// SPDX-License-Identifier: Apache-2.0
+// communicator: the devices of a set as ranks that exchange data through the collectives of collectives.hpp. Rank i is
+// the set's device i.
 //
 //     const communicator all(device_set::of(machine));
 //     on_each(all.devices(), gradients).and_then([=](auto g) { return all_reduce(all, reduce_op::sum, std::move(g)); })
 //
-// GPUs exchange by NCCL, CPU devices through the memory that they share. NCCL is opened when the first communicator of
-// a set of GPUs is made, which blocks for a second or so; later ones of the same set share it, and the runtime keeps it
-// to its end.
+// GPUs exchange data through NCCL, CPU devices through the memory that they share. NCCL is opened for the first
+// communicator of a set of GPUs, which blocks for about a second. Later communicators of the same set share it, and the
+// runtime keeps it until it is destroyed.
 //
 // Cheap to copy; must not outlive the runtime. Thread safety: collectives of one communicator may be submitted by any
 // thread; they run one after the other, in the order of submission.
@@ -22,7 +23,7 @@ class collective_group;
 
 class communicator {
 public:
-    // Throws errc::unsupported on GPUs where there is no NCCL, and for a GPU that is in the set twice; device_error
+    // Throws errc::unsupported on GPUs when NCCL is not installed, and for a GPU that is in the set twice; device_error
     // when NCCL fails.
     explicit communicator(device_set devices);
 
@@ -37,8 +38,8 @@ private:
     detail::collective_group* group_ = nullptr;  // the first device keeps it
 };
 
-// How elements of the same place are put together. Floating-point sums are made in the order of the ranks on CPU
-// devices, in NCCL's on GPUs.
+// How elements at the same position are combined. Floating-point sums are computed in the order of the ranks on CPU
+// devices, and in NCCL's order on GPUs.
 enum class reduce_op : unsigned char { sum, max, min };
 
 }  // namespace sluice

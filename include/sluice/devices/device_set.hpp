@@ -1,9 +1,10 @@
-// device_set: the devices that share a piece of work, in an order: the first is number 0. All GPUs or all (virtual) CPU
-// devices, of one runtime. One of them may be there several times and pretend to be several.
+// SPDX-License-Identifier: Apache-2.0
+// device_set: the devices that share a piece of work, in an order: the first is number 0. All are GPUs or all are
+// (virtual) CPU devices, of one runtime. A device may be in the set several times and then acts as several devices.
 //
 //     const device_set all = device_set::of(machine);             // all GPUs, or else all CPU devices
 //     const device_set two{machine.find("cpu:0"), machine.find("cpu:1")};
-//     per_device pool(all, 4);
+//     round_robin_devices pool(all, 4);
 //
 // Cheap to copy; immutable. It must not outlive the runtime.
 #pragma once
@@ -21,11 +22,11 @@ namespace sluice {
 
 class device_set {
 public:
-    // Throws errc::invalid_argument for none, and for devices of several kinds or runtimes.
+    // Throws errc::invalid_argument for an empty list, and for devices of several kinds or runtimes.
     explicit device_set(std::vector<device*> devices);
     device_set(std::initializer_list<std::reference_wrapper<device>> devices);
-    // "all": the GPUs, or else the CPU devices; "cuda" or "cpu": all of that kind; any other name: that one device.
-    // Throws errc::device_not_found as runtime::find does.
+    // "all": the GPUs if there are any, otherwise the CPU devices; "cuda" or "cpu": all of that kind; any other name:
+    // that one device. Throws errc::device_not_found as runtime::find does.
     static device_set of(const runtime& machine, std::string_view which = "all");
 
     std::size_t size() const noexcept { return devices_.size(); }
@@ -33,7 +34,7 @@ public:
     device_kind kind() const noexcept { return devices_.front()->kind(); }
     bool contains(const device& which) const noexcept;
 
-    // The same devices, each one once.
+    // The same devices without repetitions.
     const std::vector<device*>& distinct() const noexcept { return distinct_; }
     std::vector<device*>::const_iterator begin() const noexcept { return devices_.begin(); }
     std::vector<device*>::const_iterator end() const noexcept { return devices_.end(); }

@@ -1,13 +1,14 @@
-// on_device: a part of an operation on another device, by a stream of the policy (per_device, least_busy_device).
-// on_each: one part for each device of a set.
+// SPDX-License-Identifier: Apache-2.0
+// on_device: runs a part of an operation on another device, on a stream of the policy (round_robin_devices,
+// least_loaded_device). on_each: runs one part on each device of a set.
 //
 //     zip(on_device(first, forward(x)), on_device(second, forward(y)))
 //     on_each(all, [=](std::size_t i) { return networks[i].forward(batches[i]); })     // a vector of outputs, in order
 //
-// The parts run side by side. What is waited for, and who is told of failures, is the whole operation's. What a part
-// made lives on its device: a command elsewhere that uses it is refused, but for copy_to and collectives, which are
-// ordered behind it. Throws, when it is submitted, errc::invalid_argument where the policy has no stream of the device,
-// and errc::graph_refused for another device than the graph's while one is recorded.
+// The parts run concurrently. Waits and failures are those of the whole operation. The results of a part live on its
+// device: a command of another device that uses them is refused, except copy_to and collectives, which are ordered
+// after the part. Throws at submission: errc::invalid_argument when the policy has no stream of the device, and
+// errc::graph_refused while a graph of another device is recorded.
 #pragma once
 
 #include <utility>
@@ -21,33 +22,33 @@ namespace sluice {
 
 template <operation Op>
 class on_device_operation : public operation_base<on_device_operation<Op>> {
-    static_assert(!is_staged<Op>,
-                  "on_device: what recovers, tries again or gives up must be outside, where it is spawned");
+    static_assert(!is_host_driven<Op>,
+                  "on_device: apply or_else, retry, timeout and stop_when outside, to the operation that is spawned");
 
 public:
     using output = output_of<Op>;
 
-    on_device_operation(device& where, Op what) : where_(where), what_(std::move(what)) {}
+    on_device_operation(device& target, Op what) : target_(target), what_(std::move(what)) {}
 
-    output submit(execution_context& context) && { return std::move(what_).submit(context.on(where_)); }
+    output submit(execution_context& context) && { return std::move(what_).submit(context.on(target_)); }
     work_estimate estimate() const { return what_.estimate(); }
 
 private:
-    device& where_;
+    device& target_;
     Op what_;
 };
 
 template <operation Op>
-auto on_device(device& where, Op what) {
-    return on_device_operation<Op>(where, std::move(what));
+auto on_device(device& target, Op what) {
+    return on_device_operation<Op>(target, std::move(what));
 }
 
 template <typename Function>
 class on_each_operation : public operation_base<on_each_operation<Function>> {
     using part = std::invoke_result_t<Function&, std::size_t>;
     static_assert(operation<part>, "on_each: the function must take a number and return an operation");
-    static_assert(!is_staged<part>,
-                  "on_each: what recovers, tries again or gives up must be outside, where it is spawned");
+    static_assert(!is_host_driven<part>,
+                  "on_each: apply or_else, retry, timeout and stop_when outside, to the operation that is spawned");
 
 public:
     using output = std::vector<output_of<part>>;
@@ -72,7 +73,7 @@ private:
     Function make_;
 };
 
-// `make` is called with 0, 1, ... on the submitting thread, and gives the operation for the device of that number.
+// Calls `make` with 0, 1, ... on the submitting thread; it returns the operation for the device of that number.
 template <typename Function>
 auto on_each(device_set devices, Function make) {
     return on_each_operation<Function>(std::move(devices), std::move(make));

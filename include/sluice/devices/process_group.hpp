@@ -1,27 +1,29 @@
-// process_group: a GPU of this process as one rank among those of other processes, on one machine or many, which
-// exchange data by NCCL.
+// SPDX-License-Identifier: Apache-2.0
+// process_group: a GPU of this process as one rank of a group of processes, on one machine or many, that exchange data
+// through NCCL.
 //
-//     const auto invitation = process_group::invite();           // on one of them, which tells it the others somehow
+//     const auto invitation = process_group::invite();           // on one rank, which sends it to the others
 //     process_group all(gpu, invitation, {.rank = rank, .size = size});
-//     while (!all.is_complete()) look_after_the_others();        // all ranks have to come
+//     while (!all.is_complete()) check_the_others();             // until all ranks have joined
 //     auto sum = sync(all_reduce(all, reduce_op::sum, std::move(mine)), pool);
 //
-//     all_reduce(all, reduce_op::sum, tensor)   -> the same tensor, with the sum (or max, min) of all ranks'
-//     broadcast(all, root, tensor)              -> the same tensor, with what rank `root`'s held
+//     all_reduce(all, reduce_op::sum, tensor)   -> the same tensor, with the sum (or max, min) over all ranks
+//     broadcast(all, root, tensor)              -> the same tensor, with the contents of rank `root`'s tensor
 //
-// Every rank makes the same collectives, of the same size, in the same order; also of different groups and
-// communicators that share a GPU, which one thread submits then. Submitting the first one blocks until all have; what
-// was submitted runs on the GPU when all others' has come, so a rank that never makes it keeps the others waiting. Who
-// learns of that gives the group up, from another thread: what waits for the others then ends.
+// All ranks must submit the same collectives, of the same size, in the same order. This also holds across groups and
+// communicators that share a GPU: one thread must submit all of their collectives. Submitting the first collective
+// blocks until all ranks have submitted it. A submitted collective runs on the GPU when all ranks have submitted it, so
+// a rank that never submits it keeps the others waiting. When a thread learns of that, it calls abandon(): all waits
+// for the other ranks then end.
 //
-// Elements are float, double, half, bfloat16, int or unsigned. The GPUs of one process among themselves: communicator.
-// NCCL 2.14 or later; 2.28 was tried.
+// Elements are float, double, half, bfloat16, int or unsigned. For several GPUs of one process use communicator. Needs
+// NCCL 2.14 or later; tried with 2.28.
 //
-// Errors: errc::unsupported for a CPU device and where there is no NCCL; errc::invalid_argument for a rank outside the
-// group, for a tensor or a stream of another device, and before the group is complete; errc::graph_refused in a graph;
-// errc::canceled once it was given up; device_error when NCCL fails, for instance because a rank is no more.
+// Errors: errc::unsupported for a CPU device and where NCCL is not installed; errc::invalid_argument for a rank outside
+// the group, for a tensor or a stream of another device, and before the group is complete; errc::graph_refused in a
+// graph; errc::canceled after abandon(); device_error when NCCL fails, for instance because a rank has ended.
 //
-// The group must not outlive the runtime; collectives refer to it until they are over. Thread safety: collectives run
+// The group must not outlive the runtime; collectives refer to it until they complete. Thread safety: collectives run
 // in the order of submission; is_complete and abandon may be called on any thread.
 #pragma once
 
@@ -47,31 +49,31 @@ public:
         std::size_t size = 1;
     };
 
-    // Which GPU of its machine a device is: two of one group must not be the same. Empty for what can be in none: a CPU
-    // device, and a GPU without NCCL.
+    // Identifies the GPU within its machine: two ranks of one group must not use the same GPU. Empty for a device that
+    // cannot join a group: a CPU device, or a GPU without NCCL.
     static std::string hardware(device& which);
 
-    // A new group's, for the constructor on all of its ranks.
+    // Creates the invitation of a new group, for the constructors on all of its ranks.
     static invitation invite();
 
-    // Begins to join, and does not wait for the others.
-    process_group(device& on, const invitation& to, place here, source_location where = source_location::current());
+    // Begins to join; does not wait for the other ranks.
+    process_group(device& on, const invitation& to, place here, source_location location = source_location::current());
     process_group(process_group&&) noexcept;
-    // Gives it up: to be destroyed when the collectives of all ranks are over, not just of this one.
+    // Abandons the group. Destroy it only when the collectives of all ranks have completed, not just this rank's.
     ~process_group();
 
     // Whether all ranks have joined. Does not block.
     bool is_complete();
-    // Nobody comes any more, or somebody was lost: what was submitted ends, with whatever it did. Blocks for as long as
-    // what was submitted before takes; so not for a host call on a stream of the GPU.
+    // Call it when a rank will not join or has been lost. Submitted collectives end, with undefined results. Blocks
+    // until earlier work on the GPU has completed; so do not call it from a host call on a stream of the GPU.
     void abandon() noexcept;
 
     device& owner() const noexcept { return *on_; }
     std::size_t rank() const noexcept { return here_.rank; }
     std::size_t size() const noexcept { return here_.size; }
 
-    // For collectives: one command on a stream of the group's device, in place.
-    void submit(stream& on, const detail::collective_form& form, storage* memory, const source_location& where);
+    // For collectives: submits one command to a stream of the group's device, in place.
+    void submit(stream on, const detail::collective_form& form, storage* memory, const source_location& location);
 
 private:
     device* on_;
@@ -87,14 +89,14 @@ public:
     using output = tensor<T>;
 
     process_collective_operation(process_group& among, const collective_form& form, tensor<T> mine,
-                                 const source_location& where)
-        : among_(&among), form_(form), mine_(std::move(mine)), where_(where) {
+                                 const source_location& location)
+        : among_(&among), form_(form), mine_(std::move(mine)), location_(location) {
         form_.type = collective_type_of<T>();
         form_.count = mine_.size();
     }
 
     output submit(execution_context& context) && {
-        among_->submit(context.on(among_->owner()).stream(), form_, mine_.memory(), where_);
+        among_->submit(context.on(among_->owner()).stream(), form_, mine_.memory(), location_);
         return std::move(mine_);
     }
     work_estimate estimate() const { return {1, mine_.size_bytes()}; }
@@ -103,7 +105,7 @@ private:
     process_group* among_;
     collective_form form_;
     tensor<T> mine_;
-    source_location where_;
+    source_location location_;
 };
 
 }  // namespace detail
@@ -111,18 +113,18 @@ private:
 template <typename T>
 requires detail::is_collective_element<T>
 auto all_reduce(process_group& among, reduce_op how, tensor<T> mine,
-                source_location where = source_location::current()) {
+                source_location location = source_location::current()) {
     return detail::process_collective_operation<T>(
         among, {.name = "all_reduce", .kind = detail::collective_kind::all_reduce, .type = {}, .how = how},
-        std::move(mine), where);
+        std::move(mine), location);
 }
 template <typename T>
 requires detail::is_collective_element<T>
 auto broadcast(process_group& among, std::size_t root, tensor<T> mine,
-               source_location where = source_location::current()) {
+               source_location location = source_location::current()) {
     return detail::process_collective_operation<T>(
         among, {.name = "broadcast", .kind = detail::collective_kind::broadcast, .type = {}, .root = root},
-        std::move(mine), where);
+        std::move(mine), location);
 }
 
 }  // namespace sluice

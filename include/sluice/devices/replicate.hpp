@@ -1,11 +1,12 @@
-// replicate: one tensor, readable on each device of a set: weights.
+// SPDX-License-Identifier: Apache-2.0
+// replicate: makes one tensor readable on each device of a set, for example weights.
 //
-//     auto weights = sync(upload(values, {64, 64}).and_then(replicate(all)), pool);     // a shared_tensor a device
+//     auto weights = sync(upload(values, {64, 64}).and_then(replicate(all)), pool);     // one shared_tensor per device
 //
-// The output has one shared tensor for each device, in the set's order; a device that has it already, and one that is
-// in the set twice, gets no second copy. Copies go from device to device, each one that has it giving it on: the number
-// of rounds is the logarithm of the number of devices. For large tensors on several GPUs, broadcast (collectives.hpp)
-// is as fast as the links are.
+// The output has one shared tensor for each device, in the set's order. A device that has it already, or that is in the
+// set twice, gets no second copy. Copies go from device to device, and each device that has the tensor passes it on, so
+// the number of rounds is the logarithm of the number of devices. For large tensors on several GPUs, broadcast
+// (collectives.hpp) uses the full speed of the links.
 #pragma once
 
 #include <vector>
@@ -16,11 +17,12 @@
 namespace sluice {
 
 namespace detail {
-// Who gives it to whom, such that each giver comes earlier: pairs of numbers in the set. `has`: who has it.
-struct hand_down {
+// Copies between devices, given by their numbers in the set, so that each source has the tensor before its copy. `has`:
+// whether each device has the tensor already.
+struct relay_copy {
     std::size_t from, to;
 };
-std::vector<hand_down> hand_down_order(std::vector<bool> has);
+std::vector<relay_copy> relay_order(std::vector<bool> has);
 }  // namespace detail
 
 template <typename T>
@@ -28,8 +30,8 @@ class replicate_operation : public operation_base<replicate_operation<T>> {
 public:
     using output = std::vector<shared_tensor<T>>;
 
-    replicate_operation(device_set devices, shared_tensor<T> from, const source_location& where)
-        : devices_(std::move(devices)), from_(std::move(from)), where_(where) {}
+    replicate_operation(device_set devices, shared_tensor<T> from, const source_location& location)
+        : devices_(std::move(devices)), from_(std::move(from)), location_(location) {}
 
     output submit(execution_context& context) && {
         if (from_->memory() == nullptr) return output(devices_.size(), from_);
@@ -39,13 +41,13 @@ public:
         std::vector<bool> has(distinct.size());
         for (std::size_t i = 0; i < distinct.size(); ++i) has[i] = distinct[i] == &home;
         const auto give = [&](std::size_t to, const shared_tensor<T>& from) {
-            have[to] = shared_tensor<T>(detail::copy_here(context.on(*distinct[to]), *from, where_));
+            have[to] = shared_tensor<T>(detail::copy_here(context.on(*distinct[to]), *from, location_));
         };
         if (!devices_.contains(home)) {
             give(0, from_);
             has[0] = true;
         }
-        for (const detail::hand_down& each : detail::hand_down_order(std::move(has))) give(each.to, have[each.from]);
+        for (const detail::relay_copy& each : detail::relay_order(std::move(has))) give(each.to, have[each.from]);
         output made;
         made.reserve(devices_.size());
         for (device* const each : devices_) {
@@ -60,35 +62,35 @@ public:
 private:
     device_set devices_;
     shared_tensor<T> from_;
-    source_location where_;
+    source_location location_;
 };
 
 template <typename T>
-auto replicate(device_set devices, shared_tensor<T> from, source_location where = source_location::current()) {
-    return replicate_operation<T>(std::move(devices), std::move(from), where);
+auto replicate(device_set devices, shared_tensor<T> from, source_location location = source_location::current()) {
+    return replicate_operation<T>(std::move(devices), std::move(from), location);
 }
 template <typename T>
-auto replicate(device_set devices, tensor<T> from, source_location where = source_location::current()) {
-    return replicate_operation<T>(std::move(devices), shared(std::move(from)), where);
+auto replicate(device_set devices, tensor<T> from, source_location location = source_location::current()) {
+    return replicate_operation<T>(std::move(devices), shared(std::move(from)), location);
 }
 
-// What and_then(replicate(...)) calls with the tensor.
+// The function object for and_then(replicate(...)).
 class replicate_function {
 public:
-    replicate_function(device_set devices, const source_location& where)
-        : devices_(std::move(devices)), where_(where) {}
+    replicate_function(device_set devices, const source_location& location)
+        : devices_(std::move(devices)), location_(location) {}
 
     template <typename Tensor>
     auto operator()(Tensor from) const {
-        return replicate(devices_, std::move(from), where_);
+        return replicate(devices_, std::move(from), location_);
     }
 
 private:
     device_set devices_;
-    source_location where_;
+    source_location location_;
 };
-inline auto replicate(device_set devices, source_location where = source_location::current()) {
-    return replicate_function(std::move(devices), where);
+inline auto replicate(device_set devices, source_location location = source_location::current()) {
+    return replicate_function(std::move(devices), location);
 }
 
 }  // namespace sluice

@@ -1,21 +1,23 @@
-// shard: the rows of a batch, split among the devices of a set. gather: the rows of several tensors as one.
+// SPDX-License-Identifier: Apache-2.0
+// shard: splits the rows of a batch among the devices of a set. gather: joins the rows of several tensors to one
+// tensor.
 //
-//     shard(all, std::move(values), {1000, 784})    -> std::vector<tensor<T>>: from the host, each part to its device
-//     shard(all, tensor)                            -> the same from a tensor on any of them
+//     shard(all, std::move(values), {1000, 784})    -> std::vector<tensor<T>>: from the host, each part on its device
+//     shard(all, tensor)                            -> the same from a tensor on any of the devices
 //     gather(std::vector<tensor<T>>)                -> tensor<T> on the context's device; and_then(gather)
 //     download_each(std::vector<tensor<T>>)         -> std::vector<pending<std::vector<T>>>; and_then(download_each)
 //
-// Part i of n rows over k devices has the rows from i*n/k up to (i+1)*n/k: none, where there are fewer rows than
-// devices. (download takes several tensors, too, but of one device, and makes one vector of them.)
-// Rows are all but the first dimension. Copies between devices are copy_to's, with its rules.
+// Part i of n rows over k devices has the rows from i*n/k up to (i+1)*n/k; it is empty when there are fewer rows than
+// devices. (download takes several tensors, too, but of one device, and returns one vector.) A row is everything but
+// the first dimension. Copies between devices are copy_to's, with its rules.
 #pragma once
 
 #include <utility>
 #include <vector>
 
 #include "sluice/devices/copy_to.hpp"
+#include "sluice/devices/detail/rows.hpp"
 #include "sluice/devices/device_set.hpp"
-#include "sluice/devices/rows.hpp"
 #include "sluice/runtime/transfer.hpp"
 
 namespace sluice {
@@ -25,16 +27,16 @@ class shard_upload_operation : public operation_base<shard_upload_operation<T>> 
 public:
     using output = std::vector<tensor<T>>;
 
-    shard_upload_operation(device_set devices, std::vector<T> from, const shape& whole, const source_location& where)
+    shard_upload_operation(device_set devices, std::vector<T> from, const shape& whole, const source_location& location)
         : devices_(std::move(devices)),
           from_(std::make_shared<const std::vector<T>>(std::move(from))),
           whole_(whole),
-          where_(where) {
-        detail::require_upload_size(from_->size(), whole, where);
+          location_(location) {
+        detail::require_upload_size(from_->size(), whole, location);
     }
 
     output submit(execution_context& context) && {
-        const std::size_t rows = detail::rows_to_split(whole_, where_);
+        const std::size_t rows = detail::rows_to_split(whole_, location_);
         const std::size_t row = rows == 0 ? 0 : whole_.size() / rows;
         output made;
         made.reserve(devices_.size());
@@ -42,7 +44,7 @@ public:
             const auto [first, count] = detail::part_of_rows(rows, i, devices_.size());
             const auto values = std::span(*from_).subspan(first * row, count * row);
             made.push_back(
-                upload(values, from_, detail::with_rows(whole_, count), where_).submit(context.on(devices_[i])));
+                upload(values, from_, detail::with_rows(whole_, count), location_).submit(context.on(devices_[i])));
         }
         return made;
     }
@@ -52,7 +54,7 @@ private:
     device_set devices_;
     std::shared_ptr<const std::vector<T>> from_;
     shape whole_;
-    source_location where_;
+    source_location location_;
 };
 
 template <typename T>
@@ -60,19 +62,19 @@ class shard_operation : public operation_base<shard_operation<T>> {
 public:
     using output = std::vector<tensor<T>>;
 
-    shard_operation(device_set devices, tensor<T> from, const source_location& where)
-        : devices_(std::move(devices)), from_(std::move(from)), where_(where) {}
+    shard_operation(device_set devices, tensor<T> from, const source_location& location)
+        : devices_(std::move(devices)), from_(std::move(from)), location_(location) {}
 
     output submit(execution_context& context) && {
         const tensor<T> from = std::move(from_);
-        const std::size_t rows = detail::rows_to_split(from.shape(), where_);
+        const std::size_t rows = detail::rows_to_split(from.shape(), location_);
         const std::size_t row_bytes = rows == 0 ? 0 : from.size_bytes() / rows;
-        const command_info info{"shard", {}, where_};
+        const command_info info{"shard", {}, location_};
         output made;
         made.reserve(devices_.size());
         for (std::size_t i = 0; i < devices_.size(); ++i) {
             const auto [first, count] = detail::part_of_rows(rows, i, devices_.size());
-            stream& there = context.on(devices_[i]).stream();
+            stream there = context.on(devices_[i]).stream();
             made.emplace_back(there, detail::with_rows(from.shape(), count), info);
             if (made.back().size() == 0) continue;
             detail::copy_across(there, info, *made.back().memory(), 0, *from.memory(), first * row_bytes,
@@ -85,17 +87,17 @@ public:
 private:
     device_set devices_;
     tensor<T> from_;
-    source_location where_;
+    source_location location_;
 };
 
 template <typename T>
 auto shard(device_set devices, std::vector<T> from, const shape& whole,
-           source_location where = source_location::current()) {
-    return shard_upload_operation<T>(std::move(devices), std::move(from), whole, where);
+           source_location location = source_location::current()) {
+    return shard_upload_operation<T>(std::move(devices), std::move(from), whole, location);
 }
 template <typename T>
-auto shard(device_set devices, tensor<T> from, source_location where = source_location::current()) {
-    return shard_operation<T>(std::move(devices), std::move(from), where);
+auto shard(device_set devices, tensor<T> from, source_location location = source_location::current()) {
+    return shard_operation<T>(std::move(devices), std::move(from), location);
 }
 
 template <typename T>
@@ -103,15 +105,15 @@ class gather_operation : public operation_base<gather_operation<T>> {
 public:
     using output = tensor<T>;
 
-    gather_operation(std::vector<tensor<T>> parts, const source_location& where)
-        : parts_(std::move(parts)), where_(where) {}
+    gather_operation(std::vector<tensor<T>> parts, const source_location& location)
+        : parts_(std::move(parts)), location_(location) {}
     gather_operation(gather_operation&&) noexcept = default;  // tensors in a vector cannot be copied
 
     output submit(execution_context& context) && {
         std::vector<shape> shapes;
         for (const tensor<T>& each : parts_) shapes.push_back(each.shape());
-        const command_info info{"gather", {}, where_};
-        tensor<T> made(context.stream(), detail::gathered_shape(shapes, where_), info);
+        const command_info info{"gather", {}, location_};
+        tensor<T> made(context.stream(), detail::gathered_shape(shapes, location_), info);
         std::size_t offset = 0;
         for (const tensor<T>& each : parts_) {
             if (each.size() == 0) continue;
@@ -129,13 +131,13 @@ public:
 
 private:
     std::vector<tensor<T>> parts_;
-    source_location where_;
+    source_location location_;
 };
 
 struct gather_function {
     template <typename T>
-    auto operator()(std::vector<tensor<T>> parts, source_location where = source_location::current()) const {
-        return gather_operation<T>(std::move(parts), where);
+    auto operator()(std::vector<tensor<T>> parts, source_location location = source_location::current()) const {
+        return gather_operation<T>(std::move(parts), location);
     }
 };
 inline constexpr gather_function gather{};

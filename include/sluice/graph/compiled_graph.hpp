@@ -1,8 +1,8 @@
-// What stands behind every executable_graph, whatever its types: the recorded commands, the memory they use, the
-// programs that a backend made of them, and the binding of each launch's inputs and outputs. Users see
-// executable_graph.
+// SPDX-License-Identifier: Apache-2.0
+// The untyped part of every executable_graph: the recorded commands, the memory they use, the programs that a backend
+// instantiated from them, and the binding of each launch's inputs and outputs. Users see executable_graph.
 //
-// Thread safety: none; whoever calls holds mutex().
+// Thread safety: none; the caller holds mutex().
 #pragma once
 
 #include <atomic>
@@ -16,80 +16,88 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/base/detail/lock_scheduler.hpp"
+#include "sluice/base/source_location.hpp"
 #include "sluice/runtime/execution_context.hpp"
 #include "sluice/runtime/graph_program.hpp"
-#include "sluice/runtime/source_location.hpp"
 
 namespace sluice {
 
 // What happens to a launch while all replicas of its graph are still running.
 enum class when_busy : unsigned char {
-    wait,    // on the device: it runs behind an earlier one
+    wait,    // on the device: the launch runs after an earlier one
     refuse,  // errc::graph_refused
 };
 
 struct graph_options {
-    // How many launches can be in flight side by side, each with memory of its own. Further ones queue behind them.
+    // How many launches can be in flight concurrently, each with memory of its own. Further launches queue after them.
     std::size_t replicas = 1;
     when_busy busy = when_busy::wait;
-    std::string name = "graph";  // in errors; and in traces, where no other name is in force (named)
+    std::string name = "graph";  // in errors; in traces too, unless named() gives another name
 };
 
 namespace detail {
 
-// An input that is memory.
+// An input that is memory, not a value.
 struct graph_input {
     std::size_t bytes = 0;
-    bool is_from_host = false;             // the graph begins by copying it to the device
-    std::vector<std::size_t> pieces = {};  // the bytes of each, copied one behind the other; none: all at once
+    bool is_from_host = false;             // copied to the device at the start of the graph
+    std::vector<std::size_t> pieces = {};  // bytes of each, copied in this order; empty: one copy
 };
 
-// What one launch gives for an input: memory of the device, or of the host; or bytes that are read at once.
-struct graph_feed {
+// What one launch passes for an input: device memory, host memory, or bytes that are read during submission.
+struct launch_input {
     storage_ref memory = {};
     const void* bytes = nullptr;
 };
 
-// While an operation is being recorded.
+// One recording of an operation, while it is being made.
 class graph_recording {
 public:
     // What a recording is for.
     enum class purpose : unsigned char {
-        learning,   // its addresses are nothing's: nothing made by it can be kept
-        replaying,  // launches make outputs of their own
-        one_launch  // what it makes belongs to one launch, and is to be kept for it
+        learning,   // addresses are placeholders: nothing that it creates can be kept
+        comparing,  // placeholders again, only to find the addresses in an earlier recording
+        replaying,  // each launch creates its own outputs
+        one_launch  // the outputs belong to one launch and are kept for it
     };
 
     graph_recording(execution_context& context, std::vector<std::vector<storage_ref>> inputs, purpose what)
         : context_(context), inputs_(std::move(inputs)), purpose_(what) {}
 
     execution_context& context() noexcept { return context_; }
-    // The device memory of an input: of each piece.
+    // The device memory of an input, one storage per piece.
     std::span<const storage_ref> input(std::size_t index) const noexcept { return inputs_[index]; }
-    // Whoever made tensors of them owns them now.
+    // Called once the tensors over the inputs own the memory.
     void forget_inputs() noexcept { inputs_.clear(); }
-    bool is_learning() const noexcept { return purpose_ == purpose::learning; }
+    bool is_learning() const noexcept { return purpose_ == purpose::learning || is_for_comparison(); }
+    bool is_for_comparison() const noexcept { return purpose_ == purpose::comparing; }
     bool is_for_one_launch() const noexcept { return purpose_ == purpose::one_launch; }
 
-    // The memory of the next output; null for one without.
+    // The memory of the next output; null for an output without memory.
     void add_output(storage* memory) { outputs_.push_back(memory); }
     const std::vector<storage*>& outputs() const noexcept { return outputs_; }
-    // An output is good for one launch: each must be recorded anew.
-    void must_record_each() noexcept { records_each_ = true; }
-    bool records_each() const noexcept { return records_each_; }
+    // An output is valid for one launch only, so each launch must be recorded again.
+    void require_recording_each_launch() noexcept { records_each_launch_ = true; }
+    bool records_each_launch() const noexcept { return records_each_launch_; }
+
+    // Keeps the function, with its captures, for as long as the recorded commands may run.
+    void keep(std::shared_ptr<const void> owner) { owners_.push_back(std::move(owner)); }
+    std::vector<std::shared_ptr<const void>>& owners() noexcept { return owners_; }
 
 private:
     execution_context& context_;
     std::vector<std::vector<storage_ref>> inputs_;
     std::vector<storage*> outputs_;
+    std::vector<std::shared_ptr<const void>> owners_;
     purpose purpose_;
-    bool records_each_ = false;
+    bool records_each_launch_ = false;
 };
 
-// Submits the operation, and tells of its outputs.
+// Submits the operation to the recording and registers its outputs.
 using graph_function = std::function<void(graph_recording&)>;
 
-// Who launches a graph besides the host.
+// Whether only the host launches a graph, or kernels as well.
 enum class graph_use : unsigned char { by_host, by_kernels };
 
 class graph_instance;
@@ -97,45 +105,52 @@ class graph_recorder;
 
 class compiled_graph {
 public:
-    // By kernels: without inputs and outputs, and of one replica.
-    compiled_graph(device& on, std::vector<graph_input> inputs, graph_options options, source_location where,
+    // With by_kernels the graph has no inputs and no outputs, and one replica.
+    compiled_graph(device& on, std::vector<graph_input> inputs, graph_options options, source_location location,
                    graph_use use = graph_use::by_host);
     compiled_graph(const compiled_graph&) = delete;  // launches point to it
     compiled_graph& operator=(const compiled_graph&) = delete;
     ~compiled_graph();
 
-    // Once, before anything else. Of memory that others know too, a graph that kernels launch writes `state` only: for
-    // the rest nobody would wait.
+    // Called once, before anything else. Of the memory that exists outside the graph, a graph that kernels launch may
+    // write only `state`: for other memory, no thread would wait.
     void compile(const graph_function& record, std::span<storage* const> state = {});
 
     struct launch_result {
-        std::span<const storage_ref> outputs;  // the memory of each, until forget_outputs(); null for one without
+        std::span<const storage_ref> outputs;  // the memory of each, until forget_outputs(); null: no memory
         graph_change change = graph_change::none;
-        bool is_recorded = false;  // `record` was called for it, and its outputs are this launch's
+        bool is_recorded = false;  // `record` was called, and its outputs belong to this launch
     };
-    // Submits one launch. `record` is called when the operation has changed since the instance was recorded, or when
-    // each launch is recorded anew. Takes the feeds' memory.
-    launch_result submit(execution_context& context, std::span<graph_feed> feeds, const graph_function& record);
+    // Submits one launch to a stream that carries it out. Calls `record` when the operation has changed since the
+    // instance was recorded, when it must be compared with that recording, or when each launch is recorded. Takes over
+    // the feeds' memory.
+    launch_result submit(execution_context& context, std::span<launch_input> feeds, const graph_function& record);
 
     void forget_outputs() noexcept { outputs_.clear(); }
 
-    // The operation is another from the next launch of each replica on.
+    // Whether the stream records another graph. If so, the launch becomes a part of that graph, which then keeps
+    // `function`. Throws when the launch is not possible on this stream.
+    bool join_recording(stream on, std::shared_ptr<const void> function) const;
+    // For such a launch: the device memory of an input, one storage per piece.
+    std::vector<storage_ref> take_in(stream on, const graph_input& input, launch_input feed) const;
+
+    // Marks the operation as changed: each replica is recorded again at its next launch.
     void has_changed() noexcept { ++version_; }
-    // Makes all replicas what is recorded now.
+    // Records the operation now and updates all replicas.
     graph_change update(const graph_function& record);
 
-    // Nodes by the name of their operation or command, in all replicas. Throws errc::graph_refused when there is none,
-    // or one that cannot be disabled.
+    // Enables or disables the nodes whose operation or command has this name, in all replicas. Throws
+    // errc::graph_refused when there is no such node, or when one of them cannot be disabled.
     void set_enabled(std::string_view name, bool enabled);
 
     device& owner() const noexcept { return device_; }
     const graph_options& options() const noexcept { return options_; }
-    std::mutex& mutex() const noexcept { return mutex_; }
+    schedulable_lock<std::mutex>& mutex() const noexcept { return mutex_; }
     const command_graph& commands() const noexcept;
-    // What kernels launch it by.
+    // The handle with which kernels launch it.
     const void* launch_handle() const noexcept;
-    std::size_t memory_bytes() const noexcept { return memory_bytes_; }
-    // On any thread, without mutex().
+    // These two may be called on any thread, without mutex().
+    std::size_t memory_bytes() const noexcept { return memory_bytes_.load(std::memory_order_relaxed); }
     std::size_t node_count() const noexcept { return node_count_.load(std::memory_order_relaxed); }
 
 private:
@@ -144,47 +159,55 @@ private:
     struct output_place;
     struct slot;
     struct recorded;
+    struct lesson;
 
-    // What a launch says of itself, but for its accesses.
+    // The description of a launch, without its accesses.
     command_info command() const noexcept;
     recorded record_into(graph_recorder& recorder, const graph_function& record,
                          std::span<const storage_ref> host_inputs, graph_recording::purpose what) const;
-    std::vector<storage_ref> upload_input(stream& on, const graph_input& input, storage& block) const;
+    std::vector<storage_ref> upload_input(stream on, const graph_input& input, storage& block) const;
     void require_launchable(const command_graph& learned) const;
     void require_writes_only(std::span<storage* const> state) const;
-    void await_what_is_captured() const;
-    bool find_what_must_be_copied(const recorded& learned);
-    std::unique_ptr<graph_instance> make_instance(const graph_function& record) const;
-    storage_ref stand_in(const graph_instance& in, std::span<const storage_ref> used, std::size_t s) const;
+    void wait_for_captured_memory() const;
+    bool find_required_copies(const recorded& learned);
+    void lay_out(lesson& learned);
+    std::unique_ptr<graph_instance> make_instance(const graph_function& record, lesson& learned) const;
+    storage_ref storage_to_record(const graph_instance& in, std::span<const storage_ref> used, std::size_t s) const;
     void record_again(graph_instance& in, std::vector<storage_ref>& used, const graph_function& record);
     void keep(graph_instance& in, graph_recorder& recorder) const;
-    graph_instance& pick(bool is_recording);
+    void note_memory(graph_instance& in, graph_recorder& recorder, const command_graph& real) const;
+    void understand(graph_instance& in, const command_graph& real, lesson& learned) const;
+    bool can_patch_addresses(graph_instance& in, const graph_function& record) const;
+    graph_instance& pick();
+    void require_launch_on(stream on) const;
+    void take_memory(graph_instance& in, stream on, std::span<launch_input> feeds);
+    command_info name_accesses(graph_instance& in);
     struct launch_end;
-    void require_as_learned(const recorded& again) const;
-    bool is_as_learned(const graph_function& record) const;
+    void require_matches_plan(const recorded& again) const;
+    bool matches_plan(lesson& learned) const;
 
     device& device_;
     const std::vector<graph_input> inputs_;
     const graph_options options_;
-    const source_location where_;
+    const source_location location_;
     const graph_use use_;
-    std::uint64_t id_;  // of the recordings; no other graph's
-    mutable std::mutex mutex_;
-    // What learning has told.
-    std::vector<bool> copies_in_;   // by input: used where its address cannot be set, so copied to a place first
+    std::uint64_t id_;  // of all recordings of this graph; unique
+    mutable schedulable_lock<std::mutex> mutex_;
+    // What the learning pass found.
+    std::vector<bool> copies_in_;   // by input: used where its address cannot be set, so it is copied in first
     std::vector<bool> copies_out_;  // by output: likewise
     std::vector<slot> slots_;
     std::vector<std::size_t> input_slots_;
     std::vector<std::size_t> output_slots_;
     struct layout;
     std::unique_ptr<layout> layout_;
-    bool records_each_ = false;  // a recording for each launch: there are host calls, or outputs good for one
-    std::size_t memory_bytes_ = 0;
+    bool records_each_launch_ = false;  // each launch is recorded: host calls, or outputs for one launch
+    std::atomic<std::size_t> memory_bytes_{0};
     std::atomic<std::size_t> node_count_{0};
     std::size_t version_ = 0;
     std::vector<std::shared_ptr<graph_instance>> instances_;
     std::size_t turn_ = 0;
-    // Of the launch that is being submitted; here so that their room is used again.
+    // For the launch that is being submitted; members, so that their capacity is reused.
     std::vector<storage_ref> used_;  // by slot
     std::vector<storage_ref> outputs_;
 };

@@ -1,19 +1,21 @@
-// if_, repeat_while, do_while: conditions and loops that the device decides, without the host.
+// SPDX-License-Identifier: Apache-2.0
+// if_, repeat_while, do_while: conditions and loops that the device evaluates, without the host.
 //
 //     repeat_while(condition, body, x, y ...)   while condition(x, y ...) is not 0: x, y ... = body(x, y ...)
-//     do_while(body, x, y ...)                  x, y ... = body(again, x, y ...), and again as long as a kernel says so
+//     do_while(body, x, y ...)                  x, y ... = body(again, x, y ...), repeated while a kernel sets `again`
 //     if_(flag, body, x, y ...)                 if flag is not 0: x, y ... = body(x, y ...)
 //
-// x, y ... are tensors, and come back as the output. `body` gets them as they are and returns an operation whose
-// outputs are as many of the same shapes; what is other memory than before is copied back. `condition` gets shared
+// x, y ... are tensors, and are returned as the output. `body` receives them as they are and returns an operation with
+// the same number of outputs, of the same shapes; an output in other memory is copied back. `condition` receives shared
 // tensors to read and returns an operation whose output is a tensor<int> of one element; `flag` is such a tensor. The
-// functions are called when the operation is submitted: once, however often the device goes round.
+// functions are called once, when the operation is submitted, no matter how many rounds the device runs.
 //
-// In a compiled graph they are conditional nodes. Submitted by themselves, they are compiled on the spot, which costs a
-// GPU's driver some 100 us; the meaning is the same, on a CPU too. A loop of do_while saves a kernel in each round.
+// In a compiled graph they are conditional nodes. Outside one, they are compiled when they are submitted, which costs
+// about 100 us in a GPU's driver. The meaning is the same in both cases, and on a CPU. do_while saves one kernel in
+// each round.
 //
-// Errors: outputs of other shapes than the inputs', a condition that is not one number: errc::shape_mismatch. Host
-// calls inside: errc::graph_refused. A driver without conditional nodes (before CUDA 12.4): errc::unsupported or a
+// Errors: outputs whose shapes differ from the inputs', or a condition that is not one number: errc::shape_mismatch.
+// Host calls inside: errc::graph_refused. A driver without conditional nodes (before CUDA 12.4): errc::unsupported or a
 // device_error.
 #pragma once
 
@@ -32,15 +34,15 @@ namespace detail {
 // Whether the context's commands are being recorded.
 bool is_recording(execution_context& context) noexcept;
 
-// A part of a recording, from its begin to its end.
+// A part of a recording, between its begin and its end.
 class recorded_part {
 public:
     explicit recorded_part(execution_context& context);
-    recorded_part(const recorded_part&) = delete;  // it ends what it began
+    recorded_part(const recorded_part&) = delete;  // the destructor ends the part
     recorded_part& operator=(const recorded_part&) = delete;
-    ~recorded_part();  // not ended: forgotten, with what was recorded since
+    ~recorded_part();  // discards the part, unless end() was called
 
-    // The rest of the recording comes after it.
+    // Closes the part. Commands recorded from here on come after it.
     void end(std::string_view name, conditional_command::kind kind, storage& condition, std::uint64_t mark);
 
 private:
@@ -48,31 +50,30 @@ private:
     bool is_open_ = true;
 };
 std::uint64_t next_loop_mark(execution_context& context);
-// Fills one int with something that is not 0.
+// Fills one int with a nonzero value.
 void set_flag(execution_context& context, storage& flag);
 void copy_back(execution_context& context, storage& to, storage* from, std::size_t bytes);
 void require_same_shape(const shape& before, const shape& after, std::string_view name);
 void require_one_number(const tensor<int>& condition, std::string_view name);
 
-// The tensors that a loop carries: where they are stays the same.
+// The tensors that a loop carries. Their memory stays the same in all rounds.
 template <typename... Ts>
 class loop_state {
 public:
-    explicit loop_state(tensor<Ts>&... state)
-        : memory_{storage_ref::retain(state.memory())...}, shapes_{state.shape()...} {}
+    explicit loop_state(tensor<Ts>&... state) : memory_{storage_ref(state.memory())...}, shapes_{state.shape()...} {}
 
     std::tuple<tensor<Ts>...> tensors() const { return make(std::index_sequence_for<Ts...>()); }
 
-    // What the body made, brought to where it was.
+    // Copies the body's outputs into the loop's memory, where they are in other memory.
     template <typename Output>
-    void take_back(execution_context& context, Output made, std::string_view name) const {
+    void copy_results_back(execution_context& context, Output made, std::string_view name) const {
         if constexpr (is_tuple<Output>) {
             static_assert(std::is_same_v<Output, std::tuple<tensor<Ts>...>>,
-                          "the body of a loop or condition gives back the tensors that it got");
+                          "the body of a loop or condition must return tensors of the types that it received");
             take(context, made, name, std::index_sequence_for<Ts...>());
         } else {
             static_assert(std::is_same_v<std::tuple<Output>, std::tuple<tensor<Ts>...>>,
-                          "the body of a loop or condition gives back the tensors that it got");
+                          "the body of a loop or condition must return tensors of the types that it received");
             std::tuple<tensor<Ts>...> one(std::move(made));
             take(context, one, name, std::index_sequence_for<Ts...>());
         }
@@ -95,7 +96,7 @@ private:
     void take(execution_context& context, std::tuple<tensor<Ts>...>& made, std::string_view name,
               std::index_sequence<Is...>) const {
         (require_same_shape(shapes_[Is], std::get<Is>(made).shape(), name), ...);
-        (copy_back(context, *memory_[Is], std::get<Is>(made).memory(), std::get<Is>(made).size_bytes()), ...);
+        (detail::copy_back(context, *memory_[Is], std::get<Is>(made).memory(), std::get<Is>(made).size_bytes()), ...);
     }
 
     std::array<storage_ref, sizeof...(Ts)> memory_;
@@ -111,7 +112,7 @@ struct loop_output<T> {
     using type = tensor<T>;
 };
 
-// Submits to a recording what `record` records; compiles it first where nothing is being recorded.
+// Submits what `record` records; outside a recording, compiles it first.
 template <typename Record, typename... Ts>
 class control_flow_operation : public operation_base<control_flow_operation<Record, Ts...>> {
 public:
@@ -172,7 +173,7 @@ auto repeat_while(Condition condition, Body body, tensor<Ts>... state) {
         };
         const tensor<int> flag = look();
         detail::recorded_part part(context);
-        kept.take_back(context, std::invoke(body, std::move(now)...).submit(context), "repeat_while");
+        kept.copy_results_back(context, std::invoke(body, std::move(now)...).submit(context), "repeat_while");
         const tensor<int> next = look();
         detail::copy_back(context, *flag.memory(), next.memory(), sizeof(int));
         part.end("repeat_while", conditional_command::kind::repeatedly, *flag.memory(), 0);
@@ -189,8 +190,8 @@ auto do_while(Body body, tensor<Ts>... state) {
         detail::set_flag(context, *flag.memory());
         const std::uint64_t mark = detail::next_loop_mark(context);
         detail::recorded_part part(context);
-        kept.take_back(context, std::invoke(body, loop_flag(*flag.memory(), mark), std::move(now)...).submit(context),
-                       "do_while");
+        kept.copy_results_back(
+            context, std::invoke(body, loop_flag(*flag.memory(), mark), std::move(now)...).submit(context), "do_while");
         part.end("do_while", conditional_command::kind::repeatedly, *flag.memory(), mark);
     };
     return detail::control_flow(std::move(record), std::move(state)...);
@@ -198,15 +199,15 @@ auto do_while(Body body, tensor<Ts>... state) {
 
 template <typename Body, typename... Ts>
 auto if_(tensor<int> flag, Body body, tensor<Ts>... state) {
-    static_assert(sizeof...(Ts) != 0, "if_: a condition is about at least one tensor");
+    static_assert(sizeof...(Ts) != 0, "if_: needs at least one tensor");
     detail::require_one_number(flag, "if_");
-    // The flag is carried too, so that it is an input where this is compiled by itself.
+    // The flag is carried too, so that it is an input when this is compiled outside a graph.
     auto record = [body = std::move(body)](execution_context& context, const detail::loop_state<int, Ts...>& kept,
                                            tensor<int>& condition, tensor<Ts>&... now) {
-        const storage_ref known = storage_ref::retain(condition.memory());
+        const storage_ref known = storage_ref(condition.memory());
         const detail::loop_state<Ts...> rest(now...);
         detail::recorded_part part(context);
-        rest.take_back(context, std::invoke(body, std::move(now)...).submit(context), "if_");
+        rest.copy_results_back(context, std::invoke(body, std::move(now)...).submit(context), "if_");
         part.end("if_", conditional_command::kind::once, *known, 0);
         static_cast<void>(kept);
     };

@@ -1,25 +1,33 @@
-// compile: an operation as a graph, to be launched again and again.
+// SPDX-License-Identifier: Apache-2.0
+// compile: turns an operation into a graph that can be launched many times.
 //
 //     auto fast = compile(device, [=](tensor<float> x) { return forward(std::move(x), w0, w1); },
 //                         host_input<float>({64, 784}));
-//     std::vector<float> y = sync(fast(x), pool);          // fast(x) is an operation, like forward's
+//     std::vector<float> y = sync(fast(x), pool);          // fast(x) is an operation, as forward(...) is
 //
-// The function is called, on this thread, with tensors that stand for the inputs, and the operation that it returns is
-// submitted to a recorder: twice or three times now, and again when an argument changes. It must do the same each
-// time, and may keep nothing of what it makes; what it captures (weights) the graph keeps. What the commands say they
-// read and write becomes the edges, so independent arms run side by side. Temporaries share one block of memory.
+// The function is called on this thread, with placeholder tensors for the inputs, and the operation that it returns is
+// submitted to a recorder: two or three times now, and again when an argument changes. It must do the same each time
+// and must not keep anything that it creates. The graph keeps what the function captures (weights) until its last
+// launch has completed, also after an update and when the graph is dropped. The declared reads and writes of the
+// commands become the edges, so independent branches run concurrently. Temporaries share one block of memory.
 //
-// Errors: an operation that needs the host in between (or_else, retry, timeout: is_staged) does not compile. Memory of
-// the graph that outlives it, a wait inside, an operation that differs when recorded again: errc::graph_refused. What
-// the device or its driver cannot have in a graph: errc::unsupported. An input of another shape: errc::shape_mismatch,
-// where the launch is made. Nothing is left behind by any of these.
+// Two recordings of one operation are compared byte by byte. They may differ in addresses of the memory that a command
+// names. If they differ in anything else (an address in pieces, a distance between two tensors, an uploaded table of
+// addresses, another kernel), the operation is recorded again for each launch: correct, but slower.
 //
-// Launches of one graph are ordered, each behind the one before on its replica, on whatever stream; with several
-// replicas that many run side by side. A launch inside another operation that is being compiled becomes part of it.
+// Errors: an operation that needs the host in between (or_else, retry, timeout: is_host_driven) does not compile.
+// errc::graph_refused: memory of the graph that outlives it, a wait inside, or an operation whose commands, order or
+// memory differ when it is recorded again. errc::unsupported: what the device or its driver cannot have in a graph.
+// errc::shape_mismatch, where the launch is created: an input of another shape. None of these leaves anything behind.
 //
-// A graph with host calls, or with results that are made by one, is recorded anew for each launch.
+// Launches of one graph are ordered: each runs after the previous launch of its replica, on whatever stream. With
+// several replicas that many launches run concurrently. A launch inside another operation that is being compiled
+// becomes part of that graph: the function is called once more, and its temporaries become memory of the outer graph.
 //
-// Thread safety: launches may be made and submitted on any threads. The graph may be dropped at any moment.
+// A graph with host calls, or with pending results that are valid for one launch only, is recorded again for each
+// launch.
+//
+// Thread safety: launches may be created and submitted on any thread. The graph may be dropped at any moment.
 #pragma once
 
 #include <array>
@@ -30,8 +38,9 @@
 #include <utility>
 
 #include "sluice/graph/compiled_graph.hpp"
+#include "sluice/graph/detail/graph_output.hpp"
+#include "sluice/graph/detail/same_value.hpp"
 #include "sluice/graph/graph_input.hpp"
-#include "sluice/graph/graph_output.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/op/with_context.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
@@ -49,20 +58,20 @@ public:
     using recorded_operation = std::invoke_result_t<const Function&, typename Inputs::given...>;
     using output = output_of<recorded_operation>;
 
-    graph_state(device& on, graph_options options, Function f, Inputs... inputs, source_location where)
+    graph_state(device& on, graph_options options, Function f, Inputs... inputs, source_location location)
         : inputs_(std::move(inputs)...),
-          function_(std::move(f)),
-          core_(on, describe(std::index_sequence_for<Inputs...>()), std::move(options), where),
+          function_(std::make_shared<const Function>(std::move(f))),
+          core_(on, describe(std::index_sequence_for<Inputs...>()), std::move(options), location),
           record_([this](graph_recording& recording) { record(recording); }) {
         core_.compile(record_);
     }
 
     output submit(execution_context& context, const std::tuple<typename Inputs::launch_value...>& values) {
         const std::lock_guard lock(core_.mutex());
-        bool has_changed = false;
-        std::array<graph_feed, sizeof...(Inputs) + 1> feeds;
-        const std::size_t count = take(values, feeds.data(), has_changed, std::index_sequence_for<Inputs...>());
-        if (has_changed) core_.has_changed();
+        if (core_.join_recording(context.stream(), function_))
+            return submit_inside(context, values, std::index_sequence_for<Inputs...>());
+        std::array<launch_input, sizeof...(Inputs) + 1> feeds;
+        const std::size_t count = take(values, feeds.data(), std::index_sequence_for<Inputs...>());
         const auto launched = core_.submit(context, {feeds.data(), count}, record_);
         last_change_ = launched.change;
         struct cleanup {
@@ -80,14 +89,13 @@ public:
     template <typename Other>
     graph_change update(Other f) {
         const std::lock_guard lock(core_.mutex());
-        // By emplacing: closures cannot be assigned.
-        Function before = std::move(*function_);
+        std::shared_ptr<const Function> before =
+            std::exchange(function_, std::make_shared<const Function>(std::move(f)));
         graph_output<output> made_before = *made_;
-        function_.emplace(std::move(f));
         try {
             last_change_ = core_.update(record_);
         } catch (...) {
-            function_.emplace(std::move(before));
+            function_ = std::move(before);
             made_.emplace(std::move(made_before));
             core_.has_changed();  // for replicas that were recorded before it failed
             recorded_.reset();
@@ -115,7 +123,7 @@ private:
         return all;
     }
 
-    // An argument's value as it is now; nothing for memory.
+    // The current value of an argument; empty for memory.
     template <typename Input>
     struct kept_value {
         explicit kept_value(const Input&) {}
@@ -127,20 +135,37 @@ private:
     };
 
     template <std::size_t... Is>
-    std::size_t take(const std::tuple<typename Inputs::launch_value...>& values, graph_feed* feeds, bool& has_changed,
+    std::size_t take(const std::tuple<typename Inputs::launch_value...>& values, launch_input* feeds,
                      std::index_sequence<Is...>) {
         std::size_t count = 0;
         [[maybe_unused]] const auto one = [&](const auto& value, auto& kept) {
             if constexpr (requires { kept.now; }) {
-                if (kept.now == value.value()) return;
+                if (is_same_value(kept.now, value.value())) return;
+                core_.has_changed();  // first: copying may throw, and earlier arguments have changed already
                 kept.now = value.value();
-                has_changed = true;
             } else {
                 feeds[count++] = value.feed();
             }
         };
         (one(std::get<Is>(values), std::get<Is>(kept_)), ...);
         return count;
+    }
+
+    // Submits the launch as a part of the operation that the context records.
+    template <std::size_t... Is>
+    output submit_inside(execution_context& context, const std::tuple<typename Inputs::launch_value...>& values,
+                         std::index_sequence<Is...>) {
+        [[maybe_unused]] const auto give = [&](const auto& input, const auto& value) {
+            if constexpr (std::remove_cvref_t<decltype(input)>::is_memory) {
+                return input.make(core_.take_in(context.stream(), input.describe(), value.feed()));
+            } else {
+                return value.value();
+            }
+        };
+        // Braces fix the order.
+        std::tuple<typename Inputs::given...> given{give(std::get<Is>(inputs_), std::get<Is>(values))...};
+        return std::apply(
+            [&](typename Inputs::given&... each) { return (*function_)(std::move(each)...).submit(context); }, given);
     }
 
     void record(graph_recording& recording) { record(recording, std::index_sequence_for<Inputs...>()); }
@@ -159,11 +184,17 @@ private:
         // Braces fix the order.
         std::tuple<typename Inputs::given...> given{give(std::get<Is>(inputs_), std::get<Is>(kept_))...};
         recording.forget_inputs();
+        recording.keep(function_);
         output made = std::apply(
             [&](typename Inputs::given&... each) {
-                return std::as_const(*function_)(std::move(each)...).submit(recording.context());
+                return (*function_)(std::move(each)...).submit(recording.context());
             },
             given);
+        if (recording.is_for_comparison()) {
+            graph_output<output> compared = *made_;  // a comparison does not change what launches use
+            compared.learn(made, recording);
+            return;
+        }
         made_->learn(made, recording);
         if (recording.is_for_one_launch()) recorded_.emplace(std::move(made));
     }
@@ -171,8 +202,8 @@ private:
     const std::tuple<Inputs...> inputs_;
     std::tuple<kept_value<Inputs>...> kept_{std::apply(
         [](const Inputs&... each) { return std::tuple<kept_value<Inputs>...>{kept_value<Inputs>(each)...}; }, inputs_)};
-    std::optional<Function> function_;                         // always there
-    std::optional<graph_output<output>> made_{std::in_place};  // likewise
+    std::shared_ptr<const Function> function_;                 // recordings keep it too
+    std::optional<graph_output<output>> made_{std::in_place};  // always there
     std::optional<output> recorded_;
     graph_change last_change_ = graph_change::none;
     compiled_graph core_;
@@ -194,7 +225,7 @@ public:
         const auto graph = std::move(graph_);
         return graph->submit(context, values_);
     }
-    // As much as a branch is worth.
+    // Decides whether zip gives the launch a branch of its own.
     work_estimate estimate() const { return {.commands = graph_->core().node_count()}; }
 
 private:
@@ -212,16 +243,16 @@ public:
 
     explicit executable_graph(std::shared_ptr<state> made) : state_(std::move(made)) {}
 
-    // The operation of launching it, with a value for each input.
+    // An operation that launches the graph with the given value for each input.
     template <typename... Values>
     auto operator()(Values&&... values) const {
-        static_assert(sizeof...(Values) == sizeof...(Inputs), "a launch gives one value for each input of the graph");
+        static_assert(sizeof...(Values) == sizeof...(Inputs), "a launch takes one value for each input of the graph");
         return launch(std::index_sequence_for<Inputs...>(), std::forward<Values>(values)...);
     }
 
-    // Another operation of the same inputs and outputs in its place, recorded now. When the graph it makes has the same
-    // shape, parameters are set; else the driver updates the graph, or it is instantiated anew. Launches submitted
-    // before run what was there. When it throws, the operation is as it was.
+    // Replaces the operation by another with the same inputs and outputs, recorded now. If the new graph has the same
+    // structure, only parameters are set; otherwise the driver updates the graph, or it is instantiated again. Launches
+    // that were submitted before run the old operation. If update throws, the operation is unchanged.
     template <typename Other = Function>
     graph_change update(Other f) const {
         static_assert(std::is_convertible_v<Other, Function>,
@@ -231,16 +262,16 @@ public:
     // What the latest launch or update had to change.
     graph_change last_change() const { return state_->last_change(); }
 
-    // Nodes, by the name of their operation (named) or of their command: disabled, they do nothing, and what comes
-    // after them finds the memory as it is. Concerns launches from now on, but none inside
-    // other graphs, and none after an update that instantiates anew. Throws errc::graph_refused when there is
-    // none of that name, or one that is no copy, fill or kernel.
+    // Disables nodes, by the name of their operation (named) or of their command. A disabled node does nothing, and
+    // later nodes find the memory unchanged. Applies to launches from now on, but not to launches inside other graphs,
+    // and not after an update that instantiates again. Throws errc::graph_refused when no node has that name, or when
+    // one of them is not a copy, fill or kernel.
     void disable(std::string_view name) const { set_enabled(name, false); }
     void enable(std::string_view name) const { set_enabled(name, true); }
 
-    // The block of temporaries of one replica, in bytes; outputs are not in it.
+    // The size of one replica's block of temporaries, in bytes; outputs are not in it.
     std::size_t memory_bytes() const noexcept { return state_->core().memory_bytes(); }
-    // The commands with their edges, of the first replica. Not to be looked at while another thread launches.
+    // The commands with their edges, of the first replica. Must not be read while another thread launches.
     const command_graph& commands() const noexcept { return state_->core().commands(); }
     device& owner() const noexcept { return state_->core().owner(); }
 
@@ -260,58 +291,58 @@ private:
 
 namespace detail {
 template <typename Function, typename... Inputs>
-auto compile_graph(device& on, graph_options options, Function f, source_location where, Inputs... inputs) {
+auto compile_graph(device& on, graph_options options, Function f, source_location location, Inputs... inputs) {
     constexpr bool fits = std::is_invocable_v<const Function&, typename Inputs::given...>;
-    static_assert(fits, "compile: the function cannot be called with what the inputs give, as a const function");
+    static_assert(fits, "compile: the function cannot be called with the values of the inputs, as a const function");
     if constexpr (fits) {
         using result = std::invoke_result_t<const Function&, typename Inputs::given...>;
         static_assert(operation<result>, "compile: the function must return an operation");
         if constexpr (operation<result>) {
-            static_assert(!is_staged<result>,
-                          "compile: an operation that recovers, tries again or gives up needs the host in between and "
+            static_assert(!is_host_driven<result>,
+                          "compile: or_else, retry, timeout and stop_when need the host in between, so the operation "
                           "cannot be a graph");
             using state = graph_state<Function, Inputs...>;
             return executable_graph<Function, Inputs...>(
-                std::make_shared<state>(on, std::move(options), std::move(f), std::move(inputs)..., where));
+                std::make_shared<state>(on, std::move(options), std::move(f), std::move(inputs)..., location));
         }
     }
 }
 
-// A device, and the line that compiles for it.
+// A device, and the source line that compiles for it.
 struct compile_place {
-    compile_place(device& of, source_location line = source_location::current()) : on(of), where(line) {}
+    compile_place(device& of, source_location line = source_location::current()) : on(of), location(line) {}
     compile_place(scheduling_policy& policy, source_location line = source_location::current())
-        : on(policy.next().owner()), where(line) {}
+        : on(policy.next().owner()), location(line) {}
     device& on;
-    source_location where;
+    source_location location;
 };
 }  // namespace detail
 
-// For a device, or for that of a policy's next stream.
+// Compiles for a device, or for the device of a policy's next stream.
 template <typename Function, typename... Inputs>
 requires(detail::is_graph_input<Inputs> && ...)
 auto compile(detail::compile_place at, Function f, Inputs... inputs) {
-    return detail::compile_graph(at.on, graph_options{}, std::move(f), at.where, std::move(inputs)...);
+    return detail::compile_graph(at.on, graph_options{}, std::move(f), at.location, std::move(inputs)...);
 }
 template <typename Function, typename... Inputs>
 requires(detail::is_graph_input<Inputs> && ...)
 auto compile(detail::compile_place at, graph_options options, Function f, Inputs... inputs) {
-    return detail::compile_graph(at.on, std::move(options), std::move(f), at.where, std::move(inputs)...);
+    return detail::compile_graph(at.on, std::move(options), std::move(f), at.location, std::move(inputs)...);
 }
 
-// A graph written down command by command: `f` submits to the stream that it is given, in any order; what the commands
-// say they read and write makes the edges. It may be called several times. What they use must be there before: the
-// graph keeps it. A launch, graph(), has no output.
+// Records a graph command by command: `f` submits commands to the stream that it receives, in any order; their declared
+// reads and writes become the edges. It may be called several times. The memory that the commands use must exist
+// before; the graph keeps it. A launch, graph(), has no output.
 //
-//     const auto step = record(device, [&](stream& on) { scale_on(on, x); add_on(on, x, y); });
+//     const auto step = record(device, [&](stream on) { scale_on(on, x); add_on(on, x, y); });
 //     sync(step(), pool);
 template <typename Function>
 auto record(detail::compile_place at, Function f, graph_options options = {}) {
-    static_assert(std::is_invocable_v<const Function&, stream&>, "record: the function takes a stream&");
+    static_assert(std::is_invocable_v<const Function&, stream>, "record: the function takes a stream");
     return detail::compile_graph(
         at.on, std::move(options),
         [f = std::move(f)] { return with_context([&f](execution_context& context) { f(context.stream()); }); },
-        at.where);
+        at.location);
 }
 
 }  // namespace sluice

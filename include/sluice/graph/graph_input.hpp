@@ -1,16 +1,18 @@
-// The inputs of a compiled graph: what its function is recorded with, and what a launch may give for it.
+// SPDX-License-Identifier: Apache-2.0
+// The inputs of a compiled graph: what its function receives while it is recorded, and what a launch may pass.
 //
-//     device_input<float>({64, 784})   the function gets a tensor<float>, its own      a launch gives a tensor<float>
-//     shared_input<float>({64, 784})   a shared_tensor<float>, to be read              a shared_tensor or a tensor
-//     host_input<float>({64, 784})     a tensor<float>, uploaded by the graph          a vector, a span, or a
-//                                                                                      host_buffer, also a shared one
-//     host_input_in_pieces<float>({64, 784}, {48, 16})                                 the same
+//     input                            the function receives                            a launch passes
+//     device_input<float>({64, 784})   a tensor<float>, which it owns                   a tensor<float>
+//     shared_input<float>({64, 784})   a shared_tensor<float>, read-only                a shared_tensor or a tensor
+//     host_input<float>({64, 784})     a tensor<float>, uploaded by the graph           a vector, a span, or a
+//                                                                                       host_buffer, also a shared one
+//     host_input_in_pieces<float>({64, 784}, {48, 16})                                  the same
 //                                  a std::vector<tensor<float>>: the first 48 rows and the other 16
-//     argument<int>(7)                 an int                                          an int; 7 until it is given
+//     argument<int>(7)                 an int                                           an int; 7 until one is passed
 //
-// Tensors are bound by their address: no copy, unless a library call of a GPU uses the input, whose addresses cannot be
-// set later; the graph then begins by copying it. Host data is read when the launch is submitted; a host_buffer is read
-// by the device.
+// Tensors are bound by their address, without a copy, unless a GPU's library call uses the input: its addresses cannot
+// be set later, so the graph first copies the input. Host data is read when the launch is submitted; a host_buffer is
+// read by the device.
 #pragma once
 
 #include <memory>
@@ -20,10 +22,10 @@
 #include <utility>
 #include <vector>
 
+#include "sluice/base/error.hpp"
 #include "sluice/graph/compiled_graph.hpp"
 #include "sluice/op/shared.hpp"
 #include "sluice/runtime/buffer.hpp"
-#include "sluice/runtime/error.hpp"
 #include "sluice/runtime/tensor.hpp"
 
 namespace sluice {
@@ -37,13 +39,13 @@ inline void require_input_shape(const shape& expected, const shape& given) {
 }
 inline void require_input_size(const shape& expected, std::size_t given) {
     if (given == expected.size()) return;
-    throw error(errc::shape_mismatch, std::to_string(given) + " values are no input of shape " + to_string(expected),
-                {"graph"});
+    throw error(errc::shape_mismatch,
+                std::to_string(given) + " values do not match an input of shape " + to_string(expected), {"graph"});
 }
 
 void require_pieces(const shape& whole, std::span<const std::size_t> rows);
 
-// A tensor over memory that a graph knows too.
+// A tensor over memory that the graph also refers to.
 template <typename T>
 tensor<T> tensor_over(storage_ref memory, const shape& shape) {
     return tensor<T>(buffer<T>(std::move(memory), shape.size()), shape);
@@ -60,13 +62,13 @@ public:
 
     const sluice::shape& shape() const noexcept { return shape_; }
 
-    // What a launch gives, kept by it until it is submitted. Throws errc::shape_mismatch.
+    // The value that a launch passes, kept until the launch is submitted. The constructors throw errc::shape_mismatch.
     class launch_value {
     public:
         launch_value(const device_input& to, tensor<T> from) : from_(std::move(from)) {
             detail::require_input_shape(to.shape_, from_.shape());
         }
-        detail::graph_feed feed() const noexcept { return {storage_ref::retain(from_.memory()), nullptr}; }
+        detail::launch_input feed() const noexcept { return {storage_ref(from_.memory()), nullptr}; }
 
     private:
         tensor<T> from_;
@@ -93,7 +95,7 @@ public:
             detail::require_input_shape(to.shape_, from_->shape());
         }
         launch_value(const shared_input& to, tensor<T> from) : launch_value(to, shared_tensor<T>(std::move(from))) {}
-        detail::graph_feed feed() const noexcept { return {storage_ref::retain(from_->memory()), nullptr}; }
+        detail::launch_input feed() const noexcept { return {storage_ref(from_->memory()), nullptr}; }
 
     private:
         shared_tensor<T> from_;
@@ -119,28 +121,27 @@ public:
         launch_value(const host_input& to, std::vector<T> from) : values_(std::move(from)), span_(values_) {
             detail::require_input_size(to.shape_, span_.size());
         }
-        // Must be there until the launch has been submitted.
+        // The memory must stay valid until the launch has been submitted.
         launch_value(const host_input& to, std::span<const T> from) : span_(from) {
             detail::require_input_size(to.shape_, span_.size());
         }
-        launch_value(const host_input& to, host_buffer<T> from) : memory_(storage_ref::retain(from.memory())) {
+        launch_value(const host_input& to, host_buffer<T> from) : memory_(storage_ref(from.memory())) {
             detail::require_input_size(to.shape_, from.size());
         }
-        // For many launches.
-        launch_value(const host_input& to, const shared<host_buffer<T>>& from)
-            : memory_(storage_ref::retain(from->memory())) {
+        // Can be passed to many launches.
+        launch_value(const host_input& to, const shared<host_buffer<T>>& from) : memory_(storage_ref(from->memory())) {
             detail::require_input_size(to.shape_, from->size());
         }
         launch_value(launch_value&& other) noexcept
             : values_(std::move(other.values_)), span_(other.span_), memory_(std::move(other.memory_)) {}
 
-        detail::graph_feed feed() const noexcept {
+        detail::launch_input feed() const noexcept {
             if (memory_) return {memory_, nullptr};
             return {{}, span_.data()};
         }
 
     private:
-        std::vector<T> values_;  // moving it leaves the span's elements where they are
+        std::vector<T> values_;  // moving it does not move the span's elements
         std::span<const T> span_;
         storage_ref memory_;
     };
@@ -152,9 +153,9 @@ private:
     shape shape_;
 };
 
-// Host data that the graph uploads in pieces of so many rows, one behind the other in that order, so that work on one
-// piece runs while the next one comes. Throws errc::invalid_argument for a piece without rows, and errc::shape_mismatch
-// when the pieces are not all of the rows.
+// Host data that the graph uploads in pieces of the given numbers of rows, one after the other in that order, so that
+// work on one piece runs while the next one is copied. Throws errc::invalid_argument for a piece without rows, and
+// errc::shape_mismatch when the pieces do not add up to all rows.
 template <typename T>
 class host_input_in_pieces {
 public:
@@ -191,12 +192,12 @@ private:
     std::vector<std::size_t> rows_;
 };
 
-// A value that is passed on as it is. When a launch gives another than the one before, the operation is recorded again
-// and the nodes that differ are set: cheap, but not free.
+// A value that is passed to the function unchanged. When a launch passes a value that differs from the previous one,
+// the operation is recorded again and the nodes that differ are set: cheap, but not free.
 template <typename T>
 class argument {
     static_assert(std::equality_comparable<T> && std::copy_constructible<T>,
-                  "argument: a value that can be copied and compared");
+                  "argument: the type must be copyable and equality-comparable");
 
 public:
     using given = T;

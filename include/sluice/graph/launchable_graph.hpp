@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // launchable: a graph that kernels launch from the device, without the host.
 //
 //     const auto refit = launchable(device, [](self_launcher self, tensor<float> x, tensor<int> rounds) { ... },
@@ -8,22 +9,22 @@
 //     }, ...);
 //     auto [x, rounds] = sync(refit.get(), pool);
 //
-// The graph works on tensors of its own, its state: the function is called with them, and gives back as many of the
-// same shapes, as the body of a loop does. If its first parameter is a self_launcher, a kernel of the graph can launch
-// the graph once more, behind itself: a loop without a condition node.
+// The graph works on tensors of its own, its state. The function receives them and returns the same number of tensors
+// of the same shapes, as the body of a loop does. If its first parameter is a self_launcher, a kernel of the graph can
+// launch the graph again, to run after the current launch: a loop without a condition node.
 //
-// What a kernel launches is part of the launch of the graph that the kernel stands in: that is over when all is. So no
-// other command of that graph may touch the state after the launching kernel; the recorder refuses it. What comes after
-// the launch finds the state as it was left.
+// A launch by a kernel is part of the launch of the graph that contains the kernel, which completes only when all of it
+// has completed. So no later command of that graph may touch the state after the launching kernel; the recorder refuses
+// it. Commands after the outer launch find the state as the inner launch left it.
 //
-// In it are kernels, copies on the device, fills, and library calls that come down to such; no condition, loop or host
-// call, nothing with the host's memory, no launch of a graph other than itself, and nothing that writes to memory it
-// captured: errc::graph_refused. A kernel that launches graphs is itself in a graph, and in no condition or loop:
+// Such a graph may contain kernels, copies on the device, fills, and library calls that consist of these.
+// errc::graph_refused: a condition, a loop, a host call, any use of host memory, a launch of another graph, or a write
+// to captured memory. A kernel that launches graphs must itself be in a graph, and not in a condition or loop:
 // errc::graph_refused.
 //
-// What the function captures must not be written any more; compiling waits until it has been made. Launches by kernels
-// that other threads submit may come between the copies in, the launch and the copies out of one call from the host;
-// who needs them together launches from one thread, or from graphs only. Thread safety: as executable_graph.
+// What the function captures must not be written any more; compiling blocks until it has been written. Kernel launches
+// that other threads submit may run between the copies in, the launch and the copies out of one call from the host; to
+// keep these together, launch from one thread or only from graphs. Thread safety: as executable_graph.
 #pragma once
 
 #include <array>
@@ -55,18 +56,27 @@ public:
     static constexpr bool takes_self = std::is_invocable_v<const Function&, self_launcher, tensor<Ts>...>;
 
     launchable_state(device& on, graph_options options, Function f, const std::array<shape, sizeof...(Ts)>& shapes,
-                     source_location where)
-        : function_(std::move(f)),
+                     source_location location)
+        : function_(std::make_shared<const Function>(std::move(f))),
           shapes_(shapes),
-          memory_(allocate(on, where, std::index_sequence_for<Ts...>())),
-          core_(on, {}, std::move(options), where, graph_use::by_kernels) {
-        for (std::size_t i = 0; i < sizeof...(Ts); ++i) known_[i] = memory_[i].get();
-        core_.compile([this](graph_recording& recording) { record(recording.context()); }, known_);
+          memory_(allocate(on, location, std::index_sequence_for<Ts...>())),
+          core_(on, {}, std::move(options), location, graph_use::by_kernels) {
+        for (std::size_t i = 0; i < sizeof...(Ts); ++i) {
+            known_[i] = memory_[i].get();
+            memory_[i]->share_among_writers(lock_);
+        }
+        core_.compile(
+            [this](graph_recording& recording) {
+                recording.keep(function_);
+                record(recording.context());
+            },
+            known_);
     }
 
     template <std::size_t... Is, typename... Values>
     void set(execution_context& context, std::index_sequence<Is...>, const Values&... values) const {
         const std::lock_guard lock(core_.mutex());
+        const std::lock_guard together(*lock_);
         (copy_back(context, *memory_[Is], values.memory(), values.size_bytes()), ...);
     }
     template <std::size_t... Is>
@@ -74,7 +84,7 @@ public:
         const std::lock_guard lock(core_.mutex());
         return copies(context, which);
     }
-    // What other threads set, get and launch from the host does not come in between; launches by kernels may.
+    // set, get and launches by other host threads cannot come in between; launches by kernels can.
     auto run(execution_context& context, const std::tuple<tensor<Ts>...>& values) {
         const std::lock_guard lock(core_.mutex());
         set_all(context, values, std::index_sequence_for<Ts...>());
@@ -88,9 +98,9 @@ public:
 
 private:
     template <std::size_t... Is>
-    std::array<storage_ref, sizeof...(Ts)> allocate(device& on, source_location where,
+    std::array<storage_ref, sizeof...(Ts)> allocate(device& on, source_location location,
                                                     std::index_sequence<Is...>) const {
-        return {on.device_pool().allocate(shapes_[Is].size() * sizeof(Ts), nullptr, {"launchable", {}, where})...};
+        return {on.device_pool().allocate(shapes_[Is].size() * sizeof(Ts), nullptr, {"launchable", {}, location})...};
     }
 
     void record(execution_context& context) { record(context, std::index_sequence_for<Ts...>()); }
@@ -99,20 +109,24 @@ private:
         std::tuple<tensor<Ts>...> given{tensor_over<Ts>(memory_[Is], shapes_[Is])...};
         const loop_state<Ts...> kept(std::get<Is>(given)...);
         if constexpr (takes_self) {
-            kept.take_back(context, function_(device_launch::self(), std::move(std::get<Is>(given))...).submit(context),
-                           "launchable");
+            kept.copy_results_back(
+                context, (*function_)(device_launch::self(), std::move(std::get<Is>(given))...).submit(context),
+                "launchable");
         } else {
-            kept.take_back(context, function_(std::move(std::get<Is>(given))...).submit(context), "launchable");
+            kept.copy_results_back(context, (*function_)(std::move(std::get<Is>(given))...).submit(context),
+                                   "launchable");
         }
     }
 
     template <std::size_t... Is>
     void set_all(execution_context& context, const std::tuple<tensor<Ts>...>& values,
                  std::index_sequence<Is...>) const {
+        const std::lock_guard together(*lock_);
         (copy_back(context, *memory_[Is], std::get<Is>(values).memory(), std::get<Is>(values).size_bytes()), ...);
     }
     template <std::size_t... Is>
     auto copies(execution_context& context, std::index_sequence<Is...>) const {
+        const std::lock_guard together(*lock_);
         // Braces fix the order.
         std::tuple<tensor<element<Is>>...> made{copy_of<Is>(context)...};
         if constexpr (sizeof...(Is) == 1) {
@@ -129,17 +143,20 @@ private:
         return made;
     }
 
-    const Function function_;
+    const std::shared_ptr<const Function> function_;
     const std::array<shape, sizeof...(Ts)> shapes_;
     const std::array<storage_ref, sizeof...(Ts)> memory_;
+    // Graphs whose kernels launch this one write the state, too. One lock covers all its tensors, so that no launch
+    // comes between the copy of one tensor and the next.
+    const std::shared_ptr<access_lock> lock_ = std::make_shared<access_lock>();
     std::array<storage*, sizeof...(Ts)> known_{};
     compiled_graph core_;
 };
 
 }  // namespace detail
 
-// A handle: copies are the same graph. Given to launch() as an argument, it is a kernel's graph_launcher, and its state
-// is written by that launch.
+// A handle: copies refer to the same graph. As an argument of launch() it becomes the kernel's graph_launcher, and that
+// launch writes its state.
 template <typename Function, typename... Ts>
 class launchable_graph {
     using state = detail::launchable_state<Function, Ts...>;
@@ -149,7 +166,7 @@ class launchable_graph {
 public:
     explicit launchable_graph(std::shared_ptr<state> made) : state_(std::move(made)) {}
 
-    // Operations: the state, or one tensor of it, becomes a copy of this.
+    // Operations that copy the values into the state, or into one tensor of it.
     auto set(tensor<Ts>... values) const { return setting(std::index_sequence_for<Ts...>(), std::move(values)...); }
     template <std::size_t I>
     auto set(tensor<element<I>> value) const {
@@ -159,13 +176,13 @@ public:
     auto set(shared_tensor<element<I>> value) const {
         return setting(std::index_sequence<I>(), std::move(value));
     }
-    // Operations: copies of the state, or of one tensor of it, after all that was submitted before.
+    // Operations that return copies of the state, or of one tensor of it, after all work submitted before.
     auto get() const { return getting(std::index_sequence_for<Ts...>()); }
     template <std::size_t I>
     auto get() const {
         return getting(std::index_sequence<I>());
     }
-    // Operation: sets the state, launches the graph from the host, and gets the state that it leaves. Not for use
+    // An operation that sets the state, launches the graph from the host, and returns the resulting state. Not for use
     // inside another graph.
     auto operator()(tensor<Ts>... values) const {
         require_shapes(std::index_sequence_for<Ts...>(), values...);
@@ -177,7 +194,7 @@ public:
     std::size_t memory_bytes() const noexcept { return state_->core().memory_bytes(); }
     device& owner() const noexcept { return state_->core().owner(); }
 
-    // For launch(): what the kernel's parameter is made of, and what the command says of it.
+    // For launch(): the kernel's parameter, and what the command declares about the launched graph.
     graph_launcher launcher() const noexcept { return detail::device_launch::launcher(state_->core().launch_handle()); }
     launched_graph launched() const noexcept { return {state_, state_->memory()}; }
 
@@ -214,7 +231,7 @@ private:
 namespace detail {
 template <typename Function, typename... Ts>
 struct bound_argument<graph_launcher, launchable_graph<Function, Ts...>> {
-    static constexpr argument_use use = argument_use::read;  // not given back by the launch
+    static constexpr argument_use use = argument_use::read;  // the launch does not return it
     static constexpr std::size_t launched_memory = sizeof...(Ts);
     static graph_launcher bind(const launchable_graph<Function, Ts...>& graph, const error_context&) {
         return graph.launcher();
@@ -234,7 +251,7 @@ auto launchable(detail::compile_place at, graph_options options, Function f, dev
     if constexpr (fits) {
         using state = detail::launchable_state<Function, Ts...>;
         return launchable_graph<Function, Ts...>(std::make_shared<state>(
-            at.on, std::move(options), std::move(f), std::array<shape, sizeof...(Ts)>{inputs.shape()...}, at.where));
+            at.on, std::move(options), std::move(f), std::array<shape, sizeof...(Ts)>{inputs.shape()...}, at.location));
     }
 }
 template <typename Function, typename... Ts>

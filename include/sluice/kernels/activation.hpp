@@ -1,4 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // The activation functions that a layer may end with.
+//
+// Of NaN every one of them is NaN. Of infinities: relu and gelu of +infinity are +infinity; relu of -infinity is 0 and
+// gelu of it NaN; sigmoid and tanh have their limits; softmax of a row with +infinity is NaN. So it is on every device,
+// whichever kernel or library computes it.
 #pragma once
 
 #include <optional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // add, subtract, multiply: two tensors of one shape, element by element, into the first; scale: a tensor times a
 // number, in place. There is no broadcasting.
 //
@@ -9,11 +10,11 @@
 
 #include <concepts>
 
-#include "sluice/kernels/operand.hpp"
+#include "sluice/base/half.hpp"
+#include "sluice/base/source_location.hpp"
+#include "sluice/kernels/detail/operand.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/execution_context.hpp"
-#include "sluice/runtime/half.hpp"
-#include "sluice/runtime/source_location.hpp"
 #include "sluice/runtime/tensor.hpp"
 
 namespace sluice {
@@ -32,21 +33,22 @@ using factor_for = std::conditional_t<std::same_as<T, int>, int, float>;
 
 // The plain forms: one command on a stream. They do not block. y may be x.
 template <detail::arithmetic_element T>
-void combine(stream& on, arithmetic what, tensor<T>& x, const tensor<T>& y,
-             source_location where = source_location::current());
+void combine(stream on, arithmetic what, tensor<T>& x, const tensor<T>& y,
+             source_location location = source_location::current());
 template <detail::arithmetic_element T>
-void scale(stream& on, tensor<T>& x, detail::factor_for<T> factor, source_location where = source_location::current());
+void scale(stream on, tensor<T>& x, detail::factor_for<T> factor,
+           source_location location = source_location::current());
 
 template <detail::arithmetic_element T, detail::operand_of<T> Y>
 class combine_operation : public operation_base<combine_operation<T, Y>> {
 public:
     using output = tensor<T>;
 
-    combine_operation(arithmetic what, tensor<T> x, Y y, source_location where)
-        : what_(what), x_(std::move(x)), y_(std::move(y)), where_(where) {}
+    combine_operation(arithmetic what, tensor<T> x, Y y, source_location location)
+        : what_(what), x_(std::move(x)), y_(std::move(y)), location_(location) {}
 
     output submit(execution_context& context) && {
-        combine(context.stream(), what_, x_, detail::read(y_), where_);
+        combine(context.stream(), what_, x_, detail::read(y_), location_);
         return std::move(x_);
     }
     work_estimate estimate() const { return {.commands = 1}; }
@@ -55,7 +57,7 @@ private:
     arithmetic what_;
     tensor<T> x_;
     Y y_;
-    source_location where_;
+    source_location location_;
 };
 
 template <detail::arithmetic_element T>
@@ -63,11 +65,11 @@ class scale_operation : public operation_base<scale_operation<T>> {
 public:
     using output = tensor<T>;
 
-    scale_operation(tensor<T> x, detail::factor_for<T> factor, source_location where)
-        : x_(std::move(x)), factor_(factor), where_(where) {}
+    scale_operation(tensor<T> x, detail::factor_for<T> factor, source_location location)
+        : x_(std::move(x)), factor_(factor), location_(location) {}
 
     output submit(execution_context& context) && {
-        scale(context.stream(), x_, factor_, where_);
+        scale(context.stream(), x_, factor_, location_);
         return std::move(x_);
     }
     work_estimate estimate() const { return {.commands = 1}; }
@@ -75,25 +77,25 @@ public:
 private:
     tensor<T> x_;
     detail::factor_for<T> factor_;
-    source_location where_;
+    source_location location_;
 };
 
-// The operations: x is taken over and given back; y, a tensor or a shared one, is released behind them.
+// The operations: x is taken over and given back; y, a tensor or a shared one, is released after them.
 template <detail::arithmetic_element T, detail::operand_of<T> Y>
-auto add(tensor<T> x, Y y, source_location where = source_location::current()) {
-    return combine_operation<T, Y>(arithmetic::add, std::move(x), std::move(y), where);
+auto add(tensor<T> x, Y y, source_location location = source_location::current()) {
+    return combine_operation<T, Y>(arithmetic::add, std::move(x), std::move(y), location);
 }
 template <detail::arithmetic_element T, detail::operand_of<T> Y>
-auto subtract(tensor<T> x, Y y, source_location where = source_location::current()) {
-    return combine_operation<T, Y>(arithmetic::subtract, std::move(x), std::move(y), where);
+auto subtract(tensor<T> x, Y y, source_location location = source_location::current()) {
+    return combine_operation<T, Y>(arithmetic::subtract, std::move(x), std::move(y), location);
 }
 template <detail::arithmetic_element T, detail::operand_of<T> Y>
-auto multiply(tensor<T> x, Y y, source_location where = source_location::current()) {
-    return combine_operation<T, Y>(arithmetic::multiply, std::move(x), std::move(y), where);
+auto multiply(tensor<T> x, Y y, source_location location = source_location::current()) {
+    return combine_operation<T, Y>(arithmetic::multiply, std::move(x), std::move(y), location);
 }
 template <detail::arithmetic_element T>
-auto scale(tensor<T> x, detail::factor_for<T> factor, source_location where = source_location::current()) {
-    return scale_operation<T>(std::move(x), factor, where);
+auto scale(tensor<T> x, detail::factor_for<T> factor, source_location location = source_location::current()) {
+    return scale_operation<T>(std::move(x), factor, location);
 }
 
 }  // namespace sluice

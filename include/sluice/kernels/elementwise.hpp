@@ -1,59 +1,46 @@
-// Elementwise operations on f32 tensors, in place: relu, gelu, sigmoid, tanh; and full, which makes a tensor.
-// NaN stays NaN.
+// SPDX-License-Identifier: Apache-2.0
+// Elementwise operations on f32 tensors, in place: activate, relu, gelu, sigmoid, tanh and clamp; and full, which makes
+// a tensor. NaN stays NaN. activation.hpp has the formulas; in_place.hpp says how the operations are called: relu(on,
+// x), relu(std::move(x)), .and_then(relu).
 #pragma once
 
-#include <concepts>
+#include <cstddef>
+#include <utility>
 
+#include "sluice/base/source_location.hpp"
 #include "sluice/kernels/activation.hpp"
+#include "sluice/kernels/clamp.hpp"
+#include "sluice/kernels/in_place.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/execution_context.hpp"
-#include "sluice/runtime/source_location.hpp"
 #include "sluice/runtime/tensor.hpp"
 
 namespace sluice {
 
-// The plain form: one command on a stream. Any activation; `none` submits nothing. Does not block.
-void activate(stream& on, tensor<float>& x, activation what, source_location where = source_location::current());
+namespace detail {
+void activate(stream on, tensor<float>& x, const source_location& location, activation what);
 
-class activate_operation : public operation_base<activate_operation> {
-public:
-    using output = tensor<float>;
-
-    activate_operation(tensor<float> x, activation what, source_location where)
-        : x_(std::move(x)), what_(what), where_(where) {}
-
-    output submit(execution_context& context) && {
-        sluice::activate(context.stream(), x_, what_, where_);
-        return std::move(x_);
-    }
-    work_estimate estimate() const { return {.commands = 1}; }
-
-private:
-    tensor<float> x_;
-    activation what_;
-    source_location where_;
-};
-
-// The operation: takes the tensor over and gives it back.
-inline auto activate(tensor<float> x, activation what, source_location where = source_location::current()) {
-    return activate_operation(std::move(x), what, where);
+template <activation What>
+void activate_as(stream on, tensor<float>& x, const source_location& location) {
+    activate(on, x, location, What);
 }
-inline auto relu(tensor<float> x, source_location where = source_location::current()) {
-    return activate_operation(std::move(x), activation::relu, where);
-}
-inline auto gelu(tensor<float> x, source_location where = source_location::current()) {
-    return activate_operation(std::move(x), activation::gelu, where);
-}
-inline auto sigmoid(tensor<float> x, source_location where = source_location::current()) {
-    return activate_operation(std::move(x), activation::sigmoid, where);
-}
-inline auto tanh(tensor<float> x, source_location where = source_location::current()) {
-    return activate_operation(std::move(x), activation::tanh, where);
+}  // namespace detail
+
+// Any activation, activate(x, what); `none` submits nothing.
+inline constexpr in_place<&detail::activate> activate;
+// One of them.
+inline constexpr in_place<&detail::activate_as<activation::relu>> relu;
+inline constexpr in_place<&detail::activate_as<activation::gelu>> gelu;
+inline constexpr in_place<&detail::activate_as<activation::sigmoid>> sigmoid;
+// A function, since an object would hide tanh(double) of <math.h> from code with `using namespace sluice`. With
+// and_then: .and_then(activate(activation::tanh)).
+inline auto tanh(tensor<float> x, const source_location& location = source_location::current()) {
+    return activate(std::move(x), activation::tanh, location);
 }
 
 // The plain form of full: every element of x, of 1, 2, 4 or 8 bytes, becomes the one at `value`.
-void fill_elements(stream& on, storage& x, std::size_t count, const void* value, std::size_t element_bytes,
-                   source_location where = source_location::current());
+void fill_elements(stream on, storage& x, std::size_t count, const void* value, std::size_t element_bytes,
+                   source_location location = source_location::current());
 
 template <typename T>
 class full_operation : public operation_base<full_operation<T>> {
@@ -62,25 +49,26 @@ class full_operation : public operation_base<full_operation<T>> {
 public:
     using output = tensor<T>;
 
-    full_operation(const shape& shape, T value, source_location where) : shape_(shape), value_(value), where_(where) {}
+    full_operation(const shape& shape, T value, source_location location)
+        : shape_(shape), value_(value), location_(location) {}
 
     output submit(execution_context& context) && {
-        tensor<T> made(context.stream(), shape_, {"full", {}, where_});
-        fill_elements(context.stream(), *made.memory(), made.size(), &value_, sizeof(T), where_);
-        return made;
+        tensor<T> out(context.stream(), shape_, {"full", {}, location_});
+        fill_elements(context.stream(), *out.memory(), out.size(), &value_, sizeof(T), location_);
+        return out;
     }
     work_estimate estimate() const { return {1, shape_.size() * sizeof(T)}; }
 
 private:
     shape shape_;
     T value_;
-    source_location where_;
+    source_location location_;
 };
 
 // A new device tensor, every element `value`.
 template <typename T>
-auto full(const shape& shape, T value, source_location where = source_location::current()) {
-    return full_operation<T>(shape, value, where);
+auto full(const shape& shape, T value, source_location location = source_location::current()) {
+    return full_operation<T>(shape, value, location);
 }
 
 }  // namespace sluice

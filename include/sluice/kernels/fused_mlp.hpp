@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // fused_mlp: a whole multi-layer perceptron as one command. On a GPU one kernel: weights stay in shared memory and
 // activations in registers, so that device memory sees only the inputs and the outputs. On a CPU: blocks of rows small
 // enough that they and a layer's weights stay in cache.
@@ -21,12 +22,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "sluice/base/half.hpp"
+#include "sluice/base/source_location.hpp"
 #include "sluice/kernels/activation.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/command.hpp"
 #include "sluice/runtime/execution_context.hpp"
-#include "sluice/runtime/half.hpp"
-#include "sluice/runtime/source_location.hpp"
 #include "sluice/runtime/tensor.hpp"
 
 namespace sluice {
@@ -57,7 +58,7 @@ struct fused_mlp_form {
 };
 
 // Throws errc::invalid_argument unless the layers make a network that can be fused, on a CPU at least.
-fused_mlp_form check_fused_mlp(const std::vector<mlp_layer>& layers, const source_location& where);
+fused_mlp_form check_fused_mlp(const std::vector<mlp_layer>& layers, const source_location& location);
 
 template <typename T>
 concept fused_element = std::same_as<T, half> || std::same_as<T, bfloat16> || std::same_as<T, float>;
@@ -89,8 +90,8 @@ class pack_mlp_operation : public operation_base<pack_mlp_operation<T>> {
 public:
     using output = packed_mlp<T>;
 
-    pack_mlp_operation(std::vector<mlp_layer> layers, source_location where)
-        : form_(detail::check_fused_mlp(layers, where)), layers_(std::move(layers)), where_(where) {}
+    pack_mlp_operation(std::vector<mlp_layer> layers, source_location location)
+        : form_(detail::check_fused_mlp(layers, location)), layers_(std::move(layers)), location_(location) {}
 
     output submit(execution_context& context) &&;
     work_estimate estimate() const { return {1, form_.layers * form_.width * form_.width * sizeof(T)}; }
@@ -98,15 +99,15 @@ public:
 private:
     detail::fused_mlp_form form_;
     std::vector<mlp_layer> layers_;
-    source_location where_;
+    source_location location_;
 };
 
-// Puts a network on the context's device, once. The output may be used at once: what reads it is ordered behind its
+// Puts a network on the context's device, once. The output may be used at once: what reads it is ordered after its
 // upload. Throws errc::invalid_argument here, when the layers cannot be fused; when they are too wide for the context's
 // device, once it is submitted.
 template <detail::fused_element T>
-auto pack_mlp(std::vector<mlp_layer> layers, source_location where = source_location::current()) {
-    return pack_mlp_operation<T>(std::move(layers), where);
+auto pack_mlp(std::vector<mlp_layer> layers, source_location location = source_location::current()) {
+    return pack_mlp_operation<T>(std::move(layers), location);
 }
 
 // Whether pack_mlp takes layers of these sizes there: `widest` is the largest number of features, in or out.
@@ -118,20 +119,20 @@ constexpr bool can_fuse_mlp(device_kind on, std::size_t layers, std::size_t wide
 // The plain form: one command on a stream. x is [rows, in features], out [rows, out features] and not x. Does not
 // block.
 template <detail::fused_element T>
-void fused_mlp(stream& on, const tensor<T>& x, const packed_mlp<T>& network, tensor<T>& out,
-               source_location where = source_location::current());
+void fused_mlp(stream on, const tensor<T>& x, const packed_mlp<T>& network, tensor<T>& out,
+               source_location location = source_location::current());
 
 template <detail::fused_element T>
 class fused_mlp_operation : public operation_base<fused_mlp_operation<T>> {
 public:
     using output = tensor<T>;
 
-    fused_mlp_operation(tensor<T> x, packed_mlp<T> network, source_location where)
-        : x_(std::move(x)), network_(std::move(network)), where_(where) {}
+    fused_mlp_operation(tensor<T> x, packed_mlp<T> network, source_location location)
+        : x_(std::move(x)), network_(std::move(network)), location_(location) {}
 
     output submit(execution_context& context) && {
-        tensor<T> out(context.stream(), {x_.rows(), network_.out_features()}, {"fused_mlp", {}, where_});
-        fused_mlp(context.stream(), x_, network_, out, where_);
+        tensor<T> out(context.stream(), {x_.rows(), network_.out_features()}, {"fused_mlp", {}, location_});
+        fused_mlp(context.stream(), x_, network_, out, location_);
         return out;
     }
     work_estimate estimate() const { return {.commands = 1}; }
@@ -139,13 +140,13 @@ public:
 private:
     tensor<T> x_;
     packed_mlp<T> network_;
-    source_location where_;
+    source_location location_;
 };
 
-// The operation: its output is a new tensor; the inputs are released behind it.
+// The operation: its output is a new tensor; the inputs are released after it.
 template <detail::fused_element T>
-auto fused_mlp(tensor<T> x, packed_mlp<T> network, source_location where = source_location::current()) {
-    return fused_mlp_operation<T>(std::move(x), std::move(network), where);
+auto fused_mlp(tensor<T> x, packed_mlp<T> network, source_location location = source_location::current()) {
+    return fused_mlp_operation<T>(std::move(x), std::move(network), location);
 }
 
 }  // namespace sluice

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gemm: matrix products with bias and activation. linear: the same with the weight as a PyTorch Linear keeps it.
 //
 //     out[rows, columns] = after(a[rows, inner] * b + bias)
@@ -7,13 +8,14 @@
 //
 // half and bfloat16: sums are float, and so is all that comes after, up to one rounding of the result. On a GPU by
 // cuBLASLt or by a kernel of Sluice's, whichever was measured to be faster for the shape (see gemm_tuning.hpp); what
-// was not measured is cuBLASLt's where it does bias and activation, else ours. On a CPU operands are turned into
-// floats.
+// was not measured is cuBLASLt's where the activation can be a command of its own, else ours. On a CPU operands are
+// turned into floats.
 //
-// NaN and infinities propagate, except that a ReLU may turn NaN into 0.
+// NaN and infinities propagate as activation.hpp says, whatever the number of rows, the device and the way. Over an
+// inner dimension of 0 the product is 0, so the result is after(bias).
 //
 // Errors, before anything is submitted: errc::shape_mismatch when the shapes do not fit together;
-// errc::invalid_argument for an output that is an operand, and for softmax behind half or bfloat16 (it is a command of
+// errc::invalid_argument for an output that is an operand, and for softmax after half or bfloat16 (it is a command of
 // its own); errc::unsupported for what cuBLASLt does not do on a GPU before compute capability 8.0.
 #pragma once
 
@@ -21,12 +23,12 @@
 #include <optional>
 #include <type_traits>
 
+#include "sluice/base/half.hpp"
+#include "sluice/base/source_location.hpp"
 #include "sluice/kernels/activation.hpp"
-#include "sluice/kernels/operand.hpp"
+#include "sluice/kernels/detail/operand.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/execution_context.hpp"
-#include "sluice/runtime/half.hpp"
-#include "sluice/runtime/source_location.hpp"
 #include "sluice/runtime/tensor.hpp"
 
 namespace sluice {
@@ -52,8 +54,8 @@ shape gemm_shape(const shape& a, const shape& b, const shape* bias, const gemm_o
 // The plain form: the product as commands on a stream. `bias` has `columns` elements, or is null. `out` is
 // [rows, columns] and is none of the others. Does not block.
 template <detail::gemm_element T>
-void gemm(stream& on, const tensor<T>& a, const tensor<T>& b, std::type_identity_t<const tensor<T>*> bias,
-          tensor<T>& out, const gemm_options& options = {}, source_location where = source_location::current());
+void gemm(stream on, const tensor<T>& a, const tensor<T>& b, std::type_identity_t<const tensor<T>*> bias,
+          tensor<T>& out, const gemm_options& options = {}, source_location location = source_location::current());
 
 template <detail::gemm_operand A, detail::operand_of<detail::element_of<A>> B>
 class gemm_operation : public operation_base<gemm_operation<A, B>> {
@@ -62,17 +64,17 @@ public:
     using output = tensor<element>;
 
     gemm_operation(A a, B b, std::optional<shared_tensor<element>> bias, const gemm_options& options,
-                   source_location where)
-        : a_(std::move(a)), b_(std::move(b)), bias_(std::move(bias)), options_(options), where_(where) {}
+                   source_location location)
+        : a_(std::move(a)), b_(std::move(b)), bias_(std::move(bias)), options_(options), location_(location) {}
 
     output submit(execution_context& context) && {
         const tensor<element>& a = detail::read(a_);
         const tensor<element>& b = detail::read(b_);
         const tensor<element>* const bias = bias_ ? &**bias_ : nullptr;
         const shape made = detail::gemm_shape(a.shape(), b.shape(), bias != nullptr ? &bias->shape() : nullptr,
-                                              options_, {"gemm", context.device().name(), where_});
-        output out(context.stream(), made, {"gemm", {}, where_});
-        gemm(context.stream(), a, b, bias, out, options_, where_);
+                                              options_, {"gemm", context.device().name(), location_});
+        output out(context.stream(), made, {"gemm", {}, location_});
+        gemm(context.stream(), a, b, bias, out, options_, location_);
         return out;
     }
     work_estimate estimate() const { return {.commands = 1}; }
@@ -82,26 +84,26 @@ private:
     B b_;
     std::optional<shared_tensor<element>> bias_;
     gemm_options options_;
-    source_location where_;
+    source_location location_;
 };
 
 // The operation: operands are tensors or shared tensors; its output is a new tensor.
 template <detail::gemm_operand A, detail::operand_of<detail::element_of<A>> B>
-auto gemm(A a, B b, const gemm_options& options = {}, source_location where = source_location::current()) {
-    return gemm_operation<A, B>(std::move(a), std::move(b), std::nullopt, options, where);
+auto gemm(A a, B b, const gemm_options& options = {}, source_location location = source_location::current()) {
+    return gemm_operation<A, B>(std::move(a), std::move(b), std::nullopt, options, location);
 }
 template <detail::gemm_operand A, detail::operand_of<detail::element_of<A>> B>
 auto gemm(A a, B b, shared_tensor<detail::element_of<A>> bias, const gemm_options& options = {},
-          source_location where = source_location::current()) {
-    return gemm_operation<A, B>(std::move(a), std::move(b), std::move(bias), options, where);
+          source_location location = source_location::current()) {
+    return gemm_operation<A, B>(std::move(a), std::move(b), std::move(bias), options, location);
 }
 
 // activation(x * weight^T + bias): a layer of a network. weight is [out features, in features].
 template <detail::gemm_operand X>
 auto linear(X x, shared_tensor<detail::element_of<X>> weight, std::optional<shared_tensor<detail::element_of<X>>> bias,
-            activation after = activation::none, source_location where = source_location::current()) {
+            activation after = activation::none, source_location location = source_location::current()) {
     return gemm_operation<X, shared_tensor<detail::element_of<X>>>(std::move(x), std::move(weight), std::move(bias),
-                                                                   {.transpose_b = true, .after = after}, where);
+                                                                   {.transpose_b = true, .after = after}, location);
 }
 
 }  // namespace sluice

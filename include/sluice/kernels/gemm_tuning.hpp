@@ -1,8 +1,9 @@
-// Which way gemm goes on a GPU for a shape is a matter of measurement. tune_gemm measures, and writes a table to disk;
-// from then on every runtime on this machine that has such a GPU goes by it. `sluice tune` is a tool over this.
+// SPDX-License-Identifier: Apache-2.0
+// tune_gemm: measures which algorithm of gemm is fastest for a shape on a GPU, and writes a table to disk. From then on
+// every runtime on this machine that has such a GPU uses the table. `sluice tune` is a tool over this.
 //
-// A table is good for the GPU, driver, cuBLASLt and kernels that it was made with. Another's, or a damaged one, is
-// ignored, with one warning on standard error; gemm then chooses as if there were none.
+// A table is valid for the GPU, driver, cuBLASLt and kernels that it was measured with. A table of others, or a damaged
+// one, is ignored, with one warning on standard error; gemm then chooses as if there were none.
 #pragma once
 
 #include <compare>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Barriers in shared memory that count bytes of bulk copies (sm_90 and later), and those copies: of plain memory, and
 // of tiles of a matrix that a tensor map (CUtensorMap, a __grid_constant__ parameter of the kernel) describes.
 //

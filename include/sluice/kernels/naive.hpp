@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plain kernels, written once for the CPU and the GPU: references for faster ones, and examples of how a
 // kernel is written. To be launched with launch(...), in a file compiled by nvcc where a GPU is to run them.
 #pragma once
 
 #include <cstddef>
 
-#include "sluice/runtime/kernel.hpp"
+#include "sluice/base/kernel.hpp"
+#include "sluice/kernels/activated.hpp"
 #include "sluice/runtime/view.hpp"
 
 namespace sluice::kernels {
@@ -36,7 +38,7 @@ struct matvec_naive {
 // x = max(x, 0), in place; NaN stays NaN.
 struct relu {
     SLUICE_KERNEL void operator()(index_1d at, disjoint_view<float> x) const {
-        if (float* const element = x.at(at)) *element = *element < 0 ? 0 : *element;
+        if (float* const element = x.at(at)) *element = activated<activation::relu>(*element);
     }
 };
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Philox 4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011): four random
 // words for each counter, with no state in between, so that every element of a tensor can be made by itself. The same
 // on the host and in kernels.
@@ -6,7 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "sluice/runtime/kernel.hpp"
+#include "sluice/base/kernel.hpp"
 
 namespace sluice {
 

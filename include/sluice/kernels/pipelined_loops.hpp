@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loops behind pipelined_transform, one a form: the device functions can be called from kernels of your own.
 //
 // Each runs on a whole block, over every gridDim.x-th batch from blockIdx.x on. `shared` is dynamic shared memory for
@@ -6,8 +7,8 @@
 
 #include <cstddef>
 
+#include "sluice/base/kernel.hpp"
 #include "sluice/runtime/command.hpp"
-#include "sluice/runtime/kernel.hpp"
 
 #if defined(__CUDACC__)
 #include <cooperative_groups.h>
@@ -278,7 +279,7 @@ __device__ void run_pipelined(pipelined::bulk<Stages>, const pipelined_call<T, F
         T* const to = stage_of<T>(shared, all.batch, stage);
         const T* const from = all.in + which * all.batch;
         for (std::size_t i = whole / sizeof(T); i < all.count(which); ++i) to[i] = from[i];  // fewer than 16 bytes
-        arrived[stage].arrive_expecting(whole);  // after that, and so before whoever waits
+        arrived[stage].arrive_expecting(whole);  // after that, and so before a thread that waits
         if (whole != 0) arrived[stage].copy(to, from, whole);
     };
     for (unsigned stage = 0; stage + 1 < Stages; ++stage) fetch(blockIdx.x + std::size_t{stage} * gridDim.x, stage);
@@ -296,7 +297,15 @@ __device__ void run_pipelined(pipelined::bulk<Stages>, const pipelined_call<T, F
 template <typename Form, typename Call>
 __global__ void pipelined_on_device(const __grid_constant__ Call all) {
     extern __shared__ __align__(128) unsigned char pipelined_shared[];
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+    if constexpr (Form::needs_hopper) {
+        __trap();  // never launched: pipelined_transform refuses it on such a GPU
+    } else {
+        run_pipelined(Form{}, all, pipelined_shared);
+    }
+#else
     run_pipelined(Form{}, all, pipelined_shared);
+#endif
 }
 
 #endif

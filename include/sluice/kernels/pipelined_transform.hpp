@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // pipelined_transform: out = f(in), batch by batch, where a block copies the next batches to shared memory while it
 // computes on this one. Forms of that loop, for kernels of your own and for comparison (docs/pipelines.md says when
 // each wins, with measurements):
@@ -30,10 +31,11 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "sluice/base/source_location.hpp"
 #include "sluice/kernels/pipelined_loops.hpp"
 #include "sluice/op/operation.hpp"
+#include "sluice/runtime/detail/closure.hpp"
 #include "sluice/runtime/execution_context.hpp"
-#include "sluice/runtime/source_location.hpp"
 #include "sluice/runtime/tensor.hpp"
 
 namespace sluice {
@@ -50,11 +52,11 @@ inline namespace SLUICE_LAUNCH_ABI {
 // anything is submitted, errc::shape_mismatch or errc::invalid_argument (options out of range; more shared memory than
 // a block has); errc::unsupported for `bulk` on a GPU before sm_90 and for code that nvcc did not compile.
 template <typename Form, typename T, typename Function>
-void pipelined_transform(stream& on, Form form, Function function, const tensor<T>& in, tensor<T>& out,
-                         const pipelined_options& options = {}, source_location where = source_location::current()) {
+void pipelined_transform(stream on, Form form, Function function, const tensor<T>& in, tensor<T>& out,
+                         const pipelined_options& options = {}, source_location location = source_location::current()) {
     static_assert(std::is_trivially_copyable_v<Function>, "the function object is copied to the device byte by byte");
     const auto& gpu = on.owner().properties();
-    const error_context context{"pipelined_transform", on.owner().name(), where};
+    const error_context context{"pipelined_transform", on.owner().name(), location};
     if (in.shape() != out.shape()) {
         throw error(errc::shape_mismatch, to_string(in.shape()) + " into " + to_string(out.shape()), context);
     }
@@ -72,18 +74,17 @@ void pipelined_transform(stream& on, Form form, Function function, const tensor<
     if (in.memory() == out.memory()) throw error(errc::invalid_argument, "the output is also the input", context);
 
     using call = detail::pipelined_call<T, Function>;
-    const call all{in.device_data(), out.device_data(), in.size(), options.batch_bytes / sizeof(T), function};
+    call all{in.device_data(), out.device_data(), in.size(), options.batch_bytes / sizeof(T), function};
     launch_command command = detail::pipelined_command(form, all);
     command.block.x = options.threads;
     command.shared_bytes = shared_bytes;
     const std::size_t batches = (all.size + all.batch - 1) / all.batch;
     const std::size_t most = options.blocks != 0 ? options.blocks : 4 * static_cast<std::size_t>(gpu.compute_units);
     command.grid.x = static_cast<unsigned>(batches < most ? batches : most);
-    command.closure = &all;
-    command.closure_bytes = sizeof(all);
+    detail::set_closure(command, all);
     const std::array accesses{memory_access{in.memory(), access_mode::read},
                               memory_access{out.memory(), access_mode::write}};
-    on.launch({"pipelined_transform", accesses, where}, command);
+    on.launch({"pipelined_transform", accesses, location}, command);
 }
 
 template <typename Form, typename T, typename Function>
@@ -92,12 +93,12 @@ public:
     using output = tensor<T>;
 
     pipelined_transform_operation(Function function, tensor<T> in, const pipelined_options& options,
-                                  source_location where)
-        : function_(function), in_(std::move(in)), options_(options), where_(where) {}
+                                  source_location location)
+        : function_(function), in_(std::move(in)), options_(options), location_(location) {}
 
     output submit(execution_context& context) && {
-        tensor<T> out(context.stream(), in_.shape(), {"pipelined_transform", {}, where_});
-        pipelined_transform(context.stream(), Form{}, function_, in_, out, options_, where_);
+        tensor<T> out(context.stream(), in_.shape(), {"pipelined_transform", {}, location_});
+        pipelined_transform(context.stream(), Form{}, function_, in_, out, options_, location_);
         return out;
     }
     work_estimate estimate() const { return {.commands = 1}; }
@@ -106,14 +107,14 @@ private:
     Function function_;
     tensor<T> in_;
     pipelined_options options_;
-    source_location where_;
+    source_location location_;
 };
 
-// The operation: its output is a new tensor; the input is released behind it.
+// The operation: its output is a new tensor; the input is released after it.
 template <typename Form, typename T, typename Function>
 auto pipelined_transform(Form, Function function, tensor<T> in, const pipelined_options& options = {},
-                         source_location where = source_location::current()) {
-    return pipelined_transform_operation<Form, T, Function>(function, std::move(in), options, where);
+                         source_location location = source_location::current()) {
+    return pipelined_transform_operation<Form, T, Function>(function, std::move(in), options, location);
 }
 
 }  // namespace SLUICE_LAUNCH_ABI

@@ -1,8 +1,9 @@
-// max_pooling and average_pooling: one number for each window of an image, in f32; by cuDNN on a GPU that has it, else
-// by a kernel of our own. x is [images, channels, height, width] (NCHW); each channel is pooled by itself.
+// SPDX-License-Identifier: Apache-2.0
+// max_pooling and average_pooling: one number for each window of an image, in f32; averages by cuDNN on a GPU that has
+// it, else by a kernel of our own. x is [images, channels, height, width] (NCHW); each channel is pooled by itself.
 //
-// The padding is no part of a maximum; of an average only on request. A window with NaN makes NaN. A maximum of nothing
-// but -infinity may be the lowest finite number with cuDNN.
+// The padding is no part of a maximum; of an average only on request. A window with NaN makes NaN. Of zeros of both
+// signs +0 is the maximum.
 //
 // Errors, before anything is submitted: errc::shape_mismatch unless x is an image that a window fits into and the
 // output has the shape of the result; errc::invalid_argument for a window or stride of 0, one that is too large (see
@@ -12,11 +13,11 @@
 
 #include <optional>
 
-#include "sluice/kernels/operand.hpp"
-#include "sluice/kernels/window.hpp"
+#include "sluice/base/source_location.hpp"
+#include "sluice/kernels/detail/operand.hpp"
+#include "sluice/kernels/detail/window.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/execution_context.hpp"
-#include "sluice/runtime/source_location.hpp"
 #include "sluice/runtime/tensor.hpp"
 
 namespace sluice {
@@ -30,16 +31,17 @@ struct pooling_options {
 };
 
 // The shape of the result. Throws as above.
-shape pooled(const shape& x, const pooling_options& options = {}, source_location where = source_location::current());
+shape pooled(const shape& x, const pooling_options& options = {},
+             source_location location = source_location::current());
 
-// The plain forms: one command on a stream. `out` has the shape that `pooled` tells. They do not block.
-void max_pooling(stream& on, const tensor<float>& x, tensor<float>& out, const pooling_options& options = {},
-                 source_location where = source_location::current());
-void average_pooling(stream& on, const tensor<float>& x, tensor<float>& out, const pooling_options& options = {},
-                     source_location where = source_location::current());
+// The plain forms: one command on a stream. `out` has the shape that `pooled` returns. They do not block.
+void max_pooling(stream on, const tensor<float>& x, tensor<float>& out, const pooling_options& options = {},
+                 source_location location = source_location::current());
+void average_pooling(stream on, const tensor<float>& x, tensor<float>& out, const pooling_options& options = {},
+                     source_location location = source_location::current());
 
 namespace detail {
-using pooling_function = void(stream&, const tensor<float>&, tensor<float>&, const pooling_options&, source_location);
+using pooling_function = void(stream, const tensor<float>&, tensor<float>&, const pooling_options&, source_location);
 }
 
 template <detail::operand_of<float> X>
@@ -47,13 +49,13 @@ class pooling_operation : public operation_base<pooling_operation<X>> {
 public:
     using output = tensor<float>;
 
-    pooling_operation(X x, detail::pooling_function* pool, const pooling_options& options, source_location where)
-        : x_(std::move(x)), pool_(pool), options_(options), where_(where) {}
+    pooling_operation(X x, detail::pooling_function* pool, const pooling_options& options, source_location location)
+        : x_(std::move(x)), pool_(pool), options_(options), location_(location) {}
 
     output submit(execution_context& context) && {
         const tensor<float>& x = detail::read(x_);
-        output out(context.stream(), pooled(x.shape(), options_, where_), {"pooling", {}, where_});
-        pool_(context.stream(), x, out, options_, where_);
+        output out(context.stream(), pooled(x.shape(), options_, location_), {"pooling", {}, location_});
+        pool_(context.stream(), x, out, options_, location_);
         return out;
     }
     work_estimate estimate() const { return {.commands = 1}; }
@@ -62,17 +64,18 @@ private:
     X x_;
     detail::pooling_function* pool_;
     pooling_options options_;
-    source_location where_;
+    source_location location_;
 };
 
-// The operations: their output is a new tensor; x, a tensor or a shared one, is released behind it.
+// The operations: their output is a new tensor; x, a tensor or a shared one, is released after it.
 template <detail::operand_of<float> X>
-auto max_pooling(X x, const pooling_options& options = {}, source_location where = source_location::current()) {
-    return pooling_operation<X>(std::move(x), static_cast<detail::pooling_function*>(&max_pooling), options, where);
+auto max_pooling(X x, const pooling_options& options = {}, source_location location = source_location::current()) {
+    return pooling_operation<X>(std::move(x), static_cast<detail::pooling_function*>(&max_pooling), options, location);
 }
 template <detail::operand_of<float> X>
-auto average_pooling(X x, const pooling_options& options = {}, source_location where = source_location::current()) {
-    return pooling_operation<X>(std::move(x), static_cast<detail::pooling_function*>(&average_pooling), options, where);
+auto average_pooling(X x, const pooling_options& options = {}, source_location location = source_location::current()) {
+    return pooling_operation<X>(std::move(x), static_cast<detail::pooling_function*>(&average_pooling), options,
+                                location);
 }
 
 }  // namespace sluice

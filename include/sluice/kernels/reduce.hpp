@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sum, mean, max, min, argmax: over the last dimension, which the output lacks, or over all elements, into a tensor of
 // rank 0.
 //
@@ -7,7 +8,7 @@
 // Sums carry their rounding errors along: for float elements the error is below 1e-6 of the sum plus 1e-12 of the sum
 // of magnitudes (for 16-bit elements 1e-7 of that), whatever the length. One beyond float's range on the way is
 // infinite. A NaN makes sum, mean, max and min NaN; argmax is the first NaN's place then, else the first of the
-// largest.
+// largest. For max, min and argmax +0 is larger than -0 (IEEE 754-2019's maximum and minimum).
 //
 // Of no elements: sum is 0, mean is NaN; max, min and argmax are refused with errc::invalid_argument, unless there are
 // no rows either. Errors, before anything is submitted: that one, errc::shape_mismatch for an output of another
@@ -21,11 +22,11 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "sluice/kernels/operand.hpp"
+#include "sluice/base/half.hpp"
+#include "sluice/base/source_location.hpp"
+#include "sluice/kernels/detail/operand.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/execution_context.hpp"
-#include "sluice/runtime/half.hpp"
-#include "sluice/runtime/source_location.hpp"
 #include "sluice/runtime/tensor.hpp"
 
 namespace sluice {
@@ -48,22 +49,23 @@ using reduced = std::conditional_t<What == reduction::argmax, std::int64_t,
 shape reduced_shape(const shape& x, reduce_over which);
 
 // The plain form: one command on a stream; two on a GPU when a row takes several blocks, with memory between them that
-// is released behind them. Does not block.
+// is released after them. Does not block.
 template <reduction What, detail::reducible T>
-void reduce(stream& on, const tensor<T>& x, tensor<reduced<What, T>>& out,
-            reduce_over which = reduce_over::last_dimension, source_location where = source_location::current());
+void reduce(stream on, const tensor<T>& x, tensor<reduced<What, T>>& out,
+            reduce_over which = reduce_over::last_dimension, source_location location = source_location::current());
 
 template <reduction What, detail::operand X>
 class reduce_operation : public operation_base<reduce_operation<What, X>> {
 public:
     using output = tensor<reduced<What, detail::element_of<X>>>;
 
-    reduce_operation(X x, reduce_over which, source_location where) : x_(std::move(x)), which_(which), where_(where) {}
+    reduce_operation(X x, reduce_over which, source_location location)
+        : x_(std::move(x)), which_(which), location_(location) {}
 
     output submit(execution_context& context) && {
         const auto& x = detail::read(x_);
-        output out(context.stream(), reduced_shape(x.shape(), which_), {"reduce", {}, where_});
-        reduce<What, detail::element_of<X>>(context.stream(), x, out, which_, where_);
+        output out(context.stream(), reduced_shape(x.shape(), which_), {"reduce", {}, location_});
+        reduce<What, detail::element_of<X>>(context.stream(), x, out, which_, location_);
         return out;
     }
     work_estimate estimate() const { return {.commands = 2}; }
@@ -71,29 +73,30 @@ public:
 private:
     X x_;
     reduce_over which_;
-    source_location where_;
+    source_location location_;
 };
 
-// The operations: their output is a new tensor; x, a tensor or a shared one, is released behind them.
+// The operations: their output is a new tensor; x, a tensor or a shared one, is released after them.
 template <detail::operand X>
-auto sum(X x, reduce_over which = reduce_over::last_dimension, source_location where = source_location::current()) {
-    return reduce_operation<reduction::sum, X>(std::move(x), which, where);
+auto sum(X x, reduce_over which = reduce_over::last_dimension, source_location location = source_location::current()) {
+    return reduce_operation<reduction::sum, X>(std::move(x), which, location);
 }
 template <detail::operand X>
-auto mean(X x, reduce_over which = reduce_over::last_dimension, source_location where = source_location::current()) {
-    return reduce_operation<reduction::mean, X>(std::move(x), which, where);
+auto mean(X x, reduce_over which = reduce_over::last_dimension, source_location location = source_location::current()) {
+    return reduce_operation<reduction::mean, X>(std::move(x), which, location);
 }
 template <detail::operand X>
-auto max(X x, reduce_over which = reduce_over::last_dimension, source_location where = source_location::current()) {
-    return reduce_operation<reduction::max, X>(std::move(x), which, where);
+auto max(X x, reduce_over which = reduce_over::last_dimension, source_location location = source_location::current()) {
+    return reduce_operation<reduction::max, X>(std::move(x), which, location);
 }
 template <detail::operand X>
-auto min(X x, reduce_over which = reduce_over::last_dimension, source_location where = source_location::current()) {
-    return reduce_operation<reduction::min, X>(std::move(x), which, where);
+auto min(X x, reduce_over which = reduce_over::last_dimension, source_location location = source_location::current()) {
+    return reduce_operation<reduction::min, X>(std::move(x), which, location);
 }
 template <detail::operand X>
-auto argmax(X x, reduce_over which = reduce_over::last_dimension, source_location where = source_location::current()) {
-    return reduce_operation<reduction::argmax, X>(std::move(x), which, where);
+auto argmax(X x, reduce_over which = reduce_over::last_dimension,
+            source_location location = source_location::current()) {
+    return reduce_operation<reduction::argmax, X>(std::move(x), which, location);
 }
 
 }  // namespace sluice

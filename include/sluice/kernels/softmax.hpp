@@ -1,17 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
 // softmax over the last dimension of an f32 tensor, in place: exp(x - max) / sum(exp(x - max)), so that large
-// inputs do not overflow. A row with NaN becomes all NaN.
+// inputs do not overflow. A row with NaN becomes all NaN. Called as in_place.hpp says: softmax(on, x), which submits
+// one command, softmax(std::move(x)), and .and_then(softmax).
 #pragma once
 
-#include "sluice/kernels/elementwise.hpp"
+#include "sluice/kernels/activation.hpp"  // its enumerator must not be declared after this name (-Wshadow of g++)
+#include "sluice/kernels/in_place.hpp"
 
 namespace sluice {
 
-// The plain form: one command on a stream. Does not block.
-void softmax(stream& on, tensor<float>& x, source_location where = source_location::current());
-
-// The operation: takes the tensor over and gives it back.
-inline auto softmax(tensor<float> x, source_location where = source_location::current()) {
-    return activate_operation(std::move(x), activation::softmax, where);
+namespace detail {
+void softmax(stream on, tensor<float>& x, const source_location& location);
 }
+inline constexpr in_place<&detail::softmax> softmax;
 
 }  // namespace sluice

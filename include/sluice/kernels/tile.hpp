@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tile kernels: written once for blocks of threads, as if a block were one thread whose numbers are tiles.
 //
 //     template <typename T, int Rows, int Columns, int Inner>
@@ -26,11 +27,12 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "sluice/base/half.hpp"
+#include "sluice/base/kernel.hpp"
 #include "sluice/kernels/detail/tile_mma.hpp"
 #include "sluice/kernels/detail/tile_threads.hpp"
+#include "sluice/runtime/detail/closure.hpp"
 #include "sluice/runtime/device.hpp"
-#include "sluice/runtime/half.hpp"
-#include "sluice/runtime/kernel.hpp"
 #include "sluice/runtime/stream.hpp"
 
 namespace sluice {
@@ -218,7 +220,7 @@ private:
     using spread = typename tile_type::spread;
     static constexpr int run_length = Columns < spread::piece ? Columns : spread::piece;  // of a piece in one row
 
-    // What of a thread's piece stands side by side in the matrix, and how much of it is there at all.
+    // The part of a thread's piece that is adjacent in the matrix, and how many of its elements exist.
     struct run_of_row {
         T* first;
         int count;
@@ -284,15 +286,14 @@ launch_command tile_command(const tiles_of<T, Rows, Columns>& of, const Kernel& 
     command.block.x = detail::threads_of_tile_block;
 #endif
     command.host_function = &detail::tile_launch<Kernel>::run_on_host;
-    command.closure = &closure;
-    command.closure_bytes = sizeof(closure);
+    detail::set_closure(command, closure);
     return command;
 }
 
 // One command on a stream: the kernel, once for each tile of `of`. `info` names every storage that it reads or writes.
 // Does not block. No tiles: nothing is submitted.
 template <typename Kernel, typename T, int Rows, int Columns>
-void launch_tiles(stream& on, const command_info& info, const tiles_of<T, Rows, Columns>& of, const Kernel& kernel) {
+void launch_tiles(stream on, const command_info& info, const tiles_of<T, Rows, Columns>& of, const Kernel& kernel) {
     static_assert(std::is_trivially_copyable_v<Kernel>, "a kernel is copied to where it runs, byte by byte");
     if (of.down() == 0 || of.across() == 0) return;
     detail::tile_launch<Kernel> closure{kernel, 0, 0};

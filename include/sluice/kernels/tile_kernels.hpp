@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels written with tiles (tile.hpp): product, matrix times vector, relu. For launch_tiles over their `out`.
 #pragma once
 
@@ -27,7 +28,7 @@ struct tile_gemm {
         for (unsigned k = 0; k < rounds; ++k) {
             const auto now_left = left;
             const auto now_right = right;
-            if (k + 1 < rounds) {  // under way while this is multiplied
+            if (k + 1 < rounds) {  // in flight while this is multiplied
                 left = a.load(at.row(), k + 1);
                 right = load_b(at, k + 1);
             }

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // transpose: the last two dimensions change places; those before them count matrices. Elements of 1, 2, 4 or 8 bytes.
-// On a GPU by way of tiles in shared memory, so that both reading and writing go along rows.
+// On a GPU through tiles in shared memory, so that both reading and writing go along rows.
 //
 // Errors, before anything is submitted: errc::shape_mismatch for fewer than two dimensions or an output of another
 // shape; errc::invalid_argument when the output is the input. No elements: nothing is submitted.
@@ -7,30 +8,30 @@
 
 #include <cstddef>
 
-#include "sluice/kernels/operand.hpp"
+#include "sluice/base/source_location.hpp"
+#include "sluice/kernels/detail/operand.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/execution_context.hpp"
-#include "sluice/runtime/source_location.hpp"
 #include "sluice/runtime/tensor.hpp"
 
 namespace sluice {
 
 // x's shape with the last two dimensions exchanged. Throws errc::shape_mismatch for fewer than two.
-shape transposed(const shape& x, source_location where = source_location::current());
+shape transposed(const shape& x, source_location location = source_location::current());
 
 // The plain form, for elements of any type of this size: one command on a stream. Does not block. `out` has the
 // transposed shape of x.
-void transpose_elements(stream& on, storage* x, const shape& of, storage* out, std::size_t element_bytes,
-                        source_location where = source_location::current());
+void transpose_elements(stream on, storage* x, const shape& of, storage* out, std::size_t element_bytes,
+                        source_location location = source_location::current());
 
 template <typename T>
-void transpose(stream& on, const tensor<T>& x, tensor<T>& out, source_location where = source_location::current()) {
+void transpose(stream on, const tensor<T>& x, tensor<T>& out, source_location location = source_location::current()) {
     static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
-    if (out.shape() != transposed(x.shape(), where)) {
+    if (out.shape() != transposed(x.shape(), location)) {
         throw error(errc::shape_mismatch, to_string(x.shape()) + " into " + to_string(out.shape()),
-                    {"transpose", on.owner().name(), where});
+                    {"transpose", on.owner().name(), location});
     }
-    transpose_elements(on, x.memory(), x.shape(), out.memory(), sizeof(T), where);
+    transpose_elements(on, x.memory(), x.shape(), out.memory(), sizeof(T), location);
 }
 
 template <detail::operand X>
@@ -38,24 +39,24 @@ class transpose_operation : public operation_base<transpose_operation<X>> {
 public:
     using output = tensor<detail::element_of<X>>;
 
-    transpose_operation(X x, source_location where) : x_(std::move(x)), where_(where) {}
+    transpose_operation(X x, source_location location) : x_(std::move(x)), location_(location) {}
 
     output submit(execution_context& context) && {
-        output out(context.stream(), transposed(detail::read(x_).shape(), where_), {"transpose", {}, where_});
-        transpose(context.stream(), detail::read(x_), out, where_);
+        output out(context.stream(), transposed(detail::read(x_).shape(), location_), {"transpose", {}, location_});
+        transpose(context.stream(), detail::read(x_), out, location_);
         return out;
     }
     work_estimate estimate() const { return {.commands = 1}; }
 
 private:
     X x_;
-    source_location where_;
+    source_location location_;
 };
 
-// The operation: its output is a new tensor; x, a tensor or a shared one, is released behind it.
+// The operation: its output is a new tensor; x, a tensor or a shared one, is released after it.
 template <detail::operand X>
-auto transpose(X x, source_location where = source_location::current()) {
-    return transpose_operation<X>(std::move(x), where);
+auto transpose(X x, source_location location = source_location::current()) {
+    return transpose_operation<X>(std::move(x), location);
 }
 
 }  // namespace sluice

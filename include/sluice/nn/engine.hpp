@@ -1,8 +1,8 @@
-// engine: runs a network over many rows, in batches that overlap on streams and devices; results come out in
-// order.
+// SPDX-License-Identifier: Apache-2.0
+// engine: runs a network over many rows, in batches that overlap on streams and devices; results come out in order.
 //
-// The calling thread feeds batches and takes results; at most `in_flight` batches are under way, which bounds
-// the memory used whatever the number of rows.
+// The calling thread submits batches and takes results; at most `in_flight` batches are in flight, which bounds the
+// memory used, whatever the number of rows.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +18,13 @@ namespace sluice::nn {
 
 // The rows [first, first + count) as an operation that puts them on a device, [count, in features].
 using row_source = std::function<any_operation<tensor<float>>(std::size_t first, std::size_t count)>;
-// Takes the outputs of rows [first, first + outputs.size() / out features), row-major; the span dies with the
-// call. Called on the thread that called run, in order of rows.
+// Takes the outputs of rows [first, first + outputs.size() / out features), row-major; the span is valid
+// during the call. Called on the thread that called run, in order of rows.
 using row_sink = std::function<void(std::size_t first, std::span<const float> outputs)>;
 
 struct engine_options {
     std::size_t batch = 1024;   // rows a batch, at least 1; the last one may be smaller
-    std::size_t in_flight = 8;  // batches under way at most, at least 1
+    std::size_t in_flight = 8;  // batches in flight at most, at least 1
 };
 
 class engine {
@@ -33,16 +33,17 @@ public:
     explicit engine(const engine_options& options = {});
 
     // Adds a device: the network's plan there and the policy that picks its streams. A batch goes to the one with the
-    // fewest batches under way, in turn among equals. The policy must outlive the engine. On a GPU, whole batches that
-    // are small run as a compiled graph, which is made here.
+    // fewest batches in flight, in rotation among equals. The policy must outlive the engine. On a GPU, whole batches
+    // that are small run as a compiled graph, which is compiled here.
     void add(plan network, scheduling_policy& policy);
 
-    // Runs batches of zeros of each size that `rows` rows are split into, as many as may be under way, so that what
-    // happens only once (libraries loaded, algorithms chosen, memory taken) happens now. Blocks.
+    // Runs batches of zeros of each size that `rows` rows are split into: as many as may be in flight, and no more than
+    // there are, so that what happens only once (libraries loaded, algorithms chosen, memory taken) happens now.
+    // Blocks.
     void warm_up(std::size_t rows) const;
 
-    // Runs all rows. Blocks. Throws what went wrong first; then nothing of this run is under way any more
-    // that uses the source's memory. At least one device must have been added.
+    // Runs all rows. Blocks. Throws the first failure, once no batch in flight uses the source's memory any more. At
+    // least one device must have been added.
     void run(std::size_t rows, const row_source& source, const row_sink& sink) const;
 
 private:

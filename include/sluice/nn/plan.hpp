@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // plan: a network whose weights are on a device, ready to run. Immutable; copies share the weights.
 //
 //     const nn::plan network = sync(nn::make_plan(nn::load_mlp("digits.safetensors")), pool);
@@ -18,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "sluice/base/half.hpp"
 #include "sluice/devices/device_set.hpp"
 #include "sluice/graph/executable_graph.hpp"
 #include "sluice/kernels/activation.hpp"
@@ -26,7 +28,6 @@
 #include "sluice/op/operation.hpp"
 #include "sluice/op/with_context.hpp"
 #include "sluice/runtime/execution_context.hpp"
-#include "sluice/runtime/half.hpp"
 #include "sluice/runtime/tensor.hpp"
 #include "sluice/runtime/transfer.hpp"
 
@@ -71,7 +72,7 @@ public:
     const std::vector<basic_plan_layer<T>>& layers() const noexcept { return *layers_; }
     const std::optional<packed_mlp<T>>& fused() const noexcept { return fused_; }
 
-    // What forward does with a batch of so many rows.
+    // What forward does with a batch of `rows` rows.
     plan_route route(std::size_t rows) const noexcept;
 
     // The network's outputs [rows, out features] for inputs [rows, in features]. Throws errc::shape_mismatch
@@ -115,7 +116,7 @@ private:
 };
 
 // Puts a network's weights on the context's device, once, rounded to T. The output may be used at once: work that reads
-// the weights is ordered behind their upload.
+// the weights is ordered after their upload.
 template <detail::plan_element T = float>
 auto make_plan(mlp_model model) {
     return make_plan_operation<T>(std::move(model));
@@ -129,8 +130,8 @@ class replicate_plan_operation : public operation_base<replicate_plan_operation<
 public:
     using output = std::vector<basic_plan<T>>;
 
-    replicate_plan_operation(device_set devices, basic_plan<T> network, const source_location& where)
-        : devices_(std::move(devices)), network_(std::move(network)), where_(where) {}
+    replicate_plan_operation(device_set devices, basic_plan<T> network, const source_location& location)
+        : devices_(std::move(devices)), network_(std::move(network)), location_(location) {}
 
     output submit(execution_context& context) &&;
     work_estimate estimate() const { return {2 * network_.layers().size() * devices_.size()}; }
@@ -138,14 +139,14 @@ public:
 private:
     device_set devices_;
     basic_plan<T> network_;
-    source_location where_;
+    source_location location_;
 };
 template <detail::plan_element T>
-auto replicate(device_set devices, basic_plan<T> network, source_location where = source_location::current()) {
-    return replicate_plan_operation<T>(std::move(devices), std::move(network), where);
+auto replicate(device_set devices, basic_plan<T> network, source_location location = source_location::current()) {
+    return replicate_plan_operation<T>(std::move(devices), std::move(network), location);
 }
 
-// The network as a graph for batches of so many rows, from the device's memory to the host's:
+// The network as a graph for batches of `rows` rows, from the device's memory to the host's:
 //
 //     const auto fast = nn::compile_forward(pool, network, 64);
 //     std::vector<float> logits = sync(upload(rows, {64, 784}).and_then(fast), pool);
@@ -158,8 +159,8 @@ auto compile_forward(sluice::detail::compile_place at, const basic_plan<T>& netw
 }
 
 // In how many rows at a time a batch is best brought to the device: small ones all at once; ones of 4 MiB or more as
-// twelve, three and one sixteenth. While a piece comes the one before it is computed, so what is left behind the last
-// byte is the work on the last piece. Measured on an H200 (784-512-512-10 in bf16, 16384 rows): see bench/results.
+// twelve, three and one sixteenth. While a piece is copied the one before it is computed, so what is left after the
+// last byte is the work on the last piece. Measured on an H200 (784-512-512-10 in bf16, 16384 rows): see bench/results.
 std::vector<std::size_t> pieces_of_batch(std::size_t rows, std::size_t bytes_of_row);
 
 // The same from the host's memory: a launch is given a vector, a span, or a host_buffer, which is pinned and not

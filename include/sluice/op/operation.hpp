@@ -1,16 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an operation is.
 //
-// An operation is a move-only value that describes work. Nothing happens until it is submitted to an
-// execution context; submitting consumes it, hands its commands to the context's stream and returns its
-// output. It does not wait: an output such as a tensor may be named, passed on and dropped long before
-// the device has made its contents.
+// An operation is a value that describes work. Nothing runs until it is submitted to an execution context; submitting
+// consumes it, hands its commands to the context's stream and returns its output. Submitting does not wait: an output
+// such as a tensor may be named, passed on and dropped long before the device has written its contents. Operations are
+// move-only; the one exception is share(...), whose copies run once together.
 //
 // A type is an operation when it derives from operation_base and has
 //     using output = ...;                                // what submit returns
-//     output submit(execution_context& context) &&;      // throws on failure, having lost nothing
+//     output submit(execution_context& context) &&;      // strong guarantee: throws on failure and loses nothing
 //     work_estimate estimate() const;                    // how much device work it is, roughly
-// (Staged operations differ: see is_staged.)
-// An output that is a std::tuple is spread: its elements arrive as separate arguments.
+// A combinator has two more forms, for sources that the host drives (drive) and for long chains (next_link): see
+// docs/adding_a_combinator.md. An output that is a std::tuple is spread: its elements arrive as separate arguments.
 //
 // Operation types are classes with constructors, never aggregates: g++ 12 destroys aggregate temporaries
 // twice in a co_await expression.
@@ -21,6 +22,8 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+
+#include "sluice/base/source_location.hpp"
 
 namespace sluice {
 
@@ -39,7 +42,7 @@ struct work_estimate {
 
 namespace detail {
 struct operation_tag {};
-struct staged_access;  // what runs operations stage by stage
+class chain_link;  // see chain.hpp
 
 template <typename T>
 inline constexpr bool is_tuple = false;
@@ -56,10 +59,20 @@ decltype(auto) spread(Function&& f, Output&& output) {
     }
 }
 
+template <typename Function, typename Tuple, std::size_t... Indices>
+constexpr bool can_apply(std::index_sequence<Indices...>) {
+    return std::is_invocable_v<Function, decltype(std::get<Indices>(std::declval<Tuple>()))...>;
+}
+// Whether spread(Function, Output) compiles.
 template <typename Function, typename Output>
-struct can_spread : std::is_invocable<Function, Output> {};
-template <typename Function, typename... Ts>
-struct can_spread<Function, std::tuple<Ts...>> : std::is_invocable<Function, Ts...> {};
+constexpr bool can_spread() {
+    using bare = std::remove_cvref_t<Output>;
+    if constexpr (is_tuple<bare>) {
+        return can_apply<Function, Output>(std::make_index_sequence<std::tuple_size_v<bare>>());
+    } else {
+        return std::is_invocable_v<Function, Output>;
+    }
+}
 
 template <typename Function, typename Output>
 using spread_result = decltype(spread(std::declval<Function>(), std::declval<Output>()));
@@ -73,20 +86,24 @@ using output_of = typename std::remove_cvref_t<Op>::output;
 
 namespace detail {
 template <typename Op>
-constexpr bool declares_staged() {
-    if constexpr (requires { Op::is_staged; }) {
-        return Op::is_staged;
-    } else {
-        return false;
-    }
-}
+inline constexpr bool has_submit = requires(Op op, execution_context& context) { std::move(op).submit(context); };
+template <typename Op>
+inline constexpr bool has_next_link = requires(Op& op, execution_context*& context) { op.next_link(context); };
+
+// Whether one of them may hold an any_operation.
+template <typename... Ops>
+concept has_links = (has_next_link<Ops> || ...);
 }  // namespace detail
 
+// Whether all of these operations have submit.
+template <typename... Ops>
+concept can_submit = (detail::has_submit<std::remove_cvref_t<Ops>> && ...);
+
 // Whether the host must decide something between parts of the operation, after the device has come that far: to
-// recover, to try again, to give up (or_else, retry, timeout ...). Such an operation has no submit; spawn and sync run
-// it stage by stage. It cannot be compiled into a graph.
+// recover, to try again, to give up (or_else, retry, timeout ...). Such an operation has drive instead of submit; spawn
+// and sync run it part by part. It cannot be compiled into a graph.
 template <operation Op>
-inline constexpr bool is_staged = detail::declares_staged<std::remove_cvref_t<Op>>();
+inline constexpr bool is_host_driven = !can_submit<Op>;
 
 // Gives every operation its combinators as members. Each consumes the operation, so it must be an rvalue:
 // write std::move(op).and_then(...) for one that has a name.
@@ -94,9 +111,9 @@ template <typename Derived>
 class operation_base : public detail::operation_tag {
 public:
     // Continues with the operation that f returns for this one's output. f runs on the submitting thread,
-    // at submission.
+    // at submission. Operations of the library such as relu report the line of the and_then.
     template <typename Function>
-    auto and_then(Function f) &&;
+    auto and_then(Function f, const source_location& location = source_location::current()) &&;
     template <typename Function>
     auto and_then(Function) const& = delete;  // an operation is consumed: std::move it
 
@@ -106,8 +123,8 @@ public:
     template <typename Function>
     auto transform(Function) const& = delete;  // an operation is consumed: std::move it
 
-    // Recovers: when the operation has failed, where it was submitted or on the device, goes on with the operation
-    // that f returns for the std::exception_ptr. See or_else.hpp.
+    // Recovers: when the operation has failed, where it was submitted or on the device, continues with the
+    // operation that f returns for the std::exception_ptr. See or_else.hpp.
     template <typename Function>
     auto or_else(Function f) &&;
     template <typename Function>
@@ -118,8 +135,13 @@ protected:
     ~operation_base() = default;
     operation_base(operation_base&&) = default;
     operation_base& operator=(operation_base&&) = default;
-    operation_base(const operation_base&) = default;  // only for derived types that opt into copies (share)
+#if !defined(SLUICE_OPERATIONS_HAVE_COPIES)
+    operation_base(const operation_base&) = delete;  // an operation runs once: std::move it, or share(...) it
+    operation_base& operator=(const operation_base&) = delete;
+#else  // only in the conformance suite, which records each of its operations several times
+    operation_base(const operation_base&) = default;
     operation_base& operator=(const operation_base&) = default;
+#endif
 
 private:
     Derived&& self() { return static_cast<Derived&&>(*this); }

@@ -1,101 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
 // share: an operation that may be used many times and runs once.
 //
-// share(op) is copyable. The first copy to be submitted submits `op`; every submission returns the same shared<T>.
-// Readers on other streams are ordered behind the work by tickets. Copies may be submitted from different threads: one
-// of them submits `op`, the others wait for that submission (not for the device). When submitting `op` throws, every
-// copy throws that same exception; when it fails on the device, every one that waits for a copy is told.
+// share(op) is copyable. The first copy to be submitted submits `op`; each submission returns the same shared<T>.
+// Readers on other streams are ordered after the work by tickets. Copies may be submitted from different threads: one
+// of them submits `op`, the others wait for that submission (not for the device). When submitting `op` throws, each
+// copy throws that same exception; when it fails on the device, each waiter gets the failure. A copy that a function of
+// `op` itself submits throws errc::invalid_argument.
 //
-// A pending value can be shared too: whoever waits gets a shared<T>, opened once.
+// A pending value can be shared too: each waiter gets a shared<T>, opened once.
 //
 //     auto weights = share(upload(w));
 //     zip(layer(weights), layer(weights))
 #pragma once
 
-#include <exception>
 #include <memory>
-#include <mutex>
-#include <optional>
+#include <tuple>
+#include <vector>
 
+#include "sluice/op/detail/run_once.hpp"
+#include "sluice/op/detail/single_use.hpp"
 #include "sluice/op/operation.hpp"
-#include "sluice/op/part.hpp"
 #include "sluice/op/shared.hpp"
 
 namespace sluice {
 
+template <typename T>
+class pending;
+
 namespace detail {
-// Submits its source once, as a part of its own that every consumer joins.
-template <operation Source>
-class run_once {
-    static_assert(!is_staged<Source>, "share, unzip: what recovers, tries again or gives up must be outside");
+// Whether a pending value is one of several outputs: such a tuple or vector cannot be opened once for all users.
+template <typename T>
+inline constexpr bool holds_pending = false;
+template <typename T>
+inline constexpr bool holds_pending<pending<T>> = true;
+template <typename T>
+inline constexpr bool holds_pending<shared<T>> = holds_pending<T>;
+template <typename... Ts>
+inline constexpr bool holds_pending<std::tuple<Ts...>> = (holds_pending<Ts> || ...);
+template <typename T>
+inline constexpr bool holds_pending<std::vector<T>> = holds_pending<T>;
 
-public:
-    explicit run_once(Source source) : estimate(source.estimate()), source_(std::move(source)) {}
-
-    // With the lock held: calls use(output) with the source's output, submitted now or before.
-    template <typename Use>
-    auto use_output(execution_context& context, Use&& use) {
-        const std::lock_guard lock(mutex_);
-        if (failure_) std::rethrow_exception(failure_);
-        if (!output_) run(context);
-        part_.join(context);
-        return use(*output_);
-    }
-
-    const work_estimate estimate;
-
-private:
-    void run(execution_context& context) {
-        try {
-            part_ = part::submit(context,
-                                 [&](execution_context& own) { output_.emplace(std::move(*source_).submit(own)); });
-            source_.reset();
-        } catch (...) {
-            source_.reset();
-            failure_ = std::current_exception();
-            throw;
-        }
-    }
-
-    std::mutex mutex_;
-    std::optional<Source> source_;
-    std::optional<output_of<Source>> output_;
-    part part_;
-    std::exception_ptr failure_;
-};
+template <typename T>
+inline constexpr bool can_be_shared = !holds_pending<T>;
+template <typename T>
+inline constexpr bool can_be_shared<pending<T>> = true;
 }  // namespace detail
 
 template <operation Source>
 class share_operation : public operation_base<share_operation<Source>> {
+    static_assert(detail::can_be_shared<output_of<Source>>,
+                  "share: several outputs with pending values among them cannot be shared together; unzip(...) the "
+                  "operation and share each output");
+
 public:
     using output = shared<output_of<Source>>;
 
-    explicit share_operation(Source source) : state_(std::make_shared<state>(std::move(source))) {}
+    explicit share_operation(Source source) : once_(std::make_shared<detail::run_once<Source>>(std::move(source))) {}
+    share_operation(share_operation&&) noexcept = default;
+    share_operation& operator=(share_operation&&) noexcept = default;
+    // The one operation with copies: they run once together.
+    share_operation(const share_operation& other) : operation_base<share_operation>(), once_(other.once_) {}
+    share_operation& operator=(const share_operation& other) {
+        once_ = other.once_;
+        return *this;
+    }
+    ~share_operation() = default;
 
     output submit(execution_context& context) && {
-        const auto shared_state = std::move(state_);
-        return shared_state->get(context);
+        if (once_ == nullptr) detail::refuse_used_operation("share");
+        const auto once = std::move(once_);
+        return output(std::shared_ptr<const output_of<Source>>(once->use(context)));
     }
-    work_estimate estimate() const { return state_->once.estimate; }
+    work_estimate estimate() const { return once_ != nullptr ? once_->estimate : work_estimate{}; }
+
+    detail::chain_link* next_link(execution_context*& context)
+    requires detail::has_links<Source>
+    {
+        return once_ != nullptr ? once_->next_link(context, is_submitting_) : nullptr;
+    }
 
 private:
-    class state {
-    public:
-        explicit state(Source source) : once(std::move(source)) {}
-
-        output get(execution_context& context) {
-            return once.use_output(context, [this](output_of<Source>& made) {
-                if (!result_) result_.emplace(std::move(made));
-                return *result_;
-            });
-        }
-
-        detail::run_once<Source> once;
-
-    private:
-        std::optional<output> result_;  // under once's lock
-    };
-
-    std::shared_ptr<state> state_;
+    std::shared_ptr<detail::run_once<Source>> once_;
+    bool is_submitting_ = false;  // in a chain: this copy submits for all
 };
 
 template <operation Source>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // shared<T>: an immutable value with many readers, by reference count. Copies are cheap and may be made,
 // used and dropped on any thread. A shared tensor is freed in stream order, after its last reader on any
 // stream.
@@ -6,6 +7,8 @@
 #include <memory>
 #include <utility>
 
+#include "sluice/op/detail/single_use.hpp"
+
 namespace sluice {
 
 template <typename T>
@@ -13,17 +16,23 @@ class shared {
 public:
     using element_type = T;
 
-    // Takes the value over: nobody can write it from now on.
+    // Takes the value over: from now on it is read-only.
     explicit shared(T value) : value_(std::make_shared<const T>(std::move(value))) {}
     explicit shared(std::shared_ptr<const T> value) noexcept : value_(std::move(value)) {}
 
-    const T& operator*() const noexcept { return *value_; }
-    const T* operator->() const noexcept { return value_.get(); }
+    // The value. Throws errc::invalid_argument when this handle was moved from.
+    const T& operator*() const { return *get(); }
+    const T* operator->() const { return get(); }
 
     // How many handles there are now. Only a hint while other threads copy or drop theirs.
     long use_count() const noexcept { return value_.use_count(); }
 
 private:
+    const T* get() const {
+        if (value_ == nullptr) detail::refuse_moved_value("a shared value");
+        return value_.get();
+    }
+
     std::shared_ptr<const T> value_;
 };
 

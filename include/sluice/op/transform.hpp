@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // transform: map the output of an operation with a function on values.
 //
 // The function runs on the submitting thread when the operation is submitted: it sees handles (tensors,
@@ -5,6 +6,8 @@
 //
 //     upload(x).transform([](auto input) { return std::move(input).reshape({8, 8}); })
 #pragma once
+
+#include <coroutine>
 
 #include "sluice/op/operation.hpp"
 
@@ -17,23 +20,39 @@ class transform_operation : public operation_base<transform_operation<Source, Fu
 public:
     using output = std::conditional_t<std::is_void_v<result>, std::tuple<>, std::remove_cvref_t<result>>;
 
-    static constexpr bool is_staged = sluice::is_staged<Source>;
-
     transform_operation(Source source, Function f) : source_(std::move(source)), f_(std::move(f)) {}
 
-    output submit(execution_context& context) && requires(!is_staged) {
+    output submit(execution_context& context) &&
+    requires can_submit<Source>
+    {
         if constexpr (std::is_void_v<result>) {
             detail::spread(std::move(f_), std::move(source_).submit(context));
             return {};
         } else {
             return detail::spread(std::move(f_), std::move(source_).submit(context));
         }
-    } work_estimate estimate() const {
-        return source_.estimate();
+    }
+    work_estimate estimate() const { return source_.estimate(); }
+
+    template <typename Driver>
+    auto drive(Driver driver) -> typename Driver::template part<output> {
+        auto before = co_await driver.run(source_);
+        driver.throw_if_abandoned();
+        if constexpr (std::is_void_v<result>) {
+            detail::spread(std::move(f_), std::move(before.output));
+            co_return std::move(before).with(output());
+        } else {
+            output mapped = detail::spread(std::move(f_), std::move(before.output));
+            co_return std::move(before).with(std::move(mapped));
+        }
+    }
+    detail::chain_link* next_link(execution_context*& context)
+    requires detail::has_links<Source>
+    {
+        return source_.next_link(context);
     }
 
 private:
-    friend struct detail::staged_access;
     Source source_;
     Function f_;
 };
@@ -41,7 +60,7 @@ private:
 template <typename Derived>
 template <typename Function>
 auto operation_base<Derived>::transform(Function f) && {
-    constexpr bool takes_output = detail::can_spread<Function, output_of<Derived>>::value;
+    constexpr bool takes_output = detail::can_spread<Function, output_of<Derived>>();
     static_assert(takes_output, "transform: the function cannot be called with the operation's output(s)");
     if constexpr (takes_output) {
         constexpr bool gives_operation = operation<detail::spread_result<Function, output_of<Derived>>>;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // unzip: one operation with several outputs as several operations with one each. It runs once, when the first of them
 // is submitted; they may be used on different threads and streams, or not at all.
 //
@@ -9,7 +10,9 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "sluice/op/share.hpp"
+#include "sluice/op/detail/run_once.hpp"
+#include "sluice/op/detail/single_use.hpp"
+#include "sluice/op/operation.hpp"
 
 namespace sluice {
 
@@ -29,13 +32,21 @@ public:
     ~unzip_operation() = default;
 
     output submit(execution_context& context) && {
+        if (once_ == nullptr) detail::refuse_used_operation("unzip");
         const auto once = std::move(once_);
-        return once->use_output(context, [](elements& all) { return std::move(std::get<Index>(all)); });
+        return std::move(std::get<Index>(*once->use(context)));  // no other operation takes this one
     }
-    work_estimate estimate() const { return once_->estimate; }
+    work_estimate estimate() const { return once_ != nullptr ? once_->estimate : work_estimate{}; }
+
+    detail::chain_link* next_link(execution_context*& context)
+    requires detail::has_links<Source>
+    {
+        return once_ != nullptr ? once_->next_link(context, is_submitting_) : nullptr;
+    }
 
 private:
     std::shared_ptr<detail::run_once<Source>> once_;
+    bool is_submitting_ = false;  // in a chain: this one submits for all
 };
 
 namespace detail {

@@ -1,9 +1,11 @@
-// value: an operation that is already there. It submits no command.
+// SPDX-License-Identifier: Apache-2.0
+// value: an operation whose output is known already. It submits no command.
 //
 //     value(std::move(tensor)).and_then(...)
 //     value(a, b)                                // two outputs
 #pragma once
 
+#include "sluice/op/detail/single_use.hpp"
 #include "sluice/op/operation.hpp"
 
 namespace sluice {
@@ -15,11 +17,15 @@ public:
 
     explicit value_operation(T contents) : contents_(std::move(contents)) {}
 
-    output submit(execution_context&) && { return std::move(contents_); }
+    output submit(execution_context&) && {
+        once_.use("value");
+        return std::move(contents_);
+    }
     work_estimate estimate() const { return {}; }
 
 private:
     T contents_;
+    detail::single_use once_;
 };
 
 template <typename T>

@@ -1,11 +1,13 @@
-// with_context: look at the execution context (stream, device, memory) while submitting.
+// SPDX-License-Identifier: Apache-2.0
+// with_context: gives a function the execution context (stream, device, memory) at submission.
 //
 // The function gets the context and returns either an operation, which is then submitted to it, or a value.
-// It is also how operations are written that hand commands to the stream themselves.
+// Operations that submit commands to the stream themselves are also written with it.
 //
 //     with_context([](execution_context& context) { return zeros<float>({rows_for(context.device()), 64}); })
 #pragma once
 
+#include "sluice/op/detail/single_use.hpp"
 #include "sluice/op/operation.hpp"
 
 namespace sluice {
@@ -35,6 +37,7 @@ public:
     with_context_operation(Function f, work_estimate estimate) : f_(std::move(f)), estimate_(estimate) {}
 
     output submit(execution_context& context) && {
+        once_.use("with_context");
         if constexpr (operation<result>) {
             return std::move(f_)(context).submit(context);
         } else if constexpr (std::is_void_v<result>) {
@@ -49,9 +52,10 @@ public:
 private:
     Function f_;
     work_estimate estimate_;
+    detail::single_use once_;
 };
 
-// `estimate` tells how much device work the function will submit, as far as it is known beforehand.
+// `estimate` is the device work that the function will submit, as far as it is known beforehand.
 template <typename Function>
 auto with_context(Function f, work_estimate estimate = {.commands = 1}) {
     static_assert(std::is_invocable_v<Function, execution_context&>,

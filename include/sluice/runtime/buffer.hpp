@@ -1,8 +1,9 @@
-// buffer<T>: owns elements in the memory of one device. host_buffer<T>: owns elements in host memory that
-// the device reaches at full speed (pinned, for a GPU).
+// SPDX-License-Identifier: Apache-2.0
+// buffer<T>: owns elements in the memory of one device. host_buffer<T>: owns elements in host memory that the device
+// accesses at full speed (pinned, for a GPU).
 //
-// Move-only; moved from, they are empty. Dropping one at any moment is safe and never blocks: the memory is
-// reused behind its last use, in stream order. Contents are undefined until a command writes them.
+// Both are move-only and empty after a move. Dropping one at any moment is safe and never blocks: the memory is reused
+// after its last use, in stream order. Contents are undefined until a command writes them.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 #include "sluice/runtime/storage.hpp"
 #include "sluice/runtime/stream.hpp"
 
@@ -30,9 +31,9 @@ public:
 
     buffer() = default;
     // Room for `size` elements, for commands on `user`. Throws out_of_memory.
-    buffer(stream& user, std::size_t size, const command_info& info = {"allocate"})
+    buffer(stream user, std::size_t size, const command_info& info = {"allocate"})
         : storage_(user.allocate(detail::bytes_for(size, sizeof(T), user.owner(), info), info)), size_(size) {}
-    // Elements in memory that somebody else knows too: for the runtime, which sees to it that only one may write.
+    // Elements in memory that has other references too. For the runtime, which ensures that only one owner writes.
     buffer(storage_ref memory, std::size_t size) noexcept : storage_(std::move(memory)), size_(size) {}
     buffer(buffer&& other) noexcept : storage_(std::move(other.storage_)), size_(std::exchange(other.size_, 0)) {}
     buffer& operator=(buffer&& other) noexcept {
@@ -47,9 +48,8 @@ public:
     std::size_t size() const noexcept { return size_; }
     std::size_t size_bytes() const noexcept { return size_ * sizeof(T); }
 
-    // For commands: what to name as read or written, and the device address. Only commands that name the
-    // storage may use the address.
-    // Null when moved from or made without elements and stream.
+    // For commands: the storage to name as read or written, and the device address. Only commands that name the
+    // storage may use the address. Both are null after a move and after default construction.
     storage* memory() const noexcept { return storage_.get(); }
     T* device_data() const noexcept { return storage_ ? static_cast<T*>(storage_->data()) : nullptr; }
 
@@ -67,8 +67,8 @@ public:
 
     host_buffer() = default;
     // Room for `size` elements that commands of `user`'s device may copy from and to. The host may write it
-    // at once. Throws out_of_memory.
-    host_buffer(stream& user, std::size_t size, const command_info& info = {"allocate"})
+    // immediately. Throws out_of_memory.
+    host_buffer(stream user, std::size_t size, const command_info& info = {"allocate"})
         : storage_(user.allocate_host(detail::bytes_for(size, sizeof(T), user.owner(), info), info)), size_(size) {}
     // As for buffer.
     host_buffer(storage_ref memory, std::size_t size) noexcept : storage_(std::move(memory)), size_(size) {}
@@ -79,7 +79,7 @@ public:
         size_ = std::exchange(other.size_, 0);
         return *this;
     }
-    host_buffer(const host_buffer&) = delete;  // say copy to mean it
+    host_buffer(const host_buffer&) = delete;  // a copy would be expensive: copy the elements explicitly
     host_buffer& operator=(const host_buffer&) = delete;
     ~host_buffer() = default;
 
@@ -87,19 +87,19 @@ public:
     std::size_t size_bytes() const noexcept { return size_ * sizeof(T); }
     storage* memory() const noexcept { return storage_.get(); }
 
-    // The elements, for the host. write() blocks until no command uses the buffer any more, read() until no
-    // command writes it; both return at once when that is so.
+    // The elements, for the host. write() blocks until no command uses the buffer, read() until no command writes it.
+    // Both return immediately when that is already true.
     std::span<T> write() {
         if (storage_) {
             storage_->await_all_uses();
-            storage_->touched_by_host(access_mode::write);
+            storage_->on_host_access(access_mode::write);
         }
         return {device_data(), size_};
     }
     std::span<const T> read() const {
         if (storage_) {
             storage_->await_last_write();
-            storage_->touched_by_host(access_mode::read);
+            storage_->on_host_access(access_mode::read);
         }
         return {device_data(), size_};
     }

@@ -1,10 +1,11 @@
-// command_graph: commands with the edges between them, as a recorder has written them down. What a backend makes
-// something of that it can run again and again (graph_program).
+// SPDX-License-Identifier: Apache-2.0
+// command_graph: recorded commands and the edges between them. A backend turns it into a graph_program, which can run
+// many times.
 //
-// The nodes are in the order in which they were submitted, so every edge leads from an earlier one to a later one:
-// running them one after the other is right, and so is any other order that the edges allow.
+// The nodes are in submission order, so every edge leads from an earlier node to a later one. Running the nodes one
+// after the other is correct, and so is any other order that the edges allow.
 //
-// A value: copies are independent. Addresses in it are only good while somebody keeps the memory.
+// A value: copies are independent. The addresses in it are valid only while the memory is kept alive.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "sluice/runtime/command.hpp"
+#include "sluice/runtime/host_command.hpp"
 
 namespace sluice {
 
@@ -29,13 +31,13 @@ enum class edge_reason : unsigned char {
 
 struct graph_edge {
     std::uint32_t from = 0;    // a node
-    std::uint32_t memory = 0;  // over which memory: an index into command_graph::memory
+    std::uint32_t memory = 0;  // the memory that causes the edge: an index into command_graph::memory
     edge_reason reason = edge_reason::read_after_write;
-    // The later one may start before the earlier one has ended (see launch_command::early_start).
+    // The later node may start before the earlier one has ended (see launch_command::early_start).
     bool is_programmatic = false;
 };
 
-// A block of memory that nodes use, for people who read the graph.
+// A block of memory that nodes use. For display.
 struct graph_memory {
     std::string_view name;  // what it was allocated for: "upload", "gemm"
     std::size_t bytes = 0;
@@ -44,14 +46,14 @@ struct graph_memory {
 
 class command_graph;
 
-// Part of a graph that runs if, or as long as, a number in device memory is not 0.
+// A part of a graph that runs if, or while, a number in device memory is not 0.
 struct conditional_command {
     enum class kind : unsigned char { once, repeatedly };
     kind what = kind::once;
-    const int* condition = nullptr;  // looked at before each run of the body
+    const int* condition = nullptr;  // read before each run of the body
     std::shared_ptr<const command_graph> body = {};
-    // When kernels of the body set the condition themselves: the word in their closures that stands for its handle; the
-    // body then runs at least once. 0: the number is looked at.
+    // Not 0 when kernels of the body set the condition themselves: the placeholder in their closures for the
+    // condition's handle. The body then runs at least once. 0: `condition` is read.
     std::uint64_t mark = 0;
 };
 
@@ -59,36 +61,38 @@ struct graph_node {
     using command =
         std::variant<copy_command, fill_command, launch_command, library_command, host_command, conditional_command>;
 
-    command what;  // closures are the graph's: see command_graph::closure
+    command what;  // the graph holds the closures: see command_graph::closure
     std::string_view name;
-    std::string operation;  // the user's name for what it belongs to
-    source_location where;
+    std::string operation;  // the user's name for the operation that it belongs to
+    source_location location;
     std::vector<graph_edge> after;  // in the order of the nodes, one for each earlier node
     std::vector<std::uint32_t> reads;
     std::vector<std::uint32_t> writes;  // indices into command_graph::memory
     std::size_t closure_offset = 0;
-    std::vector<std::uint32_t> launched = {};  // memory of the graphs that the kernel may launch, likewise
-    std::vector<std::shared_ptr<const void>> launched_owners = {};  // what keeps those graphs
+    std::vector<std::uint32_t> launched = {};  // likewise: the memory of the graphs that the kernel may launch
+    std::vector<std::shared_ptr<const void>> launched_owners = {};  // keep those graphs alive
 };
 
 class command_graph {
 public:
     std::vector<graph_node> nodes;
     std::vector<graph_memory> memory;
-    // Whether kernels may launch it.
+    // Whether kernels may launch this graph.
     bool is_for_kernels = false;
+    // Objects that must stay alive while the graph may run.
+    std::vector<std::shared_ptr<const void>> owners;
 
     // The bytes of a launch's or library call's closure.
     std::span<std::byte> closure(const graph_node& of) noexcept;
     std::span<const std::byte> closure(const graph_node& of) const noexcept;
-    // Copies a closure in; returns where it begins.
+    // Copies a closure into the graph; returns its offset.
     std::size_t add_closure(const void* closure, std::size_t bytes);
 
-    // As commands: their closure points to the bytes kept here.
+    // A node as a command: its closure points to the bytes in this graph.
     launch_command launch(const graph_node& of) const noexcept;
     library_command library_call(const graph_node& of) const noexcept;
 
-    // Whether a command of it, or of a part of it, may fail where it runs.
+    // Whether the graph, or the body of a conditional node, contains such commands, which may fail when they run.
     bool has_host_calls() const noexcept;
     bool has_library_calls() const noexcept;
 

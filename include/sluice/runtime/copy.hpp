@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 // copy: a second tensor with the same contents, on the same device.
 //
-// copy(tensor) has two outputs, the original and the copy; copy(shared_tensor) has one, the copy. Also a
-// function object: and_then(copy).
+// copy(tensor) has two outputs, the original and the copy; copy(shared_tensor) has one, the copy. `copy` is a function
+// object, so and_then(copy) works.
 #pragma once
 
 #include "sluice/runtime/transfer.hpp"
@@ -12,6 +13,7 @@ namespace detail {
 template <typename T>
 tensor<T> copy_on(execution_context& context, const tensor<T>& from) {
     const command_info info{"copy"};
+    require_held(from, {info.name, context.device().name(), info.location});
     tensor<T> made(context.stream(), from.shape(), info);
     if (from.size() != 0) {
         copy_bytes(context.stream(), info, *made.memory(), *from.memory(), from.size_bytes(),

@@ -1,16 +1,17 @@
-// device_future<T>: an operation that has been submitted and is on its way. spawn() makes one and returns at
-// once. Wait for it on a thread, or await it in a coroutine:
+// SPDX-License-Identifier: Apache-2.0
+// device_future<T>: an operation that has been submitted and is in flight. spawn() creates one and returns at once.
+// Wait for it on a thread, or await it in a coroutine:
 //
 //     auto first = spawn(forward(x), pool);
 //     auto second = spawn(forward(y), pool);
 //     std::vector<float> a = std::move(first).get();        // this thread waits
 //     std::vector<float> b = co_await std::move(second);    // this coroutine waits, no thread does
 //
-// Where a coroutine goes on: on the runtime's completion thread, which tells all who wait; code there should be short
-// and must not block. co_await std::move(future).resume_on(executor) goes on there instead. An operation that is
-// complete already does not suspend the coroutine, which then goes on where it is. Pending values are opened there too,
-// by whoever takes the value: a vector is made of downloaded data on the thread that calls get(), or in the coroutine.
-// Large results are better awaited with resume_on, so that nobody else has to wait for the copy.
+// A coroutine continues on the runtime's completion thread, which resumes all waiters; code there should be short and
+// must not block. co_await std::move(future).resume_on(executor) continues on the executor instead. An operation that
+// is complete already does not suspend the coroutine. The thread that takes the value also opens what is pending in it:
+// downloaded data becomes a vector on the thread that calls get(), or in the coroutine. Await large results with
+// resume_on, so that no other waiter has to wait for the copy.
 #pragma once
 
 #include <chrono>
@@ -18,24 +19,24 @@
 #include <memory>
 #include <optional>
 
-#include "sluice/op/deadline.hpp"
+#include "sluice/base/deadline.hpp"
 #include "sluice/op/operation.hpp"
-#include "sluice/runtime/completion_notice.hpp"
+#include "sluice/runtime/detail/completion_notice.hpp"
+#include "sluice/runtime/detail/host_driven.hpp"
+#include "sluice/runtime/detail/timed_wait.hpp"
+#include "sluice/runtime/detail/wait_checks.hpp"
 #include "sluice/runtime/execution_context.hpp"
 #include "sluice/runtime/pending.hpp"
-#include "sluice/runtime/staged.hpp"
 
 namespace sluice {
 
-namespace detail {
-// Blocks until it is complete or the time has come; whether it is complete. A fault counts as complete.
-bool await_until(const submission_ref& submitted, const deadline& until);
-}  // namespace detail
-
 // Its members throw errc::invalid_argument when the value has been taken, or moved from.
 //
-// Move-only. Dropping it, or a coroutine that awaits it, waits for nothing and frees its outputs in stream order. It
-// may outlive its policy and its runtime.
+// Move-only. Dropping it waits for nothing and frees its outputs in stream order; so does dropping a coroutine that
+// awaits it, when no thread is about to resume that (see task.hpp). It may outlive its policy and its runtime.
+//
+// On a worker thread of the device, get, wait, wait_for and wait_until throw errc::invalid_argument instead of waiting;
+// the last two also on the runtime's completion thread.
 template <typename Output>
 class device_future {
 public:
@@ -52,32 +53,33 @@ public:
     ~device_future() = default;
 
     // Blocks the calling thread until the operation is complete; returns its output with everything pending
-    // opened, or throws what went wrong.
+    // opened, or throws its failure.
     value_type get(std::optional<wait_mode> mode = {}) && {
-        require_valid("get");
-        const auto submitted = std::move(submitted_);  // from now on there is nothing to wait for
+        require_may_block("get");
+        const auto submitted = std::move(submitted_);  // from now on the future is not valid
         submitted->await_completion(mode);
         return take(submitted, output_);
     }
 
-    // Blocks until the operation is complete, or a command of it has failed: get() will tell, and not block. Throws
-    // when a device has faulted.
+    // Blocks until the operation is complete, or a command of it has failed: then get() throws and does not block.
+    // Throws when a device has faulted.
     void wait(std::optional<wait_mode> mode = {}) const {
-        require_valid("wait");
+        require_may_block("wait");
         submitted_->await_completion(mode);
     }
-    // The same for at most so long: whether get() will not block. Does not throw for a fault; get() will.
+    // The same for at most the given time; returns whether get() will not block. Does not throw for a fault; get()
+    // will. With a time of zero it polls the device and does not block.
     template <typename Rep, typename Period>
     bool wait_for(std::chrono::duration<Rep, Period> at_most) const {
         require_valid("wait_for");
-        return detail::await_until(submitted_, detail::deadline(std::chrono::duration<double>(at_most)));
+        return timed_wait_.until(submitted_, detail::deadline(std::chrono::duration<double>(at_most)));
     }
     bool wait_until(std::chrono::steady_clock::time_point deadline) const {
         require_valid("wait_until");
-        return detail::await_until(submitted_, detail::deadline(deadline));
+        return timed_wait_.until(submitted_, detail::deadline(deadline));
     }
 
-    // Whether it is known to be complete. Does not ask the device.
+    // Whether it is known to be complete. Does not poll the device.
     bool is_ready() const {
         require_valid("is_ready");
         return submitted_->is_complete();
@@ -89,31 +91,31 @@ public:
 
     class awaiter {
     public:
-        awaiter(detail::submission_ref submitted, Output output, executor* where)
-            : submitted_(std::move(submitted)), output_(std::move(output)), where_(where) {}
+        awaiter(detail::submission_ref submitted, Output output, executor* target)
+            : submitted_(std::move(submitted)), output_(std::move(output)), target_(target) {}
         awaiter(awaiter&& other) noexcept  // only before it is awaited
-            : submitted_(std::move(other.submitted_)), output_(std::move(other.output_)), where_(other.where_) {}
+            : submitted_(std::move(other.submitted_)), output_(std::move(other.output_)), target_(other.target_) {}
 
         bool await_ready() const noexcept { return submitted_->is_complete(); }
         void await_suspend(std::coroutine_handle<> waiter) {
             notice_ = detail::completion_notice::make(
-                submitted_, where_,
+                submitted_, target_,
                 [](void* address) noexcept { std::coroutine_handle<>::from_address(address).resume(); },
                 waiter.address());
-            notice_.get()->start();  // from here on another thread may have resumed, and all this may be gone
+            notice_.get()->start();  // from here on another thread may have resumed the waiter and destroyed *this
         }
         value_type await_resume() { return take(submitted_, output_); }
 
     private:
         detail::submission_ref submitted_;
         Output output_;
-        executor* where_;
+        executor* target_;
         detail::completion_notice::handle notice_;  // a coroutine that is destroyed while it waits is not resumed
     };
 
     awaiter operator co_await() && { return std::move(*this).resume_on(nullptr); }
-    // An awaitable that goes on as the executor says, which outlives the wait.
-    awaiter resume_on(executor& where) && { return std::move(*this).resume_on(&where); }
+    // An awaitable that continues on the executor, which outlives the wait.
+    awaiter resume_on(executor& target) && { return std::move(*this).resume_on(&target); }
 
 private:
     static value_type take(const detail::submission_ref& submitted, Output& output) {
@@ -121,39 +123,37 @@ private:
         return detail::open(std::move(output));
     }
 
-    awaiter resume_on(executor* where) && {
+    awaiter resume_on(executor* target) && {
         require_valid("await");
-        return awaiter(std::move(submitted_), std::move(output_), where);
+        return awaiter(std::move(submitted_), std::move(output_), target);
     }
 
     void require_valid(std::string_view what) const {
         if (!valid()) throw error(errc::invalid_argument, "a future gives its value once", {what});
     }
 
+    void require_may_block(std::string_view what) const {
+        require_valid(what);
+        if (!submitted_->is_complete()) detail::require_may_wait(submitted_->home());
+    }
+
     detail::submission_ref submitted_;  // outlives the output, and keeps its streams alive
     Output output_;
+    detail::timed_wait timed_wait_;
 };
 
 // Submits the operation to the policy's next stream and returns without waiting for the device. Throws what
 // submitting throws; what was submitted before that is abandoned, safely.
 //
 // An operation that recovers, tries again or gives up gives a spawned<T> instead, which is waited for in the same way
-// (but a fault is told by get() only); its first part is submitted here, and exceptions of submitting it come with the
-// result.
+// (but only get() throws a fault, and it must not be waited for on the completion thread). Its first part is submitted
+// here; exceptions of that are given with the result. Dropping the spawned<T> ends the operation: when the drop
+// returns, none of its functions runs or will run, and what they hold is destroyed. The drop waits for a function that
+// is running, unless that function itself drops it. See docs/errors.md.
 template <operation Op>
 auto spawn(Op op, scheduling_policy& policy) {
-    if constexpr (is_staged<Op>) {
-        const auto at = std::make_shared<detail::stage>(policy);
-        static inline_executor here;
-        using part = detail::submitted_part<output_of<Op>>;
-        using result = decltype(detail::open(std::declval<output_of<Op>>()));
-        const auto open = [](detail::root<part>& ended) -> result {
-            part done = ended.take();
-            return detail::open(std::move(done.output));
-        };
-        auto running = detail::spawn_to_finish<result>(detail::staged_task(std::move(op), at), here, open);
-        at->leave();
-        return running;
+    if constexpr (is_host_driven<Op>) {
+        return detail::spawn_host_driven(std::move(op), policy);
     } else {
         execution_context context(policy);
         auto output = std::move(op).submit(context);

@@ -1,26 +1,27 @@
-// event: a moment on a stream, with a time stamp taken by the device. For measuring; never needed for
-// ordering.
+// SPDX-License-Identifier: Apache-2.0
+// event: a point on a stream, with a time stamp that the device takes. For measurements; never needed for ordering.
 #pragma once
 
 #include <chrono>
 #include <memory>
 
+#include "sluice/runtime/interpreter.hpp"
 #include "sluice/runtime/stream.hpp"
 
 namespace sluice {
 
 class event {
 public:
-    // After everything submitted to the stream so far. Does not block.
-    static event record(stream& on) { return event(on.mark()); }
+    // The point after everything submitted to the stream so far. Does not block.
+    static event record(stream on) { return event(on.mark()); }
 
-    // Blocks until the stream has come to it. Throws when the device has faulted.
-    void await() { mark_->await(); }
+    // Blocks until the stream has reached the event. Throws when the device has faulted.
+    void wait() { mark_->wait(); }
 
-    // The device's time from `earlier` to `later`, both of one device. Blocks until both have come.
+    // The device's time from `earlier` to `later`, both of one device. Blocks until the device has reached both.
     friend std::chrono::duration<double, std::micro> elapsed(event& earlier, event& later) {
-        earlier.await();
-        later.await();
+        earlier.wait();
+        later.wait();
         return later.mark_->since(*earlier.mark_);
     }
 

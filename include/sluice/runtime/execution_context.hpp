@@ -1,6 +1,7 @@
-// execution_context: where an operation is submitted. It knows a stream, the stream's device and memory,
-// and how to get further streams for independent branches. Passed by reference down the operation; lives
-// until the operation has been submitted. What there is to wait for afterwards is its submission.
+// SPDX-License-Identifier: Apache-2.0
+// execution_context: the context that an operation is submitted to. It has a stream, the stream's device and memory,
+// and a way to get further streams for independent branches. Passed by reference down the operation; lives
+// until the operation has been submitted. Afterwards waiters wait for its submission.
 //
 // Thread safety: none; one thread submits one operation.
 #pragma once
@@ -9,10 +10,10 @@
 #include <vector>
 
 #include "sluice/op/operation.hpp"
+#include "sluice/runtime/detail/submission.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/stream.hpp"
-#include "sluice/runtime/submission.hpp"
 
 namespace sluice {
 
@@ -20,16 +21,16 @@ class execution_context {
 public:
     // On the policy's next stream; branches take further ones.
     explicit execution_context(scheduling_policy& policy) : execution_context(policy.next().queue(), &policy, {}) {}
-    // On this stream, branches too. When it is another context's, as a part of that one's submission.
-    explicit execution_context(sluice::stream& on)
+    // On this stream; so are branches. With the stream of another context, as part of that context's submission.
+    explicit execution_context(sluice::stream on)
         : execution_context(on.queue(), nullptr, detail::submission_ref(on.submission())) {}
     // On this stream; branches take further ones of the policy.
-    execution_context(sluice::stream& on, scheduling_policy* policy) : execution_context(on.queue(), policy, {}) {}
-    execution_context(const execution_context&) = delete;  // operations hold on to it while they submit
+    execution_context(sluice::stream on, scheduling_policy* policy) : execution_context(on.queue(), policy, {}) {}
+    execution_context(const execution_context&) = delete;  // operations refer to it while they submit
     execution_context& operator=(const execution_context&) = delete;
 
     // The stream to submit to, on behalf of this operation.
-    sluice::stream& stream() noexcept { return stream_; }
+    sluice::stream stream() noexcept { return stream_; }
     sluice::device& device() const noexcept { return stream_.owner(); }
     // What picks further streams; null on a single stream.
     scheduling_policy* policy() const noexcept { return policy_; }
@@ -37,20 +38,20 @@ public:
     // A context for an independent branch, on another stream of the device if the policy has one. Owned by this
     // context, and part of its submission.
     execution_context& branch();
-    // A context on that device, by a stream of the policy; this one when it is this device. Likewise owned by this
-    // context, and part of its submission. Throws errc::invalid_argument where the policy has no stream there;
+    // A context on that device, with a stream of the policy; this one when it is this device. Likewise owned by this
+    // context, and part of its submission. Throws errc::invalid_argument when the policy has no stream there;
     // errc::graph_refused for another device while a graph is recorded.
-    execution_context& on(sluice::device& where);
+    execution_context& on(sluice::device& target);
 
-    // What there is to wait for, once everything has been submitted.
+    // What waiters wait for, once everything has been submitted.
     const detail::submission_ref& submission() const& noexcept { return submission_; }
-    // The same, of a context that is done with.
+    // The same, of a context that is not used any more.
     detail::submission_ref submission() && noexcept { return std::move(submission_); }
-    // A further operation on the same stream, with a submission of its own.
+    // For another operation on the same stream, with its own submission.
     execution_context sibling() const { return execution_context(stream_.queue(), policy_, {}); }
 
-    // What is submitted here also waits for that one and shares its failures.
-    void join(detail::submission_ref other) { submission_->join(std::move(other)); }
+    // What is submitted here also waits for that submission and shares its failures.
+    void join(const detail::submission_ref& other) { submission_->join(other); }
 
 private:
     execution_context(command_queue& on, scheduling_policy* policy, detail::submission_ref part_of)

@@ -1,4 +1,5 @@
-// What a kernel launches graphs with, from the device. See launchable_graph.hpp.
+// SPDX-License-Identifier: Apache-2.0
+// graph_launcher and self_launcher: kernel parameters that launch graphs from the device. See launchable_graph.hpp.
 //
 //     struct watch {
 //         float limit;
@@ -8,12 +9,12 @@
 //         }
 //     };
 //
-// One thread launches. True: accepted. False: nothing is launched, because the graph still runs or waits to, or because
-// the device takes no more: a graph launches at most 120 others that run beside it while it runs, 255 may wait for the
-// end of another, and it launches itself once at most.
+// One thread calls a launch function. True: the launch is accepted. False: nothing is launched, because the graph still
+// runs or waits to run, or because a limit is reached: while a graph runs, it launches at most 120 others that run
+// concurrently with it, at most 255 graphs wait for the end of another, and it launches itself at most once.
 #pragma once
 
-#include "sluice/runtime/kernel.hpp"
+#include "sluice/base/kernel.hpp"
 
 namespace sluice {
 
@@ -21,7 +22,8 @@ namespace detail {
 
 enum class launch_order : unsigned char { fire_and_forget, tail, sibling };
 
-// For kernels on host threads: launches it from the graph that runs on this thread; null: that graph itself.
+// For kernels on host threads: launches the graph (null: the running graph itself) from the graph that this thread
+// runs.
 bool launch_while_replaying(const void* graph, launch_order order) noexcept;
 
 struct device_launch;
@@ -31,12 +33,14 @@ struct device_launch;
 // A kernel's parameter; its argument is a launchable_graph.
 class graph_launcher {
 public:
-    // It runs beside the launching graph, in no order with the rest of it. The launching graph is over when it is.
+    // The graph runs concurrently with the launching graph, in no order with the rest of it. The launching graph is
+    // complete only when the launched one is.
     SLUICE_KERNEL bool fire_and_forget() const { return launch(detail::launch_order::fire_and_forget); }
-    // It runs behind the launching graph and all that this has launched to run beside it. Several, in the order of
-    // their launches.
+    // The graph runs after the launching graph and everything that this one launched to run concurrently. Several run
+    // in the order of their launches.
     SLUICE_KERNEL bool tail() const { return launch(detail::launch_order::tail); }
-    // It runs beside the launching graph, which does not wait for it: whoever launched that one does.
+    // The graph runs concurrently with the launching graph. The launching graph does not wait for it; the launcher of
+    // the launching graph does.
     SLUICE_KERNEL bool sibling() const { return launch(detail::launch_order::sibling); }
 
 private:
@@ -45,10 +49,10 @@ private:
 
     SLUICE_KERNEL bool launch(detail::launch_order order) const {
 #if defined(__CUDA_ARCH__)
-        cudaStream_t where = cudaStreamGraphTailLaunch;
-        if (order == detail::launch_order::fire_and_forget) where = cudaStreamGraphFireAndForget;
-        if (order == detail::launch_order::sibling) where = cudaStreamGraphFireAndForgetAsSibling;
-        return cudaGraphLaunch(static_cast<cudaGraphExec_t>(const_cast<void*>(graph_)), where) == cudaSuccess;
+        cudaStream_t launch_stream = cudaStreamGraphTailLaunch;
+        if (order == detail::launch_order::fire_and_forget) launch_stream = cudaStreamGraphFireAndForget;
+        if (order == detail::launch_order::sibling) launch_stream = cudaStreamGraphFireAndForgetAsSibling;
+        return cudaGraphLaunch(static_cast<cudaGraphExec_t>(const_cast<void*>(graph_)), launch_stream) == cudaSuccess;
 #else
         return detail::launch_while_replaying(graph_, order);
 #endif
@@ -57,10 +61,10 @@ private:
     const void* graph_;
 };
 
-// A kernel's parameter and its argument: of the graph that the kernel runs in, which must be a launchable one.
+// A kernel's parameter and its argument: launches the graph that the kernel runs in, which must be a launchable one.
 class self_launcher {
 public:
-    // The graph runs once more, behind itself.
+    // The graph runs once more, after itself.
     SLUICE_KERNEL bool tail() const {
 #if defined(__CUDA_ARCH__)
         return cudaGraphLaunch(cudaGetCurrentGraphExec(), cudaStreamGraphTailLaunch) == cudaSuccess;

@@ -1,7 +1,8 @@
-// graph_program: what a backend has made of a command_graph, to be run by one command. Users see executable_graph.
+// SPDX-License-Identifier: Apache-2.0
+// graph_program: a backend's executable form of a command_graph, which one command runs. Users see executable_graph.
 //
-// Thread safety: none; its owner sees to it that one thread at a time uses it. Commands that run it take what they
-// need when they are submitted: changing the program concerns those after.
+// Thread safety: none; its owner ensures that one thread at a time uses it. A command that runs it takes what it needs
+// during its submission, so a change affects only commands submitted later.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +12,12 @@
 
 namespace sluice {
 
-// What it took to make a program run something else.
+// The work that a change of a program needed.
 enum class graph_change : unsigned char {
     none,          // nothing differed
     parameters,    // parameters of nodes were set
-    whole_graph,   // the graph was updated as a whole, by the driver
-    instantiated,  // it was refused as an update: the graph was instantiated anew
+    whole_graph,   // the driver updated the graph as a whole
+    instantiated,  // the driver refused the update, and the graph was instantiated again
 };
 
 class graph_program {
@@ -26,36 +27,34 @@ public:
     graph_program& operator=(const graph_program&) = delete;
     virtual ~graph_program() = default;
 
-    // What it runs from the next flush on.
+    // The commands that it runs after the next flush.
     virtual const command_graph& commands() const noexcept = 0;
 
-    // The address that a node's command has there is another: at this byte of a closure, or of a copy or fill, whose
-    // members count as follows.
+    // Replaces an address in a node's command. `at` is a byte offset in a closure; for a copy or fill it is one of
+    // these constants.
     enum : std::size_t { copy_destination = 0, copy_source = 1, fill_destination = 0 };
     virtual void set_address(std::size_t node, std::size_t at, void* address) = 0;
-    // Other commands instead.
+    // Replaces all commands.
     virtual void update(command_graph to) = 0;
-    // Makes the program run what was set since the last flush, and tells what that took. Before each submission; when
-    // it throws, the program must not be submitted, and the next flush tries again.
+    // Applies the changes since the last flush to the program; returns the work that this needed. To be called before
+    // each submission. When it throws, the program must not be submitted, and the next flush tries again.
     virtual graph_change flush() = 0;
-    // Nothing that was submitted of it runs any more, its owner knows: what only that needed can go.
-    virtual void nothing_runs() noexcept {}
-    // A node that is disabled does nothing; what comes after it still does. Copies, fills and kernels can be.
+    // A disabled node does nothing; the nodes after it still run. Copies, fills and kernels can be disabled.
     virtual void set_enabled(std::size_t node, bool enabled) = 0;
 
-    // What kernels launch it by; null when it was not made for that.
+    // The handle with which kernels launch it; null when it was not created for that.
     virtual const void* launch_handle() const noexcept = 0;
 
-    // Whether running it may fail other than by a fault of the device, so that the command needs an outcome.
+    // Whether a run may fail without a fault of the device, so that the command needs an outcome.
     virtual bool may_fail() const noexcept = 0;
 };
 
-// As the waist's other commands.
+// The command of the waist that runs a graph_program.
 struct graph_command {
     graph_program* program = nullptr;
-    // The memory that the nodes name, by index: for a recorder that puts them into another graph.
+    // The memory that the nodes name, by index: for a recorder that copies the nodes into another graph.
     std::span<storage* const> memory = {};
-    // Kept until the command is over: the program, and what else must be there as long.
+    // Kept until the command is complete: the program, and everything else that must live as long.
     std::shared_ptr<const void> owner = {};
 };
 

@@ -1,13 +1,15 @@
-// host_call: run host code in stream order, with the data.
+// SPDX-License-Identifier: Apache-2.0
+// host_call: runs host code in stream order, with downloaded data as its arguments.
 //
 //     download(x).and_then([](auto landed) {
 //         return host_call([](std::vector<float> values) { return std::accumulate(...); }, std::move(landed));
 //     })
 //
-// The function runs when the stream comes to it: on a worker thread of a CPU device, or on a thread of the GPU's
-// driver. Arguments that are pending<T> arrive opened, as T; others as they are. What it returns is again pending. It
-// must not call Sluice or CUDA, and while it runs its stream stands still. An exception reaches whoever waits for the
-// operation, or reads what it returned; a host_call whose arguments are missing because of one is not run.
+// The function runs when the stream reaches it: on a worker thread of a CPU device, or on a thread of the GPU's driver.
+// Arguments that are pending<T> arrive opened, as T; others arrive unchanged. The result is pending again. The function
+// must not call Sluice or CUDA. While it runs, its stream runs nothing else. When it throws, each waiter of the
+// operation and each command that reads the result receives the exception. A host_call whose arguments failed does not
+// run.
 //
 // Data on a device must be downloaded first: tensors cannot be arguments.
 #pragma once
@@ -16,6 +18,7 @@
 #include <optional>
 #include <tuple>
 
+#include "sluice/op/detail/single_use.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/execution_context.hpp"
 #include "sluice/runtime/pending.hpp"
@@ -53,8 +56,9 @@ public:
     host_call_operation(Function f, Arguments... arguments) : f_(std::move(f)), arguments_(std::move(arguments)...) {}
 
     output submit(execution_context& context) && {
-        stream& on = context.stream();
-        // What the call makes has a history like any data, so that its readers on other streams come after it.
+        once_.use("host_call");
+        stream on = context.stream();
+        // The result has a history like any data, so that its readers on other streams come after the call.
         storage_ref made = on.allocate_host(0, {"host_call"});
         auto state = std::make_shared<call>(std::move(f_), std::move(arguments_));
         std::vector<memory_access> accesses{{made.get(), access_mode::write}};
@@ -97,6 +101,7 @@ private:
 
     Function f_;
     std::tuple<Arguments...> arguments_;
+    detail::single_use once_;
 };
 
 template <typename Function, typename... Arguments>

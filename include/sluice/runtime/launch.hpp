@@ -1,44 +1,45 @@
-// launch: run a kernel over a tensor's elements or a partition's tiles.
+// SPDX-License-Identifier: Apache-2.0
+// launch: runs a kernel over a tensor's elements or a partition's tiles.
 //
 //     launch(sgemm_naive{}, each_of(c), 1.f, std::move(a), b, 0.f, std::move(c))
 //
-// The kernel's signature says how each argument is used, and is checked against it at compile time:
+// The kernel's signature says how each argument is used. The compiler checks each argument against it:
 //     parameter                         argument                                            use
 //     view<const T>, matrix_view<...>   tensor<T>, partition<T>, shared_tensor<T>           read
 //     disjoint_view<T>, _matrix<T>      tensor<T>                                           written
 //     disjoint_tiles<T>                 partition<T>                                        written
 //     anything trivially copyable       a value that converts to it                         passed by value
-// The operation owns its arguments. What the kernel wrote comes back as its output (one argument as itself,
-// several as separate outputs, in order); what it only read is released behind the launch, in stream order.
+// The operation owns its arguments. The arguments that the kernel wrote are its output (one argument as itself, several
+// as separate outputs, in order). Those that it only read are released after the launch, in stream order.
 //
-// Errors: a matrix parameter given something that is not a matrix, or an index_2d kernel launched over
-// something that is not one: errc::shape_mismatch. On a GPU, a launch that was not compiled by nvcc:
-// errc::unsupported. Both before anything is submitted. A launch over no elements submits nothing.
+// Errors: errc::shape_mismatch when the argument of a matrix parameter is not a matrix, or when an index_2d kernel runs
+// over something else than a matrix. errc::unsupported on a GPU when nvcc did not compile the launch. Both are thrown
+// before anything is submitted. A launch over no elements submits nothing.
 #pragma once
 
 #include <concepts>
 #include <string_view>
 
+#include "sluice/base/source_location.hpp"
 #include "sluice/op/operation.hpp"
-#include "sluice/runtime/execution_context.hpp"
-#include "sluice/runtime/launch_arguments.hpp"
-#include "sluice/runtime/launch_body.hpp"
-#include "sluice/runtime/source_location.hpp"
+#include "sluice/runtime/detail/launch_arguments.hpp"
+#include "sluice/runtime/detail/launch_body.hpp"
+#include "sluice/runtime/stream.hpp"
 #include "sluice/runtime/tensor.hpp"
 
 namespace sluice {
 
 struct early_launch_range;
 
-// What a launch runs over, and the source line that asked for it.
+// What a launch runs over, and the source line that requested it.
 struct launch_range {
     shape over;  // of the elements; or the number of tiles down and across
     bool is_tiles = false;
-    source_location where;
+    source_location location;
     static constexpr bool starts_early = false;
 
     // Programmatic dependent launch: the kernel may start while the kernel before it still runs, and calls
-    // dependency_wait() before it touches anything that is read or written there. Worth it between short kernels.
+    // dependency_wait() before it touches anything that the earlier one reads or writes. Useful between short kernels.
     early_launch_range early_start() const;
 };
 struct early_launch_range : launch_range {
@@ -51,24 +52,27 @@ concept any_launch_range = std::derived_from<T, launch_range>;
 
 // Every element of a tensor: one by one for index_1d kernels, as a matrix for index_2d kernels.
 template <typename T>
-launch_range each_of(const tensor<T>& elements, source_location where = source_location::current()) {
-    return {elements.shape(), false, where};
+launch_range each_of(const tensor<T>& elements, source_location location = source_location::current()) {
+    return {elements.shape(), false, location};
 }
 template <typename T>
-launch_range each_of(const shared<T>& elements, source_location where = source_location::current()) {
-    return {elements->shape(), false, where};
+launch_range each_of(const shared<T>& elements, source_location location = source_location::current()) {
+    return {elements->shape(), false, location};
 }
 // Every tile of a partition, for tile_index kernels.
 template <typename T>
-launch_range each_of(const partition<T>& tiles, source_location where = source_location::current()) {
-    return {shape{tiles.tile_rows(), tiles.tile_columns()}, true, where};
+launch_range each_of(const partition<T>& tiles, source_location location = source_location::current()) {
+    return {shape{tiles.tile_rows(), tiles.tile_columns()}, true, location};
 }
 // Every element of a shape.
-inline launch_range each_of(const shape& elements, source_location where = source_location::current()) {
-    return {elements, false, where};
+inline launch_range each_of(const shape& elements, source_location location = source_location::current()) {
+    return {elements, false, location};
 }
 
 namespace detail {
+// Defined in the runtime, so that files of kernels need not read the headers of contexts.
+stream stream_of(execution_context& context) noexcept;
+
 // The unqualified name of a type, for messages and traces: "sgemm_naive".
 template <typename T>
 constexpr std::string_view type_name() {
@@ -79,7 +83,7 @@ constexpr std::string_view type_name() {
     return qualified == std::string_view::npos ? name : name.substr(qualified + 2);
 }
 
-// Throws unless the range suits the kernel's index; otherwise says how many rows and columns to run.
+// The rows and columns to run. Throws unless the range fits the kernel's index.
 struct rows_and_columns {
     std::size_t rows;
     std::size_t columns;
@@ -89,22 +93,22 @@ rows_and_columns launch_size(const launch_range& range, index_kind kind, const e
 
 inline namespace SLUICE_LAUNCH_ABI {
 
-// The plain form: a launch as one command on a stream, with the arguments left where they are. What the kernel
-// writes must not be shared.
+// The plain form: a launch as one command on a stream. The caller keeps the arguments. What the kernel writes must not
+// be shared.
 template <typename Kernel, any_launch_range Range, typename... Arguments>
-void launch_on(stream& on, const Kernel& kernel, const Range& range, const Arguments&... arguments) {
+void launch_on(stream on, const Kernel& kernel, const Range& range, const Arguments&... arguments) {
     static_assert(detail::argument_check<Kernel, Arguments...>::passed);
     using signature = detail::kernel_signature<Kernel>;
     using binding = detail::argument_binding<typename signature::parameters, Arguments...>;
     constexpr std::string_view name = detail::type_name<Kernel>();
-    const error_context context{name, on.owner().name(), range.where};
+    const error_context context{name, detail::device_name(on), range.location};
     const auto size = detail::launch_size(range, detail::index_kind_of<typename signature::index>, context);
     const auto values = binding::bind(context, arguments...);
     const auto accesses = binding::accesses(arguments...);
     if (size.rows == 0 || size.columns == 0) return;
     using body = detail::launch_body<Kernel, typename signature::index, decltype(values), Range::starts_early>;
-    const typename body::closure closure{size.columns, size.rows, values, kernel};
-    const command_info info = {name, accesses, range.where};  // by a name of its own: nvcc 13 mistakes it otherwise
+    typename body::closure closure{size.columns, size.rows, values, kernel};
+    const command_info info = {name, accesses, range.location};  // a named variable: nvcc 13 misreads it otherwise
     launch_command command = body::command(closure);
     const auto launched = binding::launched(arguments...);
     command.launches = launched;
@@ -123,7 +127,7 @@ public:
         : kernel_(std::move(kernel)), range_(range), arguments_(std::move(arguments)...) {}
 
     output submit(execution_context& context) && {
-        std::apply([&](const Arguments&... each) { launch_on(context.stream(), kernel_, range_, each...); },
+        std::apply([&](const Arguments&... each) { launch_on(detail::stream_of(context), kernel_, range_, each...); },
                    arguments_);
         return binding::take_written(std::move(arguments_));
     }

@@ -1,8 +1,11 @@
-// A pool of storage on one device, in front of its memory source. It keeps what it has: a block that is
-// given back stays in a free list with the history of its use, and costs neither a call to the driver nor an
-// event. A stream that asks for memory gets, in this order: a block last used on that very stream or used
-// by nobody any more; fresh memory; and only when there is no more of that, after what is cached has been
-// awaited and returned to the source, memory that it must wait for.
+// SPDX-License-Identifier: Apache-2.0
+// memory_pool: a pool of storage on one device, in front of its memory source. It caches: a block that is returned
+// stays in a free list with the history of its use, which costs neither a call to the driver nor an event.
+//
+// A stream that requests memory gets, in this order: a cached block that only this stream, or no stream, may still use;
+// fresh memory from the source; and when the source has no more, fresh memory after the pool has waited for cached
+// blocks and returned them to the source. So a program with a constant amount of memory in flight stops calling the
+// source after its first round, however large that amount is.
 //
 // Sizes are rounded up to one of eight steps between powers of two: at most 12.5 % is lost.
 //
@@ -11,13 +14,18 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 
+#include "sluice/base/detail/spin_lock.hpp"
 #include "sluice/runtime/interpreter.hpp"
-#include "sluice/runtime/spin_lock.hpp"
 #include "sluice/runtime/storage.hpp"
 
 namespace sluice {
+
+namespace detail {
+class free_blocks;
+}
 
 class memory_pool {
 public:
@@ -25,21 +33,21 @@ public:
         std::size_t in_use_bytes = 0;  // handed out
         std::size_t cached_bytes = 0;  // in the free lists
         std::size_t allocations = 0;   // calls of allocate so far
-        std::size_t source_calls = 0;  // of those, how many had to ask the memory source
+        std::size_t source_calls = 0;  // how many of those called the memory source
     };
 
-    memory_pool(device& owner, memory_source& source) noexcept : owner_(owner), source_(source) {}
+    memory_pool(device& owner, memory_source& source) noexcept;
     memory_pool(const memory_pool&) = delete;  // storage points to it
     memory_pool& operator=(const memory_pool&) = delete;
-    // Everything was given back before.
+    // All blocks have been returned before.
     ~memory_pool();
 
-    // At least `bytes` (0 is allowed), for commands on `user`, 256-byte aligned, contents undefined. With no
-    // user it is for the host, to be written at once. Blocks only when memory is short. Throws out_of_memory.
+    // At least `bytes` (0 is allowed), for commands on `user`, 256-byte aligned, contents undefined. A null user means
+    // the host, which may write the memory immediately. Blocks only when memory is short. Throws out_of_memory.
     storage_ref allocate(std::size_t bytes, const command_queue* user, const command_info& info);
 
-    // Returns the cached blocks to the memory source, after waiting for their last uses. Returns how many
-    // bytes went back.
+    // Waits for the last uses of the cached blocks and returns them to the memory source. Returns how many bytes that
+    // were. An allocation on another thread that is short of memory waits for this call.
     std::size_t trim();
 
     statistics usage() const;
@@ -47,7 +55,6 @@ public:
 
 private:
     friend class storage;
-    friend class storage_ref;
 
     static constexpr std::size_t steps = 8;
     static constexpr std::size_t class_count = steps * 64;
@@ -55,20 +62,25 @@ private:
     static std::size_t class_of(std::size_t bytes);
     static std::size_t bytes_of_class(std::size_t index);
 
-    static bool is_ready_for(const storage& block, const command_queue* user);
-    bool count_lent(const storage& block) noexcept;                     // whether it is the only one now; lock held
-    storage* take_ready(std::size_t index, const command_queue* user);  // null if none; lock held
-    void poll_users(std::size_t index);                                 // lock held
-    storage* make(std::size_t asked_bytes, std::size_t bytes, const command_info& info);  // throws out_of_memory
+    bool count_in_use(const storage& block) noexcept;                    // whether it is the only one in use; lock held
+    detail::free_blocks& free_of(std::size_t index);                     // lock held
+    storage* take_cached(std::size_t index, const command_queue* user);  // null if none is ready; lock held
+    void* allocate_from_source(std::size_t bytes);
+    storage* make(std::size_t requested_bytes, std::size_t bytes, const command_info& info);  // throws out_of_memory
     void give_back(storage* block) noexcept;
+    void put(storage& block) noexcept;
+    storage* take_largest() noexcept;
+    // Returns cached blocks to the source until these are at least that many bytes. Returns how many. shortage_mutex_
+    // held.
+    std::size_t release(std::size_t at_least);
 
     device& owner_;
     memory_source& source_;
-    mutable detail::spin_lock guard_;  // of the lists and the statistics: held for some pointer moves
-    std::mutex shortage_mutex_;        // one thread at a time makes room; the others find it made
-    std::array<storage*, class_count> free_{};
+    mutable detail::spin_lock guard_;  // guards the lists and the statistics; held for a few pointer moves
+    std::mutex shortage_mutex_;        // one thread at a time frees memory; the others find it free afterwards
+    std::array<std::unique_ptr<detail::free_blocks>, class_count> free_;  // null until a block of that size exists
     statistics usage_;
-    std::size_t blocks_in_use_ = 0;  // while there are any, the pool keeps the runtime
+    std::size_t blocks_in_use_ = 0;  // while this is not 0, the pool keeps the runtime alive
 };
 
 }  // namespace sluice

@@ -1,5 +1,6 @@
-// pending<T>: a host value that the device is still making, such as the result of a download. It cannot be
-// read: only a wait (sync, co_await, host_call) opens it, once its ticket is complete.
+// SPDX-License-Identifier: Apache-2.0
+// pending<T>: a host value that the device still computes, such as the result of a download. It cannot be read: only a
+// wait (sync, co_await, host_call) opens it, once its ticket is complete.
 //
 // Move-only. Dropping it unopened is safe and never blocks.
 #pragma once
@@ -12,9 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "sluice/op/or_else.hpp"
 #include "sluice/op/shared.hpp"
 #include "sluice/runtime/buffer.hpp"
-#include "sluice/runtime/submission.hpp"
+#include "sluice/runtime/detail/submission.hpp"
 
 namespace sluice {
 
@@ -27,28 +29,29 @@ class pending {
 public:
     using value_type = T;
 
-    // One that is there already.
+    // A value that is ready already.
     explicit pending(T ready) : pending(from([value = std::move(ready)]() mutable { return std::move(value); })) {}
 
-    // Made by operations: `make` turns what the device wrote into the value, once it is there, on the thread that opens
-    // it. `memory` is the storage, owned by make, whose history tells when that is, and whether it went well; null only
-    // when there is nothing to wait for.
+    // For operations: once the device has written the data, `make` turns it into the value, on the thread that opens
+    // it. `memory` is the storage, owned by make, whose history contains the write and its outcome; null only when
+    // there is nothing to wait for.
     template <typename Make>
     static pending from(Make make, storage* memory = nullptr) {
         return pending(std::make_unique<model<Make>>(std::move(make), memory));
     }
 
-    // Makes the same value of other memory that something like it was written to; what a graph's launches give.
+    // Creates the same kind of value from other memory, which another run has written: the output of a graph's launch.
     using maker = std::function<pending(const storage_ref&)>;
 
-    // For commands that use the value in stream order: the storage to name as read, and perhaps null.
-    storage* memory() const noexcept { return source_->memory; }
+    // For commands that use the value in stream order: the storage to name as read; may be null. Throws
+    // errc::invalid_argument when this was moved from.
+    storage* memory() const { return held().memory; }
 
 private:
     friend struct detail::pending_access;
 
     struct source {
-        explicit source(storage* where) : memory(where) {}
+        explicit source(storage* made_into) : memory(made_into) {}
         source(const source&) = delete;  // owned through a pointer only
         source& operator=(const source&) = delete;
         virtual ~source() = default;
@@ -56,12 +59,12 @@ private:
         virtual maker again() const { return {}; }
 
         storage* const memory;
-        std::mutex mutex;  // of a shared pending value: who opens it first makes it
+        std::mutex mutex;  // for a shared pending value: the first thread that opens it creates the value
         std::shared_ptr<const T> made;
     };
     template <typename Make>
     struct model final : source {
-        model(Make f, storage* where) : source(where), f_(std::move(f)) {}
+        model(Make f, storage* made_into) : source(made_into), f_(std::move(f)) {}
         T make() override { return std::move(f_)(); }
         maker again() const override {
             if constexpr (std::is_constructible_v<Make, const storage_ref&, std::size_t>) {
@@ -75,11 +78,19 @@ private:
 
     explicit pending(std::unique_ptr<source> from) : source_(std::move(from)) {}
 
+    source& held() const {
+        if (source_ == nullptr) detail::refuse_moved_value("a pending value");
+        return *source_;
+    }
+
     std::unique_ptr<source> source_;
 };
 
 namespace detail {
-// Whether something waits to be opened in it.
+template <typename T>
+inline constexpr bool can_replace<pending<T>, T> = true;
+
+// Whether the type contains a pending value.
 template <typename T>
 inline constexpr bool has_pending = false;
 template <typename T>
@@ -91,7 +102,7 @@ inline constexpr bool has_pending<std::tuple<Ts...>> = (has_pending<Ts> || ...);
 template <typename T>
 inline constexpr bool has_pending<std::vector<T>> = has_pending<T>;
 
-// The storage of each pending value in an output: what must be written before it is opened.
+// The storage of each pending value in an output, which must be written before the output is opened.
 struct pending_storage {
     template <typename T, typename Function>
     static void for_each(const T&, Function&&) {}
@@ -114,31 +125,41 @@ struct pending_storage {
     }
 };
 
-// Who waits for the submission waits for the pending values in its output too, and is told what they hang on: they may
-// have been carried there from other operations.
+// A waiter of the submission then also waits for the pending values in its output and receives their failures: the
+// values may come from other operations.
 template <typename Output>
 void reach_pending(submission& in, const Output& output) {
     pending_storage::for_each(output, [&in](const storage& data) { in.reach(data); });
 }
 
-// The key to pending values, for code that has waited.
+// Opens pending values, for code that has waited.
 struct pending_access {
-    // Nothing is left in it: a future that has given its value holds no memory, which a graph's next launch can use.
+    // Leaves nothing in it: a future that has returned its value holds no memory, so a graph's next launch can use it.
     template <typename T>
     static T open(pending<T>&& value) {
+        value.held();
         const auto source = std::move(value.source_);
         return source->make();
     }
-    // Empty for a value that cannot be made again.
+    // Empty for a value that cannot be created from other memory.
     template <typename T>
     static auto again(const pending<T>& value) {
-        return value.source_->again();
+        return value.held().again();
     }
     template <typename T>
     static shared<T> open(const shared<pending<T>>& value) {
-        auto& source = *value->source_;
+        auto& source = value->held();
+        // Created in its final place: if it were lost on the way, the next thread that opens it would get an empty
+        // rest.
+        struct made {
+            explicit made(typename pending<T>::source& from) : value(from.make()) {}
+            const T value;
+        };
         const std::lock_guard lock(source.mutex);
-        if (!source.made) source.made = std::make_shared<const T>(source.make());
+        if (!source.made) {
+            const auto there = std::make_shared<made>(source);
+            source.made = std::shared_ptr<const T>(there, &there->value);
+        }
         return shared<T>(source.made);
     }
 };
@@ -160,7 +181,7 @@ requires has_pending<T>
 auto open(std::vector<T>&& values);
 template <typename... Ts>
 auto open(std::tuple<Ts...>&& values) {
-    // Braces fix the order, so that an exception is always that of the first.
+    // Braces fix the order of evaluation, so that the exception is always that of the first failed value.
     return std::apply(
         [](Ts&... each) { return std::tuple<decltype(open(std::move(each)))...>{open(std::move(each))...}; }, values);
 }

@@ -1,9 +1,12 @@
-// runtime: owns devices, their memory and their threads. There is no ambient state: make as many as you
-// like, each with its own devices; what they share is the hardware.
+// SPDX-License-Identifier: Apache-2.0
+// runtime: owns devices, their memory and their threads. There is no global state: a program may have any number of
+// runtimes, each with its own devices; they share only the hardware.
 //
-// Dropping a runtime waits for all work on its devices. What was made on them (tensors, policies, pending
-// values) may outlive it: memory is kept until the last of it goes, but new work is refused with
-// errc::runtime_closed.
+// Destroying a runtime waits for all work on its devices. (On a thread of one of them, as in a host call, it does not:
+// the runtime's own thread waits afterwards.) Tensors, policies and pending values may outlive the runtime: their
+// memory is kept until the last of them is destroyed, but new work is refused with errc::runtime_closed.
+//
+// The members of a runtime that was moved from throw errc::invalid_argument.
 //
 // Thread safety: all members may be called on any thread.
 #pragma once
@@ -21,13 +24,13 @@ class trace_recorder;
 struct runtime_options {
     // Virtual CPU devices: cpu:0, cpu:1, ...
     std::size_t cpu_devices = 1;
-    // Worker threads of each CPU device; 0 shares the machine's cores out among the CPU devices.
+    // Worker threads of each CPU device; 0 divides the machine's cores among the CPU devices.
     std::size_t cpu_workers = 0;
-    // Memory that each CPU device may use; 0 sets no limit but the machine's.
+    // Memory that each CPU device may use; 0 means no limit except the machine's.
     std::size_t cpu_memory_bytes = 0;
-    // Whether to look for GPUs. Without a driver or a GPU there are none, and that is no error.
+    // Whether to look for GPUs. A machine without a driver or a GPU is not an error: the runtime then has no GPUs.
     bool cuda = true;
-    // Records what the devices do; null for nothing. See trace_recorder.hpp.
+    // Records what the devices execute; null records nothing. See trace_recorder.hpp.
     trace_recorder* trace = nullptr;
 };
 
@@ -45,15 +48,18 @@ public:
 
     // All devices: GPUs first, then CPU devices.
     std::vector<device*> devices() const;
-    // "cpu" or "cuda" (the first of its kind), "cpu:1", "cuda:0", or "auto": the first GPU, or else the first
-    // CPU device. Throws errc::device_not_found, saying which devices there are and why no GPU was found.
+    // `name` is "cpu" or "cuda" (the first device of that kind), "cpu:1", "cuda:0", or "auto": the first GPU, or else
+    // the first CPU device. Throws errc::device_not_found, with the existing devices and the reason why no GPU was
+    // found.
     device& find(std::string_view name) const;
     device& default_device() const { return find("auto"); }
 
-    // Why no GPU is used: "no NVIDIA driver was found"; empty when there is one.
-    std::string_view why_no_gpu() const noexcept;
+    // The reason why the runtime has no GPU: "no NVIDIA driver was found"; empty when it has one.
+    std::string_view why_no_gpu() const;
 
 private:
+    detail::runtime_state& held() const;
+
     detail::runtime_state* state_;
 };
 

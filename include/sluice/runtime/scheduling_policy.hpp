@@ -1,8 +1,9 @@
-// scheduling_policy: picks the stream that an operation runs on, and decides nothing else. Whatever it
-// picks, results are the same: ordering comes from the tickets.
+// SPDX-License-Identifier: Apache-2.0
+// scheduling_policy: picks the stream that an operation runs on, and decides nothing else. Every choice gives the same
+// results: ordering comes from the tickets.
 //
-// A policy holds its streams on loan from a device and may be dropped while work runs on them. next() may
-// be called on any thread.
+// A policy leases its streams from a device and may be dropped while work runs on them. next() may be called on any
+// thread.
 #pragma once
 
 #include <atomic>
@@ -24,24 +25,24 @@ public:
     virtual ~scheduling_policy() = default;
 
     // The stream for the next operation.
-    virtual stream& next() = 0;
-    // The stream for an independent branch of an operation that is at home on this one. One of another device is not
-    // used: a branch stays where its data is.
-    virtual stream& next_beside(stream& /*home*/) { return next(); }
-    // The stream for a part of an operation that is to run on this device. Throws errc::invalid_argument where the
-    // policy has none there.
-    virtual stream& next_on(device& where);
+    virtual stream next() = 0;
+    // The stream for an independent branch of an operation that runs on `home`. A stream of another device is ignored:
+    // a branch stays where its data is.
+    virtual stream next_branch(stream /*home*/) { return next(); }
+    // The stream for a part of an operation that is to run on this device. Throws errc::invalid_argument when the
+    // policy has no stream there.
+    virtual stream next_on(device& target);
 };
 
-// Streams in turn. The default for independent batches.
+// Picks its streams one after the other, in a circle. The default for independent batches.
 class round_robin final : public scheduling_policy {
 public:
     // Throws errc::invalid_argument for no streams.
     round_robin(device& on, std::size_t streams, const stream_options& options = {});
 
-    stream& next() override { return *streams_[turn_.fetch_add(1, std::memory_order_relaxed) % streams_.size()]; }
+    stream next() override { return *streams_[turn_.fetch_add(1, std::memory_order_relaxed) % streams_.size()]; }
     std::size_t size() const noexcept { return streams_.size(); }
-    // Commands not known to be over, on all of them. Does not ask the device.
+    // The number of commands on all streams that are not known to be complete. Does not query the device.
     ticket in_flight() const noexcept;
 
 private:
@@ -49,14 +50,14 @@ private:
     std::atomic<std::size_t> turn_{0};
 };
 
-// The stream with the fewest commands in flight; in turns among equals. For work of very different lengths. Choosing
-// asks the device about streams that are not known to be idle.
+// Picks the stream with the fewest commands in flight; equal ones alternate. For work of very different lengths. Each
+// choice queries the device about streams that are not known to be idle.
 class least_loaded final : public scheduling_policy {
 public:
     // Throws errc::invalid_argument for no streams.
     least_loaded(device& on, std::size_t streams, const stream_options& options = {});
 
-    stream& next() override;
+    stream next() override;
     std::size_t size() const noexcept { return streams_.size(); }
 
 private:
@@ -64,15 +65,16 @@ private:
     std::atomic<std::size_t> turn_{0};
 };
 
-// Streams of several priorities: what is ready on a more urgent one goes first, where the device has to choose. On a
-// GPU between blocks of kernels, on a CPU between commands; what runs is not interrupted. Each level is a policy.
+// Streams of several priorities. Where the device has to choose, it runs work of a more urgent stream first. A GPU
+// chooses between blocks of kernels, a CPU device between commands; running work is not interrupted. On a CPU device a
+// stream is as urgent as the most urgent stream that waits for it. Each level is a policy.
 //
 //     priority_pool pools(device, {1, 3});              // one urgent stream, three others
 //     spawn(alarm(x), pools.level(0));
 class priority_pool {
 public:
-    // So many streams at each level, the most urgent first. Throws errc::invalid_argument for no levels, or none in
-    // one.
+    // The number of streams of each level, the most urgent level first. Throws errc::invalid_argument when there are no
+    // levels, or a level has no streams.
     priority_pool(device& on, std::span<const std::size_t> streams);
     priority_pool(device& on, std::initializer_list<std::size_t> streams)
         : priority_pool(on, std::span(streams.begin(), streams.size())) {}
@@ -84,13 +86,13 @@ private:
     std::vector<std::unique_ptr<round_robin>> levels_;
 };
 
-// Streams of several devices, each device's in turn; branches of an operation stay on its device. What the policies
-// over several devices have in common: they differ in which device is the next one's.
+// The common part of policies over several devices: derived classes pick the device of the next operation. The streams
+// of one device are used one after the other, in a circle; branches of an operation stay on its device.
 class multi_device_policy : public scheduling_policy {
 public:
-    stream& next_beside(stream& home) override { return on(home.owner()).next(); }
-    stream& next_on(device& where) override { return on(where).next(); }
-    // The streams of one of them. Throws errc::invalid_argument for a device that is not among them.
+    stream next_branch(stream home) override { return on(home.owner()).next(); }
+    stream next_on(device& target) override { return on(target).next(); }
+    // The streams of one device. Throws errc::invalid_argument for a device that the policy does not have.
     round_robin& on(const device& which) const;
     const std::vector<device*>& devices() const noexcept { return devices_; }
 
@@ -99,7 +101,7 @@ protected:
     multi_device_policy(std::span<device* const> devices, std::size_t streams_each, const stream_options& options);
 
     round_robin& pool(std::size_t index) const noexcept { return *pools_[index]; }
-    std::size_t next_turn() noexcept { return turn_.fetch_add(1, std::memory_order_relaxed); }
+    std::size_t next_index() noexcept { return turn_.fetch_add(1, std::memory_order_relaxed); }
 
 private:
     std::vector<device*> devices_;
@@ -107,32 +109,32 @@ private:
     std::atomic<std::size_t> turn_{0};
 };
 
-// The devices in turn.
-class per_device final : public multi_device_policy {
+// Picks its devices one after the other, in a circle.
+class round_robin_devices final : public multi_device_policy {
 public:
-    per_device(std::span<device* const> devices, std::size_t streams_each, const stream_options& options = {})
+    round_robin_devices(std::span<device* const> devices, std::size_t streams_each, const stream_options& options = {})
         : multi_device_policy(devices, streams_each, options) {}
 
-    stream& next() override { return pool(next_turn() % devices().size()).next(); }
+    stream next() override { return pool(next_index() % devices().size()).next(); }
 };
 
-// The device with the fewest commands in flight on these streams, in turns among equals: for batches of different
-// lengths, or devices of different speeds. Nobody is asked: on a GPU what has been waited for is known to be over, and
-// commands that nobody waits for count as in flight until somebody waits for later ones.
-class least_busy_device final : public multi_device_policy {
+// Picks the device with the fewest commands in flight on these streams; equal ones alternate. For batches of different
+// lengths, or devices of different speeds. It queries no device. So on a GPU a command counts as in flight until a
+// thread has waited for it or for a later command of the stream.
+class least_loaded_device final : public multi_device_policy {
 public:
-    least_busy_device(std::span<device* const> devices, std::size_t streams_each, const stream_options& options = {})
+    least_loaded_device(std::span<device* const> devices, std::size_t streams_each, const stream_options& options = {})
         : multi_device_policy(devices, streams_each, options) {}
 
-    stream& next() override;
+    stream next() override;
 };
 
-// Always the same stream: everything in submission order.
+// Always the same stream: everything runs in submission order.
 class single_stream final : public scheduling_policy {
 public:
     explicit single_stream(device& on, const stream_options& options = {}) : stream_(on, options) {}
 
-    stream& next() override { return *stream_; }
+    stream next() override { return *stream_; }
 
 private:
     stream_lease stream_;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shape of a tensor: up to four dimensions, row-major, the last one contiguous.
 #pragma once
 
@@ -15,7 +16,7 @@ public:
 
     shape() = default;  // rank 0: one element
     // Throws errc::shape_mismatch for more than max_rank dimensions or a product that overflows.
-    // (Here in full: shapes are made and copied all along the path of a launch.)
+    // (Inline because each launch creates and copies several shapes.)
     shape(std::initializer_list<std::size_t> extents) : shape(std::span(extents.begin(), extents.size())) {}
     explicit shape(std::span<const std::size_t> extents) : rank_(extents.size()) {
         if (rank_ > max_rank) refuse_rank(rank_);
@@ -29,21 +30,24 @@ public:
         if (is_empty || overflows) settle_size();
     }
 
-    // [0]: no elements.
+    // The shape of a tensor that was moved from: no elements, one dimension of 0. Not equal to [0]: operations refuse
+    // it.
     static shape none() noexcept {
         shape made;
         made.rank_ = 1;
         made.size_ = 0;
+        made.extents_.back() = 1;  // of a dimension that does not exist: no other shape has this value
         return made;
     }
+    bool is_none() const noexcept { return rank_ == 1 && extents_.back() != 0; }
 
     std::size_t rank() const noexcept { return rank_; }
     std::size_t operator[](std::size_t dimension) const noexcept { return extents_[dimension]; }
     // The number of elements.
     std::size_t size() const noexcept { return size_; }
 
-    // The shape seen as a matrix: the last dimension is a column, all others together are the rows. A vector
-    // is one row.
+    // The shape as a matrix: the last dimension gives the columns, all others together give the rows. A vector is one
+    // row.
     std::size_t columns() const noexcept { return rank_ == 0 ? 1 : extents_[rank_ - 1]; }
     std::size_t rows() const noexcept { return columns() == 0 ? leading() : size_ / columns(); }
 
@@ -51,7 +55,7 @@ public:
 
 private:
     [[noreturn]] static void refuse_rank(std::size_t rank);
-    // A zero anywhere makes the size zero; else the product overflows, and this throws.
+    // A zero extent makes the size zero; otherwise the product overflows, and this throws.
     void settle_size();
 
     std::size_t leading() const noexcept {

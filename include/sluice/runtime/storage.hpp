@@ -1,29 +1,41 @@
-// A block of memory on one device, with the history of its use. Buffers and tensors own storage through
-// storage_ref; when the last reference goes, the block returns to its pool with its history, and whoever
-// gets it next is ordered behind that. Dropping a reference never blocks.
+// SPDX-License-Identifier: Apache-2.0
+// storage: a block of memory on one device, with the history of its use. Buffers and tensors own storage through
+// storage_ref. When the last reference is dropped, the block returns to its pool with its history, and its next user is
+// ordered after that history. Dropping a reference never blocks.
 //
-// Thread safety: history is guarded; references may be copied and dropped on any thread.
+// Thread safety: a lock guards the history; references may be copied and dropped on any thread.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
-#include <mutex>
+#include <memory>
 #include <utility>
 
-#include "sluice/runtime/access_history.hpp"
-#include "sluice/runtime/outcome.hpp"
-#include "sluice/runtime/spin_lock.hpp"
+#include "sluice/base/detail/intrusive_ref.hpp"
+#include "sluice/base/detail/spin_lock.hpp"
+#include "sluice/runtime/detail/access_history.hpp"
+#include "sluice/runtime/detail/outcome.hpp"
 
 namespace sluice {
 
 class device;
 class memory_pool;
 
+namespace detail {
+class free_blocks;
+class access_lock;
+}  // namespace detail
+
+class storage;
+void add_reference(storage& block) noexcept;
+void drop_reference(storage& block) noexcept;
+using storage_ref = detail::intrusive_ref<storage>;
+
 class storage {
 public:
     storage(memory_pool& pool, void* data, std::size_t capacity_bytes)
         : pool_(pool), data_(data), capacity_bytes_(capacity_bytes) {}
-    // A place in a graph's memory: not the pool's, and nothing but commands of the graph may use it.
+    // A place in a graph's memory: it does not belong to the pool, and only commands of the graph may use it.
     struct planned {};
     storage(memory_pool& pool, void* data, std::size_t capacity_bytes, planned)
         : pool_(pool), data_(data), capacity_bytes_(capacity_bytes), is_planned_(true) {}
@@ -31,116 +43,87 @@ public:
     storage& operator=(const storage&) = delete;
 
     void* data() const noexcept { return data_; }
-    // At least what was asked for.
+    // At least the requested size.
     std::size_t capacity_bytes() const noexcept { return capacity_bytes_; }
     memory_pool& pool() const noexcept { return pool_; }
     device& owner() const noexcept;
     bool is_planned() const noexcept { return is_planned_; }
-    // How many references there are. Only a hint while other threads copy or drop theirs, unless it is 1.
+    // The number of references. Only a hint while other threads copy or drop references, unless it is 1.
     long use_count() const noexcept { return references_.load(std::memory_order_acquire); }
 
-    // Calls f(stream_point) for every access that one of this mode by `point.where` must come after, and adds
-    // that one. The caller goes on to order and enqueue its command, or revokes the use.
-    // Returns what its contents hang on.
+    // Adds an access of this mode at `point`. Before that, calls f(stream_point) for every earlier access that it must
+    // come after. The caller then orders and enqueues its command, or revokes the use. Returns the outcome that the
+    // contents depend on.
     template <typename Function>
     detail::outcome_ref use(stream_point point, access_mode mode, Function&& f) {
-        const std::lock_guard lock(guard_);
-        history_.for_each_conflict(*point.where, mode, f);
+        const detail::spin_guard lock(guard_);
+        history_.for_each_conflict(*point.queue, mode, f);
         history_.add(point, mode);
         return outcome_;
     }
-    // The contents now hang on this; null: on nothing.
-    void hang_on(detail::outcome_ref outcome) noexcept {
-        const std::lock_guard lock(guard_);
+    // The contents now depend on this outcome; null: on none.
+    void depend_on(detail::outcome_ref outcome) noexcept {
+        const detail::spin_guard lock(guard_);
         if (holds_data_) std::swap(outcome_, outcome);
     }
-    // Scratch memory: what one command leaves there, no other reads.
-    void holds_no_data() noexcept { holds_data_ = false; }
-    // Takes back a use whose command was not enqueued after all.
+    // Scratch memory: no command reads what another command left there.
+    void mark_scratch() noexcept { holds_data_ = false; }
+    // From here on several threads may submit commands that use the storage, also commands that write. To be called
+    // before a second thread has access to the storage. Several storages may share a lock.
+    void share_among_writers(std::shared_ptr<detail::access_lock> lock) noexcept { lock_ = std::move(lock); }
+    // Null for most: then at most one thread at a time submits commands that write, while no other submits any.
+    detail::access_lock* lock() const noexcept { return lock_.get(); }
+    // Removes a use whose command was not enqueued after all.
     void revoke(stream_point point) noexcept {
-        const std::lock_guard lock(guard_);
+        const detail::spin_guard lock(guard_);
         history_.revoke(point);
     }
     template <typename Function>
     void for_each_last_use(Function&& f) const {
-        const std::lock_guard lock(guard_);
+        const detail::spin_guard lock(guard_);
         history_.for_each_last_use(f);
     }
 
-    // The last write, as far as it was issued (nowhere: there was none), and what the contents hang on.
+    // The last issued write (a null point when there was none), and the outcome that the contents depend on.
     struct written {
         stream_point last;
-        detail::outcome_ref hangs_on;
+        detail::outcome_ref depends_on;
     };
     written last_write() const;
 
-    // Blocks until nothing on any stream uses the storage any more (for a host thread that wants to write),
-    // or until its last writer is done (for one that wants to read).
+    // Blocks until no command on any stream uses the storage (before a host thread writes), or until its last writer
+    // has completed (before a host thread reads).
     void await_all_uses() const;
     void await_last_write() const;
-    // The host, having waited, reads or writes the contents from here on. For simulators: it does nothing elsewhere.
-    void touched_by_host(access_mode mode) const noexcept;
+    // The host has waited, and reads or writes the contents from here on. Only the simulator uses this notification.
+    void on_host_access(access_mode mode) const noexcept;
 
 private:
-    friend class storage_ref;
+    friend void add_reference(storage&) noexcept;
+    friend void drop_reference(storage&) noexcept;
     friend class memory_pool;
+    friend class detail::free_blocks;
+
+    // The last reference is dropped: returns the block to its pool.
+    void release() noexcept;
 
     memory_pool& pool_;
     void* const data_;
     const std::size_t capacity_bytes_;
-    std::atomic<long> references_{0};
+    std::atomic<long> references_{1};  // a new block has one, for storage_ref::adopt
     mutable detail::spin_lock guard_;
     detail::access_history history_;
     detail::outcome_ref outcome_;
     bool holds_data_ = true;
     const bool is_planned_ = false;
-    storage* next_free_ = nullptr;  // the pool's list
+    std::shared_ptr<detail::access_lock> lock_;
+    storage* older_ = nullptr;  // links of the pool's lists
+    storage* newer_ = nullptr;
 };
 
-// Counts references to storage.
-class storage_ref {
-public:
-    storage_ref() = default;
-    // The first reference to a block that nobody else knows yet.
-    explicit storage_ref(storage* fresh) noexcept : storage_(fresh) {
-        fresh->references_.store(1, std::memory_order_relaxed);
-    }
-    // A further reference to one that somebody keeps.
-    static storage_ref retain(storage* known) noexcept {
-        storage_ref made;
-        made.storage_ = known;
-        made.retain();
-        return made;
-    }
-    storage_ref(const storage_ref& other) noexcept : storage_(other.storage_) { retain(); }
-    storage_ref(storage_ref&& other) noexcept : storage_(std::exchange(other.storage_, nullptr)) {}
-    storage_ref& operator=(storage_ref other) noexcept {
-        std::swap(storage_, other.storage_);
-        return *this;
-    }
-    ~storage_ref() {
-        if (storage_ != nullptr && is_last()) give_back();
-    }
-
-    storage* get() const noexcept { return storage_; }
-    storage* operator->() const noexcept { return storage_; }
-    storage& operator*() const noexcept { return *storage_; }
-    explicit operator bool() const noexcept { return storage_ != nullptr; }
-
-private:
-    void retain() noexcept {
-        if (storage_ != nullptr) storage_->references_.fetch_add(1, std::memory_order_relaxed);
-    }
-    // Whether this is the last one, which goes. What has one owner, as most has, is not counted down: nobody else can
-    // take a reference.
-    bool is_last() const noexcept {
-        // Acquire: others' uses before our reuse. Release: our last use before another thread's reuse.
-        return storage_->references_.load(std::memory_order_acquire) == 1 ||
-               storage_->references_.fetch_sub(1, std::memory_order_acq_rel) == 1;
-    }
-    void give_back() noexcept;
-
-    storage* storage_ = nullptr;
-};
+inline void add_reference(storage& block) noexcept { block.references_.fetch_add(1, std::memory_order_relaxed); }
+inline void drop_reference(storage& block) noexcept {
+    if (detail::is_last_reference(block.references_)) block.release();
+}
 
 }  // namespace sluice

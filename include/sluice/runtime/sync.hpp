@@ -1,8 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 // sync: run an operation and wait for it on the calling thread.
 //
 // Returns the operation's output with everything pending opened: pending<std::vector<float>> becomes
-// std::vector<float>; tensors and other handles come as they are; several outputs come as a tuple. Throws
-// what submitting threw, or what went wrong on the device; then nothing is returned and nothing leaks.
+// std::vector<float>; tensors and other handles are returned as they are; several outputs are a tuple. Throws
+// what submitting threw, or what failed on the device; then nothing leaks.
+//
+// A wait that could never end throws errc::invalid_argument and submits nothing: on a worker thread of the device (in
+// a host call, or in a coroutine that was resumed there by an inline_executor); and, for an operation that recovers,
+// tries again or gives up, on the runtime's completion thread (in a coroutine after co_await, unless it was resumed
+// elsewhere by resume_on).
 //
 //     std::vector<float> y = sync(forward(x), pool);
 #pragma once
@@ -10,16 +16,18 @@
 #include <optional>
 
 #include "sluice/op/operation.hpp"
-#include "sluice/runtime/driven_wait.hpp"
+#include "sluice/runtime/detail/driven_wait.hpp"
+#include "sluice/runtime/detail/host_driven.hpp"
+#include "sluice/runtime/detail/wait_checks.hpp"
 #include "sluice/runtime/execution_context.hpp"
 #include "sluice/runtime/pending.hpp"
-#include "sluice/runtime/staged.hpp"
 
 namespace sluice {
 
 namespace detail {
 template <operation Op>
 auto sync_in(Op op, execution_context& context, std::optional<wait_mode> mode) {
+    require_may_wait(context.device());
     const auto finish = [&] {
         context.submission()->await_completion(mode);
         context.submission()->rethrow_failure();
@@ -44,10 +52,8 @@ auto sync_in(Op op, execution_context& context, std::optional<wait_mode> mode) {
 // On the policy's next stream. Blocks the calling thread in the given way, or in the device's usual one.
 template <operation Op>
 auto sync(Op op, scheduling_policy& policy, std::optional<wait_mode> mode = {}) {
-    if constexpr (is_staged<Op>) {
-        const auto at = std::make_shared<detail::stage>(policy);
-        auto done = detail::await_task(detail::staged_task(std::move(op), at), at->owner());
-        return detail::open(std::move(done.output));
+    if constexpr (is_host_driven<Op>) {
+        return detail::sync_host_driven(std::move(op), std::make_shared<detail::part_context>(policy));
     } else {
         execution_context context(policy);
         return detail::sync_in(std::move(op), context, mode);
@@ -56,11 +62,9 @@ auto sync(Op op, scheduling_policy& policy, std::optional<wait_mode> mode = {}) 
 
 // On this very stream.
 template <operation Op>
-auto sync_on(Op op, stream& on, std::optional<wait_mode> mode = {}) {
-    if constexpr (is_staged<Op>) {
-        const auto at = std::make_shared<detail::stage>(on);
-        auto done = detail::await_task(detail::staged_task(std::move(op), at), at->owner());
-        return detail::open(std::move(done.output));
+auto sync_on(Op op, stream on, std::optional<wait_mode> mode = {}) {
+    if constexpr (is_host_driven<Op>) {
+        return detail::sync_host_driven(std::move(op), std::make_shared<detail::part_context>(on));
     } else {
         execution_context context(on);
         return detail::sync_in(std::move(op), context, mode);

@@ -1,5 +1,6 @@
-// tensor<T>: a buffer with a shape, row-major. partition<T>: a tensor split into disjoint tiles, of which a
-// kernel may write each by one index. Both own, are move-only, and are safe to drop at any moment.
+// SPDX-License-Identifier: Apache-2.0
+// tensor<T>: a buffer with a shape, row-major. partition<T>: a tensor that is split into disjoint tiles; each index of
+// a kernel may write one tile. Both own their memory, are move-only, and may be dropped at any moment.
 #pragma once
 
 #include "sluice/op/shared.hpp"
@@ -11,21 +12,30 @@ namespace sluice {
 template <typename T>
 class partition;
 
+namespace detail {
+// Throws errc::invalid_argument: an argument of the operation is a tensor that was moved from.
+[[noreturn]] void refuse_moved_tensor(const error_context& context);
+// The number of elements of a new tensor. Throws errc::invalid_argument for shape::none().
+std::size_t size_of_new_tensor(const shape& shape, const device& on, const command_info& info);
+}  // namespace detail
+
 template <typename T>
 class tensor {
 public:
     using value_type = T;
 
     tensor() = default;
-    // Contents undefined; for commands on `user`. Throws out_of_memory.
-    tensor(stream& user, const sluice::shape& shape, const command_info& info = {"allocate"})
-        : buffer_(user, shape.size(), info), shape_(shape) {}
+    // Contents undefined; for commands on `user`. Throws out_of_memory; errc::invalid_argument for the shape of a
+    // tensor that was moved from.
+    tensor(stream user, const sluice::shape& shape, const command_info& info = {"allocate"})
+        : buffer_(user, detail::size_of_new_tensor(shape, user.owner(), info), info), shape_(shape) {}
     // Throws errc::shape_mismatch unless the buffer has as many elements as the shape.
     tensor(buffer<T> contents, const sluice::shape& shape) : buffer_(std::move(contents)), shape_(shape) {
         require_size(shape);
     }
 
-    // Moved from, a tensor is empty: no elements, shape [0].
+    // After a move, a tensor has no elements, no memory, and the shape shape::none(). Operations throw
+    // errc::invalid_argument for such a tensor and for its shape; also for a default-constructed tensor.
     tensor(tensor&& other) noexcept
         : buffer_(std::move(other.buffer_)), shape_(std::exchange(other.shape_, sluice::shape::none())) {}
     tensor& operator=(tensor&& other) noexcept {
@@ -50,7 +60,7 @@ public:
         return std::move(*this);
     }
 
-    // Splits a matrix into tiles of the given shape; those at the far edges may be smaller. Throws
+    // Splits a matrix into tiles of the given shape; the tiles at the last row and column may be smaller. Throws
     // errc::shape_mismatch unless both are matrices and the tile is not empty.
     sluice::partition<T> partition(const sluice::shape& tile) &&;
 
@@ -72,6 +82,18 @@ private:
 // Immutable, with many readers.
 template <typename T>
 using shared_tensor = shared<tensor<T>>;
+
+namespace detail {
+// Throws errc::invalid_argument when the tensor was moved from. A tensor of shape [0] passes.
+template <typename T>
+void require_held(const tensor<T>& x, const error_context& context) {
+    if (x.memory() == nullptr) refuse_moved_tensor(context);
+}
+template <typename T>
+void require_held(const shared_tensor<T>& x, const error_context& context) {
+    require_held(*x, context);
+}
+}  // namespace detail
 
 template <typename T>
 class partition {

@@ -1,4 +1,5 @@
-// Tickets: the one notion of time. Each stream counts its commands; a ticket is a command's number on its
+// SPDX-License-Identifier: Apache-2.0
+// ticket: the only notion of time in Sluice. Each stream counts its commands; a ticket is a command's number on its
 // stream, from 1. A command is complete when its stream has passed its ticket.
 #pragma once
 
@@ -10,9 +11,9 @@ class command_queue;
 
 using ticket = std::uint64_t;
 
-// A moment: "after command `upto` of `where`". Null when nothing has happened yet.
+// The point after command `upto` of `queue`. The queue is null when there was no command.
 struct stream_point {
-    command_queue* where = nullptr;
+    command_queue* queue = nullptr;
     ticket upto = 0;
 };
 

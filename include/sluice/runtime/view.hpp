@@ -1,12 +1,13 @@
-// What kernels see of tensors. Views do not own; they live no longer than the launch they are given to.
-// Read-only views give every element to every index. Disjoint views give an index only what is its own.
-// All are row-major; offsets and sizes count elements.
+// SPDX-License-Identifier: Apache-2.0
+// Views: the form in which kernels receive tensors. Views do not own memory and are valid only during the launch.
+// Read-only views give every element to every index. Disjoint views give an index only its own elements. All are
+// row-major; offsets and sizes count elements.
 #pragma once
 
 #include <cstddef>
 #include <type_traits>
 
-#include "sluice/runtime/kernel.hpp"
+#include "sluice/base/kernel.hpp"
 
 namespace sluice {
 
@@ -51,7 +52,7 @@ private:
     std::size_t columns_;
 };
 
-// A flat range in which index i may touch element i and no other.
+// A flat range in which index i may access only element i.
 template <typename T>
 class disjoint_view {
 public:
@@ -75,7 +76,7 @@ private:
     std::size_t size_;
 };
 
-// A matrix in which index (r, c) may touch element (r, c) and no other.
+// A matrix in which index (r, c) may access only element (r, c).
 template <typename T>
 class disjoint_matrix {
 public:
@@ -97,7 +98,7 @@ private:
     std::size_t columns_;
 };
 
-// One tile of a partition, clipped at the ragged edge.
+// One tile of a partition, clipped at the edge of the tensor.
 template <typename T>
 class tile_view {
 public:
@@ -111,7 +112,7 @@ public:
     SLUICE_KERNEL T& operator()(std::size_t row, std::size_t column) const { return origin_[row * stride_ + column]; }
     SLUICE_KERNEL std::size_t rows() const { return rows_; }
     SLUICE_KERNEL std::size_t columns() const { return columns_; }
-    // Where the tile's corner lies in the whole tensor.
+    // The position of the tile's corner in the whole tensor.
     SLUICE_KERNEL std::size_t first_row() const { return row0_; }
     SLUICE_KERNEL std::size_t first_column() const { return column0_; }
 
@@ -124,7 +125,7 @@ private:
     std::size_t stride_;
 };
 
-// A partitioned tensor: a tile_index may touch its tile and no other.
+// A partitioned tensor: a tile_index may access only its own tile.
 template <typename T>
 class disjoint_tiles {
 public:

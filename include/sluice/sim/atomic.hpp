@@ -1,7 +1,8 @@
-// Atomics of which every operation is a scheduling point of sluice/sim/interleaving.hpp. They model sequential
-// consistency, whatever memory order is named, and compare_exchange_weak never fails without reason.
+// SPDX-License-Identifier: Apache-2.0
+// Atomics for the explorer in sluice/sim/interleaving.hpp: every operation is a scheduling point. They model sequential
+// consistency whatever memory order is given, and compare_exchange_weak never fails spuriously.
 //
-// Thread safety: none beyond that: one real thread runs all simulated ones.
+// Thread safety: none. One real thread runs all simulated threads.
 #pragma once
 
 #include <atomic>
@@ -18,7 +19,7 @@ public:
     using value_type = T;
 
     constexpr atomic() noexcept = default;
-    constexpr atomic(T value) noexcept : value_(value) {}  // implicit, as std::atomic's
+    constexpr atomic(T value) noexcept : value_(value) {}  // implicit, like std::atomic's
     atomic(const atomic&) = delete;
     atomic& operator=(const atomic&) = delete;
 
@@ -82,7 +83,7 @@ private:
     T value_{};
 };
 
-// The policy for templates that take their atomics as one, as std_atomics is (sluice/runtime/atomics.hpp).
+// The policy for templates that take their atomics as a parameter, like std_atomics (sluice/base/detail/atomics.hpp).
 struct atomics {
     template <typename T>
     using atomic = sim::atomic<T>;

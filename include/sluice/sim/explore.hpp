@@ -1,4 +1,5 @@
-// explore: runs a pipeline on the simulator over and over, each time in another order, until one goes wrong.
+// SPDX-License-Identifier: Apache-2.0
+// explore: runs a pipeline on the simulator many times, each time in another order, until a run shows a fault.
 //
 //     sim::explore([&] { return forward(batch); }, {.schedules = 10'000}).require_clean();
 //     sim::explore([&](scheduling_policy& pool) {
@@ -7,17 +8,18 @@
 //         return std::tuple(std::move(first).get(), std::move(second).get());
 //     });
 //     sim::explore([&](scheduling_policy& pool) -> task<float> { ... co_await spawn(forward(batch), pool) ... });
-//     sim::explore([&](sim::simulator& machine) { per_device pools(...machine.device(1)...); ... }, {.devices = 2});
+//     sim::explore([&](sim::simulator& machine) { round_robin_devices pools(...machine.device(1)...); ... }, {.devices
+//     = 2});
 //
-// The pipeline is called once a schedule, with a pool of streams of the simulated device, with the simulator, or
-// without; it must do the same each time. An operation that it returns is submitted and waited for; a task is run to
-// its end. What comes of it in the end, if it can be compared, must be the same in all schedules; before the first one,
-// the pipeline runs once in the order of submission. Afterwards all that is still on its way runs, futures and tasks
-// abandoned or not.
+// The pipeline is called once per schedule. Its argument is a pool of streams of the simulated device, the simulator,
+// or nothing. It must do the same each time. If it returns an operation, the operation is submitted and waited for; a
+// task is run to its end. If the result can be compared, it must be the same in all schedules; the expected result
+// comes from a first run in the order of submission. At the end of a schedule all commands still in flight run, also
+// those of abandoned futures and tasks.
 //
-// With device faults a device breaks down in each schedule, at a command that the seed picks; up to there it goes as it
-// would without. From there on results are not compared, but the pipeline must come to an end, may fail only with that
-// very fault, and memory that commands in flight may still use must be left alone.
+// With device faults a device breaks down in each schedule, at a command that the seed selects; up to that command the
+// schedule is the same as without the fault. From then on results are not compared. The pipeline must still end, it may
+// fail only with that fault, and it must not touch memory that commands in flight may still use.
 #pragma once
 
 #include <optional>
@@ -25,39 +27,39 @@
 
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/sync.hpp"
-#include "sluice/sim/same.hpp"
+#include "sluice/sim/detail/same.hpp"
 #include "sluice/sim/simulator.hpp"
 
 namespace sluice::sim {
 
 struct exploration_options {
     std::uint64_t schedules = 10'000;
-    std::uint64_t seed = 1;            // the first schedule's; the next has the next number
+    std::uint64_t seed = 1;            // of the first schedule; each further schedule adds one
     std::size_t streams = 4;           // of the pool
-    std::size_t devices = 1;           // see simulator_options
-    std::size_t memory_bytes = 0;      // the same
-    bool results_may_differ = false;   // they are not compared
-    bool exceptions_are_fine = false;  // a pipeline that throws has simply ended
-    bool with_device_faults = false;   // only without a simulator of one's own: they do not survive it
+    std::size_t devices = 1;           // as in simulator_options
+    std::size_t memory_bytes = 0;      // as in simulator_options
+    bool results_may_differ = false;   // results are not compared
+    bool exceptions_are_fine = false;  // a pipeline that throws is no finding
+    bool with_device_faults = false;  // only without the caller's own simulator: a simulator is of no use after a fault
     detail::saboteur* planted = nullptr;
 };
 
 struct exploration {
-    std::uint64_t schedules = 0;  // run, with the one that went wrong
-    std::uint64_t commands = 0;   // in all of them
+    std::uint64_t schedules = 0;  // run, including the one with the finding
+    std::uint64_t commands = 0;   // in all schedules
     std::uint64_t faults = 0;     // schedules in which a device broke down
     std::optional<finding> found;
-    trace what_ran;  // in the schedule that went wrong: see save_chrome_trace() and save_timeline()
+    trace executed_trace;  // in the schedule with the finding: see save_chrome_trace() and save_timeline()
 
     bool is_clean() const noexcept { return !found; }
-    // Throws std::runtime_error with the finding, if there is one.
+    // Throws std::runtime_error with the finding if there is one.
     void require_clean() const;
 };
 
 namespace detail {
-// One schedule's pipeline, type forgotten.
+// One schedule's pipeline, with its type erased.
 using run_once = std::function<void(simulator& on, scheduling_policy& pool)>;
-// `on`: null for simulators of its own.
+// `on` is null when explore creates its own simulators.
 exploration explore(simulator* on, const run_once& run, const exploration_options& options);
 
 template <typename T>
@@ -65,7 +67,7 @@ inline constexpr bool is_task = false;
 template <typename T>
 inline constexpr bool is_task<task<T>> = true;
 
-// Calls the pipeline, and carries out what it returns.
+// Calls the pipeline and runs what it returns.
 template <typename Pipeline>
 auto carry_out(simulator& on, Pipeline& pipeline, scheduling_policy& pool) {
     const auto call = [&] {
@@ -88,13 +90,13 @@ auto carry_out(simulator& on, Pipeline& pipeline, scheduling_policy& pool) {
 }
 
 template <typename Pipeline>
-exploration explore_on(simulator* where, Pipeline& pipeline, const exploration_options& options) {
-    using result = decltype(carry_out(*where, pipeline, where->pool()));
+exploration explore_on(simulator* location, Pipeline& pipeline, const exploration_options& options) {
+    using result = decltype(carry_out(*location, pipeline, location->pool()));
     if constexpr (std::is_void_v<result> || !comparable<result>) {
         const auto run = [&](simulator& on, scheduling_policy& pool) {
             static_cast<void>(carry_out(on, pipeline, pool));
         };
-        return explore(where, run, options);
+        return explore(location, run, options);
     } else {
         std::optional<result> expected;
         const auto run = [&](simulator& on, scheduling_policy& pool) {
@@ -106,13 +108,13 @@ exploration explore_on(simulator* where, Pipeline& pipeline, const exploration_o
                           "the result differs from that of commands run in the order of their submission");
             }
         };
-        return explore(where, run, options);
+        return explore(location, run, options);
     }
 }
 }  // namespace detail
 
-// On a simulator of one's own: for pipelines that use what was made on it before. `devices`, `memory_bytes` and
-// `planted` are the simulator's then.
+// Explores on the caller's simulator, for pipelines that use objects created on it before. `devices`, `memory_bytes`
+// and `planted` of the options are then ignored: the simulator has its own.
 template <typename Pipeline>
 exploration explore(simulator& on, Pipeline&& pipeline, const exploration_options& options = {}) {
     return detail::explore_on(&on, pipeline, options);

@@ -1,4 +1,5 @@
-// What the simulator found wrong, and in which run: the seed brings it back.
+// SPDX-License-Identifier: Apache-2.0
+// What the simulator found wrong, with the seed that reproduces the run.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +13,13 @@
 namespace sluice::sim {
 
 enum class fault : unsigned char {
-    race,                // two accesses to the same memory, one of which writes, in no order
+    race,                // two accesses to the same memory, at least one a write, without an order between them
     uninitialized_read,  // a command reads memory that nothing has written since it was allocated
-    early_read,          // the host reads what a command has yet to write: a pending value opened too soon
-    use_after_free,      // a command names or touches memory that was given back
+    early_read,          // the host reads what a command has not written yet: a pending value opened too soon
+    use_after_free,      // a command names or touches memory that was freed
     undeclared_access,   // a command touches memory that it does not name, or writes what it names as read
-    lost_wake_up,        // all is done, and somebody still waits
-    deadlock,            // a stream or the host waits for what can never run
+    lost_wake_up,        // everything has run, and a waiter still waits
+    deadlock,            // a stream or the host waits for something that can never run
     different_result,    // the pipeline's result depends on the schedule
     exception,           // the pipeline threw
 };
@@ -31,19 +32,19 @@ struct actor {
     std::string operation = {};  // the user's name for the operation; may be empty
     std::string device = {};     // "sim:0"; empty for the host
     std::size_t stream = 0;      // index among the device's streams
-    sluice::ticket ticket = 0;   // counted from the schedule's begin; 0 for the host
-    std::string where = {};      // "file:line"; may be empty
+    sluice::ticket ticket = 0;   // counted from the start of the schedule; 0 for the host
+    std::string location = {};   // "file:line"; may be empty
 };
 // "sgemm_naive of 'layer 1' (sim:0, stream 1, ticket 3, mlp.cpp:31)"
 std::string to_string(const actor& who);
 
 struct finding {
     fault what = fault::race;
-    std::string message;     // one sentence, with all that follows but the seed
-    actor first = {};        // who came first in this run; without a name where there is none
-    actor second = {};       // who came into conflict with it
+    std::string message;     // one sentence with everything below except the seed
+    actor first = {};        // the earlier access of this run; its name is empty when there is none
+    actor second = {};       // the access that conflicts with it
     std::string storage;     // "storage 3 (512 bytes of sim:0)"; may be empty
-    std::uint64_t seed = 0;  // explore(..., {.schedules = 1, .seed = seed}) runs it again
+    std::uint64_t seed = 0;  // explore(..., {.schedules = 1, .seed = seed}) repeats the run
 };
 // "race: ... (seed 17)"
 std::string to_string(const finding& found);

@@ -1,7 +1,8 @@
-// A saboteur between the runtime and the simulated device: it plants faults, to prove that the simulator finds them.
-// The runtime is told that all went as it should; the simulator's checks know nothing of it either.
+// SPDX-License-Identifier: Apache-2.0
+// A saboteur between the runtime and the simulated device. It plants faults, to prove that the simulator finds them.
+// The runtime sees no sign of them, and the simulator's checks know nothing of the saboteur either.
 //
-// Streams are given by their index on the first device, tickets as the schedule counts them, from 1.
+// Streams are given as their index on the first device. Tickets are counted from 1 within the schedule.
 #pragma once
 
 #include <cstddef>
@@ -32,22 +33,22 @@ public:
     virtual ~saboteur() = default;
 
     virtual void schedule_begins() {}
-    // The wait that is really made instead of this one; none, when null.
+    // The wait that is carried out instead of this one; null for none.
     virtual std::optional<stream_wait> wait(const stream_wait& asked) { return asked; }
-    // What the host is told instead of `passed`.
+    // The value that the host reads instead of `passed`.
     virtual ticket passed(std::size_t /*stream*/, ticket passed, ticket /*issued*/) noexcept { return passed; }
-    // Whether the host, when it waits for this, really does.
+    // Whether a wait of the host for this ticket really waits.
     virtual bool awaits(std::size_t /*stream*/, ticket /*upto*/) { return true; }
-    // Whether who waits for a ticket up to this is told.
+    // Whether waiters for tickets up to this one are woken.
     virtual bool tells(std::size_t /*stream*/, ticket /*upto*/) noexcept { return true; }
-    // Whether this command is refused with an exception; and whether the waits made for it are forgotten then.
+    // Whether this command is refused with an exception, and whether the waits submitted for it are then dropped.
     virtual bool refuses(std::size_t /*stream*/, std::string_view /*name*/) { return false; }
-    virtual bool forgets_waits() { return false; }
-    // Whether it shows that a device has broken down.
-    virtual bool shows_breakdowns() noexcept { return true; }
-    // Whether memory that a pool still keeps is handed out a second time, without its history.
+    virtual bool drops_waits_of_refused() { return false; }
+    // Whether a breakdown of a device becomes visible.
+    virtual bool reports_breakdowns() noexcept { return true; }
+    // Whether memory that a pool still holds is handed out a second time, without its history.
     virtual bool hands_out_twice(std::size_t /*bytes*/) { return false; }
-    // What a graph is instantiated with is changed to this.
+    // Changes the commands with which a graph is instantiated.
     virtual void spoils(command_graph& /*graph*/) {}
 };
 

@@ -1,55 +1,63 @@
-// simulator: a runtime whose devices exist only on the calling thread. They carry commands out for real, on host
-// memory, but one at a time, in any order that the declared waits permit, drawn from a seed; and time is virtual.
+// SPDX-License-Identifier: Apache-2.0
+// simulator: a runtime whose devices exist only on the calling thread. They run commands for real, on host memory, but
+// one at a time, in an order that a seed selects among those that the declared waits permit. Time is virtual.
 //
 //     sim::simulator machine;
 //     auto x = sync(upload(values).and_then(download), machine.pool());
 //     machine.run_all();
 //     machine.require_clean();
 //
-// Nothing runs when it is submitted, or a little does, as the seed has it; the rest runs when the host waits or polls,
-// and in run_all(). All the while each command is checked, by vector clocks and a shadow of the memory that know
-// nothing of the runtime's own bookkeeping (see fault for what is found). Happens-before comes from the order on a
-// stream, from the waits between streams, and from what the host has seen passed before it submits: nothing else.
+// At submission no command runs, or a few do, as the seed decides; the rest run when the host waits or polls, and in
+// run_all(). Each command is checked with vector clocks and shadow memory that are independent of the runtime's own
+// bookkeeping (enum fault lists what is found). Happens-before comes only from the order on a stream, from the waits
+// between streams, and from what the host has seen passed before it submits.
 //
-// What it cannot see: kernels are checked by the storage that their launch names, not by each address; a kernel that
-// writes what it named as read is found by sampling, one that reads what it did not name only by a different result.
-// Memory of the host outside host buffers is not checked. Coroutines run between commands, not beside them: races of
-// theirs are for a thread sanitizer, lock-free code for interleaving.hpp.
+// Limits: kernels are checked by the storage that their launch names, not by each address. A kernel that writes what it
+// named as read is found by sampling; one that reads what it did not name is found only by a different result. Host
+// memory outside host buffers is not checked. Coroutines run between commands, not concurrently with them: use a thread
+// sanitizer for their races, and interleaving.hpp for lock-free code.
 //
-// Time. A host that waits with a deadline waits in virtual time, as deadlines of operations do: so long from when the
-// wait or the operation begins, and time goes on with the commands, or to the next deadline when nothing else can
-// happen. A deadline given as a point of time has passed when the real clock says so; one in the future lies as far
-// ahead as it does in real time, which no seed can bring back: use durations. A host that sleeps in sync_wait() or
-// spawned::get() sleeps for ever, since it is the only thread: run() tasks, or co_await in one.
+// Time. Waits of the host with a deadline and deadlines of operations count virtual time, from the start of the wait or
+// of the operation. Commands advance this time; when nothing else can happen it jumps to the next deadline. A deadline
+// given as a point in time has passed when the real clock says so; one in the future is as far ahead as in real time,
+// which no seed can reproduce: use durations. A host that sleeps in sync_wait() or spawned::get() sleeps for ever,
+// since it is the only thread: run() tasks, or co_await in one.
 //
-// Thread safety: none; one thread uses the simulator, its devices and all that is made on them.
+// Threads. run_threads() runs each function on its own host thread, one thread at a time. The schedule decides when a
+// thread stops and which continues, also in the middle of a submission. Each thread knows only what it has itself seen
+// passed. Memory accesses of host threads count as ordered; use a thread sanitizer to find data that one thread passes
+// to another too early.
+//
+// Thread safety: none. One thread uses the simulator, its devices and all objects created on them; while run_threads()
+// runs, its threads use them instead.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
 
 #include "sluice/async/task.hpp"
+#include "sluice/runtime/detail/driven_wait.hpp"
 #include "sluice/runtime/device.hpp"
-#include "sluice/runtime/driven_wait.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
-#include "sluice/runtime/trace.hpp"
 #include "sluice/sim/finding.hpp"
+#include "sluice/trace/trace.hpp"
 
 namespace sluice::sim {
 
 namespace detail {
-class engine;
+class sim_machine;
 class saboteur;
 }  // namespace detail
 
 struct simulator_options {
     std::size_t devices = 1;       // "sim:0", "sim:1", ...
-    std::size_t streams = 4;       // of pool(); all the streams that there ever are may be fifteen
+    std::size_t streams = 4;       // of pool(); at most fifteen streams may ever exist
     std::size_t memory_bytes = 0;  // of each device; 0 sets no limit
     detail::saboteur* planted = nullptr;
 };
@@ -59,49 +67,55 @@ public:
     explicit simulator(const simulator_options& options = {});
     simulator(const simulator&) = delete;  // devices point into it
     simulator& operator=(const simulator&) = delete;
-    // Runs what was submitted. What was made on the devices may outlive it, as with any runtime.
+    // Runs what was submitted. Objects created on the devices may outlive it, as with any runtime.
     ~simulator();
 
     sluice::device& device(std::size_t index = 0) const;
     std::size_t devices() const noexcept;
-    // Streams of the first device, in turn.
+    // Streams of the first device, round robin.
     scheduling_policy& pool();
 
-    // Runs what was submitted so far, returns cached memory, and starts anew: what happens from here on follows from
-    // this seed and from what is submitted. (Seed 0 runs commands in the order of their submission.)
+    // Runs what was submitted so far, returns cached memory, and starts a new schedule, which depends only on this seed
+    // and on what is submitted. (Seed 0 runs commands in the order of their submission.)
     void begin(std::uint64_t seed);
-    // A device breaks down: whichever would be the next to run a command when `commands` have run since begin(). It
-    // runs nothing more, what was in flight there may use its memory for ever, and whoever waits must be told. Once; a
-    // simulator whose device has broken down is of no further use.
+    // Breaks down one device: the one that would run the next command when `commands` have run since begin(). It runs
+    // nothing more, its commands in flight may use their memory for ever, and every waiter must receive the error. Only
+    // once: a simulator whose device has broken down is of no further use.
     void break_down_after(std::uint64_t commands) noexcept;
-    // What everybody must be told; null before it has come to that.
+    // The error that every waiter must receive; null before the breakdown.
     std::exception_ptr breakdown() const noexcept;
-    // Runs everything, tells all waiters, and looks for streams and waiters that are stuck.
+    // Runs everything, wakes all waiters, and looks for streams and waiters that are stuck.
     void run_all();
-    // Runs the task here, and all that it needs, up to its end; returns its value or throws what it threw. One that
-    // cannot come to its end is a finding, and an exception.
+    // Runs the task on the calling thread to its end, and everything that it needs; returns its value or throws what it
+    // threw. A task that can never end is a finding and an exception.
     template <typename T>
     T run(task<T> what) {
         return sluice::detail::await_task(std::move(what), device());
     }
 
-    // Of the schedules since the last clear(), at most a hundred; the first is the one that matters.
+    // Runs each function on its own thread; returns when all have ended, and rethrows the exception of the first
+    // function in the list that threw. The functions submit to the simulator's devices, to their own streams or to
+    // shared ones, and may wait. They may wait for each other only through futures, and must not take their own locks
+    // while they submit.
+    void run_threads(std::vector<std::function<void()>> threads);
+
+    // The findings since the last clear_findings(), at most a hundred; the first is the one that matters.
     const std::vector<finding>& findings() const noexcept;
     void clear_findings() noexcept;
-    // Throws std::runtime_error with the first finding, if there is one.
+    // Throws std::runtime_error with the first finding if there is one.
     void require_clean() const;
-    // For checks of one's own.
+    // Adds a finding, for the caller's own checks.
     void report(fault what, std::string_view message);
 
-    // The commands of this schedule that have run, in virtual time, and who waited for whom.
-    trace what_ran() const;
-    // Commands carried out, ever.
+    // The commands of this schedule that have run, in virtual time, and the waits between streams.
+    trace executed_trace() const;
+    // Commands run in all schedules.
     std::uint64_t commands() const noexcept;
-    // The host's clock: the latest end of what it has seen passed, since begin().
+    // The host's clock: the latest end among the commands that it has seen passed, since begin().
     std::chrono::nanoseconds now() const noexcept;
 
 private:
-    std::shared_ptr<detail::engine> engine_;
+    std::shared_ptr<detail::sim_machine> machine_;
     struct close {
         void operator()(sluice::detail::runtime_state* state) const noexcept;
     };

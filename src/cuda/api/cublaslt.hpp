@@ -1,11 +1,12 @@
-// The functions of cuBLASLt that Sluice calls, found when first needed.
+// SPDX-License-Identifier: Apache-2.0
+// The functions of cuBLASLt that Sluice calls, loaded at first use.
 #pragma once
 
 #include <cublasLt.h>
 
 #include <string_view>
 
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 
 namespace sluice::cuda::api {
 

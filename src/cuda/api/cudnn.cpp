@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cuda/api/cudnn.hpp"
 
 #include "cuda/api/shared_library.hpp"

@@ -1,11 +1,12 @@
-// The functions of cuDNN that convolution and pooling call, found when first needed. For builds that have its header.
+// SPDX-License-Identifier: Apache-2.0
+// The functions of cuDNN that convolution and pooling call, loaded at first use. For builds that have its header.
 #pragma once
 
 #include <cudnn.h>
 
 #include <string_view>
 
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 
 namespace sluice::cuda::api {
 

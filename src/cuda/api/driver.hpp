@@ -1,5 +1,6 @@
-// The driver's own functions, without linking to the driver: programs must start where there is none. And the checks of
-// what CUDA returns.
+// SPDX-License-Identifier: Apache-2.0
+// Functions of the driver, called without linking to it, because programs must start where no driver is installed. Also
+// the checks of CUDA's return codes.
 #pragma once
 
 #include <cuda.h>
@@ -9,30 +10,31 @@
 #include <string_view>
 
 #include "cuda/api/error.hpp"
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 
 namespace sluice::cuda::api {
 
 inline void check(cudaError_t code, std::string_view call, const error_context& context = {}) {
     if (code == cudaSuccess) return;
-    static_cast<void>(cudaGetLastError());  // what is not fatal must not turn up in somebody else's call
+    static_cast<void>(cudaGetLastError());  // an error that is not fatal must not be reported by a later call
     fail(code, call, context);
 }
 
-// The driver's codes are the runtime's, number for number.
+// The driver's codes have the same numbers as the runtime's.
 inline void check_driver(CUresult code, std::string_view call, const error_context& context) {
     if (code != CUDA_SUCCESS) check(static_cast<cudaError_t>(code), call, context);
 }
 
-// As of the given version of CUDA, which tells functions of one name apart. Throws errc::unsupported for a driver that
-// has no such function.
+// Looks up a driver function as of the given CUDA version, which distinguishes functions of one name. Throws
+// errc::unsupported when the driver does not have the function.
 template <typename Function>
 Function driver_function(const char* name, unsigned version = 12000) {
     void* found = nullptr;
     cudaDriverEntryPointQueryResult result{};
     check(cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result),
           "cudaGetDriverEntryPoint");
-    if (result != cudaDriverEntryPointSuccess) throw error(errc::unsupported, std::string("the driver has no ") + name);
+    if (result != cudaDriverEntryPointSuccess)
+        throw error(errc::unsupported, std::string("the driver has no function ") + name);
     return reinterpret_cast<Function>(found);
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The mapping of CUDA's error codes.
 #pragma once
 
@@ -5,14 +6,14 @@
 #include <string_view>
 #include <system_error>
 
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 
 namespace sluice::cuda::api {
 
 // Codes are cudaError_t values.
 const std::error_category& category() noexcept;
 
-// Whether the device takes no more work after this error, whatever is done.
+// Whether the device accepts no more work after this error.
 bool is_fatal(int code) noexcept;
 
 // Throws device_error for a code other than success. `call` is the CUDA function's name.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cuda/api/graph.hpp"
 
 #include <array>
@@ -7,7 +8,7 @@
 namespace sluice::cuda::api {
 namespace {
 
-// Dependencies as the driver takes them: two arrays, the second only where an edge is programmatic.
+// Dependencies in the driver's form: two arrays, the second only if an edge is programmatic.
 class dependency_arrays {
 public:
     explicit dependency_arrays(graph_dependencies after) {
@@ -34,7 +35,7 @@ private:
 
 graph_node_handle add_node(CUgraph_st* to, graph_dependencies after, CUgraphNodeParams& what, std::string_view call,
                            const error_context& context) {
-    // With edge data: since CUDA 12.3.
+    // Takes edge data; available since CUDA 12.3.
     static const auto add = driver_function<decltype(&cuGraphAddNode)>("cuGraphAddNode", 12030);
     const dependency_arrays arrays(after);
     CUgraphNode made = nullptr;
@@ -179,7 +180,7 @@ std::vector<graph_node_handle> capture(CUgraph_st* to, graph_dependencies after,
         bool is_open = true;
         cudaError_t close() {
             is_open = false;
-            cudaGraph_t graph = nullptr;  // the one that it was begun for
+            cudaGraph_t graph = nullptr;  // the graph that the capture was begun for
             return cudaStreamEndCapture(on, &graph);
         }
         ~capture_end() {

@@ -1,4 +1,5 @@
-// Every call about graphs that Sluice makes, with its error mapping; see runtime.hpp.
+// SPDX-License-Identifier: Apache-2.0
+// Every call that Sluice makes about graphs, with its error mapping; see runtime.hpp.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +24,14 @@ struct destroy_graph_exec {
 };
 using graph_handle = std::unique_ptr<CUgraph_st, destroy_graph>;
 using graph_exec_handle = std::unique_ptr<CUgraphExec_st, destroy_graph_exec>;
-using graph_node_handle = CUgraphNode_st*;  // its graph's
+using graph_node_handle = CUgraphNode_st*;  // owned by its graph
 
 graph_handle create_graph();
 
-// What a node comes after.
+// A node that comes before another.
 struct graph_dependency {
     graph_node_handle node;
-    bool is_programmatic = false;  // may start before that one, a kernel, has ended
+    bool is_programmatic = false;  // the later node may start before that one, a kernel, has ended
 };
 using graph_dependencies = std::span<const graph_dependency>;
 
@@ -42,28 +43,28 @@ graph_node_handle add_fill(CUgraph_st* to, graph_dependencies after, const fill_
                            const error_context& context);
 graph_node_handle add_host_call(CUgraph_st* to, graph_dependencies after, void (*function)(void*), void* argument,
                                 const error_context& context);
-// A node that does nothing: where several meet.
+// A node that does nothing: a join of several nodes.
 graph_node_handle add_empty(CUgraph_st* to, graph_dependencies after, const error_context& context);
-// Runs `body`, which is empty and the caller's to fill, if (or as long as) the handle's value is not 0.
+// Runs `body`, an empty graph that the caller fills, if (or as long as) the handle's value is not 0.
 struct conditional_node {
     graph_node_handle node;
     CUgraph_st* body;
 };
-// Its value when the graph is launched.
+// `initial`: the value when the graph is launched.
 unsigned long long create_condition(CUgraph_st* in, bool initial, const error_context& context);
 conditional_node add_conditional(CUgraph_st* to, graph_dependencies after, unsigned long long condition, bool repeats,
                                  const error_context& context);
 
-// What the call enqueues on a stream becomes nodes, behind `after`; returns those that nothing comes after. Whatever
-// the call throws, no stream is left capturing.
+// Captures the work that `call` enqueues on the stream as nodes after `after`; returns the nodes without successors. If
+// `call` throws, the stream's capture is ended.
 std::vector<graph_node_handle> capture(CUgraph_st* to, graph_dependencies after, CUstream_st* on,
                                        const std::function<void()>& call, const error_context& context);
 
-// `for_kernels`: so that kernels can launch it too.
+// `for_kernels`: kernels can launch it, too.
 graph_exec_handle instantiate(CUgraph_st* graph, bool for_kernels, const error_context& context);
-// Brings it to the device, which the first launch does otherwise. Blocks.
+// Uploads the graph to the device; otherwise the first launch does it. Blocks.
 void upload(CUgraphExec_st* graph, CUstream_st* on, const error_context& context);
-// False when the driver refuses: the graph is of another shape.
+// False when the driver refuses because the graph has another structure.
 bool update(CUgraphExec_st* graph, CUgraph_st* to);
 void set_kernel(CUgraphExec_st* in, graph_node_handle node, CUfunc_st* kernel, const launch_command& command,
                 const error_context& context);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cuda/api/handles.hpp"
 
 #include <cublas_v2.h>
@@ -27,7 +28,7 @@ struct cublas_functions {
     }
 };
 
-// cuDNN's header is not part of the CUDA toolkit; these three functions are stable since version 1.
+// cuDNN's header is not part of the CUDA toolkit. These three functions have been stable since version 1.
 struct cudnn_handle_functions {
     int (*create)(cudnnContext**);
     int (*destroy)(cudnnContext*);

@@ -1,10 +1,11 @@
-// cuBLAS and cuDNN handles bound to a stream. The libraries are opened on first use.
+// SPDX-License-Identifier: Apache-2.0
+// cuBLAS and cuDNN handles bound to a stream. The libraries are opened at first use.
 #pragma once
 
 #include <memory>
 #include <string_view>
 
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 
 struct CUstream_st;
 struct cublasContext;
@@ -21,11 +22,12 @@ struct destroy_cudnn {
 using cublas_handle = std::unique_ptr<cublasContext, destroy_cublas>;
 using cudnn_handle = std::unique_ptr<cudnnContext, destroy_cudnn>;
 
-// On the current device. Throw errc::unsupported when the library is not there, device_error otherwise.
+// Create a handle on the current device. Throw errc::unsupported when the library is not installed, device_error
+// otherwise.
 cublas_handle create_cublas(CUstream_st* stream);
 cudnn_handle create_cudnn(CUstream_st* stream);
 
-// From now on the handle's calls go to this stream. Throws device_error.
+// Directs the handle's later calls to this stream. Throws device_error.
 void bind(cudnnContext* handle, CUstream_st* stream);
 
 // Throws device_error for a cudnnStatus_t other than success.

@@ -1,11 +1,12 @@
-// The functions of NCCL that collectives call, found when first needed. For builds that have its header.
+// SPDX-License-Identifier: Apache-2.0
+// The functions of NCCL that collectives call, loaded at first use. For builds that have its header.
 #pragma once
 
 #include <nccl.h>
 
 #include <string_view>
 
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 
 namespace sluice::cuda::api {
 
@@ -27,7 +28,7 @@ struct nccl_functions {
     static const nccl_functions& get();
 };
 
-// Throws device_error for anything but success.
+// Throws device_error for a result other than success.
 void check_nccl(ncclResult_t result, std::string_view call);
 
 }  // namespace sluice::cuda::api

@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cuda/api/runtime.hpp"
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <nvtx3/nvToolsExt.h>
 
+#include <algorithm>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -13,7 +15,7 @@
 namespace sluice::cuda::api {
 namespace {
 
-// Destructors have nobody to tell, and at the process's end the driver may be gone.
+// Destructors cannot report errors, and at the process's end the driver may already be unloaded.
 void ignore(cudaError_t code) noexcept { static_cast<void>(code); }
 
 int count_of_devices() noexcept {
@@ -35,7 +37,8 @@ void* null_if_short(cudaError_t code, void* data, std::string_view call) {
     return data;
 }
 
-// Lets the first GPU reach the other one's memory, once; where it cannot, the driver goes by the host.
+// Enables the first GPU's access to the other GPU's memory, once. If it is not possible, the driver copies through the
+// host.
 void reach(int ordinal, int peer) {
     static std::mutex mutex;
     static std::set<std::pair<int, int>> tried;
@@ -44,7 +47,8 @@ void reach(int ordinal, int peer) {
     int can = 0;
     if (cudaDeviceCanAccessPeer(&can, ordinal, peer) != cudaSuccess || can == 0) return;
     const device_scope scope(ordinal);
-    if (cudaDeviceEnablePeerAccess(peer, 0) != cudaSuccess) static_cast<void>(cudaGetLastError());  // perhaps another's
+    // A failure may mean that other code has enabled the access.
+    if (cudaDeviceEnablePeerAccess(peer, 0) != cudaSuccess) static_cast<void>(cudaGetLastError());
 }
 
 }  // namespace
@@ -101,15 +105,15 @@ memory_info memory(int ordinal) {
 
 device_scope::device_scope(int ordinal) {
     if (count_of_devices() == 1) {
-        // Always current, once it is: the driver's own functions want that on each thread.
+        // It stays current once it is set. The driver's own functions need this on each thread.
         thread_local bool is_current = false;
         if (!std::exchange(is_current, true)) check(cudaSetDevice(ordinal), "cudaSetDevice");
         return;
     }
     int current = 0;
     check(cudaGetDevice(&current), "cudaGetDevice");
-    // A thread that has not set any device is told that the first one is current, and has no context of it: the
-    // driver's own functions crash there.
+    // For a thread that has not set any device, cudaGetDevice returns the first device, but the thread has no context
+    // of it, and the driver's own functions crash.
     thread_local bool has_context = false;
     if (current == ordinal && std::exchange(has_context, true)) return;
     check(cudaSetDevice(ordinal), "cudaSetDevice");
@@ -127,6 +131,12 @@ stream_handle create_stream(int priority) {
     cudaStream_t made = nullptr;
     check(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking, priority), "cudaStreamCreateWithPriority");
     return stream_handle(made);
+}
+
+int nearest_priority(int asked) {
+    int least = 0, greatest = 0;  // the greatest priority has the lowest number
+    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+    return std::clamp(asked, greatest, least);
 }
 
 event_handle create_event(event_use use) {
@@ -263,7 +273,7 @@ bool is_pinned(const void* data) noexcept {
     if (cudaPointerGetAttributes(&attributes, data) == cudaSuccess)
         return attributes.type != cudaMemoryTypeUnregistered;
     static_cast<void>(cudaGetLastError());
-    return true;  // unknown: the careful answer
+    return true;  // unknown: assume pinned, the safe answer
 }
 
 void* allocate_device(std::size_t bytes) {

@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cuda/api/shared_library.hpp"
 
 #include <dlfcn.h>
 
-#include "sluice/runtime/error.hpp"
+#include "sluice/base/error.hpp"
 
 namespace sluice::cuda::api {
 

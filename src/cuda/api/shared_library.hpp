@@ -1,5 +1,6 @@
-// A big CUDA library, opened when it is first needed: linked in, it would cost every start of the program
-// tens of milliseconds, and starting without it would be impossible.
+// SPDX-License-Identifier: Apache-2.0
+// A large CUDA library, opened at first use. Linking to it would cost every program start tens of milliseconds, and
+// programs could not start without the library.
 #pragma once
 
 #include <string>
@@ -9,7 +10,7 @@ namespace sluice::cuda::api {
 
 class shared_library {
 public:
-    // Opens "lib<name>.so.<major>". Throws errc::unsupported, saying what was tried. It stays open.
+    // Opens "lib<name>.so.<major>", which then stays open. Throws errc::unsupported with the names that were tried.
     shared_library(std::string_view name, int major);
 
     // Throws errc::unsupported when the library has no such function.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "cuda/api/tensor_map.hpp"
 
 #include "cuda/api/driver.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "apps/support/ranks.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "nn/support/temporary_directory.hpp"
+#include "io/support/temporary_directory.hpp"
 
 namespace sluice::app::testing {
 namespace {
@@ -27,7 +28,7 @@ void prepare_mpi() {
     ::setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 1);
     ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);
     // Jobs that start at the same moment, as tests do, get in each other's way in one folder.
-    static const nn::testing::temporary_directory sessions;
+    static const io::testing::temporary_directory sessions;
     ::setenv("OMPI_MCA_orte_tmpdir_base", sessions.path().c_str(), 1);
 }
 
@@ -68,7 +69,7 @@ pid_t parent_of(const std::filesystem::path& process) {
     return parent;
 }
 
-// Whether the starter has told this process that it is that rank.
+// Whether the starter has given this process that rank.
 bool is_rank(const std::filesystem::path& process, int rank) {
     std::ifstream environment(process / "environ");
     std::string each;

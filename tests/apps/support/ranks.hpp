@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the tool as a job of several processes on this machine, under mpirun.
 #pragma once
 
@@ -11,7 +12,7 @@ namespace sluice::app::testing {
 // Behind `run --distributed`, for a rank.
 using rank_arguments = std::vector<std::string>;
 
-// The tool with these arguments, for those who put something before it.
+// The tool with these arguments, for tests that put a command before it.
 command_line rank_command(const rank_arguments& arguments);
 
 // A job that has been started. Destroyed before wait(), mpirun is killed, and with it the ranks.

@@ -1,14 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "apps/support/sample_files.hpp"
 
 #include <bit>
 #include <functional>
 
-#include "nn/support/hostile_files.hpp"
+#include "io/support/hostile_files.hpp"
 
 namespace sluice::app::testing {
 namespace {
 
-using nn::testing::little_endian;
+using io::testing::little_endian;
 
 std::string encoded(float value, const std::string& stored_as) {
     const auto bits = std::bit_cast<std::uint32_t>(value);
@@ -44,7 +45,7 @@ const digits_files& digits() {
 std::map<std::string, std::string> snapshot(const temporary_directory& directory) {
     std::map<std::string, std::string> found;
     for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
-        std::string contents = entry.is_regular_file() ? nn::testing::read_file(entry.path()) : "no file";
+        std::string contents = entry.is_regular_file() ? io::testing::read_file(entry.path()) : "no file";
         if (contents.size() > 64) {  // too long to print
             const std::size_t hash = std::hash<std::string>()(contents);
             contents = std::to_string(contents.size()) + " bytes with hash " + std::to_string(hash);
@@ -58,14 +59,14 @@ std::string write_sparse_array(const temporary_directory& directory, const std::
                                std::size_t columns) {
     const std::string shape = "(" + std::to_string(rows) + ", " + std::to_string(columns) + ")";
     const std::string head =
-        nn::testing::npy_bytes(nn::testing::npy_dict("'<f4'", "False", shape) + std::string(64, ' '));
+        io::testing::npy_bytes(io::testing::npy_dict("'<f4'", "False", shape) + std::string(64, ' '));
     const auto path = directory.write(name, head);
     std::filesystem::resize_file(path, head.size() + rows * columns * sizeof(float));
     return path;
 }
 
 std::vector<float> read_array(const std::filesystem::path& path) {
-    const nn::npy_file file(path);
+    const io::npy_file file(path);
     std::vector<float> values(file.view().rows() * file.view().row_elements());
     file.view().read_rows(0, values);
     return values;
@@ -75,13 +76,14 @@ std::string write_model(const temporary_directory& directory, const std::string&
                         const std::vector<std::size_t>& widths, const std::string& stored_as) {
     growing_file file;
     file.stored_as = stored_as;
+    file.json += R"("__metadata__":{"activation":"relu"})";
     for (std::size_t layer = 0; layer + 1 < widths.size(); ++layer) {
         const std::string in = std::to_string(widths[layer]), out = std::to_string(widths[layer + 1]);
         const std::string number = std::to_string(2 * layer);
         file.add(number + ".weight", "[" + out + "," + in + "]", widths[layer] * widths[layer + 1]);
         file.add(number + ".bias", "[" + out + "]", widths[layer + 1]);
     }
-    return directory.write(name, nn::testing::safetensors_bytes(file.json + "}", file.data));
+    return directory.write(name, io::testing::safetensors_bytes(file.json + "}", file.data));
 }
 
 std::vector<float> quarters(std::size_t size) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Networks and arrays for the tests of the tool: those of the repository, and small ones made on the spot.
 #pragma once
 
@@ -8,14 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "nn/support/temporary_directory.hpp"
-#include "sluice/nn/dtype.hpp"
-#include "sluice/nn/npy.hpp"
-#include "sluice/nn/npy_writer.hpp"
+#include "io/support/temporary_directory.hpp"
+#include "sluice/io/dtype.hpp"
+#include "sluice/io/npy.hpp"
+#include "sluice/io/npy_writer.hpp"
 
 namespace sluice::app::testing {
 
-using nn::testing::temporary_directory;
+using io::testing::temporary_directory;
 
 // The trained network of the repository: 64 inputs, 10 outputs; 450 rows, their classes and outputs.
 struct digits_files {
@@ -34,8 +35,8 @@ std::map<std::string, std::string> snapshot(const temporary_directory& directory
 // A .npy file of these values.
 template <class T>
 std::string write_array(const temporary_directory& directory, const std::string& name, std::vector<std::size_t> shape,
-                        const std::vector<T>& values, nn::dtype type = nn::dtype_of<T>) {
-    nn::npy_writer writer(directory / name, std::move(shape), type);
+                        const std::vector<T>& values, io::dtype type = io::dtype_of<T>) {
+    io::npy_writer writer(directory / name, std::move(shape), type);
     writer.write_row_bytes(0, std::as_bytes(std::span(values)));
     writer.commit();
     return directory / name;

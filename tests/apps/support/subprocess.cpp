@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "apps/support/subprocess.hpp"
 
 #include <fcntl.h>
@@ -98,8 +99,8 @@ outcome tool_process::wait() {
     outcome came;
     if (WIFEXITED(status)) came.exit_code = WEXITSTATUS(status);
     if (WIFSIGNALED(status)) came.signal = WTERMSIG(status);
-    came.out = nn::testing::read_file(streams_ / "out");
-    came.err = nn::testing::read_file(streams_ / "err");
+    came.out = io::testing::read_file(streams_ / "out");
+    came.err = io::testing::read_file(streams_ / "err");
     came.peak_memory_bytes = static_cast<std::size_t>(used.ru_maxrss) * 1024;
     return came;
 }

@@ -1,4 +1,5 @@
-// Runs the sluice tool as a process of its own, and tells everything that came of it.
+// SPDX-License-Identifier: Apache-2.0
+// Runs the sluice tool as a process of its own, and returns its exit code, signal, output and peak memory.
 #pragma once
 
 #include <sys/types.h>
@@ -7,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/support/temporary_directory.hpp"
+#include "io/support/temporary_directory.hpp"
 
 namespace sluice::app::testing {
 
@@ -47,7 +48,7 @@ public:
     pid_t id() const noexcept { return pid_; }
 
 private:
-    nn::testing::temporary_directory streams_;  // what it prints, in files: no pipe that could fill up
+    io::testing::temporary_directory streams_;  // what it prints, in files: no pipe that could fill up
     pid_t pid_ = -1;
 };
 

@@ -1,4 +1,5 @@
-// What the tests of the Boost.Asio adaptor share. They run on each backend, as the conformance suite does.
+// SPDX-License-Identifier: Apache-2.0
+// The fixture of the tests of the Boost.Asio adaptor. They run on each backend, like the conformance suite.
 #pragma once
 
 #include <boost/asio/bind_executor.hpp>
@@ -18,9 +19,9 @@ using numbers = std::vector<unsigned>;
 
 class asio_test : public conformance_test {
 protected:
-    // There and back again.
+    // Uploads and downloads.
     static auto work(unsigned number) { return upload(numbers(200, number)).and_then(download); }
-    static numbers made_of(unsigned number) { return numbers(200, number); }
+    static numbers combined(unsigned number) { return numbers(200, number); }
 
     // The handler, on the context. Needs no temporary in a coroutine.
     template <typename Handler>
@@ -31,7 +32,7 @@ protected:
     asio_test() { sync(work(0), pool); }
 
     single_stream pool{on};
-    stream& home = pool.next();
+    stream home = pool.next();
     net::io_context context;
 };
 
@@ -39,9 +40,9 @@ protected:
     class name : public asio_test {}; \
     INSTANTIATE_TEST_SUITE_P(, name, testing::ValuesIn(enrolled_backends()), backend_name)
 
-// What a handler was told.
+// What a handler has received.
 template <typename T>
-struct told {
+struct received {
     int calls = 0;
     std::exception_ptr failure;
     std::optional<T> value;
@@ -63,7 +64,7 @@ inline std::string text_of(const std::exception_ptr& failure) {
     });
 }
 
-// Whether it is Asio's own error for what was canceled.
+// Whether it is Asio's own error for a canceled wait.
 inline bool is_aborted(const std::exception_ptr& failure) {
     try {
         if (failure) std::rethrow_exception(failure);
@@ -75,7 +76,7 @@ inline bool is_aborted(const std::exception_ptr& failure) {
     return false;
 }
 
-// The code of Sluice's error; none when it is another one.
+// The code of Sluice's error; none for any other exception.
 inline std::error_code code_of(const std::exception_ptr& failure) {
     try {
         if (failure) std::rethrow_exception(failure);

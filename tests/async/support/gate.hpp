@@ -1,15 +1,16 @@
-// What the tests of this room hold coroutines up with, and count with.
+// SPDX-License-Identifier: Apache-2.0
+// Helpers of the tests of this room: a gate that suspends a coroutine, and a counter of objects.
 #pragma once
 
 #include <memory>
 
-#include "sluice/async/completion.hpp"
+#include "sluice/async/detail/completion.hpp"
 #include "sluice/async/task.hpp"
 
 namespace sluice::test {
 
 // Suspends the one coroutine that awaits it until open() is called, which resumes it on the calling thread. Once open
-// it suspends nobody.
+// it suspends no coroutine.
 class gate {
 public:
     gate() = default;
@@ -17,7 +18,7 @@ public:
     void open() noexcept { opened_.complete().resume(); }
     bool is_open() const noexcept { return opened_.complete_already(); }
 
-    // An awaiter of its own: g++ 12 copies what is awaited by the name of a lambda's capture.
+    // A separate awaiter: g++ 12 copies what is awaited through the name of a lambda's capture.
     class awaiter {
     public:
         explicit awaiter(detail::completion& opened) : opened_(&opened) {}
@@ -34,8 +35,8 @@ private:
     detail::completion opened_;
 };
 
-// Counts how many of it there are, on one thread at a time. What it counts with is on the heap, so that the address
-// sanitizer sees one that is destroyed twice.
+// Counts its objects, on one thread at a time. Each owns memory on the heap, so that the address sanitizer sees an
+// object that is destroyed twice.
 class counted {
 public:
     explicit counted(int& alive) : alive_(std::make_unique<int*>(&alive)) { ++alive; }

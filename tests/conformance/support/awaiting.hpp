@@ -1,7 +1,8 @@
-// What tests need that wait in coroutines.
+// SPDX-License-Identifier: Apache-2.0
+// Helpers for tests that wait in coroutines.
 //
 // (Operations are spawned before they are awaited, and coroutines are functions with parameters, not lambdas with
-// captures: g++ 12, see CONTRIBUTING.md.)
+// captures, because of g++ 12: see CONTRIBUTING.md.)
 #pragma once
 
 #include <atomic>
@@ -25,27 +26,27 @@ inline executor& here() {
     return instance;
 }
 
-// The same operation as spawn's, on this very stream.
+// Like spawn, but on the given stream.
 template <operation Op>
-auto spawn_on(stream& on, Op op) {
+auto spawn_on(stream on, Op op) {
     execution_context context(on);
     auto output = std::move(op).submit(context);
     return device_future<output_of<Op>>(context.submission(), std::move(output));
 }
 
-// Awaits a future, in a coroutine of its own.
+// Awaits a future in a separate coroutine.
 template <typename Future>
 task<typename Future::value_type> value_of(Future future) {
     co_return co_await std::move(future);
 }
-// And tells the thread where it went on.
+// Awaits a future and returns the thread on which the coroutine continued.
 template <typename Future>
 task<std::thread::id> thread_after(Future future) {
     static_cast<void>(co_await std::move(future));
     co_return std::this_thread::get_id();
 }
 
-// Starts at once on the calling thread, and is destroyed with its owner, wherever it is then.
+// A coroutine that starts at once on the calling thread and is destroyed with its owner, wherever it is suspended then.
 class owned_coroutine {
 public:
     class promise_type {
@@ -66,22 +67,22 @@ private:
     detail::coroutine_frame<promise_type> frame_;
 };
 
-// Notes that it was resumed.
+// Records that it was resumed.
 template <typename Awaitable>
 owned_coroutine note_after(Awaitable awaited, std::atomic<bool>& resumed) {
     static_cast<void>(co_await std::move(awaited));
     resumed = true;
 }
 
-// Returns when everybody has been told who waited for what was submitted to the stream so far.
-inline void await_telling(stream& on) {
-    gate held(on);  // so that the coroutine surely waits, and is told after those before it
+// Returns when all waiters for commands submitted to the stream so far have been woken.
+inline void wait_until_waiters_are_woken(stream on) {
+    gate held(on);  // so that the coroutine certainly waits, and is woken after the earlier waiters
     auto last = spawn(thread_after(spawn_on(on, host_call([] {}))), here());
     held.open();
     std::move(last).get();
 }
 
-// What a call throws, as text; empty when it throws nothing.
+// The message of the exception that a call throws; empty when it throws nothing.
 template <std::invocable Function>
 std::string failure_of(Function&& call) {
     try {
@@ -91,22 +92,22 @@ std::string failure_of(Function&& call) {
         return failure.what();
     }
 }
-// What a future tells.
+// The message of the exception that a future holds; empty for none.
 template <typename Future>
 requires requires(Future future) { std::move(future).get(); }
 std::string failure_of(Future future) {
     return failure_of([&] { static_cast<void>(std::move(future).get()); });
 }
 
-// Fails when the stream comes to it.
+// Fails when the stream runs it.
 inline auto failing(std::string message) {
     return host_call([message = std::move(message)] { throw std::runtime_error(message); });
 }
-// The same, with a number that is not there then.
+// The same, with a number as the output that is never produced.
 inline auto failing_number(std::string message) {
     return host_call([message = std::move(message)]() -> unsigned { throw std::runtime_error(message); });
 }
-// Fails where it is submitted.
+// Fails while it is submitted.
 struct throwing {
     std::string message = "mine";
     template <typename... Ts>
@@ -122,12 +123,12 @@ public:
         if (!given_.exchange(true)) latch_->count_down();
     }
     signal() = default;
-    signal(const signal&) = delete;  // one event
+    signal(const signal&) = delete;  // one latch
     signal& operator=(const signal&) = delete;
     ~signal() { give(); }
 
-    void await() const { latch_->wait(); }
-    // What a host call waits for; it may outlive this.
+    void wait() const { latch_->wait(); }
+    // The latch for which a host call waits; it may outlive this object.
     std::shared_ptr<std::latch> latch() const { return latch_; }
 
 private:

@@ -1,4 +1,5 @@
-// For tests of work over several devices: all that there are of the tested one's kind.
+// SPDX-License-Identifier: Apache-2.0
+// For tests of work over several devices: all devices of the same kind as the tested one.
 #pragma once
 
 #include <vector>
@@ -7,7 +8,7 @@
 
 namespace sluice::conformance {
 
-inline device_set all_beside(runtime& machine, const device& tested) {
+inline device_set devices_of_same_kind(runtime& machine, const device& tested) {
     std::vector<device*> same;
     for (device* const each : machine.devices()) {
         if (each->kind() == tested.kind()) same.push_back(each);
@@ -15,8 +16,8 @@ inline device_set all_beside(runtime& machine, const device& tested) {
     return device_set(std::move(same));
 }
 
-// The enrolled backends, and on a CPU one device without another beside it.
-inline std::vector<backend> backends_and_one_alone() {
+// The enrolled backends and, on a CPU, a runtime with only one device.
+inline std::vector<backend> backends_and_single_device() {
     std::vector<backend> all = enrolled_backends();
     if (!all.front().options.cuda) {
         backend alone = all.front();

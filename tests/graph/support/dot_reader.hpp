@@ -1,4 +1,6 @@
-// Reads the DOT that the library writes, and refuses what Graphviz would: a small part of DOT, strictly.
+// SPDX-License-Identifier: Apache-2.0
+// Reads the DOT text that the library writes and refuses what Graphviz would refuse. Supports a small part of DOT,
+// strictly.
 #pragma once
 
 #include <cctype>
@@ -25,17 +27,17 @@ struct dot_graph {
 
 class dot_reader {
 public:
-    // Throws std::runtime_error where the text is something else.
+    // Throws std::runtime_error for any other text.
     static dot_graph read(std::string_view text) {
         dot_reader reader(text);
         reader.expect("digraph");
         static_cast<void>(reader.word());
         reader.body();
         reader.skip_space();
-        if (reader.at_ != text.size()) reader.fail("something behind the graph");
+        if (reader.at_ != text.size()) reader.fail("text after the graph");
         for (const dot_edge& each : reader.made_.edges) {
             if (!reader.made_.nodes.contains(each.from) || !reader.made_.nodes.contains(each.to))
-                reader.fail("an edge of a node that is not there");
+                reader.fail("an edge of a missing node");
         }
         return std::move(reader.made_);
     }
@@ -71,7 +73,7 @@ private:
         if (begin == at_) fail("expected a name");
         return std::string(text_.substr(begin, at_ - begin));
     }
-    // A word, or a string as it would be shown.
+    // A word, or a string as Graphviz would show it.
     std::string value() {
         if (!take("\"")) return word();
         std::string text;

@@ -1,4 +1,5 @@
-// Graphs written by hand, for tests of what reads them.
+// SPDX-License-Identifier: Apache-2.0
+// Builds command graphs by hand, for tests of the code that reads them.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ namespace sluice::testing {
 
 class graph_builder {
 public:
-    // Names live as long as the test does.
+    // The names must outlive the graph.
     std::uint32_t memory(std::string_view name, std::size_t bytes) {
         made_.memory.push_back({name, bytes, true});
         return static_cast<std::uint32_t>(made_.memory.size() - 1);

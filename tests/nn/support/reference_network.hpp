@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random networks, and what they give in double precision.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tensor cores' products of one warp, mma.sync (sm_80 and later): d += a * b, where d is [16, 8] float and b has k
 // contiguous. Lane 4g + t holds of d the rows g and g + 8, columns 2t and 2t + 1.
 //
@@ -9,7 +10,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "sluice/runtime/half.hpp"
+#include "sluice/base/half.hpp"
 
 namespace sluice::kernels {
 

@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products of tiles: where an accumulator's numbers are, and how a block multiplies. For a GPU there are two ways, the
-// tensor cores and plain arithmetic; a CPU has loops. On a GPU operands go by way of shared memory.
+// tensor cores and plain arithmetic; a CPU has loops. On a GPU operands pass through shared memory.
 #pragma once
 
 #include <type_traits>
 
+#include "sluice/base/half.hpp"
 #include "sluice/kernels/detail/mma.hpp"
 #include "sluice/kernels/detail/tile_threads.hpp"
-#include "sluice/runtime/half.hpp"
 
 namespace sluice {
 

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a tile's numbers are spread over the threads of a block: on a GPU 128 of them, on a CPU one.
 #pragma once
 
 #include <cstddef>
 #include <cstring>
 
-#include "sluice/runtime/kernel.hpp"
+#include "sluice/base/kernel.hpp"
 
 // Numbers of a tile are in registers, which only loops without a counter can reach.
 #if defined(__CUDA_ARCH__)

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "command_line.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <limits>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "exit_status.hpp"
+#include "sluice/base/error.hpp"
+#include "suggestion.hpp"
+
+namespace sluice::app {
+namespace {
+
+void add_activation(CLI::App& app, const std::string& option, const std::string& help, std::optional<activation>& to) {
+    app.add_option_function<std::string>(
+           option,
+           [option, &to](const std::string& name) {
+               to = activation_from_string(name);
+               if (!to) {
+                   throw CLI::ValidationError(option, "unknown activation; accepted are " + nn::accepted_activations());
+               }
+           },
+           help)
+        ->type_name("NAME");
+}
+
+// What the file of a network need not say.
+void add_network(CLI::App& app, nn::mlp_load_options& options) {
+    add_activation(app, "--activation", "The activation after each hidden layer, where the network's file has none",
+                   options.hidden);
+    add_activation(app, "--output-activation",
+                   "The activation after the last layer, where the file has none (default: none)", options.output);
+}
+
+// A number from `least` to `most`. Unlike CLI::Range it refuses NaN.
+CLI::Option* add_number(CLI::App& app, const std::string& option, const std::string& help, std::optional<double>& to,
+                        double least, double most, const std::string& accepted) {
+    return app.add_option_function<double>(
+        option,
+        [=, &to](double value) {
+            if (!(value >= least && value <= most)) throw CLI::ValidationError(option, "accepted is " + accepted);
+            to = value;
+        },
+        help);
+}
+
+void add_checks(CLI::App& app, run_options& options) {
+    CLI::Option* const labels =
+        app.add_option("--labels", options.labels, "True classes; the report has the accuracy")->type_name("L.npy");
+    add_number(app, "--min-accuracy", "Fail with status 3 when the accuracy is smaller", options.min_accuracy, 0, 1,
+               "a number from 0 to 1, such as 0.97")
+        ->type_name("X")
+        ->needs(labels);
+    CLI::Option* const reference = app.add_option("--reference", options.reference,
+                                                  "Outputs to compare with; the report has the largest difference")
+                                       ->type_name("REF.npy");
+    add_number(app, "--tolerance", "Fail with status 3 when the largest difference is larger or NaN", options.tolerance,
+               0, std::numeric_limits<double>::max(), "a finite number, at least 0, such as 1e-4")
+        ->type_name("X")
+        ->needs(reference);
+}
+
+void add_outputs(CLI::App& app, run_options& options) {
+    app.add_option("--output", options.output, "File for the outputs; it appears whole or not at all")
+        ->type_name("OUT.npy");
+    CLI::Option* const trace =
+        app.add_option("--trace", options.trace, "File for a trace of the run, for ui.perfetto.dev or chrome://tracing")
+            ->type_name("OUT.json");
+    CLI::Option* const timeline =
+        app.add_option("--timeline", options.timeline, "File for a picture of the run: which stream ran what, and when")
+            ->type_name("OUT.svg");
+    add_number(app, "--measure", "Measure the throughput: repeat the run for at least this time",
+               options.measure_seconds, 1e-3, 24 * 3600, "a number of seconds from 0.001 to 86400")
+        ->type_name("SECONDS")
+        ->excludes(trace)  // recording takes time
+        ->excludes(timeline);
+}
+
+void add_run(CLI::App& app, run_options& options) {
+    app.add_option("model", options.model, "Network: a safetensors file")->required()->type_name("MODEL.safetensors");
+    app.add_option("input", options.input, "Rows of features: a NumPy file")->required()->type_name("INPUT.npy");
+    add_checks(app, options);
+    add_outputs(app, options);
+    app.add_option("--device", options.device, "cpu, cpu:N, cuda, cuda:N, all (GPUs, or else CPUs) or auto")
+        ->type_name("DEVICE")
+        ->capture_default_str();
+    app.add_option("--batch", options.batch, "Rows in a batch")
+        ->type_name("ROWS")
+        ->capture_default_str()
+        ->check(CLI::Range(1, 1 << 30));
+    app.add_option("--streams", options.streams, "Streams of each device (default: 4, on a CPU 4 for each worker)")
+        ->type_name("COUNT")
+        ->check(CLI::Range(1, 256));
+    app.add_flag("--progress", options.progress, "Write progress as lines where standard error is no terminal");
+    add_network(app, options.network);
+}
+
+// For runs of many processes.
+void add_distribution(CLI::App& app, command_line& line) {
+    CLI::Option* const flag = app.add_flag("--distributed", line.is_distributed,
+                                           "Split the rows among the processes that mpirun has started");
+    app.add_option_function<int>(
+           "--rank-timeout", [&](int seconds) { line.run.rank_timeout = std::chrono::seconds(seconds); },
+           "Longest time without a sign of life of a process (default: 60)")
+        ->type_name("SECONDS")
+        ->check(CLI::Range(1, 7 * 24 * 3600))
+        ->needs(flag);
+}
+
+void add_tune(CLI::App& app, tune_options& options) {
+    app.add_option("shapes", options.shapes, "Products to measure (default: sixty usual ones)")
+        ->type_name("ROWSxCOLUMNSxINNER");
+    app.add_option("--type", options.type, "Their elements: bf16, f16 or tf32")
+        ->type_name("TYPE")
+        ->capture_default_str();
+    app.add_flag("--plain-b", options.plain_b, "b is [inner, columns], not [columns, inner] as in layers");
+    app.add_option("--device", options.device, "cuda:N")->type_name("DEVICE")->capture_default_str();
+    app.add_option("--table", options.table, "File for the table (default: in the user's cache)")->type_name("FILE");
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+    std::vector<std::string> names;
+    for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; })) {
+        names.push_back(each->get_name());
+    }
+    return names;
+}
+
+// With two dashes; `app` and what holds for all commands.
+std::vector<std::string> option_names(const CLI::App& app) {
+    std::vector<std::string> names;
+    for (const CLI::App* each = &app; each != nullptr; each = each->get_parent()) {
+        for (const CLI::Option* option : each->get_options()) {
+            const bool is_new = !option->get_lnames().empty() &&
+                                std::ranges::find(names, "--" + option->get_lnames().front()) == names.end();
+            if (is_new) names.push_back("--" + option->get_lnames().front());
+        }
+    }
+    return names;
+}
+
+// Followed by a list of what there is.
+std::string did_you_mean(const std::string& word) {
+    return word.empty() ? std::string("; the ") : "; did you mean '" + word + "'? The ";
+}
+
+[[noreturn]] void refuse(const std::string& why) { throw error(errc::invalid_argument, why); }
+
+[[noreturn]] void refuse_command(const CLI::App& app, const std::string& word) {
+    const std::vector<std::string> names = command_names(app);
+    std::error_code ignored;
+    const bool is_file = std::filesystem::exists(word, ignored);
+    const std::string suggestion = nearest(word, names);
+    refuse("unknown command '" + word + "'" + did_you_mean(suggestion.empty() && is_file ? "run " + word : suggestion) +
+           "commands are " + listed(names) + " ('sluice help' describes them)");
+}
+
+[[noreturn]] void refuse_option(const CLI::App& app, const CLI::App& chosen, const std::string& word) {
+    const std::string option = word.substr(0, word.find('='));
+    const std::vector<std::string> names = option_names(chosen);
+    std::string suggestion = did_you_mean(nearest(option, names));
+    for (const CLI::App* other : app.get_subcommands([](const CLI::App*) { return true; })) {
+        const std::vector<std::string> theirs = option_names(*other);
+        const bool is_there = std::ranges::find(theirs, option) != theirs.end();
+        if (is_there) suggestion = ", which is an option of '" + other->get_name() + "'; the ";
+    }
+    const bool is_command = &chosen != &app;
+    refuse("unknown option '" + option + "'" + (is_command ? " of '" + chosen.get_name() + "'" : "") + suggestion +
+           "options are " + listed(names) + " ('sluice help" + (is_command ? " " + chosen.get_name() : "") +
+           "' describes them)");
+}
+
+// Says what is wrong in our words where a word is unknown, else in those of the parser.
+[[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& error) {
+    const auto chosen = app.get_subcommands();
+    const std::vector<std::string> unknown = app.remaining(true);
+    const auto is_option = [](const std::string& word) { return word.size() > 1 && word.front() == '-'; };
+    const auto option = std::ranges::find_if(unknown, is_option);
+    const bool asks_for_words = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
+                                dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+    if (asks_for_words && chosen.empty()) {
+        const auto word = std::ranges::find_if_not(unknown, is_option);
+        if (word != unknown.end()) refuse_command(app, *word);
+        if (option != unknown.end()) refuse_option(app, app, *option);
+        refuse("a command is missing; the commands are " + listed(command_names(app)) +
+               " ('sluice help' describes them)");
+    }
+    const std::string help = "sluice help" + (chosen.empty() ? "" : " " + chosen.front()->get_name());
+    if (asks_for_words && option != unknown.end()) refuse_option(app, *chosen.front(), *option);
+    if (asks_for_words && !unknown.empty() && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+        refuse("'" + unknown.front() + "' is one argument too many ('" + help + "' describes the arguments)");
+    }
+    refuse(std::string(error.what()) + " ('" + help + "' describes the arguments)");
+}
+
+std::string help_for(CLI::App& app, const std::string& name) {
+    app.clear();  // else the help would be that of the command `help`
+    if (name.empty()) return app.help();
+    for (const CLI::App* each : std::as_const(app).get_subcommands([](const CLI::App*) { return true; })) {
+        if (each->get_name() == name) return each->help("sluice");
+    }
+    refuse_command(app, name);
+}
+
+}  // namespace
+
+bool has_json_flag(int argc, const char* const* argv) noexcept {
+    return std::any_of(argv + std::min(argc, 1), argv + argc,
+                       [](const char* word) { return std::string_view(word) == "--json"; });
+}
+
+command_line parse_command_line(int argc, const char* const* argv) {
+    command_line line;
+    CLI::App app("Runs trained networks on GPUs, or on the CPU where there is none.", "sluice");
+    app.set_version_flag("--version", SLUICE_VERSION);
+    app.set_help_flag("-h,--help", "Print this help");
+    app.footer(std::string(exit_status_help) + "\n");
+    app.require_subcommand(1);
+    app.fallthrough();
+    app.add_flag("--json", line.as_json, "One line of JSON instead of text, also for errors (on standard error)");
+
+    CLI::App* const run = app.add_subcommand("run", "Run a network over an array of inputs");
+    add_run(*run, line.run);
+    add_distribution(*run, line);
+    CLI::App* const devices = app.add_subcommand("devices", "List the devices of this machine");
+    CLI::App* const inspect = app.add_subcommand("inspect", "Describe a network");
+    inspect->add_option("model", line.model, "Network")->required()->type_name("MODEL.safetensors");
+    add_network(*inspect, line.network);
+    CLI::App* const tune =
+        app.add_subcommand("tune", "Measure the algorithms for matrix products on a GPU; later runs use the fastest");
+    add_tune(*tune, line.tuning);
+    CLI::App* const help = app.add_subcommand("help", "Describe all commands, or one of them");
+    std::string topic;
+    help->add_option("command", topic, "The command to describe")->type_name("COMMAND");
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        std::ostringstream text;
+        if (app.exit(error, text, text) != 0) refuse(app, error);
+        line.text = text.str();
+        return line;
+    }
+    if (help->parsed()) line.text = help_for(app, topic);
+    if (run->parsed()) line.what = command::run;
+    if (devices->parsed()) line.what = command::devices;
+    if (inspect->parsed()) line.what = command::inspect;
+    if (tune->parsed()) line.what = command::tune;
+    return line;
+}
+
+}  // namespace sluice::app

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// A wait with its handler. The handler is kept in memory of its associated allocator, which is deallocated before the
+// handler is called. Until then its executor has work, so that io_context::run() does not return.
+#pragma once
+
+#include "sluice/asio/detail/requirements.hpp"
+
+#include <boost/asio/associated_allocator.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/cancellation_type.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/execution/executor.hpp>
+#include <boost/asio/execution/outstanding_work.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/prefer.hpp>
+#include <boost/system/system_error.hpp>
+#include <memory>
+#include <optional>
+
+#include "sluice/asio/detail/wait_arguments.hpp"
+#include "sluice/asio/detail/wait_service.hpp"
+
+namespace sluice::detail {
+
+// While it lives, the executor has work.
+template <typename Executor>
+class kept_work {
+public:
+    explicit kept_work(const Executor& target)
+        : tracked_(boost::asio::prefer(target, boost::asio::execution::outstanding_work.tracked)) {}
+
+private:
+    std::decay_t<decltype(boost::asio::prefer(std::declval<const Executor&>(),
+                                              boost::asio::execution::outstanding_work.tracked))>
+        tracked_;
+};
+template <typename Executor>
+requires(!boost::asio::execution::is_executor<Executor>::value)  // an executor of the Networking TS
+class kept_work<Executor> {
+public:
+    explicit kept_work(const Executor& target) : guard_(target) {}
+
+private:
+    boost::asio::executor_work_guard<Executor> guard_;
+};
+
+template <typename Handler>
+class kept_handler {
+    using allocator = typename std::allocator_traits<
+        boost::asio::associated_allocator_t<Handler>>::template rebind_alloc<kept_handler>;
+    using memory = std::allocator_traits<allocator>;
+
+    struct give_back {
+        void operator()(kept_handler* kept) const noexcept {
+            allocator from(boost::asio::get_associated_allocator(kept->handler));
+            memory::destroy(from, kept);
+            memory::deallocate(from, kept, 1);
+        }
+    };
+
+public:
+    using executor = boost::asio::associated_executor_t<Handler>;
+    using owner = std::unique_ptr<kept_handler, give_back>;
+
+    static owner make(Handler&& handler) {
+        allocator from(boost::asio::get_associated_allocator(handler));
+        kept_handler* const place = memory::allocate(from, 1);
+        try {
+            memory::construct(from, place, std::move(handler));
+        } catch (...) {
+            memory::deallocate(from, place, 1);
+            throw;
+        }
+        return owner(place);
+    }
+
+    explicit kept_handler(Handler&& from)
+        : handler(std::move(from)), target(boost::asio::get_associated_executor(handler)), work(target) {}
+
+    Handler handler;
+    executor target;
+    kept_work<executor> work;
+};
+
+template <typename Handler, typename Waited>
+class handler_wait final : public outstanding_wait {
+    using kept = kept_handler<Handler>;
+    using arguments = wait_arguments<typename Waited::result>;
+
+public:
+    // Takes over the handler, and constructs what it waits for.
+    template <typename... Args>
+    explicit handler_wait(Handler&& handler, Args&&... args)
+        : waited_(std::forward<Args>(args)...), kept_(kept::make(std::move(handler))) {}
+
+    static void begin(std::shared_ptr<handler_wait> self) {
+        const Handler& handler = self->kept_->handler;
+        self->waited_.prepare(*self);
+        auto waits = boost::asio::use_service<wait_service>(context_of(self->kept_->target)).waits();
+        auto slot = boost::asio::get_associated_cancellation_slot(handler);
+        if (slot.is_connected()) slot.template emplace<canceller>(self);
+        self->outstanding_wait::begin(std::move(waits));
+    }
+
+private:
+    // Called by a cancellation signal. The wait's effects stay and its result is lost: partial cancellation, not total.
+    class canceller {
+    public:
+        explicit canceller(std::shared_ptr<handler_wait> wait) noexcept : wait_(std::move(wait)) {}
+        void operator()(boost::asio::cancellation_type_t type) {
+            using boost::asio::cancellation_type;
+            const auto self = wait_;
+            if ((type & (cancellation_type::terminal | cancellation_type::partial)) != cancellation_type::none)
+                self->cancel();
+        }
+
+    private:
+        std::shared_ptr<handler_wait> wait_;
+    };
+
+    // Posted to the executor: calls the handler. When it is dropped uncalled, it drops the handler.
+    class delivery {
+    public:
+        using allocator_type = boost::asio::associated_allocator_t<Handler>;
+
+        delivery(std::shared_ptr<handler_wait> wait, typename kept::owner kept) noexcept
+            : wait_(std::move(wait)), kept_(std::move(kept)) {}
+
+        allocator_type get_allocator() const noexcept { return boost::asio::get_associated_allocator(kept_->handler); }
+
+        void operator()() {
+            auto slot = boost::asio::get_associated_cancellation_slot(kept_->handler);
+            if (slot.is_connected()) slot.clear();
+            Handler handler(std::move(kept_->handler));
+            kept_.reset();
+            std::exception_ptr failure;
+            auto values = wait_->outcome(failure);
+            wait_.reset();
+            std::apply([&](auto&... each) { std::move(handler)(std::move(failure), std::move(each)...); }, values);
+        }
+
+    private:
+        std::shared_ptr<handler_wait> wait_;
+        typename kept::owner kept_;
+    };
+
+    arguments outcome(std::exception_ptr& failure) {
+        try {
+            if (how_ == end::canceled) throw boost::system::system_error(boost::asio::error::operation_aborted);
+            return take_arguments(waited_);
+        } catch (...) {
+            failure = std::current_exception();
+            return arguments();
+        }
+    }
+
+    void start() noexcept override { waited_.start(); }
+    void deliver(end how) noexcept override {
+        how_ = how;
+        const auto target = kept_->target;
+        auto self = std::static_pointer_cast<handler_wait>(shared_from_this());
+        boost::asio::post(target, delivery(std::move(self), std::move(kept_)));
+    }
+    void drop_handler() noexcept override { kept_.reset(); }
+    abandonment abandon() noexcept override { return waited_.abandon(); }
+
+    Waited waited_;
+    typename kept::owner kept_;
+    end how_ = end::completed;
+};
+
+// Starts to wait for a Waited that is constructed from the arguments.
+template <typename Waited, typename Handler, typename... Args>
+void begin_wait(Handler&& handler, Args&&... args) {
+    using wait = handler_wait<std::decay_t<Handler>, Waited>;
+    std::decay_t<Handler> own(std::forward<Handler>(handler));
+    wait::begin(std::make_shared<wait>(std::move(own), std::forward<Args>(args)...));
+}
+
+}  // namespace sluice::detail

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// completion_notice: calls a function once, when a submission is complete or its device has faulted.
+//
+// Thread safety: start() and cancel() on the owner's thread, one after the other; the call runs on a thread of the
+// executor. The notice lives until both the owner and the call have released it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "sluice/async/executor.hpp"
+#include "sluice/runtime/detail/command_queue.hpp"
+#include "sluice/runtime/detail/submission.hpp"
+
+namespace sluice::detail {
+
+class completion_notice final : private work_item, private completion_waiter {
+public:
+    using function = void (*)(void* whom) noexcept;
+
+    // The owner's half of a notice. Dropping it cancels the notice.
+    class handle {
+    public:
+        handle() = default;
+        explicit handle(completion_notice* made) noexcept : notice_(made) {}
+        handle(handle&& other) noexcept : notice_(std::exchange(other.notice_, nullptr)) {}
+        handle& operator=(handle other) noexcept {
+            std::swap(notice_, other.notice_);
+            return *this;
+        }
+        ~handle() {
+            if (notice_ == nullptr) return;
+            notice_->cancel();
+            notice_->release();
+        }
+        completion_notice* get() const noexcept { return notice_; }
+
+    private:
+        completion_notice* notice_ = nullptr;
+    };
+
+    // The notice calls tell(whom) on `target`, or on the runtime's completion thread when that is null.
+    static handle make(submission_ref of, executor* target, function tell, void* whom);
+    // The same; the notice also keeps the executor alive until then.
+    static handle make(submission_ref of, std::shared_ptr<executor> target, function tell, void* whom);
+
+    // The call comes during this function or later; once. It may destroy the owner before this returns.
+    void start() noexcept;
+    // True: the function was not and will not be called. False: the call is running or has completed.
+    bool cancel() noexcept { return take(); }
+
+private:
+    completion_notice(submission_ref of, executor* target, function tell, void* whom);
+    ~completion_notice() = default;
+
+    bool take() noexcept { return !is_taken_.exchange(true, std::memory_order_acq_rel); }
+    void step() noexcept;
+    void run_callback() noexcept;
+    void release() noexcept;
+
+    const submission_ref of_;
+    std::shared_ptr<executor> kept_;  // target_ or null
+    executor* const target_;
+    const function tell_;
+    void* const whom_;
+    std::atomic<bool> is_taken_{false};  // by the call, or by cancel()
+    std::atomic<int> owners_{1};
+};
+
+}  // namespace sluice::detail

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// How operations that recover, try again or give up are run: the parts of one are submitted one after the other, by a
+// host_driver; no thread waits in between.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <tuple>
+
+#include "sluice/async/spawn_task.hpp"
+#include "sluice/async/task.hpp"
+#include "sluice/async/when_all.hpp"
+#include "sluice/op/operation.hpp"
+#include "sluice/runtime/detail/cancellation.hpp"
+#include "sluice/runtime/detail/driven_wait.hpp"
+#include "sluice/runtime/detail/part_context.hpp"
+#include "sluice/runtime/detail/wait_checks.hpp"
+#include "sluice/runtime/pending.hpp"
+
+// g++ warns about lambdas of the user's file in the coroutines' frames when nvcc has preprocessed the file: it takes
+// one translation unit for several.
+#if defined(__CUDACC__) && defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsubobject-linkage"
+#endif
+
+namespace sluice::detail {
+
+// What an operation's drive gets: it runs the operations inside, and says whether the whole is still wanted. Copies
+// drive the same operation.
+//
+// (No captures, no aggregates and no temporaries that own anything in expressions with co_await: g++ 12. No operation
+// is a parameter of a coroutine: clang 19 reads a coroutine's freed frame when an argument's move throws.)
+class host_driver {
+public:
+    // A coroutine that gives the output, and the work that must be complete before the output counts.
+    template <typename Output>
+    using part = task<submitted_part<Output>>;
+
+    explicit host_driver(part_context_ref at) noexcept : at_(std::move(at)) {}
+
+    // Submits the operation when awaited; the part is complete when the last command has been submitted. The operation
+    // is a member or a local variable: it must live until then.
+    template <operation Op>
+    auto run(Op& op) const -> part<output_of<Op>> {
+        if constexpr (can_submit<Op>) {
+            return submit(op, *this);
+        } else {
+            constexpr bool can_drive = requires { op.drive(*this); };
+            static_assert(can_drive,
+                          "an operation with a source that recovers, tries again or gives up needs the member "
+                          "drive(driver): see docs/adding_a_combinator.md");
+            if constexpr (can_drive) return op.drive(*this);
+        }
+    }
+    // The same for several at the same time.
+    template <operation... Ops>
+    auto run_all(Ops&... ops) const -> part<std::tuple<output_of<Ops>...>> {
+        return join_all(when_all(run(ops)...), *this);
+    }
+    // The operation, and then all that it submitted: throws what failed on the device, too. Nothing is opened. The
+    // operation is destroyed when the part has ended.
+    template <operation Op>
+    auto run_to_its_end(Op op) const -> part<output_of<Op>> {
+        return to_its_end(std::make_unique<Op>(std::move(op)), *this);
+    }
+    // The same; at the deadline, or when stop is requested, the operation is abandoned and destroyed first, and then
+    // the part throws errc::timed_out or errc::canceled.
+    template <operation Op>
+    auto run_until(Op op, std::optional<deadline> until, std::stop_token stop) const -> part<output_of<Op>> {
+        return race(std::make_unique<Op>(std::move(op)), until, std::move(stop), at_);
+    }
+
+    // Throws when the operation has been abandoned. To be called before each function of the user's.
+    void throw_if_abandoned() const { at_->throw_if_abandoned(); }
+    bool is_abandoned() const noexcept { return at_->is_abandoned(); }
+    // Whether the device has faulted.
+    bool is_poisoned() const noexcept { return at_->owner().is_poisoned(); }
+
+private:
+    template <operation Op>
+    static part<output_of<Op>> submit(Op& op, host_driver driver) {
+        execution_context context = driver.at_->new_context();
+        Op submitted = std::move(op);  // destroyed here, with all that it holds
+        auto output = std::move(submitted).submit(context);
+        co_return submitted_part<output_of<Op>>(std::move(output), std::move(context).submission());
+    }
+
+    template <typename... Outputs>
+    static part<std::tuple<Outputs...>> join_all(task<std::tuple<submitted_part<Outputs>...>> all, host_driver driver) {
+        using output = std::tuple<Outputs...>;
+        auto parts = co_await std::move(all);
+        submission_ref together(new submission(driver.at_->owner()));
+        std::apply([&together](auto&... part) { (together->join(std::move(part.work)), ...); }, parts);
+        output result = std::apply([](auto&... part) { return output(std::move(part.output)...); }, parts);
+        co_return submitted_part<output>(std::move(result), std::move(together));
+    }
+
+    template <operation Op>
+    static part<output_of<Op>> to_its_end(std::unique_ptr<Op> op, host_driver driver) {
+        auto whole = driver.run(*op);
+        submitted_part<output_of<Op>> done = co_await std::move(whole);
+        reach_pending(*done.work, done.output);
+        completion_awaiter settled(done.work, driver.at_);
+        co_await settled;
+        co_return std::move(done);
+    }
+
+    template <operation Op>
+    static part<output_of<Op>> race(std::unique_ptr<Op> op, std::optional<deadline> until, std::stop_token stop,
+                                    part_context_ref outer) {
+        const auto own = std::make_shared<part_context>(std::move(outer));
+        deadline_or_stop ends(own);
+        ends.begin(until, stop);
+        auto work = to_its_end(std::move(op), host_driver(own));
+        cancellable_wait<submitted_part<output_of<Op>>> waiting(std::move(work), ends);
+        submitted_part<output_of<Op>> done = co_await waiting;
+        co_return std::move(done);
+    }
+
+    part_context_ref at_;
+};
+
+// The whole of a host-driven operation, as a task that is started inside the operation's serial executor. It usually
+// ends on the completion thread, so what is pending in its output is left for the thread that takes it.
+template <operation Op>
+auto host_driven_task(Op op, const part_context_ref& at) {
+    return host_driver(at).run_to_its_end(std::move(op));
+}
+
+// A host-driven operation in flight, for a spawned<T>. The thread that takes the result opens it.
+template <typename Output>
+class spawned_host_driven final : public spawned_state<decltype(open(std::declval<Output>()))>, private root_owner {
+    using result = decltype(open(std::declval<Output>()));
+
+public:
+    spawned_host_driven(task<submitted_part<Output>> body, part_context_ref at)
+        : at_(std::move(at)), root_(make_root(std::move(body))) {}
+
+    // Submits the first part here.
+    static void start(std::shared_ptr<spawned_host_driven> self) noexcept {
+        spawned_host_driven& state = *self;
+        state.running_ = std::move(self);
+        const auto at = state.at_;  // the state may be destroyed by the time the first part has been submitted
+        const serial_entry inside(*at->serial());
+        state.root_.start(state);
+        at->detach_policy();
+    }
+
+    result take() override {
+        submitted_part<Output> done = root_.take();
+        return open(std::move(done.output));
+    }
+
+    // Enters the serial executor and destroys the operation's coroutines, with the functions that they hold. When the
+    // caller is one of those functions, they end by themselves.
+    abandonment abandon() noexcept override {
+        if (this->end().complete_already()) return abandonment::none;
+        const serial_entry inside(*at_->serial());
+        if (this->end().complete_already()) return abandonment::none;
+        at_->abandon();
+        if (!inside) return abandonment::soon;
+        root_.reset();
+        const auto self = std::move(running_);  // the caller has another reference
+        return abandonment::now;
+    }
+
+    void require_may_block() const override { require_may_wait_host_driven(at_->owner()); }
+
+private:
+    std::coroutine_handle<> root_ended(std::size_t) noexcept override {
+        const auto last = std::move(running_);  // without a handle, this destroys state, frame and result
+        return this->complete();
+    }
+
+    const part_context_ref at_;
+    root<submitted_part<Output>> root_;
+    std::shared_ptr<spawned_host_driven> running_;
+};
+
+template <operation Op>
+auto spawn_host_driven(Op op, scheduling_policy& policy) {
+    using state = spawned_host_driven<output_of<Op>>;
+    const auto at = std::make_shared<part_context>(policy);
+    auto started = std::make_shared<state>(host_driven_task(std::move(op), at), at);
+    state::start(started);
+    return spawned_access::make<decltype(open(std::declval<output_of<Op>>()))>(std::move(started));
+}
+
+// Runs a host-driven operation to its end; the calling thread waits.
+template <operation Op>
+auto sync_host_driven(Op op, const part_context_ref& at) {
+    require_may_wait_host_driven(at->owner());
+    auto root = make_root(host_driven_task(std::move(op), at));
+    const auto start = [&](root_owner& owner) {
+        const serial_entry inside(*at->serial());
+        root.start(owner);
+    };
+    if (is_driven(at->owner())) {
+        task_end end;
+        start(end);
+        drive_until(at->owner(), [&] { return end.is_reached; });
+    } else {
+        blocking_owner owner;
+        start(owner);
+        owner.wait();
+    }
+    auto done = root.take();
+    return open(std::move(done.output));
+}
+
+}  // namespace sluice::detail
+
+#if defined(__CUDACC__) && defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// The worker threads of a CPU device. They run streams that have commands, each stream on one worker at a time. A
+// stream that must wait for another releases its worker. Among ready streams the most urgent (the lowest numbers) run
+// first; equals run in the order in which they became ready.
+//
+// Thread safety: all members may be called on any thread; close() only once.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "sluice/base/detail/pairing_heap.hpp"
+
+namespace sluice::cpu {
+
+class cpu_stream;
+
+class worker_pool {
+public:
+    // A stream's entry in the queue of ready streams.
+    class place {
+    public:
+        place(cpu_stream& of, int urgency) noexcept : of_(of), urgency_(urgency) {}
+        place(const place&) = delete;  // the queue points to it
+        place& operator=(const place&) = delete;
+
+        int urgency() const noexcept { return urgency_.load(std::memory_order_relaxed); }
+        // Takes effect when the stream is next scheduled.
+        void set_urgency(int urgency) noexcept { urgency_.store(urgency, std::memory_order_relaxed); }
+
+    private:
+        friend class worker_pool;
+        struct goes_first {
+            bool operator()(const place& a, const place& b) const noexcept {
+                return a.rank_ != b.rank_ ? a.rank_ < b.rank_ : a.turn_ < b.turn_;
+            }
+        };
+        friend class detail::pairing_heap<place, goes_first>;
+
+        cpu_stream& of_;
+        std::atomic<int> urgency_;
+        // Guarded by the worker_pool's lock.
+        bool is_ready_ = false;
+        int rank_ = 0;  // the urgency with which it was queued
+        std::uint64_t turn_ = 0;
+        place* next_ = nullptr;
+        place* child_ = nullptr;
+        place* previous_ = nullptr;
+    };
+
+    explicit worker_pool(std::size_t workers);
+    worker_pool(const worker_pool&) = delete;  // streams and threads point to it
+    worker_pool& operator=(const worker_pool&) = delete;
+    ~worker_pool() { close(); }
+
+    // Queues the stream for a worker. A stream is scheduled at most once at a time.
+    void schedule(place& ready) noexcept;
+    // The stream has become more urgent: if it is ready, moves it before less urgent ones.
+    void raise_urgency(place& one) noexcept;
+    std::size_t workers() const noexcept { return workers_; }
+    // Whether the calling thread is one of the workers.
+    bool is_worker() const noexcept;
+    // Ends the threads after what they currently run.
+    void close() noexcept;
+
+private:
+    void work();
+
+    const std::size_t workers_;
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    detail::pairing_heap<place, place::goes_first> ready_;
+    std::uint64_t turns_ = 0;
+    bool closing_ = false;
+    std::vector<std::thread::id> ids_;  // of the threads, in the order of creation
+    std::vector<std::thread> threads_;  // last: they use all of the above
+};
+
+}  // namespace sluice::cpu

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// How compiled_graph creates the instances that run it: each records the operation once more, at the planned addresses.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "graph/graph_instance.hpp"
+#include "graph/graph_recorder.hpp"
+#include "graph/learned_graph.hpp"
+#include "graph/memory_plan.hpp"
+#include "runtime/graph_difference.hpp"
+#include "sluice/base/error.hpp"
+#include "sluice/graph/compiled_graph.hpp"
+#include "sluice/runtime/transfer.hpp"
+
+namespace sluice::detail {
+namespace {
+
+// The memory of a recording, as find_sites needs it.
+template <typename Slots>
+std::vector<recorded_memory> memory_of(graph_recorder& recorder, std::span<const graph_memory> known,
+                                       const Slots& slots) {
+    std::vector<recorded_memory> all;
+    for (std::size_t i = 0; i < known.size(); ++i)
+        all.push_back({static_cast<const std::byte*>(recorder.memory()[i]->data()), known[i].bytes});
+    for (const graph_recorder::place& each : recorder.host_blocks()) all[each.index].is_host_data = true;
+    for (const auto& each : slots) {
+        all[each.memory].is_slot = true;
+        all[each.memory].is_host_data = false;
+    }
+    return all;
+}
+
+}  // namespace
+
+// A launch by a kernel is not ordered after the commands that write captured memory, and would not receive their
+// failure.
+void compiled_graph::wait_for_captured_memory() const {
+    for (const graph_recorder::external_memory& each : instances_.front()->outside) {
+        each.memory->await_last_write();
+        const storage::written last = each.memory->last_write();
+        if (std::exception_ptr failure = last.depends_on ? last.depends_on->failure() : nullptr)
+            std::rethrow_exception(std::move(failure));
+    }
+}
+
+// The learning recording still exists, so the instance's host blocks have other addresses: that makes addresses
+// recognisable.
+std::unique_ptr<graph_instance> compiled_graph::make_instance(const graph_function& record, lesson& learned) const {
+    auto made = std::make_unique<graph_instance>();
+    const command_info info = command();
+    made->arena = device_.device_pool().allocate(layout_->arena_bytes, nullptr, info);
+    made->arena->mark_scratch();
+    made->bindings.resize(slots_.size());
+    made->layout.host_bytes = layout_->host_bytes;
+    for (const layout::place& each : layout_->places) {
+        recording_layout::place place{each.bytes, nullptr, {}};
+        if (each.slot == no_slot) {
+            place.address = static_cast<std::byte*>(made->arena->data()) + each.offset;
+        } else {
+            place.memory = device_.device_pool().allocate(each.bytes, nullptr, info);
+            made->bindings[each.slot].held = place.memory;
+        }
+        made->layout.places.push_back(std::move(place));
+    }
+    graph_recorder recorder(device_, &made->layout, id_);
+    recorded again = record_into(recorder, record, {}, graph_recording::purpose::replaying);
+    for (recording_layout::place& each : made->layout.places) each.memory = {};
+    require_matches_plan(again);
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+        graph_instance::binding& bound = made->bindings[i];
+        if (slots_[i].is_host) bound.held = recorder.host_blocks()[slots_[i].number].memory;
+        bound.address = bound.held->data();
+    }
+    again.graph.is_for_kernels = use_ == graph_use::by_kernels;
+    note_memory(*made, recorder, again.graph);
+    understand(*made, again.graph, learned);
+    made->program = device_.interpreter().instantiate(device_, std::move(again.graph));
+    keep(*made, recorder);
+    return made;
+}
+
+// Finds the addresses in the instance's recording. `learned` must be of the same operation with the same arguments.
+void compiled_graph::understand(graph_instance& in, const command_graph& real, lesson& learned) const {
+    if (records_each_launch_) return;  // no address is ever set
+    const std::vector<recorded_memory> memory = memory_of(learned.recorder, learned.made.graph.memory, slots_);
+    auto sites = find_sites({learned.made.graph, memory}, {real, in.as_recorded},
+                            device_.interpreter().runs_library_calls_later());
+    in.is = sites ? graph_instance::state::understood : graph_instance::state::odd;
+    for (std::size_t s = 0; s < slots_.size(); ++s) {
+        in.bindings[s].sites.clear();
+        if (sites) in.bindings[s].sites = std::move((*sites)[slots_[s].memory]);
+    }
+}
+
+// Whether the instance can run with memory other than its latest recording's by setting addresses.
+bool compiled_graph::can_patch_addresses(graph_instance& in, const graph_function& record) const {
+    if (in.is == graph_instance::state::unknown) {
+        lesson learned(device_, id_);
+        // Host blocks of a slot may be free again, and the pool may return them to any caller. At the same address in
+        // both recordings, an address could not be distinguished from a number.
+        std::vector<const void*> taken;
+        for (const recorded_memory& each : in.as_recorded) taken.push_back(each.begin);
+        learned.recorder.avoid_addresses(std::move(taken));
+        learned.made = record_into(learned.recorder, record, {}, graph_recording::purpose::comparing);
+        understand(in, in.program->commands(), learned);
+    }
+    return in.is == graph_instance::state::understood;
+}
+
+void compiled_graph::note_memory(graph_instance& in, graph_recorder& recorder, const command_graph& real) const {
+    in.as_recorded = memory_of(recorder, real.memory, slots_);
+}
+
+// Keeps the memory and owners that the recording's commands use.
+void compiled_graph::keep(graph_instance& in, graph_recorder& recorder) const {
+    in.outside = recorder.outside();
+    in.host_blocks = recorder.host_blocks();
+    in.memory = recorder.memory();
+    in.places.clear();
+    for (const graph_recorder::place& each : recorder.places()) in.places.push_back(each.memory);
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+        // Inputs belong to one launch; an output's memory is free for the next launch when no other reference is left.
+        if (!slots_[i].is_host) in.places[slots_[i].number] = {};
+        if (slots_[i].is_host) in.host_blocks[slots_[i].number].memory = {};
+        if (!slots_[i].is_output && !slots_[i].is_host) in.bindings[i].held = {};
+    }
+    for (const graph_recorder::place& each : in.host_blocks) {
+        if (each.memory) each.memory->mark_scratch();
+    }
+}
+
+// Checks that this recording has the learned lifetimes, edges, accesses and outputs.
+void compiled_graph::require_matches_plan(const recorded& again) const {
+    const auto is_same = [](const graph_node& a, const graph_node& b) {
+        return a.what.index() == b.what.index() && a.reads == b.reads && a.writes == b.writes &&
+               a.launched == b.launched;
+    };
+    const std::vector<graph_node>&before = layout_->graph.nodes, &now = again.graph.nodes;
+    const auto other = std::ranges::mismatch(before, now, is_same).in2;
+    if (again.records_each_launch == records_each_launch_ && again.outputs == layout_->outputs && other == now.end() &&
+        compare(layout_->graph, again.graph).has_same_topology)
+        return;
+    const bool is_known = other != now.end();
+    throw error(
+        errc::graph_refused,
+        "the operation differed when it was recorded again; its commands, and the memory they use, must not depend "
+        "on anything, not even on its arguments (to change the operation, use update)",
+        {is_known ? other->name : options_.name, device_.name(), is_known ? other->location : location_});
+}
+
+// Whether an operation fits the existing plan.
+bool compiled_graph::matches_plan(lesson& learned) const {
+    const auto has_bytes = [](const graph_recorder::place& a, const layout::place& b) { return a.bytes == b.bytes; };
+    const auto is_block = [](const graph_recorder::place& a, std::size_t bytes) { return a.bytes == bytes; };
+    if (!std::ranges::equal(learned.recorder.places(), layout_->places, has_bytes)) return false;
+    if (layout_->host_bytes && !std::ranges::equal(learned.recorder.host_blocks(), *layout_->host_bytes, is_block))
+        return false;
+    try {
+        require_matches_plan(learned.made);
+        return true;
+    } catch (const error&) {
+        return false;
+    }
+}
+
+}  // namespace sluice::detail

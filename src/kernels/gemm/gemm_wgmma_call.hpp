@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernels of gemm_wgmma.cuh take.
+#pragma once
+
+#include <cuda.h>
+
+#include "sluice/kernels/activation.hpp"
+
+namespace sluice::kernels {
+
+// The maps' boxes are those of the kernel's tile.
+struct gemm_wgmma_call {
+    CUtensorMap a;
+    CUtensorMap b;
+    CUtensorMap out;
+    const void* bias;  // or null
+    unsigned rows;
+    unsigned columns;
+    unsigned inner;
+    unsigned band;  // tiles that are taken one below the other before the next column, for L2
+    activation after;
+};
+
+}  // namespace sluice::kernels

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// softmax: on a GPU a warp makes one row, in three passes over it (maximum, sum, division); on a CPU one loop
+// after the other does. The sum carries its rounding errors along, since a row may have more elements than a float can
+// count.
+#include "sluice/kernels/softmax.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "kernels/reduction/extrema.hpp"
+#include "kernels/reduction/reducers.hpp"
+#include "sluice/base/kernel.hpp"
+#include "sluice/runtime/detail/closure.hpp"
+
+namespace sluice {
+namespace {
+
+struct softmax_closure {
+    float* x;
+    std::size_t rows;
+    std::size_t columns;
+};
+
+void softmax_on_host(const void* closure) {
+    const auto& all = *static_cast<const softmax_closure*>(closure);
+    for (std::size_t row = 0; row < all.rows; ++row) {
+        float* const x = all.x + row * all.columns;
+        float largest = x[0];
+        for (std::size_t i = 1; i < all.columns; ++i) largest = kernels::maximum(largest, x[i]);
+        kernels::running_sum sum{0, 0};
+        for (std::size_t i = 0; i < all.columns; ++i) sum.add(x[i] = std::exp(x[i] - largest));
+        const float scale = 1 / sum.value();
+        for (std::size_t i = 0; i < all.columns; ++i) x[i] *= scale;
+    }
+}
+
+#if defined(__CUDACC__)
+constexpr unsigned warp_size = 32;
+constexpr unsigned warps_per_block = 8;
+
+__global__ void softmax_on_device(const __grid_constant__ softmax_closure all) {
+    constexpr unsigned everyone = 0xffffffff;
+    const unsigned lane = threadIdx.x % warp_size;
+    const std::size_t first = std::size_t{blockIdx.x} * warps_per_block + threadIdx.x / warp_size;
+    for (std::size_t row = first; row < all.rows; row += std::size_t{gridDim.x} * warps_per_block) {
+        float* const x = all.x + row * all.columns;
+        float largest = x[0];
+        for (std::size_t i = lane; i < all.columns; i += warp_size) largest = kernels::maximum(largest, x[i]);
+        for (unsigned step = warp_size / 2; step != 0; step /= 2) {
+            largest = kernels::maximum(largest, __shfl_xor_sync(everyone, largest, step));
+        }
+        kernels::running_sum sum{0, 0};
+        for (std::size_t i = lane; i < all.columns; i += warp_size) sum.add(x[i] = expf(x[i] - largest));
+        for (unsigned step = warp_size / 2; step != 0; step /= 2) {
+            const float other_lost = __shfl_xor_sync(everyone, sum.lost, step);
+            sum.add(__shfl_xor_sync(everyone, sum.sum, step));
+            sum.lost += other_lost;
+        }
+        const float scale = __shfl_sync(everyone, 1 / sum.value(), 0);  // one for all: lanes add in different orders
+        for (std::size_t i = lane; i < all.columns; i += warp_size) x[i] *= scale;
+    }
+}
+#endif
+
+}  // namespace
+
+void detail::softmax(stream on, tensor<float>& x, const source_location& location) {
+    detail::require_held(x, {"softmax", on.owner().name(), location});
+    if (x.size() == 0) return;
+    softmax_closure closure{x.device_data(), x.rows(), x.columns()};
+    launch_command command;
+#if defined(__CUDACC__)
+    command.device_function = reinterpret_cast<const void*>(&softmax_on_device);
+    const std::size_t blocks = (x.rows() + warps_per_block - 1) / warps_per_block;
+    command.grid.x = static_cast<unsigned>(std::min<std::size_t>(blocks, 65535));
+    command.block.x = warp_size * warps_per_block;
+#endif
+    command.host_function = &softmax_on_host;
+    detail::set_closure(command, closure);
+    const std::array accesses{memory_access{x.memory(), access_mode::write}};
+    on.launch({"softmax", accesses, location}, command);
+}
+
+}  // namespace sluice

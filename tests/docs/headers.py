@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Makes docs/headers.md, the table of the public headers, from the first sentence of each header's comment.
+
+    headers.py REPOSITORY            prints what is wrong with the table, and fails when something is
+    headers.py --write REPOSITORY    writes the table
+    headers.py --self-test           plants mistakes in a temporary tree and checks that each is found
+
+A header is public unless it is in a folder `detail`.
+"""
+
+import pathlib
+import re
+import sys
+import tempfile
+
+PAGE = pathlib.Path("docs/headers.md")
+UMBRELLA = pathlib.Path("sluice/sluice.hpp")
+COMMAND = "python3 tests/docs/headers.py --write ."
+ROOMS = {
+    "": "The library",
+    "base": "base: errors, deadlines, half precision, the index of a kernel",
+    "op": "op: operations and their combinators",
+    "async": "async: coroutines and executors",
+    "io": "io: files and their formats",
+    "runtime": "runtime: devices, streams, memory, launches, waiting",
+    "trace": "trace: what ran where and when",
+    "drawing": "drawing: pictures of graphs",
+    "cuda": "cuda: for code that calls CUDA's libraries",
+    "sim": "sim: the simulator",
+    "devices": "devices: several devices and collectives",
+    "graph": "graph: compiled graphs",
+    "kernels": "kernels: operations of the library",
+    "nn": "nn: networks",
+    "asio": "asio: Boost.Asio",
+}
+INTRODUCTION = f"""# Public headers
+
+<!-- Made by `{COMMAND}`; the test docs.headers compares. -->
+
+`#include <sluice/sluice.hpp>` brings the headers that are marked with a star. Include single headers where compile time
+matters. All names are in the namespace `sluice`; those of a few rooms are in `sluice::sim`, `sluice::io`, `sluice::nn`
+and `sluice::cuda`. Headers in folders named `detail` are the library's own: they may change at any time.
+"""
+
+
+def first_sentence(text):
+    """The first sentence of a file's leading comment, after its licence line; empty when there is none."""
+    words = []
+    for line in text.splitlines():
+        if line.startswith("// SPDX-License-Identifier:"):
+            continue
+        if not line.startswith("//") or not line[2:].strip():
+            break
+        words.append(line[2:].strip())
+    sentence = re.split(r"(?<=[.])\s", " ".join(words).strip() + " ")[0].strip() if words else ""
+    return sentence.rstrip(":,").rstrip() if sentence.endswith((":", ",")) else sentence
+
+
+def public_headers(root):
+    include = root / "include"
+    paths = (path.relative_to(include) for path in include.rglob("*.hpp"))
+    return sorted(path for path in paths if "detail" not in path.parts)
+
+
+def reached_from(root, header):
+    """The headers that this one includes, directly or through others, with itself."""
+    found, open_ends = set(), [header]
+    while open_ends:
+        path = open_ends.pop()
+        file = root / "include" / path
+        if path in found or not file.is_file():
+            continue
+        found.add(path)
+        open_ends += map(pathlib.Path, re.findall(r'#include "(sluice/[^"]+)"', file.read_text(encoding="utf-8")))
+    return found
+
+
+def escaped(text):
+    return text.replace("|", "\\|").replace("<", "\\<").replace("*", "\\*")
+
+
+def page(root):
+    """The text of the page, and the headers that have no sentence."""
+    by_room, silent = {}, []
+    umbrella = reached_from(root, UMBRELLA)
+    for path in public_headers(root):
+        sentence = first_sentence((root / "include" / path).read_text(encoding="utf-8"))
+        if not sentence:
+            silent.append(path)
+        room = path.parts[1] if len(path.parts) > 2 else ""
+        star = " ★" if path in umbrella else ""
+        by_room.setdefault(room, []).append(f"| [{path}](../include/{path}){star} | {escaped(sentence)} |")
+    text = INTRODUCTION
+    order = [room for room in ROOMS if room in by_room] + sorted(set(by_room) - set(ROOMS))
+    for room in order:
+        rows = "\n".join(by_room[room])
+        text += f"\n## {ROOMS.get(room, room)}\n\n| header | what it is |\n| --- | --- |\n{rows}\n"
+    return text, silent
+
+
+def problems(root):
+    text, silent = page(root)
+    found = [f"include/{path}: has no comment at its top that says what it is" for path in silent]
+    file = root / PAGE
+    if not file.is_file() or file.read_text(encoding="utf-8") != text:
+        found.append(f"{PAGE} is out of date. Run: {COMMAND}")
+    return found
+
+
+def self_test():
+    failures = []
+
+    def check(name, expected, change=lambda root: None):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "include/sluice/op/detail").mkdir(parents=True)
+            (root / "docs").mkdir()
+            (root / "include/sluice/sluice.hpp").write_text('// Everything.\n#include "sluice/op/a.hpp"\n')
+            (root / "include/sluice/op/a.hpp").write_text("// SPDX-License-Identifier: X\n// a<T>: the first\n// one. More.\n")
+            (root / "include/sluice/op/detail/b.hpp").write_text("int b;\n")
+            (root / PAGE).write_text(page(root)[0])
+            change(root)
+            found = problems(root)
+            if len(found) != len(expected) or not all(part in line for part, line in zip(expected, found)):
+                failures.append(f"{name}: found {found}")
+            if name == "healthy" and "op/a.hpp) ★ | a\\<T>: the first one. |" not in page(root)[0]:
+                failures.append("healthy: " + page(root)[0])
+
+    header = "include/sluice/op/a.hpp"
+    check("healthy", [])
+    check("changed", ["out of date"], lambda root: (root / header).write_text("// Another sentence.\n"))
+    check("added", ["out of date"], lambda root: (root / "include/sluice/op/c.hpp").write_text("// New.\n"))
+    check("silent", ["op/a.hpp: has no comment", "out of date"], lambda root: (root / header).write_text("int a;\n"))
+    check("no page", ["out of date"], lambda root: (root / PAGE).unlink())
+    return failures
+
+
+def main(arguments):
+    if arguments[:1] == ["--write"] and len(arguments) == 2:
+        root = pathlib.Path(arguments[1])
+        (root / PAGE).write_text(page(root)[0], encoding="utf-8")
+        return 0
+    if len(arguments) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    lines = self_test() if arguments[0] == "--self-test" else problems(pathlib.Path(arguments[0]))
+    for line in lines:
+        print(line)
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
