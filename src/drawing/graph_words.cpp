@@ -120,6 +120,7 @@ std::string node_tooltip(const graph_node& node, memory_list memory) {
 }
 
 std::string memory_text(std::uint32_t index, memory_list memory) {
+    if (index == graph_edge::no_memory) return "no shared data";
     if (index >= memory.size()) return "memory " + std::to_string(index);
     const graph_memory& of = memory[index];
     return std::string(of.name).append(", ").append(bytes_text(static_cast<double>(of.bytes)));
@@ -130,6 +131,7 @@ std::string_view reason_text(edge_reason reason) noexcept {
         case edge_reason::read_after_write: return "reads what was written";
         case edge_reason::write_after_read: return "overwrites what was read";
         case edge_reason::write_after_write: return "overwrites what was written";
+        case edge_reason::stream_order: return "keeps the order of the stream";
     }
     return "comes after";
 }
@@ -139,6 +141,7 @@ std::string_view reason_word(edge_reason reason) noexcept {
         case edge_reason::read_after_write: return "read-after-write";
         case edge_reason::write_after_read: return "write-after-read";
         case edge_reason::write_after_write: return "write-after-write";
+        case edge_reason::stream_order: return "stream-order";
     }
     return "after";
 }

@@ -110,7 +110,22 @@ storage_ref graph_recorder::workspace(std::size_t bytes) {
     return made;
 }
 
-std::uint32_t graph_recorder::index_of(storage& memory, access_mode mode) {
+storage& graph_recorder::whole_of(storage& named) const {
+    if (named.whole() == nullptr) return named;
+    if (indices_.contains(named.whole())) return *named.whole();
+    // Memory that a launch passes may itself be a part.
+    const auto* const begin = static_cast<const std::byte*>(named.data());
+    for (const place& each : places_) {
+        const auto* const from = static_cast<const std::byte*>(each.memory->data());
+        if (each.is_given && each.memory->whole() == named.whole() && begin >= from &&
+            begin + named.capacity_bytes() <= from + each.memory->capacity_bytes())
+            return *each.memory;
+    }
+    return named;
+}
+
+std::uint32_t graph_recorder::index_of(storage& named, access_mode mode) {
+    storage& memory = whole_of(named);
     const auto known = indices_.find(&memory);
     const std::uint32_t index =
         known != indices_.end() ? known->second : know(memory, {"outside", memory.capacity_bytes(), false});
@@ -171,13 +186,42 @@ void graph_recorder::start_early(graph_node& node) {
         each.is_programmatic = std::holds_alternative<launch_command>(levels_.back().graph.nodes[each.from].what);
 }
 
+// Whether the accesses order a command among the others. The result of a host call is new memory, and orders only what
+// comes later.
+bool graph_recorder::shares_data(const command_info& info, const graph_node::command& what) const {
+    const bool is_host_call = std::holds_alternative<host_command>(what);
+    return std::ranges::any_of(info.accesses, [&](const memory_access& used) {
+        return used.memory != nullptr && (!is_host_call || used.mode == access_mode::read);
+    });
+}
+
+// A command that shares no data runs in the order of its stream, as it does eagerly: after all earlier commands, and
+// before all later ones.
+void graph_recorder::keep_order(graph_node& node, bool is_alone) {
+    level& here = levels_.back();
+    const auto number = static_cast<std::uint32_t>(here.graph.nodes.size() - 1);
+    here.is_followed.resize(here.graph.nodes.size());
+    const auto comes_after_latest = [&](const graph_edge& each) { return each.from >= here.latest_alone; };
+    if (is_alone) {
+        for (std::uint32_t i = here.latest_alone != nothing ? here.latest_alone : 0; i < number; ++i) {
+            if (!here.is_followed[i]) add_edge(node, {i, graph_edge::no_memory, edge_reason::stream_order});
+        }
+        here.latest_alone = number;
+    } else if (here.latest_alone != nothing && std::ranges::none_of(node.after, comes_after_latest)) {
+        add_edge(node, {here.latest_alone, graph_edge::no_memory, edge_reason::stream_order});
+    }
+    for (const graph_edge& each : node.after) here.is_followed[each.from] = true;
+}
+
 graph_node& graph_recorder::add(const command_info& info, graph_node::command what) {
+    const bool is_alone = !std::holds_alternative<conditional_command>(what) && !shares_data(info, what);
     std::vector<graph_node>& nodes = levels_.back().graph.nodes;
     nodes.push_back({std::move(what), info.name, std::string(info.operation), info.location, {}, {}, {}, 0, {}, {}});
     graph_node& node = nodes.back();
     for (const memory_access& used : info.accesses) {
         if (used.memory != nullptr) use(node, index_of(*used.memory, used.mode), used.mode);
     }
+    if (!std::holds_alternative<conditional_command>(node.what)) keep_order(node, is_alone);
     return node;
 }
 
@@ -245,6 +289,7 @@ void graph_recorder::end_part(const command_info& info, conditional_command::kin
             use(node, i, access_mode::read);
         }
     }
+    keep_order(node, inner.latest_alone != nothing);
 }
 
 command_graph graph_recorder::finish() {

@@ -82,6 +82,9 @@ public:
     const std::vector<external_memory>& outside() const noexcept { return outside_; }
     // All memory that nodes name, by index.
     const std::vector<storage*>& memory() const noexcept { return storages_; }
+    // Of a part of memory that the graph allocated, that memory: places are planned whole. Else `named`: other parts
+    // have histories of their own, and launches are ordered after these.
+    storage& whole_of(storage& named) const;
     // Keeps the owner for as long as the recorded commands may run.
     void keep(std::shared_ptr<const void> owner) { owners_.push_back(std::move(owner)); }
 
@@ -119,15 +122,19 @@ private:
     // A graph that is being recorded: the whole, or the body of a node.
     struct level {
         command_graph graph;
-        std::vector<uses> used;  // by index of memory
+        std::vector<uses> used;                // by index of memory
+        std::vector<bool> is_followed;         // by node: whether a later node comes after it
+        std::uint32_t latest_alone = nothing;  // the last node that shares no data
     };
 
     graph_node& add(const command_info& info, graph_node::command what);
     void use(graph_node& node, std::uint32_t memory, access_mode mode);
     void add_edge(graph_node& node, const graph_edge& edge);
+    bool shares_data(const command_info& info, const graph_node::command& what) const;
+    void keep_order(graph_node& node, bool is_alone);
     void start_early(graph_node& node);
     void reserve_for_launched_graphs(graph_node& by, std::vector<std::uint32_t> memory);
-    std::uint32_t index_of(storage& memory, access_mode mode);
+    std::uint32_t index_of(storage& named, access_mode mode);
     storage_ref fresh_host_block(std::size_t bytes, const command_info& info);
     std::uint32_t know(storage& memory, const graph_memory& as);
 

@@ -11,6 +11,7 @@ namespace sluice {
 namespace {
 
 bool is_open(const stream_point& point) { return point.queue->passed() < point.queue->reached(point.upto); }
+bool is_over(const stream_point& point) { return !is_open(point); }
 
 // Called without the storage's guard: it blocks.
 void await_all(const std::vector<stream_point>& points) {
@@ -39,14 +40,78 @@ storage::written storage::last_write() const {
 }
 
 void storage::await_last_write() const {
-    const stream_point last = last_write().last;
-    if (last.queue != nullptr && is_open(last)) await_all({last});
+    std::vector<stream_point> points;
+    {
+        const std::lock_guard lock(guard_);
+        history_.for_each_last_write([&](const stream_point& point) {
+            if (is_open(point)) points.push_back(point);
+        });
+    }
+    await_all(points);
 }
 
 void storage::on_host_access(access_mode mode) const noexcept { pool_.source_.on_host_access(data_, mode); }
 
+// --- parts --------------------------------------------------------------------------------------------------
+
+storage::storage(storage& from, void* data, std::size_t bytes, std::shared_ptr<const void> owner, part)
+    : pool_(from.pool_),
+      data_(data),
+      capacity_bytes_(bytes),
+      is_planned_(from.is_planned_),
+      whole_(from.whole_ ? from.whole_ : storage_ref(&from)),
+      owner_(from.owner_ ? from.owner_ : std::move(owner)) {
+    const std::lock_guard lock(from.guard_);
+    history_ = from.history_;
+    outcome_ = from.outcome_;
+    lock_ = from.lock_;
+    whole_->parts_.fetch_add(1, std::memory_order_relaxed);
+}
+
+storage_ref storage::part_of(storage& from, std::size_t offset_bytes, std::size_t bytes,
+                             std::shared_ptr<const void> owner) {
+    auto* const data = static_cast<std::byte*>(from.data()) + offset_bytes;
+    return storage_ref::adopt(new storage(from, data, bytes, std::move(owner), part{}));
+}
+
+storage_ref storage::join(std::span<const storage_ref> parts) {
+    storage& first = *parts.front();
+    detail::outcome_set outcomes;
+    std::size_t bytes = 0;
+    for (const storage_ref& each : parts) {
+        bytes += each->capacity_bytes();
+        outcomes.add(each->last_write().depends_on);
+    }
+    const bool is_whole =
+        first.data() == first.whole_->data() && first.whole_->parts_.load(std::memory_order_acquire) == parts.size();
+    storage_ref joined = is_whole ? first.whole_ : part_of(first, 0, bytes);
+    {
+        const std::lock_guard lock(joined->guard_);
+        for (const storage_ref& each : parts) joined->history_.adopt(each->history_, is_over);
+    }
+    joined->depend_on(std::move(outcomes).merge(false));
+    return joined;
+}
+
+// The block, and with it the next user of its memory, comes after the accesses of the part.
+void storage::end_part() noexcept {
+    try {
+        const std::lock_guard lock(whole_->guard_);
+        whole_->history_.adopt(history_, is_over);
+    } catch (const std::bad_alloc&) {
+        try {
+            await_all_uses();  // instead of noting them
+        } catch (...) {        // NOLINT(bugprone-empty-catch): the device has faulted; its memory is never reused
+        }
+    }
+    whole_->parts_.fetch_sub(1, std::memory_order_release);
+    delete this;  // may release the block
+}
+
 void storage::release() noexcept {
-    if (is_planned()) {
+    if (whole_) {
+        end_part();
+    } else if (is_planned()) {
         delete this;
     } else {
         pool().give_back(this);

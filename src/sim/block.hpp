@@ -1,16 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block of simulated memory and its shadow: its uses in this schedule, and what may be done with it.
+// A block of simulated memory and its shadow: its uses in this schedule, and what may be done with it. Parts of a block
+// (runtime/parts.hpp) have shadows of their own.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <vector>
 
 #include "sim/vector_clock.hpp"
 #include "sluice/runtime/command.hpp"
 
 namespace sluice::sim::detail {
+
+// The accesses to a range of memory in the schedule `seen_in`: the last write, and each thread's last read since.
+struct access_record {
+    std::uint64_t seen_in = 0;
+    thread_index writer = 0;
+    moment written_at = 0;
+    std::uint32_t readers = 0;  // one bit per thread
+    std::array<moment, max_threads> read_at{};
+};
+
+// Some of the bytes of a block.
+struct byte_range {
+    std::size_t begin = 0;
+    std::size_t bytes = 0;
+
+    std::size_t end() const noexcept { return begin + bytes; }
+    bool overlaps(const byte_range& other) const noexcept { return begin < other.end() && other.begin < end(); }
+    friend bool operator==(const byte_range&, const byte_range&) = default;
+};
+
+// The shadow of a part that commands name.
+struct part_shadow {
+    byte_range range;
+    access_record used;
+    bool is_written = false;  // as in block
+};
 
 // Lies directly before the bytes that it describes, so it is found from the storage's address. It is not freed while
 // the simulator exists, so a use of freed memory still finds the shadow.
@@ -29,12 +57,8 @@ struct block {
     std::uint32_t number = 0;         // for reports: the lease's number in its schedule
     std::uint64_t numbered_in = 0;
 
-    // The accesses of the schedule `seen_in`: the last write, and each thread's last read since.
-    std::uint64_t seen_in = 0;
-    thread_index writer = 0;
-    moment written_at = 0;
-    std::uint32_t readers = 0;  // one bit per thread
-    std::array<moment, max_threads> read_at{};
+    access_record used;              // by commands that name the whole block
+    std::vector<part_shadow> parts;  // of this lease; in the order of their begins
 
     // A command that was in flight when its device broke down may use the block at any later time.
     std::uint32_t doomed_in_life = 0;
@@ -47,10 +71,15 @@ struct block {
     static block& of(void* data) noexcept {
         return *std::launder(reinterpret_cast<block*>(static_cast<std::byte*>(data) - header_bytes));
     }
-    bool contains(const void* from, std::size_t count) noexcept {
+    byte_range whole() const noexcept { return {0, bytes}; }
+    // Whether these bytes lie in this range of the block.
+    bool contains(const byte_range& range, const void* from, std::size_t count) noexcept {
+        const std::byte* const begin = data() + range.begin;
+        const std::byte* const end = begin + range.bytes;
         const auto* const first = static_cast<const std::byte*>(from);
-        return first >= data() && first < data() + bytes && count <= static_cast<std::size_t>(data() + bytes - first);
+        return first >= begin && first < end && count <= static_cast<std::size_t>(end - first);
     }
+    bool contains(const void* from, std::size_t count) noexcept { return contains(whole(), from, count); }
     bool overlaps(const void* from, std::size_t count) noexcept {
         const auto* const first = static_cast<const std::byte*>(from);
         return first < data() + bytes && data() < first + count;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/checker.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -21,6 +22,24 @@ std::uint64_t digest(std::uint64_t sum, const std::byte* data, std::size_t bytes
         sum ^= sum >> 29;
     }
     return sum;
+}
+
+part_shadow& shadow_of(block& what, const byte_range& range) {
+    const auto at =
+        std::ranges::lower_bound(what.parts, range.begin, {}, [](const part_shadow& part) { return part.range.begin; });
+    for (auto each = at; each != what.parts.end() && each->range.begin == range.begin; ++each) {
+        if (each->range == range) return *each;
+    }
+    return *what.parts.insert(at, {range, {}, false});
+}
+
+// Whether each byte of the range was written through the block or a part.
+bool is_written(const block& what, const byte_range& range) {
+    std::size_t upto = range.begin;
+    for (const part_shadow& part : what.parts) {
+        if (part.is_written && part.range.begin <= upto) upto = std::max(upto, part.range.end());
+    }
+    return what.is_written || upto >= range.end();
 }
 
 }  // namespace
@@ -45,27 +64,40 @@ std::uint32_t checker::snapshot() {
     return static_cast<std::uint32_t>(snapshots_.size() - 1);
 }
 
-std::optional<checker::conflict> checker::note(block& what, access_mode mode, command_ref who,
-                                               const vector_clock& known) noexcept {
-    if (what.seen_in != schedule_) {
-        what.seen_in = schedule_;
-        what.written_at = 0;
-        what.readers = 0;
+std::optional<checker::conflict> checker::find_conflict(access_record& with, access_mode mode,
+                                                        const vector_clock& known) noexcept {
+    if (with.seen_in != schedule_) {
+        with.seen_in = schedule_;
+        with.written_at = 0;
+        with.readers = 0;
     }
     std::optional<conflict> found;
-    if (!known.covers(what.writer, what.written_at)) found = {{what.writer, what.written_at}, access_mode::write};
+    if (!known.covers(with.writer, with.written_at)) found = {{with.writer, with.written_at}, access_mode::write};
+    if (mode == access_mode::read) return found;
+    for (std::uint32_t left = with.readers; left != 0; left &= left - 1) {
+        const auto reader = static_cast<thread_index>(std::countr_zero(left));
+        if (!known.covers(reader, with.read_at[reader])) found = {{reader, with.read_at[reader]}, access_mode::read};
+    }
+    return found;
+}
+
+std::optional<checker::conflict> checker::note(block& what, const byte_range& range, access_mode mode, command_ref who,
+                                               const vector_clock& known) {
+    std::optional<conflict> found = find_conflict(what.used, mode, known);
+    for (part_shadow& part : what.parts) {
+        if (!part.range.overlaps(range)) continue;
+        if (const auto with = find_conflict(part.used, mode, known)) found = with;
+    }
+    access_record& record = range == what.whole() ? what.used : shadow_of(what, range).used;
+    record.seen_in = schedule_;
     if (mode == access_mode::read) {
-        what.readers |= 1u << who.thread;
-        what.read_at[who.thread] = who.when;
+        record.readers |= 1u << who.thread;
+        record.read_at[who.thread] = who.when;
         return found;
     }
-    for (std::uint32_t left = what.readers; left != 0; left &= left - 1) {
-        const auto reader = static_cast<thread_index>(std::countr_zero(left));
-        if (!known.covers(reader, what.read_at[reader])) found = {{reader, what.read_at[reader]}, access_mode::read};
-    }
-    what.writer = who.thread;
-    what.written_at = who.when;
-    what.readers = 0;
+    record.writer = who.thread;
+    record.written_at = who.when;
+    record.readers = 0;
     return found;
 }
 
@@ -75,6 +107,7 @@ void checker::on_allocate(block& what, std::size_t requested_bytes, bool to_host
     what.is_lent = true;
     what.requested_bytes = requested_bytes;
     what.is_written = to_host || requested_bytes == 0;
+    what.parts.clear();
     ++what.lease;
     what.number = ++leases_;
     what.numbered_in = schedule_;
@@ -88,7 +121,8 @@ void checker::freed(block& what) { host_touches(what, access_mode::write, true);
 
 void checker::touched(block& what, access_mode mode) {
     if (running_ == nullptr) return host_touches(what, mode, false);
-    if (const auto with = note(what, mode, running_who_, *running_)) report(*with, running_who_, mode, what);
+    if (const auto with = note(what, what.whole(), mode, running_who_, *running_))
+        report(*with, running_who_, mode, what);
 }
 
 void checker::mark_unfinished(command_ref who, std::span<const named_block> accesses) noexcept {
@@ -121,7 +155,7 @@ void checker::host_touches(block& what, access_mode mode, bool frees) {
     if (is_in_unfinished_use(what, mode, frees)) return;
     const command_ref host{host_thread, ++host_.upto[host_thread]};
     host_has_learnt_ = true;
-    const auto with = note(what, mode, host, host_);
+    const auto with = note(what, what.whole(), mode, host, host_);
     if (!with) return;
     if (!frees) return report(*with, host, mode, what);
     actor user = witness_.describe(with->earlier.thread, with->earlier.when);
@@ -135,13 +169,15 @@ void checker::names(command_ref who, std::span<const named_block> accesses) {
         if (!what.is_lent) {
             report(fault::use_after_free, witness_.describe(who.thread, who.when), "names storage that was freed",
                    &what);
-        } else if (each.mode == access_mode::read && !what.is_written) {
+        } else if (each.mode == access_mode::read && !is_written(what, each.range)) {
             report(fault::uninitialized_read, witness_.describe(who.thread, who.when),
                    "reads memory that nothing has written since it was allocated", &what);
         }
     }
     for (const named_block& each : accesses) {
-        if (each.mode == access_mode::write) each.what->is_written = true;
+        if (each.mode == access_mode::write)
+            (each.range == each.what->whole() ? each.what->is_written : shadow_of(*each.what, each.range).is_written) =
+                true;
     }
 }
 
@@ -150,7 +186,7 @@ void checker::check_range(command_ref who, std::span<const named_block> accesses
     if (bytes == 0) return;
     const block* only_read = nullptr;
     for (const named_block& each : accesses) {
-        if (!each.what->contains(from, bytes)) continue;
+        if (!each.what->contains(each.range, from, bytes)) continue;
         if (mode == access_mode::read || each.mode == access_mode::write) return;
         only_read = each.what;
     }
@@ -187,17 +223,19 @@ void checker::runs(command_ref who, std::span<const named_block> accesses, const
             what.first_used_in = each.lease;
             scramble(what);
         }
-        if (const auto with = note(what, each.mode, who, known)) report(*with, who, each.mode, what);
+        if (const auto with = note(what, each.range, each.mode, who, known)) report(*with, who, each.mode, what);
     }
 }
 
 std::uint64_t checker::contents_only_read(std::span<const named_block> accesses) noexcept {
     std::uint64_t sum = 0;
     for (const named_block& each : accesses) {
-        bool is_left_out = each.what->bytes > most_watched_bytes;
-        for (const named_block& other : accesses)
-            is_left_out = is_left_out || (other.what == each.what && other.mode == access_mode::write);
-        if (!is_left_out) sum = digest(sum, each.what->data(), each.what->bytes);
+        bool is_left_out = each.range.bytes > most_watched_bytes;
+        for (const named_block& other : accesses) {
+            is_left_out = is_left_out || (other.what == each.what && other.range.overlaps(each.range) &&
+                                          other.mode == access_mode::write);
+        }
+        if (!is_left_out) sum = digest(sum, each.what->data() + each.range.begin, each.range.bytes);
     }
     return sum;
 }

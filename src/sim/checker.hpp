@@ -35,6 +35,7 @@ struct command_ref {
 // What a command named when it was submitted.
 struct named_block {
     block* what;
+    byte_range range;
     std::uint32_t life;
     std::uint32_t lease;
     access_mode mode;
@@ -100,7 +101,9 @@ private:
         access_mode mode;
     };
     // Records an access; returns the earlier access that conflicts with it without an order, if there is one.
-    std::optional<conflict> note(block& what, access_mode mode, command_ref who, const vector_clock& known) noexcept;
+    std::optional<conflict> note(block& what, const byte_range& range, access_mode mode, command_ref who,
+                                 const vector_clock& known);
+    std::optional<conflict> find_conflict(access_record& with, access_mode mode, const vector_clock& known) noexcept;
     void report(const conflict& with, command_ref who, access_mode mode, const block& what);
     void host_touches(block& what, access_mode mode, bool frees);
     bool is_in_unfinished_use(const block& what, access_mode mode, bool frees);

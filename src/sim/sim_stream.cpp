@@ -58,8 +58,14 @@ sim_stream::record& sim_stream::add(kind what, const command_info& info) {
     std::size_t count = 0;
     for (const memory_access& each : info.accesses) {
         if (each.memory == nullptr) continue;
-        block& named = block::of(each.memory->data());
-        accesses[count++] = {&named, named.life, named.lease, each.mode};
+        const bool is_part = each.memory->whole() != nullptr;
+        block& named = block::of(is_part ? each.memory->whole()->data() : each.memory->data());
+        byte_range range = named.whole();
+        if (is_part) {
+            const auto* const begin = static_cast<const std::byte*>(each.memory->data());
+            range = {static_cast<std::size_t>(begin - named.data()), each.memory->capacity_bytes()};
+        }
+        accesses[count++] = {&named, range, named.life, named.lease, each.mode};
     }
     record& made = records_.emplace_back();
     made.what = what;

@@ -35,6 +35,17 @@ TEST_F(memory, uploads_come_from_vectors_spans_with_an_owner_and_host_buffers) {
     EXPECT_EQ(z, std::vector<float>(4, 3.f));
 }
 
+TEST_F(memory, parts_of_a_tensor_are_worked_on_and_joined) {
+    auto scaled =
+        upload(std::vector<float>(1024, 1))
+            .transform([](auto x) { return split<2>(std::move(x)); })
+            .and_then([](auto low, auto high) { return zip(scale(std::move(low), 2), scale(std::move(high), 3)); })
+            .transform([](auto low, auto high) { return join(std::move(low), std::move(high)); });
+    std::vector<float> expected(512, 2);
+    expected.resize(1024, 3);
+    EXPECT_EQ(sync(std::move(scaled).and_then(download), pool), expected);
+}
+
 TEST_F(memory, downloads_fill_new_vectors_host_buffers_and_spans) {
     std::vector<float> fresh = sync(upload(std::vector<float>{1, 2}).and_then(download), pool);
 

@@ -42,6 +42,11 @@ std::string edges_of(const command_graph& graph) {
         text.append(graph.nodes[i].name).append(" <-");
         for (const graph_edge& edge : graph.nodes[i].after) {
             text.append(" ").append(graph.nodes[edge.from].name);
+            if (edge.reason == edge_reason::stream_order) {
+                EXPECT_EQ(edge.memory, graph_edge::no_memory);
+                text += " order";
+                continue;
+            }
             text += edge.reason == edge_reason::read_after_write   ? " raw "
                     : edge.reason == edge_reason::write_after_read ? " war "
                                                                    : " waw ";
@@ -100,6 +105,44 @@ TEST_F(recorded_edges, readers_of_the_same_memory_have_none_between_them) {
         },
         shared_input<int>({4}), device_input<int>({4}), device_input<int>({4}));
     EXPECT_EQ(edges_of(fast.commands()), "copy_over <-; copy_over <-");
+}
+
+// As on the stream: after all that was submitted before, and before all that comes later.
+TEST_F(recorded_edges, a_command_that_shares_no_data_keeps_the_order_of_the_stream) {
+    const auto fast = compile(
+        on,
+        [](tensor<int> x, tensor<int> y) {
+            return with_context([x = std::move(x), y = std::move(y)](execution_context& context) mutable {
+                stream to = context.stream();
+                launch_on(to, bump{}, each_of(x), x);
+                launch_on(to, bump{}, each_of(y), y);
+                to.host_call({"first"}, {[] {}});
+                to.host_call({"second"}, {[] {}});
+                launch_on(to, bump{}, each_of(x), x);
+                launch_on(to, bump{}, each_of(x), x);
+                launch_on(to, bump{}, each_of(y), y);
+                to.host_call({"third"}, {[] {}});
+                return std::tuple(std::move(x), std::move(y));
+            });
+        },
+        device_input<int>({4}), device_input<int>({4}));
+    EXPECT_EQ(edges_of(fast.commands()),
+              "bump <-; bump <-; first <- bump order bump order; second <- first order; bump <- bump waw input second "
+              "order; bump <- bump waw input; bump <- bump waw input second order; third <- bump order bump order");
+}
+
+// The result of a host call is new memory: it orders what reads it, and not the call itself.
+TEST_F(recorded_edges, host_calls_without_arguments_keep_their_order) {
+    const auto fast = compile(on, [] {
+        return zip(host_call([] { return 1; }), zeros<int>({4}), host_call([] { return 2; }))
+            .and_then([](auto one, auto x, auto two) {
+                return zip(host_call([](int a, int b) { return a + b; }, std::move(one), std::move(two)),
+                           download(std::move(x)));
+            });
+    });
+    EXPECT_EQ(edges_of(fast.commands()),
+              "host_call <-; zeros <- host_call order; host_call <- zeros order; host_call <- host_call raw host_call "
+              "host_call raw host_call; download <- host_call order");
 }
 
 TEST_F(recorded_edges, an_early_start_is_noted_after_kernels_only) {

@@ -98,4 +98,50 @@ TEST_F(access_history_test, any_number_of_streams_may_read) {
                 UnorderedElementsAre(std::pair(&a.queue(), ticket{1}), std::pair(&b.queue(), ticket{9})));
 }
 
+TEST_F(access_history_test, adopted_writes_come_before_reads_and_writes) {
+    write(a, 1);
+    access_history part = history, other = history;
+    part.add(b.point(4), access_mode::write);
+    other.add(c.point(2), access_mode::write);
+    other.add(a.point(3), access_mode::read);
+    const auto never = [](const stream_point&) { return false; };
+    history.adopt(part, never);
+    history.adopt(other, never);
+    EXPECT_THAT(conflicts(a, access_mode::read),
+                UnorderedElementsAre(std::pair(&b.queue(), ticket{4}), std::pair(&c.queue(), ticket{2})));
+    EXPECT_THAT(conflicts(b, access_mode::write),
+                UnorderedElementsAre(std::pair(&a.queue(), ticket{1}), std::pair(&c.queue(), ticket{2}),
+                                     std::pair(&a.queue(), ticket{3})));
+    EXPECT_THAT(last_uses(), UnorderedElementsAre(std::pair(&a.queue(), ticket{1}), std::pair(&b.queue(), ticket{4}),
+                                                  std::pair(&c.queue(), ticket{2}), std::pair(&a.queue(), ticket{3})));
+}
+
+TEST_F(access_history_test, a_write_replaces_adopted_accesses_unless_it_is_revoked) {
+    access_history part;
+    part.add(b.point(4), access_mode::write);
+    part.add(c.point(1), access_mode::read);
+    history.adopt(part, [](const stream_point&) { return false; });
+    write(a, 7);
+    EXPECT_THAT(last_uses(), ElementsAre(std::pair(&a.queue(), ticket{7})));
+    history.revoke(a.point(7));
+    EXPECT_THAT(last_uses(), UnorderedElementsAre(std::pair(&b.queue(), ticket{4}), std::pair(&c.queue(), ticket{1})));
+    write(a, 8);
+    read(b, 5);
+    EXPECT_THAT(last_uses(), UnorderedElementsAre(std::pair(&a.queue(), ticket{8}), std::pair(&b.queue(), ticket{5})));
+}
+
+TEST_F(access_history_test, what_is_adopted_again_and_again_does_not_grow) {
+    for (ticket number = 1; number < 100; ++number) {
+        access_history part = history;
+        part.add(b.point(number), access_mode::write);
+        part.add(c.point(number), access_mode::read);
+        history.adopt(part, [](const stream_point&) { return false; });
+        EXPECT_EQ(last_uses().size(), 2u);
+    }
+    access_history over = history;
+    over.add(a.point(1), access_mode::read);
+    history.adopt(over, [&](const stream_point& use) { return use.queue == &a.queue(); });
+    EXPECT_EQ(last_uses().size(), 2u);
+}
+
 }  // namespace sluice::detail

@@ -98,6 +98,31 @@ TEST(graphs, report_the_breakdown_of_their_device) {
     EXPECT_GT(made.faults, 500u);
 }
 
+// Host calls that share nothing run in one order, eagerly and in a graph, in every schedule.
+TEST(graphs, host_calls_that_share_no_data_keep_their_order) {
+    for (const bool compiled : {false, true}) {
+        const exploration made = explore(
+            [compiled](scheduling_policy& pool) {
+                std::string order;
+                const auto note = [&order](char what) { return host_call([&order, what] { order += what; }); };
+                const auto work = [note] {
+                    return note('a').and_then([note] { return note('b'); }).and_then([note] {
+                        return zeros<float>(flat).and_then(download).and_then(
+                            [note](auto landed) { return zip(note('c'), value(std::move(landed)), note('d')); });
+                    });
+                };
+                if (compiled) {
+                    sync(compile(pool, work)(), pool);
+                } else {
+                    sync(work(), pool);
+                }
+                return order;
+            },
+            {.schedules = 500});
+        EXPECT_TRUE(made.is_clean()) << *made.found;
+    }
+}
+
 TEST(graphs, with_host_calls_and_held_outputs_are_clean) {
     const auto pipeline = [](scheduling_policy& pool) {
         const auto sum = compile(

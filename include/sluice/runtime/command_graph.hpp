@@ -27,11 +27,14 @@ enum class edge_reason : unsigned char {
     read_after_write,
     write_after_read,
     write_after_write,
+    stream_order,  // one of the two commands shares no data with others: see graph_recorder::keep_order
 };
 
 struct graph_edge {
+    static constexpr std::uint32_t no_memory = ~std::uint32_t{0};
+
     std::uint32_t from = 0;    // a node
-    std::uint32_t memory = 0;  // the memory that causes the edge: an index into command_graph::memory
+    std::uint32_t memory = 0;  // the memory that causes the edge: an index into command_graph::memory, or no_memory
     edge_reason reason = edge_reason::read_after_write;
     // The later node may start before the earlier one has ended (see launch_command::early_start).
     bool is_programmatic = false;

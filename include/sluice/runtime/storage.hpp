@@ -3,12 +3,16 @@
 // storage_ref. When the last reference is dropped, the block returns to its pool with its history, and its next user is
 // ordered after that history. Dropping a reference never blocks.
 //
+// A storage can also be a part of another one: a range of its bytes with a history of its own, so that commands on two
+// parts are not ordered. A part keeps its block alive; nothing writes the block while it has parts. See parts.hpp.
+//
 // Thread safety: a lock guards the history; references may be copied and dropped on any thread.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "sluice/base/detail/intrusive_ref.hpp"
@@ -39,6 +43,13 @@ public:
     struct planned {};
     storage(memory_pool& pool, void* data, std::size_t capacity_bytes, planned)
         : pool_(pool), data_(data), capacity_bytes_(capacity_bytes), is_planned_(true) {}
+    // Some bytes of `from`, as a storage of its own: a part of from's block. Its history and outcome begin with those
+    // of `from`. `owner` is released with the part; a part of a part has the owner of that part instead.
+    static storage_ref part_of(storage& from, std::size_t offset_bytes, std::size_t bytes,
+                               std::shared_ptr<const void> owner = {});
+    // Neighbouring parts of one block as one storage: the block itself when these are all of its parts and the first
+    // one begins it, else a new part. Comes after all accesses of the parts, and depends on all their outcomes.
+    static storage_ref join(std::span<const storage_ref> parts);
     storage(const storage&) = delete;  // commands and histories point to it
     storage& operator=(const storage&) = delete;
 
@@ -48,6 +59,8 @@ public:
     memory_pool& pool() const noexcept { return pool_; }
     device& owner() const noexcept;
     bool is_planned() const noexcept { return is_planned_; }
+    // The block that this is a part of; null for a block.
+    storage* whole() const noexcept { return whole_.get(); }
     // The number of references. Only a hint while other threads copy or drop references, unless it is 1.
     long use_count() const noexcept { return references_.load(std::memory_order_acquire); }
 
@@ -104,8 +117,11 @@ private:
     friend class memory_pool;
     friend class detail::free_blocks;
 
+    struct part {};
+    storage(storage& from, void* data, std::size_t bytes, std::shared_ptr<const void> owner, part);
     // The last reference is dropped: returns the block to its pool.
     void release() noexcept;
+    void end_part() noexcept;
 
     memory_pool& pool_;
     void* const data_;
@@ -117,7 +133,10 @@ private:
     bool holds_data_ = true;
     const bool is_planned_ = false;
     std::shared_ptr<detail::access_lock> lock_;
-    storage* older_ = nullptr;  // links of the pool's lists
+    const storage_ref whole_;                  // of a part: its block
+    const std::shared_ptr<const void> owner_;  // of a part
+    std::atomic<std::size_t> parts_{0};        // of a block: how many live
+    storage* older_ = nullptr;                 // links of the pool's lists
     storage* newer_ = nullptr;
 };
 

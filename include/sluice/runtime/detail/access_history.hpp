@@ -6,9 +6,14 @@
 // last write and the readers. A write replaces the earlier accesses only when the next access is added: until then it
 // can be revoked, in case its command is refused.
 //
+// A part of a storage (runtime/parts.hpp) has a history of its own, which begins as a copy of the whole's. When the
+// part ends, or is joined with others, a history adopts its accesses. After that there may be several last writes, of
+// different parts: one for each queue, the latest.
+//
 // Thread safety: none; storage guards it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <utility>
@@ -27,6 +32,9 @@ public:
     void for_each_conflict(const command_queue& by, access_mode mode, Function&& f) const {
         const stream_point write = last_write();
         if (write.queue != nullptr && write.queue != &by) f(write);
+        for_each_adopted_write([&](const stream_point& other) {
+            if (other.queue != &by) f(other);
+        });
         if (mode == access_mode::read) return;
         for_each_reader([&](const stream_point& reader) {
             if (reader.queue != &by) f(reader);
@@ -36,10 +44,18 @@ public:
     // Calls f for every access that must be complete before the storage is reused or freed.
     template <typename Function>
     void for_each_last_use(Function&& f) const {
-        if (last_write().queue != nullptr) f(last_write());
+        for_each_last_write(f);
         for_each_reader(f);
     }
 
+    // Calls f for every write that must be complete before the storage is read.
+    template <typename Function>
+    void for_each_last_write(Function&& f) const {
+        if (last_write().queue != nullptr) f(last_write());
+        for_each_adopted_write(f);
+    }
+
+    // The last write through this history; for_each_last_write also knows those of parts.
     stream_point last_write() const { return new_write_.queue != nullptr ? new_write_ : settled_write_; }
 
     // Adds an access. The caller orders it after all its conflicts. Adding a read may throw std::bad_alloc; the history
@@ -61,17 +77,38 @@ public:
         if (is_new_write(point)) new_write_ = {};
     }
 
+    // From now on the accesses of this part count here too, except those for which is_over(stream_point) holds. Nothing
+    // writes the whole while a part lives. May throw std::bad_alloc; some of the accesses then count.
+    template <typename Predicate>
+    void adopt(const access_history& part, Predicate&& is_over) {
+        settle();
+        part.for_each_last_write([&](const stream_point& write) {
+            const bool is_known = write.queue == settled_write_.queue && write.upto <= settled_write_.upto;
+            if (!is_known && !is_over(write)) raise(adopted_writes_, write);
+        });
+        part.for_each_reader([&](const stream_point& reader) {
+            if (!is_over(reader)) add_reader(reader);
+        });
+    }
+
 private:
     bool is_new_write(stream_point point) const {
         return new_write_.queue != nullptr && new_write_.queue == point.queue && new_write_.upto == point.upto;
     }
 
-    // The next access is being added, so the write before it was enqueued.
+    // The new write was enqueued: the next access is being added.
     void settle() {
         if (new_write_.queue == nullptr) return;
         settled_write_ = std::exchange(new_write_, {});
         few_count_ = 0;
         more_.clear();
+        adopted_writes_.clear();
+    }
+
+    template <typename Function>
+    void for_each_adopted_write(Function&& f) const {
+        if (adopted_writes_.empty() || new_write_.queue != nullptr) return;  // all of them are before the new write
+        for (const stream_point& write : adopted_writes_) f(write);
     }
 
     template <typename Function>
@@ -84,20 +121,24 @@ private:
     void add_reader(stream_point point) {
         for (std::size_t i = 0; i < few_count_; ++i) {
             if (few_[i].queue == point.queue) {
-                few_[i].upto = point.upto;
-                return;
-            }
-        }
-        for (stream_point& reader : more_) {
-            if (reader.queue == point.queue) {
-                reader.upto = point.upto;
+                few_[i].upto = std::max(few_[i].upto, point.upto);
                 return;
             }
         }
         if (few_count_ < few_.size()) {
             few_[few_count_++] = point;
         } else {
-            more_.push_back(point);
+            raise(more_, point);
+        }
+    }
+
+    // One entry for each queue, the latest.
+    static void raise(std::vector<stream_point>& all, stream_point point) {
+        const auto known = std::ranges::find(all, point.queue, &stream_point::queue);
+        if (known == all.end()) {
+            all.push_back(point);
+        } else {
+            known->upto = std::max(known->upto, point.upto);
         }
     }
 
@@ -106,6 +147,7 @@ private:
     std::array<stream_point, 4> few_;  // readers since settled_write_; no allocation for the first few streams
     std::size_t few_count_ = 0;
     std::vector<stream_point> more_;
+    std::vector<stream_point> adopted_writes_;  // of parts, since settled_write_
 };
 
 }  // namespace sluice::detail
