@@ -3,8 +3,8 @@
 //
 //     zeros<float>({1024, 64})
 //         .transform([](auto x) { return split<2>(std::move(x)); })
-//         .and_then([](auto top, auto bottom) { return zip(first_half(std::move(top)), second_half(std::move(bottom)));
-//         }) .transform([](auto top, auto bottom) { return join(std::move(top), std::move(bottom)); })
+//         .and_then([](auto top, auto bottom) { return zip(work(std::move(top)), work(std::move(bottom))); })
+//         .transform([](auto top, auto bottom) { return join(std::move(top), std::move(bottom)); })
 //
 // A part is a tensor like any other: it owns its rows, and may be passed on and dropped at any moment. It has a history
 // of its own, so streams that work on different parts do not wait for each other. The memory returns to its pool with
