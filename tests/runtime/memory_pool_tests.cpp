@@ -173,6 +173,16 @@ TEST_F(memory_pool_test, when_memory_is_short_cached_blocks_are_returned_first) 
     EXPECT_EQ(a.passed(), 3u);  // after their last uses
 }
 
+TEST_F(memory_pool_test, a_workspace_that_does_not_fit_doubled_is_as_large_as_requested) {
+    source.limit = 100 * mebibyte;
+    write(a, a.workspace(40 * mebibyte));
+    EXPECT_EQ(a.workspace(48 * mebibyte)->capacity_bytes(), 48 * mebibyte);
+    write(a, a.workspace(48 * mebibyte));
+    EXPECT_EQ(a.workspace(96 * mebibyte)->capacity_bytes(), 96 * mebibyte);  // the old one was returned
+    EXPECT_THROW(a.workspace(101 * mebibyte), out_of_memory);
+    EXPECT_EQ(a.workspace(8 * mebibyte)->capacity_bytes(), 8 * mebibyte);
+}
+
 TEST_F(memory_pool_test, out_of_memory_reports_requested_and_free_bytes_and_changes_nothing) {
     source.limit = 8 * mebibyte;
     const storage_ref held = a.allocate(2 * mebibyte, {"held"});
