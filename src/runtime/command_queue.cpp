@@ -66,8 +66,8 @@ private:
     std::vector<stream_point> more_;
 };
 
-// Doubling keeps the number of growths small; the old block is reused after its last command. Where memory is short, the
-// workspace becomes as large as requested, after the old one has been returned.
+// Doubling keeps the number of growths small; the old block is reused after its last command. Where memory is short,
+// the workspace becomes as large as requested, after the old one has been returned.
 storage_ref larger_workspace(storage_ref old, std::size_t bytes, const command_queue& of) {
     memory_pool& pool = of.owner().device_pool();
     const command_info info{"workspace"};
