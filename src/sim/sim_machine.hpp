@@ -20,7 +20,7 @@
 #include "sim/schedule.hpp"
 #include "sim/sim_stream.hpp"
 #include "sluice/runtime/device.hpp"
-#include "sluice/sim/saboteur.hpp"
+#include "sluice/sim/detail/saboteur.hpp"
 
 namespace sluice::sim::detail {
 

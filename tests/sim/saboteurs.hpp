@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "sluice/sim/saboteur.hpp"
+#include "sluice/sim/detail/saboteur.hpp"
 #include "sluice/sluice.hpp"
 
 namespace sluice::sim {

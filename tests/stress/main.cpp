@@ -6,8 +6,8 @@
 // A session is generated from its seed, and each further session adds one to the seed. A failure names its session's
 // seed; `--seed S --sessions 1` with the same number of threads repeats that session. Several threads do not run the
 // same way each time: `--again` with more --sessions repeats the same seed. NAME is programs, inner, simulated,
-// launchable, staged or deep; `--without` also takes features of programs: control, inner, pointers, selection. Exits
-// with 1 when something failed. A session that takes ten minutes is stuck: the process prints its seed and ends.
+// launchable, host-driven or deep; `--without` also takes features of programs: control, inner, pointers, selection.
+// Exits with 1 when something failed. A session that takes ten minutes is stuck: the process prints its seed and ends.
 #include <unistd.h>
 
 #include <atomic>
@@ -143,7 +143,7 @@ void run_session(sluice::device& on, const settings& with, const session_options
     if (with.runs("programs")) run_programs(on, session, found);
     if (with.runs("simulated")) simulate_programs(session, found);
     if (with.runs("inner") && session.inner && (turn % 4 == 2 || !with.only.empty())) run_inner(on, session, found);
-    if (with.runs("staged") && (turn % 4 == 0 || !with.only.empty())) run_host_driven(on, session, found);
+    if (with.runs("host-driven") && (turn % 4 == 0 || !with.only.empty())) run_host_driven(on, session, found);
     if (with.runs("launchable") && (turn % 8 == 0 || !with.only.empty())) run_launchable(on, session, found);
     if (with.runs("deep") && (turn % 16 == 0 || !with.only.empty())) run_deep(on, session, found);
 }

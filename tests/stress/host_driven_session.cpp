@@ -72,7 +72,7 @@ auto fails_at_first(const plan& how, std::shared_ptr<waiter> with) {
     });
 }
 
-auto staged(const plan& how, std::shared_ptr<waiter> with) {
+auto host_driven(const plan& how, std::shared_ptr<waiter> with) {
     return fails_at_first(how, with).or_else([how, with](std::exception_ptr failure) {
         const call now(*with);
         if (!how.recovers) std::rethrow_exception(failure);
@@ -99,7 +99,7 @@ public:
         std::optional<std::pair<int, int>> got;
         bool is_dropped = false;
         try {
-            auto both = timeout(zip(staged(left, with), staged(right, with)), 1h);
+            auto both = timeout(zip(host_driven(left, with), host_driven(right, with)), 1h);
             auto future = spawn(std::move(both), pool_);
             is_dropped = below(numbers_, 2) == 0;
             if (is_dropped) {
@@ -113,11 +113,11 @@ public:
         }
         with->is_gone = true;
         kept_.push_back(with);
-        found_.count("staged");
+        found_.count("host-driven");
         if (is_dropped) return;
         const auto x = left.wanted(), y = right.wanted();
         const bool is_right = got ? x == got->first && y == got->second : !x || !y;
-        if (!is_right) found_.failed(session_, "staged", "a wrong value or an unplanned failure");
+        if (!is_right) found_.failed(session_, "host-driven", "a wrong value or an unplanned failure");
     }
 
     // Called when everything that was submitted has completed.
@@ -128,10 +128,11 @@ public:
             together += each->together;
         }
         if (late != 0)
-            found_.failed(session_, "staged", std::to_string(late) + " functions were called after the wait had ended");
+            found_.failed(session_, "host-driven",
+                          std::to_string(late) + " functions were called after the wait had ended");
         if (together != 0)
             found_.failed(
-                session_, "staged",
+                session_, "host-driven",
                 std::to_string(together) + " functions ran concurrently with another function of their operation");
     }
 
@@ -161,7 +162,7 @@ void run_host_driven(device&, const session_options& options, report& found) {
                 try {
                     for (int i = 0; i < 100; ++i) tester->round();
                 } catch (const std::exception& problem) {
-                    found.failed(options.seed, "staged", problem.what());
+                    found.failed(options.seed, "host-driven", problem.what());
                 }
             });
         }
