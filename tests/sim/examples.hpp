@@ -18,6 +18,7 @@
 #include "examples/iterative_solver.hpp"
 #include "examples/own_policy.hpp"
 #include "examples/three_outcomes.hpp"
+#include "examples/two_halves.hpp"
 #include "examples/watched_solver.hpp"
 #include "sluice/sim/explore.hpp"
 
@@ -55,6 +56,7 @@ inline lines small_batch_sizes(scheduling_policy& pool) { return batch_sizes::an
 inline lines small_compiled_mlp(scheduling_policy& pool) { return compiled_mlp::run_all(4, 6, 2, pool); }
 inline lines small_early_start(scheduling_policy& pool) { return early_start::run_both(pool); }
 inline lines small_iterative_solver(scheduling_policy& pool) { return iterative_solver::solve_all(8, pool); }
+inline lines small_two_halves(scheduling_policy& pool) { return two_halves::run(128, 5, pool); }
 inline lines small_watched_solver(scheduling_policy& pool) { return watched_solver::follow_all(8, pool); }
 
 // Two convolutions, with two and three filters of invented weights, over five images in batches of two.
@@ -101,6 +103,7 @@ inline constexpr std::array examples{
     example{"iterative_solver", explore_example<small_iterative_solver>},
     example{"own_policy", explore_example<small_own_policy>},
     example{"three_outcomes", explore_example<small_three_outcomes>},
+    example{"two_halves", explore_example<small_two_halves>},
     example{"watched_solver", explore_example<small_watched_solver>},
 };
 
