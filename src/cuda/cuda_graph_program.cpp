@@ -196,7 +196,8 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
         after.clear();
         for (const graph_edge& edge : node.after) {
             has_follower[edge.from] = true;
-            after.push_back({nodes[edge.from].handle, waits_programmatically && nodes[edge.from].is_kernel});
+            after.push_back({nodes[edge.from].handle, waits_programmatically && nodes[edge.from].is_kernel &&
+                                                          edge.reason != edge_reason::stream_order});
         }
         api::graph_node_handle made = nullptr;
         if (is_small_copy) {

@@ -33,7 +33,7 @@ void set_flag(execution_context& context, storage& flag) {
 }
 
 void copy_back(execution_context& context, storage& to, storage* from, std::size_t bytes) {
-    if (from == &to || from == nullptr || bytes == 0) return;
+    if (from == nullptr || bytes == 0 || from->data() == to.data()) return;
     copy_bytes(context.stream(), {"copy back"}, to, *from, bytes, copy_direction::device_to_device);
 }
 

@@ -35,10 +35,10 @@ bool is_written(const command_graph& graph, std::uint32_t memory) {
 }
 
 // The memory of an output, which must not be a part of what the graph allocated: each launch makes whole outputs.
-storage& whole_output(const graph_recorder& recorder, storage& output) {
-    storage& whole = recorder.whole_of(output);
-    if (&whole == &output || (whole.data() == output.data() && whole.capacity_bytes() == output.capacity_bytes()))
-        return whole;
+storage* whole_output(const graph_recorder& recorder, storage* output) {
+    const graph_recorder::place* const whole = output != nullptr ? recorder.whole_place_of(*output) : nullptr;
+    if (whole == nullptr) return output;
+    if (whole->memory->data() == output->data() && whole->bytes == output->capacity_bytes()) return whole->memory.get();
     throw error(errc::graph_refused, "an output of a graph is a whole tensor: join the parts, or copy the part",
                 {"split"});
 }
@@ -110,8 +110,7 @@ compiled_graph::recorded compiled_graph::record_into(graph_recorder& recorder, c
                 std::ranges::find(list, memory, [](const auto& each) { return each.memory.get(); }) - list.begin());
         };
         for (std::size_t i = 0; i < recording.outputs().size(); ++i) {
-            storage* const memory =
-                recording.outputs()[i] != nullptr ? &whole_output(recorder, *recording.outputs()[i]) : nullptr;
+            storage* const memory = whole_output(recorder, recording.outputs()[i].get());
             if (memory == nullptr) {
                 made.outputs.push_back({output_place::kind::none, 0});
                 continue;

@@ -110,22 +110,23 @@ storage_ref graph_recorder::workspace(std::size_t bytes) {
     return made;
 }
 
-storage& graph_recorder::whole_of(storage& named) const {
-    if (named.whole() == nullptr) return named;
-    if (indices_.contains(named.whole())) return *named.whole();
-    // Memory that a launch passes may itself be a part.
+const graph_recorder::place* graph_recorder::whole_place_of(const storage& named) const {
+    if (named.whole() == nullptr || named.part_number() <= first_part_) return nullptr;
     const auto* const begin = static_cast<const std::byte*>(named.data());
     for (const place& each : places_) {
+        if (each.memory.get() == named.whole()) return &each;
+        // What a launch passes may itself be a part.
         const auto* const from = static_cast<const std::byte*>(each.memory->data());
-        if (each.is_given && each.memory->whole() == named.whole() && begin >= from &&
-            begin + named.capacity_bytes() <= from + each.memory->capacity_bytes())
-            return *each.memory;
+        if (each.memory->whole() == named.whole() && begin >= from &&
+            begin + named.capacity_bytes() <= from + each.bytes)
+            return &each;
     }
-    return named;
+    return nullptr;
 }
 
 std::uint32_t graph_recorder::index_of(storage& named, access_mode mode) {
-    storage& memory = whole_of(named);
+    const place* const whole = whole_place_of(named);
+    storage& memory = whole != nullptr ? *whole->memory : named;
     const auto known = indices_.find(&memory);
     const std::uint32_t index =
         known != indices_.end() ? known->second : know(memory, {"outside", memory.capacity_bytes(), false});
@@ -135,15 +136,21 @@ std::uint32_t graph_recorder::index_of(storage& named, access_mode mode) {
 
 // --- nodes and edges ---------------------------------------------------------------------------------------
 
+// Leaves out an edge that others imply. Only data is implied by data: a node whose data is missing after a failure is
+// skipped, and the order of the stream says nothing of that.
 void graph_recorder::add_edge(graph_node& node, const graph_edge& edge) {
     const std::vector<graph_node>& nodes = levels_.back().graph.nodes;
+    const bool is_order = edge.reason == edge_reason::stream_order;
     const auto comes_after = [&](std::uint32_t later, std::uint32_t earlier) {
-        return std::ranges::any_of(nodes[later].after, [&](const graph_edge& each) { return each.from == earlier; });
+        return std::ranges::any_of(nodes[later].after, [&](const graph_edge& each) {
+            return each.from == earlier && (is_order || each.reason != edge_reason::stream_order);
+        });
     };
     for (const graph_edge& known : node.after) {
         if (known.from == edge.from || comes_after(known.from, edge.from)) return;
     }
-    std::erase_if(node.after, [&](const graph_edge& known) { return comes_after(edge.from, known.from); });
+    if (!is_order)
+        std::erase_if(node.after, [&](const graph_edge& known) { return comes_after(edge.from, known.from); });
     node.after.push_back(edge);
 }
 
@@ -183,7 +190,8 @@ void graph_recorder::start_early(graph_node& node) {
     const auto* const launch = std::get_if<launch_command>(&node.what);
     if (launch == nullptr || !launch->early_start) return;
     for (graph_edge& each : node.after)
-        each.is_programmatic = std::holds_alternative<launch_command>(levels_.back().graph.nodes[each.from].what);
+        each.is_programmatic = each.reason != edge_reason::stream_order &&
+                               std::holds_alternative<launch_command>(levels_.back().graph.nodes[each.from].what);
 }
 
 // Whether the accesses order a command among the others. The result of a host call is new memory, and orders only what
@@ -196,20 +204,27 @@ bool graph_recorder::shares_data(const command_info& info, const graph_node::com
 }
 
 // A command that shares no data runs in the order of its stream, as it does eagerly: after all earlier commands, and
-// before all later ones.
+// before all later ones. Host calls keep their order among each other, since host code may have effects elsewhere.
 void graph_recorder::keep_order(graph_node& node, bool is_alone) {
     level& here = levels_.back();
     const auto number = static_cast<std::uint32_t>(here.graph.nodes.size() - 1);
     here.is_followed.resize(here.graph.nodes.size());
+    const auto order_after = [&](std::uint32_t earlier) {
+        add_edge(node, {earlier, graph_edge::no_memory, edge_reason::stream_order});
+    };
     const auto comes_after_latest = [&](const graph_edge& each) { return each.from >= here.latest_alone; };
+    const bool is_host_call = std::holds_alternative<host_command>(node.what);
     if (is_alone) {
         for (std::uint32_t i = here.latest_alone != nothing ? here.latest_alone : 0; i < number; ++i) {
-            if (!here.is_followed[i]) add_edge(node, {i, graph_edge::no_memory, edge_reason::stream_order});
+            if (!here.is_followed[i]) order_after(i);
         }
         here.latest_alone = number;
-    } else if (here.latest_alone != nothing && std::ranges::none_of(node.after, comes_after_latest)) {
-        add_edge(node, {here.latest_alone, graph_edge::no_memory, edge_reason::stream_order});
+    } else {
+        if (is_host_call && here.latest_host_call != nothing) order_after(here.latest_host_call);
+        if (here.latest_alone != nothing && std::ranges::none_of(node.after, comes_after_latest))
+            order_after(here.latest_alone);
     }
+    if (is_host_call) here.latest_host_call = number;
     for (const graph_edge& each : node.after) here.is_followed[each.from] = true;
 }
 

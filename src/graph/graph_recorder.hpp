@@ -82,9 +82,9 @@ public:
     const std::vector<external_memory>& outside() const noexcept { return outside_; }
     // All memory that nodes name, by index.
     const std::vector<storage*>& memory() const noexcept { return storages_; }
-    // Of a part of memory that the graph allocated, that memory: places are planned whole. Else `named`: other parts
-    // have histories of their own, and launches are ordered after these.
-    storage& whole_of(storage& named) const;
+    // The place of which this is a part that was made while recording: places are planned whole. Null for other memory:
+    // parts from before have histories of their own, after which launches are ordered.
+    const place* whole_place_of(const storage& named) const;
     // Keeps the owner for as long as the recorded commands may run.
     void keep(std::shared_ptr<const void> owner) { owners_.push_back(std::move(owner)); }
 
@@ -125,6 +125,7 @@ private:
         std::vector<uses> used;                // by index of memory
         std::vector<bool> is_followed;         // by node: whether a later node comes after it
         std::uint32_t latest_alone = nothing;  // the last node that shares no data
+        std::uint32_t latest_host_call = nothing;
     };
 
     graph_node& add(const command_info& info, graph_node::command what);
@@ -155,6 +156,7 @@ private:
     std::vector<std::shared_ptr<const void>> owners_;
     std::unordered_map<std::uint32_t, std::string_view>
         launched_;  // by memory of launched graphs: the launching kernel
+    const std::size_t first_part_ = storage::latest_part_number();  // the parts made from here on have higher numbers
     std::uintptr_t next_address_;
     std::uint64_t loops_ = 0;
     const std::uint64_t graph_id_;

@@ -37,8 +37,10 @@ public:
         for (std::size_t step = 0; step < graph.nodes.size(); ++step) {
             const std::size_t i = order.empty() ? step : order[step];
             const graph_node& node = graph.nodes[i];
-            if (first &&
-                std::ranges::any_of(node.after, [&](const graph_edge& edge) { return is_missing[edge.from]; })) {
+            const auto lacks_data = [&](const graph_edge& edge) {
+                return is_missing[edge.from] && edge.reason != edge_reason::stream_order;
+            };
+            if (first && std::ranges::any_of(node.after, lacks_data)) {
                 is_missing[i] = true;
                 continue;
             }

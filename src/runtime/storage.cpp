@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/runtime/storage.hpp"
 
+#include <thread>
 #include <vector>
 
+#include "sluice/base/error.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/memory_pool.hpp"
@@ -19,6 +21,28 @@ void await_all(const std::vector<stream_point>& points) {
         point.queue->wait(point.upto, point.queue->owner().default_wait_mode());
     }
 }
+
+// After a fault of the device its memory is never reused, so that is an end, too.
+void await_without_memory(const stream_point& point) noexcept {
+    device& on = point.queue->owner();
+    while (is_open(point) && !on.is_poisoned()) {
+        try {
+            point.queue->wait(point.upto, on.default_wait_mode());
+        } catch (...) {
+            point.queue->poll();
+            std::this_thread::yield();
+        }
+    }
+}
+
+// A compiled graph writes it at its launches, and would not know of parts.
+void require_no_writing_graph(const storage& memory) {
+    if (memory.lock() == nullptr) return;
+    throw error(errc::invalid_argument, "a compiled graph writes this memory: it cannot be split, sliced or joined",
+                {"split", memory.owner().name()});
+}
+
+std::atomic<std::size_t> latest_part{0};
 
 }  // namespace
 
@@ -64,12 +88,15 @@ storage::storage(storage& from, void* data, std::size_t bytes, std::shared_ptr<c
     const std::lock_guard lock(from.guard_);
     history_ = from.history_;
     outcome_ = from.outcome_;
-    lock_ = from.lock_;
+    parts_.store(++latest_part, std::memory_order_relaxed);
     whole_->parts_.fetch_add(1, std::memory_order_relaxed);
 }
 
+std::size_t storage::latest_part_number() noexcept { return latest_part.load(); }
+
 storage_ref storage::part_of(storage& from, std::size_t offset_bytes, std::size_t bytes,
                              std::shared_ptr<const void> owner) {
+    require_no_writing_graph(from);
     auto* const data = static_cast<std::byte*>(from.data()) + offset_bytes;
     return storage_ref::adopt(new storage(from, data, bytes, std::move(owner), part{}));
 }
@@ -79,11 +106,12 @@ storage_ref storage::join(std::span<const storage_ref> parts) {
     detail::outcome_set outcomes;
     std::size_t bytes = 0;
     for (const storage_ref& each : parts) {
+        require_no_writing_graph(*each);
         bytes += each->capacity_bytes();
         outcomes.add(each->last_write().depends_on);
     }
     const bool is_whole =
-        first.data() == first.whole_->data() && first.whole_->parts_.load(std::memory_order_acquire) == parts.size();
+        bytes == first.whole_->capacity_bytes() && first.whole_->parts_.load(std::memory_order_acquire) == parts.size();
     storage_ref joined = is_whole ? first.whole_ : part_of(first, 0, bytes);
     {
         const std::lock_guard lock(joined->guard_);
@@ -99,10 +127,7 @@ void storage::end_part() noexcept {
         const std::lock_guard lock(whole_->guard_);
         whole_->history_.adopt(history_, is_over);
     } catch (const std::bad_alloc&) {
-        try {
-            await_all_uses();  // instead of noting them
-        } catch (...) {        // NOLINT(bugprone-empty-catch): the device has faulted; its memory is never reused
-        }
+        history_.for_each_last_use(await_without_memory);  // instead of noting them
     }
     whole_->parts_.fetch_sub(1, std::memory_order_release);
     delete this;  // may release the block

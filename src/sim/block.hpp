@@ -29,7 +29,9 @@ struct byte_range {
     std::size_t bytes = 0;
 
     std::size_t end() const noexcept { return begin + bytes; }
-    bool overlaps(const byte_range& other) const noexcept { return begin < other.end() && other.begin < end(); }
+    bool overlaps(const byte_range& other) const noexcept {
+        return bytes != 0 && other.bytes != 0 && begin < other.end() && other.begin < end();
+    }
     friend bool operator==(const byte_range&, const byte_range&) = default;
 };
 

@@ -39,7 +39,7 @@ bool is_written(const block& what, const byte_range& range) {
     for (const part_shadow& part : what.parts) {
         if (part.is_written && part.range.begin <= upto) upto = std::max(upto, part.range.end());
     }
-    return what.is_written || upto >= range.end();
+    return what.is_written || upto >= std::min(range.end(), what.requested_bytes);
 }
 
 }  // namespace
@@ -83,6 +83,7 @@ std::optional<checker::conflict> checker::find_conflict(access_record& with, acc
 
 std::optional<checker::conflict> checker::note(block& what, const byte_range& range, access_mode mode, command_ref who,
                                                const vector_clock& known) {
+    if (range.bytes == 0) return {};
     std::optional<conflict> found = find_conflict(what.used, mode, known);
     for (part_shadow& part : what.parts) {
         if (!part.range.overlaps(range)) continue;

@@ -46,6 +46,8 @@ std::vector<unsigned> stepped(std::vector<unsigned> all, unsigned steps) {
     return all;
 }
 
+auto copy_of_first_half(const shared_tensor<unsigned>& all) { return copy(slice(all, 0, all->size() / 2)); }
+
 auto two_steps(tensor<unsigned> x) {
     return step(std::move(x), 0).and_then([](auto y) { return step(std::move(y), 1); });
 }
@@ -275,6 +277,38 @@ TEST_P(tensor_parts, a_graph_captures_a_slice_and_takes_slices) {
         const std::vector<unsigned> result = contents(sync(fast(std::move(x)), pool), a);
         for (unsigned i = 0; i < size / 2; ++i) ASSERT_EQ(result[i], 2 * i + size / 2 + round) << i;
     }
+}
+
+// Also in a graph that is recorded again for each launch.
+TEST_P(tensor_parts, a_graph_takes_a_tensor_and_a_slice_of_it) {
+    const auto fast = compile(
+        on,
+        [](shared_tensor<unsigned> all, shared_tensor<unsigned> some) {
+            return zip(host_call([] {}), add(some, copy_of_first_half(all))).and_then([](auto sum) {
+                return download(std::move(sum));
+            });
+        },
+        shared_input<unsigned>({size}), shared_input<unsigned>({size / 2}));
+    const shared_tensor<unsigned> whole(sync(upload(numbers(size), {size}), pool));
+    for (unsigned round = 0; round < 3; ++round) {
+        const std::vector<unsigned> result = sluice::sync(fast(whole, slice(whole, size / 2, size / 2)), pool);
+        for (unsigned i = 0; i < size / 2; ++i) ASSERT_EQ(result[i], 2 * i + size / 2) << i;
+    }
+}
+
+TEST_P(tensor_parts, a_tensor_that_a_graph_writes_is_not_split) {
+    const auto x = std::make_shared<tensor<unsigned>>(sync(zeros<unsigned>({size}), pool));
+    const auto fast = record(on, [x](stream to) { set_on(to, *x, 3); });
+    sync(fast(), pool);
+    expect_refused(errc::invalid_argument, {"a compiled graph writes this memory"},
+                   [&] { split(std::move(*x), std::size_t{2}); });
+}
+
+TEST_P(tensor_parts, one_part_is_the_tensor_itself) {
+    auto x = submit_to(a, zeros<unsigned>({1000}));
+    const storage* const memory = x.memory();
+    x = std::move(split(std::move(x), 1).front());
+    EXPECT_EQ(x.memory(), memory);
 }
 
 TEST_P(tensor_parts, a_part_made_in_a_graph_is_no_output) {

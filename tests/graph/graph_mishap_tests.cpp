@@ -78,6 +78,39 @@ TEST_P(graph_mishaps, a_failing_host_call_fails_its_launch_alone) {
     EXPECT_EQ(sync(fast(counting(8, 2)), pool), 2u);
 }
 
+// The order of the stream carries no failure.
+TEST_P(graph_mishaps, what_comes_after_a_failed_host_call_and_shares_no_data_with_it_runs) {
+    round_robin pool(on, 2);
+    const auto x = std::make_shared<tensor<unsigned>>(sync(zeros<unsigned>({8}), pool));
+    for (const bool compiled : {false, true}) {
+        std::atomic<int> later = 0;
+        const auto work = [x, &later, value = compiled ? 2 : 1] {
+            return with_context([x, &later, value](execution_context& context) {
+                const stream to = context.stream();
+                to.host_call({"fails"}, {[] { throw std::runtime_error("mine"); }});
+                to.host_call({"later"}, {[&later] { ++later; }});
+                const std::array accesses{memory_access{x->memory(), access_mode::write}};
+                to.fill({"fill", accesses}, {x->device_data(), static_cast<unsigned char>(value), x->size_bytes()});
+            });
+        };
+        if (compiled) {
+            EXPECT_THROW(sluice::sync(compile(on, work)(), pool), std::runtime_error);
+        } else {
+            EXPECT_THROW(sluice::sync(work(), pool), std::runtime_error);
+        }
+        EXPECT_EQ(later, 1) << compiled;
+        const unsigned byte = compiled ? 2 : 1;
+        std::vector<unsigned> values(8);
+        on.synchronize();
+        auto landed = std::make_shared<std::vector<unsigned>>(8);
+        const std::array reads{memory_access{x->memory(), access_mode::read}};
+        pool.next().copy({"look", reads},
+                         {landed->data(), x->device_data(), x->size_bytes(), copy_direction::device_to_host, landed});
+        on.synchronize();
+        EXPECT_EQ(*landed, std::vector<unsigned>(8, byte * 0x01010101u)) << compiled;
+    }
+}
+
 TEST_P(graph_mishaps, a_graph_may_be_dropped_while_it_runs) {
     NEEDS_A_GATE();
     const std::size_t before = bytes_in_use();

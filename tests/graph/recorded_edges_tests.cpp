@@ -142,7 +142,39 @@ TEST_F(recorded_edges, host_calls_without_arguments_keep_their_order) {
     });
     EXPECT_EQ(edges_of(fast.commands()),
               "host_call <-; zeros <- host_call order; host_call <- zeros order; host_call <- host_call raw host_call "
-              "host_call raw host_call; download <- host_call order");
+              "host_call raw host_call; download <- zeros raw zeros host_call order");
+}
+
+TEST_F(recorded_edges, host_calls_with_arguments_keep_their_order_among_each_other) {
+    const auto fast = compile(
+        on,
+        [](tensor<int> x, tensor<int> y) {
+            const auto sum = [](auto landed) {
+                return host_call([](std::vector<int> all) { return all[0]; }, std::move(landed));
+            };
+            return zip(download(std::move(x)).and_then(sum), download(std::move(y)).and_then(sum));
+        },
+        device_input<int>({4}), device_input<int>({4}));
+    EXPECT_EQ(edges_of(fast.commands()),
+              "download <-; host_call <- download raw download; download <-; host_call <- download raw download "
+              "host_call order");
+}
+
+// Else the kernel could end before what it comes after: it need not wait for memory that it does not share.
+TEST_F(recorded_edges, the_order_of_the_stream_is_no_early_start) {
+    const auto fast = compile(
+        on,
+        [](tensor<int> x) {
+            return with_context([x = std::move(x)](execution_context& context) mutable {
+                context.stream().launch({"alone"}, {.host_function = [](const void*) {}, .early_start = true});
+                launch_on(context.stream(), bump{}, each_of(x).early_start(), x);
+                return std::move(x);
+            });
+        },
+        device_input<int>({4}));
+    EXPECT_EQ(edges_of(fast.commands()), "alone <-; bump <- alone order");
+    for (const graph_node& node : fast.commands().nodes)
+        for (const graph_edge& edge : node.after) EXPECT_FALSE(edge.is_programmatic);
 }
 
 TEST_F(recorded_edges, an_early_start_is_noted_after_kernels_only) {

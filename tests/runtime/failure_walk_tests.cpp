@@ -289,6 +289,23 @@ TEST_F(failure_walk, all_of_several_futures) {
     });
 }
 
+TEST_F(failure_walk, parts_of_a_tensor) {
+    walk_all([](round_robin& pool) {
+        auto halves = zeros<float>({1000})
+                          .transform([](auto x) { return split<2>(std::move(x)); })
+                          .and_then([](auto low, auto high) {
+                              return zip(upload_to(std::move(low), std::vector<float>(512, 1)),
+                                         upload_to(std::move(high), std::vector<float>(488, 2)));
+                          })
+                          .transform([](auto low, auto high) {
+                              const shared_tensor<float> whole(join(std::move(low), std::move(high)));
+                              return slice(whole, 448, 128);
+                          })
+                          .and_then(download);
+        EXPECT_EQ(sync(std::move(halves), pool)[64], 2);
+    });
+}
+
 TEST_F(failure_walk, a_compiled_graph) {
     walk_all([](round_robin& pool) {
         auto compiled = compile(

@@ -133,6 +133,23 @@ TEST(tensor_parts, a_part_that_nothing_has_written_is_not_read) {
     EXPECT_TRUE(both.is_clean()) << *both.found;
 }
 
+TEST(tensor_parts, the_rest_of_a_split_tensor_and_empty_parts_are_clean) {
+    const exploration made = explored([](scheduling_policy& pool) {
+        stream a = pool.next(), b = pool.next();
+        std::vector<tensor<float>> parts = split(tensor<float>(a, {200}), {half, 0, 136});
+        const tensor<float> none = std::move(parts[1]);
+        set(b, parts[2], 7);
+        parts.pop_back();
+        parts.pop_back();
+        set(a, parts[0], 1);
+        tensor<float> rest = join(std::move(parts));  // without those that were dropped
+        use(b, *none.memory(), access_mode::write);
+        use(a, *rest.memory(), access_mode::write);
+        return contents(a, std::move(rest));
+    });
+    EXPECT_TRUE(made.is_clean()) << *made.found;
+}
+
 TEST(tensor_parts, a_command_stays_in_the_part_that_it_names) {
     const exploration made = explored([](scheduling_policy& pool) {
         stream a = pool.next();

@@ -75,8 +75,8 @@ public:
     bool is_for_one_launch() const noexcept { return purpose_ == purpose::one_launch; }
 
     // The memory of the next output; null for an output without memory.
-    void add_output(storage* memory) { outputs_.push_back(memory); }
-    const std::vector<storage*>& outputs() const noexcept { return outputs_; }
+    void add_output(storage* memory) { outputs_.emplace_back(memory); }
+    const std::vector<storage_ref>& outputs() const noexcept { return outputs_; }
     // An output is valid for one launch only, so each launch must be recorded again.
     void require_recording_each_launch() noexcept { records_each_launch_ = true; }
     bool records_each_launch() const noexcept { return records_each_launch_; }
@@ -88,7 +88,7 @@ public:
 private:
     execution_context& context_;
     std::vector<std::vector<storage_ref>> inputs_;
-    std::vector<storage*> outputs_;
+    std::vector<storage_ref> outputs_;
     std::vector<std::shared_ptr<const void>> owners_;
     purpose purpose_;
     bool records_each_launch_ = false;

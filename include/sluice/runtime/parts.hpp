@@ -16,8 +16,10 @@
 // Each part begins at a multiple of part_alignment in the tensor's memory, as whole tensors do: kernels and libraries
 // read 16 bytes and more at a time.
 //
-// Inside a compiled graph, parts of a tensor that the graph allocates are ordered as if they were the whole. An output
-// of a graph is a whole tensor.
+// Inside a compiled graph, parts of a tensor that the graph allocates or receives are ordered as if they were the
+// whole. An output of a graph is a whole tensor. A tensor that a compiled graph captured and writes cannot be split,
+// sliced or joined: errc::invalid_argument. What a graph or a loop returns for a part may be other memory, which is no
+// part.
 #pragma once
 
 #include <cstddef>
@@ -68,9 +70,13 @@ tensor<T> part_of(const tensor<T>& from, std::size_t first, std::size_t length, 
 }
 
 template <typename T>
-std::vector<tensor<T>> split_at(const tensor<T>& whole, std::span<const std::size_t> lengths) {
+std::vector<tensor<T>> split_at(tensor<T> whole, std::span<const std::size_t> lengths) {
     std::vector<tensor<T>> parts;
     parts.reserve(lengths.size());
+    if (lengths.size() == 1) {
+        parts.push_back(std::move(whole));
+        return parts;
+    }
     std::size_t first = 0;
     for (const std::size_t length : lengths) {
         parts.push_back(part_of(whole, first, length, {}));
@@ -88,7 +94,7 @@ template <typename T>
 std::vector<tensor<T>> split(tensor<T> whole, std::span<const std::size_t> lengths) {
     detail::require_held(whole, {"split"});
     detail::require_parts(whole.shape(), sizeof(T), lengths);
-    return detail::split_at(whole, lengths);
+    return detail::split_at(std::move(whole), lengths);
 }
 template <typename T>
 std::vector<tensor<T>> split(tensor<T> whole, std::initializer_list<std::size_t> lengths) {
@@ -99,7 +105,8 @@ std::vector<tensor<T>> split(tensor<T> whole, std::initializer_list<std::size_t>
 template <typename T>
 std::vector<tensor<T>> split(tensor<T> whole, std::size_t count) {
     detail::require_held(whole, {"split"});
-    return detail::split_at(whole, detail::equal_parts(whole.shape(), sizeof(T), count));
+    const std::vector<std::size_t> lengths = detail::equal_parts(whole.shape(), sizeof(T), count);
+    return detail::split_at(std::move(whole), lengths);
 }
 // The same as a tuple, which and_then passes as separate arguments.
 template <std::size_t Count, typename T>

@@ -47,8 +47,8 @@ public:
     // of `from`. `owner` is released with the part; a part of a part has the owner of that part instead.
     static storage_ref part_of(storage& from, std::size_t offset_bytes, std::size_t bytes,
                                std::shared_ptr<const void> owner = {});
-    // Neighbouring parts of one block as one storage: the block itself when these are all of its parts and the first
-    // one begins it, else a new part. Comes after all accesses of the parts, and depends on all their outcomes.
+    // Neighbouring parts of one block as one storage: the block itself when they cover it and no other part lives, else
+    // a new part. Comes after all accesses of the parts, and depends on all their outcomes.
     static storage_ref join(std::span<const storage_ref> parts);
     storage(const storage&) = delete;  // commands and histories point to it
     storage& operator=(const storage&) = delete;
@@ -61,6 +61,9 @@ public:
     bool is_planned() const noexcept { return is_planned_; }
     // The block that this is a part of; null for a block.
     storage* whole() const noexcept { return whole_.get(); }
+    // Of a part: counts the parts of all blocks in the order in which they were made.
+    std::size_t part_number() const noexcept { return parts_.load(std::memory_order_relaxed); }
+    static std::size_t latest_part_number() noexcept;
     // The number of references. Only a hint while other threads copy or drop references, unless it is 1.
     long use_count() const noexcept { return references_.load(std::memory_order_acquire); }
 
@@ -135,7 +138,7 @@ private:
     std::shared_ptr<detail::access_lock> lock_;
     const storage_ref whole_;                  // of a part: its block
     const std::shared_ptr<const void> owner_;  // of a part
-    std::atomic<std::size_t> parts_{0};        // of a block: how many live
+    std::atomic<std::size_t> parts_{0};        // of a block: how many live; of a part: its number
     storage* older_ = nullptr;                 // links of the pool's lists
     storage* newer_ = nullptr;
 };
