@@ -66,16 +66,15 @@ private:
     std::vector<stream_point> more_;
 };
 
-// Doubling keeps the number of growths small; the old block is reused after its last command. Where memory is short,
-// the workspace becomes as large as requested, after the old one has been returned.
-storage_ref larger_workspace(storage_ref old, std::size_t bytes, const command_queue& of) {
+// Doubling keeps the number of growths small; the old block is reused after its last command. Where that does not fit,
+// the new one is as large as requested.
+storage_ref larger_workspace(const storage_ref& old, std::size_t bytes, const command_queue& of) {
     memory_pool& pool = of.owner().device_pool();
     const command_info info{"workspace"};
     if (!old) return pool.allocate(bytes, &of, info);
     try {
         return pool.allocate(std::max(bytes, 2 * old->capacity_bytes()), &of, info);
     } catch (const out_of_memory&) {
-        old = {};
         return pool.allocate(bytes, &of, info);
     }
 }
@@ -267,7 +266,7 @@ storage_ref command_queue::workspace(std::size_t bytes) {
     if (recorder_ != nullptr) return recorder_->workspace(bytes);
     const std::lock_guard lock(workspace_mutex_);
     if (!workspace_ || workspace_->capacity_bytes() < bytes) {
-        workspace_ = larger_workspace(std::move(workspace_), bytes, *this);
+        workspace_ = larger_workspace(workspace_, bytes, *this);
         workspace_->mark_scratch();
     }
     return workspace_;
