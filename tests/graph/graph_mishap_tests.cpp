@@ -101,7 +101,9 @@ TEST_P(graph_mishaps, what_comes_after_a_failed_host_call_and_shares_no_data_wit
         EXPECT_EQ(later, 1) << compiled;
         on.synchronize();
         // A command that reads it would receive the failure of the launch.
-        if (on.kind() == device_kind::cpu) EXPECT_EQ(*x->device_data(), (compiled ? 2u : 1u) * 0x01010101u);
+        if (on.kind() == device_kind::cpu) {
+            EXPECT_EQ(*x->device_data(), (compiled ? 2u : 1u) * 0x01010101u);
+        }
     }
 }
 
