@@ -14,7 +14,7 @@ using namespace sluice;
 using bench::chain;
 using bench::check;
 using bench::elements;
-using bench::scale;
+
 using bench::scale_by_hand;
 
 namespace {

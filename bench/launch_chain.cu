@@ -15,7 +15,6 @@
 using namespace sluice;
 using bench::chain;
 using bench::elements;
-using bench::scale;
 using bench::scale_by_hand;
 
 namespace {
@@ -53,7 +52,7 @@ void run() {
                             [&] {
                                 sync(with_context([&](execution_context& context) {
                                          for (std::size_t i = 0; i < n; ++i)
-                                             launch_on(context.stream(), scale{}, each_of(x), g, x);
+                                             launch_on(context.stream(), bench::scale{}, each_of(x), g, x);
                                      }),
                                      policy);
                             },
