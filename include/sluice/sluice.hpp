@@ -51,6 +51,7 @@
 #include "sluice/nn/plan.hpp"
 #include "sluice/op/any_operation.hpp"
 #include "sluice/op/cancellation.hpp"
+#include "sluice/op/keep.hpp"
 #include "sluice/op/named.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/op/retry.hpp"

@@ -2,9 +2,16 @@
 // The CUDA backend in a build without the CUDA toolkit: finds no device.
 
 #include "runtime/backends.hpp"
+#include "sluice/base/error.hpp"
+#include "sluice/cuda/foreign_streams.hpp"
 
 namespace sluice {
 
 found_devices find_cuda_devices(const runtime_options&) { return {{}, "this build of Sluice has no CUDA backend"}; }
+
+cuda::event_operation::output cuda::event_operation::submit(execution_context& context) && {
+    throw error(errc::unsupported, "events and streams of CUDA are for GPUs",
+                {"event", context.device().name(), location_});
+}
 
 }  // namespace sluice

@@ -75,7 +75,12 @@ cuda_stream::cuda_stream(command_queue& owner, int ordinal, const stream_options
                          std::shared_ptr<event_pool> marks)
     : owner_(owner), ordinal_(ordinal), marks_(std::move(marks)) {
     const api::device_scope scope(ordinal);
-    stream_ = api::create_stream(options.priority);
+    if (options.foreign) {
+        attach(options.foreign);
+    } else {
+        stream_ = api::create_stream(options.priority);
+        handle_ = stream_.get();
+    }
     handover_ = api::create_event(api::event_use::ordering);
     sleeping_ = api::create_event(api::event_use::sleeping);
     flag_.reset(static_cast<std::uint64_t*>(api::allocate_pinned(sizeof(std::uint64_t))));
@@ -88,7 +93,23 @@ cuda_stream::~cuda_stream() {
     while (host_work_) host_work_ = std::move(host_work_->next);  // one by one: the list may be long
 }
 
-native_stream cuda_stream::native() const noexcept { return {device_kind::cuda, stream_.get(), &owner_}; }
+void cuda_stream::attach(std::optional<void*> foreign) {
+    if (!foreign) {
+        handle_ = nullptr;
+        return;
+    }
+    auto* const theirs = static_cast<CUstream_st*>(*foreign);
+    const api::device_scope scope(ordinal_);
+    const error_context context{"foreign_stream", owner_.owner().name()};
+    if (api::is_capturing(theirs)) throw error(errc::invalid_argument, "the stream is being captured", context);
+    if (const int home = api::ordinal_of(theirs); home != ordinal_) {
+        throw error(errc::invalid_argument, "the stream belongs to the GPU that CUDA numbers " + std::to_string(home),
+                    context);
+    }
+    handle_ = theirs;
+}
+
+native_stream cuda_stream::native() const noexcept { return {device_kind::cuda, handle_, &owner_}; }
 
 // A fault is reported by whichever call comes next. It ends the device, not just this command.
 template <typename Call>
@@ -139,10 +160,9 @@ void cuda_stream::copy(const command_info& info, const copy_command& command) {
     enqueue(info, [&](const error_context& context) {
         if (command.source_device != nullptr) {
             api::copy_between(command.destination, ordinal_, command.source,
-                              device_context::of(*command.source_device).ordinal(), command.bytes, stream_.get(),
-                              context);
+                              device_context::of(*command.source_device).ordinal(), command.bytes, handle_, context);
         } else {
-            api::copy(command.destination, command.source, command.bytes, command.direction, stream_.get(), context);
+            api::copy(command.destination, command.source, command.bytes, command.direction, handle_, context);
         }
     });
 }
@@ -165,7 +185,7 @@ void cuda_stream::keep_for_next_command(const std::shared_ptr<const void>& owner
 
 void cuda_stream::fill(const command_info& info, const fill_command& command) {
     enqueue(info, [&](const error_context& context) {
-        api::fill(command.destination, command.value, command.bytes, stream_.get(), context);
+        api::fill(command.destination, command.value, command.bytes, handle_, context);
     });
 }
 
@@ -179,7 +199,7 @@ void cuda_stream::launch(const command_info& info, const launch_command& command
             }
             launch_command possible = command;
             possible.early_start = command.early_start && can_start_early(owner_.owner());
-            api::launch(find_kernel(command, context), possible, stream_.get(), context);
+            api::launch(find_kernel(command, context), possible, handle_, context);
         },
         true);
 }
@@ -217,8 +237,7 @@ void cuda_stream::host_call(const command_info& info, host_command command) {
         host_work_ = std::move(made);
     }
     try {
-        enqueue(info,
-                [&](const error_context& context) { api::call_host(stream_.get(), &host_work::run, &work, context); });
+        enqueue(info, [&](const error_context& context) { api::call_host(handle_, &host_work::run, &work, context); });
     } catch (...) {
         static_cast<void>(host_work::take_over(work));
         throw;
@@ -228,8 +247,7 @@ void cuda_stream::host_call(const command_info& info, host_command command) {
 void cuda_stream::graph(const command_info& info, const graph_command& command) {
     const auto& program = static_cast<const cuda_graph_program&>(*command.program);
     enqueue(
-        info, [&](const error_context& context) { api::launch(program.now()->exec.get(), stream_.get(), context); },
-        true);
+        info, [&](const error_context& context) { api::launch(program.now()->exec.get(), handle_, context); }, true);
     try {
         keep_for_next_command(command.owner);  // after the launch, which it would otherwise delay
         keep_for_next_command(program.now());
@@ -241,7 +259,7 @@ void cuda_stream::graph(const command_info& info, const graph_command& command) 
                   }});
     } catch (...) {
         // The caller will treat the command as not submitted, so the graph must have completed.
-        api::synchronize(stream_.get());
+        api::synchronize(handle_);
         throw;
     }
 }
@@ -258,7 +276,7 @@ ticket cuda_stream::hand_over(ticket upto) {
     const std::lock_guard lock(mutex_);
     if (covered_ < upto) {
         const ticket issued = owner_.issued();
-        api::record(handover_.get(), stream_.get());
+        api::record(handover_.get(), handle_);
         covered_ = issued;
     }
     return covered_;
@@ -269,13 +287,13 @@ ticket cuda_stream::order_after(stream_interpreter& other, ticket upto) {
     auto& from = static_cast<cuda_stream&>(other);
     ticket covered = 0;
     from.checked({"wait"}, [&](const error_context&) { covered = from.hand_over(upto); });
-    checked({"wait"}, [&](const error_context&) { api::wait(stream_.get(), from.handover_.get()); });
+    checked({"wait"}, [&](const error_context&) { api::wait(handle_, from.handover_.get()); });
     return covered;
 }
 
 std::unique_ptr<timed_mark> cuda_stream::mark() {
     std::unique_ptr<timed_mark> made;
-    checked({"event"}, [&](const error_context&) { made = std::make_unique<cuda_mark>(marks_, stream_.get()); });
+    checked({"event"}, [&](const error_context&) { made = std::make_unique<cuda_mark>(marks_, handle_); });
     return made;
 }
 
@@ -289,7 +307,7 @@ void cuda_stream::poll() noexcept {
     const ticket issued = owner_.issued();
     if (passed() >= issued || owner_.owner().is_poisoned()) return;
     const ticket seen = last_flag();
-    const int code = api::query(stream_.get());
+    const int code = api::query(handle_);
     if (code == api::success) return has_passed(issued);
     if (code != api::not_ready) return report_fault(code, "cudaStreamQuery");
     has_passed(seen);  // the flag was written, and the query has reported no fault
@@ -302,7 +320,7 @@ void cuda_stream::arm(ticket upto) noexcept {
     if (armed_ >= upto) return;
     const ticket issued = owner_.issued();
     // If the write fails, the completion service still polls the stream from time to time.
-    if (api::write_value(stream_.get(), flag_.get(), issued)) armed_ = issued;
+    if (api::write_value(handle_, flag_.get(), issued)) armed_ = issued;
 }
 
 ticket cuda_stream::last_flag() const noexcept {
@@ -311,16 +329,16 @@ ticket cuda_stream::last_flag() const noexcept {
 }
 
 void cuda_stream::await_stream(wait_mode mode) {
-    if (mode == wait_mode::spin) return api::synchronize(stream_.get());
+    if (mode == wait_mode::spin) return api::synchronize(handle_);
     if (mode == wait_mode::yield) {
         int code = api::not_ready;
-        while ((code = api::query(stream_.get())) == api::not_ready) std::this_thread::yield();
+        while ((code = api::query(handle_)) == api::not_ready) std::this_thread::yield();
         if (code != api::success) api::fail(code, "cudaStreamQuery", {});
         return;
     }
     {
         const std::lock_guard lock(mutex_);
-        api::record(sleeping_.get(), stream_.get());
+        api::record(sleeping_.get(), handle_);
     }
     api::synchronize(sleeping_.get());
 }

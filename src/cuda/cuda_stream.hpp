@@ -43,6 +43,7 @@ public:
     void abandon() noexcept override;
     void begin_range(const char* name) noexcept override { api::begin_range(name); }
     void end_range() noexcept override { api::end_range(); }
+    void attach(std::optional<void*> foreign) override;
     bool needs_watching() const noexcept override { return true; }
     void arm(ticket upto) noexcept override;
     ticket last_flag() const noexcept override;
@@ -71,7 +72,8 @@ private:
     command_queue& owner_;
     const int ordinal_;
     const std::shared_ptr<event_pool> marks_;
-    api::stream_handle stream_;
+    api::stream_handle stream_;      // null for a foreign stream
+    CUstream_st* handle_ = nullptr;  // the stream in use; a foreign stream is null while it is on loan to nobody
     api::event_handle handover_;
     api::event_handle sleeping_;
     std::unique_ptr<std::uint64_t, free_flag> flag_;

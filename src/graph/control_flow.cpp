@@ -8,8 +8,6 @@
 
 namespace sluice::detail {
 
-bool is_recording(execution_context& context) noexcept { return graph_recorder::behind(context.stream()) != nullptr; }
-
 recorded_part::recorded_part(execution_context& context) : context_(context) {
     graph_recorder::behind(context_.stream())->begin_part();
 }

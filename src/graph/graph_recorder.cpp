@@ -228,6 +228,41 @@ void graph_recorder::keep_order(graph_node& node, bool is_alone) {
     for (const graph_edge& each : node.after) here.is_followed[each.from] = true;
 }
 
+// A node that comes after another one of those that the order holds for already comes after the earlier ones.
+void graph_recorder::keep_explicit_order(graph_node& node) {
+    level& here = levels_.back();
+    const auto apply = [&](const order& each) {
+        const auto is_in_order = [&](const graph_edge& edge) { return edge.from >= each.end; };
+        if (each.level != here.id || std::ranges::any_of(node.after, is_in_order)) return;
+        for (const std::uint32_t last : each.last) {
+            add_edge(node, {last, graph_edge::no_memory, edge_reason::stream_order});
+            here.is_followed[last] = true;
+        }
+    };
+    std::ranges::for_each(here.orders, apply);
+    std::ranges::for_each(orders_, apply);
+}
+
+void graph_recorder::begin_after(std::size_t first) {
+    level& here = levels_.back();
+    const auto end = static_cast<std::uint32_t>(here.graph.nodes.size());
+    here.is_followed.resize(end);
+    order made{here.id, end, {}};
+    for (auto i = static_cast<std::uint32_t>(first); i < end; ++i) {
+        if (!here.is_followed[i]) made.last.push_back(i);
+    }
+    orders_.push_back(std::move(made));
+}
+
+void graph_recorder::order_after_recorded(ticket earlier) {
+    if (earlier == 0) return;
+    const position& at = positions_[earlier - 1];
+    for (level& each : levels_) {
+        if (each.id == at.level)
+            each.orders.push_back({each.id, static_cast<std::uint32_t>(each.graph.nodes.size()), {at.node}});
+    }
+}
+
 graph_node& graph_recorder::add(const command_info& info, graph_node::command what) {
     const bool is_alone = !std::holds_alternative<conditional_command>(what) && !shares_data(info, what);
     std::vector<graph_node>& nodes = levels_.back().graph.nodes;
@@ -236,7 +271,11 @@ graph_node& graph_recorder::add(const command_info& info, graph_node::command wh
     for (const memory_access& used : info.accesses) {
         if (used.memory != nullptr) use(node, index_of(*used.memory, used.mode), used.mode);
     }
-    if (!std::holds_alternative<conditional_command>(node.what)) keep_order(node, is_alone);
+    if (std::holds_alternative<conditional_command>(node.what)) return node;  // its accesses are not known yet
+    keep_order(node, is_alone);
+    keep_explicit_order(node);
+    positions_.resize(queue_.issued() + 1);
+    positions_.back() = {levels_.back().id, static_cast<std::uint32_t>(nodes.size() - 1)};
     return node;
 }
 
@@ -285,7 +324,10 @@ void graph_recorder::graph(const command_info& info, const graph_command&) {
     refuse(device_, info.name, info.location, "an instantiated program cannot become part of a graph");
 }
 
-void graph_recorder::begin_part() { levels_.emplace_back(); }
+void graph_recorder::begin_part() {
+    levels_.emplace_back();
+    levels_.back().id = next_level_++;
+}
 
 // A random-looking number that no closure holds by chance.
 std::uint64_t graph_recorder::next_loop_mark() noexcept { return scatter((graph_id_ << 20 | ++loops_) * golden); }
@@ -305,6 +347,12 @@ void graph_recorder::end_part(const command_info& info, conditional_command::kin
         }
     }
     keep_order(node, inner.latest_alone != nothing);
+    keep_explicit_order(node);
+    // The commands of the body are over when this node is.
+    const auto number = static_cast<std::uint32_t>(levels_.back().graph.nodes.size() - 1);
+    for (position& each : positions_) {
+        if (each.level == inner.id) each = {levels_.back().id, number};
+    }
 }
 
 command_graph graph_recorder::finish() {

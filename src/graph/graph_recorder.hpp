@@ -85,8 +85,7 @@ public:
     // The place of which this is a part that was made while recording: places are planned whole. Null for other memory:
     // parts from before have histories of their own, after which launches are ordered.
     const place* whole_place_of(const storage& named) const;
-    // Keeps the owner for as long as the recorded commands may run.
-    void keep(std::shared_ptr<const void> owner) { owners_.push_back(std::move(owner)); }
+    void keep(std::shared_ptr<const void> object) override { owners_.push_back(std::move(object)); }
 
     // Registers an existing host block as if it had been allocated now.
     storage_ref adopt_host(const storage_ref& block, std::size_t bytes, const command_info& info);
@@ -94,6 +93,11 @@ public:
     storage_ref allocate(std::size_t bytes, const command_info& info) override;
     storage_ref allocate_host(std::size_t bytes, const command_info& info) override;
     storage_ref workspace(std::size_t bytes) override;
+
+    std::size_t recorded() const noexcept override { return levels_.back().graph.nodes.size(); }
+    void begin_after(std::size_t first) override;
+    void end_after() noexcept override { orders_.pop_back(); }
+    void order_after_recorded(ticket earlier) override;
 
     void copy(const command_info& info, const copy_command& command) override;
     void fill(const command_info& info, const fill_command& command) override;
@@ -119,6 +123,12 @@ private:
         bool is_read = false;
         bool is_written = false;
     };
+    // Nodes from `end` on come after the nodes `last`.
+    struct order {
+        std::uint64_t level;
+        std::uint32_t end;
+        std::vector<std::uint32_t> last;
+    };
     // A graph that is being recorded: the whole, or the body of a node.
     struct level {
         command_graph graph;
@@ -126,6 +136,13 @@ private:
         std::vector<bool> is_followed;         // by node: whether a later node comes after it
         std::uint32_t latest_alone = nothing;  // the last node that shares no data
         std::uint32_t latest_host_call = nothing;
+        std::uint64_t id = 0;            // unique in the recording
+        std::vector<order> orders = {};  // of order_after_recorded: until the level ends
+    };
+    // The node of a command.
+    struct position {
+        std::uint64_t level;
+        std::uint32_t node;
     };
 
     graph_node& add(const command_info& info, graph_node::command what);
@@ -133,6 +150,7 @@ private:
     void add_edge(graph_node& node, const graph_edge& edge);
     bool shares_data(const command_info& info, const graph_node::command& what) const;
     void keep_order(graph_node& node, bool is_alone);
+    void keep_explicit_order(graph_node& node);
     void start_early(graph_node& node);
     void reserve_for_launched_graphs(graph_node& by, std::vector<std::uint32_t> memory);
     std::uint32_t index_of(storage& named, access_mode mode);
@@ -144,6 +162,9 @@ private:
     command_queue queue_;
     const stream recording_{queue_};
     std::vector<level> levels_;
+    std::vector<order> orders_;        // between begin_after and end_after
+    std::vector<position> positions_;  // by ticket, from 1
+    std::uint64_t next_level_ = 1;
     std::vector<graph_memory> memory_;
     std::vector<storage*> storages_;  // parallel to memory_
     std::unordered_map<const storage*, std::uint32_t> indices_;

@@ -278,7 +278,10 @@ void command_queue::order_after(stream_point point) {
         point.queue->wait(point.upto, point.queue->owner().default_wait_mode());
         return;
     }
-    if (point.queue == this) return;
+    if (point.queue == this) {  // in order already, but for the commands of a recording
+        if (recorder_ != nullptr) recorder_->order_after_recorded(reached(point.upto));
+        return;
+    }
     const std::lock_guard lock(mutex_);
     owner_.throw_if_refusing();
     wait_for_queue(point, issued() + 1);

@@ -76,6 +76,8 @@ command_queue& device::acquire_queue(const stream_options& options) {
     if ((state_.load(std::memory_order_acquire) & closed) != 0) {
         throw error(errc::runtime_closed, "the runtime that owned this device has been destroyed", {"", name_});
     }
+    if (options.foreign && kind() == device_kind::cpu)
+        throw error(errc::unsupported, "a CPU device has no streams of other code", {"stream", name_});
     const stream_options nearest = interpreter_->nearest(options);
     if (stream_slot* const free = free_slot(nearest)) {
         free->is_leased = true;
@@ -90,12 +92,21 @@ command_queue& device::acquire_queue(const stream_options& options) {
 }
 
 // A free stream with these options; or an idle one whose options the backend can change.
-device::stream_slot* device::free_slot(const stream_options& options) noexcept {
-    for (stream_slot& slot : streams_) {
-        if (!slot.is_leased && slot.options.priority == options.priority) return &slot;
+device::stream_slot* device::free_slot(const stream_options& options) {
+    const auto is_free = [&](const stream_slot& slot) {
+        return !slot.is_leased && slot.options.foreign.has_value() == options.foreign.has_value();
+    };
+    if (options.foreign) {
+        const auto slot = std::find_if(streams_.begin(), streams_.end(), is_free);
+        if (slot == streams_.end()) return nullptr;
+        slot->owned->interpreter().attach(options.foreign);
+        return &*slot;
     }
     for (stream_slot& slot : streams_) {
-        if (slot.is_leased || slot.owned->passed() < slot.owned->issued()) continue;
+        if (is_free(slot) && slot.options.priority == options.priority) return &slot;
+    }
+    for (stream_slot& slot : streams_) {
+        if (!is_free(slot) || slot.owned->passed() < slot.owned->issued()) continue;
         if (!slot.owned->interpreter().change(options)) continue;
         slot.options = options;
         return &slot;
@@ -103,7 +114,19 @@ device::stream_slot* device::free_slot(const stream_options& options) noexcept {
     return nullptr;
 }
 
+bool device::is_foreign(const command_queue& leased) const noexcept {
+    const std::lock_guard lock(mutex_);
+    return streams_[leased.index()].options.foreign.has_value();
+}
+
 void device::release_queue(command_queue& leased) noexcept {
+    if (is_foreign(leased)) {
+        try {
+            leased.wait(leased.issued(), default_wait_mode());
+            leased.interpreter().attach({});
+        } catch (...) {  // NOLINT(bugprone-empty-catch): the device has faulted: nothing runs there any more
+        }
+    }
     {
         const std::lock_guard lock(mutex_);
         streams_[leased.index()].is_leased = false;

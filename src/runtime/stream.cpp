@@ -13,6 +13,7 @@ std::string_view detail::device_name(stream on) noexcept { return on.owner().nam
 device& stream::owner() const noexcept { return queue_->owner(); }
 std::size_t stream::index() const noexcept { return queue_->index(); }
 native_stream stream::native() const noexcept { return queue_->interpreter().native(); }
+bool stream::is_recording() const noexcept { return queue_->recorder() != nullptr; }
 
 ticket stream::copy(const command_info& info, const copy_command& command) const {
     return queue_->copy(info, command, by_);

@@ -26,6 +26,10 @@ public:
         }
         machine_.host_time = std::max(machine_.host_time, mark_->at);
     }
+    bool has_passed() const noexcept override {
+        machine_.poll();
+        return mark_->is_stamped;
+    }
     std::chrono::duration<double, std::micro> since(const timed_mark& earlier) const override {
         const sim_mark& from = *dynamic_cast<const sim_timed_mark&>(earlier).mark_;
         return std::chrono::duration<double, std::nano>(double(mark_->at) - double(from.at));

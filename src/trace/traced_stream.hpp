@@ -37,6 +37,7 @@ public:
     void abandon() noexcept override { inner_->abandon(); }
     void trim() noexcept override { inner_->trim(); }
     bool change(const stream_options& options) noexcept override { return inner_->change(options); }
+    void attach(std::optional<void*> foreign) override { inner_->attach(foreign); }
     bool needs_watching() const noexcept override { return inner_->needs_watching(); }
     void arm(ticket upto) noexcept override { inner_->arm(upto); }
     ticket last_flag() const noexcept override { return inner_->last_flag(); }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events measure the device's time.
+#include <thread>
+
 #include "conformance/backend.hpp"
 #include "conformance/kernels.hpp"
 #include "sluice/kernels/elementwise.hpp"
@@ -45,6 +47,32 @@ TEST_P(events, recording_does_not_wait) {
     auto behind = event::record(home);
     held.open();
     behind.wait();
+}
+
+TEST_P(events, an_event_can_be_queried) {
+    NEEDS_A_GATE();
+    gate held(home);
+    const auto behind = event::record(home);
+    EXPECT_FALSE(behind.has_passed());
+    held.open();
+    while (!behind.has_passed()) std::this_thread::yield();
+}
+
+TEST_P(events, another_stream_can_wait_for_an_event) {
+    NEEDS_A_GATE();
+    if (!GetParam().runs_concurrently) GTEST_SKIP() << "a held stream holds the others";
+    single_stream others(on);
+    const stream other = others.next();
+    std::atomic<bool> ran{false};
+    gate held(home);
+    const auto earlier = event::record(home);
+    other.order_after(earlier.point());
+    other.host_call({"note"}, {[&] { ran = true; }});
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(ran);
+    held.open();
+    other.wait(other.issued(), wait_mode::block);
+    EXPECT_TRUE(ran);
 }
 
 TEST_P(events, an_event_has_no_ticket) {

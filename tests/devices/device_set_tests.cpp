@@ -263,7 +263,8 @@ TEST_P(device_sets, copies_between_kinds_of_devices_are_refused) {
     if (on.kind() == device_kind::cpu) GTEST_SKIP() << "needs a second kind of device";
     device& cpu = devices.find("cpu:0");
     single_stream there(cpu);
-    expect_refused(errc::invalid_argument, {"cpu:0", "does not have this device"}, [&] { sluice::sync(made_on(cpu, 1), pool); });
+    expect_refused(errc::invalid_argument, {"cpu:0", "does not have this device"},
+                   [&] { sluice::sync(made_on(cpu, 1), pool); });
     // Memory of the CPU device; a stream of the GPU copies it.
     const shared_tensor<unsigned> x(sluice::sync(full<unsigned>({size}, 1), there));
     expect_refused(errc::unsupported, {"cpu:0", on.name(), "download"},

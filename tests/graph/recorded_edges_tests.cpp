@@ -160,6 +160,89 @@ TEST_F(recorded_edges, host_calls_with_arguments_keep_their_order_among_each_oth
               "host_call order");
 }
 
+// All of the second operation comes after the last commands of the first one, and nothing else does.
+TEST_F(recorded_edges, then_orders_without_data) {
+    const auto fast = compile(
+        on,
+        [](tensor<int> a, tensor<int> b, tensor<int> c, tensor<int> d) {
+            return zip(bumped(std::move(a)).then(zip(bumped(std::move(b)).and_then(bumped), bumped(std::move(c)))),
+                       bumped(std::move(d)));
+        },
+        device_input<int>({4}), device_input<int>({4}), device_input<int>({4}), device_input<int>({4}));
+    EXPECT_EQ(edges_of(fast.commands()),
+              "bump <-; bump <- bump order; bump <- bump waw input; bump <- bump order; bump <-");
+}
+
+TEST_F(recorded_edges, then_joins_all_branches) {
+    const auto fast = compile(
+        on,
+        [](tensor<int> a, tensor<int> b, tensor<int> c) {
+            return bumped(std::move(a)).then(bumped(std::move(b))).then(bumped(std::move(c)));
+        },
+        device_input<int>({4}), device_input<int>({4}), device_input<int>({4}));
+    EXPECT_EQ(edges_of(fast.commands()), "bump <-; bump <- bump order; bump <- bump order");
+    const auto both = compile(
+        on,
+        [](tensor<int> a, tensor<int> b, tensor<int> c) {
+            return zip(bumped(std::move(a)), bumped(std::move(b))).then(bumped(std::move(c)));
+        },
+        device_input<int>({4}), device_input<int>({4}), device_input<int>({4}));
+    EXPECT_EQ(edges_of(both.commands()), "bump <-; bump <-; bump <- bump order bump order");
+}
+
+// Explicit edges: A before B and C, both before D.
+TEST_F(recorded_edges, a_stream_that_is_recorded_takes_explicit_edges) {
+    const auto fast = compile(
+        on,
+        [](tensor<int> a, tensor<int> b, tensor<int> c) {
+            return with_context(
+                [a = std::move(a), b = std::move(b), c = std::move(c)](execution_context& context) mutable {
+                    stream to = context.stream();
+                    launch_on(to, bump{}, each_of(a), a);
+                    const ticket first = to.issued();
+                    launch_on(to, bump{}, each_of(b), b);
+                    to.order_after(to.point(first));
+                    launch_on(to, bump{}, each_of(c), c);
+                    launch_on(to, bump{}, each_of(c), c);
+                    return std::tuple(std::move(a), std::move(b), std::move(c));
+                });
+        },
+        device_input<int>({4}), device_input<int>({4}), device_input<int>({4}));
+    EXPECT_EQ(edges_of(fast.commands()), "bump <-; bump <-; bump <- bump order; bump <- bump waw input");
+}
+
+// A condition with its body is one node of the order.
+TEST_F(recorded_edges, conditions_take_part_in_an_explicit_order) {
+    const auto fast = compile(
+        on,
+        [](tensor<int> flag, tensor<int> a, tensor<int> b, tensor<int> c) {
+            return bumped(std::move(a)).then(if_(std::move(flag), bumped, std::move(b))).then(bumped(std::move(c)));
+        },
+        device_input<int>({1}), device_input<int>({4}), device_input<int>({4}), device_input<int>({4}));
+    EXPECT_EQ(edges_of(fast.commands()), "bump <-; if <- bump order; bump <- if order");
+    const auto after_its_body = compile(
+        on,
+        [](tensor<int> flag, tensor<int> b, tensor<int> c) {
+            return with_context(
+                [flag = std::move(flag), b = std::move(b), c = std::move(c)](execution_context& context) mutable {
+                    stream to = context.stream();
+                    ticket inside = 0;
+                    auto body = [&](tensor<int> x) {
+                        return bumped(std::move(x)).transform([&](tensor<int> y) {
+                            inside = to.issued();
+                            return y;
+                        });
+                    };
+                    tensor<int> made = if_(std::move(flag), body, std::move(b)).submit(context);
+                    to.order_after(to.point(inside));
+                    launch_on(to, bump{}, each_of(c), c);
+                    return std::tuple(std::move(made), std::move(c));
+                });
+        },
+        device_input<int>({1}), device_input<int>({4}), device_input<int>({4}));
+    EXPECT_EQ(edges_of(after_its_body.commands()), "if <-; bump <- if order");
+}
+
 // Else the kernel could end before what it comes after: it need not wait for memory that it does not share.
 TEST_F(recorded_edges, the_order_of_the_stream_is_no_early_start) {
     const auto fast = compile(

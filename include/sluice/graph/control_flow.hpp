@@ -31,9 +31,6 @@ namespace sluice {
 
 namespace detail {
 
-// Whether the context's commands are being recorded.
-bool is_recording(execution_context& context) noexcept;
-
 // A part of a recording, between its begin and its end.
 class recorded_part {
 public:
@@ -122,7 +119,7 @@ public:
         : record_(std::move(record)), state_(std::move(state)...) {}
 
     output submit(execution_context& context) && {
-        if (is_recording(context)) {
+        if (context.stream().is_recording()) {
             return std::apply(
                 [&](tensor<Ts>&... each) {
                     const loop_state<Ts...> state(each...);

@@ -130,6 +130,12 @@ public:
     template <typename Function>
     auto or_else(Function) const& = delete;  // an operation is consumed: std::move it
 
+    // Runs `second` after this operation, without data between them. See then.hpp.
+    template <typename Second>
+    auto then(Second second) &&;
+    template <typename Second>
+    auto then(Second) const& = delete;  // an operation is consumed: std::move it
+
 protected:
     operation_base() = default;
     ~operation_base() = default;
@@ -151,4 +157,5 @@ private:
 
 #include "sluice/op/and_then.hpp"
 #include "sluice/op/or_else.hpp"
+#include "sluice/op/then.hpp"
 #include "sluice/op/transform.hpp"

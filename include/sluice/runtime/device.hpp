@@ -39,7 +39,9 @@ private:
     device* of_;
 };
 
-// A stream on loan from its device. Dropping the lease returns the stream, even while commands still run on it.
+// A stream on loan from its device. Dropping the lease returns the stream, even while commands still run on it. But a
+// foreign stream (stream_options::foreign) is the caller's again: dropping its lease blocks until the commands on it
+// are complete.
 class stream_lease {
 public:
     stream_lease(device& owner, const stream_options& options = {});
@@ -148,7 +150,8 @@ private:
         bool is_leased = false;
     };
 
-    stream_slot* free_slot(const stream_options& options) noexcept;  // null for none; lock held
+    stream_slot* free_slot(const stream_options& options);  // null for none; lock held
+    bool is_foreign(const command_queue& leased) const noexcept;
 
     detail::runtime_state& runtime_;
     const std::string name_;

@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// event: a point on a stream, with a time stamp that the device takes. For measurements; never needed for ordering.
+// event: a point on a stream, with a time stamp that the device takes.
+//
+//     event begin = event::record(on);
+//     ...
+//     event end = event::record(on);
+//     other.order_after(end.point());                // commands on `other` from here on run after the event
+//     const auto took = elapsed(begin, end);         // blocks until the device has reached both
+//
+// Data that commands name is in order without events.
 #pragma once
 
 #include <chrono>
 #include <memory>
+#include <utility>
 
 #include "sluice/runtime/interpreter.hpp"
 #include "sluice/runtime/stream.hpp"
@@ -13,7 +22,15 @@ namespace sluice {
 class event {
 public:
     // The point after everything submitted to the stream so far. Does not block.
-    static event record(stream on) { return event(on.mark()); }
+    static event record(stream on) {
+        std::unique_ptr<timed_mark> mark = on.mark();
+        return event(std::move(mark), on.point(on.issued()));
+    }
+
+    // Whether the stream is known to have reached the event. Asks the device; does not block.
+    bool has_passed() const noexcept { return mark_->has_passed(); }
+    // The place of the event, for stream::order_after.
+    stream_point point() const noexcept { return point_; }
 
     // Blocks until the stream has reached the event. Throws when the device has faulted.
     void wait() { mark_->wait(); }
@@ -26,8 +43,10 @@ public:
     }
 
 private:
-    explicit event(std::unique_ptr<timed_mark> mark) : mark_(std::move(mark)) {}
+    event(std::unique_ptr<timed_mark> mark, stream_point point) : mark_(std::move(mark)), point_(point) {}
+
     std::unique_ptr<timed_mark> mark_;
+    stream_point point_;
 };
 
 }  // namespace sluice

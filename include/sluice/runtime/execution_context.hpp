@@ -53,6 +53,13 @@ public:
     // What is submitted here also waits for that submission and shares its failures.
     void join(const detail::submission_ref& other) { submission_->join(other); }
 
+    // What is submitted from now on, to branches too, runs after all commands of that submission. Returns how many
+    // points it was after before: undo_order(that) ends it for later branches.
+    std::size_t order_after(const detail::submission& earlier);
+    void undo_order(std::size_t points) noexcept { after_.resize(points); }
+    // Branches of this context come after what those of `other` come after.
+    void inherit_order(const execution_context& other) { after_ = other.after_; }
+
 private:
     execution_context(command_queue& on, scheduling_policy* policy, detail::submission_ref part_of)
         : submission_(part_of ? std::move(part_of) : detail::submission_ref(new detail::submission(on.owner()))),
@@ -62,7 +69,10 @@ private:
     detail::submission_ref submission_;
     sluice::stream stream_;
     scheduling_policy* policy_;
+    execution_context& add_branch(command_queue& on);
+
     std::vector<std::unique_ptr<execution_context>> branches_;
+    std::vector<stream_point> after_;  // a new branch runs after these
 };
 
 }  // namespace sluice

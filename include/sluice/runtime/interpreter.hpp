@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "sluice/async/wait_mode.hpp"
@@ -77,6 +78,9 @@ public:
 
 struct stream_options {
     int priority = 0;  // lower numbers first, as in CUDA; 0 is the default
+    // A stream of other code, in the backend's own type, to be used instead of one of the device's own; its priority
+    // stays as it is. See cuda/foreign_streams.hpp.
+    std::optional<void*> foreign = {};
 };
 
 // Executes the commands of one stream, in order. command_queue calls the members down to mark() with its lock held.
@@ -136,6 +140,10 @@ public:
     // Returns whether the stream, which is idle and not leased, now has these options.
     virtual bool change(const stream_options& /*options*/) noexcept { return false; }
 
+    // Of a stream that was made with stream_options::foreign: all commands are complete; continues on another foreign
+    // stream, or on none until the next call.
+    virtual void attach(std::optional<void*> /*foreign*/) {}
+
     // Completion without a waiting thread. An interpreter either calls its queue's release() as commands pass, or needs
     // watching: then the completion service polls it while there are waiters.
     //
@@ -160,6 +168,17 @@ public:
     virtual storage_ref allocate(std::size_t bytes, const command_info& info) = 0;
     virtual storage_ref allocate_host(std::size_t bytes, const command_info& info) = 0;
     virtual storage_ref workspace(std::size_t bytes) = 0;
+
+    // Keeps the object for as long as the recorded commands may run.
+    virtual void keep(std::shared_ptr<const void> object) = 0;
+    // The number of commands that have been recorded in the list that is open: of the graph, or of a body inside it.
+    virtual std::size_t recorded() const noexcept = 0;
+    // Between these two, each new command comes after those from number `first`, as recorded() counts, to the last one
+    // before begin_after. They nest.
+    virtual void begin_after(std::size_t first) = 0;
+    virtual void end_after() noexcept = 0;
+    // Each new command comes after the command with this ticket and all that this one comes after.
+    virtual void order_after_recorded(ticket earlier) = 0;
 };
 
 class device_interpreter {

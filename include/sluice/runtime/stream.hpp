@@ -53,6 +53,8 @@ public:
     stream_point point(ticket upto) const noexcept { return {queue_, upto}; }
     std::size_t index() const noexcept;  // among the streams of its device
     native_stream native() const noexcept;
+    // Whether commands are recorded into a graph, and do not run.
+    bool is_recording() const noexcept;
     // Whether both put their commands into one queue.
     friend bool operator==(stream a, stream b) noexcept { return a.queue_ == b.queue_; }
 
@@ -79,7 +81,8 @@ public:
     // Queries the device. Does not block.
     void poll() const noexcept;
 
-    // Commands submitted to this stream from now on run after `point`. Never needed for correctness.
+    // Commands submitted to this stream from now on run after `point`. Never needed for data that commands name. In a
+    // recording, `point` is one of the recording: the graph gets the edge.
     void order_after(stream_point point) const;
     // Blocks the calling thread until `upto` is complete. Throws when the device has faulted.
     void wait(ticket upto, wait_mode mode) const;

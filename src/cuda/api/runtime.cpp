@@ -172,6 +172,30 @@ void wait(CUstream_st* stream, CUevent_st* event) {
     check_driver(wait_for_event(stream, event, 0), "cuStreamWaitEvent", {});
 }
 
+int ordinal_of(CUstream_st* stream) {
+    static const auto context_of = driver_function<CUresult (*)(CUstream, CUcontext*)>("cuStreamGetCtx");
+    static const auto push = driver_function<CUresult (*)(CUcontext)>("cuCtxPushCurrent");
+    static const auto pop = driver_function<CUresult (*)(CUcontext*)>("cuCtxPopCurrent");
+    static const auto device_of = driver_function<CUresult (*)(CUdevice*)>("cuCtxGetDevice");
+    CUcontext context = nullptr;
+    check_driver(context_of(stream, &context), "cuStreamGetCtx", {});
+    check_driver(push(context), "cuCtxPushCurrent", {});
+    CUdevice device = 0;
+    const CUresult found = device_of(&device);
+    pop(&context);
+    check_driver(found, "cuCtxGetDevice", {});
+    return device;  // the runtime numbers devices as the driver does
+}
+
+void record_foreign(CUevent_st* event, CUstream_st* stream) {
+    const unsigned flags = is_capturing(stream) ? cudaEventRecordExternal : cudaEventRecordDefault;
+    check(cudaEventRecordWithFlags(event, stream, flags), "cudaEventRecordWithFlags");
+}
+void wait_for_foreign(CUstream_st* stream, CUevent_st* event) {
+    const unsigned flags = is_capturing(stream) ? cudaEventWaitExternal : cudaEventWaitDefault;
+    check(cudaStreamWaitEvent(stream, event, flags), "cudaStreamWaitEvent");
+}
+
 float elapsed_milliseconds(CUevent_st* earlier, CUevent_st* later) {
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, earlier, later), "cudaEventElapsedTime");

@@ -71,6 +71,12 @@ bool is_capturing(CUstream_st* stream) noexcept;  // whether it is being recorde
 int query(CUevent_st* event) noexcept;
 void record(CUevent_st* event, CUstream_st* stream);
 void wait(CUstream_st* stream, CUevent_st* event);
+// The number of the device that the stream belongs to.
+int ordinal_of(CUstream_st* stream);
+// Record and wait for events of other code. In a stream that is captured, they become nodes: the event is then
+// recorded, or waited for, at each launch of the graph.
+void record_foreign(CUevent_st* event, CUstream_st* stream);
+void wait_for_foreign(CUstream_st* stream, CUevent_st* event);
 float elapsed_milliseconds(CUevent_st* earlier, CUevent_st* later);
 
 // --- commands -----------------------------------------------------------------------------------------------

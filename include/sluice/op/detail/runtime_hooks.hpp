@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <thread>
@@ -34,6 +35,41 @@ public:
 private:
     execution_context& context_;
     const std::string* const outer_;
+};
+
+// Keeps an object until all is over that was submitted to the context before this is destroyed; in a recording, for as
+// long as the recorded commands may run.
+class keep_scope {
+public:
+    keep_scope(execution_context& context, std::shared_ptr<const void> object);
+    keep_scope(const keep_scope&) = delete;  // what it keeps points to it
+    keep_scope& operator=(const keep_scope&) = delete;
+    ~keep_scope();
+
+private:
+    struct kept;
+    execution_context& context_;
+    std::unique_ptr<kept> kept_;  // null in a recording
+};
+
+// Orders what is submitted to a context after what was submitted to first(), on all streams, while it lives.
+class order_scope {
+public:
+    explicit order_scope(execution_context& context);
+    order_scope(const order_scope&) = delete;  // it undoes what it did
+    order_scope& operator=(const order_scope&) = delete;
+    ~order_scope();
+
+    // The context for what comes first, until end_first().
+    execution_context& first() const noexcept { return *first_; }
+    void end_first();
+
+private:
+    execution_context& context_;
+    std::shared_ptr<execution_context> own_;  // null in a recording
+    execution_context* first_;
+    std::size_t mark_ = 0;  // the number of nodes, or of points to be after, before
+    bool is_ordering_ = false;
 };
 
 // Work that is submitted once and used by several operations: each of them waits for it, and gets its failure.

@@ -56,6 +56,14 @@ public:
 
     // After the submission.
 
+    // Calls f for the last point on each queue.
+    template <typename Function>
+    void for_each_point(Function&& f) const {
+        any_point([&](const stream_point& each) {
+            f(each);
+            return false;
+        });
+    }
     // Whether all its commands are known to be complete.
     bool is_complete() const noexcept;
     // Whether nothing is left to wait for: all its commands are known to be complete, or the device of the first open

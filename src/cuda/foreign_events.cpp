@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/cuda/foreign_streams.hpp"
+
+#include "cuda/api/runtime.hpp"
+
+namespace sluice::cuda {
+namespace {
+
+// What the command's closure holds.
+struct event_call {
+    event_operation::kind what;
+    void* theirs;
+
+    static void run(const native_stream& on, const void* erased) {
+        const auto& it = *static_cast<const event_call*>(erased);
+        auto* const ours = static_cast<CUstream_st*>(on.handle);
+        switch (it.what) {
+            case event_operation::kind::wait_for_event:
+                return api::wait_for_foreign(ours, static_cast<CUevent_st*>(it.theirs));
+            case event_operation::kind::record_event:
+                return api::record_foreign(static_cast<CUevent_st*>(it.theirs), ours);
+            case event_operation::kind::wait_for_stream: {
+                // CUDA destroys an event when what waits for it has passed.
+                const api::event_handle now = api::create_event(api::event_use::ordering);
+                api::record(now.get(), static_cast<CUstream_st*>(it.theirs));
+                return api::wait(ours, now.get());
+            }
+        }
+    }
+};
+
+}  // namespace
+
+event_operation::output event_operation::submit(execution_context& context) && {
+    const stream on = context.stream();
+    const std::string_view name = what_ == kind::record_event     ? "record_event"
+                                  : what_ == kind::wait_for_event ? "wait_for_event"
+                                                                  : "wait_for_stream";
+    const error_context here{name, on.owner().name(), location_};
+    if (on.owner().kind() != device_kind::cuda)
+        throw error(errc::unsupported, "events and streams of CUDA are for GPUs", here);
+    if (what_ != kind::wait_for_stream && theirs_ == nullptr)
+        throw error(errc::invalid_argument, "the event is null", here);
+    if (what_ == kind::wait_for_stream && on.is_recording()) {
+        throw error(errc::graph_refused,
+                    "a graph cannot wait for a stream: record an event there, and wait for the event", here);
+    }
+    const event_call call{what_, theirs_};
+    on.library_call({name, {}, location_}, {&event_call::run, &call, sizeof(call)});
+    return {};
+}
+
+}  // namespace sluice::cuda
