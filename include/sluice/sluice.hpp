@@ -67,6 +67,7 @@
 #include "sluice/runtime/event.hpp"
 #include "sluice/runtime/host_call.hpp"
 #include "sluice/runtime/launch.hpp"
+#include "sluice/runtime/launch_blocks.hpp"
 #include "sluice/runtime/native_call.hpp"
 #include "sluice/runtime/parts.hpp"
 #include "sluice/runtime/runtime.hpp"

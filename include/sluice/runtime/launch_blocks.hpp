@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// launch over blocks: kernels with a grid and block size of their own, shared memory and sync.
+//
+//     struct block_sums {
+//         SLUICE_KERNEL void operator()(const thread_block& block, shared_memory<float> shared, view<const float> x,
+//                                       disjoint_blocks<float> sums) const {
+//             float* const part = block.data(shared);
+//             block.for_each_thread([&](const block_thread& t) {
+//                 const std::size_t i = t.flat().value();
+//                 part[t.index()] = i < x.size() ? x[i] : 0;
+//             });
+//             for (unsigned half = block.threads() / 2; half != 0; half /= 2) {
+//                 block.sync();
+//                 block.for_each_thread([&](const block_thread& t) {
+//                     if (t.index() < half) part[t.index()] += part[t.index() + half];
+//                 });
+//             }
+//             block.sync();
+//             block.for_each_thread([&](const block_thread& t) {
+//                 if (t.index() == 0) *sums.of(block) = part[0];
+//             });
+//         }
+//     };
+//     launch(block_sums{}, blocks({n / 256}, {256}), shared_memory<float>(256), x, std::move(sums))
+//
+// It runs on a CPU, too: there a worker thread runs one block after the other. thread_block.hpp says how such a kernel
+// is written. The parameters are those of launch, and:
+//     parameter               argument                       use
+//     shared_memory<T>        shared_memory<T>(count)        of each block, while it runs
+//     disjoint_blocks<T>      tensor<T>                      written: each block has as many elements, the last ones fewer
+// disjoint_view and disjoint_matrix take the thread's place, t.flat() or t.at().
+//
+// Errors: errc::invalid_argument for a grid or block that is empty or beyond CUDA's limits, or for more shared memory
+// than the device has for a block; the limit is named. Otherwise those of launch.
+#pragma once
+
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "sluice/base/thread_block.hpp"
+#include "sluice/runtime/detail/block_launch.hpp"
+
+namespace sluice {
+
+// What a launch over blocks runs, and the source line that requested it.
+struct block_range {
+    block_extent grid;
+    block_extent block;
+    source_location location;
+};
+inline block_range blocks(const block_extent& grid, const block_extent& block,
+                          source_location location = source_location::current()) {
+    return {grid, block, location};
+}
+
+inline namespace SLUICE_LAUNCH_ABI {
+
+// The plain form: a launch as one command on a stream. The caller keeps the arguments.
+template <typename Kernel, typename... Arguments>
+void launch_on(stream on, const Kernel& kernel, const block_range& range, const Arguments&... arguments) {
+    static_assert(detail::argument_check<Kernel, Arguments...>::passed);
+    using signature = detail::kernel_signature<Kernel>;
+    using binding = detail::argument_binding<typename signature::parameters, Arguments...>;
+    const error_context context{detail::type_name<Kernel>(), detail::device_name(on), range.location};
+    auto values = binding::bind(context, arguments...);
+    using body = detail::block_body<Kernel, decltype(values)>;
+    const std::size_t shared_bytes = detail::lay_out_shared_memory(values);
+    detail::require_block_launch(on, range.grid, range.block, shared_bytes, context);
+    const auto used = binding::accesses(arguments...);
+    detail::block_scratch scratch(on, shared_bytes, context);
+    const auto accesses = detail::with_scratch(used, scratch);
+    typename body::closure closure{range.grid, range.block, scratch.data(), values, kernel};
+    const launch_command command = body::command(closure, shared_bytes);
+    const command_info info = {context.operation, scratch.named(accesses), range.location};
+    on.launch(info, command);
+}
+
+template <typename Kernel, typename... Arguments>
+class block_launch_operation : public operation_base<block_launch_operation<Kernel, Arguments...>> {
+    using binding = detail::argument_binding<typename detail::kernel_signature<Kernel>::parameters, Arguments...>;
+
+public:
+    using output = typename binding::written;
+
+    block_launch_operation(Kernel kernel, const block_range& range, Arguments... arguments)
+        : kernel_(std::move(kernel)), range_(range), arguments_(std::move(arguments)...) {}
+
+    output submit(execution_context& context) && {
+        std::apply([&](const Arguments&... each) { launch_on(detail::stream_of(context), kernel_, range_, each...); },
+                   arguments_);
+        return binding::take_written(std::move(arguments_));
+    }
+    work_estimate estimate() const { return {.commands = 1}; }
+
+private:
+    Kernel kernel_;
+    block_range range_;
+    std::tuple<Arguments...> arguments_;
+};
+
+template <typename Kernel, typename... Arguments>
+auto launch(Kernel kernel, const block_range& range, Arguments&&... arguments) {
+    static_assert(std::is_trivially_copyable_v<Kernel>, "launch: a kernel object is copied to the device byte by byte");
+    static_assert(detail::is_block_kernel<Kernel>,
+                  "launch over blocks: a kernel is a class with one "
+                  "`void operator()(const thread_block&, parameters...) const`");
+    if constexpr (detail::is_block_kernel<Kernel>) {
+        if constexpr (detail::argument_check<Kernel, std::decay_t<Arguments>...>::passed) {
+            return block_launch_operation<Kernel, std::decay_t<Arguments>...>(std::move(kernel), range,
+                                                                              std::forward<Arguments>(arguments)...);
+        }
+    }
+}
+
+}  // namespace SLUICE_LAUNCH_ABI
+
+}  // namespace sluice

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/runtime/detail/block_launch.hpp"
+
+#include <string>
+
+#include "sluice/base/error.hpp"
+#include "sluice/runtime/device.hpp"
+
+namespace sluice::detail {
+namespace {
+
+// CUDA's limits, which hold on a CPU too.
+constexpr block_extent largest_grid{2147483647, 65535, 65535};
+constexpr block_extent largest_block{1024, 1024, 64};
+constexpr std::size_t most_threads = 1024;
+constexpr std::size_t most_shared_bytes = std::size_t{227} * 1024;  // of CPU devices: as an H100 or H200
+
+std::string text_of(const block_extent& size) {
+    return std::to_string(size.x) + " x " + std::to_string(size.y) + " x " + std::to_string(size.z);
+}
+
+void require_within(const block_extent& size, const block_extent& limit, const std::string& what,
+                    const error_context& context) {
+    if (size.x == 0 || size.y == 0 || size.z == 0)
+        throw error(errc::invalid_argument, what + " of " + text_of(size) + " is empty", context);
+    if (size.x > limit.x || size.y > limit.y || size.z > limit.z) {
+        throw error(errc::invalid_argument,
+                    what + " of " + text_of(size) + " is too large: at most " + text_of(limit), context);
+    }
+}
+
+}  // namespace
+
+void require_block_launch(stream on, const block_extent& grid, const block_extent& block, std::size_t shared_bytes,
+                          const error_context& context) {
+    require_within(grid, largest_grid, "a grid", context);
+    require_within(block, largest_block, "a block", context);
+    if (block.count() > most_threads) {
+        throw error(errc::invalid_argument,
+                    "a block of " + text_of(block) + " has " + std::to_string(block.count()) +
+                        " threads: at most " + std::to_string(most_threads),
+                    context);
+    }
+    const device& home = on.owner();
+    const std::size_t most =
+        home.kind() == device_kind::cpu ? most_shared_bytes : home.properties().max_shared_bytes_per_block;
+    if (shared_bytes > most) {
+        throw error(errc::invalid_argument,
+                    std::to_string(shared_bytes) + " bytes of shared memory: " + home.name() + " has " +
+                        std::to_string(most) + " for a block",
+                    context);
+    }
+}
+
+block_scratch::block_scratch(stream on, std::size_t bytes, const error_context& context) {
+    if (bytes != 0 && on.owner().kind() == device_kind::cpu) {
+        memory_ = on.allocate(bytes, {context.operation, {}, context.location});
+        memory_->mark_scratch();
+    }
+}
+
+}  // namespace sluice::detail
