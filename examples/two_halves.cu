@@ -8,8 +8,8 @@
 
 namespace {
 
-constexpr std::size_t size = std::size_t{1} << 16;
-constexpr int rounds = 100;
+constexpr std::size_t size = std::size_t{1} << 22;
+constexpr int rounds = 2000;
 
 }  // namespace
 

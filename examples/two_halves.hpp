@@ -27,7 +27,7 @@ struct square_root {
     }
 };
 
-inline auto roots(tensor<float> half, std::vector<float> squares, int rounds) {
+inline auto roots(tensor<float> half, host_buffer<float> squares, int rounds) {
     return named("copy in", upload_to(std::move(half), std::move(squares)))
         .and_then([rounds](auto x) {
             const auto all = each_of(x);
@@ -36,9 +36,11 @@ inline auto roots(tensor<float> half, std::vector<float> squares, int rounds) {
         .and_then(download);
 }
 
-inline std::vector<float> squares(std::size_t first, std::size_t count) {
-    std::vector<float> all(count);
-    for (std::size_t i = 0; i < count; ++i) all[i] = static_cast<float>((first + i) * (first + i));
+// In memory that the device reads at full speed.
+inline host_buffer<float> squares(stream user, std::size_t first, std::size_t count) {
+    host_buffer<float> all(user, count);
+    float* next = all.write().data();
+    for (std::size_t i = first; i < first + count; ++i) *next++ = static_cast<float>(i) * static_cast<float>(i);
     return all;
 }
 
@@ -46,8 +48,9 @@ inline std::vector<float> squares(std::size_t first, std::size_t count) {
 inline std::vector<std::string> run(std::size_t size, int rounds, scheduling_policy& pool) {
     auto [low, high] = split<2>(sync(uninitialized<float>({size}), pool));
     const std::size_t half = low.size();
-    auto first = spawn(roots(std::move(low), squares(0, half), rounds), pool);              // on one stream
-    auto second = spawn(roots(std::move(high), squares(half, size - half), rounds), pool);  // on the next one
+    host_buffer<float> below = squares(pool.next(), 0, half), above = squares(pool.next(), half, size - half);
+    auto first = spawn(roots(std::move(low), std::move(below), rounds), pool);    // on one stream
+    auto second = spawn(roots(std::move(high), std::move(above), rounds), pool);  // on the next one
     const std::vector<float> lower = std::move(first).get(), upper = std::move(second).get();
     const auto line = [](const char* name, const std::vector<float>& x) {
         return std::string(name) + std::to_string(x.size()) + " roots, from " + std::to_string(x.front()) + " to " +

@@ -4,10 +4,16 @@
 #include "runtime/backends.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/cuda/foreign_streams.hpp"
+#include "sluice/runtime/runtime.hpp"
 
 namespace sluice {
 
-found_devices find_cuda_devices(const runtime_options&) { return {{}, "this build of Sluice has no CUDA backend"}; }
+found_devices find_cuda_devices(const runtime_options& options) {
+    constexpr const char* why = "this build of Sluice has no CUDA backend";
+    if (!options.gpus.empty())
+        throw error(errc::device_not_found, std::string("runtime_options::gpus names GPUs: ") + why);
+    return {{}, why};
+}
 
 cuda::event_operation::output cuda::event_operation::submit(execution_context& context) && {
     throw error(errc::unsupported, "events and streams of CUDA are for GPUs",

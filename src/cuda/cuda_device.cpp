@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/cuda_device.hpp"
 
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
 #include "cuda/cuda_graph_program.hpp"
 #include "cuda/cuda_stream.hpp"
 #include "runtime/backends.hpp"
@@ -32,10 +37,25 @@ std::unique_ptr<graph_program> cuda_device::instantiate(sluice::device& owner, c
 
 }  // namespace cuda
 
-found_devices find_cuda_devices(const runtime_options&) {
+found_devices find_cuda_devices(const runtime_options& options) {
     found_devices found;
     const int count = cuda::api::device_count(found.why_none);
-    for (int i = 0; i < count; ++i) found.interpreters.push_back(std::make_unique<cuda::cuda_device>(i));
+    std::vector<int> numbers = options.gpus;
+    for (const int each : numbers) {
+        if (each >= 0 && each < count) continue;
+        throw error(errc::device_not_found,
+                    "runtime_options::gpus names the GPU " + std::to_string(each) + "; CUDA found " +
+                        std::to_string(count) + (found.why_none.empty() ? "" : ": " + found.why_none));
+    }
+    if (numbers.empty()) {
+        numbers.resize(static_cast<std::size_t>(count));
+        std::iota(numbers.begin(), numbers.end(), 0);
+    }
+    for (auto each = numbers.begin(); each != numbers.end(); ++each) {
+        if (std::find(numbers.begin(), each, *each) != each)
+            throw error(errc::invalid_argument, "runtime_options::gpus names the GPU " + std::to_string(*each) + " twice");
+        found.interpreters.push_back(std::make_unique<cuda::cuda_device>(*each));
+    }
     return found;
 }
 

@@ -106,7 +106,16 @@ ticket command_queue::record(command_info info, detail::submission* by, Enqueue&
 }
 
 template <typename Enqueue>
-ticket command_queue::submit(command_info info, bool may_fail, detail::submission* by, Enqueue&& enqueue) {
+ticket command_queue::submit(const command_info& info, bool may_fail, detail::submission* by, Enqueue&& enqueue) {
+    const ticket number = submit_unwaited(info, may_fail, by, enqueue);
+    // A thread of the device cannot wait for it.
+    if (owner_.blocks_each_command() && recorder_ == nullptr && !owner_.interpreter().is_own_thread())
+        wait(number, owner_.default_wait_mode());
+    return number;
+}
+
+template <typename Enqueue>
+ticket command_queue::submit_unwaited(command_info info, bool may_fail, detail::submission* by, Enqueue&& enqueue) {
     detail::access_locks together;  // held until the ticket is issued
     for (const memory_access& used : info.accesses) {
         if (used.memory == nullptr) continue;

@@ -25,7 +25,8 @@ device::device(detail::runtime_state& runtime, std::string name, std::unique_ptr
       name_(std::move(name)),
       interpreter_(std::move(interpreter)),
       device_pool_(*this, interpreter_->device_memory()),
-      host_pool_(*this, interpreter_->host_memory()) {}
+      host_pool_(*this, interpreter_->host_memory()),
+      wait_mode_(interpreter_->default_wait_mode()) {}
 
 device::~device() {
     // Streams are destroyed before the memory that their commands use; with them, workspaces return to the pool.

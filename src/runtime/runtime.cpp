@@ -9,12 +9,15 @@
 namespace sluice {
 namespace {
 
-void add_devices(detail::runtime_state& state, std::string_view kind, found_devices found, trace_recorder* recorder) {
+void add_devices(detail::runtime_state& state, std::string_view kind, found_devices found,
+                 const runtime_options& options) {
+    trace_recorder* const recorder = options.trace;
     std::size_t number = 0;
     for (auto& interpreter : found.interpreters) {
         std::string name = std::string(kind) + ":" + std::to_string(number++);
         if (recorder != nullptr) interpreter = make_traced_device(std::move(interpreter), *recorder, name);
         state.devices.push_back(std::make_unique<device>(state, std::move(name), std::move(interpreter)));
+        if (options.blocks_each_command) state.devices.back()->block_each_command();
     }
 }
 
@@ -31,11 +34,13 @@ runtime::runtime(const runtime_options& options) {
     if (options.cuda) {
         found_devices gpus = find_cuda_devices(options);
         state->why_no_gpu = gpus.why_none;
-        add_devices(*state, "cuda", std::move(gpus), options.trace);
+        add_devices(*state, "cuda", std::move(gpus), options);
+    } else if (!options.gpus.empty()) {
+        throw error(errc::invalid_argument, "runtime_options::gpus names GPUs, but runtime_options::cuda is false");
     } else {
         state->why_no_gpu = "this runtime was created with runtime_options::cuda = false";
     }
-    add_devices(*state, "cpu", find_cpu_devices(options), options.trace);
+    add_devices(*state, "cpu", find_cpu_devices(options), options);
     state_ = state.release();
 }
 

@@ -42,6 +42,20 @@ TEST(ordering, a_host_buffer_waits_for_its_users) {
     EXPECT_EQ(uploaded, (std::vector<float>{1, 1, 1}));
 }
 
+TEST(ordering, operations_without_common_data_are_ordered_by_then) {
+    runtime machine;
+    round_robin pool(machine.default_device(), 4);
+    std::vector<std::string> notes;
+    const auto note = [&notes](std::string text) {
+        return host_call([&notes, text = std::move(text)] { notes.push_back(text); });
+    };
+    auto both = zip(note("left"), note("right"));
+    sync(note("begin").then(std::move(both)).then(note("end")), pool);
+    ASSERT_EQ(notes.size(), 4u);
+    EXPECT_EQ(notes.front(), "begin");
+    EXPECT_EQ(notes.back(), "end");
+}
+
 TEST(ordering, the_simulator_finds_no_fault) {
     const auto pipeline = [] {
         return zip(upload(std::vector<float>{1}), zeros<float>({1})).and_then([](auto x, auto y) {

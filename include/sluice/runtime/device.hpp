@@ -70,7 +70,13 @@ public:
     const device_properties& properties() const noexcept { return interpreter_->properties(); }
     // The device's memory now. What the pool keeps cached counts as free.
     memory_info memory() const;
-    wait_mode default_wait_mode() const noexcept { return interpreter_->default_wait_mode(); }
+    // How threads wait for the device where the call does not say: at first wait_mode::spin for a GPU, block for a CPU
+    // device.
+    wait_mode default_wait_mode() const noexcept { return wait_mode_.load(std::memory_order_relaxed); }
+    void set_default_wait_mode(wait_mode mode) noexcept { wait_mode_.store(mode, std::memory_order_relaxed); }
+    // See runtime_options::blocks_each_command.
+    bool blocks_each_command() const noexcept { return blocks_each_command_; }
+    void block_each_command() noexcept { blocks_each_command_ = true; }  // by the runtime, before the first command
     bool shares_host_memory() const noexcept { return interpreter_->shares_host_memory(); }
     // Whether both devices have the same runtime and kind: then one command may name storage of both.
     bool is_peer_of(const device& other) const noexcept {
@@ -169,6 +175,8 @@ private:
     } notice_{*this};
     std::atomic<unsigned char> state_{open};
     std::atomic<bool> reaches_others_{false};
+    std::atomic<wait_mode> wait_mode_;
+    bool blocks_each_command_ = false;
 };
 
 }  // namespace sluice

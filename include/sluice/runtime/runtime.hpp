@@ -30,6 +30,12 @@ struct runtime_options {
     std::size_t cpu_memory_bytes = 0;
     // Whether to look for GPUs. A machine without a driver or a GPU is not an error: the runtime then has no GPUs.
     bool cuda = true;
+    // The GPUs to use, by CUDA's numbers, in this order: the first is cuda:0. Empty: all. A GPU that does not exist is
+    // an error: errc::device_not_found.
+    std::vector<int> gpus = {};
+    // For debugging: each command is waited for when it is submitted, as with CUDA_LAUNCH_BLOCKING, so that a fault is
+    // thrown by the call that submitted it. Commands in a graph are waited for together.
+    bool blocks_each_command = false;
     // Records what the devices execute; null records nothing. See trace_recorder.hpp.
     trace_recorder* trace = nullptr;
 };

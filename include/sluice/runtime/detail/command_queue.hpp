@@ -105,7 +105,9 @@ private:
     template <typename Enqueue>
     ticket record(command_info info, detail::submission* by, Enqueue&& enqueue);
     template <typename Enqueue>
-    ticket submit(command_info info, bool may_fail, detail::submission* by, Enqueue&& enqueue);
+    ticket submit(const command_info& info, bool may_fail, detail::submission* by, Enqueue&& enqueue);
+    template <typename Enqueue>
+    ticket submit_unwaited(command_info info, bool may_fail, detail::submission* by, Enqueue&& enqueue);
     // With the lock held: orders the command after its conflicts on other queues, and gathers the outcomes that it
     // depends on.
     void order(const command_info& info, ticket number, detail::outcome_set& depends_on);
