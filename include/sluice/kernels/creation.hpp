@@ -15,7 +15,7 @@
 //               rounding (fma), and then rounded to T; this may make the last element equal to `last`.
 //     linspace  element i is first + (i * (last - first)) / (count - 1), computed in double and rounded to T; the last
 //               element is `last` itself. One element: first.
-// half and bfloat16 are rounded by way of float.
+// Numbers become half and bfloat16 through float: two roundings.
 //
 // Errors, thrown when the operation is made: errc::invalid_argument for a step of 0 or one that points away from
 // `last`, for numbers that are not finite or that T cannot hold, and for more than 2^53 elements. No elements: nothing
