@@ -52,10 +52,10 @@ template <typename Parameters, typename... Arguments>
 struct written_arguments;
 template <typename... Parameters, typename... Arguments>
 struct written_arguments<type_list<Parameters...>, Arguments...> {
-    static constexpr bool is_written[] = {(bound_argument<Parameters, Arguments>::use == argument_use::written)...};
     static constexpr std::size_t count =
         (std::size_t{0} + ... + (bound_argument<Parameters, Arguments>::use == argument_use::written));
     static constexpr std::size_t position() {
+        constexpr bool is_written[] = {(bound_argument<Parameters, Arguments>::use == argument_use::written)...};
         std::size_t at = 0;
         while (!is_written[at]) ++at;
         return at;
