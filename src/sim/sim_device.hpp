@@ -19,6 +19,7 @@ public:
           host_(*machine_, index, true, unlimited) {
         properties_.name = "simulated";
         properties_.compute_units = 1;
+        properties_.concurrent_kernels = true;
         properties_.memory_bytes = memory_bytes != 0 ? memory_bytes : unlimited;
     }
 

@@ -41,6 +41,12 @@ TEST(tool_devices, as_json_name_each_device_with_its_memory) {
         EXPECT_GT(each["compute_units"].get<int>(), 0);
         EXPECT_GT(each["memory_bytes"].get<std::size_t>(), 0u);
         EXPECT_LE(each["free_bytes"].get<std::size_t>(), each["memory_bytes"].get<std::size_t>());
+        EXPECT_GE(each["max_threads_per_block"].get<int>(), each["warp_size"].get<int>());
+        EXPECT_GE(each["warp_size"].get<int>(), 1);
+        EXPECT_GE(each["max_shared_bytes_per_block"].get<std::size_t>(), name.starts_with("cuda:") ? 1u : 0u);
+        EXPECT_TRUE(each["concurrent_kernels"].is_boolean());
+        EXPECT_GE(each["async_copy_engines"].get<int>(), 0);
+        EXPECT_LE(each["highest_priority"].get<int>(), each["lowest_priority"].get<int>());
     }
     EXPECT_TRUE(has_cpu);
     EXPECT_EQ(report["why_no_gpu"].get<std::string>().empty(), has_gpu);
@@ -61,6 +67,7 @@ TEST(tool_devices, lists_every_virtual_device_and_its_limit) {
         EXPECT_EQ(report["devices"][i]["memory_bytes"], std::size_t{1} << 20);
     }
     EXPECT_THAT(devices_of(machine, false), HasSubstr("no GPU: " + std::string(machine.why_no_gpu())));
+    EXPECT_THAT(devices_of(machine, false), AllOf(HasSubstr("threads per block"), HasSubstr("any")));
 }
 
 TEST(tool_inspect, as_json_holds_the_layers) {

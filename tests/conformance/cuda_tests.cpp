@@ -5,6 +5,7 @@
 #include "conformance/backend.hpp"
 #include "conformance/expect_refused.hpp"
 #include "conformance/kernels.hpp"
+#include "cuda/api/handles.hpp"
 #include "sluice/cuda/device_context.hpp"
 #include "sluice/kernels/elementwise.hpp"
 #include "sluice/kernels/gemm.hpp"
@@ -63,6 +64,11 @@ TEST_F(cuda_device_test, reports_its_properties) {
     EXPECT_GT(all.memory_bytes, std::size_t{1} << 30);
     EXPECT_GT(all.l2_cache_bytes, 0u);
     EXPECT_GE(all.max_shared_bytes_per_block, 48u << 10);
+    EXPECT_EQ(all.max_threads_per_block, 1024);
+    EXPECT_EQ(all.warp_size, 32);
+    EXPECT_TRUE(all.concurrent_kernels);
+    EXPECT_GE(all.async_copy_engines, 1);
+    EXPECT_LE(gpu.priorities().highest, gpu.priorities().lowest);
     EXPECT_GT(context.free_memory().free_bytes, 0u);
     EXPECT_LE(context.free_memory().free_bytes, context.free_memory().total_bytes);
     EXPECT_FALSE(gpu.shares_host_memory());
@@ -93,6 +99,18 @@ TEST_F(cuda_device_test, has_one_cudnn_handle_for_each_stream) {
     if (handle == nullptr) GTEST_SKIP() << "cuDNN is not installed";
     EXPECT_EQ(context.cudnn(a), handle);
     EXPECT_NE(context.cudnn(b), handle);
+}
+
+TEST_F(cuda_device_test, reports_a_failure_of_a_library_in_its_own_words) {
+    if (installed([&] { return context.cudnn(a); }) == nullptr) GTEST_SKIP() << "cuDNN is not installed";
+    try {
+        cuda::api::check_cudnn(2000, "cudnnTest");
+        ADD_FAILURE() << "nothing was thrown";
+    } catch (const device_error& failure) {
+        EXPECT_NE(std::string_view(failure.what()).find("CUDNN_STATUS_BAD_PARAM"), std::string_view::npos)
+            << failure.what();
+        EXPECT_NE(std::string_view(failure.what()).find("cudnnTest"), std::string_view::npos) << failure.what();
+    }
 }
 
 TEST_F(cuda_device_test, has_a_workspace_for_each_stream_that_only_grows) {

@@ -6,7 +6,6 @@
 #include <tuple>
 #include <vector>
 
-#include "docs/tap.hpp"
 #include "sluice/sluice.hpp"
 
 namespace sluice::docs {

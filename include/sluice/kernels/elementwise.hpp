@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string_view>
 #include <utility>
 
 #include "sluice/base/source_location.hpp"
@@ -38,9 +39,10 @@ inline auto tanh(tensor<float> x, const source_location& location = source_locat
     return activate(std::move(x), activation::tanh, location);
 }
 
-// The plain form of full: every element of x, of 1, 2, 4 or 8 bytes, becomes the one at `value`.
+// The plain form of full: every element of x, of 1, 2, 4 or 8 bytes, becomes the one at `value`. The name, in traces
+// and errors, is of characters that live for ever.
 void fill_elements(stream on, storage& x, std::size_t count, const void* value, std::size_t element_bytes,
-                   source_location location = source_location::current());
+                   source_location location = source_location::current(), std::string_view name = "full");
 
 template <typename T>
 class full_operation : public operation_base<full_operation<T>> {

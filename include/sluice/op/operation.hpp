@@ -136,6 +136,16 @@ public:
     template <typename Second>
     auto then(Second) const& = delete;  // an operation is consumed: std::move it
 
+    // Calls f with const references to the outputs, at submission, and passes the outputs on. See tap.hpp.
+    template <typename Function>
+    auto tap(Function f) &&;
+    template <typename Function>
+    auto tap(Function) const& = delete;  // an operation is consumed: std::move it
+
+    // The first, or the last, of several outputs. See first.hpp.
+    auto first() &&;
+    auto last() &&;
+
 protected:
     operation_base() = default;
     ~operation_base() = default;
@@ -156,6 +166,8 @@ private:
 }  // namespace sluice
 
 #include "sluice/op/and_then.hpp"
+#include "sluice/op/first.hpp"
 #include "sluice/op/or_else.hpp"
+#include "sluice/op/tap.hpp"
 #include "sluice/op/then.hpp"
 #include "sluice/op/transform.hpp"

@@ -33,7 +33,12 @@ struct device_properties {
     int compute_capability = 0;  // 90 for sm_90; 0 on a CPU
     std::size_t memory_bytes = 0;
     std::size_t l2_cache_bytes = 0;  // 0 when unknown
+    // The most that a kernel may request (on a GPU "by opt-in", which a launch does for it); 0 on a CPU.
     std::size_t max_shared_bytes_per_block = 0;
+    int max_threads_per_block = 1;    // 1 on a CPU, where a worker takes one index after the other
+    int warp_size = 1;                // threads that execute together; 1 on a CPU
+    bool concurrent_kernels = false;  // whether kernels of different streams may run at the same time
+    int async_copy_engines = 0;       // units that copy while kernels run; 0 on a CPU, where workers copy
 };
 
 // Allocates the memory of a memory_pool.
@@ -81,6 +86,14 @@ struct stream_options {
     // A stream of other code, in the backend's own type, to be used instead of one of the device's own; its priority
     // stays as it is. See cuda/foreign_streams.hpp.
     std::optional<void*> foreign = {};
+};
+
+// The priorities of a device's streams, from the least urgent to the most urgent: as in CUDA, highest <= 0 <= lowest.
+struct priority_range {
+    int lowest = 0;
+    int highest = 0;
+
+    friend bool operator==(const priority_range&, const priority_range&) = default;
 };
 
 // Executes the commands of one stream, in order. command_queue calls the members down to mark() with its lock held.
@@ -195,6 +208,8 @@ public:
     virtual std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options& options) = 0;
     // The supported options nearest to these: a GPU has few priorities. Idle streams with equal options are reused.
     virtual stream_options nearest(const stream_options& asked) const { return asked; }
+    // What `nearest` gives at most and at least. Both 0 where streams have no priorities.
+    virtual priority_range priorities() const { return {}; }
     // Turns recorded commands into a program that its streams can run (graph). Throws errc::unsupported for commands
     // that this device, or its driver, cannot have in a graph. `owner` is the device that has this interpreter.
     virtual std::unique_ptr<graph_program> instantiate(device& owner, command_graph commands);

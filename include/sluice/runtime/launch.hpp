@@ -10,7 +10,8 @@
 //     disjoint_tiles<T>                 partition<T>                                        written
 //     anything trivially copyable       a value that converts to it                         passed by value
 // The operation owns its arguments. The arguments that the kernel wrote are its output (one argument as itself, several
-// as separate outputs, in order). Those that it only read are released after the launch, in stream order.
+// as separate outputs, in order). Those that it only read are released after the launch, in stream order. Operations
+// as arguments: launch_operations.hpp.
 //
 // Errors: errc::shape_mismatch when the argument of a matrix parameter is not a matrix, or when an index_2d kernel runs
 // over something else than a matrix. errc::unsupported on a GPU when nvcc did not compile the launch. Both are thrown

@@ -24,13 +24,18 @@ cublaslt_functions load() {
     library.find(all.create_preference, "cublasLtMatmulPreferenceCreate");
     library.find(all.destroy_preference, "cublasLtMatmulPreferenceDestroy");
     library.find(all.set_preference, "cublasLtMatmulPreferenceSetAttribute");
+    library.find(all.describe, "cublasLtGetStatusString");
     return all;
 }
 
 class cublas_category final : public std::error_category {
 public:
     const char* name() const noexcept override { return "cublas"; }
-    std::string message(int code) const override { return "cuBLAS status " + std::to_string(code); }
+    // cuBLAS itself uses cuBLASLt, so an error exists only where the library can be opened.
+    std::string message(int code) const override {
+        const char* const text = cublaslt_functions::get().describe(static_cast<cublasStatus_t>(code));
+        return text + (" (status " + std::to_string(code) + ")");
+    }
 };
 
 }  // namespace

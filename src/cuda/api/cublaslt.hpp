@@ -24,6 +24,7 @@ struct cublaslt_functions {
     decltype(&cublasLtMatmulPreferenceCreate) create_preference;
     decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference;
     decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference;
+    decltype(&cublasLtGetStatusString) describe;
 
     // Opens the library on first use. Throws errc::unsupported.
     static const cublaslt_functions& get();

@@ -28,11 +28,12 @@ struct cublas_functions {
     }
 };
 
-// cuDNN's header is not part of the CUDA toolkit. These three functions have been stable since version 1.
+// cuDNN's header is not part of the CUDA toolkit. These functions have been stable since version 1.
 struct cudnn_handle_functions {
     int (*create)(cudnnContext**);
     int (*destroy)(cudnnContext*);
     int (*set_stream)(cudnnContext*, CUstream_st*);
+    const char* (*describe)(int);
 
     static const cudnn_handle_functions& get() {
         static const cudnn_handle_functions all = [] {
@@ -41,6 +42,7 @@ struct cudnn_handle_functions {
             library.find(found.create, "cudnnCreate");
             library.find(found.destroy, "cudnnDestroy");
             library.find(found.set_stream, "cudnnSetStream");
+            library.find(found.describe, "cudnnGetErrorString");
             return found;
         }();
         return all;
@@ -50,7 +52,10 @@ struct cudnn_handle_functions {
 class cudnn_category final : public std::error_category {
 public:
     const char* name() const noexcept override { return "cudnn"; }
-    std::string message(int code) const override { return "cuDNN status " + std::to_string(code); }
+    // An error exists only where the library is open.
+    std::string message(int code) const override {
+        return cudnn_handle_functions::get().describe(code) + (" (status " + std::to_string(code) + ")");
+    }
 };
 
 }  // namespace

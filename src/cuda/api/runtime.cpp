@@ -81,6 +81,10 @@ device_properties properties(int ordinal) {
     made.memory_bytes = all.totalGlobalMem;
     made.l2_cache_bytes = static_cast<std::size_t>(all.l2CacheSize);
     made.max_shared_bytes_per_block = all.sharedMemPerBlockOptin;
+    made.max_threads_per_block = all.maxThreadsPerBlock;
+    made.warp_size = all.warpSize;
+    made.concurrent_kernels = all.concurrentKernels != 0;
+    made.async_copy_engines = all.asyncEngineCount;
     return made;
 }
 
@@ -133,10 +137,10 @@ stream_handle create_stream(int priority) {
     return stream_handle(made);
 }
 
-int nearest_priority(int asked) {
-    int least = 0, greatest = 0;  // the greatest priority has the lowest number
-    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
-    return std::clamp(asked, greatest, least);
+priority_range priorities() {
+    priority_range range;
+    check(cudaDeviceGetStreamPriorityRange(&range.lowest, &range.highest), "cudaDeviceGetStreamPriorityRange");
+    return range;
 }
 
 event_handle create_event(event_use use) {

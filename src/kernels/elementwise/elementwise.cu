@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/elementwise/words.hpp"
 #include "sluice/kernels/activated.hpp"
 #include "sluice/kernels/softmax.hpp"
 #include "sluice/kernels/whole_tensor.hpp"
-#include "sluice/runtime/launch.hpp"
 
 namespace sluice {
 namespace {
@@ -24,24 +24,19 @@ void activate_elements(stream on, tensor<float>& x, const source_location& locat
     kernels::update_elements(on, x, to_string(What), location, activated_element<What>{});
 }
 
-template <typename T>
+template <typename Word>
 struct fill_kernel {
-    T value;
-    SLUICE_KERNEL void operator()(index_1d at, disjoint_view<T> x) const {
-        if (T* const e = x.at(at)) *e = value;
+    Word value;
+    SLUICE_KERNEL void operator()(index_1d at, disjoint_view<Word> x) const {
+        if (Word* const e = x.at(at)) *e = value;
     }
 };
 
-// The one launch that names storage instead of a tensor: the element type is known by its size only.
-template <typename T>
-void fill_with(stream on, storage& x, std::size_t count, const void* value, const source_location& location) {
-    fill_kernel<T> kernel{};
-    std::memcpy(&kernel.value, value, sizeof(T));
-    const auto values = detail::make_kernel_values(disjoint_view<T>(static_cast<T*>(x.data()), count));
-    using body = detail::launch_body<fill_kernel<T>, index_1d, decltype(values)>;
-    typename body::closure closure{count, 1, values, kernel};
-    const std::array accesses{memory_access{&x, access_mode::write}};
-    on.launch({"full", accesses, location}, body::command(closure));
+template <typename Word>
+void fill_with(stream on, storage& x, std::size_t count, const void* value, const command_info& info) {
+    fill_kernel<Word> kernel{};
+    std::memcpy(&kernel.value, value, sizeof(Word));
+    kernels::launch_over_words(on, info, x, count, kernel);
 }
 
 }  // namespace
@@ -58,14 +53,16 @@ void detail::activate(stream on, tensor<float>& x, const source_location& locati
 }
 
 void fill_elements(stream on, storage& x, std::size_t count, const void* value, std::size_t element_bytes,
-                   source_location location) {
+                   source_location location, std::string_view name) {
     if (count == 0) return;
+    const std::array accesses{memory_access{&x, access_mode::write}};
+    const command_info info{name, accesses, location};
     switch (element_bytes) {
-        case 1: return fill_with<std::uint8_t>(on, x, count, value, location);
-        case 2: return fill_with<std::uint16_t>(on, x, count, value, location);
-        case 4: return fill_with<std::uint32_t>(on, x, count, value, location);
-        case 8: return fill_with<std::uint64_t>(on, x, count, value, location);
-        default: throw error(errc::invalid_argument, "elements of 1, 2, 4 or 8 bytes only", {"full", "", location});
+        case 1: return fill_with<std::uint8_t>(on, x, count, value, info);
+        case 2: return fill_with<std::uint16_t>(on, x, count, value, info);
+        case 4: return fill_with<std::uint32_t>(on, x, count, value, info);
+        case 8: return fill_with<std::uint64_t>(on, x, count, value, info);
+        default: throw error(errc::invalid_argument, "elements of 1, 2, 4 or 8 bytes only", {name, "", location});
     }
 }
 

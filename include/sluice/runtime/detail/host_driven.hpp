@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <tuple>
+#include <vector>
 
 #include "sluice/async/spawn_task.hpp"
 #include "sluice/async/task.hpp"
@@ -58,6 +59,13 @@ public:
     auto run_all(Ops&... ops) const -> part<std::tuple<output_of<Ops>...>> {
         return join_all(when_all(run(ops)...), *this);
     }
+    template <operation Op>
+    auto run_list(std::vector<Op>& ops) const -> part<std::vector<output_of<Op>>> {
+        std::vector<part<output_of<Op>>> parts;
+        parts.reserve(ops.size());
+        for (Op& each : ops) parts.push_back(run(each));
+        return join_list(when_all(std::move(parts)), *this);
+    }
     // The operation, and then all that it submitted: throws what failed on the device, too. Nothing is opened. The
     // operation is destroyed when the part has ended.
     template <operation Op>
@@ -94,6 +102,19 @@ private:
         std::apply([&together](auto&... part) { (together->join(std::move(part.work)), ...); }, parts);
         output result = std::apply([](auto&... part) { return output(std::move(part.output)...); }, parts);
         co_return submitted_part<output>(std::move(result), std::move(together));
+    }
+
+    template <typename Output>
+    static part<std::vector<Output>> join_list(task<std::vector<submitted_part<Output>>> all, host_driver driver) {
+        auto parts = co_await std::move(all);
+        submission_ref together(new submission(driver.at_->owner()));
+        std::vector<Output> result;
+        result.reserve(parts.size());
+        for (submitted_part<Output>& each : parts) {
+            together->join(std::move(each.work));
+            result.push_back(std::move(each.output));
+        }
+        co_return submitted_part<std::vector<Output>>(std::move(result), std::move(together));
     }
 
     template <operation Op>
