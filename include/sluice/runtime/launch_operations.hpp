@@ -27,6 +27,8 @@
 
 namespace sluice {
 
+struct block_range;  // of another launch: launch_blocks.hpp
+
 // The range of a launch that runs over what its kernel writes.
 struct written_range {
     source_location location;
@@ -117,7 +119,7 @@ auto launch_after(Kernel kernel, const Range& range, Arguments... arguments) {
 }
 
 template <typename T>
-concept launch_argument = !any_launch_range<T> && !std::same_as<T, written_range>;
+concept launch_argument = !any_launch_range<T> && !std::same_as<T, written_range> && !std::same_as<T, block_range>;
 
 }  // namespace SLUICE_LAUNCH_ABI
 }  // namespace detail
