@@ -90,7 +90,7 @@ TEST_P(dlpack, the_deleter_is_called_after_the_last_command) {
     gate held(a);
     set_on(a, x, 3);
     std::jthread([x = std::move(x)]() mutable { x = tensor<unsigned>(); }).join();
-    on.poll();
+    settle_drops(on);
     EXPECT_EQ(deleted.now(), 0);
     held.open();
     EXPECT_TRUE(deleted.reaches(1));
@@ -189,7 +189,7 @@ TEST_P(dlpack, hostile_capsules_are_refused_and_not_consumed) {
     expect_refused(invalid, {"is null"}, [&] { from_dlpack<unsigned>(on, static_cast<DLManagedTensor*>(nullptr)); });
     expect_refused(invalid, {"is null"},
                    [&] { from_dlpack<unsigned>(on, static_cast<DLManagedTensorVersioned*>(nullptr)); });
-    on.synchronize();
+    settle_drops(on);
     EXPECT_EQ(deleted.now(), 0);
 }
 

@@ -97,7 +97,7 @@ TEST_P(foreign_memory, is_released_after_the_last_command_and_dropping_does_not_
     set_on(a, x, 7);
     set_on(b, x, 8);  // after the gate, too
     x = tensor<unsigned>();
-    on.poll();
+    settle_drops(on);
     EXPECT_EQ(released.now(), 0);
     held.open();
     EXPECT_TRUE(released.reaches(1));
@@ -167,6 +167,7 @@ TEST_P(foreign_memory, is_split_and_joined_and_released_with_the_last_part) {
     gate held(a);
     step_on(a, first, 1);
     first = tensor<unsigned>();
+    settle_drops(on);
     EXPECT_EQ(released.now(), 0);
     held.open();
     EXPECT_TRUE(released.reaches(1));
@@ -183,6 +184,7 @@ TEST_P(foreign_memory, a_slice_keeps_it) {
         rows = slice(whole, 3, 5);
     }
     EXPECT_EQ(sync(download(*rows), pool), numbers(320, 192));
+    settle_drops(on);
     EXPECT_EQ(released.now(), 0);
     rows.reset();
     EXPECT_TRUE(released.reaches(1));
@@ -223,9 +225,11 @@ TEST_P(foreign_memory, captured_by_a_graph_is_kept_until_the_last_launch_is_over
         {
             auto dropped = std::move(graph);
         }
+        settle_drops(on);
         EXPECT_EQ(released.now(), 0);
         held.open();
         EXPECT_EQ(contents(std::move(second), b)[11], 22u);
+        settle_drops(on);
         EXPECT_EQ(released.now(), 0);  // `weight` lives
     }
     EXPECT_TRUE(released.reaches(1));
@@ -267,7 +271,7 @@ TEST_P(foreign_memory, that_cannot_be_used_is_refused_and_not_released) {
         expect_refused(errc::invalid_argument, {"it is memory of " + on.name()},
                        [&] { adopt(devices.find("cpu:0"), data, {size}, free); });
     }
-    on.synchronize();
+    settle_drops(on);
     EXPECT_EQ(released.now(), 0);
 }
 
