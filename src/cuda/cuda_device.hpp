@@ -2,6 +2,8 @@
 // The device interpreter of a GPU.
 #pragma once
 
+#include <string>
+
 #include "cuda/cuda_memory.hpp"
 #include "cuda/event_pool.hpp"
 #include "sluice/cuda/device_context.hpp"
@@ -27,6 +29,11 @@ public:
     bool is_pinned(const void* data, std::size_t bytes) const noexcept override {
         return bytes != 0 && api::is_pinned(data) && api::is_pinned(static_cast<const char*>(data) + bytes - 1);
     }
+    int ordinal() const noexcept override { return ordinal_; }
+    std::string why_unusable(const void* data, std::size_t bytes) const override {
+        return api::why_not_memory_of(ordinal_, data, bytes);
+    }
+    bool owns(const void* data) const noexcept override { return api::is_memory_of(ordinal_, data); }
     // After a fault all CUDA calls of the process fail, for every GPU (seen on two H200s with driver 580; CUDA's manual
     // says that the process has to be restarted).
     bool fails_alone() const noexcept override { return false; }

@@ -6,7 +6,9 @@
 #include <limits>
 #include <new>
 
+#include "runtime/foreign_storage.hpp"
 #include "runtime/free_blocks.hpp"
+#include "runtime/runtime_state.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/device.hpp"
 
@@ -143,6 +145,31 @@ void memory_pool::give_back(storage* block) noexcept {
         was_last = --blocks_in_use_ == 0;
     }
     if (was_last) owner_.release_runtime();  // at the end: this may destroy the pool
+}
+
+storage_ref memory_pool::adopt(void* data, std::size_t bytes, std::shared_ptr<const void> owner,
+                               const command_info& info) {
+    owner_.throw_if_refusing();
+    std::string why = owner_.interpreter().why_unusable(data, bytes);
+    for (const auto& each : owner_.runtime_.devices) {
+        if (why.empty() && each.get() != &owner_ && bytes != 0 && each->interpreter().owns(data))
+            why = "it is memory of " + each->name() + ": adopt it there, then copy it";
+    }
+    if (!why.empty()) throw error(errc::invalid_argument, why, context_of(info, owner_));
+    auto made = std::make_unique<detail::foreign_storage>(*this, data, bytes, std::move(owner));
+    made->be_known_as(source_.on_adopt(data, bytes));
+    owner_.retain_runtime();
+    return storage_ref::adopt(made.release());
+}
+
+void memory_pool::end(detail::foreign_storage& over) noexcept {
+    source_.on_release(over.known_as());
+    delete &over;
+    owner_.release_runtime();  // at the end: this may destroy the pool
+}
+
+void memory_pool::keep_until_closed(detail::foreign_storage& lost) noexcept {
+    if (!owner_.runtime_.keep(lost)) end(lost);
 }
 
 // Lock held.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/completion_service.hpp"
+#include "runtime/kept_memory.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::detail {
@@ -26,8 +27,13 @@ public:
     }
     void close() noexcept {
         for (const auto& each : devices) each->close();
+        kept_.close();  // nothing runs any more
         service.close();
     }
+
+    // Memory of others that commands of a faulted device may still use: keeps it until close(). False when the devices
+    // are closed already: nothing uses it any more.
+    bool keep(foreign_storage& lost) noexcept { return kept_.add(lost); }
 
     // For a thread of one of the devices that drops the runtime. It cannot wait for its device, so the completion
     // thread closes and releases the runtime instead.
@@ -57,6 +63,7 @@ private:
 
     ~runtime_state() = default;
     closing_item closing_{*this};
+    kept_memory kept_;
     std::atomic<long> references_{1};
     std::atomic<std::size_t> queues_{0};
 };

@@ -4,6 +4,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/foreign_storage.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
 #include "sluice/runtime/device.hpp"
@@ -74,7 +75,13 @@ void storage::await_last_write() const {
     await_all(points);
 }
 
-void storage::on_host_access(access_mode mode) const noexcept { pool_.source_.on_host_access(data_, mode); }
+void* storage::source_address() const noexcept {
+    return is_foreign_ ? static_cast<const detail::foreign_storage*>(this)->known_as() : data_;
+}
+
+void storage::on_host_access(access_mode mode) const noexcept {
+    pool_.source_.on_host_access(source_address(), mode);
+}
 
 // --- parts --------------------------------------------------------------------------------------------------
 
@@ -138,6 +145,8 @@ void storage::release() noexcept {
         end_part();
     } else if (is_planned()) {
         delete this;
+    } else if (is_foreign()) {
+        static_cast<detail::foreign_storage*>(this)->end();
     } else {
         pool().give_back(this);
     }

@@ -42,13 +42,15 @@ struct part_shadow {
     bool is_written = false;  // as in block
 };
 
-// Lies directly before the bytes that it describes, so it is found from the storage's address. It is not freed while
-// the simulator exists, so a use of freed memory still finds the shadow.
+// Lies directly before the bytes that it describes, so it is found from the storage's address. (The shadow of memory of
+// others lies before an address at which nothing is, by which the storage names it.) It is not freed while the simulator
+// exists, so a use of freed memory still finds the shadow.
 struct block {
     std::size_t bytes = 0;
     std::size_t requested_bytes = 0;  // of them, by the current owner
     std::size_t device = 0;
     bool is_host = false;
+    std::byte* foreign = nullptr;  // where the memory is that others allocated; null for memory of the simulator
 
     bool is_live = false;     // the source has handed it out
     bool is_lent = false;     // the pool has handed it out
@@ -68,11 +70,13 @@ struct block {
     thread_index unfinished_by = 0;
     moment doomed_at = 0;
 
-    static constexpr std::size_t header_bytes = 256;
-    std::byte* data() noexcept { return reinterpret_cast<std::byte*>(this) + header_bytes; }
-    static block& of(void* data) noexcept {
-        return *std::launder(reinterpret_cast<block*>(static_cast<std::byte*>(data) - header_bytes));
+    static constexpr std::size_t header_bytes = 512;
+    // By which storage names it: storage::source_address.
+    std::byte* name() noexcept { return reinterpret_cast<std::byte*>(this) + header_bytes; }
+    static block& of(void* name) noexcept {
+        return *std::launder(reinterpret_cast<block*>(static_cast<std::byte*>(name) - header_bytes));
     }
+    std::byte* data() noexcept { return foreign != nullptr ? foreign : name(); }
     byte_range whole() const noexcept { return {0, bytes}; }
     // Whether these bytes lie in this range of the block.
     bool contains(const byte_range& range, const void* from, std::size_t count) noexcept {

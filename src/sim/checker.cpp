@@ -118,6 +118,18 @@ void checker::on_allocate(block& what, std::size_t requested_bytes, bool to_host
     scramble(what);
 }
 
+void checker::on_adopt(block& what) {
+    what.is_live = what.is_lent = what.is_written = true;
+    what.requested_bytes = what.bytes;
+    what.parts.clear();
+    what.used = {};
+    ++what.life;
+    what.first_used_in = ++what.lease;
+    what.number = ++leases_;
+    what.numbered_in = schedule_;
+    host_touches(what, access_mode::write, false);
+}
+
 void checker::freed(block& what) { host_touches(what, access_mode::write, true); }
 
 void checker::touched(block& what, access_mode mode) {
@@ -267,8 +279,10 @@ void checker::report(fault what, std::string message, actor first, actor second,
 std::string checker::name_of(const block& what) const {
     std::string name = "storage " + std::to_string(what.number);
     if (what.numbered_in != schedule_) name += " of an earlier schedule";
-    return name + " (" + std::to_string(what.requested_bytes) +
-           (what.is_host ? " bytes of host memory of sim:" : " bytes of sim:") + std::to_string(what.device) + ")";
+    const char* const kind = what.foreign != nullptr ? " bytes of others, adopted by sim:"
+                             : what.is_host          ? " bytes of host memory of sim:"
+                                                     : " bytes of sim:";
+    return name + " (" + std::to_string(what.requested_bytes) + kind + std::to_string(what.device) + ")";
 }
 
 }  // namespace sluice::sim::detail

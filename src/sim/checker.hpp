@@ -70,6 +70,8 @@ public:
     void scramble(block& what) const noexcept;  // fills it with this schedule's garbage
     void on_allocate(block& what, std::size_t requested_bytes, bool to_host);
     void on_free(block& what) noexcept { what.is_lent = false; }
+    // Memory of others, with their contents, is used from here on.
+    void on_adopt(block& what);
     void freed(block& what);
     // The host, or the running command, accesses it.
     void touched(block& what, access_mode mode);

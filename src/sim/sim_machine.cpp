@@ -157,6 +157,14 @@ void sim_machine::host_sees(const vector_clock& clock, nanoseconds when) noexcep
     host_time = std::max(host_time, when);
 }
 
+void sim_machine::memory_freed(const void* data) {
+    for (block* const each : blocks_) {
+        if (each->foreign == nullptr || !each->is_live || !each->overlaps(data, 1)) continue;
+        checks_.freed(*each);
+        each->is_live = each->is_lent = false;
+    }
+}
+
 // Called without locks of the runtime.
 void sim_machine::settle() {
     if (is_settling_ || checks_.is_running()) return;

@@ -102,6 +102,8 @@ public:
 
     void remember(block* made) { blocks_.push_back(made); }
     void forget(block* gone) noexcept { std::erase(blocks_, gone); }
+    // The program frees memory that it had adopted.
+    void memory_freed(const void* data);
     const std::vector<block*>& blocks() const noexcept { return blocks_; }
 
     checker& checks() noexcept { return checks_; }

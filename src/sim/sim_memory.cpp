@@ -16,6 +16,18 @@ sim_memory::~sim_memory() {
     }
 }
 
+block* sim_memory::make_block(std::size_t data_bytes) {
+    const std::size_t whole = (block::header_bytes + data_bytes + 255) / 256 * 256;
+    blocks_.reserve(blocks_.size() + 1);
+    void* const place = std::aligned_alloc(256, whole);
+    if (place == nullptr) return nullptr;
+    block* const made = new (place) block;
+    made->device = device_;
+    made->is_host = is_host_;
+    blocks_.push_back(made);
+    return made;
+}
+
 void* sim_memory::allocate(std::size_t bytes) {
     machine_.is_short_of_memory = used_bytes_ + bytes > limit_bytes_;
     if (machine_.is_short_of_memory) return nullptr;
@@ -32,14 +44,9 @@ void* sim_memory::allocate(std::size_t bytes) {
         free_.pop_back();
     }
     if (made == nullptr) {
-        const std::size_t whole = (block::header_bytes + bytes + 255) / 256 * 256;
-        void* const place = std::aligned_alloc(256, whole);
-        if (place == nullptr) return nullptr;
-        made = new (place) block;
+        made = make_block(bytes);
+        if (made == nullptr) return nullptr;
         made->bytes = bytes;
-        made->device = device_;
-        made->is_host = is_host_;
-        blocks_.push_back(made);
         free_.reserve(blocks_.size());
         machine_.remember(made);
     }
@@ -66,6 +73,37 @@ void sim_memory::on_allocate(void* data, std::size_t requested_bytes, bool to_ho
 }
 
 void sim_memory::on_free(void* data) noexcept { machine_.checks().on_free(block::of(data)); }
+void* sim_memory::on_adopt(void* data, std::size_t bytes) {
+    block* made = nullptr;
+    if (!free_shadows_.empty()) {
+        made = free_shadows_.back();
+        free_shadows_.pop_back();
+    } else {
+        made = make_block(0);
+        if (made == nullptr) throw std::bad_alloc();
+        free_shadows_.reserve(blocks_.size());
+    }
+    // The caller says that the contents are there. What another tensor over the same bytes still writes is not.
+    for (block* const each : machine_.blocks()) {
+        if (each->foreign != nullptr && each->is_live && bytes != 0 && each->overlaps(data, bytes))
+            machine_.checks().touched(*each, access_mode::read);
+    }
+    made->foreign = static_cast<std::byte*>(data);
+    made->bytes = bytes;
+    machine_.remember(made);
+    machine_.checks().on_adopt(*made);
+    return made->name();
+}
+
+// The address may be used for other memory from here on, so checks of addresses must not find it.
+void sim_memory::on_release(void* known_as) noexcept {
+    block& what = block::of(known_as);
+    if (what.is_live && !machine_.is_closing) machine_.checks().freed(what);
+    what.is_live = what.is_lent = false;
+    machine_.forget(&what);
+    free_shadows_.push_back(&what);
+}
+
 void sim_memory::on_host_access(void* data, access_mode mode) noexcept {
     machine_.checks().touched(block::of(data), mode);
 }

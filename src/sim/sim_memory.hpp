@@ -24,9 +24,13 @@ public:
     memory_info info() override { return {limit_bytes_ - used_bytes_, limit_bytes_}; }
     void on_allocate(void* data, std::size_t requested_bytes, bool to_host) noexcept override;
     void on_free(void* data) noexcept override;
+    void* on_adopt(void* data, std::size_t bytes) override;
+    void on_release(void* known_as) noexcept override;
     void on_host_access(void* data, access_mode mode) noexcept override;
 
 private:
+    block* make_block(std::size_t data_bytes);  // null when the machine has no memory
+
     sim_machine& machine_;
     const std::size_t device_;
     const bool is_host_;
@@ -34,6 +38,7 @@ private:
     std::size_t used_bytes_ = 0;
     std::vector<block*> blocks_;
     std::vector<block*> free_;
+    std::vector<block*> free_shadows_;  // of memory of others
 };
 
 }  // namespace sluice::sim::detail

@@ -59,7 +59,7 @@ sim_stream::record& sim_stream::add(kind what, const command_info& info) {
     for (const memory_access& each : info.accesses) {
         if (each.memory == nullptr) continue;
         const bool is_part = each.memory->whole() != nullptr;
-        block& named = block::of(is_part ? each.memory->whole()->data() : each.memory->data());
+        block& named = block::of((is_part ? each.memory->whole() : each.memory)->source_address());
         byte_range range = named.whole();
         if (is_part) {
             const auto* const begin = static_cast<const std::byte*>(each.memory->data());

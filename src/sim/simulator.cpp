@@ -67,6 +67,8 @@ void simulator::run_threads(std::vector<std::function<void()>> threads) {
     detail::host_threads(*machine_).run(std::move(threads));
 }
 
+void simulator::memory_freed(const void* data) { machine_->memory_freed(data); }
+
 void simulator::run_all() { machine_->finish(); }
 
 const std::vector<finding>& simulator::findings() const noexcept { return machine_->checks().findings(); }

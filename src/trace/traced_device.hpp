@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -38,6 +39,11 @@ public:
     bool is_pinned(const void* data, std::size_t bytes) const noexcept override {
         return inner_->is_pinned(data, bytes);
     }
+    int ordinal() const noexcept override { return inner_->ordinal(); }
+    std::string why_unusable(const void* data, std::size_t bytes) const override {
+        return inner_->why_unusable(data, bytes);
+    }
+    bool owns(const void* data) const noexcept override { return inner_->owns(data); }
 
 private:
     const std::unique_ptr<device_interpreter> inner_;

@@ -60,6 +60,11 @@ public:
     // it back.
     virtual void on_allocate(void* /*data*/, std::size_t /*requested_bytes*/, bool /*to_host*/) noexcept {}
     virtual void on_free(void* /*data*/) noexcept {}
+    // Memory that others allocated is used through a pool of this source from here on. Returns the address by which the
+    // source knows it (storage::source_address). May throw std::bad_alloc.
+    virtual void* on_adopt(void* data, std::size_t /*bytes*/) { return data; }
+    // The pool no longer uses it: from here on its owner may free it.
+    virtual void on_release(void* /*known_as*/) noexcept {}
     // The host reads or writes the memory from here on. It has waited for all commands that must come before.
     virtual void on_host_access(void* /*data*/, access_mode /*mode*/) noexcept {}
 };
@@ -224,6 +229,12 @@ public:
     // Whether all of this host memory is pinned: the device copies to and from it asynchronously. Costs a call of the
     // driver.
     virtual bool is_pinned(const void* /*data*/, std::size_t /*bytes*/) const noexcept { return false; }
+    // The device's number in its driver, for formats and libraries that name devices by it.
+    virtual int ordinal() const noexcept { return 0; }
+    // Why commands of this device cannot use these bytes, which others allocated; empty when they can.
+    virtual std::string why_unusable(const void* /*data*/, std::size_t /*bytes*/) const { return {}; }
+    // Whether the address is known to be in this device's own memory, which the host cannot access.
+    virtual bool owns(const void* /*data*/) const noexcept { return false; }
     // Whether the calling thread is one that the device's commands need: such a thread must not wait for them.
     virtual bool is_own_thread() const noexcept { return false; }
     // Whether the other devices of its kind continue after it has faulted.

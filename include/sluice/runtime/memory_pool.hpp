@@ -24,6 +24,7 @@
 namespace sluice {
 
 namespace detail {
+class foreign_storage;
 class free_blocks;
 }
 
@@ -46,6 +47,10 @@ public:
     // the host, which may write the memory immediately. Blocks only when memory is short. Throws out_of_memory.
     storage_ref allocate(std::size_t bytes, const command_queue* user, const command_info& info);
 
+    // These bytes, which others allocated, as a storage of this device; see adopt.hpp. The pool never hands them out and
+    // does not count them. Throws errc::invalid_argument when the device cannot use them.
+    storage_ref adopt(void* data, std::size_t bytes, std::shared_ptr<const void> owner, const command_info& info);
+
     // Waits for the last uses of the cached blocks and returns them to the memory source. Returns how many bytes that
     // were. An allocation on another thread that is short of memory waits for this call.
     std::size_t trim();
@@ -55,6 +60,7 @@ public:
 
 private:
     friend class storage;
+    friend class detail::foreign_storage;
 
     static constexpr std::size_t steps = 8;
     static constexpr std::size_t class_count = steps * 64;
@@ -68,6 +74,10 @@ private:
     void* allocate_from_source(std::size_t bytes);
     storage* make(std::size_t requested_bytes, std::size_t bytes, const command_info& info);  // throws out_of_memory
     void give_back(storage* block) noexcept;
+    // No command uses the foreign memory any more: releases its owner.
+    void end(detail::foreign_storage& over) noexcept;
+    // A device has faulted, and its commands may still use the foreign memory: keeps it until the runtime is closed.
+    void keep_until_closed(detail::foreign_storage& lost) noexcept;
     void put(storage& block) noexcept;
     storage* take_largest() noexcept;
     // Returns cached blocks to the source until these are at least that many bytes. Returns how many. shortage_mutex_

@@ -6,6 +6,9 @@
 // A storage can also be a part of another one: a range of its bytes with a history of its own, so that commands on two
 // parts are not ordered. A part keeps its block alive; nothing writes the block while it has parts. See parts.hpp.
 //
+// The memory of a foreign storage was allocated by others (adopt.hpp). It never enters a pool: after the last reference
+// and the last use, its owner is released.
+//
 // Thread safety: a lock guards the history; references may be copied and dropped on any thread.
 #pragma once
 
@@ -27,6 +30,7 @@ class memory_pool;
 
 namespace detail {
 class free_blocks;
+class foreign_storage;
 class access_lock;
 }  // namespace detail
 
@@ -43,6 +47,10 @@ public:
     struct planned {};
     storage(memory_pool& pool, void* data, std::size_t capacity_bytes, planned)
         : pool_(pool), data_(data), capacity_bytes_(capacity_bytes), is_planned_(true) {}
+    // Memory that others allocated. Only the base of a detail::foreign_storage is constructed like this.
+    struct foreign {};
+    storage(memory_pool& pool, void* data, std::size_t capacity_bytes, foreign)
+        : pool_(pool), data_(data), capacity_bytes_(capacity_bytes), is_foreign_(true) {}
     // Some bytes of `from`, as a storage of its own: a part of from's block. Its history and outcome begin with those
     // of `from`. `owner` is released with the part; a part of a part has the owner of that part instead.
     static storage_ref part_of(storage& from, std::size_t offset_bytes, std::size_t bytes,
@@ -59,6 +67,9 @@ public:
     memory_pool& pool() const noexcept { return pool_; }
     device& owner() const noexcept;
     bool is_planned() const noexcept { return is_planned_; }
+    bool is_foreign() const noexcept { return is_foreign_; }
+    // The address by which the memory source knows this block: data(), unless it is foreign.
+    void* source_address() const noexcept;
     // The block that this is a part of; null for a block.
     storage* whole() const noexcept { return whole_.get(); }
     // Of a part: counts the parts of all blocks in the order in which they were made.
@@ -119,6 +130,7 @@ private:
     friend void drop_reference(storage&) noexcept;
     friend class memory_pool;
     friend class detail::free_blocks;
+    friend class detail::foreign_storage;
 
     struct part {};
     storage(storage& from, void* data, std::size_t bytes, std::shared_ptr<const void> owner, part);
@@ -135,6 +147,7 @@ private:
     detail::outcome_ref outcome_;
     bool holds_data_ = true;
     const bool is_planned_ = false;
+    const bool is_foreign_ = false;
     std::shared_ptr<detail::access_lock> lock_;
     const storage_ref whole_;                  // of a part: its block
     const std::shared_ptr<const void> owner_;  // of a part

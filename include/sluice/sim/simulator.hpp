@@ -84,6 +84,9 @@ public:
     void break_down_after(std::uint64_t commands) noexcept;
     // The error that every waiter must receive; null before the breakdown.
     std::exception_ptr breakdown() const noexcept;
+    // For programs with memory of their own under tensors (runtime/adopt.hpp): the program frees the memory at this
+    // address now. A finding when commands in flight use it, or when a later command names it.
+    void memory_freed(const void* data);
     // Runs everything, wakes all waiters, and looks for streams and waiters that are stuck.
     void run_all();
     // Runs the task on the calling thread to its end, and everything that it needs; returns its value or throws what it

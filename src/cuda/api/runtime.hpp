@@ -110,6 +110,10 @@ void end_range() noexcept;
 
 // Whether the driver may copy from this host memory after the call returns, instead of reading it before.
 bool is_pinned(const void* data) noexcept;
+// Why these bytes are not memory of this GPU that its kernels and copies can use: "it is page-locked host memory";
+// empty when they are. Looks at the first and the last byte, and at the whole range where one cudaMalloc has made it.
+std::string why_not_memory_of(int ordinal, const void* data, std::size_t bytes);
+bool is_memory_of(int ordinal, const void* data) noexcept;
 // Null when there is not enough memory.
 void* allocate_device(std::size_t bytes);
 void* allocate_pinned(std::size_t bytes);
