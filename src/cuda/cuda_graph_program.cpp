@@ -60,11 +60,31 @@ cuda_graph_program::cuda_graph_program(device& owner, int ordinal, command_graph
       known_kernels_(graph_->nodes.size()) {
     const api::device_scope scope(ordinal_);
     built made = build(*graph_);
-    exec_ = instantiate(made.graph.get());
+    modules_ = std::make_shared<module_list>();
+    keep_modules(*graph_, *modules_);
+    own(instantiate(made.graph.get()));
     if (graph_->is_for_kernels) upload();  // the host's launches upload implicitly, a kernel's launches do not
     native_ = std::move(made.graph);
     nodes_ = std::move(made.nodes);
     host_calls_ = std::move(made.host_calls);
+}
+
+void cuda_graph_program::keep_modules(const command_graph& of, module_list& in) {
+    for (const graph_node& node : of.nodes) {
+        if (const auto* const launch = std::get_if<launch_command>(&node.what)) keep_module(*launch, in);
+        if (const auto* const part = std::get_if<conditional_command>(&node.what)) keep_modules(*part->body, in);
+    }
+}
+
+void cuda_graph_program::keep_module(const launch_command& launch, module_list& in) {
+    if (launch.function == nullptr || std::ranges::find(in, launch.function->owner) != in.end()) return;
+    in.push_back(launch.function->owner);
+}
+
+// The last launch in flight may destroy the graph: the modules stay loaded until then.
+void cuda_graph_program::own(api::graph_exec_handle exec) {
+    exec_ = std::shared_ptr<CUgraphExec_st>(
+        exec.release(), [modules = modules_](CUgraphExec_st* graph) { api::destroy_graph_exec()(graph); });
 }
 
 error_context cuda_graph_program::context_of(const graph_node& node) const noexcept {
@@ -72,6 +92,7 @@ error_context cuda_graph_program::context_of(const graph_node& node) const noexc
 }
 
 CUfunc_st* cuda_graph_program::kernel_of(const launch_command& command, const error_context& context) {
+    if (command.function != nullptr) return static_cast<CUfunc_st*>(command.function->handle);
     if (command.device_function == nullptr) {
         throw error(errc::unsupported, "this launch was not compiled by nvcc, so the kernel has no GPU code", context);
     }
@@ -296,7 +317,9 @@ bool cuda_graph_program::set_node(std::size_t index) {
 
 void cuda_graph_program::set_launch(std::size_t index, const launch_command& launch, const error_context& context) {
     known_kernel& known = known_kernels_[index];
-    if (known.symbol != launch.device_function) known = {launch.device_function, kernel_of(launch, context)};
+    if (known.kernel == nullptr || launch.function != nullptr || known.symbol != launch.device_function)
+        known = {launch.device_function, kernel_of(launch, context)};
+    keep_module(launch, *modules_);
     api::set_kernel(exec_.get(), nodes_[index].handle, known.kernel, launch, context);
 }
 
@@ -364,10 +387,14 @@ void cuda_graph_program::upload() {
 
 graph_change cuda_graph_program::rebuild() {
     built made = build(*graph_);
+    keep_modules(*graph_, *modules_);
     graph_change change = graph_change::whole_graph;
     if (!has_same_topology_ || !api::update(exec_.get(), made.graph.get())) {
         api::graph_exec_handle fresh = instantiate(made.graph.get());
-        exec_ = std::move(fresh);
+        auto modules = std::make_shared<module_list>();
+        keep_modules(*graph_, *modules);
+        modules.swap(modules_);  // the previous modules stay until the previous graph is destroyed
+        own(std::move(fresh));
         running_ = nullptr;
         native_ = std::move(made.graph);
         nodes_ = std::move(made.nodes);

@@ -97,6 +97,10 @@ private:
     void upload();
     graph_change apply_changes();
     graph_change rebuild();
+    using module_list = std::vector<std::shared_ptr<const void>>;
+    static void keep_modules(const command_graph& of, module_list& in);
+    static void keep_module(const launch_command& launch, module_list& in);
+    void own(api::graph_exec_handle exec);
     void renew_host_calls();
     bool set_node(std::size_t node);  // false: the command needs another kind of node
     void set_launch(std::size_t node, const launch_command& launch, const error_context& context);
@@ -108,6 +112,8 @@ private:
     const int ordinal_;
     std::shared_ptr<command_graph> graph_;
     std::unordered_map<const void*, CUfunc_st*> kernels_;
+    // The modules whose functions native_ and exec_ run, or ran before an update. Destroyed after both.
+    std::shared_ptr<module_list> modules_;
     api::graph_handle native_;
     std::vector<built_node> nodes_;
     std::shared_ptr<CUgraphExec_st> exec_;

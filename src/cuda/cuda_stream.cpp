@@ -10,6 +10,7 @@
 #include "cuda/api/error.hpp"
 #include "cuda/cuda_graph_program.hpp"
 #include "cuda/fault.hpp"
+#include "cuda/retired_modules.hpp"
 #include "sluice/cuda/device_context.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
 #include "sluice/runtime/device.hpp"
@@ -190,23 +191,41 @@ void cuda_stream::fill(const command_info& info, const fill_command& command) {
 }
 
 void cuda_stream::launch(const command_info& info, const launch_command& command) {
+    if (command.function != nullptr) keep_function(command.function);
     enqueue(
         info,
         [&](const error_context& context) {
-            if (command.device_function == nullptr) {
-                throw error(errc::unsupported, "this launch was not compiled by nvcc, so the kernel has no GPU code",
-                            context);
+            CUfunc_st* const kernel = find_kernel(command, context);
+            if (!command.early_start || can_start_early(owner_.owner())) {
+                api::launch(kernel, command, handle_, context);
+            } else {
+                launch_command possible = command;
+                possible.early_start = false;
+                api::launch(kernel, possible, handle_, context);
             }
-            launch_command possible = command;
-            possible.early_start = command.early_start && can_start_early(owner_.owner());
-            api::launch(find_kernel(command, context), possible, handle_, context);
         },
         true);
 }
 
+// Keeps a module loaded until the launch that is about to be enqueued has completed. One lock and no reference count
+// for a function that the stream also launched last.
+void cuda_stream::keep_function(const std::shared_ptr<const loaded_function>& function) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (!kept_owners_.empty() && kept_owners_.back().owner.get() == function.get()) {
+            kept_owners_.back().until = owner_.issued() + 1;
+            return;
+        }
+    }
+    keep_for_next_command(function);
+}
+
 // Called with the stream's lock held, as all commands are.
 CUfunc_st* cuda_stream::find_kernel(const launch_command& command, const error_context& context) {
+    if (command.function != nullptr) return static_cast<CUfunc_st*>(command.function->handle);
     const void* const symbol = command.device_function;
+    if (symbol == nullptr)
+        throw error(errc::unsupported, "this launch was not compiled by nvcc, so the kernel has no GPU code", context);
     // Symbols are addresses of functions, which are 16-byte aligned.
     known_kernel& known = known_kernels_[(reinterpret_cast<std::uintptr_t>(symbol) >> 4) % known_kernels_.size()];
     if (known.symbol != symbol) known = {symbol, api::find_kernel(symbol, context)};
@@ -351,6 +370,14 @@ void cuda_stream::drop_passed_owners() {
         dropped.swap(kept_owners_.front().owner);
         kept_owners_.pop_front();
         keeps_owners_.store(!kept_owners_.empty(), std::memory_order_relaxed);
+    }
+}
+
+void cuda_stream::trim() noexcept {
+    try {
+        drop_passed_owners();
+        device_context::of(owner_.owner()).kept<module_keeper>().retired->unload_all();
+    } catch (...) {  // no memory for the list of modules: there are none
     }
 }
 

@@ -41,6 +41,7 @@ public:
     void poll() noexcept override;
     void wait(ticket upto, wait_mode mode) override;
     void abandon() noexcept override;
+    void trim() noexcept override;
     void begin_range(const char* name) noexcept override { api::begin_range(name); }
     void end_range() noexcept override { api::end_range(); }
     void attach(std::optional<void*> foreign) override;
@@ -64,6 +65,7 @@ private:
     ticket hand_over(ticket upto);
     void await_stream(wait_mode mode);
     void keep_for_next_command(const std::shared_ptr<const void>& owner);
+    void keep_function(const std::shared_ptr<const loaded_function>& function);
     void drop_passed_owners();
     void has_passed(ticket number) noexcept;
     // Poisons the device: the driver has reported a fault with this code.

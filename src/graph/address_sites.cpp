@@ -64,10 +64,10 @@ private:
         }
         if (const auto* launch = std::get_if<launch_command>(&b.what)) {
             const auto& other = std::get<launch_command>(a.what);
-            return launch->device_function == other.device_function && launch->host_function == other.host_function &&
-                   is_same(launch->grid, other.grid) && is_same(launch->block, other.block) &&
-                   launch->shared_bytes == other.shared_bytes && launch->early_start == other.early_start &&
-                   a.launched == b.launched && look_at_closure(learned.closure(a), real.closure(b), b, node);
+            return runs_same_code(*launch, other) && is_same(launch->grid, other.grid) &&
+                   is_same(launch->block, other.block) && launch->shared_bytes == other.shared_bytes &&
+                   launch->early_start == other.early_start && a.launched == b.launched &&
+                   look_at_closure(learned.closure(a), real.closure(b), b, node);
         }
         if (const auto* library = std::get_if<library_command>(&b.what)) {
             can_be_set_ = can_be_set_ && calls_run_later_;

@@ -33,6 +33,19 @@ void require_reach(const command_queue& on, const storage& used, const command_i
     throw error(errc::invalid_argument, "uses memory of " + theirs + "; copy it to " + ours + " first", context);
 }
 
+// A function of a module runs only where the module is loaded.
+void require_loaded(const loaded_function& function, const device& on, const command_info& info) {
+    if (function.device == on.name()) return;
+    const error_context context{info.name, on.name(), info.location};
+    if (on.kind() == device_kind::cuda) {
+        throw error(errc::invalid_argument,
+                    "the module of this function is loaded on " + function.device + ": load it on this GPU too",
+                    context);
+    }
+    throw error(errc::unsupported,
+                "a function of a module runs on GPUs only; the module is loaded on " + function.device, context);
+}
+
 [[noreturn]] void refuse_planned(const command_queue& on, const command_info& info) {
     throw error(errc::graph_refused,
                 "uses memory inside a graph, whose contents exist only while the graph runs: make it an output",
@@ -233,6 +246,7 @@ ticket command_queue::launch(const command_info& info, const launch_command& com
         throw error(errc::graph_refused, "a kernel launches graphs only from inside a graph: compile the operation",
                     {info.name, owner_.name(), info.location});
     }
+    if (command.function != nullptr) require_loaded(*command.function, owner_, info);
     return submit(info, false, by, [&](const command_info& full) { interpreter_->launch(full, command); });
 }
 

@@ -34,9 +34,9 @@ bool same_command(const command_graph& before, const graph_node& a, const comman
     }
     if (const auto* launch = std::get_if<launch_command>(&a.what)) {
         const auto& other = std::get<launch_command>(b.what);
-        return launch->device_function == other.device_function && launch->host_function == other.host_function &&
-               same_extent(launch->grid, other.grid) && same_extent(launch->block, other.block) &&
-               launch->shared_bytes == other.shared_bytes && same_bytes(before.closure(a), after.closure(b));
+        return runs_same_code(*launch, other) && same_extent(launch->grid, other.grid) &&
+               same_extent(launch->block, other.block) && launch->shared_bytes == other.shared_bytes &&
+               same_bytes(before.closure(a), after.closure(b));
     }
     if (const auto* library = std::get_if<library_command>(&a.what)) {
         return library->call == std::get<library_command>(b.what).call &&
@@ -51,6 +51,14 @@ bool same_command(const command_graph& before, const graph_node& a, const comman
 }
 
 }  // namespace
+
+bool runs_same_code(const launch_command& a, const launch_command& b) noexcept {
+    if (a.device_function != b.device_function || a.host_function != b.host_function) return false;
+    if (a.function == b.function) return true;
+    // The same function may have been looked up twice. Both keep the module loaded, so equal handles are one function.
+    return a.function != nullptr && b.function != nullptr && a.function->handle == b.function->handle &&
+           std::ranges::equal(a.function->offsets, b.function->offsets);
+}
 
 graph_difference compare(const command_graph& before, const command_graph& after) {
     graph_difference found;

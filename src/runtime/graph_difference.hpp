@@ -16,6 +16,9 @@ struct graph_difference {
     bool is_same() const noexcept { return has_same_topology && changed.empty(); }
 };
 
+// Whether both launches run the same kernel, or the same function of a module.
+bool runs_same_code(const launch_command& a, const launch_command& b) noexcept;
+
 graph_difference compare(const command_graph& before, const command_graph& after);
 
 // Does what graph_program::set_address requests, in the commands themselves.

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "sluice/base/source_location.hpp"
@@ -83,10 +84,23 @@ struct launched_graph {
     std::span<storage* const> memory;
 };
 
+// A function of a module that was loaded on a GPU at run time (sluice/cuda/kernel_module.hpp). Launches share it. A
+// stream keeps it until the launch is complete, a graph as long as the graph may run. The destructor calls no driver
+// and does not block.
+struct loaded_function {
+    static constexpr std::size_t max_parameters = 128;
+
+    void* handle = nullptr;                     // the driver's: a CUfunction
+    std::string_view name = {};                 // never freed
+    std::string device = {};                    // the name of the GPU on which the module is loaded
+    std::span<const std::size_t> offsets = {};  // of each parameter in the closure; never freed
+    std::shared_ptr<const void> owner = {};     // keeps the module loaded
+};
+
 // A kernel. The closure (kernel object and arguments, trivially copyable) is copied by the interpreter.
 struct launch_command {
     // On a GPU: the __global__ function, which takes the closure as its only parameter; null when nvcc did not compile
-    // the launching code.
+    // the launching code, and when `function` is launched instead.
     const void* device_function = nullptr;
     launch_extent grid = {};
     launch_extent block = {};
@@ -100,6 +114,9 @@ struct launch_command {
     bool early_start = false;
     // Graphs that the kernel may launch. Only a recorder accepts such a command: a kernel launches from inside a graph.
     std::span<const launched_graph> launches = {};
+    // Instead of device_function and host_function: a function of a module, each of whose parameters is a part of the
+    // closure. Only the GPU on which the module is loaded accepts such a command.
+    std::shared_ptr<const loaded_function> function = {};
 };
 
 enum class device_kind : unsigned char { cpu, cuda };

@@ -6,11 +6,14 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <array>
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 #include "cuda/api/error.hpp"
 #include "sluice/base/error.hpp"
+#include "sluice/runtime/command.hpp"
 
 namespace sluice::cuda::api {
 
@@ -24,6 +27,23 @@ inline void check(cudaError_t code, std::string_view call, const error_context& 
 inline void check_driver(CUresult code, std::string_view call, const error_context& context) {
     if (code != CUDA_SUCCESS) check(static_cast<cudaError_t>(code), call, context);
 }
+
+// The arguments of a launch in the driver's form: a kernel takes one, the closure; a function of a module takes parts
+// of the closure. CUDA only reads them.
+class launch_arguments {
+public:
+    explicit launch_arguments(const launch_command& command) noexcept {
+        auto* const closure = static_cast<std::byte*>(const_cast<void*>(command.closure));
+        all_[0] = closure;
+        if (command.function == nullptr) return;
+        std::size_t next = 0;
+        for (const std::size_t offset : command.function->offsets) all_[next++] = closure + offset;
+    }
+    void** get() noexcept { return all_.data(); }
+
+private:
+    std::array<void*, loaded_function::max_parameters> all_;  // not initialised beyond the arguments
+};
 
 // Looks up a driver function as of the given CUDA version, which distinguishes functions of one name. Throws
 // errc::unsupported when the driver does not have the function.

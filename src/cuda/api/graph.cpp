@@ -43,7 +43,6 @@ graph_node_handle add_node(CUgraph_st* to, graph_dependencies after, CUgraphNode
     return made;
 }
 
-// A kernel takes one argument, the closure.
 CUDA_KERNEL_NODE_PARAMS kernel_parameters(CUfunc_st* kernel, const launch_command& command, void** arguments) {
     CUDA_KERNEL_NODE_PARAMS made{};
     made.func = kernel;
@@ -93,8 +92,8 @@ graph_handle create_graph() {
 graph_node_handle add_kernel(CUgraph_st* to, graph_dependencies after, CUfunc_st* kernel, const launch_command& command,
                              const error_context& context) {
     static const auto add = driver_function<decltype(&cuGraphAddKernelNode)>("cuGraphAddKernelNode");
-    void* arguments[] = {const_cast<void*>(command.closure)};  // CUDA only reads it
-    const CUDA_KERNEL_NODE_PARAMS what = kernel_parameters(kernel, command, arguments);
+    launch_arguments arguments(command);
+    const CUDA_KERNEL_NODE_PARAMS what = kernel_parameters(kernel, command, arguments.get());
     const dependency_arrays arrays(after);
     CUgraphNode made = nullptr;
     if (arrays.edges() == nullptr) {
@@ -111,7 +110,7 @@ graph_node_handle add_kernel(CUgraph_st* to, graph_dependencies after, CUfunc_st
     all.kernel.blockDimY = what.blockDimY;
     all.kernel.blockDimZ = what.blockDimZ;
     all.kernel.sharedMemBytes = what.sharedMemBytes;
-    all.kernel.kernelParams = arguments;
+    all.kernel.kernelParams = arguments.get();
     return add_node(to, after, all, "cuGraphAddNode", context);
 }
 
@@ -223,8 +222,8 @@ void set_kernel(CUgraphExec_st* in, graph_node_handle node, CUfunc_st* kernel, c
                 const error_context& context) {
     static const auto set =
         driver_function<decltype(&cuGraphExecKernelNodeSetParams)>("cuGraphExecKernelNodeSetParams");
-    void* arguments[] = {const_cast<void*>(command.closure)};
-    const CUDA_KERNEL_NODE_PARAMS what = kernel_parameters(kernel, command, arguments);
+    launch_arguments arguments(command);
+    const CUDA_KERNEL_NODE_PARAMS what = kernel_parameters(kernel, command, arguments.get());
     check_driver(set(in, node, &what), "cuGraphExecKernelNodeSetParams", context);
 }
 

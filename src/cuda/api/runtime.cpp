@@ -254,7 +254,7 @@ std::size_t allow_shared_memory(CUfunc_st* kernel, const error_context& context)
 
 void launch(CUfunc_st* kernel, const launch_command& command, CUstream_st* stream, const error_context& context) {
     static const auto launch_kernel = driver_function<decltype(&cuLaunchKernel)>("cuLaunchKernel");
-    void* arguments[] = {const_cast<void*>(command.closure)};  // CUDA only reads it
+    launch_arguments arguments(command);
     if (command.early_start) {
         static const auto launch_with = driver_function<decltype(&cuLaunchKernelEx)>("cuLaunchKernelEx");
         CUlaunchAttribute early{};
@@ -271,11 +271,11 @@ void launch(CUfunc_st* kernel, const launch_command& command, CUstream_st* strea
         how.hStream = stream;
         how.attrs = &early;
         how.numAttrs = 1;
-        return check_driver(launch_with(&how, kernel, arguments, nullptr), "cuLaunchKernelEx", context);
+        return check_driver(launch_with(&how, kernel, arguments.get(), nullptr), "cuLaunchKernelEx", context);
     }
     const CUresult code =
         launch_kernel(kernel, command.grid.x, command.grid.y, command.grid.z, command.block.x, command.block.y,
-                      command.block.z, static_cast<unsigned>(command.shared_bytes), stream, arguments, nullptr);
+                      command.block.z, static_cast<unsigned>(command.shared_bytes), stream, arguments.get(), nullptr);
     check_driver(code, "cuLaunchKernel", context);
 }
 
