@@ -2,6 +2,9 @@
 // The code in docs/modules.md. Runs on the default device: on a GPU with NVRTC the code runs, elsewhere it is refused.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
+#include "io/support/temporary_directory.hpp"
 #include "sluice/cuda/kernel_module.hpp"
 #include "sluice/sluice.hpp"
 
@@ -43,6 +46,8 @@ bool has_compiler(device& gpu) {
 }  // namespace
 
 TEST(modules, a_source_is_compiled_and_runs) {
+    const io::testing::temporary_directory caches;
+    ::setenv("XDG_CACHE_HOME", caches.path().c_str(), 1);
     runtime machine;
     device& gpu = machine.default_device();
     if (has_compiler(gpu)) {
