@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "conformance/expect_refused.hpp"
+#include "runtime/graph_difference.hpp"
 #include "sluice/cuda/kernel_module.hpp"
 #include "sluice/sluice.hpp"
 
@@ -146,6 +147,28 @@ TEST(module_launches, in_the_simulator_are_refused) {
     expect_refused(errc::unsupported, {"saxpy on sim:0", "GPUs only"}, [&] {
         sync(zeros<float>({4}).and_then([](auto x) { return launch_of(std::move(x)); }), machine.pool());
     });
+}
+
+TEST(module_launches, of_one_function_that_was_looked_up_twice_are_the_same) {
+    static constexpr std::size_t one[] = {0}, two[] = {0, 8};
+    int first = 0, second = 0;
+    const auto graph_of = [](void* handle, std::span<const std::size_t> offsets) {
+        auto function = std::make_shared<loaded_function>();
+        function->handle = handle;
+        function->offsets = offsets;
+        launch_command command;
+        command.function = std::move(function);
+        command_graph made;
+        made.nodes.push_back({std::move(command), "saxpy", {}, {}, {}, {}, {}});
+        return made;
+    };
+    const command_graph graph = graph_of(&first, one);
+    EXPECT_TRUE(detail::compare(graph, graph_of(&first, one)).is_same());
+    EXPECT_THAT(detail::compare(graph, graph_of(&second, one)).changed, ElementsAre(0u));
+    EXPECT_THAT(detail::compare(graph, graph_of(&first, two)).changed, ElementsAre(0u));
+    command_graph plain = graph_of(&first, one);
+    std::get<launch_command>(plain.nodes[0].what).function = nullptr;
+    EXPECT_THAT(detail::compare(graph, plain).changed, ElementsAre(0u));
 }
 
 TEST(modules_without_a_gpu, are_refused_by_each_entry_point) {

@@ -9,11 +9,14 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
+#include <string_view>
 
 #include "conformance/support/awaiting.hpp"
 #include "faults/broken_kernels.hpp"
 #include "sluice/async/resume_on.hpp"
 #include "sluice/async/thread_pool.hpp"
+#include "sluice/cuda/kernel_module.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
 namespace sluice::faults {
@@ -33,6 +36,9 @@ constexpr std::size_t size = 1000;
 // driver reads this variable at the first call.
 [[gnu::constructor]] void load_kernels_at_the_start() { setenv("CUDA_MODULE_LOADING", "EAGER", 1); }
 
+// A fault ends the GPU for the process, so a process runs one of these tests.
+bool is_lost = false;
+
 // The fault comes from an ordinary launch or from a launch in a compiled graph.
 struct fault_kind {
     breakage how;
@@ -42,7 +48,6 @@ struct fault_kind {
 class gpu_faults : public testing::TestWithParam<fault_kind> {
 protected:
     void SetUp() override {
-        static bool is_lost = false;
         if (std::exchange(is_lost, true)) GTEST_SKIP() << "the GPU is lost for this process: run this under ctest";
         devices.emplace(runtime_options{.cpu_devices = 1, .cpu_workers = 2});
         gpu = &devices->find("cuda:0");
@@ -266,6 +271,45 @@ TEST_P(gpu_faults, everything_may_be_dropped_afterwards_in_any_order) {
     for (auto& each : futures) EXPECT_NE(failure_of(std::move(each)), "");
     streams.reset();
     futures.clear();
+}
+
+// A kernel that writes to an address where nothing is.
+constexpr std::string_view broken_module = R"(
+.version 7.0
+.target sm_75
+.address_size 64
+
+.visible .entry broken_function(.param .u64 to)
+{
+    .reg .b64 %rd;
+    mov.u64 %rd, 8;
+    st.global.u64 [%rd], %rd;
+    ret;
+}
+)";
+
+TEST(gpu_module_faults, the_error_names_the_function_its_line_and_the_device) {
+    if (std::exchange(is_lost, true)) GTEST_SKIP() << "the GPU is lost for this process: run this under ctest";
+    std::optional<kernel_module> module;
+    {
+        runtime machine({.cpu_devices = 1, .cpu_workers = 1});
+        device& gpu = machine.find("cuda:0");
+        single_stream pool(gpu);
+        tensor<unsigned> x = sync(zeros<unsigned>({size}), pool);
+        module = load_module(gpu, std::as_bytes(std::span(broken_module)), "broken.ptx");
+        const auto function = module->function<void(unsigned*)>("broken_function");
+        try {
+            sync(function(blocks(1, 1), std::move(x)).and_then(download), pool);
+            FAIL() << "nothing was thrown";
+        } catch (const device_error& fault) {
+            EXPECT_EQ(fault.operation(), "broken_function") << fault.what();
+            EXPECT_EQ(fault.device(), "cuda:0");
+            EXPECT_NE(std::string_view(fault.what()).find("cuda_fault_tests.cpp:"), std::string_view::npos)
+                << fault.what();
+        }
+        EXPECT_THROW(static_cast<void>(load_module(gpu, std::as_bytes(std::span(broken_module)))), device_error);
+    }
+    module.reset();  // after the device, which has faulted
 }
 
 }  // namespace sluice::faults

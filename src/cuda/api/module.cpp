@@ -135,6 +135,9 @@ std::optional<std::vector<std::size_t>> parameter_sizes(CUfunc_st* function, con
 detail::function_limits limits_of(CUfunc_st* function, const error_context& context) {
     static const auto get = driver_function<decltype(&cuFuncGetAttribute)>("cuFuncGetAttribute");
     static const auto current = driver_function<decltype(&cuCtxGetDevice)>("cuCtxGetDevice");
+    // Otherwise the driver loads it at the first launch, and may wait for the GPU there.
+    static const auto load = newer_function<decltype(&cuFuncLoad)>("cuFuncLoad");
+    if (load != nullptr) check_driver(load(function), "cuFuncLoad", context);
     CUdevice on = 0;
     check_driver(current(&on), "cuCtxGetDevice", context);
     int threads = 0;

@@ -33,7 +33,7 @@ CUfunc_st* find_function(CUmod_st* module, const std::string& name, const error_
 std::vector<std::string> function_names(CUmod_st* module);
 // The size of each parameter; nullopt where the driver cannot tell (before CUDA 12.4).
 std::optional<std::vector<std::size_t>> parameter_sizes(CUfunc_st* function, const error_context& context);
-// Allows the maximum of dynamic shared memory.
+// Loads the function and allows the maximum of dynamic shared memory.
 detail::function_limits limits_of(CUfunc_st* function, const error_context& context);
 // How many blocks of this size run on one multiprocessor at a time.
 unsigned active_blocks(CUfunc_st* function, unsigned threads, std::size_t shared_bytes, const error_context& context);
