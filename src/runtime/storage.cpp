@@ -79,9 +79,7 @@ void* storage::source_address() const noexcept {
     return is_foreign_ ? static_cast<const detail::foreign_storage*>(this)->known_as() : data_;
 }
 
-void storage::on_host_access(access_mode mode) const noexcept {
-    pool_.source_.on_host_access(source_address(), mode);
-}
+void storage::on_host_access(access_mode mode) const noexcept { pool_.source_.on_host_access(source_address(), mode); }
 
 // --- parts --------------------------------------------------------------------------------------------------
 

@@ -43,8 +43,8 @@ struct part_shadow {
 };
 
 // Lies directly before the bytes that it describes, so it is found from the storage's address. (The shadow of memory of
-// others lies before an address at which nothing is, by which the storage names it.) It is not freed while the simulator
-// exists, so a use of freed memory still finds the shadow.
+// others lies before an address at which nothing is, by which the storage names it.) It is not freed while the
+// simulator exists, so a use of freed memory still finds the shadow.
 struct block {
     std::size_t bytes = 0;
     std::size_t requested_bytes = 0;  // of them, by the current owner

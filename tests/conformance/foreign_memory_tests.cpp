@@ -256,9 +256,8 @@ TEST_P(foreign_memory, that_cannot_be_used_is_refused_and_not_released) {
     expect_refused(errc::invalid_argument, {"4 bytes after a multiple of"},
                    [&] { adopt(on, data + 1, {size - 1}, free); });
     expect_refused(errc::invalid_argument, {"moved from"}, [&] { adopt(on, data, shape::none(), free); });
-    expect_refused(errc::invalid_argument, {"beyond the end of memory"}, [&] {
-        adopt(on, reinterpret_cast<unsigned*>(~std::uintptr_t{0} - 1023), {size}, owned);
-    });
+    expect_refused(errc::invalid_argument, {"beyond the end of memory"},
+                   [&] { adopt(on, reinterpret_cast<unsigned*>(~std::uintptr_t{0} - 1023), {size}, owned); });
     if (on.kind() == device_kind::cuda) {
         alignas(256) unsigned here[64] = {};
         expect_refused(errc::invalid_argument, {"no memory that CUDA knows", "pageable"},
@@ -270,6 +269,10 @@ TEST_P(foreign_memory, that_cannot_be_used_is_refused_and_not_released) {
                        [&] { adopt(on, data, {std::size_t{1} << 40}, free); });
         expect_refused(errc::invalid_argument, {"it is memory of " + on.name()},
                        [&] { adopt(devices.find("cpu:0"), data, {size}, free); });
+        if (other_device().kind() == device_kind::cuda) {
+            expect_refused(errc::invalid_argument, {"memory of GPU"},
+                           [&] { adopt(other_device(), data, {size}, free); });
+        }
     }
     settle_drops(on);
     EXPECT_EQ(released.now(), 0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The simulator and memory of others: a release that comes too early is a finding, whoever is to blame.
+// The simulator and memory of others: a release that comes too early is a finding, of the runtime as
+// of the program.
 #include <gmock/gmock.h>
 
 #include <algorithm>

@@ -10,7 +10,7 @@
 // The tensor is like any other: commands on it are ordered, it may be split, shared, captured by a compiled graph and
 // dropped at any moment. A pointer to const gives a shared_tensor.
 //
-// Before: the caller has waited for all work of others on the memory. After: nobody else uses the memory while the
+// Before: the caller has waited for all work of others on the memory. After: no other code uses the memory while the
 // tensor exists, except that others may read what is adopted as const. Two tensors over the same bytes have separate
 // histories, so commands on them are not ordered.
 //

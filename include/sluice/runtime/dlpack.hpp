@@ -22,9 +22,9 @@
 // are there. Errors: what the commands that made the contents threw; errc::invalid_argument for a tensor that was moved
 // from, and on a worker thread of the device; errc::graph_refused inside a function that is being compiled. After an
 // error the tensor is unchanged. A shared tensor is exported with the read-only flag, which an unversioned capsule
-// does not have: that does not compile. Whoever receives the capsule calls its deleter once, on any thread, when its
-// own work on the memory is complete; this may be after the runtime was destroyed. A capsule that nobody receives is
-// freed by the pointer that owns it.
+// does not have: that does not compile. The receiver calls the capsule's deleter once, on any thread, when its
+// own work on the memory is complete; this may be after the runtime was destroyed. A capsule that is not given away
+// is freed by the pointer that owns it.
 //
 // Element types: float, double, half, bfloat16, bool, and integers of 8 to 64 bits. A CPU device exchanges kDLCPU, and
 // imports kDLCUDAHost too. A GPU exchanges kDLCUDA with its own number.

@@ -26,7 +26,7 @@ namespace sluice {
 namespace detail {
 class foreign_storage;
 class free_blocks;
-}
+}  // namespace detail
 
 class memory_pool {
 public:
@@ -47,8 +47,8 @@ public:
     // the host, which may write the memory immediately. Blocks only when memory is short. Throws out_of_memory.
     storage_ref allocate(std::size_t bytes, const command_queue* user, const command_info& info);
 
-    // These bytes, which others allocated, as a storage of this device; see adopt.hpp. The pool never hands them out and
-    // does not count them. Throws errc::invalid_argument when the device cannot use them.
+    // These bytes, which others allocated, as a storage of this device; see adopt.hpp. The pool never hands them out
+    // and does not count them. Throws errc::invalid_argument when the device cannot use them.
     storage_ref adopt(void* data, std::size_t bytes, std::shared_ptr<const void> owner, const command_info& info);
 
     // Waits for the last uses of the cached blocks and returns them to the memory source. Returns how many bytes that

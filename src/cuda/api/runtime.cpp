@@ -325,8 +325,7 @@ std::string why_not_at(int ordinal, const void* data) {
 
 // The bytes from `data` to the end of its allocation; the maximum where that is not one cudaMalloc's.
 std::size_t bytes_to_end(const void* data) {
-    static const auto attribute =
-        driver_function<decltype(&cuPointerGetAttribute)>("cuPointerGetAttribute");
+    static const auto attribute = driver_function<decltype(&cuPointerGetAttribute)>("cuPointerGetAttribute");
     const auto get = [&](auto& value, CUpointer_attribute which) {
         return attribute(&value, which, address(data)) == CUDA_SUCCESS;
     };
