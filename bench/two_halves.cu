@@ -65,25 +65,23 @@ void run(std::size_t size) {
                 const auto all = each_of(y);
                 return launch(square_root{}, all, std::move(y));
             })
-            .and_then([&, h](auto y) {
-                return download_to(std::move(y), std::span(out + h * half, half), owned(out));
-            });
+            .and_then(
+                [&, h](auto y) { return download_to(std::move(y), std::span(out + h * half, half), owned(out)); });
     };
     const auto name = gpu.properties().name;
-    const auto both = bench::medians(
-        {[&] {
-             hand(0);
-             hand(1);
-             for (cudaStream_t const each : streams) check(cudaStreamSynchronize(each));
-         },
-         [&] {
-             auto [low, high] = split<2>(tensor<float>(pool.next(), {size}));
-             auto first = spawn(ours(std::move(low), 0), pool);
-             auto second = spawn(ours(std::move(high), 1), pool);
-             static_cast<void>(std::move(first).get());
-             static_cast<void>(std::move(second).get());
-         }},
-        300);
+    const auto both = bench::medians({[&] {
+                                          hand(0);
+                                          hand(1);
+                                          for (cudaStream_t const each : streams) check(cudaStreamSynchronize(each));
+                                      },
+                                      [&] {
+                                          auto [low, high] = split<2>(tensor<float>(pool.next(), {size}));
+                                          auto first = spawn(ours(std::move(low), 0), pool);
+                                          auto second = spawn(ours(std::move(high), 1), pool);
+                                          static_cast<void>(std::move(first).get());
+                                          static_cast<void>(std::move(second).get());
+                                      }},
+                                     300);
     const std::string elements = "{\"elements\": " + std::to_string(size);
     bench::print({"two_halves", elements + "}", both[1], "us", both[0], name});
 
@@ -93,7 +91,8 @@ void run(std::size_t size) {
         return [&] { static_cast<void>(sync(ours(tensor<float>(on.next(), {half}), 0), on)); };
     };
     const auto on_one = bench::medians({one_half(own), one_half(theirs)}, 300);
-    bench::print({"foreign_stream", elements + ", \"baseline\": \"a stream of Sluice\"}", on_one[1], "us", on_one[0], name});
+    bench::print(
+        {"foreign_stream", elements + ", \"baseline\": \"a stream of Sluice\"}", on_one[1], "us", on_one[0], name});
 
     for (cudaStream_t const each : streams) check(cudaStreamSynchronize(each));
     check(cudaFree(by_hand));

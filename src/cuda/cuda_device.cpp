@@ -49,9 +49,9 @@ found_devices find_cuda_devices(const runtime_options& options) {
     std::vector<int> numbers = options.gpus;
     for (const int each : numbers) {
         if (each >= 0 && each < count) continue;
-        throw error(errc::device_not_found,
-                    "runtime_options::gpus names the GPU " + std::to_string(each) + "; CUDA found " +
-                        std::to_string(count) + (found.why_none.empty() ? "" : ": " + found.why_none));
+        throw error(errc::device_not_found, "runtime_options::gpus names the GPU " + std::to_string(each) +
+                                                "; CUDA found " + std::to_string(count) +
+                                                (found.why_none.empty() ? "" : ": " + found.why_none));
     }
     if (numbers.empty()) {
         numbers.resize(static_cast<std::size_t>(count));
@@ -59,7 +59,8 @@ found_devices find_cuda_devices(const runtime_options& options) {
     }
     for (auto each = numbers.begin(); each != numbers.end(); ++each) {
         if (std::find(numbers.begin(), each, *each) != each)
-            throw error(errc::invalid_argument, "runtime_options::gpus names the GPU " + std::to_string(*each) + " twice");
+            throw error(errc::invalid_argument,
+                        "runtime_options::gpus names the GPU " + std::to_string(*each) + " twice");
         found.interpreters.push_back(std::make_unique<cuda::cuda_device>(*each));
     }
     return found;

@@ -75,7 +75,7 @@ private:
     const int ordinal_;
     const std::shared_ptr<event_pool> marks_;
     api::stream_handle stream_;      // null for a foreign stream
-    CUstream_st* handle_ = nullptr;  // the stream in use; a foreign stream is null while it is on loan to nobody
+    CUstream_st* handle_ = nullptr;  // the stream in use; null while no lease has the foreign stream
     api::event_handle handover_;
     api::event_handle sleeping_;
     std::unique_ptr<std::uint64_t, free_flag> flag_;

@@ -24,8 +24,8 @@ void require_within(const block_extent& size, const block_extent& limit, const s
     if (size.x == 0 || size.y == 0 || size.z == 0)
         throw error(errc::invalid_argument, what + " of " + text_of(size) + " is empty", context);
     if (size.x > limit.x || size.y > limit.y || size.z > limit.z) {
-        throw error(errc::invalid_argument,
-                    what + " of " + text_of(size) + " is too large: at most " + text_of(limit), context);
+        throw error(errc::invalid_argument, what + " of " + text_of(size) + " is too large: at most " + text_of(limit),
+                    context);
     }
 }
 
@@ -37,8 +37,8 @@ void require_block_launch(stream on, const block_extent& grid, const block_exten
     require_within(block, largest_block, "a block", context);
     if (block.count() > most_threads) {
         throw error(errc::invalid_argument,
-                    "a block of " + text_of(block) + " has " + std::to_string(block.count()) +
-                        " threads: at most " + std::to_string(most_threads),
+                    "a block of " + text_of(block) + " has " + std::to_string(block.count()) + " threads: at most " +
+                        std::to_string(most_threads),
                     context);
     }
     const device& home = on.owner();

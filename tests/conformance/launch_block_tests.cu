@@ -133,10 +133,11 @@ TEST_P(block_launches, tiles_go_through_shared_memory) {
 TEST_P(block_launches, positions_have_three_dimensions) {
     single_stream pool(on);
     const block_extent grid{2, 3, 2}, block{4, 2, 3};
-    const auto all = sync(zeros<unsigned>({grid.count() * block.count()})
-                              .and_then([=](auto out) { return launch(numbered{}, blocks(grid, block), std::move(out)); })
-                              .and_then(download),
-                          pool);
+    const auto all =
+        sync(zeros<unsigned>({grid.count() * block.count()})
+                 .and_then([=](auto out) { return launch(numbered{}, blocks(grid, block), std::move(out)); })
+                 .and_then(download),
+             pool);
     std::size_t at = 0;
     for (unsigned b = 0; b < grid.count(); ++b) {
         for (unsigned i = 0; i < block.count(); ++i, ++at) {
@@ -189,9 +190,12 @@ TEST_P(block_launches, a_graph_replays_them_with_other_inputs) {
     const auto fast = compile(
         on,
         [](tensor<float> x) {
-            return zip(value(std::move(x)), zeros<float>({4})).and_then([](auto in, auto out) {
-                return launch(block_sums{}, blocks({4}, {64}), shared_memory<float>(64), std::move(in), std::move(out));
-            }).and_then(download);
+            return zip(value(std::move(x)), zeros<float>({4}))
+                .and_then([](auto in, auto out) {
+                    return launch(block_sums{}, blocks({4}, {64}), shared_memory<float>(64), std::move(in),
+                                  std::move(out));
+                })
+                .and_then(download);
         },
         host_input<float>({256}));
     for (int i = 0; i < 10; ++i) {

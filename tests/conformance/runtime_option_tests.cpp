@@ -35,8 +35,8 @@ TEST_P(runtime_options_tests, each_command_is_waited_for_where_that_is_asked_for
     }
     // Work that has several streams, coroutines that a worker resumes, and graphs run as ever.
     EXPECT_EQ(sluice::sync(zip(upload(std::vector<unsigned>{1, 2}), zeros<unsigned>({2})).and_then([](auto x, auto) {
-        return step(std::move(x), 0).and_then(download);
-    }),
+                  return step(std::move(x), 0).and_then(download);
+              }),
                            pool),
               (std::vector<unsigned>{3, 6}));
     const auto fast = compile(

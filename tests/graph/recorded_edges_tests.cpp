@@ -219,8 +219,9 @@ TEST_F(recorded_edges, conditions_take_part_in_an_explicit_order) {
             return bumped(std::move(a)).then(if_(std::move(flag), bumped, std::move(b))).then(bumped(std::move(c)));
         },
         device_input<int>({1}), device_input<int>({4}), device_input<int>({4}), device_input<int>({4}));
-    EXPECT_EQ(edges_of(fast.commands()),
-              "copy in <-; copy in <-; bump <-; if_ <- copy in raw input copy in waw input bump order; bump <- if_ order");
+    EXPECT_EQ(
+        edges_of(fast.commands()),
+        "copy in <-; copy in <-; bump <-; if_ <- copy in raw input copy in waw input bump order; bump <- if_ order");
     const auto after_its_body = compile(
         on,
         [](tensor<int> flag, tensor<int> b, tensor<int> c) {
@@ -241,9 +242,10 @@ TEST_F(recorded_edges, conditions_take_part_in_an_explicit_order) {
                 });
         },
         device_input<int>({1}), device_input<int>({4}), device_input<int>({4}));
-    EXPECT_EQ(edges_of(after_its_body.commands()),
-              "copy in <-; copy in <-; if_ <- copy in raw input copy in waw input; bump <- if_ order; copy out <- if_ raw "
-              "input");
+    EXPECT_EQ(
+        edges_of(after_its_body.commands()),
+        "copy in <-; copy in <-; if_ <- copy in raw input copy in waw input; bump <- if_ order; copy out <- if_ raw "
+        "input");
 }
 
 // Else the kernel could end before what it comes after: it need not wait for memory that it does not share.

@@ -90,11 +90,9 @@ TEST(then_in_the_simulator, events_can_be_queried_and_waited_for) {
 
 TEST(then_in_the_simulator, a_kept_object_is_released) {
     const auto gone = std::make_shared<int>();
-    const exploration made = explore(
-        [&](scheduling_policy& pool) {
-            return sync(keep(gone, zeros<float>({4}).and_then(download)), pool);
-        },
-        {.schedules = 100});
+    const exploration made =
+        explore([&](scheduling_policy& pool) { return sync(keep(gone, zeros<float>({4}).and_then(download)), pool); },
+                {.schedules = 100});
     EXPECT_TRUE(made.is_clean()) << *made.found;
     EXPECT_EQ(gone.use_count(), 1);
 }

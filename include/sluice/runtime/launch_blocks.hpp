@@ -27,7 +27,8 @@
 // is written. The parameters are those of launch, and:
 //     parameter               argument                       use
 //     shared_memory<T>        shared_memory<T>(count)        of each block, while it runs
-//     disjoint_blocks<T>      tensor<T>                      written: each block has as many elements, the last ones fewer
+//     disjoint_blocks<T>      tensor<T>                      written: each block has as many elements, the last ones
+//     fewer
 // disjoint_view and disjoint_matrix take the thread's place, t.flat() or t.at().
 //
 // Errors: errc::invalid_argument for a grid or block that is empty or beyond CUDA's limits, or for more shared memory
