@@ -20,18 +20,6 @@ bool is_within(const launch_extent& extent, const launch_extent& limit) noexcept
 
 }  // namespace
 
-launch_blocks blocks_over(std::size_t threads, unsigned block, std::size_t shared_bytes, source_location location) {
-    if (block == 0) throw error(errc::invalid_argument, "a block has at least one thread", {"blocks", {}, location});
-    const std::size_t grid = threads / block + (threads % block != 0 ? 1 : 0);
-    if (grid > std::numeric_limits<unsigned>::max()) {
-        throw error(errc::invalid_argument,
-                    std::to_string(threads) + " threads in blocks of " + std::to_string(block) + " are " +
-                        std::to_string(grid) + " blocks; a launch has at most 2^32 - 1",
-                    {"blocks", {}, location});
-    }
-    return {{static_cast<unsigned>(grid)}, {block}, shared_bytes, location};
-}
-
 namespace detail {
 
 bool check_launch(const checked_function& function, const launch_blocks& over, const error_context& context) {

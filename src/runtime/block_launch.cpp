@@ -1,25 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/runtime/detail/block_launch.hpp"
 
+#include <limits>
 #include <string>
 
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/device.hpp"
 
-namespace sluice::detail {
+namespace sluice {
+
+launch_blocks blocks_over(std::size_t threads, unsigned block, std::size_t shared_bytes, source_location location) {
+    if (block == 0) throw error(errc::invalid_argument, "a block has at least one thread", {"blocks", {}, location});
+    const std::size_t grid = threads / block + (threads % block != 0 ? 1 : 0);
+    if (grid > std::numeric_limits<unsigned>::max()) {
+        throw error(errc::invalid_argument,
+                    std::to_string(threads) + " threads in blocks of " + std::to_string(block) + " are " +
+                        std::to_string(grid) + " blocks; a launch has at most 2^32 - 1",
+                    {"blocks", {}, location});
+    }
+    return {{static_cast<unsigned>(grid)}, {block}, shared_bytes, location};
+}
+
+namespace detail {
 namespace {
 
 // CUDA's limits, which hold on a CPU too.
-constexpr block_extent largest_grid{2147483647, 65535, 65535};
-constexpr block_extent largest_block{1024, 1024, 64};
+constexpr launch_extent largest_grid{2147483647, 65535, 65535};
+constexpr launch_extent largest_block{1024, 1024, 64};
 constexpr std::size_t most_threads = 1024;
 constexpr std::size_t most_shared_bytes = std::size_t{227} * 1024;  // of CPU devices: as an H100 or H200
 
-std::string text_of(const block_extent& size) {
+std::string text_of(const launch_extent& size) {
     return std::to_string(size.x) + " x " + std::to_string(size.y) + " x " + std::to_string(size.z);
 }
 
-void require_within(const block_extent& size, const block_extent& limit, const std::string& what,
+void require_within(const launch_extent& size, const launch_extent& limit, const std::string& what,
                     const error_context& context) {
     if (size.x == 0 || size.y == 0 || size.z == 0)
         throw error(errc::invalid_argument, what + " of " + text_of(size) + " is empty", context);
@@ -31,13 +46,20 @@ void require_within(const block_extent& size, const block_extent& limit, const s
 
 }  // namespace
 
-void require_block_launch(stream on, const block_extent& grid, const block_extent& block, std::size_t shared_bytes,
+void require_block_launch(stream on, const launch_blocks& over, std::size_t shared_bytes,
                           const error_context& context) {
+    if (over.shared_bytes != 0) {
+        throw error(errc::invalid_argument,
+                    "the shared memory of this kernel is said by its shared_memory<T> arguments, not by blocks()",
+                    context);
+    }
+    const launch_extent &grid = over.grid, &block = over.block;
     require_within(grid, largest_grid, "a grid", context);
     require_within(block, largest_block, "a block", context);
-    if (block.count() > most_threads) {
+    const std::size_t threads = std::size_t{block.x} * block.y * block.z;
+    if (threads > most_threads) {
         throw error(errc::invalid_argument,
-                    "a block of " + text_of(block) + " has " + std::to_string(block.count()) + " threads: at most " +
+                    "a block of " + text_of(block) + " has " + std::to_string(threads) + " threads: at most " +
                         std::to_string(most_threads),
                     context);
     }
@@ -59,4 +81,5 @@ block_scratch::block_scratch(stream on, std::size_t bytes, const error_context& 
     }
 }
 
-}  // namespace sluice::detail
+}  // namespace detail
+}  // namespace sluice

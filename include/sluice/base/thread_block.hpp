@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // thread_block: the index of a kernel whose threads work together in blocks, with shared memory and sync. See
-// runtime/launch_blocks.hpp for the launch.
+// runtime/block_kernel.hpp for the launch.
 //
 // Such a kernel is called once for each block on a CPU, and once for each thread of each block on a GPU. What differs
 // between the threads stands in for_each_thread; the code between two such calls is the same for all threads of the

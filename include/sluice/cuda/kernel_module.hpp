@@ -56,22 +56,6 @@ namespace sluice {
 class device;
 class kernel_module;
 
-// --- launches -----------------------------------------------------------------------------------------------------
-
-// `grid` blocks of `block` threads, with dynamic shared memory for each block. A launch without blocks submits nothing.
-inline launch_blocks blocks(launch_extent grid, launch_extent block, std::size_t shared_bytes = 0,
-                            source_location location = source_location::current()) {
-    return {grid, block, shared_bytes, location};
-}
-inline launch_blocks blocks(unsigned grid, unsigned block, std::size_t shared_bytes = 0,
-                            source_location location = source_location::current()) {
-    return {{grid}, {block}, shared_bytes, location};
-}
-// As many blocks as give each of `threads` indices a thread; the last block may have more. Throws
-// errc::invalid_argument for blocks without threads and for more than 2^32 - 1 blocks.
-launch_blocks blocks_over(std::size_t threads, unsigned block, std::size_t shared_bytes = 0,
-                          source_location location = source_location::current());
-
 template <typename Signature>
 class module_function {
     static_assert(sizeof(Signature) == 0, "a module's function is stated as void(parameters...)");

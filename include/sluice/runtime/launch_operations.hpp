@@ -27,7 +27,7 @@
 
 namespace sluice {
 
-struct block_range;  // of another launch: launch_blocks.hpp
+struct launch_blocks;  // of another launch: block_kernel.hpp
 
 // The range of a launch that runs over what its kernel writes.
 struct written_range {
@@ -119,7 +119,7 @@ auto launch_after(Kernel kernel, const Range& range, Arguments... arguments) {
 }
 
 template <typename T>
-concept launch_argument = !any_launch_range<T> && !std::same_as<T, written_range> && !std::same_as<T, block_range>;
+concept launch_argument = !any_launch_range<T> && !std::same_as<T, written_range> && !std::same_as<T, launch_blocks>;
 
 }  // namespace SLUICE_LAUNCH_ABI
 }  // namespace detail

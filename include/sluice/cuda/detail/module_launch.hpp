@@ -10,19 +10,12 @@
 #include <type_traits>
 
 #include "sluice/base/error.hpp"
+#include "sluice/runtime/blocks.hpp"
 #include "sluice/runtime/command.hpp"
 #include "sluice/runtime/detail/closure.hpp"
 #include "sluice/runtime/detail/launch_arguments.hpp"
 
 namespace sluice {
-
-// The blocks of a launch, and the source line that requested it. See kernel_module.hpp.
-struct launch_blocks {
-    launch_extent grid;   // how many blocks
-    launch_extent block;  // how many threads each
-    std::size_t shared_bytes = 0;
-    source_location location = {};
-};
 
 namespace detail {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two forms of a launch over blocks, a loop on the CPU and a __global__ function on the GPU; and what its arguments
-// are besides those of other launches. See launch_blocks.hpp.
+// are besides those of other launches. See block_kernel.hpp.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 
 #include "sluice/base/error.hpp"
 #include "sluice/base/thread_block.hpp"
+#include "sluice/runtime/blocks.hpp"
 #include "sluice/runtime/detail/closure.hpp"
 #include "sluice/runtime/launch.hpp"
 
@@ -61,6 +62,8 @@ struct shared_memory_layout<shared_memory<T>> {
 
 namespace detail {
 
+inline block_extent extent_of(const launch_extent& size) { return {size.x, size.y, size.z}; }
+
 template <typename T>
 struct bound_argument<disjoint_blocks<T>, tensor<T>> {
     static constexpr argument_use use = argument_use::written;
@@ -83,8 +86,7 @@ std::size_t lay_out_shared_memory(kernel_values<First, Rest...>& values, std::si
 }
 
 // Throws errc::invalid_argument for what no GPU takes, or more shared memory than the device has.
-void require_block_launch(stream on, const block_extent& grid, const block_extent& block, std::size_t shared_bytes,
-                          const error_context& context);
+void require_block_launch(stream on, const launch_blocks& over, std::size_t shared_bytes, const error_context& context);
 
 // On a CPU device, the memory that the blocks share, one after the other; elsewhere none.
 class block_scratch {

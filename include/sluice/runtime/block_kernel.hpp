@@ -21,7 +21,7 @@
 //             });
 //         }
 //     };
-//     launch(block_sums{}, blocks({n / 256}, {256}), shared_memory<float>(256), x, std::move(sums))
+//     launch(block_sums{}, blocks_over(n, 256), shared_memory<float>(256), x, std::move(sums))
 //
 // It runs on a CPU, too: there a worker thread runs one block after the other. thread_block.hpp says how such a kernel
 // is written. The parameters are those of launch, and:
@@ -40,26 +40,16 @@
 #include <utility>
 
 #include "sluice/base/thread_block.hpp"
+#include "sluice/runtime/blocks.hpp"
 #include "sluice/runtime/detail/block_launch.hpp"
 
 namespace sluice {
-
-// What a launch over blocks runs, and the source line that requested it.
-struct block_range {
-    block_extent grid;
-    block_extent block;
-    source_location location;
-};
-inline block_range blocks(const block_extent& grid, const block_extent& block,
-                          source_location location = source_location::current()) {
-    return {grid, block, location};
-}
 
 inline namespace SLUICE_LAUNCH_ABI {
 
 // The plain form: a launch as one command on a stream. The caller keeps the arguments.
 template <typename Kernel, typename... Arguments>
-void launch_on(stream on, const Kernel& kernel, const block_range& range, const Arguments&... arguments) {
+void launch_on(stream on, const Kernel& kernel, const launch_blocks& range, const Arguments&... arguments) {
     static_assert(detail::argument_check<Kernel, Arguments...>::passed);
     using signature = detail::kernel_signature<Kernel>;
     using binding = detail::argument_binding<typename signature::parameters, Arguments...>;
@@ -67,11 +57,12 @@ void launch_on(stream on, const Kernel& kernel, const block_range& range, const 
     auto values = binding::bind(context, arguments...);
     using body = detail::block_body<Kernel, decltype(values)>;
     const std::size_t shared_bytes = detail::lay_out_shared_memory(values);
-    detail::require_block_launch(on, range.grid, range.block, shared_bytes, context);
+    detail::require_block_launch(on, range, shared_bytes, context);
     const auto used = binding::accesses(arguments...);
     detail::block_scratch scratch(on, shared_bytes, context);
     const auto accesses = detail::with_scratch(used, scratch);
-    typename body::closure closure{range.grid, range.block, scratch.data(), values, kernel};
+    typename body::closure closure{detail::extent_of(range.grid), detail::extent_of(range.block), scratch.data(),
+                                   values, kernel};
     const launch_command command = body::command(closure, shared_bytes);
     const command_info info = {context.operation, scratch.named(accesses), range.location};
     on.launch(info, command);
@@ -84,7 +75,7 @@ class block_launch_operation : public operation_base<block_launch_operation<Kern
 public:
     using output = typename binding::written;
 
-    block_launch_operation(Kernel kernel, const block_range& range, Arguments... arguments)
+    block_launch_operation(Kernel kernel, const launch_blocks& range, Arguments... arguments)
         : kernel_(std::move(kernel)), range_(range), arguments_(std::move(arguments)...) {}
 
     output submit(execution_context& context) && {
@@ -96,12 +87,12 @@ public:
 
 private:
     Kernel kernel_;
-    block_range range_;
+    launch_blocks range_;
     std::tuple<Arguments...> arguments_;
 };
 
 template <typename Kernel, typename... Arguments>
-auto launch(Kernel kernel, const block_range& range, Arguments&&... arguments) {
+auto launch(Kernel kernel, const launch_blocks& range, Arguments&&... arguments) {
     static_assert(std::is_trivially_copyable_v<Kernel>, "launch: a kernel object is copied to the device byte by byte");
     static_assert(detail::is_block_kernel<Kernel>,
                   "launch over blocks: a kernel is a class with one "

@@ -8,7 +8,7 @@
 namespace sluice::conformance {
 namespace {
 
-CONFORMANCE_SUITE(block_launches);
+CONFORMANCE_SUITE(block_kernels);
 
 std::vector<float> counting_floats(std::size_t count) {
     std::vector<float> all(count);
@@ -100,7 +100,7 @@ auto sums_of(std::vector<float> x, unsigned threads) {
 
 }  // namespace
 
-TEST_P(block_launches, threads_work_together) {
+TEST_P(block_kernels, threads_work_together) {
     round_robin pool(on, 2);
     for (const std::size_t count : {std::size_t{1}, std::size_t{255}, std::size_t{256}, std::size_t{10'000}}) {
         for (const unsigned threads : {1u, 32u, 256u, 1024u}) {
@@ -112,11 +112,11 @@ TEST_P(block_launches, threads_work_together) {
     }
 }
 
-TEST_P(block_launches, tiles_go_through_shared_memory) {
+TEST_P(block_kernels, tiles_go_through_shared_memory) {
     round_robin pool(on, 2);
     for (const auto& [rows, columns] : {std::pair(16u, 16u), std::pair(1u, 50u), std::pair(33u, 47u)}) {
         const std::vector<float> x = counting_floats(std::size_t{rows} * columns);
-        const block_extent grid{blocks_of(rows, 16), blocks_of(columns, 16)};
+        const launch_extent grid{blocks_of(rows, 16), blocks_of(columns, 16)};
         const auto turned = sync(zip(upload(x, {rows, columns}), zeros<float>({columns, rows}))
                                      .and_then([=](auto in, auto out) {
                                          return launch(transposed_by_tiles{}, blocks(grid, {16, 16}),
@@ -130,12 +130,12 @@ TEST_P(block_launches, tiles_go_through_shared_memory) {
     }
 }
 
-TEST_P(block_launches, positions_have_three_dimensions) {
+TEST_P(block_kernels, positions_have_three_dimensions) {
     single_stream pool(on);
     const block_extent grid{2, 3, 2}, block{4, 2, 3};
     const auto all =
         sync(zeros<unsigned>({grid.count() * block.count()})
-                 .and_then([=](auto out) { return launch(numbered{}, blocks(grid, block), std::move(out)); })
+                 .and_then([](auto out) { return launch(numbered{}, blocks({2, 3, 2}, {4, 2, 3}), std::move(out)); })
                  .and_then(download),
              pool);
     std::size_t at = 0;
@@ -146,7 +146,7 @@ TEST_P(block_launches, positions_have_three_dimensions) {
     }
 }
 
-TEST_P(block_launches, shared_memory_has_several_pieces) {
+TEST_P(block_kernels, shared_memory_has_several_pieces) {
     single_stream pool(on);
     const auto of = [&](std::size_t a, std::size_t b, std::size_t c) {
         return sync(zeros<double>({6})
@@ -163,9 +163,9 @@ TEST_P(block_launches, shared_memory_has_several_pieces) {
     EXPECT_EQ(of(1, 12'000, 1), std::vector<double>(6, 1 + 6'000 + 2)) << "more than 48 KiB";
 }
 
-TEST_P(block_launches, what_the_device_cannot_take_is_refused) {
+TEST_P(block_kernels, what_the_device_cannot_take_is_refused) {
     single_stream pool(on);
-    const auto with = [&](const block_extent& grid, const block_extent& block, std::size_t shared) {
+    const auto with = [&](const launch_extent& grid, const launch_extent& block, std::size_t shared) {
         return [=, this, &pool] {
             sluice::sync(zip(zeros<float>({4}), zeros<float>({4})).and_then([=](auto x, auto out) {
                 return launch(block_sums{}, blocks(grid, block), shared_memory<float>(shared), std::move(x),
@@ -182,10 +182,16 @@ TEST_P(block_launches, what_the_device_cannot_take_is_refused) {
     expect_refused(errc::invalid_argument, {"block", "empty"}, with({1}, {32, 0}, 4));
     expect_refused(errc::invalid_argument, {on.name(), "400000 bytes", "shared memory"}, with({1}, {32}, 100'000));
     expect_refused(errc::invalid_argument, {"shared memory"}, with({1}, {32}, ~std::size_t{0}));
+    expect_refused(errc::invalid_argument, {"shared_memory<T>"}, [&] {
+        sluice::sync(zip(zeros<float>({4}), zeros<float>({4})).and_then([](auto x, auto out) {
+            return launch(block_sums{}, blocks(1, 32, 128), shared_memory<float>(32), std::move(x), std::move(out));
+        }),
+                     pool);
+    });
     EXPECT_EQ(sync(sums_of({1, 2, 3}, 4).and_then(download), pool), (std::vector<float>{6}));
 }
 
-TEST_P(block_launches, a_graph_replays_them_with_other_inputs) {
+TEST_P(block_kernels, a_graph_replays_them_with_other_inputs) {
     round_robin pool(on, 2);
     const auto fast = compile(
         on,
