@@ -158,11 +158,36 @@ storage_ref memory_pool::adopt(void* data, std::size_t bytes, std::shared_ptr<co
     if (!why.empty()) throw error(errc::invalid_argument, why, context_of(info, owner_));
     auto made = std::make_unique<detail::foreign_storage>(*this, data, bytes, std::move(owner));
     made->be_known_as(source_.on_adopt(data, bytes));
+    try {
+        list(*made);
+    } catch (...) {
+        source_.on_release(made->known_as());
+        throw;
+    }
     owner_.retain_runtime();
     return storage_ref::adopt(made.release());
 }
 
+void memory_pool::list(detail::foreign_storage& made) {
+    const std::lock_guard lock(foreign_mutex_);
+    const auto* const begin = static_cast<const std::byte*>(made.data());
+    for (const storage* each = latest_foreign_; each != nullptr; each = each->older_) {
+        const auto* const theirs = static_cast<const std::byte*>(each->data());
+        if (theirs < begin + made.capacity_bytes() && begin < theirs + each->capacity_bytes()) made.come_after(*each);
+    }
+    storage& listed = made;
+    listed.older_ = latest_foreign_;
+    if (latest_foreign_ != nullptr) latest_foreign_->newer_ = &listed;
+    latest_foreign_ = &listed;
+}
+
 void memory_pool::end(detail::foreign_storage& over) noexcept {
+    {
+        const std::lock_guard lock(foreign_mutex_);
+        storage& listed = over;
+        (listed.newer_ != nullptr ? listed.newer_->older_ : latest_foreign_) = listed.older_;
+        if (listed.older_ != nullptr) listed.older_->newer_ = listed.newer_;
+    }
     source_.on_release(over.known_as());
     delete &over;
     owner_.release_runtime();  // at the end: this may destroy the pool

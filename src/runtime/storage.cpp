@@ -57,6 +57,16 @@ void storage::await_all_uses() const {
     await_all(points);
 }
 
+void storage::come_after(const storage& earlier) {
+    detail::access_history theirs;
+    {
+        const std::lock_guard lock(earlier.guard_);
+        theirs = earlier.history_;
+    }
+    const std::lock_guard lock(guard_);
+    history_.adopt(theirs, is_over);
+}
+
 storage::written storage::last_write() const {
     const std::lock_guard lock(guard_);
     stream_point last = history_.last_write();

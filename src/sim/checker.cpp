@@ -118,7 +118,7 @@ void checker::on_allocate(block& what, std::size_t requested_bytes, bool to_host
     scramble(what);
 }
 
-void checker::on_adopt(block& what) {
+void checker::on_adopt(block& what, std::span<block* const> all) {
     what.is_live = what.is_lent = what.is_written = true;
     what.requested_bytes = what.bytes;
     what.parts.clear();
@@ -127,7 +127,16 @@ void checker::on_adopt(block& what) {
     what.first_used_in = ++what.lease;
     what.number = ++leases_;
     what.numbered_in = schedule_;
-    host_touches(what, access_mode::write, false);
+    what.doomed_in_life = 0;
+    bool is_known = false;
+    for (block* const other : all) {
+        if (other->foreign == nullptr || !other->is_live || !other->overlaps(what.data(), what.bytes)) continue;
+        if (what.bytes == 0 || other->used.seen_in != schedule_) continue;
+        what.used = other->used;
+        is_known = true;
+    }
+    // The program has written it, where nothing better is known.
+    if (!is_known) host_touches(what, access_mode::write, false);
 }
 
 void checker::freed(block& what) { host_touches(what, access_mode::write, true); }

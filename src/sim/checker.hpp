@@ -71,7 +71,8 @@ public:
     void on_allocate(block& what, std::size_t requested_bytes, bool to_host);
     void on_free(block& what) noexcept { what.is_lent = false; }
     // Memory of others, with their contents, is used from here on.
-    void on_adopt(block& what);
+    // What is known of accesses to the same bytes under other names stays known.
+    void on_adopt(block& what, std::span<block* const> all);
     void freed(block& what);
     // The host, or the running command, accesses it.
     void touched(block& what, access_mode mode);

@@ -83,15 +83,10 @@ void* sim_memory::on_adopt(void* data, std::size_t bytes) {
         if (made == nullptr) throw std::bad_alloc();
         free_shadows_.reserve(blocks_.size());
     }
-    // The caller says that the contents are there. What another tensor over the same bytes still writes is not.
-    for (block* const each : machine_.blocks()) {
-        if (each->foreign != nullptr && each->is_live && bytes != 0 && each->overlaps(data, bytes))
-            machine_.checks().touched(*each, access_mode::read);
-    }
     made->foreign = static_cast<std::byte*>(data);
     made->bytes = bytes;
+    machine_.checks().on_adopt(*made, machine_.blocks());
     machine_.remember(made);
-    machine_.checks().on_adopt(*made);
     return made->name();
 }
 

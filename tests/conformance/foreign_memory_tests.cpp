@@ -104,6 +104,30 @@ TEST_P(foreign_memory, is_released_after_the_last_command_and_dropping_does_not_
     EXPECT_EQ(block->contents(), std::vector<unsigned>(size, 8));
 }
 
+TEST_P(foreign_memory, adopted_again_is_ordered_after_what_came_before) {
+    NEEDS_A_GATE();
+    const auto block = others.lend(numbers());
+    gate held(a);
+    {
+        tensor<unsigned> x = adopted(block);
+        step_on(a, x, 1, slow());
+    }
+    {
+        tensor<unsigned> x = adopted(block);
+        step_on(b, x, 2, slow());
+        tensor<unsigned> half = adopt(on, block->data() + size / 2, {size / 2}, block);  // while x lives
+        step_on(a, half, 3);
+    }
+    EXPECT_FALSE(has_passed(b, b.issued()));
+    held.open();
+    EXPECT_TRUE(released.reaches(2));
+    on.synchronize();
+    std::vector<unsigned> expected = numbers();
+    for (unsigned& each : expected) each = 3 * (3 * each + 1) + 2;
+    for (std::size_t i = size / 2; i < size; ++i) expected[i] = 3 * expected[i] + 3;
+    EXPECT_EQ(block->contents(), expected);
+}
+
 TEST_P(foreign_memory, is_released_when_no_command_has_used_it) {
     const auto block = others.lend(numbers());
     adopted(block);

@@ -11,8 +11,9 @@
 // dropped at any moment. A pointer to const gives a shared_tensor.
 //
 // Before: the caller has waited for all work of others on the memory. After: no other code uses the memory while the
-// tensor exists, except that others may read what is adopted as const. Two tensors over the same bytes have separate
-// histories, so commands on them are not ordered.
+// tensor exists, except that others may read what is adopted as const. Memory may be adopted again, on the same device
+// also while commands of an earlier tensor use it: new commands come after those submitted before. But two tensors over
+// the same bytes that are used at the same time are not ordered: share or split one tensor.
 //
 // The owner is any shared_ptr that keeps the memory, or a function that frees it. It is released once, when the tensor
 // and its parts are dropped and the last command that uses the memory is complete. Dropping does not wait. The release

@@ -74,6 +74,8 @@ private:
     void* allocate_from_source(std::size_t bytes);
     storage* make(std::size_t requested_bytes, std::size_t bytes, const command_info& info);  // throws out_of_memory
     void give_back(storage* block) noexcept;
+    // Orders a new foreign storage after what was submitted to others over the same bytes, and lists it.
+    void list(detail::foreign_storage& made);
     // No command uses the foreign memory any more: releases its owner.
     void end(detail::foreign_storage& over) noexcept;
     // A device has faulted, and its commands may still use the foreign memory: keeps it until the runtime is closed.
@@ -86,8 +88,10 @@ private:
 
     device& owner_;
     memory_source& source_;
-    mutable detail::spin_lock guard_;  // guards the lists and the statistics; held for a few pointer moves
-    std::mutex shortage_mutex_;        // one thread at a time frees memory; the others find it free afterwards
+    mutable detail::spin_lock guard_;    // guards the lists and the statistics; held for a few pointer moves
+    std::mutex foreign_mutex_;           // guards the list of foreign storages
+    storage* latest_foreign_ = nullptr;  // linked by older_ and newer_
+    std::mutex shortage_mutex_;          // one thread at a time frees memory; the others find it free afterwards
     std::array<std::unique_ptr<detail::free_blocks>, class_count> free_;  // null until a block of that size exists
     statistics usage_;
     std::size_t blocks_in_use_ = 0;  // while this is not 0, the pool keeps the runtime alive

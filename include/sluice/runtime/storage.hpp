@@ -111,6 +111,10 @@ public:
         history_.for_each_last_use(f);
     }
 
+    // From here on the commands submitted so far on `earlier` count as accesses of this storage too: both are over the
+    // same bytes.
+    void come_after(const storage& earlier);
+
     // The last issued write (a null point when there was none), and the outcome that the contents depend on.
     struct written {
         stream_point last;
