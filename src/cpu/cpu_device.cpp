@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <limits>
 #include <thread>
 
 #include "cpu/cpu_memory.hpp"
@@ -40,10 +39,6 @@ public:
     const device_properties& properties() const noexcept override { return properties_; }
     std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options& options) override {
         return std::make_unique<cpu_stream>(executor_, owner, options.priority);
-    }
-    // Workers compare numbers: any will do.
-    priority_range priorities() const override {
-        return {.lowest = std::numeric_limits<int>::max(), .highest = std::numeric_limits<int>::min()};
     }
     std::unique_ptr<graph_program> instantiate(device&, command_graph commands) override {
         return std::make_unique<detail::replay_program>(std::move(commands));

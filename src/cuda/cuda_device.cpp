@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/cuda_device.hpp"
 
-#include <algorithm>
-
 #include "cuda/cuda_graph_program.hpp"
 #include "cuda/cuda_stream.hpp"
 #include "runtime/backends.hpp"
@@ -25,13 +23,7 @@ std::unique_ptr<stream_interpreter> cuda_device::make_stream(command_queue& owne
 
 stream_options cuda_device::nearest(const stream_options& asked) const {
     const api::device_scope scope(ordinal_);
-    const priority_range range = api::priorities();
-    return {.priority = std::clamp(asked.priority, range.highest, range.lowest)};
-}
-
-priority_range cuda_device::priorities() const {
-    const api::device_scope scope(ordinal_);
-    return api::priorities();
+    return {.priority = api::nearest_priority(asked.priority)};
 }
 
 std::unique_ptr<graph_program> cuda_device::instantiate(sluice::device& owner, command_graph commands) {

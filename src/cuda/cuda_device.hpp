@@ -17,7 +17,6 @@ public:
     const device_properties& properties() const noexcept override { return properties_; }
     std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options& options) override;
     stream_options nearest(const stream_options& asked) const override;
-    priority_range priorities() const override;
     std::unique_ptr<graph_program> instantiate(sluice::device& owner, command_graph commands) override;
     memory_source& device_memory() noexcept override { return device_memory_; }
     memory_source& host_memory() noexcept override { return pinned_memory_; }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "runtime/runtime_state.hpp"
 #include "runtime/staging_pool.hpp"
@@ -30,6 +31,12 @@ device::device(detail::runtime_state& runtime, std::string name, std::unique_ptr
 device::~device() {
     // Streams are destroyed before the memory that their commands use; with them, workspaces return to the pool.
     for (stream_slot& slot : streams_) slot.owned->set_interpreter(nullptr);
+}
+
+priority_range device::priorities() const {
+    using limits = std::numeric_limits<int>;
+    return {.lowest = interpreter_->nearest({.priority = limits::max()}).priority,
+            .highest = interpreter_->nearest({.priority = limits::min()}).priority};
 }
 
 memory_info device::memory() const {

@@ -25,7 +25,6 @@ public:
 
     device_interpreter& undecorated() noexcept override { return inner_->undecorated(); }
     stream_options nearest(const stream_options& asked) const override { return inner_->nearest(asked); }
-    priority_range priorities() const override { return inner_->priorities(); }
     device_kind kind() const noexcept override { return inner_->kind(); }
     const device_properties& properties() const noexcept override { return inner_->properties(); }
     memory_source& device_memory() noexcept override { return inner_->device_memory(); }

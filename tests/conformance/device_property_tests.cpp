@@ -37,7 +37,7 @@ TEST_P(device_limits, contain_the_priorities_that_streams_can_have) {
     }
 }
 
-TEST(simulated_device_limits, are_those_of_one_unit_with_one_priority) {
+TEST(simulated_device_limits, are_those_of_one_unit) {
     sim::simulator machine;
     machine.begin(1);
     const device& simulated = machine.pool().next().owner();
@@ -45,7 +45,7 @@ TEST(simulated_device_limits, are_those_of_one_unit_with_one_priority) {
     EXPECT_EQ(simulated.properties().max_threads_per_block, 1);
     EXPECT_EQ(simulated.properties().warp_size, 1);
     EXPECT_TRUE(simulated.properties().concurrent_kernels);
-    EXPECT_EQ(simulated.priorities(), priority_range());
+    EXPECT_LT(simulated.priorities().highest, simulated.priorities().lowest);
 }
 
 }  // namespace

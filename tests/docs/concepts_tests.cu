@@ -23,6 +23,11 @@ auto doubled(std::vector<float> x) {
         .and_then(download);
 }
 
+// The same with the upload as an argument: it is submitted first, and its output takes its place.
+auto tripled(std::vector<float> x) {
+    return launch(scale{}, each_written(), 3.f, upload(std::move(x))).and_then(download);
+}
+
 auto best_class(std::vector<float> scores, const shape& of) {
     return upload(std::move(scores), of)
         .and_then(softmax)
@@ -58,6 +63,7 @@ TEST(concepts, one_operation_runs_in_three_ways) {
     std::vector<float> then = std::move(later).get();
     EXPECT_EQ(now, (std::vector<float>{2, 4, 6}));
     EXPECT_EQ(then, (std::vector<float>{8, 10, 12}));
+    EXPECT_EQ(sync(tripled({1, 2, 3}), pool), (std::vector<float>{3, 6, 9}));
     EXPECT_EQ(sync_wait(first_of_two(pool)), 6);
 }
 

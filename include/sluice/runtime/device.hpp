@@ -67,7 +67,7 @@ public:
     const std::string& name() const noexcept { return name_; }
     const device_properties& properties() const noexcept { return interpreter_->properties(); }
     // The priorities that its streams can have; a stream that asks for another one gets the nearest.
-    priority_range priorities() const { return interpreter_->priorities(); }
+    priority_range priorities() const;
     // The device's memory now. What the pool keeps cached counts as free.
     memory_info memory() const;
     wait_mode default_wait_mode() const noexcept { return interpreter_->default_wait_mode(); }

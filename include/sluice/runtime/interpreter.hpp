@@ -85,6 +85,7 @@ struct stream_options {
 };
 
 // The priorities of a device's streams, from the least urgent to the most urgent: as in CUDA, highest <= 0 <= lowest.
+// The workers of a CPU device compare numbers, so there each int is one; the simulator takes each too, and ignores it.
 struct priority_range {
     int lowest = 0;
     int highest = 0;
@@ -189,8 +190,6 @@ public:
     virtual std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options& options) = 0;
     // The supported options nearest to these: a GPU has few priorities. Idle streams with equal options are reused.
     virtual stream_options nearest(const stream_options& asked) const { return asked; }
-    // What `nearest` gives at most and at least. Both 0 where streams have no priorities.
-    virtual priority_range priorities() const { return {}; }
     // Turns recorded commands into a program that its streams can run (graph). Throws errc::unsupported for commands
     // that this device, or its driver, cannot have in a graph. `owner` is the device that has this interpreter.
     virtual std::unique_ptr<graph_program> instantiate(device& owner, command_graph commands);

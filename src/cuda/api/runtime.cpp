@@ -137,10 +137,10 @@ stream_handle create_stream(int priority) {
     return stream_handle(made);
 }
 
-priority_range priorities() {
-    priority_range range;
-    check(cudaDeviceGetStreamPriorityRange(&range.lowest, &range.highest), "cudaDeviceGetStreamPriorityRange");
-    return range;
+int nearest_priority(int asked) {
+    int least = 0, greatest = 0;  // the greatest priority has the lowest number
+    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+    return std::clamp(asked, greatest, least);
 }
 
 event_handle create_event(event_use use) {

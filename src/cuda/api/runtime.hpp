@@ -56,7 +56,7 @@ using event_handle = std::unique_ptr<CUevent_st, destroy_event>;
 enum class event_use { ordering, sleeping, timing };
 
 stream_handle create_stream(int priority);  // does not synchronise with the legacy default stream
-priority_range priorities();                // of the current device
+int nearest_priority(int asked);            // the nearest that the current device supports
 event_handle create_event(event_use use);
 
 // --- streams and events -----------------------------------------------------------------------------------
