@@ -38,10 +38,12 @@ std::uint64_t checksum_of(std::string_view key, std::span<const std::byte> modul
 }
 
 std::vector<std::byte> contents_of(const std::filesystem::path& file) {
+    constexpr std::uintmax_t largest = std::uintmax_t{1} << 30;
     std::error_code failure;
+    if (!std::filesystem::is_regular_file(file, failure)) return {};  // a pipe would block
     const std::uintmax_t size = std::filesystem::file_size(file, failure);
     std::ifstream from(file, std::ios::binary);
-    if (failure || !from) return {};
+    if (failure || !from || size > largest) return {};
     std::vector<std::byte> bytes(size);
     from.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size));
     if (static_cast<std::uintmax_t>(from.gcount()) != size) return {};

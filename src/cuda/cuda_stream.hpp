@@ -64,6 +64,8 @@ private:
     CUfunc_st* find_kernel(const launch_command& command, const error_context& context);
     ticket hand_over(ticket upto);
     void await_stream(wait_mode mode);
+    void await_handle(wait_mode mode);
+    void poll_foreign() noexcept;
     void keep_for_next_command(const std::shared_ptr<const void>& owner);
     void keep_function(const std::shared_ptr<const loaded_function>& function);
     void drop_passed_owners();
@@ -74,8 +76,10 @@ private:
     command_queue& owner_;
     const int ordinal_;
     const std::shared_ptr<event_pool> marks_;
-    api::stream_handle stream_;      // null for a foreign stream
-    CUstream_st* handle_ = nullptr;  // the stream in use; null while no lease has the foreign stream
+    api::stream_handle stream_;             // null for a foreign stream
+    CUstream_st* handle_ = nullptr;         // the stream in use; null while no lease has the foreign stream
+    std::atomic<bool> is_detached_{false};  // the foreign stream belongs to its caller again
+    std::atomic<int> waiting_{0};           // threads that wait for a foreign stream
     api::event_handle handover_;
     api::event_handle sleeping_;
     std::unique_ptr<std::uint64_t, free_flag> flag_;

@@ -17,8 +17,13 @@ struct device_context::handles {
     std::mutex mutex;
     std::unique_ptr<class cublaslt> cublaslt;
     std::unique_ptr<cudnn_library> convolutions;
-    std::map<void*, api::cublas_handle> cublas;  // by native stream
-    std::map<void*, api::cudnn_handle> cudnn;
+    template <typename Handle>
+    struct bound {
+        Handle handle;
+        CUstream_st* to = nullptr;  // a queue may be given another foreign stream
+    };
+    std::map<command_queue*, bound<api::cublas_handle>> cublas;
+    std::map<command_queue*, bound<api::cudnn_handle>> cudnn;
     std::mutex making;
     std::map<std::type_index, std::shared_ptr<void>> kept;
 };
@@ -54,17 +59,19 @@ cublasLtContext* device_context::cublaslt_handle() { return reinterpret_cast<cub
 cublasContext* device_context::cublas(stream on) {
     const std::lock_guard lock(handles_->mutex);
     const api::device_scope scope(ordinal_);
-    auto& handle = handles_->cublas[on.native().handle];
-    if (!handle) handle = api::create_cublas(static_cast<CUstream_st*>(on.native().handle));
-    return handle.get();
+    auto& bound = handles_->cublas[&on.queue()];
+    auto* const native = static_cast<CUstream_st*>(on.native().handle);
+    if (!bound.handle || bound.to != native) bound = {api::create_cublas(native), native};
+    return bound.handle.get();
 }
 
 cudnnContext* device_context::cudnn(stream on) {
     const std::lock_guard lock(handles_->mutex);
     const api::device_scope scope(ordinal_);
-    auto& handle = handles_->cudnn[on.native().handle];
-    if (!handle) handle = api::create_cudnn(static_cast<CUstream_st*>(on.native().handle));
-    return handle.get();
+    auto& bound = handles_->cudnn[&on.queue()];
+    auto* const native = static_cast<CUstream_st*>(on.native().handle);
+    if (!bound.handle || bound.to != native) bound = {api::create_cudnn(native), native};
+    return bound.handle.get();
 }
 
 void* device_context::kept(std::type_index what, std::shared_ptr<void> (*make)(device_context& of)) {

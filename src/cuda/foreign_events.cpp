@@ -2,6 +2,7 @@
 #include "sluice/cuda/foreign_streams.hpp"
 
 #include "cuda/api/runtime.hpp"
+#include "sluice/runtime/detail/closure.hpp"
 
 namespace sluice::cuda {
 namespace {
@@ -21,6 +22,8 @@ struct event_call {
                 return api::record_foreign(static_cast<CUevent_st*>(it.theirs), ours);
             case event_operation::kind::wait_for_stream: {
                 // CUDA destroys an event when what waits for it has passed.
+                if (api::is_capturing(static_cast<CUstream_st*>(it.theirs)))
+                    throw error(errc::invalid_argument, "the stream is being captured", {"wait_for_stream"});
                 const api::event_handle now = api::create_event(api::event_use::ordering);
                 api::record(now.get(), static_cast<CUstream_st*>(it.theirs));
                 return api::wait(ours, now.get());
@@ -45,8 +48,8 @@ event_operation::output event_operation::submit(execution_context& context) && {
         throw error(errc::graph_refused,
                     "a graph cannot wait for a stream: record an event there, and wait for the event", here);
     }
-    const event_call call{what_, theirs_};
-    on.library_call({name, {}, location_}, {&event_call::run, &call, sizeof(call)});
+    event_call call{what_, theirs_};
+    on.library_call({name, {}, location_}, detail::library_call_with(&event_call::run, call));
     return {};
 }
 

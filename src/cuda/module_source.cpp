@@ -37,7 +37,7 @@ std::string_view included_name(std::string_view after) {
 // Any mention of the word counts, also in a comment: a source that is compiled once too often is harmless.
 bool includes_only_given(std::string_view text, const source_options& how) {
     const std::string joined = with_joined_lines(text);
-    if (contains(joined, "embed")) return false;
+    if (contains(joined, "embed") || contains(joined, "import")) return false;
     const std::string_view all(joined);
     for (auto at = all.find("include"); at != all.npos; at = all.find("include", at)) {
         at += std::string_view("include").size();

@@ -108,6 +108,9 @@ device::stream_slot* device::free_slot(const stream_options& options) {
         const auto slot = std::find_if(streams_.begin(), streams_.end(), is_free);
         if (slot == streams_.end()) return nullptr;
         slot->owned->interpreter().attach(options.foreign);
+        // The waits that were made on the stream before are not made on this one.
+        const std::lock_guard lock(slot->owned->mutex_);
+        slot->owned->waited_for_.clear();
         return &*slot;
     }
     for (stream_slot& slot : streams_) {
@@ -128,14 +131,16 @@ bool device::is_foreign(const command_queue& leased) const noexcept {
 }
 
 void device::release_queue(command_queue& leased) noexcept {
+    bool is_free = true;
     if (is_foreign(leased)) {
         try {
             leased.wait(leased.issued(), default_wait_mode());
             leased.interpreter().attach({});
-        } catch (...) {  // NOLINT(bugprone-empty-catch): the device has faulted: nothing runs there any more
+        } catch (...) {
+            is_free = false;  // its commands may still run, or the device has faulted: not to be used again
         }
     }
-    {
+    if (is_free) {
         const std::lock_guard lock(mutex_);
         streams_[leased.index()].is_leased = false;
     }

@@ -28,7 +28,19 @@ void order_scope::end_first() {
 }
 
 order_scope::~order_scope() {
-    if (!is_ordering_) return;
+    if (!is_ordering_) {
+        if (own_ == nullptr) return;
+        // The submission of the first part threw: waiters wait for what it has submitted.
+        try {
+            context_.join(own_->submission());
+        } catch (...) {  // short of memory: wait here instead
+            try {
+                own_->submission()->await_completion({});
+            } catch (...) {  // NOLINT(bugprone-empty-catch): the device has faulted, so nothing runs
+            }
+        }
+        return;
+    }
     if (own_ == nullptr) {
         context_.stream().queue().recorder()->end_after();
     } else {

@@ -14,7 +14,11 @@ void add_devices(detail::runtime_state& state, std::string_view kind, found_devi
     trace_recorder* const recorder = options.trace;
     std::size_t number = 0;
     for (auto& interpreter : found.interpreters) {
-        std::string name = std::string(kind) + ":" + std::to_string(number++);
+        // GPUs have CUDA's numbers, also when a runtime takes only some of them.
+        const std::size_t theirs =
+            interpreter->kind() == device_kind::cuda ? static_cast<std::size_t>(interpreter->ordinal()) : number;
+        std::string name = std::string(kind) + ":" + std::to_string(theirs);
+        ++number;
         if (recorder != nullptr) interpreter = make_traced_device(std::move(interpreter), *recorder, name);
         state.devices.push_back(std::make_unique<device>(state, std::move(name), std::move(interpreter)));
         if (options.blocks_each_command) state.devices.back()->block_each_command();

@@ -31,6 +31,7 @@ name_scope::~name_scope() {
 
 void shared_submission::open(execution_context& caller) {
     own_.reset(new execution_context(caller.sibling()));
+    own_->inherit_order(caller);
     own_->submission()->rename(caller.submission()->name());  // until it is closed
 }
 

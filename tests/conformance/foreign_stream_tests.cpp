@@ -97,11 +97,36 @@ TEST_F(foreign_streams, the_policy_waits_for_its_commands_and_the_stream_can_go)
 }
 
 TEST_F(foreign_streams, default_streams_may_be_used) {
-    for (CUstream_st* const each :
-         {static_cast<CUstream_st*>(nullptr), reinterpret_cast<CUstream_st*>(1), reinterpret_cast<CUstream_st*>(2)}) {
+    for (CUstream_st* const each : {static_cast<CUstream_st*>(nullptr), reinterpret_cast<CUstream_st*>(1)}) {
         cuda::foreign_stream pool(gpu, each);
         EXPECT_EQ(sync(full<unsigned>({4}, 5).and_then(one_step).and_then(download), pool), stepped(5));
     }
+}
+
+TEST_F(foreign_streams, the_stream_of_each_thread_is_refused) {
+    expect_refused(errc::unsupported, {"cudaStreamPerThread"},
+                   [&] { cuda::foreign_stream pool(gpu, reinterpret_cast<CUstream_st*>(2)); });
+}
+
+// The queue of a stream that is gone has waited for another stream; the next one has not.
+TEST_F(foreign_streams, a_stream_that_comes_later_makes_its_own_waits) {
+    NEEDS_A_GATE();
+    const stream home = own.next();
+    gate closed(home);
+    {
+        cuda::foreign_stream pool(gpu, theirs.get());
+        pool.next().order_after(home.point(home.issued()));
+    }
+    const api::device_scope scope(0);
+    const api::stream_handle another = api::create_stream(0);
+    cuda::foreign_stream pool(gpu, another.get());
+    std::atomic<bool> ran{false};
+    pool.next().order_after(home.point(home.issued()));
+    auto after = spawn(host_call([&ran] { ran = true; }), pool);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(ran);
+    closed.open();
+    std::move(after).get();
 }
 
 TEST_F(foreign_streams, graphs_are_launched_on_it) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // then: one operation after another without data between them, on every stream and in graphs.
+#include <atomic>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "conformance/backend.hpp"
 #include "conformance/expect_refused.hpp"
@@ -89,25 +91,25 @@ TEST_P(then_tests, a_branch_on_another_stream_waits) {
     EXPECT_EQ(ran, 3);
 }
 
-// The other part of the zip has nothing to wait for.
+// What another stream does is not waited for: the second part comes after the first one alone.
 TEST_P(then_tests, what_is_beside_it_is_not_ordered) {
     NEEDS_A_GATE();
     if (!GetParam().runs_concurrently) GTEST_SKIP() << "a held stream holds the others";
     round_robin pool(on, 2);
     const stream a = pool.next(), b = pool.next();
-    std::atomic<bool> ran{false};
-    sluice::sync(host_call([] {}), pool);
+    const auto work = [] {
+        return full<unsigned>({4}, 1).then(
+            full<unsigned>({4}, 2).and_then([](auto x) { return step(std::move(x), 0); }));
+    };
+    for (const stream each : {a, b}) sync_on(work().and_then(download), each);  // loads kernels, fills pools
     execution_context context(a, &pool);
-    {
-        execution_context on_b(b);
-        gate closed(b);
-        context.join(on_b.submission());
-        // The submission waits for b, and b is held; then(...) comes after its own first part alone.
-        host_call([] {}).submit(context.branch());
-        value(1).then(host_call([&ran] { ran = true; })).submit(context);
-        while (!ran) std::this_thread::yield();
-        closed.open();
-    }
+    gate closed(b);
+    static_cast<void>(full<unsigned>({4}, 1).submit(context.branch()));
+    static_cast<void>(work().submit(context));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (a.passed() < a.issued() && std::chrono::steady_clock::now() < end) a.poll();
+    EXPECT_EQ(a.passed(), a.issued());
+    closed.open();
     context.submission()->await_completion({});
 }
 
@@ -130,6 +132,43 @@ TEST_P(then_tests, a_submission_that_throws_submits_no_second) {
                               pool),
                  std::runtime_error);
     EXPECT_FALSE(submitted);
+}
+
+// A waiter waits for what the first part has submitted before it threw.
+TEST_P(then_tests, a_submission_that_throws_midway_is_waited_for) {
+    single_stream pool(on);
+    std::atomic<bool> ran{false};
+    auto failing = host_call([&ran] {
+                       std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                       ran = true;
+                   }).and_then([](auto&&...) -> decltype(value(1)) { throw std::runtime_error("midway"); });
+    EXPECT_THROW(sluice::sync(std::move(failing).then(value(2)), pool), std::runtime_error);
+    EXPECT_TRUE(ran);
+}
+
+// Shared work that the second part is the first to use comes after the first part, too.
+TEST_P(then_tests, shared_work_inside_is_in_order) {
+    NEEDS_A_GATE();
+    if (!GetParam().runs_concurrently) GTEST_SKIP() << "a held stream holds the others";
+    round_robin pool(on, 3);
+    const stream home = pool.next();
+    std::atomic<int> ran{0};
+    const auto branch = [&] {
+        return zip(zeros<unsigned>({4}), zeros<unsigned>({4}), zeros<unsigned>({4}), zeros<unsigned>({4}))
+            .and_then([](auto x, auto, auto, auto) { return download(std::move(x)); })
+            .and_then(
+                [&](auto landed) { return host_call([&ran](std::vector<unsigned>) { ++ran; }, std::move(landed)); });
+    };
+    sluice::sync(zip(branch(), branch()), pool);  // loads kernels, fills pools
+    ran = 0;
+    execution_context context(home, &pool);
+    gate closed(home);
+    zeros<unsigned>({4}).then(share(zip(branch(), branch()))).submit(context);
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    EXPECT_EQ(ran, 0);
+    closed.open();
+    context.submission()->await_completion({});
+    EXPECT_EQ(ran, 2);
 }
 
 // The host decides in between: the second is submitted when the first has recovered.

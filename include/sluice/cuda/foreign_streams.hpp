@@ -10,7 +10,8 @@
 //
 // All of it is for GPUs; on another device it throws errc::unsupported. The streams and events stay the caller's.
 // Sluice's own streams are non-blocking: they are not ordered with the legacy default stream. Work on a default stream
-// is waited for through an event, or Sluice runs on it (null, cudaStreamLegacy or cudaStreamPerThread).
+// is waited for through an event, or Sluice runs on it (null or cudaStreamLegacy). cudaStreamPerThread is refused with
+// errc::unsupported: it is another stream on each thread, and Sluice queries a stream from several threads.
 #pragma once
 
 #include "sluice/base/source_location.hpp"
@@ -59,11 +60,13 @@ private:
 };
 
 // Waits, on the device, for the event's latest record before the submission; in a compiled graph, before each launch.
-// The event may belong to another GPU of the process, and must live until the wait is over.
+// The event may belong to another GPU of the process, and must live until the wait is over. It was not recorded in a
+// stream that is being captured.
 inline event_operation wait_for(CUevent_st* event, source_location location = source_location::current()) {
     return {event_operation::kind::wait_for_event, event, location};
 }
 // Waits for what was enqueued on that stream before the submission. A compiled graph refuses it: record an event there.
+// A stream that is being captured is refused with errc::invalid_argument.
 inline event_operation wait_for(CUstream_st* stream, source_location location = source_location::current()) {
     return {event_operation::kind::wait_for_stream, stream, location};
 }

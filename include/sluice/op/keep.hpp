@@ -10,8 +10,8 @@
 // updated. Until it is submitted, the operation owns the object.
 //
 // The object is destroyed on the runtime's completion thread, or on the thread that drops a graph; not always before
-// the operation's waiter continues. Its destructor may drop tensors and submit work. It must not wait for a device:
-// sync throws errc::invalid_argument there, and an exception that leaves a destructor ends the program.
+// the operation's waiter continues. Its destructor may drop tensors and submit work. It must not wait for a device: all
+// waiters would wait for it. An exception that leaves a destructor ends the program.
 //
 // keep submits no command. Outside a graph it costs what one more waiter costs, some microseconds.
 #pragma once

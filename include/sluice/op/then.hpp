@@ -8,7 +8,8 @@
 // released when the device is done with them. Operations that pass data on do not need it: and_then is ordered by the
 // data.
 //
-// The order is all that connects the two: when a command of the first one fails, the second still runs. A waiter waits
+// The order is all that connects the two: when a command of the first one fails, the second still runs. (Not where one
+// of them recovers, tries again or gives up: then the second is submitted when the first has succeeded.) A waiter waits
 // for both, and receives the first failure. What throws while the first is submitted leaves the second unsubmitted.
 #pragma once
 

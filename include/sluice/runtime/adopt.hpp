@@ -12,8 +12,9 @@
 //
 // Before: the caller has waited for all work of others on the memory. After: no other code uses the memory while the
 // tensor exists, except that others may read what is adopted as const. Memory may be adopted again, on the same device
-// also while commands of an earlier tensor use it: new commands come after those submitted before. But two tensors over
-// the same bytes that are used at the same time are not ordered: share or split one tensor.
+// also while commands of an earlier tensor use it: new commands come after those submitted before on the whole tensor;
+// its parts are dropped or joined first. Two tensors over the same bytes that are used at the same time are not
+// ordered.
 //
 // The owner is any shared_ptr that keeps the memory, or a function that frees it. It is released once, when the tensor
 // and its parts are dropped and the last command that uses the memory is complete. Dropping does not wait. The release

@@ -63,7 +63,9 @@ void launch_on(stream on, const Kernel& kernel, const launch_blocks& range, cons
     const auto accesses = detail::with_scratch(used, scratch);
     typename body::closure closure{detail::extent_of(range.grid), detail::extent_of(range.block), scratch.data(),
                                    values, kernel};
-    const launch_command command = body::command(closure, shared_bytes);
+    launch_command command = body::command(closure, shared_bytes);
+    const auto launched = binding::launched(arguments...);
+    command.launches = launched;
     const command_info info = {context.operation, scratch.named(accesses), range.location};
     on.launch(info, command);
 }

@@ -30,11 +30,12 @@ struct runtime_options {
     std::size_t cpu_memory_bytes = 0;
     // Whether to look for GPUs. A machine without a driver or a GPU is not an error: the runtime then has no GPUs.
     bool cuda = true;
-    // The GPUs to use, by CUDA's numbers, in this order: the first is cuda:0. Empty: all. A GPU that does not exist is
-    // an error: errc::device_not_found.
+    // The GPUs to use, by CUDA's numbers, which are also in their names: 1 is "cuda:1". The first is the default.
+    // Empty: all. A GPU that does not exist is an error: errc::device_not_found.
     std::vector<int> gpus = {};
     // For debugging: each command is waited for when it is submitted, as with CUDA_LAUNCH_BLOCKING, so that a fault is
-    // thrown by the call that submitted it. Commands in a graph are waited for together.
+    // thrown by the call that submitted it. Commands in a graph are waited for together; other launches of that graph
+    // wait meanwhile, so a coroutine that a device's only worker resumes must not launch it.
     bool blocks_each_command = false;
     // Records what the devices execute; null records nothing. See trace_recorder.hpp.
     trace_recorder* trace = nullptr;

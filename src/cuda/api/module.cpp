@@ -24,6 +24,7 @@ std::string sm(int compute_capability) { return "sm_" + std::to_string(compute_c
     switch (code) {
         case CUDA_ERROR_NO_BINARY_FOR_GPU: refuse_for(gpu, image, context);
         case CUDA_ERROR_INVALID_PTX:
+            if (log.find(".target is higher") != log.npos) refuse_for(gpu, image, context);
             throw error(errc::bad_file, "the PTX does not assemble: " + on_one_line(log), context);
         case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
             throw error(errc::unsupported,

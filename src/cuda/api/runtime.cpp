@@ -177,6 +177,8 @@ void wait(CUstream_st* stream, CUevent_st* event) {
     check_driver(wait_for_event(stream, event, 0), "cuStreamWaitEvent", {});
 }
 
+bool is_per_thread(CUstream_st* stream) noexcept { return stream == cudaStreamPerThread; }
+
 int ordinal_of(CUstream_st* stream) {
     static const auto context_of = driver_function<CUresult (*)(CUstream, CUcontext*)>("cuStreamGetCtx");
     static const auto push = driver_function<CUresult (*)(CUcontext)>("cuCtxPushCurrent");

@@ -71,6 +71,8 @@ bool is_capturing(CUstream_st* stream) noexcept;  // whether it is being recorde
 int query(CUevent_st* event) noexcept;
 void record(CUevent_st* event, CUstream_st* stream);
 void wait(CUstream_st* stream, CUevent_st* event);
+// Whether the handle means another stream on each thread.
+bool is_per_thread(CUstream_st* stream) noexcept;
 // The number of the device that the stream belongs to.
 int ordinal_of(CUstream_st* stream);
 // Record and wait for events of other code. In a stream that is captured, they become nodes: the event is then

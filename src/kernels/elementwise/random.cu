@@ -108,7 +108,7 @@ template <random_element T>
 void fill_random(stream on, tensor<T>& x, const normal_distribution& of, std::uint64_t seed, std::uint64_t first,
                  source_location location) {
     detail::require_distribution<T>(of, location);
-    const normal_kernel<T> kernel{seed, first, of.deviation, of.mean == 0 ? -0.0f : of.mean};
+    const normal_kernel<T> kernel{seed, first, of.deviation, of.mean == 0 && of.deviation != 0 ? -0.0f : of.mean};
     launch_on(on, kernel, each_of(x, location), x);
 }
 

@@ -77,6 +77,7 @@ private:
         });
         if (failure_) {
             made_.reset();
+            source_.reset();  // what it holds may refer to the context
             work_.drop();
         }
         source_.reset();
