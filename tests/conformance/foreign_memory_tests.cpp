@@ -256,6 +256,8 @@ TEST_P(foreign_memory, captured_by_a_graph_is_kept_until_the_last_launch_is_over
         settle_drops(on);
         EXPECT_EQ(released.now(), 0);  // `weight` lives
     }
+    // A stream of a GPU keeps a graph until its next command or wait.
+    sync_on(zeros<unsigned>({size}).and_then(download), a);
     EXPECT_TRUE(released.reaches(1));
 }
 
