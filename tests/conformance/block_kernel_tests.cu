@@ -93,7 +93,7 @@ struct of_three_types {
 auto sums_of(std::vector<float> x, unsigned threads) {
     const unsigned count = blocks_of(x.size(), threads);
     return zip(upload(std::move(x)), zeros<float>({count})).and_then([=](auto in, auto out) {
-        return launch(block_sums{}, blocks({count}, {threads}), shared_memory<float>(threads), std::move(in),
+        return launch(block_sums{}, blocks(count, threads), shared_memory<float>(threads), std::move(in),
                       std::move(out));
     });
 }
@@ -151,7 +151,7 @@ TEST_P(block_kernels, shared_memory_has_several_pieces) {
     const auto of = [&](std::size_t a, std::size_t b, std::size_t c) {
         return sync(zeros<double>({6})
                         .and_then([=](auto out) {
-                            return launch(of_three_types{}, blocks({4}, {64}), shared_memory<char>(a),
+                            return launch(of_three_types{}, blocks(4, 64), shared_memory<char>(a),
                                           shared_memory<double>(b), shared_memory<short>(c), std::move(out));
                         })
                         .and_then(download),
@@ -166,7 +166,7 @@ TEST_P(block_kernels, shared_memory_has_several_pieces) {
 TEST_P(block_kernels, what_the_device_cannot_take_is_refused) {
     single_stream pool(on);
     const auto with = [&](const launch_extent& grid, const launch_extent& block, std::size_t shared) {
-        return [=, this, &pool] {
+        return [=, &pool] {
             sluice::sync(zip(zeros<float>({4}), zeros<float>({4})).and_then([=](auto x, auto out) {
                 return launch(block_sums{}, blocks(grid, block), shared_memory<float>(shared), std::move(x),
                               std::move(out));
@@ -198,8 +198,7 @@ TEST_P(block_kernels, a_graph_replays_them_with_other_inputs) {
         [](tensor<float> x) {
             return zip(value(std::move(x)), zeros<float>({4}))
                 .and_then([](auto in, auto out) {
-                    return launch(block_sums{}, blocks({4}, {64}), shared_memory<float>(64), std::move(in),
-                                  std::move(out));
+                    return launch(block_sums{}, blocks(4, 64), shared_memory<float>(64), std::move(in), std::move(out));
                 })
                 .and_then(download);
         },

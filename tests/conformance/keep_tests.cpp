@@ -97,7 +97,7 @@ TEST_P(keeping, it_lives_also_when_the_submission_throws_midway) {
     const stream_lease held(on);
     auto x = submit_to(*held, full<unsigned>({4}, 1));
     gate closed(*held);
-    auto failing = step(std::move(x), 0).and_then([](tensor<unsigned>) -> decltype(zeros<unsigned>({1})) {
+    auto failing = step(std::move(x), 0).and_then([](tensor<unsigned>) -> decltype(value(1)) {
         throw std::runtime_error("midway");
     });
     EXPECT_THROW(submit_to(*held, keep(std::make_shared<witness>(gone), std::move(failing))), std::runtime_error);
