@@ -163,8 +163,15 @@ void consume(dlpack_owner& owner) noexcept { owner.consume(); }
 
 namespace {
 
+// The producer's deleter takes its own declaration of the structure, which is not ours: only the sanitizer minds.
+#if defined(__clang__)
+#define SLUICE_CALLS_FOREIGN_CODE __attribute__((no_sanitize("function")))
+#else
+#define SLUICE_CALLS_FOREIGN_CODE
+#endif
+
 template <typename Layout>
-void free_capsule(void* capsule) {
+SLUICE_CALLS_FOREIGN_CODE void free_capsule(void* capsule) {
     const auto free = read<void (*)(void*)>(static_cast<const char*>(capsule) + offsetof(Layout, deleter));
     if (free != nullptr) free(capsule);
 }
