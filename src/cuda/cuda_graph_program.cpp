@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cuda/condition.hpp"
+#include "cuda/root_chains.hpp"
 #include "cuda/small_copy.hpp"
 #include "runtime/graph_difference.hpp"
 #include "sluice/runtime/device.hpp"
@@ -112,21 +113,29 @@ cuda_graph_program::built cuda_graph_program::build(const command_graph& from) {
     return made;
 }
 
+bool cuda_graph_program::is_own_kernel(const graph_node& node) const noexcept {
+    if (const auto* const fill = std::get_if<fill_command>(&node.what)) return is_small_fill(*fill);
+    const auto* const copy = std::get_if<copy_command>(&node.what);
+    return copy != nullptr && is_by_kernel(*copy);
+}
+
 bool cuda_graph_program::is_by_kernel(const copy_command& copy) const noexcept {
     const void* const on_host = copy.direction == copy_direction::host_to_device ? copy.source : copy.destination;
     return is_small_copy(copy) && owner_.interpreter().is_pinned(on_host, copy.bytes);
 }
 
 api::graph_node_handle cuda_graph_program::add_small_copy(CUgraph_st* to, api::graph_dependencies after,
-                                                          const copy_command& copy, const error_context& context) {
-    const small_copy_closure closure{copy.destination, copy.source, copy.bytes};
+                                                          const copy_command& copy, bool works_first,
+                                                          const error_context& context) {
+    const small_copy_closure closure{copy.destination, copy.source, copy.bytes, works_first};
     const launch_command launch = small_copy(closure);
     return api::add_kernel(to, after, kernel_of(launch, context), launch, context);
 }
 
 api::graph_node_handle cuda_graph_program::add_small_fill(CUgraph_st* to, api::graph_dependencies after,
-                                                          const fill_command& fill, const error_context& context) {
-    const small_fill_closure closure{fill.destination, fill.bytes, fill.value};
+                                                          const fill_command& fill, bool works_first,
+                                                          const error_context& context) {
+    const small_fill_closure closure{fill.destination, fill.bytes, fill.value, works_first};
     const launch_command launch = small_fill(closure);
     return api::add_kernel(to, after, kernel_of(launch, context), launch, context);
 }
@@ -204,29 +213,33 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
     nodes.reserve(from.nodes.size());
     std::vector<bool> has_follower(from.nodes.size());
     std::vector<api::graph_dependency> after;
-    for (const graph_node& node : from.nodes) {
+    std::vector<bool> is_own(from.nodes.size());
+    for (std::size_t i = 0; i < from.nodes.size(); ++i) is_own[i] = is_own_kernel(from.nodes[i]);
+    // In graphs that kernels launch, all edges are ordinary edges.
+    const bool may_start_early = can_start_early(owner_) && !from.is_for_kernels;
+    const root_chains chains(from, may_start_early ? is_own : std::vector<bool>(from.nodes.size()));
+    for (std::size_t i = 0; i < from.nodes.size(); ++i) {
+        const graph_node& node = from.nodes[i];
         const error_context context = context_of(node);
         const auto* const copy = std::get_if<copy_command>(&node.what);
         const auto* const launch = std::get_if<launch_command>(&node.what);
         const auto* const fill = std::get_if<fill_command>(&node.what);
-        const bool is_small_copy = copy != nullptr && is_by_kernel(*copy);
-        const bool is_own_kernel = is_small_copy || (fill != nullptr && is_small_fill(*fill));
-        // In graphs that kernels launch, all edges are ordinary edges.
-        const bool waits_programmatically = (is_own_kernel || (launch != nullptr && launch->early_start)) &&
-                                            can_start_early(owner_) && !from.is_for_kernels;
+        const bool waits_programmatically =
+            (is_own[i] || (launch != nullptr && launch->early_start)) && may_start_early;
+        const bool works_first = chains.may_work_first(i);
         after.clear();
-        for (const graph_edge& edge : node.after) {
+        for (const graph_edge& edge : chains.before(i)) {
             has_follower[edge.from] = true;
             after.push_back({nodes[edge.from].handle, waits_programmatically && nodes[edge.from].is_kernel &&
                                                           edge.reason != edge_reason::stream_order});
         }
         api::graph_node_handle made = nullptr;
-        if (is_small_copy) {
-            made = add_small_copy(to, after, *copy, context);
-        } else if (copy != nullptr) {
-            made = api::add_copy(to, after, *copy, context);
+        if (copy != nullptr) {
+            made = is_own[i] ? add_small_copy(to, after, *copy, works_first, context)
+                             : api::add_copy(to, after, *copy, context);
         } else if (fill != nullptr) {
-            made = is_own_kernel ? add_small_fill(to, after, *fill, context) : api::add_fill(to, after, *fill, context);
+            made = is_own[i] ? add_small_fill(to, after, *fill, works_first, context)
+                             : api::add_fill(to, after, *fill, context);
         } else if (launch != nullptr) {
             made = add_launch(to, after, from, node, loops);
         } else if (std::holds_alternative<library_command>(node.what)) {
@@ -244,7 +257,7 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
         } else {
             made = add_part(to, after, node, host_calls, loops, is_inside);
         }
-        nodes.push_back({made, is_own_kernel || launch != nullptr});
+        nodes.push_back({made, is_own[i] || launch != nullptr, works_first});
     }
     if (condition.flag == nullptr) {
         if (is_inside && nodes.size() == 1) add_nothing(to, nodes.front().handle);
@@ -296,7 +309,7 @@ bool cuda_graph_program::set_node(std::size_t index) {
     if (const auto* copy = std::get_if<copy_command>(&node.what)) {
         if (is_by_kernel(*copy) != nodes_[index].is_kernel) return false;
         if (nodes_[index].is_kernel) {
-            const small_copy_closure closure{copy->destination, copy->source, copy->bytes};
+            const small_copy_closure closure{copy->destination, copy->source, copy->bytes, nodes_[index].works_first};
             set_launch(index, small_copy(closure), context);
         } else {
             api::set_copy(exec_.get(), nodes_[index].handle, *copy, context);
@@ -304,7 +317,7 @@ bool cuda_graph_program::set_node(std::size_t index) {
     } else if (const auto* fill = std::get_if<fill_command>(&node.what)) {
         if (is_small_fill(*fill) != nodes_[index].is_kernel) return false;
         if (nodes_[index].is_kernel) {
-            const small_fill_closure closure{fill->destination, fill->bytes, fill->value};
+            const small_fill_closure closure{fill->destination, fill->bytes, fill->value, nodes_[index].works_first};
             set_launch(index, small_fill(closure), context);
         } else {
             api::set_fill(exec_.get(), nodes_[index].handle, *fill, context);

@@ -62,6 +62,7 @@ private:
     struct built_node {
         api::graph_node_handle handle;
         bool is_kernel = false;  // launched by us: a node that waits by itself may start while it runs
+        bool works_first = false;  // see root_chains
     };
     struct built {
         api::graph_handle graph;
@@ -82,11 +83,12 @@ private:
     void build_into(CUgraph_st* to, const command_graph& from, std::vector<built_node>& nodes,
                     host_call_states& host_calls, std::vector<open_loop>& loops, flag_condition condition,
                     bool is_inside);
+    bool is_own_kernel(const graph_node& node) const noexcept;  // of small_copy.hpp
     bool is_by_kernel(const copy_command& copy) const noexcept;
     api::graph_node_handle add_small_copy(CUgraph_st* to, api::graph_dependencies after, const copy_command& copy,
-                                          const error_context& context);
+                                          bool works_first, const error_context& context);
     api::graph_node_handle add_small_fill(CUgraph_st* to, api::graph_dependencies after, const fill_command& fill,
-                                          const error_context& context);
+                                          bool works_first, const error_context& context);
     api::graph_node_handle add_launch(CUgraph_st* to, api::graph_dependencies after, const command_graph& from,
                                       const graph_node& node, const std::vector<open_loop>& loops);
     api::graph_node_handle add_part(CUgraph_st* to, api::graph_dependencies after, const graph_node& node,

@@ -94,31 +94,6 @@ cuda_stream::~cuda_stream() {
     while (host_work_) host_work_ = std::move(host_work_->next);  // one by one: the list may be long
 }
 
-void cuda_stream::attach(std::optional<void*> foreign) {
-    if (!foreign) {
-        is_detached_ = true;
-        while (waiting_ != 0) std::this_thread::yield();  // their commands are complete
-        const std::lock_guard lock(mutex_);
-        handle_ = nullptr;
-        return;
-    }
-    auto* const theirs = static_cast<CUstream_st*>(*foreign);
-    const api::device_scope scope(ordinal_);
-    const error_context context{"foreign_stream", owner_.owner().name(), {}};
-    if (api::is_per_thread(theirs)) {
-        throw error(errc::unsupported, "cudaStreamPerThread is another stream on each thread: create a stream",
-                    context);
-    }
-    if (api::is_capturing(theirs)) throw error(errc::invalid_argument, "the stream is being captured", context);
-    if (const int home = api::ordinal_of(theirs); home != ordinal_) {
-        throw error(errc::invalid_argument, "the stream belongs to the GPU that CUDA numbers " + std::to_string(home),
-                    context);
-    }
-    const std::lock_guard lock(mutex_);
-    handle_ = theirs;
-    is_detached_ = false;
-}
-
 native_stream cuda_stream::native() const noexcept { return {device_kind::cuda, handle_, &owner_}; }
 
 // A fault is reported by whichever call comes next. It ends the device, not just this command.
@@ -331,21 +306,6 @@ void cuda_stream::has_passed(ticket number) noexcept {
     }
 }
 
-// The caller may capture the stream, or take it back and destroy it while another thread polls.
-void cuda_stream::poll_foreign() noexcept {
-    int code = api::success;
-    {
-        const std::lock_guard lock(mutex_);
-        const ticket issued = owner_.issued();
-        if (passed() >= issued || owner_.owner().is_poisoned() || api::is_capturing(handle_)) return;
-        const ticket seen = last_flag();
-        code = api::query(handle_);
-        if (code == api::success) return has_passed(issued);
-        if (code == api::not_ready) has_passed(seen);
-    }
-    if (code != api::not_ready && api::is_fatal(code)) report_fault(code, "cudaStreamQuery");
-}
-
 void cuda_stream::poll() noexcept {
     if (stream_ == nullptr) return poll_foreign();
     const ticket issued = owner_.issued();
@@ -370,19 +330,6 @@ void cuda_stream::arm(ticket upto) noexcept {
 ticket cuda_stream::last_flag() const noexcept {
     const std::atomic_ref<std::uint64_t> flag(*flag_);
     return std::max(passed(), flag.load(std::memory_order_acquire));
-}
-
-void cuda_stream::await_stream(wait_mode mode) {
-    if (stream_ != nullptr) return await_handle(mode);
-    struct waiting {
-        explicit waiting(std::atomic<int>& all) noexcept : count(all) { ++count; }
-        waiting(const waiting&) = delete;  // counts itself
-        waiting& operator=(const waiting&) = delete;
-        ~waiting() { --count; }
-        std::atomic<int>& count;
-    };
-    const waiting counted(waiting_);
-    if (!is_detached_) await_handle(mode);  // else all commands are complete
 }
 
 void cuda_stream::await_handle(wait_mode mode) {

@@ -21,9 +21,9 @@ struct event_call {
             case event_operation::kind::record_event:
                 return api::record_foreign(static_cast<CUevent_st*>(it.theirs), ours);
             case event_operation::kind::wait_for_stream: {
-                // CUDA destroys an event when what waits for it has passed.
                 if (api::is_capturing(static_cast<CUstream_st*>(it.theirs)))
                     throw error(errc::invalid_argument, "the stream is being captured", {"wait_for_stream"});
+                // CUDA destroys an event when what waits for it has passed.
                 const api::event_handle now = api::create_event(api::event_use::ordering);
                 api::record(now.get(), static_cast<CUstream_st*>(it.theirs));
                 return api::wait(ours, now.get());

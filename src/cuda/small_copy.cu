@@ -15,7 +15,7 @@ constexpr unsigned threads = 256;
 // Each thread copies words of 16 bytes. The rest is copied byte by byte, and so is everything at unaligned addresses.
 __global__ void __launch_bounds__(threads) copy_on_device(const __grid_constant__ small_copy_closure all) {
     dependency_trigger();
-    dependency_wait();
+    if (!all.works_first) dependency_wait();
     const auto addresses = reinterpret_cast<std::uintptr_t>(all.to) | reinterpret_cast<std::uintptr_t>(all.from);
     const std::size_t words = addresses % sizeof(uint4) == 0 ? all.bytes / sizeof(uint4) : 0;
     const std::size_t thread = std::size_t{blockIdx.x} * threads + threadIdx.x;
@@ -24,12 +24,13 @@ __global__ void __launch_bounds__(threads) copy_on_device(const __grid_constant_
         static_cast<uint4*>(all.to)[i] = static_cast<const uint4*>(all.from)[i];
     for (std::size_t i = words * sizeof(uint4) + thread; i < all.bytes; i += all_threads)
         static_cast<unsigned char*>(all.to)[i] = static_cast<const unsigned char*>(all.from)[i];
+    if (all.works_first) dependency_wait();  // it ends after the kernels before it all the same
 }
 
 // The same for fills.
 __global__ void __launch_bounds__(threads) fill_on_device(const __grid_constant__ small_fill_closure all) {
     dependency_trigger();
-    dependency_wait();
+    if (!all.works_first) dependency_wait();
     const unsigned four = all.value * 0x01010101u;
     const std::size_t words =
         reinterpret_cast<std::uintptr_t>(all.to) % sizeof(uint4) == 0 ? all.bytes / sizeof(uint4) : 0;
@@ -39,6 +40,7 @@ __global__ void __launch_bounds__(threads) fill_on_device(const __grid_constant_
         static_cast<uint4*>(all.to)[i] = uint4{four, four, four, four};
     for (std::size_t i = words * sizeof(uint4) + thread; i < all.bytes; i += all_threads)
         static_cast<unsigned char*>(all.to)[i] = static_cast<unsigned char>(all.value);
+    if (all.works_first) dependency_wait();
 }
 
 launch_command launch_of(const void* kernel, std::size_t bytes, const void* closure, std::size_t closure_bytes) {

@@ -14,12 +14,14 @@ struct small_copy_closure {
     void* to;
     const void* from;
     std::size_t bytes;
+    bool works_first = false;  // before it waits for the kernels before it: see root_chains
 };
 
 struct small_fill_closure {
     void* to;
     std::size_t bytes;
     unsigned value;  // of each byte
+    bool works_first = false;
 };
 
 // Whether a kernel should copy it. Memory with an owner may be pageable, and a kernel cannot access that.

@@ -50,7 +50,7 @@ void require_block_launch(stream on, const launch_blocks& over, std::size_t shar
                           const error_context& context) {
     if (over.shared_bytes != 0) {
         throw error(errc::invalid_argument,
-                    "the shared memory of this kernel is said by its shared_memory<T> arguments, not by blocks()",
+                    "the size of shared memory comes from the shared_memory<T> arguments of this kernel, not from blocks()",
                     context);
     }
     const launch_extent &grid = over.grid, &block = over.block;
