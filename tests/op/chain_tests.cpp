@@ -2,9 +2,11 @@
 // Operations that are chained at run time: a million of them take a stack of constant depth.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "sluice/op/any_operation.hpp"
@@ -293,6 +295,56 @@ TEST_F(chains, each_operation_is_estimated_once) {
     EXPECT_EQ(sum.estimate().commands, 1000u);
     EXPECT_EQ(run(std::move(sum)), 1000);
     EXPECT_EQ(calls, 1000);
+}
+
+TEST_F(chains, the_blocks_that_a_thread_drops_are_taken_again_and_freed_with_the_thread) {
+    const auto in_thread = [](const auto& f) { std::thread(f).join(); };
+    in_thread([] {
+        const std::size_t kept = detail::link_memory::keeps ? 100 : 0;
+        const auto make_hundred = [] {
+            any_operation<int> chain = value(0);
+            for (int i = 1; i < 100; ++i) chain = add_one(std::move(chain), i);
+            return chain;
+        };
+        static_cast<void>(make_hundred());
+        EXPECT_EQ(detail::link_memory::kept(), kept);
+        {
+            const any_operation<int> again = make_hundred();
+            EXPECT_EQ(detail::link_memory::kept(), 0u);
+        }
+        EXPECT_EQ(detail::link_memory::kept(), kept);
+    });
+    // Made by one thread and dropped by another.
+    any_operation<int> carried = value(1);
+    in_thread([&] {
+        any_operation<int> mine = std::move(carried);
+        static_cast<void>(any_operation<int>(std::move(mine)));
+    });
+    in_thread([&] { carried = value(2); });
+    EXPECT_EQ(run(std::move(carried)), 2);
+}
+
+TEST_F(chains, a_thread_keeps_no_more_blocks_than_the_limit) {
+    std::thread([] {
+        any_operation<int> chain = value(0);
+        for (std::size_t i = 0; i < detail::link_memory::most_blocks + 100; ++i) chain = add_one(std::move(chain), 0);
+        chain = value(0);
+        EXPECT_LE(detail::link_memory::kept(), detail::link_memory::most_blocks);
+        EXPECT_EQ(detail::link_memory::kept() != 0, detail::link_memory::keeps);
+    }).join();
+}
+
+TEST_F(chains, a_link_may_hold_what_is_aligned_to_a_cache_line) {
+    struct alignas(64) line {
+        int numbers[16] = {7};
+        bool is_aligned() const { return reinterpret_cast<std::uintptr_t>(this) % 64 == 0; }
+    };
+    any_operation<int> sum = value(0);
+    for (int i = 0; i < 20; ++i) {
+        sum = std::move(sum).and_then(
+            [held = line()](int x) { return value(x + (held.is_aligned() ? held.numbers[0] : 0)); });
+    }
+    EXPECT_EQ(run(std::move(sum)), 20 * 7);
 }
 
 }  // namespace sluice

@@ -14,10 +14,13 @@
 // and it is called until it returns null or throws. Without that member an operation works too, and takes stack.
 #pragma once
 
+#include <cstddef>
 #include <exception>
 #include <memory>
+#include <new>
 #include <utility>
 
+#include "sluice/op/detail/link_memory.hpp"
 #include "sluice/op/operation.hpp"
 
 namespace sluice::detail {
@@ -28,6 +31,13 @@ public:
     chain_link(const chain_link&) = delete;  // owned through a pointer only
     chain_link& operator=(const chain_link&) = delete;
     virtual ~chain_link() = default;
+
+    static void* operator new(std::size_t bytes) { return link_memory::take(bytes); }
+    static void operator delete(void* memory, std::size_t bytes) noexcept { link_memory::drop(memory, bytes); }
+    static void* operator new(std::size_t bytes, std::align_val_t alignment) { return ::operator new(bytes, alignment); }
+    static void operator delete(void* memory, std::align_val_t alignment) noexcept {
+        ::operator delete(memory, alignment);
+    }
 
     // Its operation's: see above.
     virtual chain_link* next_link(execution_context*& context) = 0;
