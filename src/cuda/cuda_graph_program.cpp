@@ -7,8 +7,6 @@
 #include <utility>
 
 #include "cuda/condition.hpp"
-#include "cuda/root_chains.hpp"
-#include "cuda/small_copy.hpp"
 #include "runtime/graph_difference.hpp"
 #include "sluice/runtime/device.hpp"
 
@@ -113,10 +111,11 @@ cuda_graph_program::built cuda_graph_program::build(const command_graph& from) {
     return made;
 }
 
-bool cuda_graph_program::is_own_kernel(const graph_node& node) const noexcept {
-    if (const auto* const fill = std::get_if<fill_command>(&node.what)) return is_small_fill(*fill);
+root_chains::kind cuda_graph_program::kind_of(const graph_node& node) const noexcept {
     const auto* const copy = std::get_if<copy_command>(&node.what);
-    return copy != nullptr && is_by_kernel(*copy);
+    if (copy != nullptr && is_by_kernel(*copy)) return root_chains::kind::copy;
+    const auto* const fill = std::get_if<fill_command>(&node.what);
+    return fill != nullptr && is_small_fill(*fill) ? root_chains::kind::fill : root_chains::kind::other;
 }
 
 bool cuda_graph_program::is_by_kernel(const copy_command& copy) const noexcept {
@@ -132,12 +131,17 @@ api::graph_node_handle cuda_graph_program::add_small_copy(CUgraph_st* to, api::g
     return api::add_kernel(to, after, kernel_of(launch, context), launch, context);
 }
 
-api::graph_node_handle cuda_graph_program::add_small_fill(CUgraph_st* to, api::graph_dependencies after,
-                                                          const fill_command& fill, bool works_first,
-                                                          const error_context& context) {
-    const small_fill_closure closure{fill.destination, fill.bytes, fill.value, works_first};
-    const launch_command launch = small_fill(closure);
-    return api::add_kernel(to, after, kernel_of(launch, context), launch, context);
+// Fills that the user has disabled are left out; the nodes of a part cannot be disabled.
+small_fill_closure cuda_graph_program::fills_of(const command_graph& from, std::span<const std::uint32_t> nodes,
+                                                bool works_first, bool is_inside) const {
+    small_fill_closure made{};
+    made.works_first = works_first;
+    for (const std::uint32_t each : nodes) {
+        const auto& fill = std::get<fill_command>(from.nodes[each].what);
+        const bool is_left_out = !is_inside && nodes.size() > 1 && !is_disabled_.empty() && is_disabled_[each];
+        made.areas[made.count++] = {fill.destination, is_left_out ? 0 : fill.bytes, fill.value};
+    }
+    return made;
 }
 
 api::graph_node_handle cuda_graph_program::add_launch(CUgraph_st* to, api::graph_dependencies after,
@@ -213,20 +217,27 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
     nodes.reserve(from.nodes.size());
     std::vector<bool> has_follower(from.nodes.size());
     std::vector<api::graph_dependency> after;
-    std::vector<bool> is_own(from.nodes.size());
-    for (std::size_t i = 0; i < from.nodes.size(); ++i) is_own[i] = is_own_kernel(from.nodes[i]);
+    std::vector<root_chains::kind> kinds(from.nodes.size());
+    for (std::size_t i = 0; i < from.nodes.size(); ++i) kinds[i] = kind_of(from.nodes[i]);
     // In graphs that kernels launch, all edges are ordinary edges.
     const bool may_start_early = can_start_early(owner_) && !from.is_for_kernels;
-    const root_chains chains(from, may_start_early ? is_own : std::vector<bool>(from.nodes.size()));
+    const root_chains chains(from, may_start_early ? kinds : std::vector<root_chains::kind>(from.nodes.size()));
     for (std::size_t i = 0; i < from.nodes.size(); ++i) {
         const graph_node& node = from.nodes[i];
         const error_context context = context_of(node);
         const auto* const copy = std::get_if<copy_command>(&node.what);
         const auto* const launch = std::get_if<launch_command>(&node.what);
         const auto* const fill = std::get_if<fill_command>(&node.what);
-        const bool waits_programmatically =
-            (is_own[i] || (launch != nullptr && launch->early_start)) && may_start_early;
+        if (chains.is_made_elsewhere(i)) {
+            has_follower[i] = true;
+            nodes.push_back({});
+            continue;
+        }
+        const bool is_own = kinds[i] != root_chains::kind::other;
+        const bool waits_programmatically = (is_own || (launch != nullptr && launch->early_start)) && may_start_early;
         const bool works_first = chains.may_work_first(i);
+        const auto itself = static_cast<std::uint32_t>(i);
+        std::span<const std::uint32_t> carried = chains.makes(i);
         after.clear();
         for (const graph_edge& edge : chains.before(i)) {
             has_follower[edge.from] = true;
@@ -235,11 +246,17 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
         }
         api::graph_node_handle made = nullptr;
         if (copy != nullptr) {
-            made = is_own[i] ? add_small_copy(to, after, *copy, works_first, context)
-                             : api::add_copy(to, after, *copy, context);
+            made = is_own ? add_small_copy(to, after, *copy, works_first, context)
+                          : api::add_copy(to, after, *copy, context);
         } else if (fill != nullptr) {
-            made = is_own[i] ? add_small_fill(to, after, *fill, works_first, context)
-                             : api::add_fill(to, after, *fill, context);
+            if (is_own) {
+                if (carried.empty()) carried = {&itself, 1};
+                const small_fill_closure closure = fills_of(from, carried, works_first, is_inside);
+                const launch_command fills = small_fill(closure);
+                made = api::add_kernel(to, after, kernel_of(fills, context), fills, context);
+            } else {
+                made = api::add_fill(to, after, *fill, context);
+            }
         } else if (launch != nullptr) {
             made = add_launch(to, after, from, node, loops);
         } else if (std::holds_alternative<library_command>(node.what)) {
@@ -257,7 +274,10 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
         } else {
             made = add_part(to, after, node, host_calls, loops, is_inside);
         }
-        nodes.push_back({made, is_own[i] || launch != nullptr, works_first});
+        nodes.push_back({made, is_own || launch != nullptr, works_first});
+        if (carried.size() < 2) continue;
+        nodes.back().makes.assign(carried.begin(), carried.end());
+        for (const std::uint32_t each : carried) nodes[each].made_by = itself;
     }
     if (condition.flag == nullptr) {
         if (is_inside && nodes.size() == 1) add_nothing(to, nodes.front().handle);
@@ -315,10 +335,15 @@ bool cuda_graph_program::set_node(std::size_t index) {
             api::set_copy(exec_.get(), nodes_[index].handle, *copy, context);
         }
     } else if (const auto* fill = std::get_if<fill_command>(&node.what)) {
-        if (is_small_fill(*fill) != nodes_[index].is_kernel) return false;
-        if (nodes_[index].is_kernel) {
-            const small_fill_closure closure{fill->destination, fill->bytes, fill->value, nodes_[index].works_first};
-            set_launch(index, small_fill(closure), context);
+        const std::size_t maker = nodes_[index].made_by.value_or(index);
+        if (is_small_fill(*fill) != nodes_[maker].is_kernel) return false;
+        if (nodes_[maker].is_kernel) {
+            const auto itself = static_cast<std::uint32_t>(index);
+            const std::span<const std::uint32_t> only(&itself, 1);
+            const bool makes_several = nodes_[index].made_by.has_value();
+            const small_fill_closure closure =
+                fills_of(*graph_, makes_several ? nodes_[maker].makes : only, nodes_[maker].works_first, false);
+            set_launch(maker, small_fill(closure), context);
         } else {
             api::set_fill(exec_.get(), nodes_[index].handle, *fill, context);
         }
@@ -414,7 +439,7 @@ graph_change cuda_graph_program::rebuild() {
         is_uploaded_ = false;
         change = graph_change::instantiated;
         for (std::size_t i = 0; i < is_disabled_.size(); ++i) {
-            if (is_disabled_[i]) api::set_enabled(exec_.get(), nodes_[i].handle, false);
+            if (is_disabled_[i] && !nodes_[i].made_by) api::set_enabled(exec_.get(), nodes_[i].handle, false);
         }
     }
     host_calls_ = std::move(made.host_calls);
@@ -429,8 +454,13 @@ void cuda_graph_program::set_enabled(std::size_t node, bool enabled) {
     const api::device_scope scope(ordinal_);
     static_cast<void>(flush());
     if (is_disabled_.empty()) is_disabled_.resize(graph_->nodes.size());
-    api::set_enabled(exec_.get(), nodes_[node].handle, enabled);
+    if (!nodes_[node].made_by) {
+        api::set_enabled(exec_.get(), nodes_[node].handle, enabled);
+        is_disabled_[node] = !enabled;
+        return;
+    }
     is_disabled_[node] = !enabled;
+    mark(node);  // it becomes an empty area of the kernel that makes several fills
 }
 
 }  // namespace sluice::cuda

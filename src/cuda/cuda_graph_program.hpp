@@ -10,10 +10,15 @@
 // keeps the program until it completes, with the graph that it runs and the functions of its host calls.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "cuda/api/graph.hpp"
+#include "cuda/root_chains.hpp"
+#include "cuda/small_copy.hpp"
 #include "sluice/runtime/graph_program.hpp"
 
 namespace sluice {
@@ -62,7 +67,10 @@ private:
     struct built_node {
         api::graph_node_handle handle;
         bool is_kernel = false;  // launched by us: a node that waits by itself may start while it runs
-        bool works_first = false;  // see root_chains
+        // See root_chains. A fill that another node makes has no handle.
+        bool works_first = false;
+        std::optional<std::uint32_t> made_by = {};
+        std::vector<std::uint32_t> makes = {};
     };
     struct built {
         api::graph_handle graph;
@@ -83,12 +91,12 @@ private:
     void build_into(CUgraph_st* to, const command_graph& from, std::vector<built_node>& nodes,
                     host_call_states& host_calls, std::vector<open_loop>& loops, flag_condition condition,
                     bool is_inside);
-    bool is_own_kernel(const graph_node& node) const noexcept;  // of small_copy.hpp
+    root_chains::kind kind_of(const graph_node& node) const noexcept;
     bool is_by_kernel(const copy_command& copy) const noexcept;
     api::graph_node_handle add_small_copy(CUgraph_st* to, api::graph_dependencies after, const copy_command& copy,
                                           bool works_first, const error_context& context);
-    api::graph_node_handle add_small_fill(CUgraph_st* to, api::graph_dependencies after, const fill_command& fill,
-                                          bool works_first, const error_context& context);
+    small_fill_closure fills_of(const command_graph& from, std::span<const std::uint32_t> nodes, bool works_first,
+                                bool is_inside) const;
     api::graph_node_handle add_launch(CUgraph_st* to, api::graph_dependencies after, const command_graph& from,
                                       const graph_node& node, const std::vector<open_loop>& loops);
     api::graph_node_handle add_part(CUgraph_st* to, api::graph_dependencies after, const graph_node& node,

@@ -2,8 +2,9 @@
 #include "cuda/root_chains.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
+
+#include "cuda/small_copy.hpp"
 
 namespace sluice::cuda {
 namespace {
@@ -24,12 +25,12 @@ std::vector<bool> at_or_after(const command_graph& graph, std::uint32_t first) {
 
 }  // namespace
 
-root_chains::root_chains(const command_graph& of, const std::vector<bool>& can_chain) : graph_(of) {
+root_chains::root_chains(const command_graph& of, const std::vector<kind>& kinds) : graph_(of) {
     const std::vector<graph_node>& nodes = of.nodes;
     if (nodes.size() > most_nodes) return;
     std::vector<std::uint32_t> roots;
     for (std::uint32_t i = 0; i < nodes.size(); ++i) {
-        if (can_chain[i] && nodes[i].after.empty()) roots.push_back(i);
+        if (kinds[i] != kind::other && nodes[i].after.empty()) roots.push_back(i);
     }
     if (roots.size() < 2) return;
     const auto is_root = [&](std::uint32_t node) { return std::ranges::binary_search(roots, node); };
@@ -58,12 +59,23 @@ root_chains::root_chains(const command_graph& of, const std::vector<bool>& can_c
             changed_.resize(nodes.size());
             is_changed_.resize(nodes.size());
             works_first_.resize(nodes.size());
+            is_made_elsewhere_.resize(nodes.size());
+            makes_.resize(nodes.size());
         }
         const auto is_in_chain = [&](const graph_edge& each) { return std::ranges::binary_search(chain, each.from); };
-        for (const std::uint32_t each : chain) is_taken[each] = true;
-        for (std::size_t i = 1; i < chain.size(); ++i) {
-            changed_[chain[i]] = {{.from = chain[i - 1], .memory = graph_edge::no_memory}};
-            is_changed_[chain[i]] = works_first_[chain[i]] = true;
+        std::vector<std::uint32_t> fills, links;  // what one kernel makes, and what becomes nodes
+        for (const std::uint32_t each : chain) {
+            is_taken[each] = true;
+            (kinds[each] == kind::fill && fills.size() < most_fills ? fills : links).push_back(each);
+        }
+        if (!fills.empty()) links.insert(std::ranges::upper_bound(links, fills.back()), fills.back());
+        if (fills.size() > 1) {
+            for (std::size_t i = 0; i + 1 < fills.size(); ++i) is_made_elsewhere_[fills[i]] = true;
+            makes_[fills.back()] = std::move(fills);
+        }
+        for (std::size_t i = 1; i < links.size(); ++i) {
+            changed_[links[i]] = {{.from = links[i - 1], .memory = graph_edge::no_memory}};
+            is_changed_[links[i]] = works_first_[links[i]] = true;
         }
         for (const std::uint32_t each : chain) {
             for (const std::uint32_t node : followers[each]) {
@@ -72,7 +84,7 @@ root_chains::root_chains(const command_graph& of, const std::vector<bool>& can_c
                 std::erase_if(changed_[node], is_in_chain);  // it comes after `end`, or is it
             }
         }
-        changed_[end].push_back({.from = chain.back(), .memory = graph_edge::no_memory});
+        changed_[end].push_back({.from = links.back(), .memory = graph_edge::no_memory});
     }
 }
 
@@ -81,6 +93,17 @@ std::span<const graph_edge> root_chains::before(std::size_t node) const noexcept
     return changed_[node];
 }
 
-bool root_chains::may_work_first(std::size_t node) const noexcept { return !works_first_.empty() && works_first_[node]; }
+bool root_chains::may_work_first(std::size_t node) const noexcept {
+    return !works_first_.empty() && works_first_[node];
+}
+
+std::span<const std::uint32_t> root_chains::makes(std::size_t node) const noexcept {
+    if (makes_.empty()) return {};
+    return makes_[node];
+}
+
+bool root_chains::is_made_elsewhere(std::size_t node) const noexcept {
+    return !is_made_elsewhere_.empty() && is_made_elsewhere_[node];
+}
 
 }  // namespace sluice::cuda

@@ -17,10 +17,16 @@ struct small_copy_closure {
     bool works_first = false;  // before it waits for the kernels before it: see root_chains
 };
 
+constexpr std::size_t most_fills = 8;
+
 struct small_fill_closure {
-    void* to;
-    std::size_t bytes;
-    unsigned value;  // of each byte
+    struct area {
+        void* to;
+        std::size_t bytes;
+        unsigned value;  // of each byte
+    };
+    area areas[most_fills];
+    unsigned count;
     bool works_first = false;
 };
 

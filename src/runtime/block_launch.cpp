@@ -49,9 +49,10 @@ void require_within(const launch_extent& size, const launch_extent& limit, const
 void require_block_launch(stream on, const launch_blocks& over, std::size_t shared_bytes,
                           const error_context& context) {
     if (over.shared_bytes != 0) {
-        throw error(errc::invalid_argument,
-                    "the size of shared memory comes from the shared_memory<T> arguments of this kernel, not from blocks()",
-                    context);
+        throw error(
+            errc::invalid_argument,
+            "the size of shared memory comes from the shared_memory<T> arguments of this kernel, not from blocks()",
+            context);
     }
     const launch_extent &grid = over.grid, &block = over.block;
     require_within(grid, largest_grid, "a grid", context);

@@ -34,7 +34,9 @@ public:
 
     static void* operator new(std::size_t bytes) { return link_memory::take(bytes); }
     static void operator delete(void* memory, std::size_t bytes) noexcept { link_memory::drop(memory, bytes); }
-    static void* operator new(std::size_t bytes, std::align_val_t alignment) { return ::operator new(bytes, alignment); }
+    static void* operator new(std::size_t bytes, std::align_val_t alignment) {
+        return ::operator new(bytes, alignment);
+    }
     static void operator delete(void* memory, std::align_val_t alignment) noexcept {
         ::operator delete(memory, alignment);
     }
