@@ -30,7 +30,7 @@ inline task<std::vector<std::vector<float>>> small_async_mlp(scheduling_policy& 
         const auto [w0, w1] = async_mlp::upload_weights(dim, pool);
         return async_mlp::describe(4, w0, w1);  // after this only the batches own the weights
     };
-    auto all = async_mlp::run_all(describe(), pool);
+    auto all = async_mlp::outputs_of(async_mlp::launch_all(describe(), pool));
     co_return co_await std::move(all);
 }
 
