@@ -39,11 +39,8 @@ void cpu_stream::fill(const command_info& info, const fill_command& command) {
 }
 
 void cpu_stream::launch(const command_info& info, const launch_command& command) {
-    push({launch_record{command.host_function,
-                        {command.closure, command.closure_bytes},
-                        info.name,
-                        info.location,
-                        info.may_fail},
+    push({launch_record{
+              command.host_function, {command.closure, command.closure_bytes}, info.name, info.location, info.may_fail},
           detail::outcome_ref(info.outcome)});
 }
 
@@ -152,10 +149,9 @@ void cpu_stream::perform(record& command) const noexcept {
     if (!command.outcome) return perform(command.what);
     const auto* const graph = std::get_if<graph_record>(&command.what);
     const auto* const launch = std::get_if<launch_record>(&command.what);
-    const bool may_fail = std::holds_alternative<library_record>(command.what) ||
-                          (launch != nullptr && launch->may_fail) ||
-                          std::holds_alternative<host_record>(command.what) ||
-                          (graph != nullptr && graph->list->may_fail);
+    const bool may_fail =
+        std::holds_alternative<library_record>(command.what) || (launch != nullptr && launch->may_fail) ||
+        std::holds_alternative<host_record>(command.what) || (graph != nullptr && graph->list->may_fail);
     // A command that may fail has its own outcome and settles it; otherwise the outcome is that of the command that it
     // depends on.
     std::exception_ptr failure = may_fail ? command.outcome->inherited() : command.outcome->failure();

@@ -238,8 +238,7 @@ nanoseconds sim_stream::run_first() {
 void sim_stream::perform(record& command) {
     if (!command.outcome) return perform_body(command);
     const bool may_fail = command.what == kind::library_call || command.what == kind::host_call ||
-                          command.launch_may_fail ||
-                          (command.what == kind::graph && command.graph->list->may_fail);
+                          command.launch_may_fail || (command.what == kind::graph && command.graph->list->may_fail);
     // A command that may fail has its own outcome and settles it; otherwise the outcome is that of the command that it
     // depends on.
     std::exception_ptr failure = may_fail ? command.outcome->inherited() : command.outcome->failure();

@@ -75,9 +75,8 @@ auto over_tiles() {
 constexpr unsigned line_of_blocks = __LINE__ + 4;
 template <typename Kernel>
 auto over_blocks() {
-    return zeros<float>({64}).and_then([](auto out) {
-        return launch(Kernel{}, blocks(2, 32), shared_memory<float>(32), std::move(out));
-    });
+    return zeros<float>({64}).and_then(
+        [](auto out) { return launch(Kernel{}, blocks(2, 32), shared_memory<float>(32), std::move(out)); });
 }
 
 }  // namespace
@@ -119,12 +118,10 @@ TEST_P(bounds, tiles_say_the_row_or_the_column) {
 TEST_P(bounds, shared_memory_and_the_elements_of_a_block_say_the_element) {
     round_robin pool(on, 2);
     const std::string access = "element 32 of a block_part is out of range: its size is 32";
-    expect_out_of_range<writes_beyond_shared_memory>(line_of_blocks, access, [&] {
-        sync(over_blocks<writes_beyond_shared_memory>().and_then(download), pool);
-    });
-    expect_out_of_range<writes_beyond_a_part>(line_of_blocks, access, [&] {
-        sync(over_blocks<writes_beyond_a_part>().and_then(download), pool);
-    });
+    expect_out_of_range<writes_beyond_shared_memory>(
+        line_of_blocks, access, [&] { sync(over_blocks<writes_beyond_shared_memory>().and_then(download), pool); });
+    expect_out_of_range<writes_beyond_a_part>(
+        line_of_blocks, access, [&] { sync(over_blocks<writes_beyond_a_part>().and_then(download), pool); });
 }
 
 TEST_P(bounds, tile_kernels_say_the_tile_or_the_number) {
@@ -139,23 +136,21 @@ TEST_P(bounds, tile_kernels_say_the_tile_or_the_number) {
         sluice::sync(download(std::move(out)), pool);
     };
     unsigned line = 0;
-    constexpr unsigned here = __LINE__ - 5;
-    expect_out_of_range<loads_beyond_a_matrix>(
-        here, "row of tiles 2 of a tiles_of is out of range: its size is 2",
-        [&] { run(std::type_identity<loads_beyond_a_matrix>(), line); });
+    constexpr unsigned here = __LINE__ - 6;
+    expect_out_of_range<loads_beyond_a_matrix>(here, "row of tiles 2 of a tiles_of is out of range: its size is 2",
+                                               [&] { run(std::type_identity<loads_beyond_a_matrix>(), line); });
     EXPECT_EQ(line, here);
-    expect_out_of_range<reads_beyond_a_tile>(
-        here, "number 16 of a thread's share of a tile is out of range: its size is 16",
-        [&] { run(std::type_identity<reads_beyond_a_tile>(), line); });
+    expect_out_of_range<reads_beyond_a_tile>(here,
+                                             "number 16 of a thread's share of a tile is out of range: its size is 16",
+                                             [&] { run(std::type_identity<reads_beyond_a_tile>(), line); });
 }
 
 // What depends on the kernel gets its failure; everything else continues.
 TEST_P(bounds, only_what_reads_the_results_fails) {
     round_robin pool(on, 2);
     bool ran = false;
-    auto broken = elementwise<reads_beyond_a_view>({10}).and_then(download).and_then([&](auto landed) {
-        return host_call([&](std::vector<float>) { ran = true; }, std::move(landed));
-    });
+    auto broken = elementwise<reads_beyond_a_view>({10}).and_then(download).and_then(
+        [&](auto landed) { return host_call([&](std::vector<float>) { ran = true; }, std::move(landed)); });
     auto first = spawn(std::move(broken), pool);
     for (int i = 0; i < 4; ++i) {
         auto beside = full<float>({3}, static_cast<float>(i)).and_then(download);
@@ -166,9 +161,8 @@ TEST_P(bounds, only_what_reads_the_results_fails) {
     on.synchronize();
     EXPECT_FALSE(ran);
     EXPECT_FALSE(on.is_poisoned());
-    auto recovered = elementwise<reads_beyond_a_view>({10}).and_then(download).or_else([](std::exception_ptr) {
-        return value(std::vector<float>{1});
-    });
+    auto recovered = elementwise<reads_beyond_a_view>({10}).and_then(download).or_else(
+        [](std::exception_ptr) { return value(std::vector<float>{1}); });
     EXPECT_EQ(sluice::sync(std::move(recovered), pool), std::vector<float>{1});
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel that checks its bounds has ended the GPU: the error names the kernel, the index, the size and the line of the
-// access, whichever way the kernel was launched.
+// A kernel that checks its bounds has ended the GPU: the error names the kernel, the index, the size and the line of
+// the access, whichever way the kernel was launched.
 //
 // The GPU is lost for the process: run these tests under ctest, which runs each test in its own process.
 #include <optional>

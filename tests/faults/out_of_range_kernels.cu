@@ -51,7 +51,8 @@ std::string to_string(overrun how) {
 
 overrun_words words_of(overrun how) {
     switch (how) {
-        case overrun::of_a_view: return words<reads_beyond_a_view>("element 31 of a view is out of range: its size is 31");
+        case overrun::of_a_view:
+            return words<reads_beyond_a_view>("element 31 of a view is out of range: its size is 31");
         case overrun::of_a_row:
             return words<reads_beyond_the_rows>("row 7 of a matrix_view is out of range: its size is 7");
         case overrun::of_a_column:

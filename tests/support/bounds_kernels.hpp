@@ -76,9 +76,7 @@ struct loads_beyond_a_matrix {
     tiles_of<float, 4, 4> out;
 
     static constexpr unsigned line = __LINE__ + 2;
-    SLUICE_KERNEL void operator()(const tile_block& at) const {
-        out.store(at, x.load(at.row() + 1, at.column()));
-    }
+    SLUICE_KERNEL void operator()(const tile_block& at) const { out.store(at, x.load(at.row() + 1, at.column())); }
 };
 struct reads_beyond_a_tile {
     tiles_of<const float, 4, 4> x;

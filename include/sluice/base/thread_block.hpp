@@ -57,7 +57,8 @@ private:
 };
 
 // `count` elements that the threads of a block share while the block runs: an argument of the launch and a parameter of
-// the kernel, which gets at them by thread_block::part, or as a plain pointer by thread_block::data. Their first values are unspecified.
+// the kernel, which gets at them by thread_block::part, or as a plain pointer by thread_block::data. Their first values
+// are unspecified.
 template <typename T>
 class shared_memory {
 public:

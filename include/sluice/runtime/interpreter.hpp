@@ -110,8 +110,8 @@ struct priority_range {
 //
 // A command whose info names an outcome depends on it (outcome.hpp). Where one of our threads executes the command, the
 // command does not run when the outcome has inherited a failure. When the command may fail by itself (host calls,
-// library calls and kernels that run later), the interpreter settles the outcome before the command counts as passed. The
-// interpreter holds a reference to the outcome.
+// library calls and kernels that run later), the interpreter settles the outcome before the command counts as passed.
+// The interpreter holds a reference to the outcome.
 class stream_interpreter {
 public:
     stream_interpreter() = default;

@@ -48,7 +48,7 @@ struct access_notice {
     std::size_t kernel_length = 0;
 };
 
-// Throws errc::out_of_range. Whoever runs the kernel adds its name, device and line.
+// Throws errc::out_of_range. The thread that runs the kernel adds the kernel's name, device and line.
 [[noreturn]] void throw_out_of_range(accessed what, std::size_t index, std::size_t size, const char* file,
                                      unsigned line);
 
@@ -119,7 +119,8 @@ public:
     template <typename Number>
     requires(std::is_class_v<Number> && std::is_convertible_v<const Number&, std::size_t>)
 #if defined(__CUDACC__)
-    SLUICE_KERNEL checked_index(const Number& value) : value_(value), file_("a line that nvcc does not tell"), line_(0) {
+    SLUICE_KERNEL checked_index(const Number& value)
+        : value_(value), file_("a line that nvcc does not tell"), line_(0) {
     }
 #else
     SLUICE_KERNEL checked_index(const Number& value, const char* file = __builtin_FILE(),

@@ -27,9 +27,7 @@ public:
     SLUICE_KERNEL disjoint_blocks(T* data, std::size_t size) : data_(data), size_(size) {}
 
     // The block's elements; the address of the first, for code that is not checked; and their number.
-    SLUICE_KERNEL block_part<T> part(const thread_block& block) const {
-        return {of(block), size_of(block)};
-    }
+    SLUICE_KERNEL block_part<T> part(const thread_block& block) const { return {of(block), size_of(block)}; }
     SLUICE_KERNEL T* of(const thread_block& block) const { return data_ + first(block); }
     SLUICE_KERNEL std::size_t size_of(const thread_block& block) const {
         const std::size_t left = size_ - first(block), each = per_block(block);
@@ -157,7 +155,8 @@ struct block_body {
     static_assert(std::is_trivially_copyable_v<closure>, "launch: kernels and their arguments are copied byte by byte");
     static_assert(alignof(closure) <= alignof(std::max_align_t),
                   "launch: kernels and their arguments are not over-aligned");
-    static_assert(sizeof(closure) <= largest_closure<closure>, "launch: a kernel and its arguments take at most 4096 bytes");
+    static_assert(sizeof(closure) <= largest_closure<closure>,
+                  "launch: a kernel and its arguments take at most 4096 bytes");
 
     static void run_on_host(const void* erased) {
         const auto& all = *static_cast<const closure*>(erased);

@@ -94,7 +94,8 @@ struct launch_body {
     static_assert(std::is_trivially_copyable_v<closure>, "launch: kernels and their arguments are copied byte by byte");
     static_assert(alignof(closure) <= alignof(std::max_align_t),
                   "launch: kernels and their arguments are not over-aligned");
-    static_assert(sizeof(closure) <= largest_closure<closure>, "launch: a kernel and its arguments take at most 4096 bytes");
+    static_assert(sizeof(closure) <= largest_closure<closure>,
+                  "launch: a kernel and its arguments take at most 4096 bytes");
 
     static void run_on_host(const void* erased) {
         const auto& all = *static_cast<const closure*>(erased);
