@@ -75,7 +75,7 @@ struct loads_beyond_a_matrix {
     tiles_of<const float, 4, 4> x;
     tiles_of<float, 4, 4> out;
 
-    static constexpr unsigned line = __LINE__ + 2;
+    static constexpr unsigned line = __LINE__ + 1;
     SLUICE_KERNEL void operator()(const tile_block& at) const { out.store(at, x.load(at.row() + 1, at.column())); }
 };
 struct reads_beyond_a_tile {
