@@ -23,6 +23,13 @@ target_compile_options(sluice_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${cxx_
 list(JOIN cuda_warnings "," cuda_warnings)
 target_compile_options(sluice_options INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${cuda_warnings}>)
 
+# Whether kernels check what they access (sluice/base/check_bounds.hpp). AUTO: as the header says.
+if(SLUICE_CHECK_BOUNDS STREQUAL "ON" OR SLUICE_CHECK_BOUNDS STREQUAL "OFF")
+    target_compile_definitions(sluice_options INTERFACE SLUICE_CHECK_BOUNDS=$<STREQUAL:${SLUICE_CHECK_BOUNDS},ON>)
+elseif(NOT SLUICE_CHECK_BOUNDS STREQUAL "AUTO")
+    message(FATAL_ERROR "SLUICE_CHECK_BOUNDS is AUTO, ON or OFF, not ${SLUICE_CHECK_BOUNDS}")
+endif()
+
 if(SLUICE_SANITIZE)
     target_compile_options(sluice_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${SLUICE_SANITIZE}>
         $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer> $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=all>)

@@ -27,6 +27,7 @@ public:
             case errc::graph_refused: return "cannot be in a graph";
             case errc::bad_file: return "file refused";
             case errc::io_failed: return "input or output failed";
+            case errc::out_of_range: return "access out of range";
         }
         return "unknown error";
     }

@@ -47,6 +47,7 @@ public:
     memory_source& host_memory() noexcept override { return host_memory_; }
     wait_mode default_wait_mode() const noexcept override { return wait_mode::block; }
     bool runs_library_calls_later() const noexcept override { return true; }
+    bool runs_kernels_later() const noexcept override { return true; }
     bool shares_host_memory() const noexcept override { return true; }
     bool is_own_thread() const noexcept override { return executor_.is_worker(); }
     void close() noexcept override { executor_.close(); }

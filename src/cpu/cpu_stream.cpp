@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cpu/cpu_mark.hpp"
+#include "runtime/kernel_call.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
 
 namespace sluice::cpu {
@@ -38,7 +39,8 @@ void cpu_stream::fill(const command_info& info, const fill_command& command) {
 }
 
 void cpu_stream::launch(const command_info& info, const launch_command& command) {
-    push({launch_record{command.host_function, {command.closure, command.closure_bytes}},
+    push({launch_record{
+              command.host_function, {command.closure, command.closure_bytes}, info.name, info.location, info.may_fail},
           detail::outcome_ref(info.outcome)});
 }
 
@@ -131,7 +133,7 @@ void cpu_stream::perform(const action& what) const {
     } else if (const auto* fill = std::get_if<fill_command>(&what)) {
         if (fill->bytes != 0) std::memset(fill->destination, fill->value, fill->bytes);
     } else if (const auto* launch = std::get_if<launch_record>(&what)) {
-        launch->function(launch->closure.get());
+        detail::run_kernel(launch->function, launch->closure.get(), launch->name, owner_.owner(), launch->location);
     } else if (const auto* library = std::get_if<library_record>(&what)) {
         library->call(native(), library->closure.get());
     } else if (const auto* host = std::get_if<host_record>(&what)) {
@@ -141,14 +143,15 @@ void cpu_stream::perform(const action& what) const {
     }
 }
 
-// A command that depends on a failed command is not run. Only host calls, library calls and graphs that contain them
-// can fail themselves.
+// A command that depends on a failed command is not run. Only host calls, library calls, kernels that check their
+// bounds and graphs that contain them can fail themselves.
 void cpu_stream::perform(record& command) const noexcept {
     if (!command.outcome) return perform(command.what);
     const auto* const graph = std::get_if<graph_record>(&command.what);
-    const bool may_fail = std::holds_alternative<library_record>(command.what) ||
-                          std::holds_alternative<host_record>(command.what) ||
-                          (graph != nullptr && graph->list->may_fail);
+    const auto* const launch = std::get_if<launch_record>(&command.what);
+    const bool may_fail =
+        std::holds_alternative<library_record>(command.what) || (launch != nullptr && launch->may_fail) ||
+        std::holds_alternative<host_record>(command.what) || (graph != nullptr && graph->list->may_fail);
     // A command that may fail has its own outcome and settles it; otherwise the outcome is that of the command that it
     // depends on.
     std::exception_ptr failure = may_fail ? command.outcome->inherited() : command.outcome->failure();

@@ -56,6 +56,9 @@ private:
     struct launch_record {
         void (*function)(const void*);
         closure_copy closure;
+        std::string_view name;
+        source_location location;
+        bool may_fail;
     };
     struct library_record {
         void (*call)(const native_stream&, const void*);

@@ -2,6 +2,7 @@
 #include "cuda/cuda_device.hpp"
 
 #include <algorithm>
+#include <new>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -33,6 +34,27 @@ stream_options cuda_device::nearest(const stream_options& asked) const {
 
 std::unique_ptr<graph_program> cuda_device::instantiate(sluice::device& owner, command_graph commands) {
     return std::make_unique<cuda_graph_program>(owner, ordinal_, std::move(commands));
+}
+
+// Allocated by the first launch that checks its bounds. Kernels write it only before a trap.
+sluice::detail::access_record* cuda_device::access_report() noexcept {
+    std::call_once(access_record_is_made_, [this]() noexcept {
+        try {
+            const api::device_scope scope(ordinal_);
+            void* const memory = api::allocate_pinned(sizeof(sluice::detail::access_record));
+            if (memory != nullptr) access_record_.reset(new (memory) sluice::detail::access_record);
+        } catch (...) {  // NOLINT(bugprone-empty-catch): then the error will not name the access
+        }
+        shown_access_record_.store(access_record_.get(), std::memory_order_release);
+    });
+    return access_record_.get();
+}
+
+const sluice::detail::access_record* cuda_device::reported_access() const noexcept {
+    sluice::detail::access_record* const record = shown_access_record_.load(std::memory_order_acquire);
+    if (record == nullptr) return nullptr;
+    const std::atomic_ref<unsigned> state(record->state);
+    return state.load(std::memory_order_acquire) == sluice::detail::access_record::is_complete ? record : nullptr;
 }
 
 }  // namespace cuda

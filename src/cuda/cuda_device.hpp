@@ -2,10 +2,14 @@
 // The device interpreter of a GPU.
 #pragma once
 
+#include <atomic>
+#include <memory>
+#include <mutex>
 #include <string>
 
 #include "cuda/cuda_memory.hpp"
 #include "cuda/event_pool.hpp"
+#include "sluice/base/detail/access.hpp"
 #include "sluice/cuda/device_context.hpp"
 #include "sluice/runtime/interpreter.hpp"
 
@@ -24,6 +28,9 @@ public:
     memory_source& host_memory() noexcept override { return pinned_memory_; }
     wait_mode default_wait_mode() const noexcept override { return wait_mode::spin; }
     bool runs_library_calls_later() const noexcept override { return false; }
+    sluice::detail::access_record* access_report() noexcept override;
+    // The access out of range that a kernel has left before it ended with a trap, or null.
+    const sluice::detail::access_record* reported_access() const noexcept;
     bool shares_host_memory() const noexcept override { return false; }
     bool is_pinned(const void* data, std::size_t bytes) const noexcept override {
         return bytes != 0 && api::is_pinned(data) && api::is_pinned(static_cast<const char*>(data) + bytes - 1);
@@ -41,12 +48,19 @@ public:
     device_context& context() noexcept { return context_; }
 
 private:
+    struct free_record {
+        void operator()(sluice::detail::access_record* record) const noexcept { api::free_pinned(record); }
+    };
+
     const int ordinal_;
     device_properties properties_;
     class device_memory device_memory_;
     pinned_memory pinned_memory_;
     device_context context_;
     const std::shared_ptr<event_pool> marks_ = std::make_shared<event_pool>();
+    std::once_flag access_record_is_made_;
+    std::unique_ptr<sluice::detail::access_record, free_record> access_record_;
+    std::atomic<sluice::detail::access_record*> shown_access_record_ = nullptr;
 };
 
 }  // namespace sluice::cuda

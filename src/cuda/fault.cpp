@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "base/access.hpp"
 #include "cuda/api/error.hpp"
+#include "cuda/cuda_device.hpp"
 #include "cuda/cuda_stream.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
 #include "sluice/runtime/device.hpp"
@@ -19,6 +21,31 @@ struct suspect {
     command_in_flight command;
     const command_queue* on;
 };
+
+// The access out of range with which a kernel has ended, on the device or a peer; null for none.
+struct reported_access {
+    const sluice::detail::access_record* record = nullptr;
+    const device* on = nullptr;
+
+    std::string_view kernel() const { return {record->kernel, record->kernel_length}; }
+};
+reported_access find_access(device& gpu) {
+    const auto of = [](device& each) {
+        const auto& interpreter = static_cast<const cuda_device&>(each.interpreter().undecorated());
+        return reported_access{interpreter.reported_access(), &each};
+    };
+    if (const reported_access found = of(gpu); found.record != nullptr) return found;
+    for (device* const each : gpu.peers()) {
+        if (const reported_access found = of(*each); found.record != nullptr) return found;
+    }
+    return {};
+}
+
+std::string describe(const reported_access& access) {
+    const sluice::detail::access_record& record = *access.record;
+    return "the kernel '" + std::string(access.kernel()) + "' on " + access.on->name() + ": " +
+           sluice::detail::text_of_access(record.what, record.index, record.size, record.file, record.line);
+}
 
 std::string describe(const suspect& each) {
     std::string text = "'" + std::string(each.command.name) + "' (" + each.on->owner().name() + ", stream " +
@@ -52,6 +79,12 @@ std::exception_ptr describe_fault(device& gpu, command_queue& noticed_on, int co
     std::stable_partition(suspects.begin(), suspects.end(),
                           [](const suspect& each) { return each.command.runs_kernels; });
     std::string message = std::string(call) + " reports that the device has faulted";
+    if (const reported_access access = find_access(gpu); access.record != nullptr) {
+        message += ": " + describe(access);
+        std::stable_partition(suspects.begin(), suspects.end(), [&](const suspect& each) {
+            return each.command.name == access.kernel() && &each.on->owner() == access.on;
+        });
+    }
     if (!suspects.empty()) {
         message += "; commands that were not complete: ";
         for (std::size_t i = 0; i < std::min(most_named, suspects.size()); ++i)

@@ -13,13 +13,17 @@ std::size_t closure_bytes_of(const graph_node& node) noexcept {
     return 0;
 }
 
+template <typename Predicate>
+bool has_any(const command_graph& graph, Predicate is_one) noexcept {
+    return std::ranges::any_of(graph.nodes, [&](const graph_node& node) {
+        if (is_one(node.what)) return true;
+        const auto* const part = std::get_if<conditional_command>(&node.what);
+        return part != nullptr && part->body != nullptr && has_any(*part->body, is_one);
+    });
+}
 template <typename Command>
 bool has_any(const command_graph& graph) noexcept {
-    return std::ranges::any_of(graph.nodes, [](const graph_node& node) {
-        if (std::holds_alternative<Command>(node.what)) return true;
-        const auto* const part = std::get_if<conditional_command>(&node.what);
-        return part != nullptr && part->body != nullptr && has_any<Command>(*part->body);
-    });
+    return has_any(graph, [](const graph_node::command& what) { return std::holds_alternative<Command>(what); });
 }
 
 }  // namespace
@@ -56,5 +60,11 @@ library_command command_graph::library_call(const graph_node& of) const noexcept
 
 bool command_graph::has_host_calls() const noexcept { return has_any<host_command>(*this); }
 bool command_graph::has_library_calls() const noexcept { return has_any<library_command>(*this); }
+bool command_graph::has_fallible_kernels() const noexcept {
+    return has_any(*this, [](const graph_node::command& what) {
+        const auto* const launch = std::get_if<launch_command>(&what);
+        return launch != nullptr && launch->may_fail;
+    });
+}
 
 }  // namespace sluice

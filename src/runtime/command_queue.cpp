@@ -148,6 +148,7 @@ ticket command_queue::submit_unwaited(command_info info, bool may_fail, detail::
         if (may_fail || !depends_on.empty()) {
             outcome = std::move(depends_on).merge(may_fail);
             info.outcome = outcome.get();
+            info.may_fail = may_fail;
         }
         if (by != nullptr) {
             by->expect(*this, static_cast<bool>(outcome));
@@ -247,7 +248,8 @@ ticket command_queue::launch(const command_info& info, const launch_command& com
                     {info.name, owner_.name(), info.location});
     }
     if (command.function != nullptr) require_loaded(*command.function, owner_, info);
-    return submit(info, false, by, [&](const command_info& full) { interpreter_->launch(full, command); });
+    const bool may_fail = command.may_fail && owner_.interpreter().runs_kernels_later();
+    return submit(info, may_fail, by, [&](const command_info& full) { interpreter_->launch(full, command); });
 }
 
 ticket command_queue::library_call(const command_info& info, const library_command& command, detail::submission* by) {

@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "runtime/graph_difference.hpp"
+#include "runtime/kernel_call.hpp"
 #include "runtime/launched_graphs.hpp"
+#include "sluice/runtime/detail/command_queue.hpp"
 
 namespace sluice::detail {
 namespace {
@@ -17,7 +19,7 @@ void perform(const command_graph& graph, const graph_node& node, const native_st
     } else if (const auto* fill = std::get_if<fill_command>(&node.what)) {
         if (fill->bytes != 0) std::memset(fill->destination, fill->value, fill->bytes);
     } else if (const auto* launch = std::get_if<launch_command>(&node.what)) {
-        launch->host_function(graph.closure(node).data());
+        run_kernel(launch->host_function, graph.closure(node).data(), node.name, on.queue->owner(), node.location);
     } else if (const auto* library = std::get_if<library_command>(&node.what)) {
         library->call(on, graph.closure(node).data());
     } else if (const auto* host = std::get_if<host_command>(&node.what)) {
@@ -80,7 +82,8 @@ private:
 std::shared_ptr<replay_list> make_list(command_graph graph, std::vector<bool> is_disabled) {
     const bool launches_others =
         std::ranges::any_of(graph.nodes, [](const graph_node& node) { return !node.launched_owners.empty(); });
-    const bool may_fail = graph.has_host_calls() || graph.has_library_calls() || launches_others;
+    const bool may_fail =
+        graph.has_host_calls() || graph.has_library_calls() || graph.has_fallible_kernels() || launches_others;
     const bool launches = launches_others || graph.is_for_kernels;
     return std::make_shared<replay_list>(replay_list{std::move(graph), std::move(is_disabled), may_fail, launches});
 }

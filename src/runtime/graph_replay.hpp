@@ -21,7 +21,7 @@ using replay_order = std::function<std::vector<std::uint32_t>(const command_grap
 struct replay_list {
     command_graph graph;
     std::vector<bool> is_disabled;  // by node; empty: no node is disabled
-    bool may_fail;                  // whether the nodes include host calls, library calls or launches of graphs
+    bool may_fail;                  // whether the nodes include what may fail, or launches of graphs
     bool launches = true;           // whether kernels may launch graphs
 
     // Runs all nodes on the calling thread, by default in the order of recording, and then the graphs that its kernels

@@ -2,6 +2,8 @@
 #include "sluice/runtime/launch.hpp"
 
 #include "sluice/base/error.hpp"
+#include "sluice/runtime/detail/access_notice.hpp"
+#include "sluice/runtime/device.hpp"
 #include "sluice/runtime/execution_context.hpp"
 
 namespace sluice::detail {
@@ -11,6 +13,16 @@ stream stream_of(execution_context& context) noexcept { return context.stream();
 void require_matrix(const shape& given, const error_context& context) {
     if (given.rank() == 2) return;
     throw error(errc::shape_mismatch, "a matrix parameter was given a tensor of shape " + to_string(given), context);
+}
+
+access_notice make_notice(stream on, std::string_view name, std::size_t& shared_bytes) {
+    access_record* const record = on.owner().interpreter().access_report();
+    if (record == nullptr) return {};
+    constexpr std::size_t unit = alignof(access_notice);
+    const std::size_t bytes = (shared_bytes + unit - 1) / unit * unit + sizeof(access_notice);
+    if (bytes > on.owner().properties().max_shared_bytes_per_block) return {};
+    shared_bytes = bytes;
+    return {access_notice::is_valid, record, name.data(), name.size()};
 }
 
 rows_and_columns launch_size(const launch_range& range, index_kind kind, const error_context& context) {

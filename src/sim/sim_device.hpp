@@ -36,6 +36,7 @@ public:
     memory_source& host_memory() noexcept override { return host_; }
     wait_mode default_wait_mode() const noexcept override { return wait_mode::block; }
     bool runs_library_calls_later() const noexcept override { return true; }
+    bool runs_kernels_later() const noexcept override { return true; }
     // As on a GPU, host data is staged.
     bool shares_host_memory() const noexcept override { return false; }
     void close() noexcept override {}

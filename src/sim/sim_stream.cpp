@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "runtime/kernel_call.hpp"
 #include "sim/graph_walk.hpp"
 #include "sim/sim_machine.hpp"
 #include "sim/sim_mark.hpp"
@@ -120,6 +121,7 @@ void sim_stream::fill(const command_info& info, const fill_command& command) {
 void sim_stream::launch(const command_info& info, const launch_command& command) {
     record& made = add(kind::launch, info);
     made.launch = command.host_function;
+    made.launch_may_fail = info.may_fail;
     made.source = machine_.memory().copy(command.closure, command.closure_bytes);
     added();
 }
@@ -231,11 +233,12 @@ nanoseconds sim_stream::run_first() {
     return time_;
 }
 
-// As on a CPU: a command that depends on a failed command is not run, and only calls can fail themselves.
+// As on a CPU: a command that depends on a failed command is not run, and only calls and kernels that check their
+// bounds can fail themselves.
 void sim_stream::perform(record& command) {
     if (!command.outcome) return perform_body(command);
     const bool may_fail = command.what == kind::library_call || command.what == kind::host_call ||
-                          (command.what == kind::graph && command.graph->list->may_fail);
+                          command.launch_may_fail || (command.what == kind::graph && command.graph->list->may_fail);
     // A command that may fail has its own outcome and settles it; otherwise the outcome is that of the command that it
     // depends on.
     std::exception_ptr failure = may_fail ? command.outcome->inherited() : command.outcome->failure();
@@ -261,7 +264,10 @@ void sim_stream::perform_body(record& command) const {
             if (command.bytes != 0) std::memset(command.destination, command.value, command.bytes);
             break;
         case kind::launch:
-            if (command.launch != nullptr) command.launch(command.source);
+            if (command.launch != nullptr) {
+                const note& of = notes_[command.when - 1];
+                sluice::detail::run_kernel(command.launch, command.source, of.name, owner_.owner(), of.location);
+            }
             break;
         case kind::library_call: command.library(native(), command.source); break;
         case kind::host_call: command.owned.call(); break;

@@ -94,6 +94,7 @@ private:
         std::size_t bytes = 0;
         unsigned char value = 0;
         void (*launch)(const void*) = nullptr;
+        bool launch_may_fail = false;
         void (*library)(const native_stream&, const void*) = nullptr;
         const graph_walk* graph = nullptr;  // kept alive by `owned`
         sluice::detail::outcome_ref outcome;

@@ -32,6 +32,8 @@ public:
     memory_source& host_memory() noexcept override { return inner_->host_memory(); }
     wait_mode default_wait_mode() const noexcept override { return inner_->default_wait_mode(); }
     bool runs_library_calls_later() const noexcept override { return inner_->runs_library_calls_later(); }
+    bool runs_kernels_later() const noexcept override { return inner_->runs_kernels_later(); }
+    access_record* access_report() noexcept override { return inner_->access_report(); }
     bool shares_host_memory() const noexcept override { return inner_->shares_host_memory(); }
     bool fails_alone() const noexcept override { return inner_->fails_alone(); }
     bool is_own_thread() const noexcept override { return inner_->is_own_thread(); }

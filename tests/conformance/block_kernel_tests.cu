@@ -23,7 +23,7 @@ unsigned blocks_of(std::size_t count, unsigned threads) {
 struct block_sums {
     SLUICE_KERNEL void operator()(const thread_block& block, shared_memory<float> shared, view<const float> x,
                                   disjoint_blocks<float> sums) const {
-        float* const part = block.data(shared);
+        const block_part<float> part = block.part(shared);
         block.for_each_thread([&](const block_thread& t) {
             const std::size_t i = t.flat().value();
             part[t.index()] = i < x.size() ? x[i] : 0;
@@ -36,7 +36,7 @@ struct block_sums {
         }
         block.sync();
         block.for_each_thread([&](const block_thread& t) {
-            if (t.index() == 0) *sums.of(block) = part[0];
+            if (t.index() == 0) sums.part(block)[0] = part[0];
         });
     }
 };
@@ -45,7 +45,7 @@ struct block_sums {
 struct transposed_by_tiles {
     SLUICE_KERNEL void operator()(const thread_block& block, shared_memory<float> shared, matrix_view<const float> x,
                                   disjoint_matrix<float> out) const {
-        float* const tile = block.data(shared);
+        const block_part<float> tile = block.part(shared);
         block.for_each_thread([&](const block_thread& t) {
             const std::size_t row = std::size_t{block.position().x} * 16 + t.y();
             const std::size_t column = std::size_t{block.position().y} * 16 + t.x();

@@ -60,6 +60,7 @@ public:
     memory_source& host_memory() noexcept override { return host_; }
     wait_mode default_wait_mode() const noexcept override { return cpu_->default_wait_mode(); }
     bool runs_library_calls_later() const noexcept override { return cpu_->runs_library_calls_later(); }
+    bool runs_kernels_later() const noexcept override { return cpu_->runs_kernels_later(); }
     bool shares_host_memory() const noexcept override { return false; }
     bool is_pinned(const void*, std::size_t) const noexcept override { return all_is_pinned; }
     void close() noexcept override { cpu_->close(); }

@@ -30,6 +30,7 @@ enum class errc {
     graph_refused,   // something that cannot be done inside a graph, or to one
     bad_file,        // a file's contents were refused
     io_failed,       // the operating system refused to read or write
+    out_of_range,    // a kernel accessed an element that does not exist (check_bounds.hpp)
 };
 
 const std::error_category& sluice_category() noexcept;

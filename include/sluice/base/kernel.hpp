@@ -13,6 +13,8 @@
 
 #include <cstddef>
 
+#include "sluice/base/check_bounds.hpp"
+
 #if defined(__CUDACC__)
 #define SLUICE_KERNEL __host__ __device__
 #else
@@ -20,9 +22,14 @@
 #endif
 
 // Code that nvcc compiles is in another inline namespace than the same code compiled by a host compiler: only the
-// former can start kernels on a GPU, and the linker must not confuse the two.
-#if defined(__CUDACC__)
+// former can start kernels on a GPU, and the linker must not confuse the two. The same for code whose kernels check
+// their bounds.
+#if defined(__CUDACC__) && SLUICE_CHECK_BOUNDS
+#define SLUICE_LAUNCH_ABI launch_with_nvcc_and_checks
+#elif defined(__CUDACC__)
 #define SLUICE_LAUNCH_ABI launch_with_nvcc
+#elif SLUICE_CHECK_BOUNDS
+#define SLUICE_LAUNCH_ABI launch_host_only_with_checks
 #else
 #define SLUICE_LAUNCH_ABI launch_host_only
 #endif

@@ -17,9 +17,12 @@
 
 #include <cstddef>
 
+#include "sluice/base/detail/access.hpp"
 #include "sluice/base/kernel.hpp"
 
 namespace sluice {
+
+inline namespace SLUICE_BOUNDS_ABI {
 
 // A position in a grid or block, or its size.
 struct block_extent {
@@ -54,7 +57,8 @@ private:
 };
 
 // `count` elements that the threads of a block share while the block runs: an argument of the launch and a parameter of
-// the kernel, which gets at them by thread_block::data. Their first values are unspecified.
+// the kernel, which gets at them by thread_block::part, or as a plain pointer by thread_block::data. Their first values
+// are unspecified.
 template <typename T>
 class shared_memory {
 public:
@@ -72,6 +76,26 @@ private:
     std::size_t offset_ = 0;  // in bytes, in the block's shared memory
 };
 
+// Elements that the threads of a block share: those of a shared_memory (thread_block::part), or the block's own of a
+// tensor (disjoint_blocks::part). With SLUICE_CHECK_BOUNDS an index beyond the size stops the command with an error.
+template <typename T>
+class block_part {
+public:
+    using element_type = T;
+
+    SLUICE_KERNEL block_part(T* data, std::size_t size) : data_(data), size_(size) {}
+
+    SLUICE_KERNEL T& operator[](detail::element_index i) const {
+        return data_[detail::within(i, size_, detail::accessed::part_element)];
+    }
+    SLUICE_KERNEL std::size_t size() const { return size_; }
+    SLUICE_KERNEL T* data() const { return data_; }
+
+private:
+    T* data_;
+    std::size_t size_;
+};
+
 class thread_block {
 public:
     // The block's position in the grid, and its number: x first.
@@ -84,6 +108,11 @@ public:
     SLUICE_KERNEL const block_extent& shape() const { return shape_; }
     SLUICE_KERNEL unsigned threads() const { return static_cast<unsigned>(shape_.count()); }
 
+    // The elements of a shared_memory; and the address of the first, for code that is not checked.
+    template <typename T>
+    SLUICE_KERNEL block_part<T> part(const shared_memory<T>& of) const {
+        return {data(of), of.size()};
+    }
     template <typename T>
     SLUICE_KERNEL T* data(const shared_memory<T>& of) const {
         return reinterpret_cast<T*>(shared_ + of.offset_);
@@ -127,5 +156,7 @@ private:
     block_extent shape_;
     std::byte* shared_;
 };
+
+}  // namespace SLUICE_BOUNDS_ABI
 
 }  // namespace sluice

@@ -18,6 +18,9 @@
 // Sizes of tiles are compile-time: powers of two. A matrix need not be a multiple of them: what lies beyond it is
 // loaded as zeros and not stored. A block stores the tile that is its own, and no other.
 //
+// With SLUICE_CHECK_BOUNDS (check_bounds.hpp) a load of a tile that begins beyond the matrix, or a number that the
+// thread does not have, stops the command with an error.
+//
 // On a GPU a block is 128 threads; a tile is spread over their registers, 16 bytes a thread in row-major order, so that
 // reshaping moves nothing. mma takes the tensor cores (sm_80 and later) for half and bfloat16, and for float where the
 // accumulator's arithmetic is tf32; else plain arithmetic. Sums are float. On a CPU a block is a thread, a tile an
@@ -27,10 +30,12 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "sluice/base/detail/access.hpp"
 #include "sluice/base/half.hpp"
 #include "sluice/base/kernel.hpp"
 #include "sluice/kernels/detail/tile_mma.hpp"
 #include "sluice/kernels/detail/tile_threads.hpp"
+#include "sluice/runtime/detail/access_notice.hpp"
 #include "sluice/runtime/detail/closure.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/stream.hpp"
@@ -40,6 +45,8 @@ namespace sluice {
 namespace detail {
 struct tile_block_maker;
 }
+
+inline namespace SLUICE_BOUNDS_ABI {
 
 // Which tile of the output is this block's. Only launch_tiles makes it.
 class tile_block {
@@ -64,8 +71,13 @@ public:
     static constexpr int rows = Rows, columns = Columns;
     using spread = detail::tile_spread<T, Rows * Columns>;
 
-    SLUICE_KERNEL T& operator[](int i) { return mine_[i]; }  // this thread's i-th; see spread::place
-    SLUICE_KERNEL const T& operator[](int i) const { return mine_[i]; }
+    // This thread's i-th; see spread::place.
+    SLUICE_KERNEL T& operator[](detail::index_as<int> i) {
+        return mine_[detail::within(i, spread::count, detail::accessed::tile_number)];
+    }
+    SLUICE_KERNEL const T& operator[](detail::index_as<int> i) const {
+        return mine_[detail::within(i, spread::count, detail::accessed::tile_number)];
+    }
 
     // A function of each number, and of two tiles' numbers at the same place.
     template <typename Function>
@@ -165,7 +177,10 @@ public:
     SLUICE_KERNEL std::size_t columns() const { return columns_; }
 
     // A tile of it.
-    SLUICE_KERNEL tile_type load(unsigned row, unsigned column) const {
+    SLUICE_KERNEL tile_type load(detail::index_as<unsigned> tile_row, detail::index_as<unsigned> tile_column) const {
+        const auto row = static_cast<unsigned>(detail::within(tile_row, down(), detail::accessed::matrix_tile_row));
+        const auto column =
+            static_cast<unsigned>(detail::within(tile_column, across(), detail::accessed::matrix_tile_column));
         tile_type made;
         SLUICE_UNROLL
         for (int p = 0; p < spread::pieces; ++p) {
@@ -241,17 +256,24 @@ private:
     std::size_t columns_;
 };
 
+}  // namespace SLUICE_BOUNDS_ABI
+
 namespace detail {
 
 struct tile_block_maker {
     SLUICE_KERNEL static tile_block make(unsigned row, unsigned column) { return {row, column}; }
 };
 
+inline namespace SLUICE_LAUNCH_ABI {
+
 template <typename Kernel>
 struct tile_launch {
     Kernel kernel;
     unsigned down;
     unsigned across;
+#if SLUICE_CHECK_BOUNDS && defined(__CUDACC__)
+    access_notice notice = {};
+#endif
 
     static void run_on_host(const void* closure) {
         const auto& all = *static_cast<const tile_launch*>(closure);
@@ -266,10 +288,14 @@ struct tile_launch {
 #if defined(__CUDACC__)
 template <typename Launch>
 __global__ void __launch_bounds__(threads_of_tile_block) run_tiles_on_device(const __grid_constant__ Launch all) {
+#if SLUICE_CHECK_BOUNDS
+    post_notice(all.notice);
+#endif
     all.kernel(tile_block_maker::make(blockIdx.x / all.across, blockIdx.x % all.across));
 }
 #endif
 
+}  // namespace SLUICE_LAUNCH_ABI
 }  // namespace detail
 
 inline namespace SLUICE_LAUNCH_ABI {
@@ -286,6 +312,7 @@ launch_command tile_command(const tiles_of<T, Rows, Columns>& of, const Kernel& 
     command.block.x = detail::threads_of_tile_block;
 #endif
     command.host_function = &detail::tile_launch<Kernel>::run_on_host;
+    command.may_fail = SLUICE_CHECK_BOUNDS != 0;
     detail::set_closure(command, closure);
     return command;
 }
@@ -297,7 +324,9 @@ void launch_tiles(stream on, const command_info& info, const tiles_of<T, Rows, C
     static_assert(std::is_trivially_copyable_v<Kernel>, "a kernel is copied to where it runs, byte by byte");
     if (of.down() == 0 || of.across() == 0) return;
     detail::tile_launch<Kernel> closure{kernel, 0, 0};
-    on.launch(info, tile_command(of, kernel, closure));
+    launch_command command = tile_command(of, kernel, closure);
+    detail::add_notice(on, info.name, closure, command);
+    on.launch(info, command);
 }
 
 }  // namespace SLUICE_LAUNCH_ABI

@@ -4,7 +4,7 @@
 //     struct block_sums {
 //         SLUICE_KERNEL void operator()(const thread_block& block, shared_memory<float> shared, view<const float> x,
 //                                       disjoint_blocks<float> sums) const {
-//             float* const part = block.data(shared);
+//             const block_part<float> part = block.part(shared);
 //             block.for_each_thread([&](const block_thread& t) {
 //                 const std::size_t i = t.flat().value();
 //                 part[t.index()] = i < x.size() ? x[i] : 0;
@@ -17,7 +17,7 @@
 //             }
 //             block.sync();
 //             block.for_each_thread([&](const block_thread& t) {
-//                 if (t.index() == 0) *sums.of(block) = part[0];
+//                 if (t.index() == 0) sums.part(block)[0] = part[0];
 //             });
 //         }
 //     };
@@ -64,6 +64,7 @@ void launch_on(stream on, const Kernel& kernel, const launch_blocks& range, cons
     typename body::closure closure{detail::extent_of(range.grid), detail::extent_of(range.block), scratch.data(),
                                    values, kernel};
     launch_command command = body::command(closure, shared_bytes);
+    detail::add_notice(on, context.operation, closure, command);
     const auto launched = binding::launched(arguments...);
     command.launches = launched;
     const command_info info = {context.operation, scratch.named(accesses), range.location};

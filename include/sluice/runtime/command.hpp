@@ -44,10 +44,11 @@ struct command_info {
     std::string_view name;
     std::span<const memory_access> accesses = {};
     source_location location = {};  // the user's line; line 0 means unknown
-    // The command_queue fills these in for interpreters: the outcome that the command depends on, or null; and the
-    // user's name for the operation that the command belongs to.
+    // The command_queue fills these in for interpreters: the outcome that the command depends on, or null; the user's
+    // name for the operation that the command belongs to; and what may_fail says.
     detail::outcome* outcome = nullptr;
     std::string_view operation = {};
+    bool may_fail = false;  // whether the outcome is the command's own, which the interpreter settles
     // Whether the command may also name storage of other devices of the same runtime and kind: copies between devices,
     // and library calls that use several. Without this flag such storage is refused.
     bool spans_devices = false;
@@ -105,13 +106,16 @@ struct launch_command {
     launch_extent grid = {};
     launch_extent block = {};
     std::size_t shared_bytes = 0;
-    // On a CPU: runs the whole launch. Must not throw.
+    // On a CPU: runs the whole launch. Must not throw, unless the command may fail.
     void (*host_function)(const void* closure) = nullptr;
     const void* closure = nullptr;
     std::size_t closure_bytes = 0;
     // Programmatic dependent launch: the kernel may start before the kernel that it comes after has ended. It calls
     // dependency_wait before it touches what that kernel writes. An ordinary launch on devices without this feature.
     bool early_start = false;
+    // Whether host_function may throw, as kernels that check their bounds do (errc::out_of_range). Each waiter of the
+    // command then receives the exception.
+    bool may_fail = false;
     // Graphs that the kernel may launch. Only a recorder accepts such a command: a kernel launches from inside a graph.
     std::span<const launched_graph> launches = {};
     // Instead of device_function and host_function: a function of a module, each of whose parameters is a part of the

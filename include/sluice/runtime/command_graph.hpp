@@ -98,6 +98,7 @@ public:
     // Whether the graph, or the body of a conditional node, contains such commands, which may fail when they run.
     bool has_host_calls() const noexcept;
     bool has_library_calls() const noexcept;
+    bool has_fallible_kernels() const noexcept;  // launch_command::may_fail
 
 private:
     std::vector<std::max_align_t> closures_;

@@ -21,6 +21,9 @@ namespace sluice {
 
 class command_queue;
 class device;
+namespace detail {
+struct access_record;
+}
 
 struct memory_info {
     std::size_t free_bytes = 0;   // that can still be allocated
@@ -107,8 +110,8 @@ struct priority_range {
 //
 // A command whose info names an outcome depends on it (outcome.hpp). Where one of our threads executes the command, the
 // command does not run when the outcome has inherited a failure. When the command may fail by itself (host calls,
-// library calls that run later), the interpreter settles the outcome before the command counts as passed. The
-// interpreter holds a reference to the outcome.
+// library calls and kernels that run later), the interpreter settles the outcome before the command counts as passed.
+// The interpreter holds a reference to the outcome.
 class stream_interpreter {
 public:
     stream_interpreter() = default;
@@ -223,6 +226,11 @@ public:
     virtual wait_mode default_wait_mode() const noexcept = 0;
     // Whether library calls run later, on threads of the device, so that their exceptions come after the submission.
     virtual bool runs_library_calls_later() const noexcept = 0;
+    // Whether kernels run later, on threads of the device, and a launch that may fail settles its outcome
+    // (command_info::may_fail). Without this, what a host function throws must leave stream_interpreter::launch.
+    virtual bool runs_kernels_later() const noexcept { return false; }
+    // Where kernels on a GPU leave an access out of range for the host; null where that is not possible.
+    virtual detail::access_record* access_report() noexcept { return nullptr; }
     // Whether device memory is plain host memory, so that host data need not be staged.
     virtual bool shares_host_memory() const noexcept = 0;
     // Whether all of this host memory is pinned: the device copies to and from it asynchronously. Costs a call of the

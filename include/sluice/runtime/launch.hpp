@@ -111,6 +111,7 @@ void launch_on(stream on, const Kernel& kernel, const Range& range, const Argume
     typename body::closure closure{size.columns, size.rows, values, kernel};
     const command_info info = {name, accesses, range.location};  // a named variable: nvcc 13 misreads it otherwise
     launch_command command = body::command(closure);
+    detail::add_notice(on, name, closure, command);
     const auto launched = binding::launched(arguments...);
     command.launches = launched;
     on.launch(info, command);

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Views: the form in which kernels receive tensors. Views do not own memory and are valid only during the launch.
 // Read-only views give every element to every index. Disjoint views give an index only its own elements. All are
-// row-major; offsets and sizes count elements.
+// row-major; offsets and sizes count elements. With SLUICE_CHECK_BOUNDS (check_bounds.hpp) an index beyond the size
+// stops the command with an error; without it the behaviour is undefined.
 #pragma once
 
 #include <cstddef>
 #include <type_traits>
 
+#include "sluice/base/detail/access.hpp"
 #include "sluice/base/kernel.hpp"
 
 namespace sluice {
+
+inline namespace SLUICE_BOUNDS_ABI {
 
 // A flat read-only range: view<const float>.
 template <typename T>
@@ -21,7 +25,9 @@ public:
 
     SLUICE_KERNEL view(T* data, std::size_t size) : data_(data), size_(size) {}
 
-    SLUICE_KERNEL T& operator[](std::size_t i) const { return data_[i]; }
+    SLUICE_KERNEL T& operator[](detail::element_index i) const {
+        return data_[detail::within(i, size_, detail::accessed::view_element)];
+    }
     SLUICE_KERNEL std::size_t size() const { return size_; }
     SLUICE_KERNEL T* data() const { return data_; }
 
@@ -41,7 +47,10 @@ public:
     SLUICE_KERNEL matrix_view(T* data, std::size_t rows, std::size_t columns)
         : data_(data), rows_(rows), columns_(columns) {}
 
-    SLUICE_KERNEL T& operator()(std::size_t row, std::size_t column) const { return data_[row * columns_ + column]; }
+    SLUICE_KERNEL T& operator()(detail::element_index row, detail::element_index column) const {
+        return data_[detail::within(row, rows_, detail::accessed::matrix_row) * columns_ +
+                     detail::within(column, columns_, detail::accessed::matrix_column)];
+    }
     SLUICE_KERNEL std::size_t rows() const { return rows_; }
     SLUICE_KERNEL std::size_t columns() const { return columns_; }
     SLUICE_KERNEL T* data() const { return data_; }
@@ -109,7 +118,10 @@ public:
         : origin_(origin), row0_(row0), column0_(column0), rows_(rows), columns_(columns), stride_(stride) {}
 
     // Element (row, column) of the tile, counted from the tile's corner.
-    SLUICE_KERNEL T& operator()(std::size_t row, std::size_t column) const { return origin_[row * stride_ + column]; }
+    SLUICE_KERNEL T& operator()(detail::element_index row, detail::element_index column) const {
+        return origin_[detail::within(row, rows_, detail::accessed::tile_row) * stride_ +
+                       detail::within(column, columns_, detail::accessed::tile_column)];
+    }
     SLUICE_KERNEL std::size_t rows() const { return rows_; }
     SLUICE_KERNEL std::size_t columns() const { return columns_; }
     // The position of the tile's corner in the whole tensor.
@@ -157,5 +169,7 @@ private:
     std::size_t tile_rows_;
     std::size_t tile_columns_;
 };
+
+}  // namespace SLUICE_BOUNDS_ABI
 
 }  // namespace sluice

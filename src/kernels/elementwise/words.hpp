@@ -16,7 +16,9 @@ void launch_over_words(stream on, const command_info& info, storage& x, std::siz
     const auto values = detail::make_kernel_values(disjoint_view<Word>(static_cast<Word*>(x.data()), count));
     using body = detail::launch_body<Kernel<Word>, index_1d, decltype(values)>;
     typename body::closure closure{count, 1, values, kernel};
-    on.launch(info, body::command(closure));
+    launch_command command = body::command(closure);
+    detail::add_notice(on, info.name, closure, command);
+    on.launch(info, command);
 }
 
 }  // namespace SLUICE_LAUNCH_ABI

@@ -16,6 +16,8 @@
 
 namespace sluice {
 
+inline namespace SLUICE_BOUNDS_ABI {
+
 // A tensor of which each block may access its own elements: as many for each block, as far as they go.
 template <typename T>
 class disjoint_blocks {
@@ -24,7 +26,8 @@ public:
 
     SLUICE_KERNEL disjoint_blocks(T* data, std::size_t size) : data_(data), size_(size) {}
 
-    // The first of the block's elements, and their number.
+    // The block's elements; the address of the first, for code that is not checked; and their number.
+    SLUICE_KERNEL block_part<T> part(const thread_block& block) const { return {of(block), size_of(block)}; }
     SLUICE_KERNEL T* of(const thread_block& block) const { return data_ + first(block); }
     SLUICE_KERNEL std::size_t size_of(const thread_block& block) const {
         const std::size_t left = size_ - first(block), each = per_block(block);
@@ -59,6 +62,8 @@ struct shared_memory_layout<shared_memory<T>> {
         bytes = piece.offset_ + (piece.count_ < too_many ? piece.count_ : too_many) * sizeof(T);
     }
 };
+
+}  // namespace SLUICE_BOUNDS_ABI
 
 namespace detail {
 
@@ -123,6 +128,9 @@ struct block_closure {
     std::byte* scratch;  // on a CPU
     Values values;
     Kernel kernel;
+#if SLUICE_CHECK_BOUNDS && defined(__CUDACC__)
+    access_notice notice = {};
+#endif
 
     SLUICE_KERNEL void run(const block_extent& position, std::byte* shared) const {
         const thread_block block(position, grid, shape, shared);
@@ -134,6 +142,9 @@ struct block_closure {
 template <typename Closure>
 __global__ void __launch_bounds__(1024) launch_blocks_on_device(const __grid_constant__ Closure closure) {
     extern __shared__ __align__(128) std::byte sluice_shared_memory[];
+#if SLUICE_CHECK_BOUNDS
+    post_notice(closure.notice);
+#endif
     closure.run({blockIdx.x, blockIdx.y, blockIdx.z}, sluice_shared_memory);
 }
 #endif
@@ -144,7 +155,8 @@ struct block_body {
     static_assert(std::is_trivially_copyable_v<closure>, "launch: kernels and their arguments are copied byte by byte");
     static_assert(alignof(closure) <= alignof(std::max_align_t),
                   "launch: kernels and their arguments are not over-aligned");
-    static_assert(sizeof(closure) <= 4096, "launch: a kernel and its arguments take at most 4096 bytes");
+    static_assert(sizeof(closure) <= largest_closure<closure>,
+                  "launch: a kernel and its arguments take at most 4096 bytes");
 
     static void run_on_host(const void* erased) {
         const auto& all = *static_cast<const closure*>(erased);
@@ -163,6 +175,7 @@ struct block_body {
         made.grid = {all.grid.x, all.grid.y, all.grid.z};
         made.block = {all.shape.x, all.shape.y, all.shape.z};
         made.shared_bytes = shared_bytes;
+        made.may_fail = SLUICE_CHECK_BOUNDS != 0;
         made.host_function = &run_on_host;
         set_closure(made, all);
         return made;

@@ -8,6 +8,7 @@
 
 #include "sluice/base/kernel.hpp"
 #include "sluice/runtime/command.hpp"
+#include "sluice/runtime/detail/access_notice.hpp"
 #include "sluice/runtime/detail/closure.hpp"
 #include "sluice/runtime/detail/launch_arguments.hpp"
 
@@ -21,6 +22,9 @@ struct launch_closure {
     std::size_t rows;  // flat launches: 1
     Values values;
     Kernel kernel;
+#if SLUICE_CHECK_BOUNDS && defined(__CUDACC__)
+    access_notice notice = {};
+#endif
 
     template <typename Index>
     SLUICE_KERNEL void run(Index at) const {
@@ -50,6 +54,9 @@ inline constexpr unsigned threads_per_block = 256;
 // the rows beyond the grid's limit.
 template <typename Index, bool StartsEarly, typename Closure>
 __device__ void run_thread(const Closure& closure) {
+#if SLUICE_CHECK_BOUNDS
+    post_notice(closure.notice);
+#endif
     const std::size_t column = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
     if (column < closure.columns) {
         if constexpr (std::is_same_v<Index, index_1d>) {
@@ -87,7 +94,8 @@ struct launch_body {
     static_assert(std::is_trivially_copyable_v<closure>, "launch: kernels and their arguments are copied byte by byte");
     static_assert(alignof(closure) <= alignof(std::max_align_t),
                   "launch: kernels and their arguments are not over-aligned");
-    static_assert(sizeof(closure) <= 4096, "launch: a kernel and its arguments take at most 4096 bytes");
+    static_assert(sizeof(closure) <= largest_closure<closure>,
+                  "launch: a kernel and its arguments take at most 4096 bytes");
 
     static void run_on_host(const void* erased) {
         const auto& all = *static_cast<const closure*>(erased);
@@ -118,6 +126,7 @@ struct launch_body {
         made.host_function = &run_on_host;
         set_closure(made, all);
         made.early_start = StartsEarly;
+        made.may_fail = SLUICE_CHECK_BOUNDS != 0;
         return made;
     }
 };

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels that access one element beyond what they are given: by each type through which kernels access data. `line` is
+// the line of the access.
+#pragma once
+
+#include "sluice/kernels/tile.hpp"
+#include "sluice/runtime/block_kernel.hpp"
+#include "sluice/runtime/launch.hpp"
+
+namespace sluice::test_support {
+
+// Views without the last element, row or column, which is read all the same. The memory is there.
+struct reads_beyond_a_view {
+    static constexpr unsigned line = __LINE__ + 3;
+    SLUICE_KERNEL void operator()(index_1d at, view<const float> x, disjoint_view<float> out) const {
+        const view<const float> shorter(x.data(), x.size() - 1);
+        if (float* const element = out.at(at)) *element = shorter[at.value()];
+    }
+};
+struct reads_beyond_the_rows {
+    static constexpr unsigned line = __LINE__ + 3;
+    SLUICE_KERNEL void operator()(index_2d at, matrix_view<const float> x, disjoint_matrix<float> out) const {
+        const matrix_view<const float> shorter(x.data(), x.rows() - 1, x.columns());
+        if (float* const element = out.at(at)) *element = shorter(at.row(), at.column());
+    }
+};
+struct reads_beyond_the_columns {
+    static constexpr unsigned line = __LINE__ + 3;
+    SLUICE_KERNEL void operator()(index_2d at, matrix_view<const float> x, disjoint_matrix<float> out) const {
+        const matrix_view<const float> narrower(x.data(), x.rows(), x.columns() - 1);
+        if (float* const element = out.at(at)) *element = narrower(at.row(), at.column());
+    }
+};
+struct reads_below_a_view {
+    static constexpr unsigned line = __LINE__ + 2;
+    SLUICE_KERNEL void operator()(index_1d at, view<const float> x, disjoint_view<float> out) const {
+        if (float* const element = out.at(at)) *element = x[static_cast<int>(at.value()) - 1];
+    }
+};
+
+struct writes_beyond_the_rows_of_a_tile {
+    static constexpr unsigned line = __LINE__ + 3;
+    SLUICE_KERNEL void operator()(tile_index at, disjoint_tiles<float> x) const {
+        const tile_view<float> tile = x.at(at);
+        tile(tile.rows(), 0) = 1;
+    }
+};
+struct writes_beyond_the_columns_of_a_tile {
+    static constexpr unsigned line = __LINE__ + 3;
+    SLUICE_KERNEL void operator()(tile_index at, disjoint_tiles<float> x) const {
+        const tile_view<float> tile = x.at(at);
+        tile(0, tile.columns()) = 1;
+    }
+};
+
+struct writes_beyond_shared_memory {
+    static constexpr unsigned line = __LINE__ + 4;
+    SLUICE_KERNEL void operator()(const thread_block& block, shared_memory<float> shared,
+                                  disjoint_blocks<float> out) const {
+        const block_part<float> part = block.part(shared);
+        block.for_each_thread([&](const block_thread& t) { part[t.index() + 1] = 1; });
+        block.for_each_thread([&](const block_thread& t) { out.part(block)[t.index()] = part[0]; });
+    }
+};
+struct writes_beyond_a_part {
+    static constexpr unsigned line = __LINE__ + 4;
+    SLUICE_KERNEL void operator()(const thread_block& block, shared_memory<float> shared,
+                                  disjoint_blocks<float> out) const {
+        block.part(shared)[0] = 1;
+        block.for_each_thread([&](const block_thread& t) { out.part(block)[t.index() + 1] = 1; });
+    }
+};
+
+struct loads_beyond_a_matrix {
+    tiles_of<const float, 4, 4> x;
+    tiles_of<float, 4, 4> out;
+
+    static constexpr unsigned line = __LINE__ + 1;
+    SLUICE_KERNEL void operator()(const tile_block& at) const { out.store(at, x.load(at.row() + 1, at.column())); }
+};
+struct reads_beyond_a_tile {
+    tiles_of<const float, 4, 4> x;
+    tiles_of<float, 4, 4> out;
+
+    static constexpr unsigned line = __LINE__ + 4;
+    SLUICE_KERNEL void operator()(const tile_block& at) const {
+        auto tile = x.load(at.row(), at.column());
+        const int all = decltype(tile)::spread::count + static_cast<int>(at.row());
+        tile[0] = tile[all];
+        out.store(at, tile);
+    }
+};
+
+}  // namespace sluice::test_support
