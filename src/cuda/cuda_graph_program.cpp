@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "cuda/callback_scope.hpp"
 #include "cuda/condition.hpp"
 #include "cuda/small_copy.hpp"
 #include "runtime/graph_difference.hpp"
@@ -18,6 +19,7 @@ namespace {
 constexpr std::size_t default_shared_bytes = std::size_t{48} << 10;
 
 void run_host_call(void* erased) {
+    const callback_scope here;
     auto& state = *static_cast<cuda_graph_program::host_call_state*>(erased);
     try {
         if (state.call) state.call();

@@ -12,6 +12,7 @@
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/detail/driven_wait.hpp"
 #include "sluice/runtime/detail/submission.hpp"
+#include "sluice/runtime/detail/wait_checks.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/stream.hpp"
 
@@ -298,6 +299,7 @@ storage_ref command_queue::workspace(std::size_t bytes) {
 void command_queue::order_after(stream_point point) {
     if (point.queue == nullptr) return;
     if (!owner_.is_peer_of(point.queue->owner())) {
+        detail::require_may_wait(point, "order_after");
         point.queue->wait(point.upto, point.queue->owner().default_wait_mode());
         return;
     }

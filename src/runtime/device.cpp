@@ -8,6 +8,7 @@
 #include "runtime/runtime_state.hpp"
 #include "runtime/staging_pool.hpp"
 #include "sluice/base/error.hpp"
+#include "sluice/runtime/detail/wait_checks.hpp"
 
 namespace sluice {
 
@@ -156,7 +157,11 @@ std::vector<command_queue*> device::all_queues() const {
 }
 
 void device::synchronize() {
-    for (command_queue* each : all_queues()) each->wait(each->issued(), default_wait_mode());
+    for (command_queue* each : all_queues()) {
+        const ticket last = each->issued();
+        detail::require_may_wait({each, last}, "synchronize");
+        each->wait(last, default_wait_mode());
+    }
     if (is_poisoned()) refuse();
 }
 
