@@ -195,6 +195,7 @@ compiled_graph::launch_result compiled_graph::submit(execution_context& context,
     }
     const command_info launched = name_accesses(in);
     result.change = in.program->flush();
+    if (result.change >= graph_change::whole_graph) log_update(result.change);
     const auto shared = std::ranges::find(instances_, &in, [](const auto& each) { return each.get(); });
     in.last = on.point(on.graph(launched, {in.program.get(), in.memory, *shared}));
     outputs_.clear();
@@ -298,6 +299,7 @@ graph_change compiled_graph::update(const graph_function& record) {
         std::swap(id_, fresh.id_);
         node_count_.store(layout_->graph.nodes.size(), std::memory_order_relaxed);
         for (const auto& each : instances_) each->version = version_;
+        log_update(graph_change::instantiated);
         return graph_change::instantiated;
     }
     graph_change most = graph_change::none;
@@ -317,6 +319,7 @@ graph_change compiled_graph::update(const graph_function& record) {
         understand(*each, each->program->commands(), learned);
         most = std::max(most, each->program->flush());
     }
+    log_update(most);
     return most;
 }
 

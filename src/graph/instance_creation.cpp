@@ -9,7 +9,9 @@
 #include "graph/learned_graph.hpp"
 #include "graph/memory_plan.hpp"
 #include "runtime/graph_difference.hpp"
+#include "runtime/runtime_log.hpp"
 #include "sluice/base/error.hpp"
+#include "sluice/base/printable.hpp"
 #include "sluice/graph/compiled_graph.hpp"
 #include "sluice/runtime/transfer.hpp"
 
@@ -29,6 +31,16 @@ std::vector<recorded_memory> memory_of(graph_recorder& recorder, std::span<const
         all[each.memory].is_host_data = false;
     }
     return all;
+}
+
+std::string words_of(graph_change change) {
+    switch (change) {
+        case graph_change::none: return "nothing differed";
+        case graph_change::parameters: return "parameters of nodes were set";
+        case graph_change::whole_graph: return "the driver updated the whole graph";
+        case graph_change::instantiated: break;
+    }
+    return "it was instantiated again";
 }
 
 }  // namespace
@@ -77,7 +89,33 @@ std::unique_ptr<graph_instance> compiled_graph::make_instance(const graph_functi
     understand(*made, again.graph, learned);
     made->program = device_.interpreter().instantiate(device_, std::move(again.graph));
     keep(*made, recorder);
+    log_instantiation();
     return made;
+}
+
+void compiled_graph::log_instantiation() const noexcept {
+    const log_entry facts{.level = log_level::debug,
+                          .event = log_event::graph_instantiated,
+                          .device = device_.name(),
+                          .name = options_.name,
+                          .bytes = layout_->arena_bytes};
+    device_.log().write(facts, [&] {
+        return "graph " + in_quotes(options_.name) + " is instantiated on " + device_.name() + ": " +
+               std::to_string(layout_->graph.nodes.size()) + " nodes, " + std::to_string(facts.bytes) +
+               " bytes of temporaries";
+    });
+}
+
+void compiled_graph::log_update(graph_change change) const noexcept {
+    const bool again = change == graph_change::instantiated;
+    const log_entry facts{.level = again ? log_level::info : log_level::debug,
+                          .event = log_event::graph_updated,
+                          .device = device_.name(),
+                          .name = options_.name,
+                          .bytes = layout_->arena_bytes};
+    device_.log().write(facts, [&] {
+        return "graph " + in_quotes(options_.name) + " on " + device_.name() + " was updated: " + words_of(change);
+    });
 }
 
 // Finds the addresses in the instance's recording. `learned` must be of the same operation with the same arguments.

@@ -181,6 +181,8 @@ device::poison_notice::poison_notice(device& faulted) noexcept
     : work_item([](work_item& self) noexcept { static_cast<poison_notice&>(self).of.report_poison(); }), of(faulted) {}
 
 void device::report_poison() noexcept {
+    runtime_.log.write({.level = log_level::critical, .event = log_event::device_fault, .device = name_},
+                       [this] { return name_ + " is lost: " + detail::message_of(cause()); });
     for (std::size_t i = 0; command_queue* const each = queue_at(i); ++i) {
         each->interpreter().abandon();
         each->release(no_ticket);  // no more commands will pass
@@ -193,6 +195,7 @@ void device::report_poison() noexcept {
 }
 
 detail::completion_service& device::service() noexcept { return runtime_.service; }
+detail::runtime_log& device::log() const noexcept { return runtime_.log; }
 
 command_queue* device::queue_at(std::size_t index) const noexcept {
     const std::lock_guard lock(mutex_);

@@ -185,6 +185,8 @@ private:
     struct launch_end;
     void require_matches_plan(const recorded& again) const;
     bool matches_plan(lesson& learned) const;
+    void log_instantiation() const noexcept;
+    void log_update(graph_change change) const noexcept;
 
     device& device_;
     const std::vector<graph_input> inputs_;
