@@ -33,6 +33,10 @@ std::vector<recorded_memory> memory_of(graph_recorder& recorder, std::span<const
     return all;
 }
 
+bool uses_same_memory(const graph_node& a, const graph_node& b) {
+    return a.what.index() == b.what.index() && a.reads == b.reads && a.writes == b.writes && a.launched == b.launched;
+}
+
 std::string words_of(graph_change change) {
     switch (change) {
         case graph_change::none: return "nothing differed";
@@ -114,7 +118,8 @@ void compiled_graph::log_update(graph_change change) const noexcept {
                           .name = options_.name,
                           .bytes = layout_->arena_bytes};
     device_.log().write(facts, [&] {
-        return "graph " + in_quotes(options_.name) + " on " + device_.name() + " was updated: " + words_of(change);
+        return "graph " + in_quotes(options_.name) + " on " + device_.name() + " was updated: " + words_of(change) +
+               (again ? ", because " + why_instantiated_ : "");
     });
 }
 
@@ -170,12 +175,8 @@ void compiled_graph::keep(graph_instance& in, graph_recorder& recorder) const {
 
 // Checks that this recording has the learned lifetimes, edges, accesses and outputs.
 void compiled_graph::require_matches_plan(const recorded& again) const {
-    const auto is_same = [](const graph_node& a, const graph_node& b) {
-        return a.what.index() == b.what.index() && a.reads == b.reads && a.writes == b.writes &&
-               a.launched == b.launched;
-    };
     const std::vector<graph_node>&before = layout_->graph.nodes, &now = again.graph.nodes;
-    const auto other = std::ranges::mismatch(before, now, is_same).in2;
+    const auto other = std::ranges::mismatch(before, now, uses_same_memory).in2;
     if (again.records_each_launch == records_each_launch_ && again.outputs == layout_->outputs && other == now.end() &&
         compare(layout_->graph, again.graph).has_same_topology)
         return;
@@ -187,19 +188,23 @@ void compiled_graph::require_matches_plan(const recorded& again) const {
         {is_known ? other->name : options_.name, device_.name(), is_known ? other->location : location_});
 }
 
-// Whether an operation fits the existing plan.
-bool compiled_graph::matches_plan(lesson& learned) const {
+// Why the operation does not fit the existing plan; empty when it does.
+std::string compiled_graph::other_plan(lesson& learned) const {
+    const graph_difference topology = compare(layout_->graph, learned.made.graph);
+    if (!topology.has_same_topology) return topology.why;
+    const std::vector<graph_node>&before = layout_->graph.nodes, &now = learned.made.graph.nodes;
+    const auto other = std::ranges::mismatch(before, now, uses_same_memory).in2;
+    if (other != now.end())
+        return "node " + std::to_string(other - now.begin()) + ", " + label(*other) + ", uses other memory";
+    if (learned.made.outputs != layout_->outputs) return "the outputs are in other memory";
+    if (learned.made.records_each_launch != records_each_launch_)
+        return "host calls, or results for one launch only, have come or gone";
     const auto has_bytes = [](const graph_recorder::place& a, const layout::place& b) { return a.bytes == b.bytes; };
     const auto is_block = [](const graph_recorder::place& a, std::size_t bytes) { return a.bytes == bytes; };
-    if (!std::ranges::equal(learned.recorder.places(), layout_->places, has_bytes)) return false;
-    if (layout_->host_bytes && !std::ranges::equal(learned.recorder.host_blocks(), *layout_->host_bytes, is_block))
-        return false;
-    try {
-        require_matches_plan(learned.made);
-        return true;
-    } catch (const error&) {
-        return false;
-    }
+    const bool fits =
+        std::ranges::equal(learned.recorder.places(), layout_->places, has_bytes) &&
+        (!layout_->host_bytes || std::ranges::equal(learned.recorder.host_blocks(), *layout_->host_bytes, is_block));
+    return fits ? std::string() : "its temporaries have other sizes";
 }
 
 }  // namespace sluice::detail

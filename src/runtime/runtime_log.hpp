@@ -29,7 +29,7 @@ public:
         if (!is_on_.load(std::memory_order_acquire)) return;
         try {
             give(facts, make_message());
-        } catch (...) {  // NOLINT(bugprone-empty-catch): a logger that fails must not break what it is told about
+        } catch (...) {  // NOLINT(bugprone-empty-catch): a logger that fails must not break what it hears of
         }
     }
 

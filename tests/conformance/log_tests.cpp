@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime_options::log: which events the program's logger is told about, and that a logger cannot break anything.
+// runtime_options::log: which events the program's logger receives, and that a logger cannot break anything.
 #include <algorithm>
 #include <memory>
 #include <stdexcept>
@@ -23,7 +23,7 @@ struct noted {
 
 class logs : public conformance_test {
 protected:
-    // What the logger of a runtime was told; without a lock, because a runtime makes one call at a time.
+    // What the logger of a runtime received; without a lock, because a runtime makes one call at a time.
     using notes = std::shared_ptr<std::vector<noted>>;
 
     runtime_options options_with(log_function log) {
@@ -133,7 +133,7 @@ TEST_P(logs, a_fault_is_told_once_with_its_first_cause) {
         there.poison(std::make_exception_ptr(std::runtime_error("the first\ncause")));
         there.poison(std::make_exception_ptr(std::runtime_error("another")));
     }
-    // A fault of a GPU is a fault of all GPUs: each is told.
+    // A fault of a GPU is a fault of all GPUs: each is reported.
     const auto all = of(told, log_event::device_fault);
     const auto here = std::ranges::count(all, GetParam().device, &noted::device);
     EXPECT_EQ(here, 1);
