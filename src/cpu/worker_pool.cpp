@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cpu/cpu_stream.hpp"
+#include "sluice/async/detail/thread_duty.hpp"
 
 namespace sluice::cpu {
 namespace {
@@ -43,6 +44,7 @@ void worker_pool::raise_urgency(place& one) noexcept {
 }
 
 void worker_pool::work() {
+    const detail::duty_scope duty(detail::thread_duty::runs_commands);
     std::unique_lock lock(mutex_);
     for (;;) {
         // Check a few times before sleeping: waking a thread costs more than most commands.

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "cuda/callback_scope.hpp"
 #include "cuda/cuda_memory.hpp"
 #include "cuda/event_pool.hpp"
 #include "sluice/base/detail/access.hpp"
@@ -35,6 +36,7 @@ public:
     bool is_pinned(const void* data, std::size_t bytes) const noexcept override {
         return bytes != 0 && api::is_pinned(data) && api::is_pinned(static_cast<const char*>(data) + bytes - 1);
     }
+    bool is_own_thread() const noexcept override { return callback_scope::is_active(); }
     int ordinal() const noexcept override { return ordinal_; }
     std::string why_unusable(const void* data, std::size_t bytes) const override {
         return api::why_not_memory_of(ordinal_, data, bytes);

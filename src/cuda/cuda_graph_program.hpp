@@ -39,6 +39,9 @@ public:
     void update(command_graph to) override;
     graph_change flush() override;
     void set_enabled(std::size_t node, bool enabled) override;
+    bool is_enabled(std::size_t node) const noexcept override { return is_disabled_.empty() || !is_disabled_[node]; }
+    void upload(const native_stream* on) override;
+    const std::string& refusal() const noexcept override { return refusal_; }
     const void* launch_handle() const noexcept override { return graph_->is_for_kernels ? exec_.get() : nullptr; }
     bool may_fail() const noexcept override { return host_calls_ != nullptr; }
 
@@ -77,6 +80,7 @@ private:
         std::vector<built_node> nodes;
         std::shared_ptr<host_call_states> host_calls;
     };
+    static void run_host_call(void* state);
     built build(const command_graph& from);
     // A loop around the nodes being built whose kernels set the condition: its mark and its handle.
     struct open_loop {
@@ -104,7 +108,9 @@ private:
     void add_nothing(CUgraph_st* to, api::graph_node_handle after);
     api::graph_node_handle add_condition(CUgraph_st* to, api::graph_dependencies after, flag_condition condition);
     api::graph_exec_handle instantiate(CUgraph_st* graph);
-    void upload();
+    bool has_changes() const noexcept { return must_rebuild_ || !dirty_.empty(); }
+    void upload_and_wait();
+    std::string words_of(const api::update_refusal& refusal, const std::vector<built_node>& fresh) const;
     graph_change apply_changes();
     graph_change rebuild();
     using module_list = std::vector<std::shared_ptr<const void>>;
@@ -137,6 +143,8 @@ private:
         CUfunc_st* kernel = nullptr;
     };
     std::vector<known_kernel> known_kernels_;  // by node
+    std::string refusal_;
+    std::string other_topology_;  // why the latest update must be instantiated
     bool is_uploaded_ = false;
     bool must_rebuild_ = false;
     bool has_same_topology_ = true;

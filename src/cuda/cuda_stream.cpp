@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cuda/api/error.hpp"
+#include "cuda/callback_scope.hpp"
 #include "cuda/cuda_graph_program.hpp"
 #include "cuda/fault.hpp"
 #include "cuda/retired_modules.hpp"
@@ -51,6 +52,7 @@ struct cuda_stream::host_work {
     host_work* previous = nullptr;
 
     static void run(void* erased) {
+        const callback_scope here;
         const std::unique_ptr<host_work> work = take_over(*static_cast<host_work*>(erased));
         std::exception_ptr failure = work->outcome->inherited();
         try {

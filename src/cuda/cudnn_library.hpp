@@ -43,6 +43,7 @@ public:
     cudnn_library& operator=(const cudnn_library&) = delete;
     ~cudnn_library();
 
+    bool is_installed() const noexcept { return state_ != nullptr; }
     // The scratch memory that the convolution needs; nullopt when cuDNN is not installed or has no suitable algorithm.
     std::optional<std::size_t> workspace_bytes(const cudnn_convolution& form);
     // Whether cuDNN is installed and supports this form.

@@ -3,12 +3,14 @@
 
 #include <map>
 #include <mutex>
+#include <string>
 
 #include "cuda/api/handles.hpp"
 #include "cuda/api/runtime.hpp"
 #include "cuda/cublaslt_plans.hpp"
 #include "cuda/cuda_device.hpp"
 #include "cuda/cudnn_library.hpp"
+#include "runtime/runtime_log.hpp"
 #include "sluice/base/error.hpp"
 
 namespace sluice::cuda {
@@ -36,7 +38,17 @@ device_context::~device_context() = default;
 device_context& device_context::of(device& gpu) {
     if (gpu.kind() != device_kind::cuda)
         throw error(errc::invalid_argument, "this device is not a GPU", {"", gpu.name()});
-    return static_cast<cuda_device&>(gpu.interpreter().undecorated()).context();
+    device_context& made = static_cast<cuda_device&>(gpu.interpreter().undecorated()).context();
+    if (made.device_.load(std::memory_order_relaxed) == nullptr) made.device_.store(&gpu, std::memory_order_relaxed);
+    return made;
+}
+
+void device_context::log_handle(std::string_view library) const noexcept {
+    const device* const gpu = device_.load(std::memory_order_relaxed);
+    if (gpu == nullptr) return;
+    gpu->log().write(
+        {.level = log_level::debug, .event = log_event::library_handle, .device = gpu->name(), .name = library},
+        [&] { return "a handle of " + std::string(library) + " was made for " + gpu->name(); });
 }
 
 cublaslt& device_context::matmul() {
@@ -44,13 +56,17 @@ cublaslt& device_context::matmul() {
     if (!handles_->cublaslt) {
         const api::device_scope scope(ordinal_);
         handles_->cublaslt = std::make_unique<cublaslt>();
+        log_handle("cuBLASLt");
     }
     return *handles_->cublaslt;
 }
 
 cudnn_library& device_context::convolutions() {
     const std::lock_guard lock(handles_->mutex);
-    if (!handles_->convolutions) handles_->convolutions = std::make_unique<cudnn_library>(ordinal_);
+    if (!handles_->convolutions) {
+        handles_->convolutions = std::make_unique<cudnn_library>(ordinal_);
+        if (handles_->convolutions->is_installed()) log_handle("cuDNN");
+    }
     return *handles_->convolutions;
 }
 
@@ -61,7 +77,10 @@ cublasContext* device_context::cublas(stream on) {
     const api::device_scope scope(ordinal_);
     auto& bound = handles_->cublas[&on.queue()];
     auto* const native = static_cast<CUstream_st*>(on.native().handle);
-    if (!bound.handle || bound.to != native) bound = {api::create_cublas(native), native};
+    if (!bound.handle || bound.to != native) {
+        bound = {api::create_cublas(native), native};
+        log_handle("cuBLAS");
+    }
     return bound.handle.get();
 }
 
@@ -70,7 +89,10 @@ cudnnContext* device_context::cudnn(stream on) {
     const api::device_scope scope(ordinal_);
     auto& bound = handles_->cudnn[&on.queue()];
     auto* const native = static_cast<CUstream_st*>(on.native().handle);
-    if (!bound.handle || bound.to != native) bound = {api::create_cudnn(native), native};
+    if (!bound.handle || bound.to != native) {
+        bound = {api::create_cudnn(native), native};
+        log_handle("cuDNN");
+    }
     return bound.handle.get();
 }
 

@@ -12,6 +12,7 @@
 #include "cuda/module_image.hpp"
 #include "cuda/module_source.hpp"
 #include "cuda/retired_modules.hpp"
+#include "runtime/runtime_log.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/cuda/device_context.hpp"
 #include "sluice/io/mapped_file.hpp"
@@ -95,7 +96,14 @@ kernel_module load_image(device& gpu, const cuda::module_image& image, std::stri
         gpu.trim();
         module = load();
     }
-    return kernel_module(std::make_shared<loaded_module>(std::move(module), std::move(name), gpu, is_from_cache));
+    auto made = std::make_shared<loaded_module>(std::move(module), std::move(name), gpu, is_from_cache);
+    gpu.log().write(
+        {.level = log_level::debug, .event = log_event::module_loaded, .device = gpu.name(), .name = made->name()},
+        [&] {
+            return "module " + in_quotes(made->name()) + " is loaded on " + gpu.name() +
+                   (is_from_cache ? ", from the cache of compiled modules" : "");
+        });
+    return kernel_module(std::move(made));
 }
 
 // At most this many names in an error.
@@ -239,6 +247,9 @@ kernel_module compile_module(device& gpu, std::string_view source, const source_
         }
     }
     const std::vector<std::byte> made = cuda::api::compile({how.name, source, how.headers}, options, context);
+    gpu.log().write({.event = log_event::module_compiled, .device = gpu.name(), .name = how.name}, [&] {
+        return "module " + in_quotes(how.name) + " was compiled for " + gpu.name() + " by " + versions;
+    });
     kernel_module loaded = load_image(gpu, cuda::read_image(made, context), how.name, false, context);
     static_cast<void>(cache.keep(key, made));
     return loaded;

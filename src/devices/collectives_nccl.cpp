@@ -92,16 +92,20 @@ private:
 // The groups of the sets in which one GPU is the first.
 class nccl_groups {
 public:
-    explicit nccl_groups(cuda::device_context&) {}
+    explicit nccl_groups(cuda::device_context& of) : first_(of) {}
 
     nccl_group& of(const std::vector<int>& ordinals) {
         const std::lock_guard lock(mutex_);
         std::unique_ptr<nccl_group>& known = groups_[ordinals];
-        if (!known) known = std::make_unique<nccl_group>(ordinals);
+        if (!known) {
+            known = std::make_unique<nccl_group>(ordinals);
+            first_.log_handle("NCCL");
+        }
         return *known;
     }
 
 private:
+    cuda::device_context& first_;  // of the GPU that holds the groups
     std::mutex mutex_;
     std::map<std::vector<int>, std::unique_ptr<nccl_group>> groups_;
 };

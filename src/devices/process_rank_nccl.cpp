@@ -10,6 +10,7 @@
 #include "cuda/api/runtime.hpp"
 #include "devices/nccl_call.hpp"
 #include "devices/process_rank.hpp"
+#include "runtime/runtime_log.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/cuda/device_context.hpp"
 
@@ -32,6 +33,9 @@ public:
                                                                    static_cast<int>(here.rank), &config);
         communicator_.reset(made);
         if (begun != ncclInProgress) api::check_nccl(begun, "ncclCommInitRankConfig");
+        gpu.log().write(
+            {.level = log_level::debug, .event = log_event::library_handle, .device = gpu.name(), .name = "NCCL"},
+            [&] { return "a communicator of NCCL is being made for " + gpu.name(); });
     }
     ~nccl_rank() override { abandon(); }
 

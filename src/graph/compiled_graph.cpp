@@ -195,6 +195,8 @@ compiled_graph::launch_result compiled_graph::submit(execution_context& context,
     }
     const command_info launched = name_accesses(in);
     result.change = in.program->flush();
+    note_change(result.change, *in.program);
+    if (result.change >= graph_change::whole_graph) log_update(result.change);
     const auto shared = std::ranges::find(instances_, &in, [](const auto& each) { return each.get(); });
     in.last = on.point(on.graph(launched, {in.program.get(), in.memory, *shared}));
     outputs_.clear();
@@ -282,7 +284,7 @@ graph_change compiled_graph::update(const graph_function& record) {
     ++version_;
     lesson learned(device_, id_);
     learned.made = record_into(learned.recorder, record, {}, graph_recording::purpose::learning);
-    if (!matches_plan(learned)) {
+    if (std::string why = other_plan(learned); !why.empty()) {
         // The plan or the places differ, so compile from scratch. Launches in flight keep the programs that they run.
         compiled_graph fresh(device_, inputs_, options_, location_);
         fresh.compile(record);
@@ -298,9 +300,12 @@ graph_change compiled_graph::update(const graph_function& record) {
         std::swap(id_, fresh.id_);
         node_count_.store(layout_->graph.nodes.size(), std::memory_order_relaxed);
         for (const auto& each : instances_) each->version = version_;
+        why_instantiated_ = std::move(why);
+        log_update(graph_change::instantiated);
         return graph_change::instantiated;
     }
     graph_change most = graph_change::none;
+    why_instantiated_.clear();
     const command_info info = command();
     for (const auto& each : instances_) {
         std::vector<storage_ref> used;
@@ -315,31 +320,19 @@ graph_change compiled_graph::update(const graph_function& record) {
         const launch_end at_the_end{*this, *each};
         record_again(*each, used, record);
         understand(*each, each->program->commands(), learned);
-        most = std::max(most, each->program->flush());
+        const graph_change change = each->program->flush();
+        if (change >= most) note_change(change, *each->program);
+        most = std::max(most, change);
     }
+    log_update(most);
     return most;
 }
 
-void compiled_graph::set_enabled(std::string_view name, bool enabled) {
-    std::vector<std::size_t> numbers;  // the same in all replicas
-    const std::vector<graph_node>& nodes = commands().nodes;
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-        if (nodes[i].operation != name && nodes[i].name != name) continue;
-        const bool can_be = std::holds_alternative<copy_command>(nodes[i].what) ||
-                            std::holds_alternative<fill_command>(nodes[i].what) ||
-                            std::holds_alternative<launch_command>(nodes[i].what);
-        if (!can_be) {
-            throw error(errc::graph_refused, "only copies, fills and kernels can be disabled",
-                        {nodes[i].name, device_.name(), nodes[i].location});
-        }
-        numbers.push_back(i);
-    }
-    if (numbers.empty()) {
-        throw error(errc::graph_refused, "the graph has no node named " + std::string(name),
-                    {options_.name, device_.name(), location_});
-    }
-    for (const auto& each : instances_) {
-        for (const std::size_t number : numbers) each->program->set_enabled(number, enabled);
+void compiled_graph::note_change(graph_change change, const graph_program& of) {
+    if (change == graph_change::instantiated) {
+        why_instantiated_ = of.refusal();
+    } else if (!why_instantiated_.empty()) {
+        why_instantiated_.clear();
     }
 }
 

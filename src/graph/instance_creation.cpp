@@ -9,7 +9,9 @@
 #include "graph/learned_graph.hpp"
 #include "graph/memory_plan.hpp"
 #include "runtime/graph_difference.hpp"
+#include "runtime/runtime_log.hpp"
 #include "sluice/base/error.hpp"
+#include "sluice/base/printable.hpp"
 #include "sluice/graph/compiled_graph.hpp"
 #include "sluice/runtime/transfer.hpp"
 
@@ -29,6 +31,20 @@ std::vector<recorded_memory> memory_of(graph_recorder& recorder, std::span<const
         all[each.memory].is_host_data = false;
     }
     return all;
+}
+
+bool uses_same_memory(const graph_node& a, const graph_node& b) {
+    return a.what.index() == b.what.index() && a.reads == b.reads && a.writes == b.writes && a.launched == b.launched;
+}
+
+std::string words_of(graph_change change) {
+    switch (change) {
+        case graph_change::none: return "nothing differed";
+        case graph_change::parameters: return "parameters of nodes were set";
+        case graph_change::whole_graph: return "the driver updated the whole graph";
+        case graph_change::instantiated: break;
+    }
+    return "it was instantiated again";
 }
 
 }  // namespace
@@ -77,7 +93,34 @@ std::unique_ptr<graph_instance> compiled_graph::make_instance(const graph_functi
     understand(*made, again.graph, learned);
     made->program = device_.interpreter().instantiate(device_, std::move(again.graph));
     keep(*made, recorder);
+    log_instantiation();
     return made;
+}
+
+void compiled_graph::log_instantiation() const noexcept {
+    const log_entry facts{.level = log_level::debug,
+                          .event = log_event::graph_instantiated,
+                          .device = device_.name(),
+                          .name = options_.name,
+                          .bytes = layout_->arena_bytes};
+    device_.log().write(facts, [&] {
+        return "graph " + in_quotes(options_.name) + " is instantiated on " + device_.name() + ": " +
+               std::to_string(layout_->graph.nodes.size()) + " nodes, " + std::to_string(facts.bytes) +
+               " bytes of temporaries";
+    });
+}
+
+void compiled_graph::log_update(graph_change change) const noexcept {
+    const bool again = change == graph_change::instantiated;
+    const log_entry facts{.level = again ? log_level::info : log_level::debug,
+                          .event = log_event::graph_updated,
+                          .device = device_.name(),
+                          .name = options_.name,
+                          .bytes = layout_->arena_bytes};
+    device_.log().write(facts, [&] {
+        return "graph " + in_quotes(options_.name) + " on " + device_.name() + " was updated: " + words_of(change) +
+               (again ? ", because " + why_instantiated_ : "");
+    });
 }
 
 // Finds the addresses in the instance's recording. `learned` must be of the same operation with the same arguments.
@@ -132,12 +175,8 @@ void compiled_graph::keep(graph_instance& in, graph_recorder& recorder) const {
 
 // Checks that this recording has the learned lifetimes, edges, accesses and outputs.
 void compiled_graph::require_matches_plan(const recorded& again) const {
-    const auto is_same = [](const graph_node& a, const graph_node& b) {
-        return a.what.index() == b.what.index() && a.reads == b.reads && a.writes == b.writes &&
-               a.launched == b.launched;
-    };
     const std::vector<graph_node>&before = layout_->graph.nodes, &now = again.graph.nodes;
-    const auto other = std::ranges::mismatch(before, now, is_same).in2;
+    const auto other = std::ranges::mismatch(before, now, uses_same_memory).in2;
     if (again.records_each_launch == records_each_launch_ && again.outputs == layout_->outputs && other == now.end() &&
         compare(layout_->graph, again.graph).has_same_topology)
         return;
@@ -149,19 +188,23 @@ void compiled_graph::require_matches_plan(const recorded& again) const {
         {is_known ? other->name : options_.name, device_.name(), is_known ? other->location : location_});
 }
 
-// Whether an operation fits the existing plan.
-bool compiled_graph::matches_plan(lesson& learned) const {
+// Why the operation does not fit the existing plan; empty when it does.
+std::string compiled_graph::other_plan(lesson& learned) const {
+    const graph_difference topology = compare(layout_->graph, learned.made.graph);
+    if (!topology.has_same_topology) return topology.why;
+    const std::vector<graph_node>&before = layout_->graph.nodes, &now = learned.made.graph.nodes;
+    const auto other = std::ranges::mismatch(before, now, uses_same_memory).in2;
+    if (other != now.end())
+        return "node " + std::to_string(other - now.begin()) + ", " + label(*other) + ", uses other memory";
+    if (learned.made.outputs != layout_->outputs) return "the outputs are in other memory";
+    if (learned.made.records_each_launch != records_each_launch_)
+        return "host calls, or results for one launch only, have come or gone";
     const auto has_bytes = [](const graph_recorder::place& a, const layout::place& b) { return a.bytes == b.bytes; };
     const auto is_block = [](const graph_recorder::place& a, std::size_t bytes) { return a.bytes == bytes; };
-    if (!std::ranges::equal(learned.recorder.places(), layout_->places, has_bytes)) return false;
-    if (layout_->host_bytes && !std::ranges::equal(learned.recorder.host_blocks(), *layout_->host_bytes, is_block))
-        return false;
-    try {
-        require_matches_plan(learned.made);
-        return true;
-    } catch (const error&) {
-        return false;
-    }
+    const bool fits =
+        std::ranges::equal(learned.recorder.places(), layout_->places, has_bytes) &&
+        (!layout_->host_bytes || std::ranges::equal(learned.recorder.host_blocks(), *layout_->host_bytes, is_block));
+    return fits ? std::string() : "its temporaries have other sizes";
 }
 
 }  // namespace sluice::detail

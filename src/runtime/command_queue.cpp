@@ -12,6 +12,7 @@
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/detail/driven_wait.hpp"
 #include "sluice/runtime/detail/submission.hpp"
+#include "sluice/runtime/detail/wait_checks.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/stream.hpp"
 
@@ -289,17 +290,29 @@ storage_ref command_queue::allocate_host(std::size_t bytes, const command_info& 
 
 storage_ref command_queue::workspace(std::size_t bytes) {
     if (recorder_ != nullptr) return recorder_->workspace(bytes);
-    const std::lock_guard lock(workspace_mutex_);
-    if (!workspace_ || workspace_->capacity_bytes() < bytes) {
+    storage_ref grown;
+    {
+        const std::lock_guard lock(workspace_mutex_);
+        if (workspace_ && workspace_->capacity_bytes() >= bytes) return workspace_;
         workspace_ = larger_workspace(workspace_, bytes, *this);
         workspace_->mark_scratch();
+        grown = workspace_;
     }
-    return workspace_;
+    const log_entry facts{.level = log_level::debug,
+                          .event = log_event::workspace_grown,
+                          .device = owner_.name(),
+                          .bytes = grown->capacity_bytes()};
+    owner_.log().write(facts, [&] {
+        return "the workspace of " + owner_.name() + "'s stream " + std::to_string(index_) + " has " +
+               std::to_string(facts.bytes) + " bytes now";
+    });
+    return grown;
 }
 
 void command_queue::order_after(stream_point point) {
     if (point.queue == nullptr) return;
     if (!owner_.is_peer_of(point.queue->owner())) {
+        detail::require_may_wait(point, "order_after");
         point.queue->wait(point.upto, point.queue->owner().default_wait_mode());
         return;
     }

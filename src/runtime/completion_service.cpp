@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "sluice/async/detail/thread_duty.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
 #include "sluice/runtime/device.hpp"
 
@@ -199,6 +200,7 @@ void completion_service::core::sleep_until(clock::time_point until) {
 }
 
 void completion_service::core::run() {
+    const duty_scope duty(thread_duty::resumes_waiters);
     own_thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
     auto last_event = clock::now();
     auto last_asked = last_event;

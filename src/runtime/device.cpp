@@ -8,6 +8,7 @@
 #include "runtime/runtime_state.hpp"
 #include "runtime/staging_pool.hpp"
 #include "sluice/base/error.hpp"
+#include "sluice/runtime/detail/wait_checks.hpp"
 
 namespace sluice {
 
@@ -156,7 +157,11 @@ std::vector<command_queue*> device::all_queues() const {
 }
 
 void device::synchronize() {
-    for (command_queue* each : all_queues()) each->wait(each->issued(), default_wait_mode());
+    for (command_queue* each : all_queues()) {
+        const ticket last = each->issued();
+        detail::require_may_wait({each, last}, "synchronize");
+        each->wait(last, default_wait_mode());
+    }
     if (is_poisoned()) refuse();
 }
 
@@ -176,6 +181,8 @@ device::poison_notice::poison_notice(device& faulted) noexcept
     : work_item([](work_item& self) noexcept { static_cast<poison_notice&>(self).of.report_poison(); }), of(faulted) {}
 
 void device::report_poison() noexcept {
+    runtime_.log.write({.level = log_level::critical, .event = log_event::device_fault, .device = name_},
+                       [this] { return name_ + " is lost: " + detail::message_of(cause()); });
     for (std::size_t i = 0; command_queue* const each = queue_at(i); ++i) {
         each->interpreter().abandon();
         each->release(no_ticket);  // no more commands will pass
@@ -188,6 +195,7 @@ void device::report_poison() noexcept {
 }
 
 detail::completion_service& device::service() noexcept { return runtime_.service; }
+detail::runtime_log& device::log() const noexcept { return runtime_.log; }
 
 command_queue* device::queue_at(std::size_t index) const noexcept {
     const std::lock_guard lock(mutex_);

@@ -232,7 +232,7 @@ void await_contents(storage& memory, bool is_written, const error_context& conte
     if (memory.is_planned()) {
         throw error(errc::graph_refused, "a tensor inside a graph has contents only while the graph runs", context);
     }
-    require_may_wait(on);
+    require_may_wait(on, context.operation);
     if (is_written) {
         memory.await_all_uses();
     } else {

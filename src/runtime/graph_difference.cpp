@@ -2,8 +2,10 @@
 #include "runtime/graph_difference.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
+#include "sluice/base/printable.hpp"
 #include "sluice/runtime/graph_program.hpp"
 
 namespace sluice::detail {
@@ -50,7 +52,40 @@ bool same_command(const command_graph& before, const graph_node& a, const comman
     return false;  // a host call: its functions cannot be compared
 }
 
+bool fit(const graph_node& a, const graph_node& b) { return a.what.index() == b.what.index() && same_edges(a, b); }
+
+std::string_view kind_of(const graph_node& node) {
+    constexpr std::array<std::string_view, std::variant_size_v<graph_node::command>> kinds{
+        "a copy", "a fill", "a kernel", "a library call", "a host call", "a condition or loop"};
+    return kinds[node.what.index()];
+}
+
+std::string other_topology(const command_graph& before, const command_graph& after) {
+    const auto differs = std::ranges::mismatch(before.nodes, after.nodes, fit);
+    const auto was = differs.in1 - before.nodes.begin();
+    std::string why;
+    if (before.nodes.size() != after.nodes.size()) {
+        why = "the graph has " + std::to_string(after.nodes.size()) + " nodes and had " +
+              std::to_string(before.nodes.size()) + "; ";
+    }
+    if (differs.in2 == after.nodes.end())
+        return why + "node " + std::to_string(was) + ", " + label(*differs.in1) + ", is gone";
+    why += "node " + std::to_string(was) + ", " + label(*differs.in2) + ", ";
+    if (differs.in1 == before.nodes.end()) return why + "is new";
+    if (differs.in1->what.index() != differs.in2->what.index()) {
+        why += "is " + std::string(kind_of(*differs.in2)) + " and was " + std::string(kind_of(*differs.in1));
+    } else {
+        why += "comes after other nodes than before";
+    }
+    return why + " (it was " + label(*differs.in1) + ")";
+}
+
 }  // namespace
+
+std::string label(const graph_node& node) {
+    if (node.operation.empty()) return in_quotes(node.name);
+    return in_quotes(node.operation) + " (" + printable(node.name) + ")";
+}
 
 bool runs_same_code(const launch_command& a, const launch_command& b) noexcept {
     if (a.device_function != b.device_function || a.host_function != b.host_function) return false;
@@ -62,11 +97,13 @@ bool runs_same_code(const launch_command& a, const launch_command& b) noexcept {
 
 graph_difference compare(const command_graph& before, const command_graph& after) {
     graph_difference found;
-    if (before.nodes.size() != after.nodes.size()) return found;
+    if (!std::ranges::equal(before.nodes, after.nodes, fit)) {
+        found.why = other_topology(before, after);
+        return found;
+    }
     for (std::size_t i = 0; i < before.nodes.size(); ++i) {
         const graph_node& a = before.nodes[i];
         const graph_node& b = after.nodes[i];
-        if (a.what.index() != b.what.index() || !same_edges(a, b)) return found;
         if (!same_command(before, a, after, b)) found.changed.push_back(i);
     }
     found.has_same_topology = true;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "sluice/runtime/command_graph.hpp"
@@ -12,9 +13,13 @@ namespace sluice::detail {
 struct graph_difference {
     bool has_same_topology = false;    // the same number of nodes, of the same kinds, with the same edges
     std::vector<std::size_t> changed;  // if so: the nodes whose commands differ
+    std::string why;                   // if not: what differs, with the name of the first such node
 
     bool is_same() const noexcept { return has_same_topology && changed.empty(); }
 };
+
+// The name of a node in a message: its operation's, and its command's: "'layer 1' (gemm)".
+std::string label(const graph_node& node);
 
 // Whether both launches run the same kernel, or the same function of a module.
 bool runs_same_code(const launch_command& a, const launch_command& b) noexcept;

@@ -122,11 +122,12 @@ void replay_program::set_address(std::size_t node, std::size_t at, void* address
 }
 
 void replay_program::update(command_graph to) {
-    const graph_difference difference = compare(list_->graph, to);
+    graph_difference difference = compare(list_->graph, to);
     const bool has_same_nodes = difference.has_same_topology;
     // Also when nothing differs: the new commands own what they need.
     list_ = make_list(std::move(to), has_same_nodes ? list_->is_disabled : std::vector<bool>());
     if (difference.is_same()) return;
+    if (!has_same_nodes) refusal_ = std::move(difference.why);
     change_ = std::max(change_, has_same_nodes ? graph_change::parameters : graph_change::instantiated);
 }
 

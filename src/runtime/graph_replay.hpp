@@ -40,6 +40,10 @@ public:
     void update(command_graph to) override;
     graph_change flush() override { return std::exchange(change_, graph_change::none); }
     void set_enabled(std::size_t node, bool enabled) override;
+    bool is_enabled(std::size_t node) const noexcept override {
+        return list_->is_disabled.empty() || !list_->is_disabled[node];
+    }
+    const std::string& refusal() const noexcept override { return refusal_; }
     const void* launch_handle() const noexcept override { return list_->graph.is_for_kernels ? list_.get() : nullptr; }
     bool may_fail() const noexcept override { return list_->may_fail; }
 
@@ -50,6 +54,7 @@ private:
 
     std::shared_ptr<replay_list> list_;
     graph_change change_ = graph_change::none;
+    std::string refusal_;
 };
 
 }  // namespace sluice::detail

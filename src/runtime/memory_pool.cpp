@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::size_t smallest_block_bytes = 512;
 
-// False when the device has faulted: then it may still access the block, which must never be reused.
+// False when the device has faulted: then it may still access the block, which must never be reused. False also on a
+// thread that cannot wait for the device.
 bool await_uses(const storage& block) noexcept {
     try {
         block.await_all_uses();
@@ -238,7 +239,8 @@ std::size_t memory_pool::release(std::size_t at_least) {
             faulted.put(*block);
         }
     }
-    // Kept until the pool is destroyed; the poisoned device refuses allocations, so they are never handed out.
+    // Kept, with their histories, until a later call or until the pool is destroyed. A poisoned device refuses
+    // allocations, so they are never handed out.
     const std::lock_guard lock(guard_);
     while (storage* const block = faulted.take_any()) put(*block);
     return returned;

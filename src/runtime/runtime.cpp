@@ -9,6 +9,13 @@
 namespace sluice {
 namespace {
 
+std::string describe(const device& found) {
+    const device_properties& its = found.properties();
+    return "found " + found.name() + ": " + its.name + ", " + std::to_string(its.compute_units) +
+           (found.kind() == device_kind::cuda ? " multiprocessors, " : " workers, ") +
+           std::to_string(its.memory_bytes) + " bytes of memory";
+}
+
 void add_devices(detail::runtime_state& state, std::string_view kind, found_devices found,
                  const runtime_options& options) {
     trace_recorder* const recorder = options.trace;
@@ -21,7 +28,13 @@ void add_devices(detail::runtime_state& state, std::string_view kind, found_devi
         ++number;
         if (recorder != nullptr) interpreter = make_traced_device(std::move(interpreter), *recorder, name);
         state.devices.push_back(std::make_unique<device>(state, std::move(name), std::move(interpreter)));
+        const device& made = *state.devices.back();
         if (options.blocks_each_command) state.devices.back()->block_each_command();
+        state.log.write({.event = log_event::device_found,
+                         .device = made.name(),
+                         .name = made.properties().name,
+                         .bytes = made.properties().memory_bytes},
+                        [&] { return describe(made); });
     }
 }
 
@@ -35,6 +48,7 @@ runtime::runtime(const runtime_options& options) {
         }
     };
     std::unique_ptr<detail::runtime_state, release> state(new detail::runtime_state);
+    state->log.begin(options.log);
     if (options.cuda) {
         found_devices gpus = find_cuda_devices(options);
         state->why_no_gpu = gpus.why_none;
@@ -43,6 +57,9 @@ runtime::runtime(const runtime_options& options) {
         throw error(errc::invalid_argument, "runtime_options::gpus names GPUs, but runtime_options::cuda is false");
     } else {
         state->why_no_gpu = "this runtime was created with runtime_options::cuda = false";
+    }
+    if (!state->why_no_gpu.empty()) {
+        state->log.write({.event = log_event::no_gpu}, [&] { return "found no GPU: " + state->why_no_gpu; });
     }
     add_devices(*state, "cpu", find_cpu_devices(options), options);
     state_ = state.release();

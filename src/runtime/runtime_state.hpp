@@ -11,6 +11,7 @@
 
 #include "runtime/completion_service.hpp"
 #include "runtime/kept_memory.hpp"
+#include "runtime/runtime_log.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::detail {
@@ -29,6 +30,7 @@ public:
         for (const auto& each : devices) each->close();
         kept_.close();  // nothing runs any more
         service.close();
+        log.end();
     }
 
     // Memory of others that commands of a faulted device may still use: keeps it until close(). False when the devices
@@ -44,6 +46,7 @@ public:
 
     std::size_t next_queue_number() noexcept { return queues_.fetch_add(1, std::memory_order_relaxed); }
 
+    runtime_log log;             // before all that writes to it
     completion_service service;  // before the devices: their streams use it
 
     std::vector<std::unique_ptr<device>> devices;

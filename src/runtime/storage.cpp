@@ -7,6 +7,7 @@
 #include "runtime/foreign_storage.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
+#include "sluice/runtime/detail/wait_checks.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/memory_pool.hpp"
 
@@ -19,6 +20,7 @@ bool is_over(const stream_point& point) { return !is_open(point); }
 // Called without the storage's guard: it blocks.
 void await_all(const std::vector<stream_point>& points) {
     for (const stream_point& point : points) {
+        detail::require_may_wait(point, "wait for memory");
         point.queue->wait(point.upto, point.queue->owner().default_wait_mode());
     }
 }

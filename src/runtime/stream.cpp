@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sluice/runtime/detail/command_queue.hpp"
+#include "sluice/runtime/detail/wait_checks.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice {
@@ -46,7 +47,10 @@ ticket stream::issued() const noexcept { return queue_->issued(); }
 ticket stream::passed() const noexcept { return queue_->passed(); }
 void stream::poll() const noexcept { queue_->poll(); }
 void stream::order_after(stream_point point) const { queue_->order_after(point); }
-void stream::wait(ticket upto, wait_mode mode) const { queue_->wait(upto, mode); }
+void stream::wait(ticket upto, wait_mode mode) const {
+    detail::require_may_wait(point(upto), "wait");
+    queue_->wait(upto, mode);
+}
 std::unique_ptr<timed_mark> stream::mark() const { return queue_->mark(); }
 
 }  // namespace sluice

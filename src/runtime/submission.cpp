@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "sluice/runtime/detail/command_queue.hpp"
+#include "sluice/runtime/detail/wait_checks.hpp"
 
 namespace sluice::detail {
 namespace {
@@ -120,6 +121,7 @@ void submission::poll() const noexcept {
 }
 
 void submission::await_completion(std::optional<wait_mode> mode) const {
+    require_may_wait(*this, "wait");
     any_point([&](const stream_point& point) {
         wait(point, mode);
         return false;

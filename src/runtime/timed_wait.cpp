@@ -54,7 +54,7 @@ timed_wait::told& timed_wait::told_of(const submission_ref& submitted) const {
 
 bool timed_wait::until(const submission_ref& submitted, const deadline& latest) const {
     if (submitted->is_over()) return true;
-    require_may_wait_host_driven(submitted->home());
+    require_may_wait(*submitted, "wait_for");
     const completion_service& service = submitted->home().service();
     service_driver* const driver = service.driver();
     const auto due = service.due(latest);
@@ -62,6 +62,7 @@ bool timed_wait::until(const submission_ref& submitted, const deadline& latest) 
         submitted->poll();
         return submitted->is_over();
     }
+    require_may_wait_host_driven(submitted->home(), "wait_for");
     told& state = told_of(submitted);
     const auto is_told = [&] { return state.is_told; };
     if (driver != nullptr) return driver->run_until(is_told, due) || submitted->is_over();

@@ -91,6 +91,7 @@ TEST_F(graphs, arguments_replicas_and_updates) {
     auto fast = compile(pool, {.replicas = 2, .name = "scaled"}, scaled, host_input<float>({3}), argument<float>(2));
     const std::vector<float> x{1, 2, 3};
 
+    fast.upload();                           // now, and not in the first launch of each replica
     auto first = spawn(fast(x, 2.f), pool);  // concurrently: each replica has memory of its own
     auto second = spawn(fast(x, 3.f), pool);
     EXPECT_EQ(std::vector<float>(std::move(first).get()), (std::vector<float>{2, 4, 6}));
@@ -98,6 +99,7 @@ TEST_F(graphs, arguments_replicas_and_updates) {
 
     fast.disable("scale");  // by the name of the operation, or of the command
     EXPECT_EQ(sync(fast(x, 2.f), pool), x);
+    EXPECT_FALSE(fast.is_enabled("scale"));
     fast.enable("scale");
     EXPECT_EQ(sync(fast(x, 2.f), pool), (std::vector<float>{2, 4, 6}));
 }

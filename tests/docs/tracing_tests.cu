@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 
 #include "sluice/sluice.hpp"
 
@@ -39,6 +40,17 @@ TEST(tracing, a_program_is_recorded) {
     EXPECT_GT(std::filesystem::file_size("run.json"), 0u);
     std::filesystem::current_path(home);
     std::filesystem::remove_all(name);
+}
+
+TEST(tracing, a_logger_is_told_about_rare_events) {
+    std::ostringstream text;
+    {
+        sluice::runtime machine({.log = [&](const sluice::log_entry& entry) {
+            if (entry.level < sluice::log_level::info) return;  // the program decides what it wants
+            text << to_string(entry.level) << ' ' << to_string(entry.event) << ' ' << entry.message << '\n';
+        }});
+    }
+    EXPECT_NE(text.str().find("info device_found found cpu:0: "), std::string::npos) << text.str();
 }
 
 }  // namespace sluice::docs

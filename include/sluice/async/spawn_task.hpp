@@ -17,10 +17,12 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "sluice/async/detail/completion.hpp"
 #include "sluice/async/detail/root.hpp"
+#include "sluice/async/detail/thread_duty.hpp"
 #include "sluice/async/executor.hpp"
 #include "sluice/async/resume_on.hpp"
 #include "sluice/async/task.hpp"
@@ -55,7 +57,7 @@ public:
     // The result is not wanted. May block until a running function returns.
     virtual abandonment abandon() noexcept { return abandonment::none; }
     // Throws on a thread that must not block until the end.
-    virtual void require_may_block() const {}
+    virtual void require_may_block(std::string_view operation) const { require_may_wait_for_task(operation); }
 
     void wait(wait_mode mode) {
         while (mode != wait_mode::block && !end_.complete_already()) {
@@ -148,7 +150,11 @@ public:
         state_->end().withdraw();
     }
 
-    bool await_ready() const noexcept { return state_->end().complete_already(); }
+    bool await_ready() const {
+        if (state_->end().complete_already()) return true;
+        if (is_wait_with_duty()) state_->require_may_block("sync_wait");
+        return false;
+    }
     bool await_suspend(std::coroutine_handle<> waiter) noexcept { return state_->end().wait(waiter); }
     void await_resume() const noexcept {}
 
@@ -207,15 +213,18 @@ public:
 
     // The same for a plain thread: blocks it until the task has ended.
     T get(std::optional<wait_mode> mode = {}) && {
-        wait(mode);
+        require_may_block("get");
+        state_->wait(mode.value_or(wait_mode::block));
         const auto owned = std::move(state_);
         return owned->take();
     }
     T get(std::optional<wait_mode> mode = {}) const& = delete;  // the result is consumed: std::move it
 
-    // Blocks until the task has ended; asleep unless `mode` says otherwise.
+    // Blocks until the task has ended; asleep unless `mode` says otherwise. A task that has not ended may need a thread
+    // of the runtime: on a worker thread of a device, in a host call and on the runtime's completion thread, this, get
+    // and the two below throw errc::invalid_argument then.
     void wait(std::optional<wait_mode> mode = {}) const {
-        require_may_block();
+        require_may_block("wait");
         state_->wait(mode.value_or(wait_mode::block));
     }
     // The same for at most the given time; returns whether the task has ended.
@@ -224,7 +233,7 @@ public:
         return wait_until(detail::deadline_after(at_most));
     }
     bool wait_until(std::chrono::steady_clock::time_point deadline) const {
-        require_may_block();
+        require_may_block("wait_for");
         return state_->wait_until(deadline);
     }
 
@@ -243,9 +252,9 @@ private:
     void require_valid() const {
         if (!valid()) throw std::logic_error("a spawned task gives its result once");
     }
-    void require_may_block() const {
+    void require_may_block(std::string_view operation) const {
         require_valid();
-        if (!state_->end().complete_already()) state_->require_may_block();
+        if (!state_->end().complete_already()) state_->require_may_block(operation);
     }
 
     detail::spawned_owner<T> state_;

@@ -5,7 +5,9 @@
 //
 // Awaits it on the calling thread, blocks until it is complete, and returns its value or throws its exception. An
 // rvalue reference is returned as a value. Must not be called on a thread that the awaitable needs in order to
-// continue. The caller owns the awaitable: one with a name is awaited as the lvalue or the rvalue (std::move) that is
+// continue. On a runtime's completion thread, or a worker thread of a device, what the awaitable awaits there throws
+// errc::invalid_argument if it would need that thread; after the awaitable has continued on another thread, that is not
+// checked. The caller owns the awaitable: one with a name is awaited as the lvalue or the rvalue (std::move) that is
 // passed.
 #pragma once
 
@@ -13,6 +15,7 @@
 #include <mutex>
 
 #include "sluice/async/detail/root.hpp"
+#include "sluice/async/detail/thread_duty.hpp"
 
 namespace sluice {
 
@@ -46,7 +49,10 @@ requires awaitable<Awaitable>
 detail::kept_result_t<Awaitable> sync_wait(Awaitable&& source) {
     auto root = detail::make_root<Awaitable&&>(std::forward<Awaitable>(source));
     detail::blocking_owner owner;
-    root.start(owner);
+    {
+        const detail::start_before_wait starting;
+        root.start(owner);
+    }
     owner.wait();
     return root.take();
 }

@@ -9,8 +9,10 @@
 // Thread safety: all members may be called on any thread; a handle may be used by one thread at a time.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
+#include <string_view>
 #include <typeindex>
 
 #include "sluice/runtime/device.hpp"
@@ -57,6 +59,9 @@ public:
             kept(typeid(T), [](device_context& of) -> std::shared_ptr<void> { return std::make_shared<T>(of); }));
     }
 
+    // Tells the program's logger that a handle of a library was made for this GPU.
+    void log_handle(std::string_view library) const noexcept;
+
     // Called by the backend.
     explicit device_context(int ordinal, const device_properties& properties);
     device_context(const device_context&) = delete;  // it owns handles
@@ -70,6 +75,7 @@ private:
     const int ordinal_;
     const device_properties& properties_;
     std::unique_ptr<handles> handles_;
+    std::atomic<device*> device_{nullptr};  // whose context this is; known from the first call of of()
 };
 
 }  // namespace sluice::cuda

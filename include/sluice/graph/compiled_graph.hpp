@@ -142,6 +142,13 @@ public:
     // Enables or disables the nodes whose operation or command has this name, in all replicas. Throws
     // errc::graph_refused when there is no such node, or when one of them cannot be disabled.
     void set_enabled(std::string_view name, bool enabled);
+    // Whether each node of that name is enabled. Throws errc::graph_refused when there is no such node.
+    bool is_enabled(std::string_view name) const;
+    // Prepares the device for the next launch of each replica: on the stream, or with null at once; see upload() of
+    // executable_graph.
+    void upload(const stream* on);
+    // Why the latest launch or update had to instantiate the graph again; empty when it had not.
+    const std::string& why_instantiated() const noexcept { return why_instantiated_; }
 
     device& owner() const noexcept { return device_; }
     const graph_options& options() const noexcept { return options_; }
@@ -184,7 +191,11 @@ private:
     command_info name_accesses(graph_instance& in);
     struct launch_end;
     void require_matches_plan(const recorded& again) const;
-    bool matches_plan(lesson& learned) const;
+    void log_instantiation() const noexcept;
+    void log_update(graph_change change) const noexcept;
+    void note_change(graph_change change, const graph_program& of);
+    std::vector<std::size_t> nodes_named(std::string_view name) const;
+    std::string other_plan(lesson& learned) const;
 
     device& device_;
     const std::vector<graph_input> inputs_;
@@ -205,6 +216,7 @@ private:
     std::atomic<std::size_t> memory_bytes_{0};
     std::atomic<std::size_t> node_count_{0};
     std::size_t version_ = 0;
+    std::string why_instantiated_;
     std::vector<std::shared_ptr<graph_instance>> instances_;
     std::size_t turn_ = 0;
     // For the launch that is being submitted; members, so that their capacity is reused.

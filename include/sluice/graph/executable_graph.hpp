@@ -33,6 +33,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -261,6 +262,12 @@ public:
     }
     // What the latest launch or update had to change.
     graph_change last_change() const { return state_->last_change(); }
+    // If that was graph_change::instantiated: why the graph could not be updated, with the name of the node: "node 2,
+    // 'layer 3' (gemm), is new", or the driver's result. Otherwise empty.
+    std::string why_instantiated() const {
+        const std::lock_guard lock(state_->core().mutex());
+        return state_->core().why_instantiated();
+    }
 
     // Disables nodes, by the name of their operation (named) or of their command. A disabled node does nothing, and
     // later nodes find the memory unchanged. Applies to launches from now on, but not to launches inside other graphs,
@@ -268,6 +275,19 @@ public:
     // one of them is not a copy, fill or kernel.
     void disable(std::string_view name) const { set_enabled(name, false); }
     void enable(std::string_view name) const { set_enabled(name, true); }
+    // Whether each node of that name does something at the next launch. Throws errc::graph_refused when no node has it.
+    bool is_enabled(std::string_view name) const {
+        const std::lock_guard lock(state_->core().mutex());
+        return state_->core().is_enabled(name);
+    }
+
+    // Uploads all replicas to the GPU, which the first launch of each would do otherwise, so that the first launch is
+    // as fast as the others; likewise after an update that instantiated the graph again. Without a stream it blocks
+    // until they are uploaded; with one it is in that stream's order, and does not block. What is uploaded already is
+    // not uploaded again. On a CPU there is nothing to upload, so it does nothing. Throws what a launch on the stream
+    // would throw; errc::graph_refused on a stream that records.
+    void upload() const { upload_on(nullptr); }
+    void upload(stream on) const { upload_on(&on); }
 
     // The size of one replica's block of temporaries, in bytes; outputs are not in it.
     std::size_t memory_bytes() const noexcept { return state_->core().memory_bytes(); }
@@ -280,6 +300,10 @@ private:
     auto launch(std::index_sequence<Is...>, Values&&... values) const {
         return graph_launch<state, Inputs...>(
             state_, typename Inputs::launch_value(std::get<Is>(state_->inputs()), std::forward<Values>(values))...);
+    }
+    void upload_on(const stream* on) const {
+        const std::lock_guard lock(state_->core().mutex());
+        state_->core().upload(on);
     }
     void set_enabled(std::string_view name, bool enabled) const {
         const std::lock_guard lock(state_->core().mutex());

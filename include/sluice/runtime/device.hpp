@@ -23,6 +23,7 @@ namespace sluice {
 
 namespace detail {
 class runtime_state;
+class runtime_log;
 class completion_service;
 class staging_pool;
 }  // namespace detail
@@ -129,6 +130,8 @@ public:
     detail::staging_pool& staging();
     // Resumes waiters and fires timers.
     detail::completion_service& service() noexcept;
+    // Tells the program's logger; see runtime_options::log.
+    detail::runtime_log& log() const noexcept;
 
 private:
     friend class runtime_ref;

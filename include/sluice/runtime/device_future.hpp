@@ -35,8 +35,9 @@ namespace sluice {
 // Move-only. Dropping it waits for nothing and frees its outputs in stream order; so does dropping a coroutine that
 // awaits it, when no thread is about to resume that (see task.hpp). It may outlive its policy and its runtime.
 //
-// On a worker thread of the device, get, wait, wait_for and wait_until throw errc::invalid_argument instead of waiting;
-// the last two also on the runtime's completion thread.
+// While the operation is not complete, get, wait, wait_for and wait_until throw errc::invalid_argument on a worker
+// thread of the device and in a host call; the last two also on the runtime's completion thread, unless the time is
+// zero.
 template <typename Output>
 class device_future {
 public:
@@ -96,7 +97,11 @@ public:
         awaiter(awaiter&& other) noexcept  // only before it is awaited
             : submitted_(std::move(other.submitted_)), output_(std::move(other.output_)), target_(other.target_) {}
 
-        bool await_ready() const noexcept { return submitted_->is_complete(); }
+        bool await_ready() const {
+            if (submitted_->is_complete()) return true;
+            detail::require_may_await(*submitted_, target_ != nullptr);
+            return false;
+        }
         void await_suspend(std::coroutine_handle<> waiter) {
             notice_ = detail::completion_notice::make(
                 submitted_, target_,
@@ -134,7 +139,7 @@ private:
 
     void require_may_block(std::string_view what) const {
         require_valid(what);
-        if (!submitted_->is_complete()) detail::require_may_wait(submitted_->home());
+        if (!submitted_->is_complete()) detail::require_may_wait(*submitted_, what);
     }
 
     detail::submission_ref submitted_;  // outlives the output, and keeps its streams alive

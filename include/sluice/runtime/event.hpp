@@ -14,6 +14,7 @@
 #include <memory>
 #include <utility>
 
+#include "sluice/runtime/detail/wait_checks.hpp"
 #include "sluice/runtime/interpreter.hpp"
 #include "sluice/runtime/stream.hpp"
 
@@ -32,8 +33,12 @@ public:
     // The place of the event, for stream::order_after.
     stream_point point() const noexcept { return point_; }
 
-    // Blocks until the stream has reached the event. Throws when the device has faulted.
-    void wait() { mark_->wait(); }
+    // Blocks until the stream has reached the event. Throws when the device has faulted; and in a host call of the
+    // device, where the wait might never end, errc::invalid_argument.
+    void wait() {
+        if (!has_passed()) detail::require_may_wait(point_.queue->owner(), "event::wait");
+        mark_->wait();
+    }
 
     // The device's time from `earlier` to `later`, both of one device. Blocks until the device has reached both.
     friend std::chrono::duration<double, std::micro> elapsed(event& earlier, event& later) {

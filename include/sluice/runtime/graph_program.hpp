@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "sluice/runtime/command_graph.hpp"
 
@@ -41,6 +42,12 @@ public:
     virtual graph_change flush() = 0;
     // A disabled node does nothing; the nodes after it still run. Copies, fills and kernels can be disabled.
     virtual void set_enabled(std::size_t node, bool enabled) = 0;
+    virtual bool is_enabled(std::size_t node) const noexcept = 0;
+    // Prepares the device for the next run, which would otherwise do it: on this stream, without waiting, or with null
+    // on a stream of the program's choice, which is waited for. Where nothing is to be prepared it does nothing.
+    virtual void upload(const native_stream* /*on*/) {}
+    // Why the latest flush that returned `instantiated` had to, with the name of the node; empty before the first.
+    virtual const std::string& refusal() const noexcept = 0;
 
     // The handle with which kernels launch it; null when it was not created for that.
     virtual const void* launch_handle() const noexcept = 0;

@@ -242,7 +242,8 @@ public:
     virtual std::string why_unusable(const void* /*data*/, std::size_t /*bytes*/) const { return {}; }
     // Whether the address is known to be in this device's own memory, which the host cannot access.
     virtual bool owns(const void* /*data*/) const noexcept { return false; }
-    // Whether the calling thread is one that the device's commands need: such a thread must not wait for them.
+    // Whether the calling thread is one that the device's commands need: such a thread must not wait for them. True in
+    // the device's host calls.
     virtual bool is_own_thread() const noexcept { return false; }
     // Whether the other devices of its kind continue after it has faulted.
     virtual bool fails_alone() const noexcept { return true; }

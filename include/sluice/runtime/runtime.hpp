@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "sluice/runtime/device.hpp"
+#include "sluice/runtime/log.hpp"
 
 namespace sluice {
 
@@ -39,6 +40,9 @@ struct runtime_options {
     bool blocks_each_command = false;
     // Records what the devices execute; null records nothing. See trace_recorder.hpp.
     trace_recorder* trace = nullptr;
+    // Receives entries about devices, library handles, workspaces, graphs, modules and faults; may be empty. See
+    // log.hpp.
+    log_function log = {};
 };
 
 class runtime {

@@ -5,10 +5,11 @@
 // std::vector<float>; tensors and other handles are returned as they are; several outputs are a tuple. Throws
 // what submitting threw, or what failed on the device; then nothing leaks.
 //
-// A wait that could never end throws errc::invalid_argument and submits nothing: on a worker thread of the device (in
-// a host call, or in a coroutine that was resumed there by an inline_executor); and, for an operation that recovers,
-// tries again or gives up, on the runtime's completion thread (in a coroutine after co_await, unless it was resumed
-// elsewhere by resume_on).
+// A wait that could never end throws errc::invalid_argument, names sync and the device, and submits nothing: in a host
+// call of the device, and on its worker threads (in a coroutine that was resumed there by an inline_executor); and, for
+// an operation that recovers, tries again or gives up, on the runtime's completion thread (in a coroutine after
+// co_await, unless it was resumed elsewhere by resume_on). Any other operation may be waited for there, because streams
+// need no thread of the runtime; but until then that thread resumes no other waiter.
 //
 //     std::vector<float> y = sync(forward(x), pool);
 #pragma once
@@ -27,7 +28,7 @@ namespace sluice {
 namespace detail {
 template <operation Op>
 auto sync_in(Op op, execution_context& context, std::optional<wait_mode> mode) {
-    require_may_wait(context.device());
+    require_may_wait(context.device(), "sync");
     const auto finish = [&] {
         context.submission()->await_completion(mode);
         context.submission()->rethrow_failure();

@@ -66,6 +66,28 @@ cudaMemcpyKind kind_of(copy_direction direction) noexcept {
     return cudaMemcpyDeviceToDevice;
 }
 
+// Codes that a newer driver adds have no words here.
+std::string words_of(cudaGraphExecUpdateResult result) {
+    switch (result) {
+        case cudaGraphExecUpdateErrorTopologyChanged:
+            return "cudaGraphExecUpdateErrorTopologyChanged, the nodes or edges have changed";
+        case cudaGraphExecUpdateErrorNodeTypeChanged:
+            return "cudaGraphExecUpdateErrorNodeTypeChanged, a node is of another kind";
+        case cudaGraphExecUpdateErrorFunctionChanged:
+            return "cudaGraphExecUpdateErrorFunctionChanged, a kernel has changed, and this driver cannot update it";
+        case cudaGraphExecUpdateErrorParametersChanged:
+            return "cudaGraphExecUpdateErrorParametersChanged, parameters have changed in a way that is not supported";
+        case cudaGraphExecUpdateErrorNotSupported:
+            return "cudaGraphExecUpdateErrorNotSupported, something about a node cannot be updated";
+        case cudaGraphExecUpdateErrorUnsupportedFunctionChange:
+            return "cudaGraphExecUpdateErrorUnsupportedFunctionChange, a kernel has changed in a way that is not "
+                   "supported";
+        case cudaGraphExecUpdateErrorAttributesChanged:
+            return "cudaGraphExecUpdateErrorAttributesChanged, attributes of a node have changed";
+        default: return "cudaGraphExecUpdateResult " + std::to_string(static_cast<int>(result));
+    }
+}
+
 cudaMemsetParams fill_parameters(const fill_command& command) noexcept {
     cudaMemsetParams made{};
     made.dst = command.destination;
@@ -206,16 +228,23 @@ graph_exec_handle instantiate(CUgraph_st* graph, bool for_kernels, const error_c
     return graph_exec_handle(made);
 }
 
-void upload(CUgraphExec_st* graph, CUstream_st* on, const error_context& context) {
+void begin_upload(CUgraphExec_st* graph, CUstream_st* on, const error_context& context) {
     check(cudaGraphUpload(graph, on), "cudaGraphUpload", context);
+}
+
+void upload(CUgraphExec_st* graph, CUstream_st* on, const error_context& context) {
+    begin_upload(graph, on, context);
     synchronize(on);
 }
 
-bool update(CUgraphExec_st* graph, CUgraph_st* to) {
+std::optional<update_refusal> update(CUgraphExec_st* graph, CUgraph_st* to) {
     cudaGraphExecUpdateResultInfo told{};
-    if (cudaGraphExecUpdate(graph, to, &told) == cudaSuccess) return true;
+    const cudaError_t code = cudaGraphExecUpdate(graph, to, &told);
+    if (code == cudaSuccess) return std::nullopt;
     static_cast<void>(cudaGetLastError());
-    return false;
+    if (code != cudaErrorGraphExecUpdateFailure)
+        return update_refusal{std::string(cudaGetErrorName(code)) + ", " + cudaGetErrorString(code), nullptr};
+    return update_refusal{words_of(told.result), told.errorNode};
 }
 
 void set_kernel(CUgraphExec_st* in, graph_node_handle node, CUfunc_st* kernel, const launch_command& command,

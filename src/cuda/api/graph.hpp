@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cuda/api/runtime.hpp"
@@ -64,8 +66,14 @@ std::vector<graph_node_handle> capture(CUgraph_st* to, graph_dependencies after,
 graph_exec_handle instantiate(CUgraph_st* graph, bool for_kernels, const error_context& context);
 // Uploads the graph to the device; otherwise the first launch does it. Blocks.
 void upload(CUgraphExec_st* graph, CUstream_st* on, const error_context& context);
-// False when the driver refuses because the graph has another structure.
-bool update(CUgraphExec_st* graph, CUgraph_st* to);
+// Enqueues the upload, and does not wait for it.
+void begin_upload(CUgraphExec_st* graph, CUstream_st* on, const error_context& context);
+// Why the driver refuses an update.
+struct update_refusal {
+    std::string why;                   // with the name of the driver's result
+    graph_node_handle node = nullptr;  // of the new graph; null when the driver names none
+};
+std::optional<update_refusal> update(CUgraphExec_st* graph, CUgraph_st* to);
 void set_kernel(CUgraphExec_st* in, graph_node_handle node, CUfunc_st* kernel, const launch_command& command,
                 const error_context& context);
 void set_copy(CUgraphExec_st* in, graph_node_handle node, const copy_command& command, const error_context& context);

@@ -4,7 +4,10 @@
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
+#include <array>
+
 #include "cuda/api/cublaslt.hpp"
+#include "cuda/api/log_text.hpp"
 #include "cuda/api/shared_library.hpp"
 
 namespace sluice::cuda::api {
@@ -34,6 +37,7 @@ struct cudnn_handle_functions {
     int (*destroy)(cudnnContext*);
     int (*set_stream)(cudnnContext*, CUstream_st*);
     const char* (*describe)(int);
+    void (*describe_last)(char*, std::size_t);  // since version 9; null before
 
     static const cudnn_handle_functions& get() {
         static const cudnn_handle_functions all = [] {
@@ -43,6 +47,7 @@ struct cudnn_handle_functions {
             library.find(found.destroy, "cudnnDestroy");
             library.find(found.set_stream, "cudnnSetStream");
             library.find(found.describe, "cudnnGetErrorString");
+            library.find_if_there(found.describe_last, "cudnnGetLastErrorString");
             return found;
         }();
         return all;
@@ -63,7 +68,10 @@ public:
 void check_cudnn(int status, std::string_view call, const error_context& context) {
     if (status == 0) return;
     static const cudnn_category category;
-    throw device_error({status, category}, std::string(call) + " failed", context);
+    std::array<char, 1024> details{};  // of this thread's last error
+    const auto describe_last = cudnn_handle_functions::get().describe_last;
+    if (describe_last != nullptr) describe_last(details.data(), details.size() - 1);
+    throw device_error({status, category}, failed_call(call, details.data()), context);
 }
 
 void destroy_cublas::operator()(cublasContext* handle) const noexcept {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A compiler's log for an error message, which is one line.
+// A compiler's log, and what a library says about its last error, for an error message, which is one line.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +21,12 @@ inline std::string on_one_line(std::string_view log) {
         text.append(text.empty() ? "" : "; ").append(line);
     }
     return text;
+}
+
+// The message for a call that failed, with what the library says about it: "cudnnConvolutionForward failed: ...".
+inline std::string failed_call(std::string_view call, std::string_view library_says) {
+    const std::string details = on_one_line(library_says);
+    return std::string(call) + " failed" + (details.empty() ? "" : ": " + details);
 }
 
 }  // namespace sluice::cuda::api

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "cuda/api/log_text.hpp"
 #include "cuda/api/shared_library.hpp"
 
 namespace sluice::cuda::api {
@@ -12,6 +13,7 @@ nccl_functions load() {
     const shared_library library("nccl", NCCL_MAJOR);
     nccl_functions all{};
     library.find(all.describe, "ncclGetErrorString");
+    library.find_if_there(all.describe_last, "ncclGetLastError");
     library.find(all.make_all, "ncclCommInitAll");
     library.find(all.make_id, "ncclGetUniqueId");
     library.find(all.join, "ncclCommInitRankConfig");
@@ -44,7 +46,9 @@ const nccl_functions& nccl_functions::get() {
 void check_nccl(ncclResult_t result, std::string_view call) {
     if (result == ncclSuccess) return;
     static const nccl_category category;
-    throw device_error({static_cast<int>(result), category}, std::string(call) + " failed", {});
+    const auto describe_last = nccl_functions::get().describe_last;
+    const char* const details = describe_last != nullptr ? describe_last(nullptr) : nullptr;
+    throw device_error({static_cast<int>(result), category}, failed_call(call, details != nullptr ? details : ""), {});
 }
 
 }  // namespace sluice::cuda::api

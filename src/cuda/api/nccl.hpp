@@ -12,6 +12,7 @@ namespace sluice::cuda::api {
 
 struct nccl_functions {
     decltype(&ncclGetErrorString) describe;
+    const char* (*describe_last)(ncclComm_t);  // since version 2.13; null before
     decltype(&ncclCommInitAll) make_all;
     decltype(&ncclGetUniqueId) make_id;
     decltype(&ncclCommInitRankConfig) join;

@@ -19,9 +19,11 @@ shared_library::shared_library(std::string_view name, int major)
 }
 
 void* shared_library::symbol_address(const char* symbol) const {
-    void* const address = dlsym(handle_, symbol);
+    void* const address = symbol_or_null(symbol);
     if (address == nullptr) throw error(errc::unsupported, file_ + " has no function " + symbol);
     return address;
 }
+
+void* shared_library::symbol_or_null(const char* symbol) const noexcept { return dlsym(handle_, symbol); }
 
 }  // namespace sluice::cuda::api

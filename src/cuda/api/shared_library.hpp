@@ -19,8 +19,15 @@ public:
         function = reinterpret_cast<Function*>(symbol_address(symbol));
     }
 
+    // Null when the library has no such function: an older version of it.
+    template <typename Function>
+    void find_if_there(Function*& function, const char* symbol) const noexcept {
+        function = reinterpret_cast<Function*>(symbol_or_null(symbol));
+    }
+
 private:
     void* symbol_address(const char* symbol) const;
+    void* symbol_or_null(const char* symbol) const noexcept;
 
     std::string file_;
     void* handle_;

@@ -5,6 +5,7 @@
 
 #include <exception>
 #include <memory>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -186,7 +187,9 @@ public:
         return abandonment::now;
     }
 
-    void require_may_block() const override { require_may_wait_host_driven(at_->owner()); }
+    void require_may_block(std::string_view operation) const override {
+        require_may_wait_host_driven(at_->owner(), operation);
+    }
 
 private:
     std::coroutine_handle<> root_ended(std::size_t) noexcept override {
@@ -211,7 +214,7 @@ auto spawn_host_driven(Op op, scheduling_policy& policy) {
 // Runs a host-driven operation to its end; the calling thread waits.
 template <operation Op>
 auto sync_host_driven(Op op, const part_context_ref& at) {
-    require_may_wait_host_driven(at->owner());
+    require_may_wait_host_driven(at->owner(), "sync");
     auto root = make_root(host_driven_task(std::move(op), at));
     const auto start = [&](root_owner& owner) {
         const serial_entry inside(*at->serial());

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program for host threads says when an update needs other nodes.
+#include <gtest/gtest.h>
+
+#include "runtime/graph_replay.hpp"
+
+namespace sluice::detail {
+namespace {
+
+command_graph graph_of(std::vector<graph_node> nodes) {
+    command_graph made;
+    made.nodes = std::move(nodes);
+    return made;
+}
+graph_node fill(std::string operation = {}) {
+    graph_node made{};
+    made.what = fill_command{};
+    made.name = "zeros";
+    made.operation = std::move(operation);
+    return made;
+}
+graph_node copy() {
+    graph_node made{};
+    made.what = copy_command{};
+    made.name = "download";
+    return made;
+}
+
+// What the program says after an update from one graph to the other.
+std::string refusal(command_graph from, command_graph to, graph_change expected) {
+    replay_program program(std::move(from));
+    program.update(std::move(to));
+    EXPECT_EQ(program.flush(), expected);
+    return program.refusal();
+}
+
+}  // namespace
+
+TEST(graph_differences, nothing_is_said_where_nothing_was_refused) {
+    EXPECT_EQ(refusal(graph_of({fill()}), graph_of({fill()}), graph_change::none), "");
+}
+
+TEST(graph_differences, a_new_node_is_named) {
+    EXPECT_EQ(refusal(graph_of({fill()}), graph_of({fill(), fill("layer 1")}), graph_change::instantiated),
+              "the graph has 2 nodes and had 1; node 1, 'layer 1' (zeros), is new");
+}
+
+TEST(graph_differences, a_node_that_is_gone_is_named) {
+    EXPECT_EQ(refusal(graph_of({fill(), copy()}), graph_of({fill()}), graph_change::instantiated),
+              "the graph has 1 nodes and had 2; node 1, 'download', is gone");
+}
+
+TEST(graph_differences, another_kind_of_node_is_named) {
+    EXPECT_EQ(refusal(graph_of({fill()}), graph_of({copy()}), graph_change::instantiated),
+              "node 0, 'download', is a copy and was a fill (it was 'zeros')");
+}
+
+TEST(graph_differences, a_node_with_other_edges_is_named) {
+    graph_node later = fill("second");
+    later.after.push_back({});
+    EXPECT_EQ(refusal(graph_of({copy(), fill("second")}), graph_of({copy(), later}), graph_change::instantiated),
+              "node 1, 'second' (zeros), comes after other nodes than before (it was 'second' (zeros))");
+}
+
+}  // namespace sluice::detail
