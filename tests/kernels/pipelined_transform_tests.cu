@@ -40,8 +40,11 @@ protected:
 
     template <typename Form>
     void expect_right(Form form, const char* name) {
+        // A block has at least 48 KiB of shared memory, more on most GPUs.
+        const pipelined_options usual =
+            pipelined::shared_bytes<Form>(256, 8192) <= 48 * 1024 ? pipelined_options{} : pipelined_options{256, 1024};
         for (const pipelined_options& options :
-             {pipelined_options{}, pipelined_options{64, 1024, 3}, pipelined_options{128, 4096, 1}}) {
+             {usual, pipelined_options{64, 1024, 3}, pipelined_options{128, 4096, 1}}) {
             const std::size_t batch = options.batch_bytes / sizeof(unsigned);
             for (const std::size_t size : {std::size_t{1}, std::size_t{3}, batch - 1, batch, batch + 1, 7 * batch,
                                            11 * batch + 5, 1000 * batch + 2}) {
@@ -82,6 +85,19 @@ TEST_P(pipelined_transforms, are_right_in_every_form_and_at_every_size) {
     expect_right(pipelined::primitives<1>{}, "primitives, one stage");
     expect_right(pipelined::primitives<4>{}, "primitives");
     expect_right(pipelined::arrivals<3>{}, "arrivals");
+    expect_right(pipelined::warp_scope<1>{}, "warp scope, one stage");
+    expect_right(pipelined::warp_scope<3>{}, "warp scope");
+}
+
+TEST_P(pipelined_transforms, are_right_with_any_subset_of_the_block) {
+    expect_right(pipelined::roles_where<2, pipelined::even_ranks>{}, "even ranks copy");
+    expect_right(pipelined::roles_where<3, pipelined::odd_ranks>{}, "odd ranks copy");
+    expect_right(pipelined::roles_where<1, pipelined::first_ranks<7>>{}, "seven threads copy");
+    expect_right(pipelined::part<32, pipelined::plain_loads, 32>{}, "plain loads in a warp");
+    expect_right(pipelined::part<64, pipelined::n_stages<2>>{}, "two stages in two warps");
+    expect_right(pipelined::part<64, pipelined::roles<2, 9>>{}, "roles in two warps");
+    expect_right(pipelined::part<32, pipelined::thread_scope<3>, 32>{}, "thread scope in a warp");
+    expect_right(pipelined::part<64, pipelined::warp_scope<2>>{}, "warp scope in two warps");
 }
 
 TEST_P(pipelined_transforms, are_right_with_bulk_copies) {
@@ -115,6 +131,8 @@ TEST_P(pipelined_transforms, with_options_out_of_range_are_refused_before_anythi
     expect(pipelined::two_stages{}, {.batch_bytes = 0});
     expect(pipelined::two_stages{}, {.batch_bytes = 100});
     expect(pipelined::roles<2, 64>{}, {.threads = 64});
+    expect(pipelined::roles_where<2, pipelined::first_ranks<64>>{}, {.threads = 64});
+    expect(pipelined::part<128, pipelined::two_stages>{}, {.threads = 64});
     expect_refused(errc::shape_mismatch, {"[100] into [99]"},
                    [&] { pipelined_transform(home, pipelined::two_stages{}, reverse_and_add{}, in, other); });
     EXPECT_EQ(home.issued(), before);

@@ -1,17 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // pipelined_transform: out = f(in), batch by batch, where a block copies the next batches to shared memory while it
-// computes on this one. Forms of that loop, for kernels of your own and for comparison (docs/pipelines.md says when
-// each wins, with measurements):
-//
-//     plain_loads          a batch is loaded, then computed on: nothing overlaps inside a block
-//     one_stage            cuda::pipeline with one stage: the copy needs no registers, but nothing overlaps either
-//     two_stages           the next batch is copied while this one is computed on
-//     n_stages<N>          the next N - 1 are
-//     roles<N, Producers>  the first `Producers` threads of the block copy, the others compute
-//     thread_scope<N>      each thread waits for its own copies, __syncthreads for the others'
-//     primitives<N>        the same with the C primitives and zero fill at the ragged end
-//     arrivals<N>          the C primitives, the copies arriving on a barrier in shared memory
-//     bulk<N>              Hopper's bulk copies: one thread asks for a batch, a barrier counts its bytes
+// computes on this one. The first argument is the form of that loop (pipelined_forms.hpp lists them); run_pipelined
+// (pipelined_loops.hpp) is the loop in kernels of your own.
 //
 // The function object is called by each thread that computes:
 //
@@ -41,10 +31,60 @@
 namespace sluice {
 
 struct pipelined_options {
-    unsigned threads = 256;          // of a block; for `roles`, producers and consumers together; at most 1024
-    std::size_t batch_bytes = 8192;  // a multiple of 16; shared memory holds as many as the form has stages
+    unsigned threads = 256;          // of a block, those that only copy or take no part included; at most 1024
+    std::size_t batch_bytes = 8192;  // a multiple of 16; shared memory holds as many as the form has stages, for
+                                     // warp_scope that many for each warp
     unsigned blocks = 0;             // 0: as many as the device runs at once with 48 KiB of shared memory each
 };
+
+namespace detail {
+
+inline namespace SLUICE_LAUNCH_ABI {
+
+template <typename T, typename Function>
+struct pipelined_call {
+    using element = T;
+    const T* in;
+    T* out;
+    std::size_t size;   // elements
+    std::size_t batch;  // elements of one, but the last
+    Function function;
+
+    SLUICE_KERNEL std::size_t batches() const { return (size + batch - 1) / batch; }
+    SLUICE_KERNEL std::size_t count(std::size_t which) const {
+        return which + 1 < batches() ? batch : size - which * batch;
+    }
+    SLUICE_KERNEL void compute(const T* staged, std::size_t which, unsigned rank, unsigned threads) const {
+        function(staged, out + which * batch, count(which), rank, threads);
+    }
+};
+
+template <typename Call>
+void pipelined_on_host(const void* closure) {
+    const auto& all = *static_cast<const Call*>(closure);
+    for (std::size_t which = 0; which < all.batches(); ++which) all.compute(all.in + which * all.batch, which, 0, 1);
+}
+
+#if defined(__CUDACC__)
+template <typename Form, typename Call>
+__global__ void pipelined_on_device(const __grid_constant__ Call all) {
+    extern __shared__ __align__(128) unsigned char pipelined_shared[];
+    run_pipelined_as(Form{}, kernel_group{}, all, pipelined_shared);
+}
+#endif
+
+template <typename Form, typename Call>
+launch_command pipelined_command(Form, const Call&) {
+    launch_command made;
+#if defined(__CUDACC__)
+    made.device_function = reinterpret_cast<const void*>(&pipelined_on_device<Form, Call>);
+#endif
+    made.host_function = &pipelined_on_host<Call>;
+    return made;
+}
+
+}  // namespace SLUICE_LAUNCH_ABI
+}  // namespace detail
 
 inline namespace SLUICE_LAUNCH_ABI {
 
@@ -54,6 +94,9 @@ inline namespace SLUICE_LAUNCH_ABI {
 template <typename Form, typename T, typename Function>
 void pipelined_transform(stream on, Form form, Function function, const tensor<T>& in, tensor<T>& out,
                          const pipelined_options& options = {}, source_location location = source_location::current()) {
+    static_assert(std::is_base_of_v<pipelined::form, Form>, "the form is one of pipelined_forms.hpp");
+    static_assert(detail::can_be_staged<T>,
+                  "a block pipeline copies trivially copyable elements of 1, 2, 4, 8 or 16 bytes");
     static_assert(std::is_trivially_copyable_v<Function>, "the function object is copied to the device byte by byte");
     const auto& gpu = on.owner().properties();
     const error_context context{"pipelined_transform", on.owner().name(), location};
@@ -61,10 +104,9 @@ void pipelined_transform(stream on, Form form, Function function, const tensor<T
         throw error(errc::shape_mismatch, to_string(in.shape()) + " into " + to_string(out.shape()), context);
     }
     const bool on_gpu = on.owner().kind() == device_kind::cuda;
-    const std::size_t shared_bytes = Form::stages * options.batch_bytes;
-    if (options.threads < 32 || options.threads > 1024 || options.threads % 32 != 0 ||
-        options.threads <= Form::producers || options.batch_bytes == 0 || options.batch_bytes % 16 != 0 ||
-        (on_gpu && shared_bytes > gpu.max_shared_bytes_per_block - 1024)) {
+    const std::size_t shared_bytes = pipelined::shared_bytes<Form>(options.threads, options.batch_bytes);
+    if (options.threads > 1024 || !Form::fits(options.threads) || options.batch_bytes == 0 ||
+        options.batch_bytes % 16 != 0 || (on_gpu && shared_bytes > gpu.max_shared_bytes_per_block - 1024)) {
         throw error(errc::invalid_argument, "threads, batch or stages out of range", context);
     }
     if (on_gpu && Form::needs_hopper && gpu.compute_capability < 90) {
@@ -80,7 +122,9 @@ void pipelined_transform(stream on, Form form, Function function, const tensor<T
     command.shared_bytes = shared_bytes;
     const std::size_t batches = (all.size + all.batch - 1) / all.batch;
     const std::size_t most = options.blocks != 0 ? options.blocks : 4 * static_cast<std::size_t>(gpu.compute_units);
-    command.grid.x = static_cast<unsigned>(batches < most ? batches : most);
+    const std::size_t pipelines = Form::pipelines(options.threads);
+    const std::size_t blocks = (batches + pipelines - 1) / pipelines;
+    command.grid.x = static_cast<unsigned>(blocks < most ? blocks : most);
     detail::set_closure(command, all);
     const std::array accesses{memory_access{in.memory(), access_mode::read},
                               memory_access{out.memory(), access_mode::write}};
