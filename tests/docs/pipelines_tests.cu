@@ -7,6 +7,7 @@
 #include <array>
 
 #include "sluice/kernels/pipelined_loops.hpp"
+#include "sluice/kernels/pipelined_reduce.hpp"
 #include "sluice/runtime/detail/closure.hpp"
 #include "sluice/sluice.hpp"
 
@@ -45,6 +46,16 @@ struct halve_and_count {
     }
 };
 
+struct sum_of_squares {
+    using value = double;
+    SLUICE_KERNEL value none() const { return 0; }
+    SLUICE_KERNEL void add(value& sum, const float* batch, std::size_t, std::size_t count, unsigned rank,
+                           unsigned threads) const {
+        for (std::size_t i = rank; i < count; i += threads) sum += double{batch[i]} * batch[i];
+    }
+    SLUICE_KERNEL value combine(value a, value b) const { return a + b; }
+};
+
 using form = pipelined::part<128, pipelined::roles_where<2, pipelined::even_ranks>>;
 
 void run_on_host(const void* closure) { static_cast<const halve_and_count*>(closure)->run(form{}, nullptr); }
@@ -63,6 +74,15 @@ TEST(pipelines, a_function_over_a_tensor) {
     auto squares =
         upload(x).and_then([](auto t) { return pipelined_transform(pipelined::bulk<2>{}, square{}, std::move(t)); });
     EXPECT_EQ(sync(std::move(squares).and_then(download), pool), std::vector<float>(5000, 9));
+}
+
+TEST(pipelines, a_value_of_a_tensor) {
+    runtime machine;
+    single_stream pool(machine.default_device());
+    const std::vector<float> x(5000, 3);
+    auto total = upload(x).and_then(
+        [](auto t) { return pipelined_reduce(pipelined::thread_scope<4>{}, sum_of_squares{}, std::move(t)); });
+    EXPECT_EQ(sync(std::move(total).and_then(download), pool), std::vector<double>{45000});
 }
 
 TEST(pipelines, a_loop_in_a_kernel_of_a_user) {

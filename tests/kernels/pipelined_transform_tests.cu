@@ -24,6 +24,13 @@ struct halve_bytes {
     }
 };
 
+struct widen {
+    SLUICE_KERNEL void operator()(const unsigned char* batch, double* out, std::size_t count, unsigned rank,
+                                  unsigned threads) const {
+        for (std::size_t i = rank; i < count; i += threads) out[i] = batch[count - 1 - i] / 2.0;
+    }
+};
+
 class pipelined_transforms : public conformance_test {
 protected:
     template <typename T, typename Form, typename Function>
@@ -61,6 +68,25 @@ protected:
             std::vector<unsigned char> halves(bytes);
             for (auto& each : halves) each = static_cast<unsigned char>(each / 2);
             ASSERT_EQ(run(form, halve_bytes{}, bytes, options), halves) << name << " of bytes";
+        }
+    }
+
+    // From bytes to doubles.
+    template <typename Form>
+    void expect_widened(Form form, const char* name) {
+        const pipelined_options options{128, 512, 3};
+        for (const std::size_t size : {1, 511, 512, 513, 9000}) {
+            SCOPED_TRACE(testing::Message() << name << " of " << size);
+            const auto values = counting<unsigned char>(size);
+            const auto in = submit_to(home, upload(values));
+            auto out = submit_to(home, full<double>(in.shape(), -1));
+            pipelined_transform(home, form, widen{}, in, out, options);
+            std::vector<double> expected(size);
+            for (std::size_t first = 0; first < size; first += 512) {
+                const std::size_t count = std::min<std::size_t>(512, size - first);
+                for (std::size_t i = 0; i < count; ++i) expected[first + i] = values[first + count - 1 - i] / 2.0;
+            }
+            ASSERT_EQ(contents(std::move(out), home), expected);
         }
     }
 
@@ -111,6 +137,19 @@ TEST_P(pipelined_transforms, are_operations) {
         return pipelined_transform(pipelined::two_stages{}, reverse_and_add{}, std::move(x));
     });
     EXPECT_EQ(sync(std::move(all).and_then(download), pool), (std::vector<unsigned>{4, 3, 2}));
+}
+
+TEST_P(pipelined_transforms, have_elements_of_another_type) {
+    expect_widened(pipelined::plain_loads{}, "plain loads");
+    expect_widened(pipelined::two_stages{}, "two stages");
+    expect_widened(pipelined::roles_where<2, pipelined::odd_ranks>{}, "odd ranks copy");
+    expect_widened(pipelined::thread_scope<2>{}, "thread scope");
+    expect_widened(pipelined::warp_scope<2>{}, "warp scope");
+    expect_widened(pipelined::part<64, pipelined::primitives<2>>{}, "primitives in two warps");
+    auto all = upload(std::vector<unsigned char>{1, 2, 4}).and_then([](auto x) {
+        return pipelined_transform<double>(pipelined::two_stages{}, widen{}, std::move(x));
+    });
+    EXPECT_EQ(sync(std::move(all).and_then(download), pool), (std::vector<double>{2, 1, 0.5}));
 }
 
 TEST_P(pipelined_transforms, of_nothing_are_nothing) {

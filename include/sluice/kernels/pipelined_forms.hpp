@@ -23,6 +23,18 @@
 
 #include "sluice/base/kernel.hpp"
 
+namespace sluice {
+
+// How pipelined_transform and pipelined_reduce launch a form.
+struct pipelined_options {
+    unsigned threads = 256;          // of a block, those that only copy or take no part included; at most 1024
+    std::size_t batch_bytes = 8192;  // a multiple of 16; shared memory holds as many as the form has stages, for
+                                     // warp_scope that many for each warp
+    unsigned blocks = 0;             // 0: as many as the device runs at once with 48 KiB of shared memory each
+};
+
+}  // namespace sluice
+
 namespace sluice::pipelined {
 
 // What every form has.

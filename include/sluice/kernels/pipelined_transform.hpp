@@ -12,7 +12,8 @@
 //         }
 //     };
 //
-// `batch` is `count` elements in shared memory, `out` their places in the output; this thread is `rank` of `threads`.
+// `batch` is `count` elements in shared memory, `out` their places in the output, whose elements may be of another type
+// than the input's; this thread is `rank` of `threads`.
 // On a CPU all forms are one loop over batches, with rank 0 of 1. Files that use this are compiled by nvcc where a GPU
 // is to run it.
 #pragma once
@@ -22,6 +23,7 @@
 #include <type_traits>
 
 #include "sluice/base/source_location.hpp"
+#include "sluice/kernels/detail/pipelined_launch.hpp"
 #include "sluice/kernels/pipelined_loops.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/detail/closure.hpp"
@@ -30,22 +32,15 @@
 
 namespace sluice {
 
-struct pipelined_options {
-    unsigned threads = 256;          // of a block, those that only copy or take no part included; at most 1024
-    std::size_t batch_bytes = 8192;  // a multiple of 16; shared memory holds as many as the form has stages, for
-                                     // warp_scope that many for each warp
-    unsigned blocks = 0;             // 0: as many as the device runs at once with 48 KiB of shared memory each
-};
-
 namespace detail {
 
 inline namespace SLUICE_LAUNCH_ABI {
 
-template <typename T, typename Function>
+template <typename T, typename Out, typename Function>
 struct pipelined_call {
     using element = T;
     const T* in;
-    T* out;
+    Out* out;
     std::size_t size;   // elements
     std::size_t batch;  // elements of one, but the last
     Function function;
@@ -91,57 +86,45 @@ inline namespace SLUICE_LAUNCH_ABI {
 // The plain form: one command on a stream. `out` has the shape of `in` and is not it. Does not block. Throws, before
 // anything is submitted, errc::shape_mismatch or errc::invalid_argument (options out of range; more shared memory than
 // a block has); errc::unsupported for `bulk` on a GPU before sm_90 and for code that nvcc did not compile.
-template <typename Form, typename T, typename Function>
-void pipelined_transform(stream on, Form form, Function function, const tensor<T>& in, tensor<T>& out,
+template <typename Form, typename T, typename Out, typename Function>
+void pipelined_transform(stream on, Form form, Function function, const tensor<T>& in, tensor<Out>& out,
                          const pipelined_options& options = {}, source_location location = source_location::current()) {
-    static_assert(std::is_base_of_v<pipelined::form, Form>, "the form is one of pipelined_forms.hpp");
-    static_assert(detail::can_be_staged<T>,
-                  "a block pipeline copies trivially copyable elements of 1, 2, 4, 8 or 16 bytes");
     static_assert(std::is_trivially_copyable_v<Function>, "the function object is copied to the device byte by byte");
-    const auto& gpu = on.owner().properties();
-    const error_context context{"pipelined_transform", on.owner().name(), location};
+    static_assert(std::is_invocable_v<const Function&, const T*, Out*, std::size_t, unsigned, unsigned>,
+                  "pipelined_transform calls function(const T* batch, Out* out, count, rank, threads)");
     if (in.shape() != out.shape()) {
-        throw error(errc::shape_mismatch, to_string(in.shape()) + " into " + to_string(out.shape()), context);
+        throw error(errc::shape_mismatch, to_string(in.shape()) + " into " + to_string(out.shape()),
+                    {"pipelined_transform", on.owner().name(), location});
     }
-    const bool on_gpu = on.owner().kind() == device_kind::cuda;
-    const std::size_t shared_bytes = pipelined::shared_bytes<Form>(options.threads, options.batch_bytes);
-    if (options.threads > 1024 || !Form::fits(options.threads) || options.batch_bytes == 0 ||
-        options.batch_bytes % 16 != 0 || (on_gpu && shared_bytes > gpu.max_shared_bytes_per_block - 1024)) {
-        throw error(errc::invalid_argument, "threads, batch or stages out of range", context);
-    }
-    if (on_gpu && Form::needs_hopper && gpu.compute_capability < 90) {
-        throw error(errc::unsupported, "bulk copies need compute capability 9.0", context);
-    }
+    const auto extent = detail::pipelined_extent<Form, T>(on, in.size(), options, "pipelined_transform", location);
     if (in.size() == 0) return;
-    if (in.memory() == out.memory()) throw error(errc::invalid_argument, "the output is also the input", context);
-
-    using call = detail::pipelined_call<T, Function>;
+    if (in.memory() == out.memory()) {
+        throw error(errc::invalid_argument, "the output is also the input",
+                    {"pipelined_transform", on.owner().name(), location});
+    }
+    using call = detail::pipelined_call<T, Out, Function>;
     call all{in.device_data(), out.device_data(), in.size(), options.batch_bytes / sizeof(T), function};
     launch_command command = detail::pipelined_command(form, all);
     command.block.x = options.threads;
-    command.shared_bytes = shared_bytes;
-    const std::size_t batches = (all.size + all.batch - 1) / all.batch;
-    const std::size_t most = options.blocks != 0 ? options.blocks : 4 * static_cast<std::size_t>(gpu.compute_units);
-    const std::size_t pipelines = Form::pipelines(options.threads);
-    const std::size_t blocks = (batches + pipelines - 1) / pipelines;
-    command.grid.x = static_cast<unsigned>(blocks < most ? blocks : most);
+    command.shared_bytes = extent.shared_bytes;
+    command.grid.x = extent.blocks;
     detail::set_closure(command, all);
     const std::array accesses{memory_access{in.memory(), access_mode::read},
                               memory_access{out.memory(), access_mode::write}};
     on.launch({"pipelined_transform", accesses, location}, command);
 }
 
-template <typename Form, typename T, typename Function>
-class pipelined_transform_operation : public operation_base<pipelined_transform_operation<Form, T, Function>> {
+template <typename Form, typename T, typename Out, typename Function>
+class pipelined_transform_operation : public operation_base<pipelined_transform_operation<Form, T, Out, Function>> {
 public:
-    using output = tensor<T>;
+    using output = tensor<Out>;
 
     pipelined_transform_operation(Function function, tensor<T> in, const pipelined_options& options,
                                   source_location location)
         : function_(function), in_(std::move(in)), options_(options), location_(location) {}
 
     output submit(execution_context& context) && {
-        tensor<T> out(context.stream(), in_.shape(), {"pipelined_transform", {}, location_});
+        output out(context.stream(), in_.shape(), {"pipelined_transform", {}, location_});
         pipelined_transform(context.stream(), Form{}, function_, in_, out, options_, location_);
         return out;
     }
@@ -158,7 +141,15 @@ private:
 template <typename Form, typename T, typename Function>
 auto pipelined_transform(Form, Function function, tensor<T> in, const pipelined_options& options = {},
                          source_location location = source_location::current()) {
-    return pipelined_transform_operation<Form, T, Function>(function, std::move(in), options, location);
+    return pipelined_transform_operation<Form, T, T, Function>(function, std::move(in), options, location);
+}
+
+// The same with elements of another type: pipelined_transform<double>(form, function, x).
+template <typename Out, typename Form, typename T, typename Function>
+requires std::is_base_of_v<pipelined::form, Form>
+auto pipelined_transform(Form, Function function, tensor<T> in, const pipelined_options& options = {},
+                         source_location location = source_location::current()) {
+    return pipelined_transform_operation<Form, T, Out, Function>(function, std::move(in), options, location);
 }
 
 }  // namespace SLUICE_LAUNCH_ABI
