@@ -24,6 +24,13 @@ struct halve_bytes {
     }
 };
 
+struct widen {
+    SLUICE_KERNEL void operator()(const unsigned char* batch, double* out, std::size_t count, unsigned rank,
+                                  unsigned threads) const {
+        for (std::size_t i = rank; i < count; i += threads) out[i] = batch[count - 1 - i] / 2.0;
+    }
+};
+
 class pipelined_transforms : public conformance_test {
 protected:
     template <typename T, typename Form, typename Function>
@@ -40,8 +47,11 @@ protected:
 
     template <typename Form>
     void expect_right(Form form, const char* name) {
+        // A block has at least 48 KiB of shared memory, more on most GPUs.
+        const pipelined_options usual =
+            pipelined::shared_bytes<Form>(256, 8192) <= 48 * 1024 ? pipelined_options{} : pipelined_options{256, 1024};
         for (const pipelined_options& options :
-             {pipelined_options{}, pipelined_options{64, 1024, 3}, pipelined_options{128, 4096, 1}}) {
+             {usual, pipelined_options{64, 1024, 3}, pipelined_options{128, 4096, 1}}) {
             const std::size_t batch = options.batch_bytes / sizeof(unsigned);
             for (const std::size_t size : {std::size_t{1}, std::size_t{3}, batch - 1, batch, batch + 1, 7 * batch,
                                            11 * batch + 5, 1000 * batch + 2}) {
@@ -58,6 +68,25 @@ protected:
             std::vector<unsigned char> halves(bytes);
             for (auto& each : halves) each = static_cast<unsigned char>(each / 2);
             ASSERT_EQ(run(form, halve_bytes{}, bytes, options), halves) << name << " of bytes";
+        }
+    }
+
+    // From bytes to doubles.
+    template <typename Form>
+    void expect_widened(Form form, const char* name) {
+        const pipelined_options options{128, 512, 3};
+        for (const std::size_t size : {1, 511, 512, 513, 9000}) {
+            SCOPED_TRACE(testing::Message() << name << " of " << size);
+            const auto values = counting<unsigned char>(size);
+            const auto in = submit_to(home, upload(values));
+            auto out = submit_to(home, full<double>(in.shape(), -1));
+            pipelined_transform(home, form, widen{}, in, out, options);
+            std::vector<double> expected(size);
+            for (std::size_t first = 0; first < size; first += 512) {
+                const std::size_t count = std::min<std::size_t>(512, size - first);
+                for (std::size_t i = 0; i < count; ++i) expected[first + i] = values[first + count - 1 - i] / 2.0;
+            }
+            ASSERT_EQ(contents(std::move(out), home), expected);
         }
     }
 
@@ -82,6 +111,19 @@ TEST_P(pipelined_transforms, are_right_in_every_form_and_at_every_size) {
     expect_right(pipelined::primitives<1>{}, "primitives, one stage");
     expect_right(pipelined::primitives<4>{}, "primitives");
     expect_right(pipelined::arrivals<3>{}, "arrivals");
+    expect_right(pipelined::warp_scope<1>{}, "warp scope, one stage");
+    expect_right(pipelined::warp_scope<3>{}, "warp scope");
+}
+
+TEST_P(pipelined_transforms, are_right_with_any_subset_of_the_block) {
+    expect_right(pipelined::roles_where<2, pipelined::even_ranks>{}, "even ranks copy");
+    expect_right(pipelined::roles_where<3, pipelined::odd_ranks>{}, "odd ranks copy");
+    expect_right(pipelined::roles_where<1, pipelined::first_ranks<7>>{}, "seven threads copy");
+    expect_right(pipelined::part<32, pipelined::plain_loads, 32>{}, "plain loads in a warp");
+    expect_right(pipelined::part<64, pipelined::n_stages<2>>{}, "two stages in two warps");
+    expect_right(pipelined::part<64, pipelined::roles<2, 9>>{}, "roles in two warps");
+    expect_right(pipelined::part<32, pipelined::thread_scope<3>, 32>{}, "thread scope in a warp");
+    expect_right(pipelined::part<64, pipelined::warp_scope<2>>{}, "warp scope in two warps");
 }
 
 TEST_P(pipelined_transforms, are_right_with_bulk_copies) {
@@ -95,6 +137,19 @@ TEST_P(pipelined_transforms, are_operations) {
         return pipelined_transform(pipelined::two_stages{}, reverse_and_add{}, std::move(x));
     });
     EXPECT_EQ(sync(std::move(all).and_then(download), pool), (std::vector<unsigned>{4, 3, 2}));
+}
+
+TEST_P(pipelined_transforms, have_elements_of_another_type) {
+    expect_widened(pipelined::plain_loads{}, "plain loads");
+    expect_widened(pipelined::two_stages{}, "two stages");
+    expect_widened(pipelined::roles_where<2, pipelined::odd_ranks>{}, "odd ranks copy");
+    expect_widened(pipelined::thread_scope<2>{}, "thread scope");
+    expect_widened(pipelined::warp_scope<2>{}, "warp scope");
+    expect_widened(pipelined::part<64, pipelined::primitives<2>>{}, "primitives in two warps");
+    auto all = upload(std::vector<unsigned char>{1, 2, 4}).and_then([](auto x) {
+        return pipelined_transform<double>(pipelined::two_stages{}, widen{}, std::move(x));
+    });
+    EXPECT_EQ(sync(std::move(all).and_then(download), pool), (std::vector<double>{2, 1, 0.5}));
 }
 
 TEST_P(pipelined_transforms, of_nothing_are_nothing) {
@@ -115,6 +170,8 @@ TEST_P(pipelined_transforms, with_options_out_of_range_are_refused_before_anythi
     expect(pipelined::two_stages{}, {.batch_bytes = 0});
     expect(pipelined::two_stages{}, {.batch_bytes = 100});
     expect(pipelined::roles<2, 64>{}, {.threads = 64});
+    expect(pipelined::roles_where<2, pipelined::first_ranks<64>>{}, {.threads = 64});
+    expect(pipelined::part<128, pipelined::two_stages>{}, {.threads = 64});
     expect_refused(errc::shape_mismatch, {"[100] into [99]"},
                    [&] { pipelined_transform(home, pipelined::two_stages{}, reverse_and_add{}, in, other); });
     EXPECT_EQ(home.issued(), before);

@@ -23,6 +23,11 @@ public:
     // After init, before the copies and other threads that use it (these also need a __syncthreads).
     __device__ static void publish_inits() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
+    // Before the barrier's memory is used for something else, another barrier too; after all that use the barrier.
+    __device__ void invalidate() { asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(address()) : "memory"); }
+    // This thread's earlier accesses of shared memory come before copies that are asked for after this and a barrier.
+    __device__ static void publish_writes() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
     __device__ void arrive() { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address()) : "memory"); }
     // Arrives, and announces bytes that the phase waits for.
     __device__ void arrive_expecting(std::size_t bytes) {
