@@ -2,7 +2,8 @@
 // The pipeline of data_parallel_mlp: one network on several devices, one batch on each. All sizes come from the
 // weights.
 //
-// Each thread owns a tile of each output: partitions assign the tiles, and no two threads get the same tile.
+// Each block of threads owns a tile of each output, and no two blocks get the same: the kernels work with tiles as if
+// these were numbers.
 #pragma once
 
 #include <string>
@@ -11,66 +12,57 @@
 
 #include "sluice/async/when_all.hpp"
 #include "sluice/kernels/random.hpp"
+#include "sluice/kernels/tile_launch.hpp"
 #include "sluice/sluice.hpp"
 
 namespace data_parallel_mlp {
 
 using namespace sluice;
 
-inline constexpr std::size_t tile = 4;
+inline constexpr int side = 8;  // of a tile
+
+using matrix_tiles = tiles_of<const float, side, side>;
+using vector_tiles = vector_tiles_of<const float, side>;
 
 // c = a * b. (Built without fused multiply-add, so that a GPU and a CPU round in the same way and print the same.)
-struct gemm_tiles {
-    SLUICE_KERNEL void operator()(tile_index at, matrix_view<const float> a, matrix_view<const float> b,
-                                  disjoint_tiles<float> c) const {
-        const auto mine = c.at(at);
-        float sums[tile][tile] = {};
-        for (std::size_t k = 0; k < a.columns(); ++k) {
-            for (std::size_t i = 0; i < mine.rows(); ++i) {
-                for (std::size_t j = 0; j < mine.columns(); ++j)
-                    sums[i][j] += a(mine.first_row() + i, k) * b(k, mine.first_column() + j);
-            }
-        }
-        for (std::size_t i = 0; i < mine.rows(); ++i) {
-            for (std::size_t j = 0; j < mine.columns(); ++j) mine(i, j) = sums[i][j];
-        }
+struct multiply_tiles {
+    SLUICE_KERNEL void operator()(const tile_block& at, matrix_tiles a, matrix_tiles b,
+                                  tiles_of<float, side, side> c) const {
+        accumulator<float, side, side> sum;
+        for (unsigned k = 0; k < a.across(); ++k) mma(a.load(at.row(), k), b.load(k, at.column()), sum);
+        c.store(at, sum);
     }
 };
 
-// y = a * x; y has one column.
-struct matvec_tiles {
-    SLUICE_KERNEL void operator()(tile_index at, matrix_view<const float> a, view<const float> x,
-                                  disjoint_tiles<float> y) const {
-        const auto mine = y.at(at);
-        for (std::size_t i = 0; i < mine.rows(); ++i) {
-            float sum = 0;
-            for (std::size_t k = 0; k < a.columns(); ++k) sum += a(mine.first_row() + i, k) * x[k];
-            mine(i, 0) = sum;
-        }
+// y = a * x
+struct multiply_by_vector {
+    SLUICE_KERNEL void operator()(const tile_block& at, matrix_tiles a, vector_tiles x,
+                                  vector_tiles_of<float, side> y) const {
+        accumulator<float, side, 1> sum;
+        for (unsigned k = 0; k < a.across(); ++k) mma(a.load(at.index(), k), x.load_column(k), sum);
+        y.store(at, sum);
     }
 };
 
-struct relu_tiles {
-    SLUICE_KERNEL void operator()(tile_index at, disjoint_tiles<float> x) const {
-        const auto mine = x.at(at);
-        for (std::size_t i = 0; i < mine.rows(); ++i) mine(i, 0) = mine(i, 0) < 0 ? 0 : mine(i, 0);
+// x = max(x, 0)
+struct rectify_tiles {
+    SLUICE_KERNEL void operator()(const tile_block& at, vector_tiles_of<float, side> x) const {
+        x.store(at, max(x.load(at), 0.0f));
     }
 };
 
 // All three kernels in one: y = max(0, (a * b) * x), without storing a * b.
 struct mlp_tiles {
-    SLUICE_KERNEL void operator()(tile_index at, matrix_view<const float> a, matrix_view<const float> b,
-                                  view<const float> x, disjoint_tiles<float> y) const {
-        const auto mine = y.at(at);
-        for (std::size_t i = 0; i < mine.rows(); ++i) {
-            float sum = 0;
-            for (std::size_t j = 0; j < b.columns(); ++j) {
-                float hidden = 0;
-                for (std::size_t k = 0; k < a.columns(); ++k) hidden += a(mine.first_row() + i, k) * b(k, j);
-                sum += hidden * x[j];
-            }
-            mine(i, 0) = sum < 0 ? 0 : sum;
+    SLUICE_KERNEL void operator()(const tile_block& at, matrix_tiles a, matrix_tiles b, vector_tiles x,
+                                  vector_tiles_of<float, side> y) const {
+        accumulator<float, side, 1> sum;
+        for (unsigned j = 0; j < b.across(); ++j) {
+            accumulator<float, side, side> hidden;
+            for (unsigned k = 0; k < a.across(); ++k) mma(a.load(at.index(), k), b.load(k, j), hidden);
+            mma(hidden.as_tile(), x.load_column(j), sum);
         }
+        sum.replace([](int, int, float each) { return each < 0 ? 0 : each; });
+        y.store(at, sum);
     }
 };
 
@@ -84,25 +76,25 @@ inline auto new_tiles(const shape& whole, const shape& each) {
     return uninitialized<float>(whole).transform([each](auto x) { return std::move(x).partition(each); });
 }
 
-// Three kernels: [rows, dim] to [rows, 1].
+// Three kernels: [rows, dim] to [rows]. Each runs over the tiles of what it writes.
 inline auto forward(tensor<float> batch, const weights& with) {
     const std::size_t rows = batch.rows(), dim = with.w1->size();
-    return zip(value(std::move(batch)), new_tiles({rows, dim}, {tile, tile}), new_tiles({rows, 1}, {tile, 1}))
+    return zip(value(std::move(batch)), new_tiles({rows, dim}, {side, side}), new_tiles({rows}, {side}))
         .and_then([=](auto x, auto hidden, auto output) {
-            return zip(launch(gemm_tiles{}, each_of(hidden), std::move(x), with.w0, std::move(hidden)),
+            return zip(launch(multiply_tiles{}, each_of(hidden), std::move(x), with.w0, std::move(hidden)),
                        value(std::move(output)));
         })
         .and_then([=](auto hidden, auto output) {
-            return launch(matvec_tiles{}, each_of(output), std::move(hidden), with.w1, std::move(output));
+            return launch(multiply_by_vector{}, each_of(output), std::move(hidden), with.w1, std::move(output));
         })
-        .and_then([](auto output) { return launch(relu_tiles{}, each_of(output), std::move(output)); })
+        .and_then([](auto output) { return launch(rectify_tiles{}, each_of(output), std::move(output)); })
         .transform([](auto output) { return std::move(output).unpartition(); });
 }
 
 // One kernel.
 inline auto forward_fused(tensor<float> batch, const weights& with) {
     const std::size_t rows = batch.rows();
-    return zip(value(std::move(batch)), new_tiles({rows, 1}, {tile, 1}))
+    return zip(value(std::move(batch)), new_tiles({rows}, {side}))
         .and_then([=](auto x, auto output) {
             return launch(mlp_tiles{}, each_of(output), std::move(x), with.w0, with.w1, std::move(output));
         })

@@ -40,7 +40,7 @@ TEST_P(errors, a_shape_of_another_size_is_refused) {
     expect_refused(errc::shape_mismatch, {"6 elements", "[7]"}, [&] { tensor<int>(buffer<int>(home, 6), shape{7}); });
 }
 
-TEST_P(errors, a_partition_needs_a_matrix_and_tiles_that_are_not_empty) {
+TEST_P(errors, a_partition_needs_a_matrix_or_vector_and_tiles_that_are_not_empty) {
     const auto expect_no_partition = [&](const shape& of, const shape& tile) {
         expect_refused(errc::shape_mismatch, {to_string(of), to_string(tile)},
                        [&] { sync(zeros<int>(of), pool).partition(tile); });
@@ -49,6 +49,8 @@ TEST_P(errors, a_partition_needs_a_matrix_and_tiles_that_are_not_empty) {
     expect_no_partition({2, 3, 4}, {2, 2});
     expect_no_partition({6, 6}, {2});
     expect_no_partition({6, 6}, {0, 2});
+    expect_no_partition({6}, {0});
+    expect_no_partition({}, {});
 }
 
 TEST_P(errors, a_launch_that_does_not_fit_its_range_is_refused_before_anything_is_submitted) {

@@ -160,6 +160,15 @@ TEST_P(launches, a_tile_knows_its_position) {
               table(11, 13, [](auto r, auto c) { return r * 1000 + c; }));
 }
 
+TEST_P(launches, tiles_of_a_vector_are_one_row) {
+    single_stream pool(on);
+    auto tiles = sync(zeros<unsigned>({11}), pool).partition({4});
+    EXPECT_EQ(tiles.tile_rows(), 1u);
+    EXPECT_EQ(tiles.tile_columns(), 3u);
+    launch_on(pool.next(), place_elements{}, each_of(tiles), tiles);
+    EXPECT_EQ(contents(std::move(tiles).unpartition(), pool.next()), counting<unsigned>(11));
+}
+
 TEST_P(launches, written_tensors_are_returned_in_the_order_of_the_arguments) {
     round_robin pool(on, 2);
     auto a = sync(upload(std::vector<int>{5, 6, 7}), pool);

@@ -76,39 +76,10 @@ TEST_P(tile_kernels, multiply_in_plain_float) {
     }
 }
 
-TEST_P(tile_kernels, multiply_a_matrix_by_a_vector) {
-    for (const auto& [rows, columns, inner] : all_sizes) {
-        const floats a = fresh(rows * inner), x = fresh(inner);
-        const auto on_a = put(a, {rows, inner}), on_x = put(x, {inner});
-        auto out = submit_to(home, full<float>({rows}, nan));
-        const tile_matvec<128, 32> kernel{
-            {on_a.device_data(), rows, inner}, {on_x.device_data(), 1, inner}, {out.device_data(), rows, 1}};
-        const std::array accesses{memory_access{on_a.memory(), access_mode::read},
-                                  memory_access{on_x.memory(), access_mode::read},
-                                  memory_access{out.memory(), access_mode::write}};
-        launch_tiles(home, {"tile_matvec", accesses}, kernel.out, kernel);
-        expect_close(contents(std::move(out), home), product(a, x, {}, rows, 1, inner, false));
-    }
-}
-
-TEST_P(tile_kernels, go_over_every_element_and_no_other) {
-    for (const auto& [rows, columns, inner] : all_sizes) {
-        floats x = fresh(rows * columns);
-        x[0] = nan;
-        auto on_x = put(x, {rows, columns});
-        const tile_relu<float, 16, 64> kernel{{on_x.device_data(), rows, columns}, {on_x.device_data(), rows, columns}};
-        const std::array accesses{memory_access{on_x.memory(), access_mode::write}};
-        launch_tiles(home, {"tile_relu", accesses}, kernel.out, kernel);
-        const floats got = contents(std::move(on_x), home);
-        EXPECT_TRUE(std::isnan(got[0]));
-        for (std::size_t i = 1; i < x.size(); ++i) ASSERT_EQ(got[i], x[i] < 0 ? 0 : x[i]) << i;
-    }
-}
-
 TEST_P(tile_kernels, without_tiles_submit_nothing) {
     const ticket before = home.issued();
-    const tile_relu<half, 16, 64> kernel{{nullptr, 0, 8}, {nullptr, 0, 8}};
-    launch_tiles(home, {"tile_relu"}, kernel.out, kernel);
+    const tile_gemm<half, false, 64, 64, 32> kernel{{nullptr, 0, 8}, {nullptr, 8, 8}, {nullptr, 0, 8}};
+    launch_tiles(home, {"tile_gemm"}, kernel.out, kernel);
     EXPECT_EQ(home.issued(), before);
 }
 
@@ -119,6 +90,8 @@ TEST(tiles, are_spread_so_that_reshaping_moves_nothing) {
     for (int i = 0; i < 16; ++i) EXPECT_EQ(flat[i], x[i]);
     const auto larger = max(x, map(x, fifteen_less{}));
     for (int i = 0; i < 16; ++i) EXPECT_EQ(larger[i], std::max(i, 15 - i));
+    const auto same = tile<float, 4, 4>::full(7);
+    for (int i = 0; i < 16; ++i) EXPECT_EQ(same[i], 7);
 }
 
 }  // namespace sluice::conformance

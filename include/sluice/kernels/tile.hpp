@@ -3,20 +3,18 @@
 //
 //     template <typename T, int Rows, int Columns, int Inner>
 //     struct multiply {  // c = a * b
-//         tiles_of<const T, Rows, Inner> a;
-//         tiles_of<const T, Inner, Columns> b;
-//         tiles_of<T, Rows, Columns> c;
-//
-//         SLUICE_KERNEL void operator()(const tile_block& at) const {
+//         SLUICE_KERNEL void operator()(const tile_block& at, tiles_of<const T, Rows, Inner> a,
+//                                       tiles_of<const T, Inner, Columns> b, tiles_of<T, Rows, Columns> c) const {
 //             accumulator<T, Rows, Columns> sum;
 //             for (unsigned k = 0; k < a.across(); ++k) mma(a.load(at.row(), k), b.load(k, at.column()), sum);
 //             c.store(at, sum);
 //         }
 //     };
-//     launch_tiles(on, {"multiply", accesses}, kernel.c, kernel);
+//     launch(multiply<half, 64, 64, 32>{}, std::move(a), b, std::move(c))  // tile_launch.hpp
 //
 // Sizes of tiles are compile-time: powers of two. A matrix need not be a multiple of them: what lies beyond it is
-// loaded as zeros and not stored. A block stores the tile that is its own, and no other.
+// loaded as zeros and not stored. Of a matrix that is written, a block loads and stores the tile that is its own, and
+// no other.
 //
 // With SLUICE_CHECK_BOUNDS (check_bounds.hpp) a load of a tile that begins beyond the matrix, or a number that the
 // thread does not have, stops the command with an error.
@@ -35,32 +33,49 @@
 #include "sluice/base/kernel.hpp"
 #include "sluice/kernels/detail/tile_mma.hpp"
 #include "sluice/kernels/detail/tile_threads.hpp"
-#include "sluice/runtime/detail/access_notice.hpp"
-#include "sluice/runtime/detail/closure.hpp"
-#include "sluice/runtime/device.hpp"
-#include "sluice/runtime/stream.hpp"
 
 namespace sluice {
 
 namespace detail {
+inline namespace SLUICE_BOUNDS_ABI {
 struct tile_block_maker;
 }
+}  // namespace detail
 
 inline namespace SLUICE_BOUNDS_ABI {
 
-// Which tile of the output is this block's. Only launch_tiles makes it.
+// Which tile of the output is this block's. Only a launch makes it.
 class tile_block {
 public:
     SLUICE_KERNEL unsigned row() const { return row_; }        // in tiles
     SLUICE_KERNEL unsigned column() const { return column_; }  // in tiles
+    // Its number among all blocks, row after row: the tile of a vector.
+    SLUICE_KERNEL unsigned index() const { return index_; }
 
 private:
     friend struct detail::tile_block_maker;
-    SLUICE_KERNEL tile_block(unsigned row, unsigned column) : row_(row), column_(column) {}
+    SLUICE_KERNEL tile_block(unsigned row, unsigned column, unsigned index)
+        : row_(row), column_(column), index_(index) {}
 
     unsigned row_;
     unsigned column_;
+    unsigned index_;
 };
+
+}  // namespace SLUICE_BOUNDS_ABI
+
+namespace detail {
+inline namespace SLUICE_BOUNDS_ABI {
+struct tile_block_maker {
+    SLUICE_KERNEL static tile_block make(unsigned row, unsigned column, unsigned index) { return {row, column, index}; }
+};
+}  // namespace SLUICE_BOUNDS_ABI
+}  // namespace detail
+
+inline namespace SLUICE_BOUNDS_ABI {
+
+template <typename T, int Rows, int Columns>
+class tiles_of;
 
 // Rows * Columns numbers of a block; a thread has some of them.
 template <typename T, int Rows, int Columns>
@@ -70,6 +85,14 @@ class tile {
 public:
     static constexpr int rows = Rows, columns = Columns;
     using spread = detail::tile_spread<T, Rows * Columns>;
+
+    // The same number everywhere.
+    SLUICE_KERNEL static tile full(T each) {
+        tile made;
+        SLUICE_UNROLL
+        for (int i = 0; i < spread::count; ++i) made[i] = each;
+        return made;
+    }
 
     // This thread's i-th; see spread::place.
     SLUICE_KERNEL T& operator[](detail::index_as<int> i) {
@@ -119,16 +142,30 @@ SLUICE_KERNEL tile<T, NewRows, NewColumns> reshape(const tile<T, Rows, Columns>&
     return made;
 }
 
-// Sums of products of tiles: zeros at first. Arithmetic is the type of the factors, or tf32 for floats.
+// Sums of products of tiles: zeros at first, or what a tile has. Arithmetic is the type of the factors, or tf32 for
+// floats.
 template <typename Arithmetic, int Rows, int Columns>
 class accumulator {
 public:
     static constexpr int rows = Rows, columns = Columns;
     using product = detail::tile_product<Arithmetic, Rows, Columns>;
 
+    accumulator() = default;
+    // Starts from the block's own tile of a matrix: z += x * y.
+    template <typename T>
+    SLUICE_KERNEL accumulator(const tiles_of<T, Rows, Columns>& from, const tile_block& at) {
+        replace([&](int row, int column, float) { return from.value_of(at, row, column); });
+    }
+    // Starts from a tile. All threads of the block call it.
+    template <typename T>
+    SLUICE_KERNEL explicit accumulator(const tile<T, Rows, Columns>& from) {
+        detail::spread_as_sums<product>(from, mine_);
+    }
+
     // function(row, column, sum) gives what becomes of each sum; rows and columns are those of the tile.
     template <typename Function>
     SLUICE_KERNEL void replace(Function function) {
+        if (!product::has_sums()) return;
         SLUICE_UNROLL
         for (int i = 0; i < product::count; ++i) {
             const detail::tile_position at = product::place(i);
@@ -137,11 +174,19 @@ public:
     }
     template <typename Function>
     SLUICE_KERNEL void each(Function function) const {
+        if (!product::has_sums()) return;
         SLUICE_UNROLL
         for (int i = 0; i < product::count; ++i) {
             const detail::tile_position at = product::place(i);
             function(at.row, at.column, mine_[i]);
         }
+    }
+
+    // The sums as a tile of factors, for another product. All threads of the block call it.
+    SLUICE_KERNEL tile<detail::tile_factor<Arithmetic>, Rows, Columns> as_tile() const {
+        tile<detail::tile_factor<Arithmetic>, Rows, Columns> made;
+        detail::spread_as_tile<product>(mine_, made);
+        return made;
     }
 
     // sum += a * b. All threads of the block call it.
@@ -169,15 +214,18 @@ public:
     using element = std::remove_const_t<T>;
     using tile_type = tile<element, Rows, Columns>;
 
-    tiles_of(T* data, std::size_t rows, std::size_t columns) : data_(data), rows_(rows), columns_(columns) {}
+    SLUICE_KERNEL tiles_of(T* data, std::size_t rows, std::size_t columns)
+        : data_(data), rows_(rows), columns_(columns) {}
 
     SLUICE_KERNEL unsigned down() const { return static_cast<unsigned>((rows_ + Rows - 1) / Rows); }
     SLUICE_KERNEL unsigned across() const { return static_cast<unsigned>((columns_ + Columns - 1) / Columns); }
     SLUICE_KERNEL std::size_t rows() const { return rows_; }
     SLUICE_KERNEL std::size_t columns() const { return columns_; }
 
-    // A tile of it.
-    SLUICE_KERNEL tile_type load(detail::index_as<unsigned> tile_row, detail::index_as<unsigned> tile_column) const {
+    // Any tile, of what is only read.
+    SLUICE_KERNEL tile_type load(detail::index_as<unsigned> tile_row, detail::index_as<unsigned> tile_column) const
+    requires std::is_const_v<T>
+    {
         const auto row = static_cast<unsigned>(detail::within(tile_row, down(), detail::accessed::matrix_tile_row));
         const auto column =
             static_cast<unsigned>(detail::within(tile_column, across(), detail::accessed::matrix_tile_column));
@@ -197,6 +245,10 @@ public:
             }
         }
         return made;
+    }
+    // The block's own tile.
+    SLUICE_KERNEL tile_type load(const tile_block& block) const {
+        return tiles_of<const element, Rows, Columns>(data_, rows_, columns_).load(block.row(), block.column());
     }
 
     // The block's own tile.
@@ -232,8 +284,17 @@ public:
     }
 
 private:
+    template <typename Arithmetic, int SumRows, int SumColumns>
+    friend class accumulator;
     using spread = typename tile_type::spread;
     static constexpr int run_length = Columns < spread::piece ? Columns : spread::piece;  // of a piece in one row
+
+    // One number of the block's own tile.
+    SLUICE_KERNEL float value_of(const tile_block& block, int row, int column) const {
+        const std::size_t r = std::size_t{block.row()} * Rows + static_cast<std::size_t>(row);
+        const std::size_t c = std::size_t{block.column()} * Columns + static_cast<std::size_t>(column);
+        return r < rows_ && c < columns_ ? float(data_[r * columns_ + c]) : 0.0f;
+    }
 
     // The part of a thread's piece that is adjacent in the matrix, and how many of its elements exist.
     struct run_of_row {
@@ -258,76 +319,4 @@ private:
 
 }  // namespace SLUICE_BOUNDS_ABI
 
-namespace detail {
-
-struct tile_block_maker {
-    SLUICE_KERNEL static tile_block make(unsigned row, unsigned column) { return {row, column}; }
-};
-
-inline namespace SLUICE_LAUNCH_ABI {
-
-template <typename Kernel>
-struct tile_launch {
-    Kernel kernel;
-    unsigned down;
-    unsigned across;
-#if SLUICE_CHECK_BOUNDS && defined(__CUDACC__)
-    access_notice notice = {};
-#endif
-
-    static void run_on_host(const void* closure) {
-        const auto& all = *static_cast<const tile_launch*>(closure);
-        for (unsigned row = 0; row < all.down; ++row) {
-            for (unsigned column = 0; column < all.across; ++column) {
-                all.kernel(tile_block_maker::make(row, column));
-            }
-        }
-    }
-};
-
-#if defined(__CUDACC__)
-template <typename Launch>
-__global__ void __launch_bounds__(threads_of_tile_block) run_tiles_on_device(const __grid_constant__ Launch all) {
-#if SLUICE_CHECK_BOUNDS
-    post_notice(all.notice);
-#endif
-    all.kernel(tile_block_maker::make(blockIdx.x / all.across, blockIdx.x % all.across));
-}
-#endif
-
-}  // namespace SLUICE_LAUNCH_ABI
-}  // namespace detail
-
-inline namespace SLUICE_LAUNCH_ABI {
-
-// What launch_tiles submits: `closure` is what it points to. `of` is the matrix whose tiles the blocks own.
-template <typename Kernel, typename T, int Rows, int Columns>
-launch_command tile_command(const tiles_of<T, Rows, Columns>& of, const Kernel& kernel,
-                            detail::tile_launch<Kernel>& closure) {
-    closure = {kernel, of.down(), of.across()};
-    launch_command command;
-#if defined(__CUDACC__)
-    command.device_function = reinterpret_cast<const void*>(&detail::run_tiles_on_device<detail::tile_launch<Kernel>>);
-    command.grid.x = closure.down * closure.across;
-    command.block.x = detail::threads_of_tile_block;
-#endif
-    command.host_function = &detail::tile_launch<Kernel>::run_on_host;
-    command.may_fail = SLUICE_CHECK_BOUNDS != 0;
-    detail::set_closure(command, closure);
-    return command;
-}
-
-// One command on a stream: the kernel, once for each tile of `of`. `info` names every storage that it reads or writes.
-// Does not block. No tiles: nothing is submitted.
-template <typename Kernel, typename T, int Rows, int Columns>
-void launch_tiles(stream on, const command_info& info, const tiles_of<T, Rows, Columns>& of, const Kernel& kernel) {
-    static_assert(std::is_trivially_copyable_v<Kernel>, "a kernel is copied to where it runs, byte by byte");
-    if (of.down() == 0 || of.across() == 0) return;
-    detail::tile_launch<Kernel> closure{kernel, 0, 0};
-    launch_command command = tile_command(of, kernel, closure);
-    detail::add_notice(on, info.name, closure, command);
-    on.launch(info, command);
-}
-
-}  // namespace SLUICE_LAUNCH_ABI
 }  // namespace sluice

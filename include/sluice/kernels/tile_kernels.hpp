@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels written with tiles (tile.hpp): product, matrix times vector, relu. For launch_tiles over their `out`.
+// Kernels written with tiles (tile.hpp): product, matrix times vector, relu. gemm_tiles, matvec_tiles and relu_tiles
+// are for launch (tile_launch.hpp), tile_gemm is for launch_tiles over its `out`:
+//
+//     launch(gemm_tiles<half, 64, 64, 32>{}, std::move(a), b, std::move(out))
+//     launch(matvec_tiles<128, 32>{}, a, std::move(x), std::move(out))
+//     launch(relu_tiles<vector_tiles_of<float, 256>>{}, std::move(x))
+//
+// Errors: errc::shape_mismatch for sizes that do not fit each other; otherwise those of launch.
 #pragma once
 
-#include "sluice/kernels/tile.hpp"
+#include "sluice/kernels/tile_launch.hpp"
 
 namespace sluice {
 
@@ -50,30 +57,51 @@ private:
     }
 };
 
-// out = a * x, where x is a matrix of one row, out one of one column.
-template <int Rows, int Inner>
-struct tile_matvec {
-    tiles_of<const float, Rows, Inner> a;
-    tiles_of<const float, 1, Inner> x;
-    tiles_of<float, Rows, 1> out;
+// out = a * b, or += with Adds; a is [rows, inner], b [inner, columns].
+template <typename Arithmetic, int Rows, int Columns, int Inner, bool Adds = false>
+struct gemm_tiles {
+    using element = detail::tile_factor<Arithmetic>;
+    using left = tiles_of<const element, Rows, Inner>;
+    using right = tiles_of<const element, Inner, Columns>;
+    using product = tiles_of<element, Rows, Columns>;
 
-    SLUICE_KERNEL void operator()(const tile_block& at) const {
-        accumulator<float, Rows, 1> sum;
-        for (unsigned k = 0; k < a.across(); ++k) {
-            mma(a.load(at.row(), k), reshape<Inner, 1>(x.load(0, k)), sum);
+    SLUICE_KERNEL void operator()(const tile_block& at, left a, right b, product out) const {
+        if constexpr (Adds) {
+            accumulator<Arithmetic, Rows, Columns> sum(out, at);
+            for (unsigned k = 0; k < a.across(); ++k) mma(a.load(at.row(), k), b.load(k, at.column()), sum);
+            out.store(at, sum);
+        } else {
+            tile_gemm<Arithmetic, false, Rows, Columns, Inner>{a, b, out}(at);
         }
-        out.store(at, sum);
+    }
+    const char* misfit(left a, right b, product out) const {
+        return a.columns() == b.rows() && out.rows() == a.rows() && out.columns() == b.columns()
+                   ? nullptr
+                   : "the sizes of the matrices do not fit a product";
     }
 };
 
-// out = max(x, 0); NaN stays. The output may be the input.
-template <typename T, int Rows, int Columns>
-struct tile_relu {
-    tiles_of<const T, Rows, Columns> x;
-    tiles_of<T, Rows, Columns> out;
+// out = a * x.
+template <int Rows, int Inner>
+struct matvec_tiles {
+    SLUICE_KERNEL void operator()(const tile_block& at, tiles_of<const float, Rows, Inner> a,
+                                  vector_tiles_of<const float, Inner> x, vector_tiles_of<float, Rows> out) const {
+        accumulator<float, Rows, 1> sum;
+        for (unsigned k = 0; k < a.across(); ++k) mma(a.load(at.index(), k), x.load_column(k), sum);
+        out.store(at, sum);
+    }
+    const char* misfit(tiles_of<const float, Rows, Inner> a, vector_tiles_of<const float, Inner> x,
+                       vector_tiles_of<float, Rows> out) const {
+        return a.columns() == x.size() && a.rows() == out.size() ? nullptr
+                                                                 : "the sizes of the matrix and the vectors do not fit";
+    }
+};
 
-    SLUICE_KERNEL void operator()(const tile_block& at) const {
-        out.store(at, max(x.load(at.row(), at.column()), T(0.0f)));
+// x = max(x, 0); NaN stays. Tiles is how it sees x: tiles_of<half, 64, 64>, vector_tiles_of<float, 256>.
+template <typename Tiles>
+struct relu_tiles {
+    SLUICE_KERNEL void operator()(const tile_block& at, Tiles x) const {
+        x.store(at, max(x.load(at), typename Tiles::element(0.0f)));
     }
 };
 

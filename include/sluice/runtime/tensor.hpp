@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tensor<T>: a buffer with a shape, row-major. partition<T>: a tensor that is split into disjoint tiles; each index of
-// a kernel may write one tile. Both own their memory, are move-only, and may be dropped at any moment.
+// tensor<T>: a buffer with a shape, row-major. partition<T>: a matrix or vector that is split into disjoint tiles; each
+// index of a kernel may write one tile. Both own their memory, are move-only, and may be dropped at any moment.
 #pragma once
 
 #include "sluice/op/shared.hpp"
@@ -60,8 +60,8 @@ public:
         return std::move(*this);
     }
 
-    // Splits a matrix into tiles of the given shape; the tiles at the last row and column may be smaller. Throws
-    // errc::shape_mismatch unless both are matrices and the tile is not empty.
+    // Splits a matrix or a vector into tiles of the given shape; the tiles at the last row and column may be smaller.
+    // Throws errc::shape_mismatch unless both are matrices or both vectors, and the tile is not empty.
     sluice::partition<T> partition(const sluice::shape& tile) &&;
 
     // For commands: see buffer.
@@ -101,15 +101,19 @@ public:
     using value_type = T;
 
     partition(tensor<T> whole, const shape& tile) : whole_(std::move(whole)), tile_(tile) {
-        if (whole_.shape().rank() != 2 || tile.rank() != 2 || tile.size() == 0) {
-            throw error(errc::shape_mismatch, "a partition splits a matrix into non-empty matrix tiles; this is " +
-                                                  to_string(whole_.shape()) + " in tiles of " + to_string(tile));
+        const std::size_t rank = tile.rank();
+        if (whole_.shape().rank() != rank || rank == 0 || rank > 2 || tile.size() == 0) {
+            throw error(errc::shape_mismatch,
+                        "a partition splits a matrix into non-empty matrix tiles, or a vector into non-empty vectors; "
+                        "this is " +
+                            to_string(whole_.shape()) + " in tiles of " + to_string(tile));
         }
     }
 
     const shape& tile_shape() const noexcept { return tile_; }
-    std::size_t tile_rows() const noexcept { return (whole_.rows() + tile_[0] - 1) / tile_[0]; }        // how many down
-    std::size_t tile_columns() const noexcept { return (whole_.columns() + tile_[1] - 1) / tile_[1]; }  // and across
+    // How many tiles down, and how many across. The tiles of a vector are one row.
+    std::size_t tile_rows() const noexcept { return (whole_.rows() + tile_.rows() - 1) / tile_.rows(); }
+    std::size_t tile_columns() const noexcept { return (whole_.columns() + tile_.columns() - 1) / tile_.columns(); }
     const tensor<T>& whole() const noexcept { return whole_; }
 
     tensor<T> unpartition() && { return std::move(whole_); }

@@ -64,6 +64,7 @@ struct tile_product {
     static constexpr int down = Rows / 32, across = Columns / 16;
     static constexpr int count = down * across * 4;
 
+    __device__ static constexpr bool has_sums() { return true; }
     __device__ static int first_row() { return tile_thread() / 64 * (Rows / 2); }
     __device__ static int first_column() { return tile_thread() / 32 % 2 * (Columns / 2); }
     __device__ static tile_position place(int i) {
@@ -142,11 +143,13 @@ private:
 // Plain arithmetic: threads side by side, each with every so many rows and columns.
 template <int Rows, int Columns>
 struct tile_product<float, Rows, Columns> {
-    static constexpr int threads_across = Columns < 16 ? Columns : 16, threads_down = tile_threads / threads_across;
-    static_assert(Rows % threads_down == 0, "a tile without tensor cores has more rows");
+    static constexpr int threads_across = Columns < 16 ? Columns : 16, most_down = tile_threads / threads_across,
+                         threads_down = Rows < most_down ? Rows : most_down;
     static constexpr int down = Rows / threads_down, across = Columns / threads_across;
     static constexpr int count = down * across;
 
+    // Whether this thread has sums: small tiles leave some threads without.
+    __device__ static bool has_sums() { return tile_thread() < threads_down * threads_across; }
     __device__ static tile_position place(int i) {
         return {tile_thread() / threads_across + i / across * threads_down,
                 tile_thread() % threads_across + i % across * threads_across};
@@ -154,6 +157,7 @@ struct tile_product<float, Rows, Columns> {
 
     template <int Inner, bool Transposed, typename A, typename B>
     __device__ static void add(float (&d)[count], const A& a, const B& b) {
+        if (!has_sums()) return;
 #pragma unroll 4
         for (int k = 0; k < Inner; ++k) {
             float left[down], right[across];
@@ -181,11 +185,49 @@ __device__ void multiply_tiles(const A& a, const B& b, Sum& d) {
     tile_product<Arithmetic, Rows, Columns>::template add<A::columns, Transposed>(d, left, right);
 }
 
+// A tile's numbers as sums, and sums as a tile's numbers: other threads have them.
+template <typename Product, typename Tile, typename Sum>
+__device__ void spread_as_sums(const Tile& from, Sum& to) {
+    __shared__ shared_tile<std::remove_cvref_t<decltype(from[0])>, Tile::rows, Tile::columns> all;
+    __syncthreads();  // the last ones have been read
+    all.put(from);
+    __syncthreads();
+    if (!Product::has_sums()) return;
+    SLUICE_UNROLL
+    for (int i = 0; i < Product::count; ++i) {
+        const tile_position at = Product::place(i);
+        to[i] = float(all.element[at.row * all.pitch + at.column]);
+    }
+}
+template <typename Product, typename Tile, typename Sum>
+__device__ void spread_as_tile(const Sum& from, Tile& to) {
+    using element = std::remove_cvref_t<decltype(to[0])>;
+    using spread = typename Tile::spread;
+    __shared__ element all[Tile::rows * Tile::columns];
+    __syncthreads();
+    if (Product::has_sums()) {
+        SLUICE_UNROLL
+        for (int i = 0; i < Product::count; ++i) {
+            const tile_position at = Product::place(i);
+            all[at.row * Tile::columns + at.column] = element(from[i]);
+        }
+    }
+    __syncthreads();
+    SLUICE_UNROLL
+    for (int p = 0; p < spread::pieces; ++p) {
+        SLUICE_UNROLL
+        for (int i = 0; i < spread::piece; ++i) {
+            if (spread::holds(p)) to[p * spread::piece + i] = all[spread::place(p) + i];
+        }
+    }
+}
+
 #else
 
 template <typename Arithmetic, int Rows, int Columns>
 struct tile_product {
     static constexpr int count = Rows * Columns;
+    SLUICE_KERNEL static bool has_sums() { return true; }
     SLUICE_KERNEL static tile_position place(int i) { return {i / Columns, i % Columns}; }
 };
 
@@ -201,6 +243,16 @@ SLUICE_KERNEL void multiply_tiles(const A& a, const B& b, Sum& d) {
             }
         }
     }
+}
+
+template <typename Product, typename Tile, typename Sum>
+SLUICE_KERNEL void spread_as_sums(const Tile& from, Sum& to) {
+    for (int i = 0; i < Product::count; ++i) to[i] = float(from[i]);
+}
+template <typename Product, typename Tile, typename Sum>
+SLUICE_KERNEL void spread_as_tile(const Sum& from, Tile& to) {
+    using element = std::remove_cvref_t<decltype(to[0])>;
+    for (int i = 0; i < Product::count; ++i) to[i] = element(from[i]);
 }
 
 #endif

@@ -37,7 +37,8 @@ struct call_operator_signature<void (Kernel::*)(Index, Parameters...) const noex
 template <typename Kernel>
 struct kernel_signature : call_operator_signature<decltype(&Kernel::operator())> {};
 
-enum class index_kind : unsigned char { none, one, two, tile };
+enum class index_kind : unsigned char { none, one, two, tile, tile_block };
+// (Specialized for tile_block, of kernels/tile_launch.hpp.)
 template <typename Index>
 inline constexpr index_kind index_kind_of = std::is_same_v<Index, index_1d>     ? index_kind::one
                                             : std::is_same_v<Index, index_2d>   ? index_kind::two
@@ -107,8 +108,8 @@ struct bound_argument<disjoint_tiles<T>, partition<T>> {
     static constexpr argument_use use = argument_use::written;
     static disjoint_tiles<T> bind(const partition<T>& to, const error_context& context) {
         require_held(to.whole(), context);
-        return {to.whole().device_data(), to.whole().rows(), to.whole().columns(), to.tile_shape()[0],
-                to.tile_shape()[1]};
+        return {to.whole().device_data(), to.whole().rows(), to.whole().columns(), to.tile_shape().rows(),
+                to.tile_shape().columns()};
     }
     static storage* memory(const partition<T>& to) { return to.whole().memory(); }
 };
