@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // launch of tile kernels (tile.hpp): operations like other launches, over the tiles of what the kernel writes.
 //
-//     launch(multiply<half, 64, 64, 32>{}, std::move(a), b, std::move(c))            // over all tiles of c
+//     launch(multiply<half, 64, 64, 32>{}, std::move(a), b, std::move(c))              // over all tiles of c
 //     launch(multiply<half, 64, 64, 32>{}, each_written(), upload(x, {m, k}), b, std::move(c))
 //     launch(multiply<half, 64, 64, 32>{}, each_of(c), std::move(a), b, std::move(c))  // c may be a partition
 //
 // The kernel's parameters say how each argument is used:
-//     parameter                  argument                                                          use
-//     tiles_of<const T, R, C>    a matrix: tensor<T>, partition<T>, shared_tensor<T>               read
-//     vector_tiles_of<const T, N>  a vector: the same                                              read
-//     tiles_of<T, R, C>          a matrix: tensor<T>; partition<T> in tiles of [R, C]              written
-//     vector_tiles_of<T, N>      a vector: tensor<T>; partition<T> in tiles of [N]                 written
+//     parameter                     argument                                              use
+//     tiles_of<const T, R, C>       a matrix: tensor<T>, partition<T>, shared_tensor<T>   read
+//     vector_tiles_of<const T, N>   a vector: the same                                    read
+//     tiles_of<T, R, C>             a matrix: tensor<T>; partition<T> in tiles of [R, C]  written
+//     vector_tiles_of<T, N>         a vector: tensor<T>; partition<T> in tiles of [N]     written
 // and those of launch.hpp. A block runs once for each tile; all matrices that the kernel writes have as many tiles down
 // and across, and vectors as many tiles as there are blocks.
 //
