@@ -25,6 +25,9 @@ duty_scope::~duty_scope() { mine.duty = before_; }
 start_before_wait::start_before_wait() noexcept { ++mine.starts; }
 start_before_wait::~start_before_wait() { --mine.starts; }
 
+start_without_wait::start_without_wait() noexcept : before_(std::exchange(mine.starts, 0)) {}
+start_without_wait::~start_without_wait() { mine.starts = before_; }
+
 bool is_wait_with_duty() noexcept { return mine.starts != 0 && mine.duty != thread_duty::none; }
 
 void require_may_wait_for_task(std::string_view operation) {

@@ -12,13 +12,6 @@
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::cuda {
-namespace {
-
-// The dynamic shared memory that a kernel can use without requesting more first.
-constexpr std::size_t default_shared_bytes = std::size_t{48} << 10;
-
-}  // namespace
-
 void cuda_graph_program::run_host_call(void* erased) {
     const callback_scope here;
     auto& state = *static_cast<host_call_state*>(erased);
@@ -86,7 +79,8 @@ CUfunc_st* cuda_graph_program::kernel_of(const launch_command& command, const er
     }
     CUfunc_st*& known = kernels_[command.device_function];
     if (known == nullptr) known = api::find_kernel(command.device_function, context);
-    if (command.shared_bytes > default_shared_bytes) static_cast<void>(api::allow_shared_memory(known, context));
+    if (command.shared_bytes != 0 && command.shared_bytes > api::allowed_shared_memory(known, context))
+        static_cast<void>(api::allow_shared_memory(known, context));
     return known;
 }
 
@@ -113,22 +107,31 @@ bool cuda_graph_program::is_by_kernel(const copy_command& copy) const noexcept {
 }
 
 api::graph_node_handle cuda_graph_program::add_small_copy(CUgraph_st* to, api::graph_dependencies after,
-                                                          const copy_command& copy, bool works_first,
+                                                          const small_copy_closure& closure,
                                                           const error_context& context) {
-    const small_copy_closure closure{copy.destination, copy.source, copy.bytes, works_first};
     const launch_command launch = small_copy(closure);
     return api::add_kernel(to, after, kernel_of(launch, context), launch, context);
 }
 
-// Fills that the user has disabled are left out; the nodes of a part cannot be disabled.
+// What the user has disabled does nothing, as a kernel of no bytes: a disabled node would let those after it start
+// before those before it have ended. The nodes of a part cannot be disabled.
+bool cuda_graph_program::is_left_out(std::size_t node, bool is_inside) const noexcept {
+    return !is_inside && !is_disabled_.empty() && is_disabled_[node];
+}
+
+small_copy_closure cuda_graph_program::copy_of(const command_graph& from, std::size_t node, bool works_first,
+                                               bool is_inside) const {
+    const auto& copy = std::get<copy_command>(from.nodes[node].what);
+    return {copy.destination, copy.source, is_left_out(node, is_inside) ? 0 : copy.bytes, works_first};
+}
+
 small_fill_closure cuda_graph_program::fills_of(const command_graph& from, std::span<const std::uint32_t> nodes,
                                                 bool works_first, bool is_inside) const {
     small_fill_closure made{};
     made.works_first = works_first;
     for (const std::uint32_t each : nodes) {
         const auto& fill = std::get<fill_command>(from.nodes[each].what);
-        const bool is_left_out = !is_inside && nodes.size() > 1 && !is_disabled_.empty() && is_disabled_[each];
-        made.areas[made.count++] = {fill.destination, is_left_out ? 0 : fill.bytes, fill.value};
+        made.areas[made.count++] = {fill.destination, is_left_out(each, is_inside) ? 0 : fill.bytes, fill.value};
     }
     return made;
 }
@@ -235,7 +238,7 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
         }
         api::graph_node_handle made = nullptr;
         if (copy != nullptr) {
-            made = is_own ? add_small_copy(to, after, *copy, works_first, context)
+            made = is_own ? add_small_copy(to, after, copy_of(from, i, works_first, is_inside), context)
                           : api::add_copy(to, after, *copy, context);
         } else if (fill != nullptr) {
             if (is_own) {

@@ -97,8 +97,10 @@ private:
                     bool is_inside);
     root_chains::kind kind_of(const graph_node& node) const noexcept;
     bool is_by_kernel(const copy_command& copy) const noexcept;
-    api::graph_node_handle add_small_copy(CUgraph_st* to, api::graph_dependencies after, const copy_command& copy,
-                                          bool works_first, const error_context& context);
+    api::graph_node_handle add_small_copy(CUgraph_st* to, api::graph_dependencies after,
+                                          const small_copy_closure& closure, const error_context& context);
+    bool is_left_out(std::size_t node, bool is_inside) const noexcept;
+    small_copy_closure copy_of(const command_graph& from, std::size_t node, bool works_first, bool is_inside) const;
     small_fill_closure fills_of(const command_graph& from, std::span<const std::uint32_t> nodes, bool works_first,
                                 bool is_inside) const;
     api::graph_node_handle add_launch(CUgraph_st* to, api::graph_dependencies after, const command_graph& from,
@@ -118,6 +120,7 @@ private:
     static void keep_module(const launch_command& launch, module_list& in);
     void own(api::graph_exec_handle exec);
     void renew_host_calls();
+    static bool stands_for_the_same(const built_node& a, const built_node& b) noexcept;
     bool set_node(std::size_t node);  // false: the command needs another kind of node
     void set_launch(std::size_t node, const launch_command& launch, const error_context& context);
     CUfunc_st* kernel_of(const launch_command& command, const error_context& context);

@@ -13,6 +13,10 @@
 
 namespace sluice::cuda {
 
+bool cuda_graph_program::stands_for_the_same(const built_node& a, const built_node& b) noexcept {
+    return a.is_kernel == b.is_kernel && a.works_first == b.works_first && a.made_by == b.made_by && a.makes == b.makes;
+}
+
 void cuda_graph_program::mark(std::size_t node) {
     if (is_dirty_[node]) return;
     dirty_.push_back(node);  // first, because it may throw
@@ -53,7 +57,7 @@ bool cuda_graph_program::set_node(std::size_t index) {
     if (const auto* copy = std::get_if<copy_command>(&node.what)) {
         if (is_by_kernel(*copy) != nodes_[index].is_kernel) return false;
         if (nodes_[index].is_kernel) {
-            const small_copy_closure closure{copy->destination, copy->source, copy->bytes, nodes_[index].works_first};
+            const small_copy_closure closure = copy_of(*graph_, index, nodes_[index].works_first, false);
             set_launch(index, small_copy(closure), context);
         } else {
             api::set_copy(exec_.get(), nodes_[index].handle, *copy, context);
@@ -149,11 +153,16 @@ void cuda_graph_program::upload_and_wait() {
 
 void cuda_graph_program::upload(const native_stream* on) {
     const api::device_scope scope(ordinal_);
+    const auto begin = [&] {
+        api::begin_upload(exec_.get(), static_cast<CUstream_st*>(on->handle), {"graph", owner_.name()});
+        is_uploaded_ = true;
+    };
+    // Before parameters are set, which would upload and wait.
+    if (on != nullptr && !is_uploaded_ && !must_rebuild_) begin();
     if (has_changes()) static_cast<void>(flush());
     if (is_uploaded_) return;
     if (on == nullptr) return upload_and_wait();
-    api::begin_upload(exec_.get(), static_cast<CUstream_st*>(on->handle), {"graph", owner_.name()});
-    is_uploaded_ = true;
+    begin();
 }
 
 // The driver names a node of the new graph. Those that a library call or a loop's body became are not in the list: then
@@ -179,7 +188,10 @@ graph_change cuda_graph_program::rebuild() {
     keep_modules(*graph_, *modules_);
     graph_change change = graph_change::whole_graph;
     std::string why = other_topology_;
-    if (has_same_topology_) {
+    // The driver compares nodes, not what they stand for: another fill may have become the small one.
+    if (has_same_topology_ && !std::ranges::equal(nodes_, made.nodes, stands_for_the_same))
+        why = "fills or copies at its beginning are divided among kernels in another way";
+    if (has_same_topology_ && why.empty()) {
         const auto refused = api::update(exec_.get(), made.graph.get());
         why = refused ? words_of(*refused, made.nodes) : std::string();
     }
@@ -196,7 +208,8 @@ graph_change cuda_graph_program::rebuild() {
         change = graph_change::instantiated;
         refusal_ = std::move(why);
         for (std::size_t i = 0; i < is_disabled_.size(); ++i) {
-            if (is_disabled_[i] && !nodes_[i].made_by) api::set_enabled(exec_.get(), nodes_[i].handle, false);
+            if (is_disabled_[i] && kind_of(graph_->nodes[i]) == root_chains::kind::other)
+                api::set_enabled(exec_.get(), nodes_[i].handle, false);
         }
     }
     host_calls_ = std::move(made.host_calls);
@@ -211,13 +224,12 @@ void cuda_graph_program::set_enabled(std::size_t node, bool enabled) {
     const api::device_scope scope(ordinal_);
     if (has_changes()) static_cast<void>(flush());
     if (is_disabled_.empty()) is_disabled_.resize(graph_->nodes.size());
-    if (!nodes_[node].made_by) {
+    if (kind_of(graph_->nodes[node]) == root_chains::kind::other) {
         api::set_enabled(exec_.get(), nodes_[node].handle, enabled);
-        is_disabled_[node] = !enabled;
-        return;
+    } else {
+        mark(node);
     }
     is_disabled_[node] = !enabled;
-    mark(node);  // it becomes an empty area of the kernel that makes several fills
 }
 
 }  // namespace sluice::cuda

@@ -214,7 +214,10 @@ CUfunc_st* cuda_stream::find_kernel(const launch_command& command, const error_c
         throw error(errc::unsupported, "this launch was not compiled by nvcc, so the kernel has no GPU code", context);
     // Symbols are addresses of functions, which are 16-byte aligned.
     known_kernel& known = known_kernels_[(reinterpret_cast<std::uintptr_t>(symbol) >> 4) % known_kernels_.size()];
-    if (known.symbol != symbol) known = {symbol, api::find_kernel(symbol, context)};
+    if (known.symbol != symbol) {
+        CUfunc_st* const found = api::find_kernel(symbol, context);
+        known = {symbol, found, api::allowed_shared_memory(found, context)};
+    }
     if (command.shared_bytes > known.shared_bytes) {
         known.shared_bytes = api::allow_shared_memory(known.kernel, context);
     }

@@ -88,7 +88,7 @@ private:
     struct known_kernel {
         const void* symbol = nullptr;
         CUfunc_st* kernel = nullptr;
-        std::size_t shared_bytes = 48 * 1024;  // that a launch may use; more must be allowed first
+        std::size_t shared_bytes = 0;  // that a launch may use; more must be allowed first
     };
     std::array<known_kernel, 64> known_kernels_;  // by a hash of the symbol; a collision replaces the entry
     commands_in_flight in_flight_;

@@ -84,7 +84,13 @@ root_chains::root_chains(const command_graph& of, const std::vector<kind>& kinds
                 std::erase_if(changed_[node], is_in_chain);  // it comes after `end`, or is it
             }
         }
-        changed_[end].push_back({.from = links.back(), .memory = graph_edge::no_memory});
+        // A kernel that starts early waits fully for what it shares no data with.
+        const bool waits_fully = std::ranges::any_of(nodes[end].after, [&](const graph_edge& each) {
+            return each.reason == edge_reason::stream_order && is_in_chain(each);
+        });
+        changed_[end].push_back({.from = links.back(),
+                                 .memory = graph_edge::no_memory,
+                                 .reason = waits_fully ? edge_reason::stream_order : edge_reason::read_after_write});
     }
 }
 

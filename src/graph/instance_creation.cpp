@@ -115,8 +115,7 @@ void compiled_graph::log_update(graph_change change) const noexcept {
     const log_entry facts{.level = again ? log_level::info : log_level::debug,
                           .event = log_event::graph_updated,
                           .device = device_.name(),
-                          .name = options_.name,
-                          .bytes = layout_->arena_bytes};
+                          .name = options_.name};
     device_.log().write(facts, [&] {
         return "graph " + in_quotes(options_.name) + " on " + device_.name() + " was updated: " + words_of(change) +
                (again ? ", because " + why_instantiated_ : "");

@@ -8,7 +8,6 @@
 
 #include "runtime/dlpack_layout.hpp"
 #include "sluice/base/error.hpp"
-#include "sluice/runtime/detail/wait_checks.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::detail {
@@ -232,7 +231,6 @@ void await_contents(storage& memory, bool is_written, const error_context& conte
     if (memory.is_planned()) {
         throw error(errc::graph_refused, "a tensor inside a graph has contents only while the graph runs", context);
     }
-    require_may_wait(on, context.operation);
     if (is_written) {
         memory.await_all_uses();
     } else {

@@ -23,6 +23,7 @@ bool depends_on_this_thread(const device& home) {
     const auto peers = home.peers();
     return std::ranges::any_of(peers, is_own_thread);
 }
+bool may_need_this_thread(device& home) { return is_own_thread(&home) || depends_on_this_thread(home); }
 
 [[noreturn]] void refuse_on_worker(const device& home, std::string_view operation) {
     throw error(
@@ -44,14 +45,13 @@ bool depends_on_this_thread(const device& home) {
 }  // namespace
 
 void require_may_wait(device& home, std::string_view operation) {
-    if (is_own_thread(&home)) refuse_on_worker(home, operation);
+    if (may_need_this_thread(home)) refuse_on_worker(home, operation);
 }
 
 void require_may_wait(const stream_point& point, std::string_view operation) {
     if (point.queue == nullptr) return;
     device& home = point.queue->owner();
-    if (!is_own_thread(&home) && !depends_on_this_thread(home)) return;
-    if (is_open(point)) refuse_on_worker(home, operation);
+    if (may_need_this_thread(home) && is_open(point)) refuse_on_worker(home, operation);
 }
 
 void require_may_wait(const submission& submitted, std::string_view operation) {

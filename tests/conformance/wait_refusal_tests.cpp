@@ -7,6 +7,7 @@
 #include "conformance/expect_refused.hpp"
 #include "conformance/kernels.hpp"
 #include "conformance/support/awaiting.hpp"
+#include "sluice/async/when_any.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
 namespace sluice::conformance {
@@ -252,6 +253,26 @@ TEST_P(wait_refusals, the_completion_thread_cannot_wait_for_what_it_would_resume
     auto again = spawn(two_after(spawn_on(held, one())), here());
     closed.reset();
     EXPECT_EQ(std::move(again).get(), 2);
+}
+
+TEST_P(wait_refusals, the_completion_thread_may_start_what_it_does_not_wait_for) {
+    NEEDS_A_GATE();
+    single_stream others(on);
+    const stream held = others.next();
+    std::optional<spawned<int>> later;
+    std::optional<gate> closed;
+    const auto starts_another = [&]() -> task<int> {
+        later = spawn(two_after(spawn_on(held, one())), here());
+        co_return 3;
+    };
+    on_completion_thread([&] {
+        closed.emplace(held);
+        EXPECT_EQ(sync_wait(starts_another()), 3);
+        EXPECT_FALSE(later->wait_for(0s));  // only asks
+        EXPECT_EQ(sync_wait(when_any(two_after(spawn_on(held, one())), ready_value())).index, 1u);
+    });
+    closed.reset();
+    EXPECT_EQ(std::move(*later).get(), 2);
 }
 
 }  // namespace sluice::conformance

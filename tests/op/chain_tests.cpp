@@ -297,7 +297,7 @@ TEST_F(chains, each_operation_is_estimated_once) {
     EXPECT_EQ(calls, 1000);
 }
 
-TEST_F(chains, the_blocks_that_a_thread_drops_are_taken_again_and_freed_with_the_thread) {
+TEST_F(chains, the_blocks_that_a_thread_drops_are_taken_again) {
     const auto in_thread = [](const auto& f) { std::thread(f).join(); };
     in_thread([] {
         const std::size_t kept = detail::link_memory::keeps ? 100 : 0;

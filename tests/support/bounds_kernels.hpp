@@ -3,7 +3,7 @@
 // the line of the access.
 #pragma once
 
-#include "sluice/kernels/tile.hpp"
+#include "sluice/kernels/tile_launch.hpp"
 #include "sluice/runtime/block_kernel.hpp"
 #include "sluice/runtime/launch.hpp"
 

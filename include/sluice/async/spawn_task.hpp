@@ -103,6 +103,7 @@ public:
 private:
     static void begin(work_item& item) noexcept {
         auto& state = static_cast<spawned_task&>(item);
+        const start_without_wait others_wait;  // whoever spawned it does not wait for it here
         state.root_.start(state);
     }
 
@@ -233,6 +234,7 @@ public:
         return wait_until(detail::deadline_after(at_most));
     }
     bool wait_until(std::chrono::steady_clock::time_point deadline) const {
+        if (deadline <= std::chrono::steady_clock::now()) return is_ready();
         require_may_block("wait_for");
         return state_->wait_until(deadline);
     }

@@ -20,6 +20,7 @@
 
 #include "sluice/async/detail/completion.hpp"
 #include "sluice/async/detail/root_set.hpp"
+#include "sluice/async/detail/thread_duty.hpp"
 #include "sluice/async/task.hpp"
 
 namespace sluice {
@@ -58,6 +59,7 @@ public:
 
     static void start(const std::shared_ptr<any_state>& self) noexcept {
         self->running_ = self;
+        const start_without_wait first_one_ends_it;  // the waiter does not wait for each
         for_each_root(self->roots_, [&](auto& each, std::size_t index) { each.start(*self, index); });
     }
 

@@ -140,6 +140,8 @@ void pipelined_reduce(stream on, Form, Reduction reduction, const tensor<T>& in,
     static_assert(std::is_invocable_r_v<value, decltype(&Reduction::none), const Reduction&>,
                   "a reduction has none(), the value that changes nothing");
     const error_context context{"pipelined_reduce", on.owner().name(), location};
+    detail::require_held(in, context);
+    detail::require_held(out, context);
     if (out.size() != 1) {
         throw error(errc::shape_mismatch, "the output has one element, not the shape " + to_string(out.shape()),
                     context);
@@ -158,6 +160,7 @@ void pipelined_reduce(stream on, Form, Reduction reduction, const tensor<T>& in,
         command.device_function = reinterpret_cast<const void*>(&detail::reduce_on_device<Form, call>);
 #endif
         command.host_function = &detail::reduce_on_host<call>;
+        command.may_fail = SLUICE_CHECK_BOUNDS != 0;  // the reduction may hold views
         command.grid.x = is_one ? 1 : extent.blocks;
         command.block.x = options.threads;
         command.shared_bytes = extent.shared_bytes;

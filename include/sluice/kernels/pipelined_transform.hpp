@@ -75,6 +75,7 @@ launch_command pipelined_command(Form, const Call&) {
     made.device_function = reinterpret_cast<const void*>(&pipelined_on_device<Form, Call>);
 #endif
     made.host_function = &pipelined_on_host<Call>;
+    made.may_fail = SLUICE_CHECK_BOUNDS != 0;  // the function may hold views
     return made;
 }
 
@@ -96,6 +97,9 @@ void pipelined_transform(stream on, Form form, Function function, const tensor<T
         throw error(errc::shape_mismatch, to_string(in.shape()) + " into " + to_string(out.shape()),
                     {"pipelined_transform", on.owner().name(), location});
     }
+    const error_context context{"pipelined_transform", detail::device_name(on), location};
+    detail::require_held(in, context);
+    detail::require_held(out, context);
     const auto extent = detail::pipelined_extent<Form, T>(on, in.size(), options, "pipelined_transform", location);
     if (in.size() == 0) return;
     if (in.memory() == out.memory()) {

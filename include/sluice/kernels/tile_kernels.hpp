@@ -30,8 +30,12 @@ struct tile_gemm {
     SLUICE_KERNEL void operator()(const tile_block& at) const {
         accumulator<Arithmetic, Rows, Columns> sum;
         const unsigned rounds = a.across();
-        auto left = a.load(at.row(), 0);
-        auto right = load_b(at, 0);
+        decltype(a.load(at.row(), 0)) left;
+        decltype(load_b(at, 0)) right;
+        if (rounds != 0) {
+            left = a.load(at.row(), 0);
+            right = load_b(at, 0);
+        }
         for (unsigned k = 0; k < rounds; ++k) {
             const auto now_left = left;
             const auto now_right = right;

@@ -150,10 +150,16 @@ void add_written(const kernel_values<First, Rest...>& values, tile_grid& grid, c
     add_written(values.rest, grid, context);
 }
 
+template <typename Kernel>
+inline constexpr bool has_misfit = requires { &Kernel::misfit; };
 template <typename Kernel, typename... Values>
 const char* misfit_of(const Kernel& kernel, const kernel_values<>&, const Values&... values) {
-    if constexpr (requires { &Kernel::misfit; }) return kernel.misfit(values...);
-    return nullptr;
+    if constexpr (requires { kernel.misfit(values...); }) {
+        return kernel.misfit(values...);
+    } else {
+        static_assert(!has_misfit<Kernel>, "launch: the kernel's misfit cannot be called with the kernel's parameters");
+        return nullptr;
+    }
 }
 template <typename Kernel, typename First, typename... Rest, typename... Before>
 const char* misfit_of(const Kernel& kernel, const kernel_values<First, Rest...>& values, const Before&... before) {

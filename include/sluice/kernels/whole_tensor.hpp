@@ -128,6 +128,7 @@ void launch_whole_tensor(stream on, const command_info& info, Closure closure) {
     command.block.x = whole_tensor_threads;
 #endif
     command.host_function = &Closure::run_on_host;
+    command.may_fail = SLUICE_CHECK_BOUNDS != 0;  // the function may hold views
     sluice::detail::set_closure(command, closure);
     on.launch(info, command);
 }

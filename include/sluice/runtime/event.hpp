@@ -36,7 +36,7 @@ public:
     // Blocks until the stream has reached the event. Throws when the device has faulted; and in a host call of the
     // device, where the wait might never end, errc::invalid_argument.
     void wait() {
-        if (!has_passed()) detail::require_may_wait(point_.queue->owner(), "event::wait");
+        detail::require_may_wait(point_, "event::wait");
         mark_->wait();
     }
 

@@ -13,8 +13,8 @@
 // the runtime's destructor has returned (when a host call drops the runtime: after the runtime's own thread has closed
 // it).
 //
-// The function must not call Sluice: the caller may hold locks. What it throws is dropped, and nothing else changes.
-// Events that happen inside the function are dropped as well.
+// The function must not call Sluice, nor wait for a thread that calls Sluice: the caller may hold locks. What it throws
+// is dropped, and nothing else changes. Events that happen inside the function are dropped as well.
 #pragma once
 
 #include <cstddef>

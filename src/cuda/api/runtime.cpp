@@ -241,6 +241,14 @@ CUfunc_st* find_kernel(const void* symbol, const error_context& context) {
     return kernel;
 }
 
+std::size_t allowed_shared_memory(CUfunc_st* kernel, const error_context& context) {
+    static const auto get = driver_function<decltype(&cuFuncGetAttribute)>("cuFuncGetAttribute");
+    int its_own = 0;
+    check_driver(get(&its_own, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, kernel), "cuFuncGetAttribute", context);
+    constexpr int most = 48 << 10;
+    return static_cast<std::size_t>(std::max(0, most - its_own));
+}
+
 std::size_t allow_shared_memory(CUfunc_st* kernel, const error_context& context) {
     static const auto get = driver_function<decltype(&cuFuncGetAttribute)>("cuFuncGetAttribute");
     static const auto set = driver_function<decltype(&cuFuncSetAttribute)>("cuFuncSetAttribute");

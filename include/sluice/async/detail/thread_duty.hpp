@@ -36,6 +36,17 @@ public:
     start_before_wait& operator=(const start_before_wait&) = delete;
     ~start_before_wait();
 };
+// While it exists, the calling thread starts coroutines for others: it does not wait for their end.
+class start_without_wait {
+public:
+    start_without_wait() noexcept;
+    start_without_wait(const start_without_wait&) = delete;  // belongs to the thread
+    start_without_wait& operator=(const start_without_wait&) = delete;
+    ~start_without_wait();
+
+private:
+    const int before_;
+};
 // Whether the calling thread has a duty, and waits for what it starts now.
 bool is_wait_with_duty() noexcept;
 
