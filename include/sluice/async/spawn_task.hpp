@@ -103,7 +103,7 @@ public:
 private:
     static void begin(work_item& item) noexcept {
         auto& state = static_cast<spawned_task&>(item);
-        const start_without_wait others_wait;  // whoever spawned it does not wait for it here
+        const start_without_wait others_wait;  // the thread does not wait for its end
         state.root_.start(state);
     }
 
