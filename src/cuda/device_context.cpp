@@ -33,7 +33,16 @@ struct device_context::handles {
 device_context::device_context(int ordinal, const device_properties& properties)
     : ordinal_(ordinal), properties_(properties), handles_(std::make_unique<handles>()) {}
 
-device_context::~device_context() = default;
+// The handles are destroyed after the streams that they were bound to, which the libraries permit: the work is complete.
+// They free memory of their device, which must be current.
+device_context::~device_context() {
+    try {
+        const api::device_scope scope(ordinal_);
+        handles_.reset();
+    } catch (const error&) {  // the GPU has been lost: the handles are destroyed without it
+        handles_.reset();
+    }
+}
 
 device_context& device_context::of(device& gpu) {
     if (gpu.kind() != device_kind::cuda)
