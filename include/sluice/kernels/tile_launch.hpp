@@ -150,14 +150,19 @@ void add_written(const kernel_values<First, Rest...>& values, tile_grid& grid, c
     add_written(values.rest, grid, context);
 }
 
+// Whether the kernel has a member of that name, overloaded or not: then the name is ambiguous here.
+struct misfit_name {
+    int misfit;
+};
 template <typename Kernel>
-inline constexpr bool has_misfit = requires { &Kernel::misfit; };
+struct with_misfit_name : Kernel, misfit_name {};
+template <typename Kernel>
+concept has_misfit = !requires { &with_misfit_name<Kernel>::misfit; };
 template <typename Kernel, typename... Values>
 const char* misfit_of(const Kernel& kernel, const kernel_values<>&, const Values&... values) {
-    if constexpr (requires { kernel.misfit(values...); }) {
+    if constexpr (has_misfit<Kernel>) {
         return kernel.misfit(values...);
     } else {
-        static_assert(!has_misfit<Kernel>, "launch: the kernel's misfit cannot be called with the kernel's parameters");
         return nullptr;
     }
 }
