@@ -33,8 +33,8 @@ struct device_context::handles {
 device_context::device_context(int ordinal, const device_properties& properties)
     : ordinal_(ordinal), properties_(properties), handles_(std::make_unique<handles>()) {}
 
-// The handles are destroyed after the streams that they were bound to, which the libraries permit: the work is complete.
-// They free memory of their device, which must be current.
+// The handles are destroyed after the streams that they were bound to, which the libraries permit: the work is
+// complete. They free memory of their device, which must be current.
 device_context::~device_context() {
     try {
         const api::device_scope scope(ordinal_);

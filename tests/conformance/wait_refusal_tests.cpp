@@ -52,7 +52,8 @@ protected:
     public:
         template <typename Function>
         held_call(scheduling_policy& on, Function f)
-            : running_(spawn(host_call([open = open_, f = std::move(f)]() mutable {
+            : open_(std::make_shared<std::latch>(1)),
+              running_(spawn(host_call([open = open_, f = std::move(f)]() mutable {
                                  open->wait();
                                  f();
                              }),
@@ -70,7 +71,7 @@ protected:
         }
 
     private:
-        std::shared_ptr<std::latch> open_ = std::make_shared<std::latch>(1);
+        std::shared_ptr<std::latch> open_;
         bool is_open_ = false;
         device_future<std::tuple<>> running_;
     };
