@@ -11,7 +11,7 @@
 //     fill ----------------^
 //
 // They still run at the same time: each starts early, works, and only then waits for the one before it. Four batches
-// of a small network took 32 us without chains and 24.5 us with them.
+// of a small network took 1.33 of the time of a graph by hand without chains, and 1.06 with them.
 #pragma once
 
 #include <cstddef>
