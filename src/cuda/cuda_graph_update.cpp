@@ -187,7 +187,7 @@ graph_change cuda_graph_program::rebuild() {
     built made = build(*graph_);
     keep_modules(*graph_, *modules_);
     graph_change change = graph_change::whole_graph;
-    std::string why = other_topology_;
+    std::string why = has_same_topology_ ? std::string() : other_topology_;
     // The driver compares nodes, not what they stand for: another fill may have become the small one.
     if (has_same_topology_ && !std::ranges::equal(nodes_, made.nodes, stands_for_the_same))
         why = "fills or copies at its beginning are divided among kernels in another way";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order in which small fills and copies at the beginning of a CUDA graph run.
 //
-// A node that waits for two branches starts about a microsecond later than a node that waits for one, and each further
-// node takes as long (H200). Pipelines often begin with such branches: an upload and two cleared tensors, each for
+// A node that waits for two branches starts later than a node that waits for one, and each further node in a row takes
+// time of its own. Pipelines often begin with such branches: an upload and two cleared tensors, each for
 // another kernel. Small fills and copies that nothing precedes are therefore put one after the other where one kernel,
 // or the kernels after it, need them all, and one kernel makes all the fills:
 //

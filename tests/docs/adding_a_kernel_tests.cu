@@ -29,34 +29,7 @@ struct number_rows {
     }
 };
 
-// y = the differences of neighbours in x, with a mistake: the last element has no right neighbour.
-struct differences {
-    SLUICE_KERNEL void operator()(index_1d at, view<const float> x, disjoint_view<float> y) const {
-        if (float* element = y.at(at)) *element = x[at.value() + 1] - x[at.value()];
-    }
-};
-
 }  // namespace
-
-#if SLUICE_CHECK_BOUNDS
-TEST(adding_a_kernel, bounds_are_checked) {
-    runtime machine({.cpu_devices = 1, .cuda = false});
-    single_stream pool(machine.default_device());
-    auto operation = zip(ones<float>({10}), zeros<float>({10})).and_then([](auto x, auto y) {
-        auto range = each_of(y);
-        return launch(differences{}, range, std::move(x), std::move(y));
-    });
-    try {
-        sync(std::move(operation).and_then(download), pool);
-        FAIL() << "nothing was thrown";
-    } catch (const error& found) {
-        EXPECT_EQ(found.code(), errc::out_of_range);
-        const std::string_view what = found.what();
-        const std::string_view begin = "differences on cpu:0: element 10 of a view is out of range: its size is 10 (";
-        EXPECT_EQ(what.substr(0, begin.size()), begin);
-    }
-}
-#endif
 
 TEST(adding_a_kernel, an_elementwise_kernel) {
     runtime machine;

@@ -9,9 +9,10 @@
 //     GPU                 device_error: the device faults, and the text names the access       the device is lost
 //
 // Files of one program may differ, such as a library with 0 and a user's file with 1. The types through which kernels
-// access data, and the functions that launch, are in another inline namespace for each setting. So all names that the
-// linker sees differ, also those of the kernels that take these types, and the linker does not mix them. For the same
-// reason no compiled function of the library has such a type in its signature.
+// access data, and the functions that launch, are in another inline namespace for each setting. So the linker does not
+// mix the kernels of the two settings, and no compiled function of the library has such a type in its signature. Not
+// told apart are inline functions of a header that launch, and function objects that hold a view: all files that
+// include them need the same setting. A kernel whose operator() is noexcept ends the program instead on a CPU.
 //
 // On a GPU a launch with checks has 32 bytes more of shared memory and of arguments. The error lacks the access where
 // the block's shared memory is full, and in `__global__` functions that launch() and launch_tiles() did not make.

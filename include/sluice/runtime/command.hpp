@@ -56,15 +56,23 @@ struct command_info {
 
 enum class copy_direction : unsigned char { host_to_device, device_to_host, device_to_device };
 
+// The rows of a copy, from which the ends of longer rows are left out: sub-matrices.
+struct copied_rows {
+    std::size_t count = 1;
+    std::size_t source_pitch = 0;  // bytes from the beginning of a row to that of the next one
+    std::size_t destination_pitch = 0;
+};
+
 struct copy_command {
     void* destination;
     const void* source;
-    std::size_t bytes;
+    std::size_t bytes;  // of one row
     copy_direction direction;
     // Keeps the host memory at `source` or `destination` alive until the copy is complete; empty when a storage does.
     std::shared_ptr<const void> host_owner = {};
     // The device that owns `source`, when that is another device.
     device* source_device = nullptr;
+    copied_rows rows = {};
 };
 
 // Sets every byte to `value`.
@@ -106,6 +114,10 @@ struct launch_command {
     launch_extent grid = {};
     launch_extent block = {};
     std::size_t shared_bytes = 0;
+    // Thread block clusters: so many blocks, which divide the grid, run at the same time and share memory.
+    launch_extent cluster = {};
+    // Cooperative launch: all blocks run at the same time, so that they can wait for each other.
+    bool cooperative = false;
     // On a CPU: runs the whole launch. Must not throw, unless the command may fail.
     void (*host_function)(const void* closure) = nullptr;
     const void* closure = nullptr;

@@ -42,6 +42,8 @@ struct device_properties {
     int warp_size = 1;                // threads that execute together; 1 on a CPU
     bool concurrent_kernels = false;  // whether kernels of different streams may run at the same time
     int async_copy_engines = 0;       // units that copy while kernels run; 0 on a CPU, where workers copy
+    int max_blocks_per_cluster = 1;   // of a launch with clusters, on every device of this kind; 1 before sm_90
+    bool cooperative_launch = false;  // whether all blocks of a launch can wait for each other
 };
 
 // Allocates the memory of a memory_pool.
