@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+
+#include "runtime/streaming_copy.hpp"
 
 namespace sluice::detail {
 namespace {
@@ -48,7 +49,7 @@ copy_team::slice copy_team::take(job& from) noexcept {
 
 void copy_team::copy(job& of, const slice& what, std::unique_lock<std::mutex>& lock) noexcept {
     lock.unlock();
-    std::memcpy(what.of->to_ + what.offset, what.of->from_ + what.offset, what.bytes);
+    streaming_copy(what.of->to_ + what.offset, what.of->from_ + what.offset, what.bytes);
     lock.lock();
     what.of->left_ -= what.bytes;
     --of.slices_out_;

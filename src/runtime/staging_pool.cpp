@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <optional>
 #include <span>
 
+#include "runtime/streaming_copy.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/device.hpp"
 
@@ -204,7 +204,7 @@ void staging_pool::upload_through(storage& block, stream on, const command_info&
         if (bytes > most_bytes_alone) {
             copying.finish(parts[i]);
         } else {
-            std::memcpy(static_cast<char*>(block.data()) + at, static_cast<const char*>(from) + at, size_of(i));
+            streaming_copy(static_cast<char*>(block.data()) + at, static_cast<const char*>(from) + at, size_of(i));
         }
         on.copy({info.name, accesses, info.location}, {static_cast<char*>(to.data()) + at,
                                                        static_cast<const char*>(block.data()) + at,

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "runtime/staging_pool.hpp"
+#include "runtime/streaming_copy.hpp"
 #include "sluice/runtime/download_to.hpp"
 
 namespace sluice::detail {
@@ -30,7 +31,11 @@ bool upload_block_in_parts(stream on, const command_info& info, storage& to, con
 
 void upload_block(stream on, const command_info& info, storage& to, const void* from, std::size_t bytes) {
     const storage_ref staging = on.allocate_host(bytes, info);
-    std::memcpy(staging->data(), from, bytes);
+    if (on.owner().shares_host_memory()) {
+        std::memcpy(staging->data(), from, bytes);  // the CPU reads it next
+    } else {
+        streaming_copy(staging->data(), from, bytes);
+    }
     copy_bytes(on, info, to, *staging, bytes, copy_direction::host_to_device);
 }
 
