@@ -2,7 +2,6 @@
 // Correct pipelines are clean in every order of their commands.
 #include <gmock/gmock.h>
 
-#include "sim/saboteurs.hpp"
 #include "sim/small_pipelines.hpp"
 #include "sluice/async/when_all.hpp"
 #include "sluice/async/when_any.hpp"

@@ -5,7 +5,6 @@
 #include <array>
 #include <stdexcept>
 
-#include "sim/saboteurs.hpp"
 #include "sim/small_pipelines.hpp"
 
 namespace sluice::sim {

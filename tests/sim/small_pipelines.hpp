@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/pipelines.hpp"
+#include "sim/saboteurs.hpp"
 #include "sluice/sim/explore.hpp"
 
 namespace sluice::sim {
