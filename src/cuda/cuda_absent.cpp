@@ -18,7 +18,8 @@ found_devices find_cuda_devices(const runtime_options& options) {
 cuda::event_operation::output cuda::event_operation::submit(execution_context& context) && {
     static_cast<void>(theirs_);
     throw error(errc::unsupported, "events and streams of CUDA are for GPUs",
-                {what_ == kind::record_event ? "record_event" : "wait", context.device().name(), location_});
+                {what_ == kind::record_event || what_ == kind::record_interprocess_event ? "record_event" : "wait",
+                 context.device().name(), location_});
 }
 
 }  // namespace sluice

@@ -17,8 +17,10 @@ struct event_call {
         auto* const ours = static_cast<CUstream_st*>(on.handle);
         switch (it.what) {
             case event_operation::kind::wait_for_event:
+            case event_operation::kind::wait_for_interprocess_event:
                 return api::wait_for_foreign(ours, static_cast<CUevent_st*>(it.theirs));
             case event_operation::kind::record_event:
+            case event_operation::kind::record_interprocess_event:
                 return api::record_foreign(static_cast<CUevent_st*>(it.theirs), ours);
             case event_operation::kind::wait_for_stream: {
                 if (api::is_capturing(static_cast<CUstream_st*>(it.theirs)))
@@ -32,13 +34,27 @@ struct event_call {
     }
 };
 
+std::string_view name_of(event_operation::kind what) {
+    switch (what) {
+        case event_operation::kind::wait_for_event:
+        case event_operation::kind::wait_for_interprocess_event: return "wait_for_event";
+        case event_operation::kind::record_event:
+        case event_operation::kind::record_interprocess_event: return "record_event";
+        case event_operation::kind::wait_for_stream: break;
+    }
+    return "wait_for_stream";
+}
+
+bool is_interprocess(event_operation::kind what) {
+    return what == event_operation::kind::wait_for_interprocess_event ||
+           what == event_operation::kind::record_interprocess_event;
+}
+
 }  // namespace
 
 event_operation::output event_operation::submit(execution_context& context) && {
     const stream on = context.stream();
-    const std::string_view name = what_ == kind::record_event     ? "record_event"
-                                  : what_ == kind::wait_for_event ? "wait_for_event"
-                                                                  : "wait_for_stream";
+    const std::string_view name = name_of(what_);
     const error_context here{name, on.owner().name(), location_};
     if (on.owner().kind() != device_kind::cuda)
         throw error(errc::unsupported, "events and streams of CUDA are for GPUs", here);
@@ -47,6 +63,11 @@ event_operation::output event_operation::submit(execution_context& context) && {
     if (what_ == kind::wait_for_stream && on.is_recording()) {
         throw error(errc::graph_refused,
                     "a graph cannot wait for a stream: record an event there, and wait for the event", here);
+    }
+    if (is_interprocess(what_) && on.is_recording()) {
+        throw error(errc::graph_refused,
+                    "a graph has no events of several processes: record it after the launch, or wait for it before",
+                    here);
     }
     event_call call{what_, theirs_};
     on.library_call({name, {}, location_}, detail::library_call_with(&event_call::run, call));

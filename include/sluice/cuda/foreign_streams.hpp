@@ -45,7 +45,14 @@ private:
 class event_operation : public operation_base<event_operation> {
 public:
     using output = std::tuple<>;
-    enum class kind : unsigned char { wait_for_event, wait_for_stream, record_event };
+    enum class kind : unsigned char {
+        wait_for_event,
+        wait_for_stream,
+        record_event,
+        // See interprocess.hpp.
+        wait_for_interprocess_event,
+        record_interprocess_event,
+    };
 
     event_operation(kind what, void* theirs, source_location location)
         : what_(what), theirs_(theirs), location_(location) {}
