@@ -58,6 +58,8 @@ public:
         : what_(what), theirs_(theirs), location_(location) {}
 
     output submit(execution_context& context) &&;
+    // Names the memory, unless it is null, as written: its commands come before or after the event, on any stream.
+    static void submit_to(stream on, kind what, void* theirs, storage* memory, const source_location& location);
     work_estimate estimate() const { return {.commands = 1}; }
 
 private:

@@ -137,21 +137,23 @@ adopted_tensor<T> import_tensor(device& gpu, const tensor_handle& handle,
     return detail::adopted_over<T>(std::move(made.memory), made.shape);
 }
 
-// An event that two processes record and wait for.
+// An event that two processes record and wait for. A turn passes with it on the GPU, and no host waits:
 //
 //     // one process                                           // another one
 //     cuda::interprocess_event filled(gpu);
 //     send(filled.handle());                                   cuda::interprocess_event filled(gpu, received);
-//     auto done = spawn(fill(std::move(x)).then(cuda::record(filled)), pool);
+//     auto passed = spawn(fill(std::move(x)).and_then(
+//         [&](auto y) { return cuda::record(filled, std::move(y)); }), pool);
 //     send(go);  // when spawn has returned                    receive(go);
-//                                                              sync(cuda::wait_for(filled).then(work(y)), pool);
+//                                                              auto z = cuda::wait_for(filled, std::move(y));
+//                                                              spawn(std::move(z).and_then(more_work), pool);
 //
 // A wait is for the latest record before it was submitted, in either process. So the host tells the other process that
 // the record was submitted: after spawn, or submit. It does not wait for the GPU.
 //
 // The process that made the event keeps it until the others have destroyed theirs and no command waits for it. Each
 // object lives until the operations that name it have been submitted. A compiled graph refuses these operations with
-// errc::graph_refused, because CUDA does not say that a graph may have such events: record before or after the launch.
+// errc::graph_refused, because CUDA does not say that a graph may have such events: record or wait outside of it.
 class interprocess_event {
 public:
     // Throws errc::unsupported on a CPU device.
@@ -171,12 +173,40 @@ private:
     bool is_ours_;
 };
 
-inline event_operation wait_for(const interprocess_event& event,
-                                source_location location = source_location::current()) {
-    return {event_operation::kind::wait_for_interprocess_event, event.get(), location};
+// One command, which names the tensor as written. Its output is the tensor.
+template <typename T>
+class turn_operation : public operation_base<turn_operation<T>> {
+public:
+    using output = tensor<T>;
+
+    turn_operation(event_operation::kind what, CUevent_st* event, tensor<T> x, const source_location& location)
+        : what_(what), event_(event), x_(std::move(x)), location_(location) {}
+
+    output submit(execution_context& context) && {
+        detail::require_held(x_, {"interprocess_event", "", location_});
+        event_operation::submit_to(context.stream(), what_, event_, x_.memory(), location_);
+        return std::move(x_);
+    }
+    work_estimate estimate() const { return {.commands = 1}; }
+
+private:
+    event_operation::kind what_;
+    CUevent_st* event_;
+    tensor<T> x_;
+    source_location location_;
+};
+
+// Commands on the tensor that are submitted later, to any stream, run after the event's latest record.
+template <typename T>
+turn_operation<T> wait_for(const interprocess_event& event, tensor<T> x,
+                           const source_location& location = source_location::current()) {
+    return {event_operation::kind::wait_for_interprocess_event, event.get(), std::move(x), location};
 }
-inline event_operation record(const interprocess_event& event, source_location location = source_location::current()) {
-    return {event_operation::kind::record_interprocess_event, event.get(), location};
+// Records the event after all commands on the tensor that were submitted before, to any stream.
+template <typename T>
+turn_operation<T> record(const interprocess_event& event, tensor<T> x,
+                         const source_location& location = source_location::current()) {
+    return {event_operation::kind::record_interprocess_event, event.get(), std::move(x), location};
 }
 
 }  // namespace cuda
