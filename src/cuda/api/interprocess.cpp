@@ -65,7 +65,7 @@ void* open_memory(const interprocess_handle& handle, const error_context& contex
     return begin;
 }
 
-// Destructors call it: there is nobody to tell of an error.
+// Destructors call it, which cannot report errors.
 void close_memory(int ordinal, void* begin) noexcept {
     try {
         const device_scope scope(ordinal);
