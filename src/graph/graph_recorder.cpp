@@ -288,7 +288,10 @@ void graph_recorder::fill(const command_info& info, const fill_command& command)
 
 void graph_recorder::launch(const command_info& info, const launch_command& command) {
     if (!command.launches.empty() && levels_.size() > 1) refuse(device_, info.name, info.location, no_launches_inside);
-    graph_node& node = add(info, command);
+    command_info full = info;
+    std::vector<memory_access> accesses;
+    if (!command.launches.empty()) full.accesses = accesses = with_launched_memory(info, command);
+    graph_node& node = add(full, command);
     std::get<launch_command>(node.what).launches = {};  // the node has copied what it needs
     node.closure_offset = levels_.back().graph.add_closure(command.closure, command.closure_bytes);
     start_early(node);
@@ -300,6 +303,27 @@ void graph_recorder::launch(const command_info& info, const launch_command& comm
         }
     }
     reserve_for_launched_graphs(node, std::move(launched));
+}
+
+// The number of storages that a launched graph uses is known only now, so the launch itself need not have named them.
+std::vector<memory_access> graph_recorder::with_launched_memory(const command_info& info,
+                                                                const launch_command& command) const {
+    std::vector<memory_access> all(info.accesses.begin(), info.accesses.end());
+    for (const launched_graph& each : command.launches) {
+        for (storage* const memory : each.memory) {
+            if (memory == nullptr) continue;
+            if (&memory->owner() != &device_) {
+                throw error(errc::invalid_argument,
+                            "launches a graph of " + memory->owner().name() + "; a kernel launches graphs of its device",
+                            {info.name, device_.name(), info.location});
+            }
+            const auto is_it = [&](const memory_access& known) {
+                return known.memory == memory && known.mode == access_mode::write;
+            };
+            if (std::ranges::none_of(all, is_it)) all.push_back({memory, access_mode::write});
+        }
+    }
+    return all;
 }
 
 // From here on these graphs may run, concurrently with this graph or after it: no other node may touch their memory.
