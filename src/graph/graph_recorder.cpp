@@ -26,6 +26,8 @@ constexpr std::uint64_t golden = 0x9e3779b97f4a7c15;
 
 constexpr std::string_view no_launches_inside =
     "a kernel inside a condition or a loop cannot launch graphs: it would run again before they complete";
+constexpr std::string_view same_memory_launched =
+    "the kernel can launch two graphs that use the same memory, so that they would run at the same time";
 constexpr std::string_view sizes_differ =
     "the operation allocated other sizes when it was recorded again; they must not depend on anything, not even on "
     "its arguments (to change the operation, use update)";
@@ -310,12 +312,18 @@ std::vector<memory_access> graph_recorder::with_launched_memory(const command_in
                                                                 const launch_command& command) const {
     std::vector<memory_access> all(info.accesses.begin(), info.accesses.end());
     for (const launched_graph& each : command.launches) {
+        const auto uses_it_too = [&](const launched_graph& other, const storage* memory) {
+            return other.owner != each.owner && std::ranges::find(other.memory, memory) != other.memory.end();
+        };
         for (storage* const memory : each.memory) {
             if (memory == nullptr) continue;
+            if (std::ranges::any_of(command.launches, [&](const auto& other) { return uses_it_too(other, memory); }))
+                refuse(device_, info.name, info.location, same_memory_launched);
             if (&memory->owner() != &device_) {
-                throw error(errc::invalid_argument,
-                            "launches a graph of " + memory->owner().name() + "; a kernel launches graphs of its device",
-                            {info.name, device_.name(), info.location});
+                throw error(
+                    errc::invalid_argument,
+                    "launches a graph of " + memory->owner().name() + "; a kernel launches graphs of its device",
+                    {info.name, device_.name(), info.location});
             }
             const auto is_it = [&](const memory_access& known) {
                 return known.memory == memory && known.mode == access_mode::write;

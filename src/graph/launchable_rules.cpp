@@ -31,10 +31,10 @@ const char* why_not_copied(const copy_command& copy, const graph_node& node, con
         return "cannot copy from or to host memory that is not pinned: use a pinned_tensor";
     const auto is_of_this_graph = [&](std::uint32_t memory) { return in.memory[memory].is_temporary; };
     if (is_upload) return nullptr;
-    const bool is_readable = copy.host_owner == nullptr && !node.writes.empty() &&
-                             std::ranges::none_of(node.writes, is_of_this_graph);
+    const bool is_readable =
+        copy.host_owner == nullptr && !node.writes.empty() && std::ranges::none_of(node.writes, is_of_this_graph);
     return is_readable ? nullptr
-                       : "cannot download, since nobody could wait for the result: store into a pinned_tensor";
+                       : "cannot download, since no thread could wait for the result: store into a pinned_tensor";
 }
 
 }  // namespace
@@ -54,8 +54,8 @@ void compiled_graph::require_launchable(const command_graph& learned) const {
     }
 }
 
-// Whoever launches the graph names this memory as written. So all launches are ordered, also after and before those of
-// the graphs that it launches, and the host can wait for what is in pinned memory.
+// Commands that launch the graph name this memory as written. So all launches are ordered, also after and before those
+// of the graphs that it launches, and the host can wait for what is in pinned memory.
 void compiled_graph::find_launch_uses(const command_graph& learned, const graph_recorder& recorder,
                                       std::span<storage* const> state) {
     const auto add = [&](storage* memory) {
@@ -89,22 +89,26 @@ void compiled_graph::require_launch_uses(const command_graph& real, graph_record
     for (storage* const each : recorder.memory()) {
         const auto is_place = [&](const graph_recorder::place& place) { return place.memory.get() == each; };
         if (!each->is_planned() || std::ranges::any_of(recorder.places(), is_place)) continue;
-        refuse(nullptr, "a graph that kernels launch cannot capture the result of a graph that is still being recorded");
+        refuse(nullptr,
+               "a graph that kernels launch cannot capture the result of a graph that is still being recorded");
     }
     for (const graph_node& node : real.nodes) {
         const auto is_named = [&](std::uint32_t each) { return is_used_by_launches(*recorder.memory()[each]); };
         if (!std::ranges::all_of(node.launched, is_named))
-            refuse(&node, "an update cannot launch graphs that the graph did not launch when it was created: graphs "
-                          "that launch it name the memory of those");
+            refuse(&node,
+                   "an update cannot launch graphs that the graph did not launch when it was created: graphs "
+                   "that launch it name the memory of those");
     }
     for (const graph_recorder::external_memory& each : recorder.outside()) {
         if (is_used_by_launches(*each.memory)) continue;
         if (is_shared_host_memory(*each.memory, device_))
-            refuse(nullptr, "an update cannot use a pinned_tensor that the graph did not use when it was created: graphs "
-                            "that launch it name its memory");
+            refuse(nullptr,
+                   "an update cannot use a pinned_tensor that the graph did not use when it was created: graphs "
+                   "that launch it name its memory");
         if (each.mode == access_mode::write)
-            refuse(nullptr, "a graph that kernels launch may write only its own tensors, pinned_tensors and the state "
-                            "of graphs that it launches, not captured memory");
+            refuse(nullptr,
+                   "a graph that kernels launch may write only its own tensors, pinned_tensors and the state "
+                   "of graphs that it launches, not captured memory");
     }
 }
 

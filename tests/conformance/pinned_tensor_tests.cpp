@@ -39,11 +39,10 @@ TEST_P(pinned_tensors, take_what_operations_store) {
         SCOPED_TRACE(size);
         const pinned_tensor<float> x(on, {size});
         const std::vector<float> values = counting<float>(size);
-        EXPECT_EQ(sync(upload(values)
-                           .and_then([&](auto given) { return x.store(std::move(given)); })
-                           .and_then(download),
-                       pool),
-                  values);
+        EXPECT_EQ(
+            sync(upload(values).and_then([&](auto given) { return x.store(std::move(given)); }).and_then(download),
+                 pool),
+            values);
         EXPECT_EQ(x.read(), values);
         const shared_tensor<float> again = sluice::sync(share(upload(std::vector<float>(size, 2.f))), pool);
         static_cast<void>(sluice::sync(x.store(again), pool));
@@ -55,8 +54,8 @@ TEST_P(pinned_tensors, are_read_after_the_commands_that_write_them) {
     round_robin pool(on, 4);
     const pinned_tensor<int> x(on, {50'000});
     for (int i = 1; i <= 20; ++i) {
-        auto running = spawn(upload(std::vector<int>(50'000, i)).and_then([&](auto y) { return x.store(std::move(y)); }),
-                             pool);
+        auto running =
+            spawn(upload(std::vector<int>(50'000, i)).and_then([&](auto y) { return x.store(std::move(y)); }), pool);
         EXPECT_EQ(x.read(), std::vector<int>(50'000, i));
         auto loading = spawn(x.load().and_then(download), pool);
         x.write(std::vector<int>(50'000, -1));  // after the load
@@ -67,9 +66,8 @@ TEST_P(pinned_tensors, are_read_after_the_commands_that_write_them) {
 TEST_P(pinned_tensors, are_parts_of_graphs) {
     round_robin pool(on, 2);
     const pinned_tensor<int> in(on, {4}), out(on, {4});
-    const auto moves = compile(on, [=] {
-        return in.load().and_then([=](tensor<int> x) { return out.store(std::move(x)); });
-    });
+    const auto moves =
+        compile(on, [=] { return in.load().and_then([=](tensor<int> x) { return out.store(std::move(x)); }); });
     for (int i = 0; i < 5; ++i) {
         in.write(std::vector<int>(4, i));
         auto running = spawn(moves(), pool);

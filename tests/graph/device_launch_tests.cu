@@ -295,9 +295,8 @@ TEST_P(device_launch, what_a_device_cannot_launch_is_refused) {
     refused({"host call"}, [](tensor<int> x) {
         return host_call([] {}).and_then([y = std::move(x)]() mutable { return increment(std::move(y)); });
     });
-    refused({"download", "pinned_tensor"}, [](tensor<int> x) {
-        return download(std::move(x)).and_then([](auto) { return zeros<int>({1}); });
-    });
+    refused({"download", "pinned_tensor"},
+            [](tensor<int> x) { return download(std::move(x)).and_then([](auto) { return zeros<int>({1}); }); });
     const auto outside = std::make_shared<tensor<int>>(sync(zeros<int>({1}), pool));
     refused({"captured"}, [=](tensor<int> x) {
         return with_context([=, y = std::move(x)](execution_context& context) mutable {

@@ -106,8 +106,7 @@ TEST_P(launchable_pinned, threads_that_write_and_launch_do_not_mix) {
     constexpr std::size_t size = 5'000;
     const pinned_tensor<int> in(on, {size}), out(on, {size});
     const auto copies = launchable(
-        on,
-        [=](tensor<int>) { return in.load().and_then([=](tensor<int> x) { return out.store(std::move(x)); }); },
+        on, [=](tensor<int>) { return in.load().and_then([=](tensor<int> x) { return out.store(std::move(x)); }); },
         device_input<int>({size}));
     std::atomic<bool> is_over{false};
     std::atomic<int> torn{0};

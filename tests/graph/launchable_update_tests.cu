@@ -113,9 +113,8 @@ TEST_P(launchable_update, a_graph_that_another_launchable_graph_launches_is_upda
     static_cast<void>(leaf.update(plus(10)));
     EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
     EXPECT_EQ(state_of(leaf, pool), std::vector<int>{11});
-    static_cast<void>(middle.update([=](tensor<int> x) -> any_operation<tensor<int>> {
-        return launching(leaf, how::beside, std::move(x));
-    }));
+    static_cast<void>(middle.update(
+        [=](tensor<int> x) -> any_operation<tensor<int>> { return launching(leaf, how::beside, std::move(x)); }));
     EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
     EXPECT_EQ(state_of(leaf, pool), std::vector<int>{21});
     EXPECT_EQ(state_of(middle, pool), std::vector<int>{3});
@@ -129,8 +128,7 @@ TEST_P(launchable_update, a_new_structure_is_refused_and_changes_nothing) {
     expect_refused(errc::graph_refused, {"handle", "node 1", "add_to_each", "is new"},
                    [&] { static_cast<void>(graph.update(plus_twice(5))); });
     expect_refused(errc::shape_mismatch, {"[1]", "[2]"}, [&] {
-        static_cast<void>(
-            graph.update([](tensor<int>) -> any_operation<tensor<int>> { return zeros<int>({2}); }));
+        static_cast<void>(graph.update([](tensor<int>) -> any_operation<tensor<int>> { return zeros<int>({2}); }));
     });
     EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
     EXPECT_EQ(state_of(graph, pool), std::vector<int>{1});
@@ -165,11 +163,11 @@ TEST_P(launchable_update, an_update_waits_for_what_it_captures_and_drops_what_it
     };
     auto old = std::make_shared<const std::vector<int>>(std::vector<int>{7});
     const std::weak_ptr<const std::vector<int>> watched = old;
-    const auto graph = launchable(
-        on, changing([kept = old, inner = reads(sluice::sync(share(upload(*old)), pool))](tensor<int> x) {
-            return inner(std::move(x));
-        }),
-        device_input<int>({1}));
+    const auto graph =
+        launchable(on, changing([kept = old, inner = reads(sluice::sync(share(upload(*old)), pool))](tensor<int> x) {
+                       return inner(std::move(x));
+                   }),
+                   device_input<int>({1}));
     old.reset();
     const auto tick = launched_once(on, graph, how::behind);
     EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});

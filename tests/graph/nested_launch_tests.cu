@@ -203,6 +203,43 @@ TEST_P(nested_launch, commands_after_the_launching_kernel_cannot_use_the_states)
     });
 }
 
+struct launch_both {
+    SLUICE_KERNEL void operator()(index_1d at, graph_launcher one, graph_launcher other, disjoint_view<int> x) const {
+        int* const element = x.at(at);
+        if (element != nullptr) *element = (one.tail() ? 1 : 0) + (other.tail() ? 2 : 0);
+    }
+};
+
+TEST_P(nested_launch, one_kernel_launches_two_graphs_only_if_they_share_no_memory) {
+    round_robin pool(on, 2);
+    const auto leaf = leaf_of(on), other = leaf_of(on);
+    const auto middle = launcher_of(on, leaf, how::behind);
+    const pinned_tensor<int> out(on, {3});
+    const auto stores = [&] {
+        return launchable(on, [=](tensor<int> x) { return out.store(std::move(x)); }, device_input<int>({3}));
+    };
+    const auto launching_both = [this](const auto& one, const auto& two) {
+        return compile(on, [=] {
+            return zeros<int>({1})
+                .and_then([=](auto said) {
+                    auto range = each_of(said);
+                    return launch(launch_both{}, range, one, two, std::move(said));
+                })
+                .and_then(download);
+        });
+    };
+    for (const auto& graph : {leaf, other}) set_state(graph, {0, 0, 0}, pool);
+    set_state(middle, {0}, pool);
+    EXPECT_EQ(sync(launching_both(middle, other)(), pool), std::vector<int>{3});
+    EXPECT_EQ(state_of(leaf, pool), (std::vector<int>{1, 1, 1}));
+    EXPECT_EQ(state_of(other, pool), (std::vector<int>{1, 1, 1}));
+    EXPECT_EQ(sync(launching_both(leaf, leaf)(), pool), std::vector<int>{1});  // the same graph: one launch
+    expect_refused(errc::graph_refused, {"launch_both", "same memory"},
+                   [&] { static_cast<void>(launching_both(middle, leaf)); });
+    expect_refused(errc::graph_refused, {"launch_both", "same memory"},
+                   [&] { static_cast<void>(launching_both(stores(), stores())); });
+}
+
 TEST_P(nested_launch, the_state_of_a_graph_that_is_not_launched_cannot_be_written) {
     const auto leaf = leaf_of(on);
     expect_refused(errc::graph_refused, {"captured"}, [&] {

@@ -24,9 +24,10 @@
 // condition or loop: errc::graph_refused.
 //
 // Its kernels may launch other launchable graphs, and its other commands may set and read the state of those before
-// the launching kernel. Whoever launches the graph names the memory of all of them as written. graph_launcher.hpp says
-// which of these launches a device refuses. A graph exists before the graphs that launch it, so no two can launch each
-// other; an update that would change that is refused.
+// the launching kernel. A command that launches the graph names the memory of all of them as written. One kernel cannot
+// launch two graphs that use the same memory: errc::graph_refused. graph_launcher.hpp says which launches a device
+// refuses. A graph exists before the graphs that launch it, so no two can launch each other; an update that would
+// change that is refused.
 //
 // What the function captures must not be written any more; compiling blocks until it has been written. Kernel launches
 // that other threads submit may run between the copies in, the launch and the copies out of one call from the host; to
@@ -123,9 +124,9 @@ private:
         std::tuple<tensor<Ts>...> given{tensor_over<Ts>(memory_[Is], shapes_[Is])...};
         const loop_state<Ts...> kept(std::get<Is>(given)...);
         if constexpr (takes_self) {
-            kept.copy_results_back(
-                context, function(device_launch::self(), std::move(std::get<Is>(given))...).submit(context),
-                "launchable");
+            kept.copy_results_back(context,
+                                   function(device_launch::self(), std::move(std::get<Is>(given))...).submit(context),
+                                   "launchable");
         } else {
             kept.copy_results_back(context, function(std::move(std::get<Is>(given))...).submit(context), "launchable");
         }
@@ -216,8 +217,9 @@ public:
     // launchable graph, and update the graphs that launch this one.
     template <typename Other = Function>
     graph_change update(Other f) const {
-        static_assert(std::is_convertible_v<Other, Function>,
-                      "update: the function has another type; launchable(device, std::function<...>(f), ...) takes any");
+        static_assert(
+            std::is_convertible_v<Other, Function>,
+            "update: the function has another type; launchable(device, std::function<...>(f), ...) takes any");
         return state_->update(std::move(f));
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// pinned_tensor<T>: host memory with a shape that the device accesses at full speed (pinned, for a GPU), and that graphs
-// and several threads share.
+// pinned_tensor<T>: host memory with a shape that the device accesses at full speed (pinned, for a GPU), and that
+// graphs and several threads share.
 //
 //     pinned_tensor<float> wanted(device, {1000}), found(device, {1000});
 //     const auto improve = launchable(device, [=](tensor<float> x) {

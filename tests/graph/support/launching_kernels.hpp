@@ -50,7 +50,9 @@ auto launching(const Graph& graph, how way, tensor<int> x) {
 template <typename Graph>
 auto launched_once(device& on, const Graph& graph, how way) {
     return compile(on, [=] {
-        return zeros<int>({1}).and_then([=](auto said) { return launching(graph, way, std::move(said)); }).and_then(download);
+        return zeros<int>({1})
+            .and_then([=](auto said) { return launching(graph, way, std::move(said)); })
+            .and_then(download);
     });
 }
 
