@@ -43,7 +43,8 @@ void cuda_graph_program::update(command_graph to) {
             const auto& what = to.nodes[each].what;
             const bool has_parts =
                 std::holds_alternative<library_command>(what) || std::holds_alternative<conditional_command>(what);
-            if (has_parts) must_rebuild_ = true;
+            // A graph that kernels launch is updated by the driver as a whole, or not at all.
+            if (has_parts || to.is_for_kernels) must_rebuild_ = true;
             mark(each);
         }
     }
@@ -195,6 +196,11 @@ graph_change cuda_graph_program::rebuild() {
         const auto refused = api::update(exec_.get(), made.graph.get());
         why = refused ? words_of(*refused, made.nodes) : std::string();
     }
+    if (!why.empty() && graph_->is_for_kernels) {
+        throw error(errc::graph_refused,
+                    "the update needs another graph, but graphs that launch this one hold its handle: " + why,
+                    {"graph", owner_.name()});
+    }
     if (!why.empty()) {
         api::graph_exec_handle fresh = instantiate(made.graph.get());
         auto modules = std::make_shared<module_list>();
@@ -217,6 +223,7 @@ graph_change cuda_graph_program::rebuild() {
     has_same_topology_ = true;
     for (const std::size_t each : dirty_) is_dirty_[each] = false;
     dirty_.clear();
+    if (graph_->is_for_kernels) upload_and_wait();  // as after the instantiation
     return change;
 }
 
