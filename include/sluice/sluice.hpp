@@ -77,6 +77,7 @@
 #include "sluice/runtime/launch_operations.hpp"
 #include "sluice/runtime/native_call.hpp"
 #include "sluice/runtime/parts.hpp"
+#include "sluice/runtime/resident_blocks.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
