@@ -78,6 +78,7 @@
 #include "sluice/runtime/native_call.hpp"
 #include "sluice/runtime/parts.hpp"
 #include "sluice/runtime/pinned_tensor.hpp"
+#include "sluice/runtime/resident_blocks.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"

@@ -15,6 +15,10 @@ found_devices find_cuda_devices(const runtime_options& options) {
     return {{}, why};
 }
 
+std::size_t resident_on_gpu(device&, const launch_command&, const error_context& context) {
+    throw error(errc::unsupported, "this build of Sluice has no CUDA backend", context);
+}
+
 cuda::event_operation::output cuda::event_operation::submit(execution_context& context) && {
     submit_to(context.stream(), what_, theirs_, nullptr, location_);
     return {};
