@@ -10,6 +10,7 @@
 
 #include "runtime/graph_replay.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
+#include "sluice/runtime/row_copy.hpp"
 #include "sluice/sluice.hpp"
 #include "support/owned_state.hpp"
 
@@ -40,7 +41,7 @@ public:
     explicit immediate_stream(command_queue& owner) : owner_(owner) {}
 
     void copy(const command_info& info, const copy_command& command) override {
-        run(info, [&] { std::memmove(command.destination, command.source, command.bytes); });
+        run(info, [&] { copy_on_host(command); });
     }
     void fill(const command_info& info, const fill_command& command) override {
         run(info, [&] { std::memset(command.destination, command.value, command.bytes); });

@@ -199,8 +199,8 @@ TEST_F(staging, a_poisoned_device_refuses_uploads) {
     tensor<std::uint8_t> there(*a, {3 * chunk_bytes});
     machine.on().poison(std::make_exception_ptr(std::runtime_error("the first cause")));
     const auto values = numbered(3 * chunk_bytes);
-    EXPECT_THROW(machine.on().staging().upload(*a, {"upload"}, *there.memory(), values.data(), values.size()),
-                 std::runtime_error);
+    const copy_command whole{there.device_data(), values.data(), values.size(), copy_direction::host_to_device};
+    EXPECT_THROW(machine.on().staging().upload(*a, {"upload"}, *there.memory(), whole), std::runtime_error);
     EXPECT_THROW(submit_to(*a, upload_part(values)), std::runtime_error);
 }
 

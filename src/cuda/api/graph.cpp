@@ -57,15 +57,6 @@ CUDA_KERNEL_NODE_PARAMS kernel_parameters(CUfunc_st* kernel, const launch_comman
     return made;
 }
 
-cudaMemcpyKind kind_of(copy_direction direction) noexcept {
-    switch (direction) {
-        case copy_direction::host_to_device: return cudaMemcpyHostToDevice;
-        case copy_direction::device_to_host: return cudaMemcpyDeviceToHost;
-        case copy_direction::device_to_device: break;
-    }
-    return cudaMemcpyDeviceToDevice;
-}
-
 // Codes that a newer driver adds have no words here.
 std::string words_of(cudaGraphExecUpdateResult result) {
     switch (result) {
@@ -86,6 +77,16 @@ std::string words_of(cudaGraphExecUpdateResult result) {
             return "cudaGraphExecUpdateErrorAttributesChanged, attributes of a node have changed";
         default: return "cudaGraphExecUpdateResult " + std::to_string(static_cast<int>(result));
     }
+}
+
+cudaMemcpy3DParms row_parameters(const copy_command& command) noexcept {
+    const copied_rows& rows = command.rows;
+    cudaMemcpy3DParms made{};
+    made.srcPtr = make_cudaPitchedPtr(const_cast<void*>(command.source), rows.source_pitch, command.bytes, rows.count);
+    made.dstPtr = make_cudaPitchedPtr(command.destination, rows.destination_pitch, command.bytes, rows.count);
+    made.extent = make_cudaExtent(command.bytes, rows.count, 1);
+    made.kind = kind_of(command.direction);
+    return made;
 }
 
 cudaMemsetParams fill_parameters(const fill_command& command) noexcept {
@@ -140,6 +141,12 @@ graph_node_handle add_copy(CUgraph_st* to, graph_dependencies after, const copy_
                            const error_context& context) {
     const dependency_arrays arrays(after);
     cudaGraphNode_t made = nullptr;
+    if (command.rows.count != 1) {
+        const cudaMemcpy3DParms what = row_parameters(command);
+        check(cudaGraphAddMemcpyNode(&made, to, arrays.nodes(), arrays.size(), &what), "cudaGraphAddMemcpyNode",
+              context);
+        return made;
+    }
     check(cudaGraphAddMemcpyNode1D(&made, to, arrays.nodes(), arrays.size(), command.destination, command.source,
                                    command.bytes, kind_of(command.direction)),
           "cudaGraphAddMemcpyNode1D", context);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "cuda/api/driver.hpp"
+#include "sluice/runtime/row_copy.hpp"
 
 namespace sluice::cuda::api {
 namespace {
@@ -222,6 +223,23 @@ void copy(void* to, const void* from, std::size_t bytes, copy_direction directio
         case copy_direction::device_to_device:
             return check_driver(copy_inside(address(to), address(from), bytes, stream), "cuMemcpyDtoDAsync", context);
     }
+}
+
+void copy_rows(const copy_command& command, CUstream_st* stream, const error_context& context) {
+    const copied_rows& rows = command.rows;
+    if (command.bytes == 0) return;
+    int ordinal = 0, most_pitch = 0;
+    check(cudaGetDevice(&ordinal), "cudaGetDevice", context);
+    check(cudaDeviceGetAttribute(&most_pitch, cudaDevAttrMaxPitch, ordinal), "cudaDeviceGetAttribute", context);
+    if (std::max(rows.source_pitch, rows.destination_pitch) <= static_cast<std::size_t>(most_pitch)) {
+        return check(cudaMemcpy2DAsync(command.destination, rows.destination_pitch, command.source, rows.source_pitch,
+                                       command.bytes, rows.count, kind_of(command.direction), stream),
+                     "cudaMemcpy2DAsync", context);
+    }
+    for_each_row(command, [&](const std::byte* from, std::byte* to) {
+        copy(to, from, command.bytes, command.direction, stream, context);
+        return true;
+    });
 }
 
 void copy_between(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes, CUstream_st* stream,
