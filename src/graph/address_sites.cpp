@@ -27,8 +27,8 @@ bool has_same_bytes(const void* a, const void* b, std::size_t bytes) {
 bool reads_same_bytes(const copy_command& a, const copy_command& b) {
     for (std::size_t row = 0; row < b.rows.count; ++row) {
         const std::size_t at = row * b.rows.source_pitch;
-        if (!has_same_bytes(static_cast<const std::byte*>(a.source) + at,
-                            static_cast<const std::byte*>(b.source) + at, b.bytes))
+        if (!has_same_bytes(static_cast<const std::byte*>(a.source) + at, static_cast<const std::byte*>(b.source) + at,
+                            b.bytes))
             return false;
     }
     return true;

@@ -66,10 +66,10 @@ host_layout require_layout(std::size_t size, const region& where, const host_lay
 
 void require_same_shape(const region& to, const region& from, const error_context& context) {
     if (to.shape == from.shape) return;
-    throw error(errc::shape_mismatch,
-                "a region of shape " + to_string(from.shape) + " cannot be copied to one of shape " +
-                    to_string(to.shape),
-                context);
+    throw error(
+        errc::shape_mismatch,
+        "a region of shape " + to_string(from.shape) + " cannot be copied to one of shape " + to_string(to.shape),
+        context);
 }
 
 void require_apart(const region& to, const region& from, const error_context& context) {

@@ -51,7 +51,12 @@ copy_command part_of(const copy_command& what, const void* packed, std::size_t b
     auto* const to = static_cast<std::byte*>(what.destination) + begin / what.bytes * what.rows.destination_pitch +
                      begin % what.bytes;
     if (bytes <= what.bytes) return {to, packed, bytes, copy_direction::host_to_device, {}};
-    return {to, packed, what.bytes, copy_direction::host_to_device, {}, {},
+    return {to,
+            packed,
+            what.bytes,
+            copy_direction::host_to_device,
+            {},
+            {},
             {bytes / what.bytes, what.bytes, what.rows.destination_pitch}};
 }
 

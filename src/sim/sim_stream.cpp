@@ -265,7 +265,12 @@ void sim_stream::perform_body(record& command) const {
     const std::uint64_t before = is_watched ? machine_.checks().contents_only_read(command.accesses) : 0;
     switch (command.what) {
         case kind::copy:
-            copy_on_host({command.destination, command.source, command.bytes, copy_direction::device_to_device, {}, {},
+            copy_on_host({command.destination,
+                          command.source,
+                          command.bytes,
+                          copy_direction::device_to_device,
+                          {},
+                          {},
                           command.rows});
             break;
         case kind::fill:

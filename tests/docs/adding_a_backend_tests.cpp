@@ -10,7 +10,6 @@
 
 #include "runtime/graph_replay.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
-#include "sluice/runtime/row_copy.hpp"
 #include "sluice/sluice.hpp"
 #include "support/owned_state.hpp"
 

@@ -153,7 +153,6 @@ public:
         once_.use("copy_to");
         detail::copy_between(context.stream(), what_, to_, detail::tensor_in(from_), location_);
         if constexpr (is_shared) {
-            from_ = {};
             return std::move(to_);
         } else {
             return {std::move(to_), std::move(from_)};

@@ -22,8 +22,8 @@ namespace sluice {
 using position = std::array<std::size_t, shape::max_rank>;  // one index for each dimension, then zeros
 
 struct region {
-    position at = {};       // its first element
-    sluice::shape shape;    // as many dimensions as the tensor has
+    position at = {};     // its first element
+    sluice::shape shape;  // as many dimensions as the tensor has
 };
 
 // Where a region is in host memory: the memory holds a row-major tensor of shape `whole`, and the region begins there
@@ -68,10 +68,10 @@ public:
     void for_each(void* to, const void* from, copy_direction direction, Function&& f) const {
         for (std::size_t i = 0; i < commands(); ++i) {
             const std::size_t outer = i / planes_[1].count, inner = i % planes_[1].count;
-            auto* const to_here = static_cast<std::byte*>(to) + start_.to + outer * planes_[0].to +
-                                  inner * planes_[1].to;
-            const auto* const from_here = static_cast<const std::byte*>(from) + start_.from +
-                                          outer * planes_[0].from + inner * planes_[1].from;
+            auto* const to_here =
+                static_cast<std::byte*>(to) + start_.to + outer * planes_[0].to + inner * planes_[1].to;
+            const auto* const from_here =
+                static_cast<const std::byte*>(from) + start_.from + outer * planes_[0].from + inner * planes_[1].from;
             f(copy_command{to_here, from_here, row_bytes_, direction, {}, nullptr, rows_});
         }
     }

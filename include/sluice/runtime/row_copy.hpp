@@ -37,8 +37,8 @@ inline std::size_t destination_reach(const copy_command& command) noexcept {
 // Whether both copy as many bytes from and to places that lie in the same way. The pitches of one row do not matter.
 inline bool has_same_rows(const copy_command& a, const copy_command& b) noexcept {
     return a.bytes == b.bytes && a.rows.count == b.rows.count &&
-           (a.rows.count == 1 || (a.rows.source_pitch == b.rows.source_pitch &&
-                                  a.rows.destination_pitch == b.rows.destination_pitch));
+           (a.rows.count == 1 ||
+            (a.rows.source_pitch == b.rows.source_pitch && a.rows.destination_pitch == b.rows.destination_pitch));
 }
 
 // Calls f(source, destination) for each row, in order, until it returns false.

@@ -179,8 +179,8 @@ public:
     using output = typename detail::with_source<Source, landed>::type;
 
     download_region_operation(Source from, const region& where, const source_location& location)
-        : what_(
-              detail::download_from_region(detail::tensor_in(from), where, where.shape.size(), host_layout{}, location)),
+        : what_(detail::download_from_region(detail::tensor_in(from), where, where.shape.size(), host_layout{},
+                                             location)),
           from_(std::move(from)),
           size_(where.shape.size()),
           location_(location) {}

@@ -82,9 +82,9 @@ std::string words_of(cudaGraphExecUpdateResult result) {
 cudaMemcpy3DParms row_parameters(const copy_command& command) noexcept {
     const copied_rows& rows = command.rows;
     cudaMemcpy3DParms made{};
-    made.srcPtr = make_cudaPitchedPtr(const_cast<void*>(command.source), rows.source_pitch, command.bytes, rows.count);
-    made.dstPtr = make_cudaPitchedPtr(command.destination, rows.destination_pitch, command.bytes, rows.count);
-    made.extent = make_cudaExtent(command.bytes, rows.count, 1);
+    made.srcPtr = {const_cast<void*>(command.source), rows.source_pitch, command.bytes, rows.count};
+    made.dstPtr = {command.destination, rows.destination_pitch, command.bytes, rows.count};
+    made.extent = {command.bytes, rows.count, 1};
     made.kind = kind_of(command.direction);
     return made;
 }

@@ -236,10 +236,15 @@ void copy_rows(const copy_command& command, CUstream_st* stream, const error_con
                                        command.bytes, rows.count, kind_of(command.direction), stream),
                      "cudaMemcpy2DAsync", context);
     }
-    for_each_row(command, [&](const std::byte* from, std::byte* to) {
-        copy(to, from, command.bytes, command.direction, stream, context);
-        return true;
-    });
+    try {
+        for_each_row(command, [&](const std::byte* from, std::byte* to) {
+            copy(to, from, command.bytes, command.direction, stream, context);
+            return true;
+        });
+    } catch (...) {
+        synchronize(stream);  // the caller will treat the command as not enqueued, so no row may be in flight
+        throw;
+    }
 }
 
 void copy_between(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes, CUstream_st* stream,
