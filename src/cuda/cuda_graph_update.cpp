@@ -64,6 +64,8 @@ bool cuda_graph_program::set_node(std::size_t index) {
         if (nodes_[index].is_kernel) {
             const small_copy_closure closure = copy_of(*graph_, index, nodes_[index].works_first, false);
             set_launch(index, small_copy(closure), context);
+        } else if (copy->rows.count != 1) {
+            return false;  // the driver cannot set such a node
         } else {
             api::set_copy(exec_.get(), nodes_[index].handle, *copy, context);
         }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "sluice/runtime/row_copy.hpp"
 #include "trace/trace_text.hpp"
 
 namespace sluice::detail {
@@ -37,6 +38,11 @@ std::string condition_text(const graph_node& node, const conditional_command& pa
     return (is_loop ? "as long as this is not 0: " : "if this is not 0: ") + over;
 }
 
+std::string copy_text(const copy_command& copy) {
+    const std::string bytes = bytes_text(static_cast<double>(copied_bytes(copy)));
+    return copy.rows.count == 1 ? bytes : bytes + " in " + std::to_string(copy.rows.count) + " rows";
+}
+
 std::string_view kind_text(const graph_node& node) noexcept {
     if (const auto kind = kind_of(node)) return to_string(*kind);
     return std::get<conditional_command>(node.what).what == conditional_command::kind::once ? "condition" : "loop";
@@ -44,7 +50,7 @@ std::string_view kind_text(const graph_node& node) noexcept {
 
 // What it moves, or runs over.
 std::string size_text(const graph_node& node, memory_list memory) {
-    if (const auto* copy = std::get_if<copy_command>(&node.what)) return bytes_text(static_cast<double>(copy->bytes));
+    if (const auto* copy = std::get_if<copy_command>(&node.what)) return copy_text(*copy);
     if (const auto* fill = std::get_if<fill_command>(&node.what)) return bytes_text(static_cast<double>(fill->bytes));
     if (const auto* launch = std::get_if<launch_command>(&node.what)) return launch_text(*launch);
     if (const auto* part = std::get_if<conditional_command>(&node.what)) return condition_text(node, *part, memory);

@@ -15,6 +15,7 @@
 #include "sluice/runtime/detail/submission.hpp"
 #include "sluice/runtime/detail/wait_checks.hpp"
 #include "sluice/runtime/device.hpp"
+#include "sluice/runtime/row_copy.hpp"
 #include "sluice/runtime/stream.hpp"
 
 namespace sluice {
@@ -237,6 +238,7 @@ void command_queue::poll() noexcept {
 }
 
 ticket command_queue::copy(const command_info& info, const copy_command& command, detail::submission* by) {
+    if (command.rows.count != 1) detail::require_rows(command, {info.name, owner_.name(), info.location});
     return submit(info, false, by, [&](const command_info& full) { interpreter_->copy(full, command); });
 }
 

@@ -7,6 +7,7 @@
 
 #include "sluice/base/printable.hpp"
 #include "sluice/runtime/graph_program.hpp"
+#include "sluice/runtime/row_copy.hpp"
 
 namespace sluice::detail {
 namespace {
@@ -27,7 +28,7 @@ bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
 bool same_command(const command_graph& before, const graph_node& a, const command_graph& after, const graph_node& b) {
     if (const auto* copy = std::get_if<copy_command>(&a.what)) {
         const auto& other = std::get<copy_command>(b.what);
-        return copy->destination == other.destination && copy->source == other.source && copy->bytes == other.bytes &&
+        return copy->destination == other.destination && copy->source == other.source && has_same_rows(*copy, other) &&
                copy->direction == other.direction && copy->host_owner == other.host_owner;
     }
     if (const auto* fill = std::get_if<fill_command>(&a.what)) {

@@ -9,13 +9,14 @@
 #include "runtime/kernel_call.hpp"
 #include "runtime/launched_graphs.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
+#include "sluice/runtime/row_copy.hpp"
 
 namespace sluice::detail {
 namespace {
 
 void perform(const command_graph& graph, const graph_node& node, const native_stream& on) {
     if (const auto* copy = std::get_if<copy_command>(&node.what)) {
-        if (copy->bytes != 0) std::memmove(copy->destination, copy->source, copy->bytes);
+        copy_on_host(*copy);
     } else if (const auto* fill = std::get_if<fill_command>(&node.what)) {
         if (fill->bytes != 0) std::memset(fill->destination, fill->value, fill->bytes);
     } else if (const auto* launch = std::get_if<launch_command>(&node.what)) {

@@ -99,4 +99,23 @@ TEST(graph_differences, another_cluster_inside_a_loop_is_named) {
               "node 0, 'sums', is an ordinary launch and was an ordinary launch in clusters of 2 x 1 x 1");
 }
 
+TEST(graph_differences, rows_of_a_copy_are_compared) {
+    const auto rows = [](std::size_t bytes, const copied_rows& of) {
+        graph_node made = copy();
+        std::get<copy_command>(made.what).bytes = bytes;
+        std::get<copy_command>(made.what).rows = of;
+        return made;
+    };
+    const auto change = [&](const graph_node& before, const graph_node& after) {
+        replay_program program(graph_of({before}));
+        program.update(graph_of({after}));
+        return program.flush();
+    };
+    const graph_node before = rows(0, {4, 64, 32});
+    EXPECT_EQ(change(before, rows(0, {4, 64, 32})), graph_change::none);
+    for (const copied_rows& other : {copied_rows{5, 64, 32}, copied_rows{4, 65, 32}, copied_rows{4, 64, 33}})
+        EXPECT_EQ(change(before, rows(0, other)), graph_change::parameters);
+    EXPECT_EQ(change(rows(0, {1, 64, 32}), rows(0, {1, 0, 0})), graph_change::none);  // one row needs no pitch
+}
+
 }  // namespace sluice::detail

@@ -65,15 +65,6 @@ void set_group(CUgraphNode node, CUfunc_st* kernel, const launch_command& comman
         check_driver(set(node, each.id, &each.value), "cuGraphKernelNodeSetAttribute", context);
 }
 
-cudaMemcpyKind kind_of(copy_direction direction) noexcept {
-    switch (direction) {
-        case copy_direction::host_to_device: return cudaMemcpyHostToDevice;
-        case copy_direction::device_to_host: return cudaMemcpyDeviceToHost;
-        case copy_direction::device_to_device: break;
-    }
-    return cudaMemcpyDeviceToDevice;
-}
-
 // Codes that a newer driver adds have no words here.
 std::string words_of(cudaGraphExecUpdateResult result) {
     switch (result) {
@@ -94,6 +85,16 @@ std::string words_of(cudaGraphExecUpdateResult result) {
             return "cudaGraphExecUpdateErrorAttributesChanged, attributes of a node have changed";
         default: return "cudaGraphExecUpdateResult " + std::to_string(static_cast<int>(result));
     }
+}
+
+cudaMemcpy3DParms row_parameters(const copy_command& command) noexcept {
+    const copied_rows& rows = command.rows;
+    cudaMemcpy3DParms made{};
+    made.srcPtr = {const_cast<void*>(command.source), rows.source_pitch, command.bytes, rows.count};
+    made.dstPtr = {command.destination, rows.destination_pitch, command.bytes, rows.count};
+    made.extent = {command.bytes, rows.count, 1};
+    made.kind = kind_of(command.direction);
+    return made;
 }
 
 cudaMemsetParams fill_parameters(const fill_command& command) noexcept {
@@ -151,6 +152,12 @@ graph_node_handle add_copy(CUgraph_st* to, graph_dependencies after, const copy_
                            const error_context& context) {
     const dependency_arrays arrays(after);
     cudaGraphNode_t made = nullptr;
+    if (command.rows.count != 1) {
+        const cudaMemcpy3DParms what = row_parameters(command);
+        check(cudaGraphAddMemcpyNode(&made, to, arrays.nodes(), arrays.size(), &what), "cudaGraphAddMemcpyNode",
+              context);
+        return made;
+    }
     check(cudaGraphAddMemcpyNode1D(&made, to, arrays.nodes(), arrays.size(), command.destination, command.source,
                                    command.bytes, kind_of(command.direction)),
           "cudaGraphAddMemcpyNode1D", context);

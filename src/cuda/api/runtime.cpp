@@ -13,6 +13,7 @@
 
 #include "cuda/api/driver.hpp"
 #include "cuda/api/group_attributes.hpp"
+#include "sluice/runtime/row_copy.hpp"
 
 namespace sluice::cuda::api {
 namespace {
@@ -230,6 +231,28 @@ void copy(void* to, const void* from, std::size_t bytes, copy_direction directio
             return check_driver(download(to, address(from), bytes, stream), "cuMemcpyDtoHAsync", context);
         case copy_direction::device_to_device:
             return check_driver(copy_inside(address(to), address(from), bytes, stream), "cuMemcpyDtoDAsync", context);
+    }
+}
+
+void copy_rows(const copy_command& command, CUstream_st* stream, const error_context& context) {
+    const copied_rows& rows = command.rows;
+    if (command.bytes == 0) return;
+    int ordinal = 0, most_pitch = 0;
+    check(cudaGetDevice(&ordinal), "cudaGetDevice", context);
+    check(cudaDeviceGetAttribute(&most_pitch, cudaDevAttrMaxPitch, ordinal), "cudaDeviceGetAttribute", context);
+    if (std::max(rows.source_pitch, rows.destination_pitch) <= static_cast<std::size_t>(most_pitch)) {
+        return check(cudaMemcpy2DAsync(command.destination, rows.destination_pitch, command.source, rows.source_pitch,
+                                       command.bytes, rows.count, kind_of(command.direction), stream),
+                     "cudaMemcpy2DAsync", context);
+    }
+    try {
+        for_each_row(command, [&](const std::byte* from, std::byte* to) {
+            copy(to, from, command.bytes, command.direction, stream, context);
+            return true;
+        });
+    } catch (...) {
+        synchronize(stream);  // the caller will treat the command as not enqueued, so no row may be in flight
+        throw;
     }
 }
 

@@ -85,6 +85,8 @@ float elapsed_milliseconds(CUevent_st* earlier, CUevent_st* later);
 
 void copy(void* to, const void* from, std::size_t bytes, copy_direction direction, CUstream_st* stream,
           const error_context& context);
+// The same for several rows.
+void copy_rows(const copy_command& command, CUstream_st* stream, const error_context& context);
 // From one GPU's memory to another's, on a stream of the destination; direct if the GPUs can reach each other's memory.
 void copy_between(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes, CUstream_st* stream,
                   const error_context& context);
