@@ -57,9 +57,10 @@ public:
     // not exactly a table; then the table is as it was.
     void load(const std::filesystem::path& file);
     // Writes the measurements, and those of the file of other devices, kernels and shapes; makes folders that are
-    // missing. Blocks until the file is on the disk. The new file takes the place of the old one in one step, also while
-    // others write or read it; but of two processes that save at the same moment, one may lose the measurements of the
-    // other. Throws file_error when the file cannot be written, or is there and no table: it is then left as it is.
+    // missing. Blocks until the file is on the disk. The new file takes the place of the old one in one step, also
+    // while others write or read it; but of two processes that save at the same moment, one may lose the measurements
+    // of the other. Throws file_error when the file cannot be written, or is there and no table: it is then left as it
+    // is.
     void save(const std::filesystem::path& file) const;
 
 private:
