@@ -9,6 +9,7 @@
 #include "cuda/callback_scope.hpp"
 #include "cuda/capture_stream.hpp"
 #include "cuda/condition.hpp"
+#include "runtime/group_launch.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/row_copy.hpp"
 
@@ -273,7 +274,9 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
         } else {
             made = add_part(to, after, node, host_calls, loops, is_inside);
         }
-        nodes.push_back({made, is_own || launch != nullptr, works_first});
+        // (Edges to what comes after a cluster or a cooperative launch are ordinary ones.)
+        const bool is_kernel = is_own || (launch != nullptr && !sluice::detail::is_group(*launch));
+        nodes.push_back({made, is_kernel, works_first});
         if (carried.size() < 2) continue;
         nodes.back().makes.assign(carried.begin(), carried.end());
         for (const std::uint32_t each : carried) nodes[each].made_by = itself;

@@ -39,11 +39,16 @@ void cuda_graph_program::update(command_graph to) {
         dirty_.clear();
         is_disabled_.clear();
     } else {
+        if (!difference.other_groups.empty()) {
+            other_groups_ = std::move(difference.other_groups);
+            must_rebuild_ = true;
+        }
         for (const std::size_t each : difference.changed) {
             const auto& what = to.nodes[each].what;
             const bool has_parts =
                 std::holds_alternative<library_command>(what) || std::holds_alternative<conditional_command>(what);
-            if (has_parts) must_rebuild_ = true;
+            // A graph that kernels launch is updated by the driver as a whole, or not at all.
+            if (has_parts || to.is_for_kernels) must_rebuild_ = true;
             mark(each);
         }
     }
@@ -189,13 +194,18 @@ graph_change cuda_graph_program::rebuild() {
     built made = build(*graph_);
     keep_modules(*graph_, *modules_);
     graph_change change = graph_change::whole_graph;
-    std::string why = has_same_topology_ ? std::string() : other_topology_;
+    std::string why = has_same_topology_ ? other_groups_ : other_topology_;
     // The driver compares nodes, not what they stand for: another fill may have become the small one.
-    if (has_same_topology_ && !std::ranges::equal(nodes_, made.nodes, stands_for_the_same))
+    if (has_same_topology_ && why.empty() && !std::ranges::equal(nodes_, made.nodes, stands_for_the_same))
         why = "fills or copies at its beginning are divided among kernels in another way";
     if (has_same_topology_ && why.empty()) {
         const auto refused = api::update(exec_.get(), made.graph.get());
         why = refused ? words_of(*refused, made.nodes) : std::string();
+    }
+    if (!why.empty() && graph_->is_for_kernels) {
+        throw error(errc::graph_refused,
+                    "the update needs another graph, but graphs that launch this one hold its handle: " + why,
+                    {"graph", owner_.name()});
     }
     if (!why.empty()) {
         api::graph_exec_handle fresh = instantiate(made.graph.get());
@@ -217,8 +227,10 @@ graph_change cuda_graph_program::rebuild() {
     host_calls_ = std::move(made.host_calls);
     must_rebuild_ = false;
     has_same_topology_ = true;
+    other_groups_.clear();
     for (const std::size_t each : dirty_) is_dirty_[each] = false;
     dirty_.clear();
+    if (graph_->is_for_kernels) upload_and_wait();  // as after the instantiation
     return change;
 }
 

@@ -111,6 +111,11 @@ std::string node_tooltip(const graph_node& node, memory_list memory) {
     if (const auto* launch = std::get_if<launch_command>(&node.what)) {
         if (launch->shared_bytes != 0)
             text.append("\n").append(bytes_text(static_cast<double>(launch->shared_bytes))).append(" of shared memory");
+        if (const launch_extent& size = launch->cluster; size.x != 1 || size.y != 1 || size.z != 1) {
+            text.append("\nin clusters of ").append(std::to_string(size.x)).append(" x ");
+            text.append(std::to_string(size.y)).append(" x ").append(std::to_string(size.z)).append(" blocks");
+        }
+        if (launch->cooperative) text += "\nall blocks run at the same time";
         if (launch->early_start) text += "\nmay start before the kernels that it comes after have ended";
     }
     for (const std::uint32_t each : node.reads) text.append("\nreads ").append(memory_text(each, memory));

@@ -77,8 +77,8 @@ private:
             const auto& other = std::get<launch_command>(a.what);
             return runs_same_code(*launch, other) && is_same(launch->grid, other.grid) &&
                    is_same(launch->block, other.block) && launch->shared_bytes == other.shared_bytes &&
-                   launch->early_start == other.early_start && a.launched == b.launched &&
-                   look_at_closure(learned.closure(a), real.closure(b), b, node);
+                   has_same_group(*launch, other) && launch->early_start == other.early_start &&
+                   a.launched == b.launched && look_at_closure(learned.closure(a), real.closure(b), b, node);
         }
         if (const auto* library = std::get_if<library_command>(&b.what)) {
             can_be_set_ = can_be_set_ && calls_run_later_;

@@ -181,7 +181,9 @@ compiled_graph::launch_result compiled_graph::submit(execution_context& context,
     graph_instance& in = pick();
     const launch_end at_the_end{*this, in};
     take_memory(in, on, feeds);
-    bool must_record = in.version != version_ || records_each_launch_ || in.is == graph_instance::state::odd;
+    // A graph that kernels launch has no memory that changes.
+    bool must_record = use_ == graph_use::by_host &&
+                       (in.version != version_ || records_each_launch_ || in.is == graph_instance::state::odd);
     const auto is_elsewhere = [&](std::size_t s) { return in.bindings[s].address != used_[s]->data(); };
     const auto all = std::views::iota(std::size_t{0}, slots_.size());
     if (!must_record) must_record = std::ranges::any_of(all, is_elsewhere) && !can_patch_addresses(in, record);

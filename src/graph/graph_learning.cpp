@@ -189,13 +189,13 @@ void compiled_graph::compile(const graph_function& record, std::span<storage* co
                                              : no_slot);
         }
         if (find_required_copies(learned.made)) continue;
-        if (use_ == graph_use::by_kernels) require_launchable(learned.made.graph);
+        if (use_ == graph_use::by_kernels) {
+            require_launchable(learned.made.graph);
+            find_launch_uses(learned.made.graph, learned.recorder, state);
+            wait_for_captured_memory(learned.recorder);
+        }
         lay_out(learned);
         for (std::size_t i = 0; i < options_.replicas; ++i) instances_.push_back(make_instance(record, learned));
-        if (use_ == graph_use::by_kernels) {
-            require_writes_only(state);
-            wait_for_captured_memory();
-        }
         return;
     }
 }
@@ -228,39 +228,6 @@ void compiled_graph::lay_out(lesson& learned) {
     drop_run_owners(layout_->graph);
     node_count_.store(layout_->graph.nodes.size(), std::memory_order_relaxed);
     memory_bytes_.store(plan.bytes, std::memory_order_relaxed);
-}
-
-// Refuses what a kernel cannot launch on a GPU.
-void compiled_graph::require_launchable(const command_graph& learned) const {
-    const auto refuse = [&](const graph_node& node, const char* rule) {
-        throw error(errc::graph_refused, std::string("a graph that kernels launch ") + rule,
-                    {node.name, device_.name(), node.location});
-    };
-    for (const graph_node& node : learned.nodes) {
-        if (std::holds_alternative<conditional_command>(node.what)) refuse(node, "cannot contain conditions or loops");
-        if (std::holds_alternative<host_command>(node.what)) refuse(node, "cannot contain host calls");
-        if (!node.launched_owners.empty()) refuse(node, "cannot launch another graph");
-        const auto* const copy = std::get_if<copy_command>(&node.what);
-        if (copy != nullptr && copy->direction != copy_direction::device_to_device)
-            refuse(node, "cannot copy from or to host memory");
-    }
-}
-
-void compiled_graph::require_writes_only(std::span<storage* const> state) const {
-    const graph_instance& made = *instances_.front();
-    for (const storage* const each : made.memory) {
-        const auto is_place = [&](const storage_ref& place) { return place.get() == each; };
-        if (each == nullptr || !each->is_planned() || std::ranges::any_of(made.places, is_place)) continue;
-        throw error(errc::graph_refused,
-                    "a graph that kernels launch cannot capture the result of a graph that is still being recorded",
-                    {options_.name, device_.name(), location_});
-    }
-    for (const graph_recorder::external_memory& each : made.outside) {
-        if (each.mode == access_mode::read || std::ranges::find(state, each.memory.get()) != state.end()) continue;
-        throw error(errc::graph_refused,
-                    "a graph that kernels launch may write only its own tensors, not captured memory",
-                    {options_.name, device_.name(), location_});
-    }
 }
 
 }  // namespace sluice::detail

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/group_launch.hpp"
 #include "sluice/base/error.hpp"
 
 namespace sluice::detail {
@@ -26,6 +27,8 @@ constexpr std::uint64_t golden = 0x9e3779b97f4a7c15;
 
 constexpr std::string_view no_launches_inside =
     "a kernel inside a condition or a loop cannot launch graphs: it would run again before they complete";
+constexpr std::string_view same_memory_launched =
+    "the kernel can launch two graphs that use the same memory, so that they would run at the same time";
 constexpr std::string_view sizes_differ =
     "the operation allocated other sizes when it was recorded again; they must not depend on anything, not even on "
     "its arguments (to change the operation, use update)";
@@ -189,9 +192,10 @@ void graph_recorder::use(graph_node& node, std::uint32_t memory, access_mode mod
 void graph_recorder::start_early(graph_node& node) {
     const auto* const launch = std::get_if<launch_command>(&node.what);
     if (launch == nullptr || !launch->early_start) return;
-    for (graph_edge& each : node.after)
-        each.is_programmatic = each.reason != edge_reason::stream_order &&
-                               std::holds_alternative<launch_command>(levels_.back().graph.nodes[each.from].what);
+    for (graph_edge& each : node.after) {
+        const auto* const before = std::get_if<launch_command>(&levels_.back().graph.nodes[each.from].what);
+        each.is_programmatic = each.reason != edge_reason::stream_order && before != nullptr && !is_group(*before);
+    }
 }
 
 // Whether the accesses order a command among the others. The result of a host call is new memory, and orders only what
@@ -288,7 +292,10 @@ void graph_recorder::fill(const command_info& info, const fill_command& command)
 
 void graph_recorder::launch(const command_info& info, const launch_command& command) {
     if (!command.launches.empty() && levels_.size() > 1) refuse(device_, info.name, info.location, no_launches_inside);
-    graph_node& node = add(info, command);
+    command_info full = info;
+    std::vector<memory_access> accesses;
+    if (!command.launches.empty()) full.accesses = accesses = with_launched_memory(info, command);
+    graph_node& node = add(full, command);
     std::get<launch_command>(node.what).launches = {};  // the node has copied what it needs
     node.closure_offset = levels_.back().graph.add_closure(command.closure, command.closure_bytes);
     start_early(node);
@@ -300,6 +307,33 @@ void graph_recorder::launch(const command_info& info, const launch_command& comm
         }
     }
     reserve_for_launched_graphs(node, std::move(launched));
+}
+
+// The number of storages that a launched graph uses is known only now, so the launch itself need not have named them.
+std::vector<memory_access> graph_recorder::with_launched_memory(const command_info& info,
+                                                                const launch_command& command) const {
+    std::vector<memory_access> all(info.accesses.begin(), info.accesses.end());
+    for (const launched_graph& each : command.launches) {
+        const auto uses_it_too = [&](const launched_graph& other, const storage* memory) {
+            return other.owner != each.owner && std::ranges::find(other.memory, memory) != other.memory.end();
+        };
+        for (storage* const memory : each.memory) {
+            if (memory == nullptr) continue;
+            if (std::ranges::any_of(command.launches, [&](const auto& other) { return uses_it_too(other, memory); }))
+                refuse(device_, info.name, info.location, same_memory_launched);
+            if (&memory->owner() != &device_) {
+                throw error(
+                    errc::invalid_argument,
+                    "launches a graph of " + memory->owner().name() + "; a kernel launches graphs of its device",
+                    {info.name, device_.name(), info.location});
+            }
+            const auto is_it = [&](const memory_access& known) {
+                return known.memory == memory && known.mode == access_mode::write;
+            };
+            if (std::ranges::none_of(all, is_it)) all.push_back({memory, access_mode::write});
+        }
+    }
+    return all;
 }
 
 // From here on these graphs may run, concurrently with this graph or after it: no other node may touch their memory.

@@ -152,6 +152,7 @@ private:
     void keep_order(graph_node& node, bool is_alone);
     void keep_explicit_order(graph_node& node);
     void start_early(graph_node& node);
+    std::vector<memory_access> with_launched_memory(const command_info& info, const launch_command& command) const;
     void reserve_for_launched_graphs(graph_node& by, std::vector<std::uint32_t> memory);
     std::uint32_t index_of(storage& named, access_mode mode);
     storage_ref fresh_host_block(std::size_t bytes, const command_info& info);

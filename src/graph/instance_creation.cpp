@@ -49,17 +49,6 @@ std::string words_of(graph_change change) {
 
 }  // namespace
 
-// A launch by a kernel is not ordered after the commands that write captured memory, and would not receive their
-// failure.
-void compiled_graph::wait_for_captured_memory() const {
-    for (const graph_recorder::external_memory& each : instances_.front()->outside) {
-        each.memory->await_last_write();
-        const storage::written last = each.memory->last_write();
-        if (std::exception_ptr failure = last.depends_on ? last.depends_on->failure() : nullptr)
-            std::rethrow_exception(std::move(failure));
-    }
-}
-
 // The learning recording still exists, so the instance's host blocks have other addresses: that makes addresses
 // recognisable.
 std::unique_ptr<graph_instance> compiled_graph::make_instance(const graph_function& record, lesson& learned) const {
@@ -83,6 +72,7 @@ std::unique_ptr<graph_instance> compiled_graph::make_instance(const graph_functi
     recorded again = record_into(recorder, record, {}, graph_recording::purpose::replaying);
     for (recording_layout::place& each : made->layout.places) each.memory = {};
     require_matches_plan(again);
+    if (use_ == graph_use::by_kernels) require_launch_uses(again.graph, recorder);
     for (std::size_t i = 0; i < slots_.size(); ++i) {
         graph_instance::binding& bound = made->bindings[i];
         if (slots_[i].is_host) bound.held = recorder.host_blocks()[slots_[i].number].memory;

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+
+#include "runtime/streaming_copy.hpp"
 
 namespace sluice::detail {
 namespace {
@@ -26,7 +27,7 @@ void copy_team::pack(void* to, const rows& from, std::size_t begin, std::size_t 
     while (bytes != 0) {
         const std::size_t at = begin % from.row_bytes;
         const std::size_t some = std::min(bytes, from.row_bytes - at);
-        std::memcpy(next, static_cast<const char*>(from.first) + begin / from.row_bytes * from.pitch + at, some);
+        streaming_copy(next, static_cast<const char*>(from.first) + begin / from.row_bytes * from.pitch + at, some);
         next += some;
         begin += some;
         bytes -= some;

@@ -31,6 +31,11 @@ struct replay_list {
     std::exception_ptr run_nodes(const native_stream& on, const replay_order& order) const;
 };
 
+// What kernels hold to launch a program: it stays the same while the program's list changes.
+struct launch_target {
+    const replay_list* now = nullptr;  // owned by the program
+};
+
 class replay_program final : public graph_program {
 public:
     explicit replay_program(command_graph commands);
@@ -38,13 +43,17 @@ public:
     const command_graph& commands() const noexcept override { return list_->graph; }
     void set_address(std::size_t node, std::size_t at, void* address) override;
     void update(command_graph to) override;
-    graph_change flush() override { return std::exchange(change_, graph_change::none); }
+    // From here on kernels launch the new list: none of their launches may be in flight.
+    graph_change flush() override {
+        target_.now = list_.get();
+        return std::exchange(change_, graph_change::none);
+    }
     void set_enabled(std::size_t node, bool enabled) override;
     bool is_enabled(std::size_t node) const noexcept override {
         return list_->is_disabled.empty() || !list_->is_disabled[node];
     }
     const std::string& refusal() const noexcept override { return refusal_; }
-    const void* launch_handle() const noexcept override { return list_->graph.is_for_kernels ? list_.get() : nullptr; }
+    const void* launch_handle() const noexcept override { return list_->graph.is_for_kernels ? &target_ : nullptr; }
     bool may_fail() const noexcept override { return list_->may_fail; }
 
     std::shared_ptr<const replay_list> list() const noexcept { return list_; }
@@ -53,6 +62,7 @@ private:
     replay_list& own();  // the list, or a copy of it, with no other reference: it may be changed
 
     std::shared_ptr<replay_list> list_;
+    launch_target target_{list_.get()};
     graph_change change_ = graph_change::none;
     std::string refusal_;
 };

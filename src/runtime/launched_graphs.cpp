@@ -42,6 +42,7 @@ public:
 
     bool launch(const replay_list* graph, launch_order order) {
         graph_run& from = *innermost_;
+        if (order == launch_order::sibling && from.graph->graph.is_for_kernels) return false;  // see graph_launcher
         const bool is_itself = graph == nullptr;
         if (is_itself) {
             graph = from.graph;
@@ -117,7 +118,8 @@ std::exception_ptr run_with_launched_graphs(const replay_list& list, const nativ
 bool launch_while_replaying(const void* graph, launch_order order) noexcept {
     command_run* const here = command_run::here();
     try {
-        return here != nullptr && here->launch(static_cast<const replay_list*>(graph), order);
+        const auto* const target = static_cast<const launch_target*>(graph);
+        return here != nullptr && here->launch(target != nullptr ? target->now : nullptr, order);
     } catch (...) {  // no memory
         return false;
     }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/staging_pool.hpp"
+#include "runtime/streaming_copy.hpp"
 #include "runtime/upload_rows.hpp"
 #include "sluice/runtime/download_to.hpp"
 #include "sluice/runtime/row_copy.hpp"
@@ -34,7 +35,11 @@ void upload_block(stream on, const command_info& info, storage& to, const copy_c
     const storage_ref staging = on.allocate_host(copied_bytes(what), info);
     copy_command packed{staging->data(), what.source, what.bytes, copy_direction::host_to_device, {}, {}, what.rows};
     packed.rows.destination_pitch = what.bytes;
-    copy_on_host(packed);
+    if (packed.rows.count == 1 && !on.owner().shares_host_memory()) {
+        streaming_copy(staging->data(), what.source, what.bytes);
+    } else {
+        copy_on_host(packed);
+    }
     const std::array accesses{memory_access{staging.get(), access_mode::read}, memory_access{&to, access_mode::write}};
     copy_command copy{what.destination, staging->data(), what.bytes, copy_direction::host_to_device, {}, {}, what.rows};
     copy.rows.source_pitch = what.bytes;

@@ -45,6 +45,12 @@ struct improve_and_repeat {
     }
 };
 
+struct try_to_launch {
+    SLUICE_KERNEL void operator()(index_1d at, graph_launcher other, disjoint_view<float> launched) const {
+        if (float* const answer = launched.at(at)) *answer = other.tail() ? 1 : 0;
+    }
+};
+
 class graphs : public testing::Test {
 protected:
     shared_tensor<float> weight(std::size_t rows, std::size_t columns) {
@@ -159,6 +165,48 @@ TEST_F(graphs, a_kernel_launches_a_graph) {
     std::vector<float> x = sync(improve.get().and_then(download), pool);  // as the launch left it
 
     EXPECT_EQ(x, std::vector<float>{100.f / 128});
+}
+
+TEST_F(graphs, a_launched_graph_uses_pinned_memory_and_launches_another) {
+    const pinned_tensor<float> goal(on, {1}), found(on, {1});
+    using step = std::function<any_operation<tensor<float>>(tensor<float>)>;
+    const auto goal_times = [=](float factor) -> step {
+        return [=](tensor<float>) -> any_operation<tensor<float>> {
+            return goal.load()
+                .and_then([=](auto x) {
+                    auto range = each_of(x);
+                    return launch(scale{}, range, factor, std::move(x));
+                })
+                .and_then([=](auto x) { return found.store(std::move(x)); });
+        };
+    };
+    const auto solve = launchable(pool, goal_times(2), device_input<float>({1}));
+
+    const auto prepare = launchable(
+        pool,
+        [=](tensor<float> launched) {
+            auto range = each_of(launched);
+            return launch(try_to_launch{}, range, solve, std::move(launched));
+        },
+        device_input<float>({1}));
+
+    auto look = [=](tensor<float> launched) {
+        auto range = each_of(launched);
+        return launch(try_to_launch{}, range, prepare, std::move(launched)).and_then(download);
+    };
+    auto fast = compile(pool, look, device_input<float>({1}));
+    const auto zero = [&] { return sync(zeros<float>({1}), pool); };
+
+    goal.write(std::vector<float>{3});
+    sync(fast(zero()), pool);
+    std::vector<float> y = found.read();  // blocks until no launch writes it
+
+    EXPECT_EQ(y, std::vector<float>{6});
+
+    solve.update(goal_times(5));  // `prepare` and `fast` stay as they are
+    sync(fast(zero()), pool);
+
+    EXPECT_EQ(found.read(), std::vector<float>{15});
 }
 
 }  // namespace sluice::docs

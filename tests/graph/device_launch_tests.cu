@@ -292,18 +292,11 @@ TEST_P(device_launch, what_a_device_cannot_launch_is_refused) {
     refused({"do_while", "loops"}, [](tensor<int> x) {
         return do_while([](loop_flag, tensor<int> now) { return increment(std::move(now)); }, std::move(x));
     });
-    refused({"launch_twice", "another graph"}, [other = counts(on)](tensor<int> x) {
-        return zeros<int>({2})
-            .and_then([=](auto said) {
-                auto range = each_of(said);
-                return launch(launch_twice{how::behind}, range, other, std::move(said));
-            })
-            .and_then([y = std::make_shared<tensor<int>>(std::move(x))](auto) { return increment(std::move(*y)); });
-    });
     refused({"host call"}, [](tensor<int> x) {
         return host_call([] {}).and_then([y = std::move(x)]() mutable { return increment(std::move(y)); });
     });
-    refused({"upload", "host"}, [](tensor<int>) { return upload(std::vector<int>{1}); });
+    refused({"download", "pinned_tensor"},
+            [](tensor<int> x) { return download(std::move(x)).and_then([](auto) { return zeros<int>({1}); }); });
     const auto outside = std::make_shared<tensor<int>>(sync(zeros<int>({1}), pool));
     refused({"captured"}, [=](tensor<int> x) {
         return with_context([=, y = std::move(x)](execution_context& context) mutable {

@@ -13,7 +13,7 @@ namespace {
 class launched_graphs : public testing::Test {
 protected:
     // A graph that appends its name to `ran` and then calls `then`.
-    replay_list& graph(std::string name, std::function<void()> then = {}) {
+    const launch_target& graph(std::string name, std::function<void()> then = {}) {
         command_graph made;
         graph_node& node = made.nodes.emplace_back();
         node.name = "say";
@@ -22,18 +22,26 @@ protected:
             if (then) then();
         }};
         made.is_for_kernels = true;
-        return *lists.emplace_back(std::make_unique<replay_list>(replay_list{std::move(made), {}, true}));
+        lists.push_back(std::make_unique<replay_list>(replay_list{std::move(made), {}, true}));
+        return *targets.emplace_back(std::make_unique<launch_target>(launch_target{lists.back().get()}));
     }
-    std::exception_ptr run(const replay_list& list) {
-        return run_with_launched_graphs(list, {device_kind::cpu, nullptr, nullptr}, {});
+    // The same, but kernels cannot launch it.
+    const launch_target& host_graph(std::string name, std::function<void()> then) {
+        const launch_target& made = graph(std::move(name), std::move(then));
+        lists.back()->graph.is_for_kernels = false;
+        return made;
     }
-    static void beside(const replay_list& list) {
-        EXPECT_TRUE(launch_while_replaying(&list, launch_order::fire_and_forget));
+    std::exception_ptr run(const launch_target& graph) {
+        return run_with_launched_graphs(*graph.now, {device_kind::cpu, nullptr, nullptr}, {});
     }
-    static void behind(const replay_list& list) { EXPECT_TRUE(launch_while_replaying(&list, launch_order::tail)); }
+    static void beside(const launch_target& graph) {
+        EXPECT_TRUE(launch_while_replaying(&graph, launch_order::fire_and_forget));
+    }
+    static void behind(const launch_target& graph) { EXPECT_TRUE(launch_while_replaying(&graph, launch_order::tail)); }
 
     std::string ran;
     std::vector<std::unique_ptr<replay_list>> lists;
+    std::vector<std::unique_ptr<launch_target>> targets;
 };
 
 TEST_F(launched_graphs, run_fire_and_forget_before_tail_launches) {
@@ -58,15 +66,28 @@ TEST_F(launched_graphs, tail_launches_of_a_tail_come_before_the_waiting_ones) {
 
 TEST_F(launched_graphs, siblings_do_not_delay_their_launcher) {
     const auto &sibling = graph("sibling"), &tail = graph("tail");
-    const auto& inner = graph("inner", [&] {
+    EXPECT_FALSE(run(host_graph("first", [&] {
         EXPECT_TRUE(launch_while_replaying(&sibling, launch_order::sibling));
         behind(tail);
-    });
-    EXPECT_FALSE(run(graph("first", [&] { beside(inner); })));
-    EXPECT_EQ(ran, "first inner tail sibling ");
-    ran.clear();
-    EXPECT_FALSE(run(inner));  // launched by the host
-    EXPECT_EQ(ran, "inner tail sibling ");
+    })));
+    EXPECT_EQ(ran, "first tail sibling ");
+}
+
+TEST_F(launched_graphs, have_no_siblings_of_their_own) {
+    const auto& never = graph("never");
+    EXPECT_FALSE(run(host_graph("first", [&] {
+        beside(graph("inner", [&] { EXPECT_FALSE(launch_while_replaying(&never, launch_order::sibling)); }));
+    })));
+    EXPECT_EQ(ran, "first inner ");
+}
+
+TEST_F(launched_graphs, run_what_their_handle_refers_to_now) {
+    launch_target changing = graph("old");
+    const auto& first = graph("first", [&] { behind(changing); });
+    EXPECT_FALSE(run(first));
+    changing = graph("new");
+    EXPECT_FALSE(run(first));
+    EXPECT_EQ(ran, "first old first new ");
 }
 
 TEST_F(launched_graphs, tail_launch_themselves_any_number_of_times) {
@@ -82,7 +103,7 @@ TEST_F(launched_graphs, tail_launch_themselves_any_number_of_times) {
 
 TEST_F(launched_graphs, that_have_not_completed_are_not_launched) {
     const auto& child = graph("child");
-    const replay_list* first = nullptr;
+    const launch_target* first = nullptr;
     const auto& parent = graph("parent", [&] {
         beside(child);
         EXPECT_FALSE(launch_while_replaying(&child, launch_order::tail));
@@ -95,12 +116,12 @@ TEST_F(launched_graphs, that_have_not_completed_are_not_launched) {
 }
 
 TEST_F(launched_graphs, are_limited_as_on_a_gpu) {
-    std::vector<const replay_list*> all;
+    std::vector<const launch_target*> all;
     for (int i = 0; i < 256; ++i) all.push_back(&graph("."));
     const auto count = [&](launch_order order) {
         int accepted = 0;
-        EXPECT_FALSE(run(graph("", [&] {
-            for (const replay_list* each : all) accepted += launch_while_replaying(each, order) ? 1 : 0;
+        EXPECT_FALSE(run(host_graph("", [&] {
+            for (const launch_target* each : all) accepted += launch_while_replaying(each, order) ? 1 : 0;
         })));
         return accepted;
     };

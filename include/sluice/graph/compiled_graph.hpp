@@ -113,7 +113,8 @@ public:
     ~compiled_graph();
 
     // Called once, before anything else. Of the memory that exists outside the graph, a graph that kernels launch may
-    // write only `state`: for other memory, no thread would wait.
+    // write only what launches_use() names, since no thread would wait for other memory: `state`, whose storages share
+    // an access_lock; pinned memory that several threads may write; and the memory of the graphs that it launches.
     void compile(const graph_function& record, std::span<storage* const> state = {});
 
     struct launch_result {
@@ -138,6 +139,10 @@ public:
     void has_changed() noexcept { ++version_; }
     // Records the operation now and updates all replicas.
     graph_change update(const graph_function& record);
+    // The same for a graph that kernels launch, whose handle stays valid. Blocks until no launch is in flight. Throws
+    // errc::graph_refused where that is not possible, or where the operation uses memory that launches_use() does not
+    // name; then nothing has changed.
+    graph_change update_in_place(const graph_function& record);
 
     // Enables or disables the nodes whose operation or command has this name, in all replicas. Throws
     // errc::graph_refused when there is no such node, or when one of them cannot be disabled.
@@ -156,6 +161,11 @@ public:
     const command_graph& commands() const noexcept;
     // The handle with which kernels launch it.
     const void* launch_handle() const noexcept;
+    // Of a graph that kernels launch: the memory that a launch may use, for the command that launches it to name. The
+    // same from compile() on.
+    std::span<storage* const> launches_use() const noexcept { return launches_use_; }
+    // Whether its own kernels launch graphs. The same from compile() on.
+    bool launches_others() const noexcept { return launches_others_; }
     // These two may be called on any thread, without mutex().
     std::size_t memory_bytes() const noexcept { return memory_bytes_.load(std::memory_order_relaxed); }
     std::size_t node_count() const noexcept { return node_count_.load(std::memory_order_relaxed); }
@@ -174,8 +184,11 @@ private:
                          std::span<const storage_ref> host_inputs, graph_recording::purpose what) const;
     std::vector<storage_ref> upload_input(stream on, const graph_input& input, storage& block) const;
     void require_launchable(const command_graph& learned) const;
-    void require_writes_only(std::span<storage* const> state) const;
-    void wait_for_captured_memory() const;
+    void find_launch_uses(const command_graph& learned, const graph_recorder& recorder,
+                          std::span<storage* const> state);
+    bool is_used_by_launches(const storage& memory) const noexcept;
+    void require_launch_uses(const command_graph& real, graph_recorder& recorder) const;
+    void wait_for_captured_memory(const graph_recorder& recorder) const;
     bool find_required_copies(const recorded& learned);
     void lay_out(lesson& learned);
     std::unique_ptr<graph_instance> make_instance(const graph_function& record, lesson& learned) const;
@@ -213,6 +226,11 @@ private:
     struct layout;
     std::unique_ptr<layout> layout_;
     bool records_each_launch_ = false;  // each launch is recorded: host calls, or outputs for one launch
+    // Of a graph that kernels launch.
+    std::vector<storage_ref> launch_memory_;  // the state first
+    std::vector<storage*> launches_use_;      // the same
+    std::size_t state_size_ = 0;
+    bool launches_others_ = false;
     std::atomic<std::size_t> memory_bytes_{0};
     std::atomic<std::size_t> node_count_{0};
     std::size_t version_ = 0;

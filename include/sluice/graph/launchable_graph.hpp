@@ -17,10 +17,17 @@
 // has completed. So no later command of that graph may touch the state after the launching kernel; the recorder refuses
 // it. Commands after the outer launch find the state as the inner launch left it.
 //
-// Such a graph may contain kernels, copies on the device, fills, and library calls that consist of these.
-// errc::graph_refused: a condition, a loop, a host call, any use of host memory, a launch of another graph, or a write
-// to captured memory. A kernel that launches graphs must itself be in a graph, and not in a condition or loop:
-// errc::graph_refused.
+// Such a graph may contain kernels, copies on the device, fills, uploads of constants, and library calls that consist
+// of these. It may load and store a pinned_tensor, which the host writes before the outer launch and reads after it
+// (pinned_tensor.hpp). errc::graph_refused: a condition, a loop, a host call, a download, host memory that is not
+// pinned, or a write to other captured memory. A kernel that launches graphs must itself be in a graph, and not in a
+// condition or loop: errc::graph_refused.
+//
+// Its kernels may launch other launchable graphs, and its other commands may set and read the state of those before
+// the launching kernel. A command that launches the graph names the memory of all of them as written. One kernel cannot
+// launch two graphs that use the same memory: errc::graph_refused. graph_launcher.hpp says which launches a device
+// refuses. A graph exists before the graphs that launch it, so no two can launch each other; an update that would
+// change that is refused.
 //
 // What the function captures must not be written any more; compiling blocks until it has been written. Kernel launches
 // that other threads submit may run between the copies in, the launch and the copies out of one call from the host; to
@@ -44,7 +51,7 @@ namespace sluice {
 namespace detail {
 
 struct device_launch {
-    static graph_launcher launcher(const void* graph) { return graph_launcher(graph); }
+    static graph_launcher launcher(const void* graph, bool launches_others) { return {graph, launches_others}; }
     static self_launcher self() { return {}; }
 };
 
@@ -65,12 +72,16 @@ public:
             known_[i] = memory_[i].get();
             memory_[i]->share_among_writers(lock_);
         }
-        core_.compile(
-            [this](graph_recording& recording) {
-                recording.keep(function_);
-                record(recording.context());
-            },
-            known_);
+        core_.compile(recording_of(function_), known_);
+    }
+
+    template <typename Other>
+    graph_change update(Other f) {
+        auto next = std::make_shared<const Function>(std::move(f));
+        const std::lock_guard lock(core_.mutex());
+        const graph_change change = core_.update_in_place(recording_of(next));
+        function_.swap(next);
+        return change;
     }
 
     template <std::size_t... Is, typename... Values>
@@ -92,7 +103,6 @@ public:
         return copies(context, std::index_sequence_for<Ts...>());
     }
 
-    std::span<storage* const> memory() const noexcept { return known_; }
     const std::array<shape, sizeof...(Ts)>& shapes() const noexcept { return shapes_; }
     const compiled_graph& core() const noexcept { return core_; }
 
@@ -103,18 +113,22 @@ private:
         return {on.device_pool().allocate(shapes_[Is].size() * sizeof(Ts), nullptr, {"launchable", {}, location})...};
     }
 
-    void record(execution_context& context) { record(context, std::index_sequence_for<Ts...>()); }
+    graph_function recording_of(std::shared_ptr<const Function> function) const {
+        return [this, function = std::move(function)](graph_recording& recording) {
+            recording.keep(function);
+            record(recording.context(), *function, std::index_sequence_for<Ts...>());
+        };
+    }
     template <std::size_t... Is>
-    void record(execution_context& context, std::index_sequence<Is...>) {
+    void record(execution_context& context, const Function& function, std::index_sequence<Is...>) const {
         std::tuple<tensor<Ts>...> given{tensor_over<Ts>(memory_[Is], shapes_[Is])...};
         const loop_state<Ts...> kept(std::get<Is>(given)...);
         if constexpr (takes_self) {
-            kept.copy_results_back(
-                context, (*function_)(device_launch::self(), std::move(std::get<Is>(given))...).submit(context),
-                "launchable");
-        } else {
-            kept.copy_results_back(context, (*function_)(std::move(std::get<Is>(given))...).submit(context),
+            kept.copy_results_back(context,
+                                   function(device_launch::self(), std::move(std::get<Is>(given))...).submit(context),
                                    "launchable");
+        } else {
+            kept.copy_results_back(context, function(std::move(std::get<Is>(given))...).submit(context), "launchable");
         }
     }
 
@@ -143,7 +157,7 @@ private:
         return made;
     }
 
-    const std::shared_ptr<const Function> function_;
+    std::shared_ptr<const Function> function_;
     const std::array<shape, sizeof...(Ts)> shapes_;
     const std::array<storage_ref, sizeof...(Ts)> memory_;
     // Graphs whose kernels launch this one write the state, too. One lock covers all its tensors, so that no launch
@@ -190,13 +204,35 @@ public:
                                 execution_context& context) { return kept->run(context, all); });
     }
 
+    // Replaces the operation by another one over the same state, recorded now; graphs that launch this one run it from
+    // then on, without a new compilation. Launches that were submitted before run the old operation: the call blocks
+    // until they are complete, and launches by other threads wait for its end. Must not be called while the function of
+    // this graph is recorded, nor where a thread may not wait (host calls, completion handlers:
+    // errc::invalid_argument).
+    //
+    // The handle that other graphs hold stays valid, so the new graph must have the structure of the old one: the same
+    // commands in the same order with the same edges and sizes of temporaries. It may launch only graphs, and use only
+    // pinned_tensors, that the graph used when it was created. Otherwise, and where the driver refuses the change:
+    // errc::graph_refused with the reason and the node, and the operation is unchanged. A way around: create another
+    // launchable graph, and update the graphs that launch this one.
+    template <typename Other = Function>
+    graph_change update(Other f) const {
+        static_assert(
+            std::is_convertible_v<Other, Function>,
+            "update: the function has another type; launchable(device, std::function<...>(f), ...) takes any");
+        return state_->update(std::move(f));
+    }
+
+    // Must not be read while another thread updates.
     const command_graph& commands() const noexcept { return state_->core().commands(); }
     std::size_t memory_bytes() const noexcept { return state_->core().memory_bytes(); }
     device& owner() const noexcept { return state_->core().owner(); }
 
     // For launch(): the kernel's parameter, and what the command declares about the launched graph.
-    graph_launcher launcher() const noexcept { return detail::device_launch::launcher(state_->core().launch_handle()); }
-    launched_graph launched() const noexcept { return {state_, state_->memory()}; }
+    graph_launcher launcher() const noexcept {
+        return detail::device_launch::launcher(state_->core().launch_handle(), state_->core().launches_others());
+    }
+    launched_graph launched() const noexcept { return {state_, state_->core().launches_use()}; }
 
 private:
     template <typename T>
@@ -229,14 +265,23 @@ private:
 };
 
 namespace detail {
+// What a launch says of a graph that its kernel launches. How much memory that graph uses is not known from its type,
+// so the launch names none of it: the recorder does (graph_recorder::with_launched_memory).
+struct launched_by_kernel {
+    static constexpr std::span<storage* const> memory = {};
+    launched_graph graph;
+
+    operator launched_graph() const { return graph; }
+};
+
 template <typename Function, typename... Ts>
 struct bound_argument<graph_launcher, launchable_graph<Function, Ts...>> {
     static constexpr argument_use use = argument_use::read;  // the launch does not return it
-    static constexpr std::size_t launched_memory = sizeof...(Ts);
+    static constexpr std::size_t launched_memory = 0;
     static graph_launcher bind(const launchable_graph<Function, Ts...>& graph, const error_context&) {
         return graph.launcher();
     }
-    static launched_graph launched(const launchable_graph<Function, Ts...>& graph) { return graph.launched(); }
+    static launched_by_kernel launched(const launchable_graph<Function, Ts...>& graph) { return {graph.launched()}; }
 };
 }  // namespace detail
 

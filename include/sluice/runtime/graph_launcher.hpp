@@ -12,6 +12,10 @@
 // One thread calls a launch function. True: the launch is accepted. False: nothing is launched, because the graph still
 // runs or waits to run, or because a limit is reached: while a graph runs, it launches at most 120 others that run
 // concurrently with it, at most 255 graphs wait for the end of another, and it launches itself at most once.
+//
+// Kernels of a launchable graph launch others too. Then everything that a graph has launched must be over before the
+// graph runs again, because it works in the same memory. So these launches always return false: sibling() in a
+// launchable graph, and fire_and_forget() and sibling() of a graph that itself launches others. tail() launches it.
 #pragma once
 
 #include "sluice/base/kernel.hpp"
@@ -35,20 +39,25 @@ class graph_launcher {
 public:
     // The graph runs concurrently with the launching graph, in no order with the rest of it. The launching graph is
     // complete only when the launched one is.
-    SLUICE_KERNEL bool fire_and_forget() const { return launch(detail::launch_order::fire_and_forget); }
+    SLUICE_KERNEL bool fire_and_forget() const {
+        return !launches_others_ && launch(detail::launch_order::fire_and_forget);
+    }
     // The graph runs after the launching graph and everything that this one launched to run concurrently. Several run
     // in the order of their launches.
     SLUICE_KERNEL bool tail() const { return launch(detail::launch_order::tail); }
     // The graph runs concurrently with the launching graph. The launching graph does not wait for it; the launcher of
     // the launching graph does.
-    SLUICE_KERNEL bool sibling() const { return launch(detail::launch_order::sibling); }
+    SLUICE_KERNEL bool sibling() const { return !launches_others_ && launch(detail::launch_order::sibling); }
 
 private:
     friend struct detail::device_launch;
-    SLUICE_KERNEL explicit graph_launcher(const void* graph) : graph_(graph) {}
+    SLUICE_KERNEL graph_launcher(const void* graph, bool launches_others)
+        : graph_(graph), launches_others_(launches_others) {}
 
     SLUICE_KERNEL bool launch(detail::launch_order order) const {
 #if defined(__CUDA_ARCH__)
+        // Not null: the kernel runs in a graph that kernels launch.
+        if (order == detail::launch_order::sibling && cudaGetCurrentGraphExec() != nullptr) return false;
         cudaStream_t launch_stream = cudaStreamGraphTailLaunch;
         if (order == detail::launch_order::fire_and_forget) launch_stream = cudaStreamGraphFireAndForget;
         if (order == detail::launch_order::sibling) launch_stream = cudaStreamGraphFireAndForgetAsSibling;
@@ -59,6 +68,7 @@ private:
     }
 
     const void* graph_;
+    bool launches_others_;
 };
 
 // A kernel's parameter and its argument: launches the graph that the kernel runs in, which must be a launchable one.

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "cuda/api/driver.hpp"
+#include "cuda/api/group_attributes.hpp"
 
 namespace sluice::cuda::api {
 namespace {
@@ -55,6 +56,13 @@ CUDA_KERNEL_NODE_PARAMS kernel_parameters(CUfunc_st* kernel, const launch_comman
     made.sharedMemBytes = static_cast<unsigned>(command.shared_bytes);
     made.kernelParams = arguments;
     return made;
+}
+
+void set_group(CUgraphNode node, CUfunc_st* kernel, const launch_command& command, const error_context& context) {
+    if (!sluice::detail::is_group(command)) return;
+    static const auto set = driver_function<decltype(&cuGraphKernelNodeSetAttribute)>("cuGraphKernelNodeSetAttribute");
+    for (const CUlaunchAttribute& each : group_attributes(kernel, command, context).all())
+        check_driver(set(node, each.id, &each.value), "cuGraphKernelNodeSetAttribute", context);
 }
 
 // Codes that a newer driver adds have no words here.
@@ -121,6 +129,7 @@ graph_node_handle add_kernel(CUgraph_st* to, graph_dependencies after, CUfunc_st
     CUgraphNode made = nullptr;
     if (arrays.edges() == nullptr) {
         check_driver(add(&made, to, arrays.nodes(), arrays.size(), &what), "cuGraphAddKernelNode", context);
+        set_group(made, kernel, command, context);
         return made;
     }
     CUgraphNodeParams all{};
@@ -134,7 +143,9 @@ graph_node_handle add_kernel(CUgraph_st* to, graph_dependencies after, CUfunc_st
     all.kernel.blockDimZ = what.blockDimZ;
     all.kernel.sharedMemBytes = what.sharedMemBytes;
     all.kernel.kernelParams = arguments.get();
-    return add_node(to, after, all, "cuGraphAddNode", context);
+    made = add_node(to, after, all, "cuGraphAddNode", context);
+    set_group(made, kernel, command, context);
+    return made;
 }
 
 graph_node_handle add_copy(CUgraph_st* to, graph_dependencies after, const copy_command& command,

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Updates of graphs that kernels launch, while other graphs hold their handles.
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "conformance/backend.hpp"
+#include "conformance/expect_refused.hpp"
+#include "graph/support/launching_kernels.hpp"
+
+namespace sluice::conformance {
+namespace {
+
+CONFORMANCE_SUITE(launchable_update);
+
+using changing = std::function<any_operation<tensor<int>>(tensor<int>)>;
+
+struct double_each {
+    int unused;
+    SLUICE_KERNEL void operator()(index_1d at, disjoint_view<int> x) const {
+        if (int* const element = x.at(at)) *element *= 2;
+    }
+};
+
+changing plus(int by) {
+    return [by](tensor<int> x) -> any_operation<tensor<int>> { return adding(by)(std::move(x)); };
+}
+changing twice() {
+    return [](tensor<int> x) -> any_operation<tensor<int>> {
+        auto range = each_of(x);
+        return launch(double_each{0}, range, std::move(x));
+    };
+}
+changing plus_twice(int by) {
+    return [by](tensor<int> x) -> any_operation<tensor<int>> { return adding(by)(std::move(x)).and_then(adding(by)); };
+}
+template <typename Graph>
+changing launches(const Graph& graph) {
+    return [graph](tensor<int> x) -> any_operation<tensor<int>> { return launching(graph, how::behind, std::move(x)); };
+}
+
+TEST_P(launchable_update, graphs_that_launch_it_run_the_new_operation) {
+    round_robin pool(on, 2);
+    const auto graph = launchable(on, plus(1), device_input<int>({2}));
+    const auto tick = launched_once(on, graph, how::beside);
+    set_state(graph, {0, 10}, pool);
+    EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
+    EXPECT_EQ(graph.update(plus(1)), graph_change::none);
+    EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
+    EXPECT_EQ(state_of(graph, pool), (std::vector<int>{2, 12}));
+    for (int by = 2; by < 6; ++by) {
+        set_state(graph, {0, 10}, pool);
+        const graph_change change = graph.update(plus(by));
+        EXPECT_NE(change, graph_change::none);
+        EXPECT_NE(change, graph_change::instantiated);
+        EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
+        EXPECT_EQ(state_of(graph, pool), (std::vector<int>{by, 10 + by}));
+        EXPECT_EQ(sync(upload(std::vector<int>{0, 0}).and_then(graph).and_then(download), pool),
+                  (std::vector<int>{by, by}));  // launched by the host
+    }
+    static_cast<void>(graph.update(twice()));  // another kernel
+    set_state(graph, {3, 10}, pool);
+    EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
+    EXPECT_EQ(state_of(graph, pool), (std::vector<int>{6, 20}));
+}
+
+TEST_P(launchable_update, launches_in_flight_run_the_old_operation) {
+    round_robin pool(on, 4);
+    const auto graph = launchable(on, plus(1), device_input<int>({1}));
+    const auto tick = launched_once(on, graph, how::behind);
+    set_state(graph, {0}, pool);
+    std::vector<decltype(spawn(tick(), pool))> running;
+    for (int i = 0; i < 20; ++i) running.push_back(spawn(tick(), pool));
+    static_cast<void>(graph.update(plus(100)));
+    EXPECT_EQ(state_of(graph, pool), std::vector<int>{20});
+    EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
+    EXPECT_EQ(state_of(graph, pool), std::vector<int>{120});
+    for (auto& each : running) EXPECT_EQ(std::move(each).get(), std::vector<int>{1});
+}
+
+TEST_P(launchable_update, updates_and_launches_by_several_threads_do_not_mix) {
+    round_robin pool(on, 8);
+    const auto graph = launchable(on, plus(1), device_input<int>({1000}));
+    set_state(graph, std::vector<int>(1000), pool);
+    std::atomic<int> accepted{0};
+    std::atomic<int> running{2};
+    const auto launch_many = [&] {
+        const auto tick = launched_once(on, graph, how::behind);
+        for (int i = 0; i < 100; ++i) accepted += sluice::sync(tick(), pool)[0];
+        --running;
+    };
+    std::thread one(launch_many), other(launch_many);
+    for (int i = 0; running != 0; ++i) static_cast<void>(graph.update(plus(i % 2 == 0 ? 1000 : 1)));
+    one.join();
+    other.join();
+    const std::vector<int> now = state_of(graph, pool);
+    EXPECT_EQ(accepted, 200);
+    EXPECT_EQ(now[0] / 1000 + now[0] % 1000, 200);
+    EXPECT_EQ(now, std::vector<int>(1000, now[0]));
+}
+
+TEST_P(launchable_update, a_graph_that_another_launchable_graph_launches_is_updated) {
+    round_robin pool(on, 2);
+    const auto leaf = launchable(on, plus(1), device_input<int>({1}));
+    const auto middle = launchable(on, launches(leaf), device_input<int>({1}));
+    const auto tick = launched_once(on, middle, how::behind);
+    set_state(leaf, {0}, pool);
+    set_state(middle, {0}, pool);
+    EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
+    static_cast<void>(leaf.update(plus(10)));
+    EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
+    EXPECT_EQ(state_of(leaf, pool), std::vector<int>{11});
+    static_cast<void>(middle.update(
+        [=](tensor<int> x) -> any_operation<tensor<int>> { return launching(leaf, how::beside, std::move(x)); }));
+    EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
+    EXPECT_EQ(state_of(leaf, pool), std::vector<int>{21});
+    EXPECT_EQ(state_of(middle, pool), std::vector<int>{3});
+}
+
+TEST_P(launchable_update, a_new_structure_is_refused_and_changes_nothing) {
+    round_robin pool(on, 2);
+    const auto graph = launchable(on, plus(1), device_input<int>({1}));
+    const auto tick = launched_once(on, graph, how::behind);
+    set_state(graph, {0}, pool);
+    expect_refused(errc::graph_refused, {"handle", "node 1", "add_to_each", "is new"},
+                   [&] { static_cast<void>(graph.update(plus_twice(5))); });
+    expect_refused(errc::shape_mismatch, {"[1]", "[2]"}, [&] {
+        static_cast<void>(graph.update([](tensor<int>) -> any_operation<tensor<int>> { return zeros<int>({2}); }));
+    });
+    EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
+    EXPECT_EQ(state_of(graph, pool), std::vector<int>{1});
+    static_cast<void>(graph.update(plus(2)));
+    EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
+    EXPECT_EQ(state_of(graph, pool), std::vector<int>{3});
+}
+
+TEST_P(launchable_update, graphs_cannot_launch_each_other) {
+    round_robin pool(on, 2);
+    const auto one = launchable(on, plus(1), device_input<int>({1}));
+    const auto other = launchable(on, plus(1), device_input<int>({1}));
+    const auto first = launchable(on, launches(one), device_input<int>({1}));
+    const auto second = launchable(on, launches(first), device_input<int>({1}));
+    for (const auto& [graph, next] : {std::pair(first, second), std::pair(first, first), std::pair(one, first)}) {
+        expect_refused(errc::graph_refused, {"graphs that launch"},
+                       [&] { static_cast<void>(graph.update(launches(next))); });
+    }
+    expect_refused(errc::graph_refused, {"did not launch when it was created"},
+                   [&] { static_cast<void>(first.update(launches(other))); });
+    set_state(one, {0}, pool);
+    set_state(first, {0}, pool);
+    set_state(second, {0}, pool);
+    EXPECT_EQ(sync(launched_once(on, second, how::behind)(), pool), std::vector<int>{1});
+    EXPECT_EQ(state_of(one, pool), std::vector<int>{1});
+}
+
+TEST_P(launchable_update, an_update_waits_for_what_it_captures_and_drops_what_it_captured) {
+    round_robin pool(on, 2);
+    const auto reads = [](shared_tensor<int> weights) -> changing {
+        return [=](tensor<int>) -> any_operation<tensor<int>> { return copy(weights); };
+    };
+    auto old = std::make_shared<const std::vector<int>>(std::vector<int>{7});
+    const std::weak_ptr<const std::vector<int>> watched = old;
+    const auto graph =
+        launchable(on, changing([kept = old, inner = reads(sluice::sync(share(upload(*old)), pool))](tensor<int> x) {
+                       return inner(std::move(x));
+                   }),
+                   device_input<int>({1}));
+    old.reset();
+    const auto tick = launched_once(on, graph, how::behind);
+    EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
+    EXPECT_EQ(state_of(graph, pool), std::vector<int>{7});
+    EXPECT_FALSE(watched.expired());
+    static_cast<void>(graph.update(reads(sluice::sync(share(upload(std::vector<int>{8})), pool))));
+    EXPECT_TRUE(watched.expired());
+    EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
+    EXPECT_EQ(state_of(graph, pool), std::vector<int>{8});
+}
+
+}  // namespace
+}  // namespace sluice::conformance
