@@ -16,6 +16,7 @@
 #include "sluice/op/with_context.hpp"
 #include "sluice/op/zip.hpp"
 #include "sluice/runtime/copy.hpp"
+#include "sluice/runtime/copy_region.hpp"
 #include "sluice/runtime/host_call.hpp"
 #include "sluice/runtime/launch.hpp"
 #include "sluice/runtime/transfer.hpp"
@@ -187,6 +188,13 @@ struct builder {
                     case step::added: combine(on, arithmetic::add, left, right); break;
                     case step::subtracted: combine(on, arithmetic::subtract, left, right); break;
                     case step::product: return multiplied(context, left, right);
+                    case step::pasted: {
+                        const rectangle where = pasted_rectangle(each.number, left.columns());
+                        const shape size{where.rows, where.columns};
+                        copy_to(on, left, {{where.to_row, where.to_column}, size}, right,
+                                {{where.from_row, where.from_column}, size});
+                        return std::move(left);
+                    }
                     default: return mixed(context, left, right, by, each.number);
                 }
                 launch_on(on, wrap_kernel{}, each_of(left), left);

@@ -55,7 +55,8 @@ private:
     }
 
     int of_two(std::size_t depth) {
-        constexpr step both[] = {step::mixed, step::mixed, step::added, step::subtracted, step::product, step::swapped};
+        constexpr step both[] = {step::mixed,   step::mixed,  step::added,  step::subtracted,
+                                 step::product, step::pasted, step::swapped};
         const int left = any(depth - 1);
         const int right = any(below(numbers_, depth));
         return put({.what = both[below(numbers_, std::size(both))], .left = left, .right = right, .number = number()});
@@ -154,6 +155,17 @@ private:
                     }
                 }
                 return out;
+            case step::pasted: {
+                const rectangle where = pasted_rectangle(each.number, n_);
+                out = x;
+                for (std::size_t row = 0; row < where.rows; ++row) {
+                    for (std::size_t column = 0; column < where.columns; ++column) {
+                        out[(where.to_row + row) * n_ + where.to_column + column] =
+                            y[(where.from_row + row) * n_ + where.from_column + column];
+                    }
+                }
+                return out;
+            }
             case step::swapped: return mix(y, x, factor(each.number, given_.s), each.number);
             default: return mix(x, y, factor(each.number, given_.s), each.number);
         }

@@ -43,6 +43,7 @@ enum class step : unsigned char {
     added,
     subtracted,
     product,
+    pasted,   // a rectangle of one over a rectangle of the other; `number` selects both
     swapped,  // zipped and unzipped, in exchanged order
 };
 
@@ -83,6 +84,15 @@ inline float uploaded_value(unsigned number, int k) {
     return static_cast<float>((number + 7U * static_cast<unsigned>(k)) % 251U);
 }
 inline float small_limit(unsigned number) { return static_cast<float>(number % 60); }
+// The rectangle that `pasted` copies: its size, and where it is in the two operands.
+struct rectangle {
+    std::size_t rows, columns, to_row, to_column, from_row, from_column;
+};
+inline rectangle pasted_rectangle(unsigned number, std::size_t width) {
+    const std::size_t rows = 1 + number % width, columns = 1 + number / 3 % width;
+    const std::size_t down = width - rows, across = width - columns;
+    return {rows, columns, number % (down + 1), 0, down, number % 2 == 0 ? across : across / 2};
+}
 inline std::size_t selected(int k, std::size_t count) { return static_cast<std::size_t>(k) % count; }
 
 struct results {

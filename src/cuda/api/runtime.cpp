@@ -334,8 +334,8 @@ std::size_t resident_blocks(CUfunc_st* kernel, const launch_command& like, const
     how.gridDimX = size.x;  // the number does not depend on the grid, which must be a multiple of the cluster
     how.gridDimY = size.y;
     how.gridDimZ = size.z;
-    how.attrs = attributes.begin();
-    how.numAttrs = attributes.size();
+    how.attrs = attributes.begin();  // the cluster; whether the launch is cooperative does not matter
+    how.numAttrs = 1;
     check_driver(query(&count, kernel, &how), "cuOccupancyMaxActiveClusters", context);
     return static_cast<std::size_t>(count) * blocks;
 }
