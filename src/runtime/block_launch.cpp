@@ -67,26 +67,26 @@ void require_block(const device& on, const launch_extent& block, std::size_t sha
     }
 }
 
-void require_block_launch(stream on, const launch_blocks& over, block_group group, std::size_t shared_bytes,
+void require_block_launch(stream on, const launch_blocks& over, launch_group group, std::size_t shared_bytes,
                           const error_context& context) {
     const auto refuse = [&](std::string_view why) { throw error(errc::invalid_argument, why, context); };
     if (over.shared_bytes != 0)
         refuse("the size of shared memory comes from the shared_memory<T> arguments of this kernel, not from blocks()");
     const launch_extent& cluster = over.cluster;
-    if (group != block_group::cluster && (cluster.x != 1 || cluster.y != 1 || cluster.z != 1))
+    if (group != launch_group::cluster && (cluster.x != 1 || cluster.y != 1 || cluster.z != 1))
         refuse("in_clusters_of is for kernels that take a const block_cluster& as their first parameter");
-    if (group != block_group::grid && over.cooperative)
+    if (group != launch_group::grid && over.cooperative)
         refuse("a cooperative launch is for kernels that take a const thread_grid& as their first parameter");
     require_within(over.grid, largest_grid, "a grid", context);
     require_block(on.owner(), over.block, shared_bytes, context);
     // A CPU device allocates for the group first. Elsewhere the stream checks the command.
-    if (group == block_group::none || on.owner().kind() != device_kind::cpu) return;
+    if (group == launch_group::none || on.owner().kind() != device_kind::cpu) return;
     launch_command like;
     like.grid = over.grid;
     like.block = over.block;
     like.shared_bytes = shared_bytes;
     like.cluster = over.cluster;
-    like.cooperative = group == block_group::grid;
+    like.cooperative = group == launch_group::grid;
     if (is_group(like)) require_group(on.owner(), like, context);
 }
 

@@ -44,7 +44,8 @@ TEST_P(device_limits, contain_the_priorities_that_streams_can_have) {
 TEST(simulated_device_limits, are_those_of_one_unit) {
     sim::simulator machine;
     machine.begin(1);
-    const device& simulated = machine.pool().next().owner();
+    const stream on = machine.pool().next();
+    const device& simulated = on.owner();
     EXPECT_EQ(simulated.properties().compute_units, 1);
     EXPECT_EQ(simulated.properties().max_threads_per_block, 1);
     EXPECT_EQ(simulated.properties().warp_size, 1);

@@ -6,6 +6,7 @@
 #include "sluice/kernels/tile_launch.hpp"
 #include "sluice/runtime/block_kernel.hpp"
 #include "sluice/runtime/launch.hpp"
+#include "sluice/runtime/thread_grid.hpp"
 
 namespace sluice::test_support {
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "sluice/runtime/block_kernel.hpp"
+#include "sluice/runtime/thread_grid.hpp"
 
 namespace sluice::test_support {
 

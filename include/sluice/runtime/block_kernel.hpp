@@ -29,7 +29,8 @@
 //     const thread_block&     blocks(g, b)                       independent of each other
 //     const block_cluster&    blocks(g, b).in_clusters_of(4)     of a cluster reach each other's shared memory
 //                                                                (block_cluster.hpp)
-//     const thread_grid&      blocks(g, b), a cooperative one    all wait for each other (thread_grid.hpp)
+//     const thread_grid&      blocks(g, b), a cooperative one    all wait for each other (thread_grid.hpp,
+//                                                                which the file of the kernel includes)
 //
 // The other parameters are those of launch, and:
 //     parameter               argument                       use

@@ -48,11 +48,11 @@ std::size_t resident_blocks(device& on, const Kernel&, launch_extent block, cons
     if constexpr (detail::is_block_kernel<Kernel>) {
         using signature = detail::kernel_signature<Kernel>;
         using body = detail::body_of<Kernel, typename detail::values_of<typename signature::parameters>::type>;
-        static_assert(body::group != detail::block_group::cluster,
+        static_assert(body::group != detail::launch_group::cluster,
                       "resident_blocks: of kernels with clusters any number of blocks may be launched");
         auto pieces = detail::make_kernel_values(shared...);
         const detail::occupying_kernel its{detail::type_name<Kernel>(), body::device_function(),
-                                           body::group == detail::block_group::grid, SLUICE_CHECK_BOUNDS != 0};
+                                           body::group == detail::launch_group::grid, SLUICE_CHECK_BOUNDS != 0};
         return detail::resident_blocks(on, its, block, detail::lay_out_shared_memory(pieces));
     } else {
         return 0;

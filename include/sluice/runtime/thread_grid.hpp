@@ -20,13 +20,15 @@
 // contents from one for_each_block to the next.
 //
 // All blocks must run at the same time, so a launch may have as many as fit on the device: resident_blocks()
-// (resident_blocks.hpp).
+// (resident_blocks.hpp). sluice.hpp does not include this header, because it needs cooperative_groups.h, which is
+// large.
 #pragma once
 
 #include <cstddef>
 
 #include "sluice/base/block_cluster.hpp"
 #include "sluice/base/thread_block.hpp"
+#include "sluice/runtime/block_kernel.hpp"
 
 #if defined(__CUDACC__)
 #include <cooperative_groups.h>
@@ -116,5 +118,72 @@ private:
 };
 
 }  // namespace SLUICE_BOUNDS_ABI
+
+namespace detail {
+
+template <typename T>
+struct bound_argument<grid_memory<T>, tensor<T>> {
+    static constexpr argument_use use = argument_use::written;
+    static grid_memory<T> bind(const tensor<T>& to, const error_context& context) {
+        require_held(to, context);
+        return {to.device_data(), to.size()};
+    }
+    static storage* memory(const tensor<T>& to) { return to.memory(); }
+};
+
+inline namespace SLUICE_LAUNCH_ABI {
+
+#if defined(__CUDACC__)
+template <typename Closure>
+__global__ void __launch_bounds__(1024) launch_grid_on_device(const __grid_constant__ Closure closure) {
+    extern __shared__ __align__(128) std::byte sluice_shared_memory[];
+#if SLUICE_CHECK_BOUNDS
+    post_notice(closure.notice);
+#endif
+    closure.run(thread_grid(closure.grid, closure.shape, sluice_shared_memory, 0));
+}
+#endif
+
+template <typename Kernel, typename Values>
+struct grid_body : group_body<Kernel, Values> {
+    using closure = group_closure<Kernel, Values>;
+    static constexpr launch_group group = launch_group::grid;
+    static std::size_t scratch_bytes(const launch_blocks& over, std::size_t shared_bytes) {
+        return shared_step(shared_bytes) * extent_of(over.grid).count();
+    }
+
+    static const void* device_function() {
+#if defined(__CUDACC__)
+        return reinterpret_cast<const void*>(&launch_grid_on_device<closure>);
+#else
+        return nullptr;
+#endif
+    }
+
+    static void run_on_host(const void* erased) {
+        const auto& all = *static_cast<const closure*>(erased);
+        all.run(thread_grid(all.grid, all.shape, all.scratch, all.step));
+    }
+
+    static launch_command command(closure& all, std::size_t shared_bytes) {
+        launch_command made = grid_body::command_of(all, shared_bytes);
+        made.cooperative = true;
+        made.device_function = device_function();
+        made.host_function = &run_on_host;
+        return made;
+    }
+};
+
+template <typename Kernel, typename Values>
+struct body_of_index<thread_grid, Kernel, Values> {
+    using type = grid_body<Kernel, Values>;
+};
+
+}  // namespace SLUICE_LAUNCH_ABI
+
+template <>
+inline constexpr bool is_block_index<thread_grid> = true;
+
+}  // namespace detail
 
 }  // namespace sluice

@@ -61,7 +61,8 @@ CUDA_KERNEL_NODE_PARAMS kernel_parameters(CUfunc_st* kernel, const launch_comman
 void set_group(CUgraphNode node, CUfunc_st* kernel, const launch_command& command, const error_context& context) {
     if (!sluice::detail::is_group(command)) return;
     static const auto set = driver_function<decltype(&cuGraphKernelNodeSetAttribute)>("cuGraphKernelNodeSetAttribute");
-    for (const CUlaunchAttribute& each : group_attributes(kernel, command, context).all())
+    const auto attributes = group_attributes(kernel, command, context);
+    for (const CUlaunchAttribute& each : attributes.all())
         check_driver(set(node, each.id, &each.value), "cuGraphKernelNodeSetAttribute", context);
 }
 

@@ -87,11 +87,11 @@ std::size_t lay_out_shared_memory(kernel_values<First, Rest...>& values, std::si
 }
 
 // Which blocks of a launch know of each other.
-enum class block_group : unsigned char { none, cluster, grid };
+enum class launch_group : unsigned char { none, cluster, grid };
 
 // Throws errc::invalid_argument for what no GPU takes, or more shared memory than the device has, or a cluster or a
 // cooperative launch that the kernel's index does not go with. (The limits of those: require_group.)
-void require_block_launch(stream on, const launch_blocks& over, block_group group, std::size_t shared_bytes,
+void require_block_launch(stream on, const launch_blocks& over, launch_group group, std::size_t shared_bytes,
                           const error_context& context);
 
 // On a CPU device, the memory that the blocks share; elsewhere none.
@@ -159,7 +159,7 @@ struct block_body {
     static_assert(sizeof(closure) <= largest_closure<closure>,
                   "launch: a kernel and its arguments take at most 4096 bytes");
 
-    static constexpr block_group group = block_group::none;
+    static constexpr launch_group group = launch_group::none;
     // One block runs after the other.
     static std::size_t scratch_bytes(const launch_blocks&, std::size_t shared_bytes) { return shared_bytes; }
 

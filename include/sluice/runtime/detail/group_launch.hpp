@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two forms of a launch whose blocks work together, in clusters or all of them: a loop on the CPU and a __global__
-// function on the GPU. See block_kernel.hpp.
+// The two forms of a launch whose blocks work together in clusters, a loop on the CPU and a __global__ function on the
+// GPU; and what such a launch has in common with one whose blocks all work together (thread_grid.hpp). See
+// block_kernel.hpp.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +9,8 @@
 
 #include "sluice/base/block_cluster.hpp"
 #include "sluice/runtime/detail/block_launch.hpp"
-#include "sluice/runtime/thread_grid.hpp"
 
 namespace sluice::detail {
-
-template <typename T>
-struct bound_argument<grid_memory<T>, tensor<T>> {
-    static constexpr argument_use use = argument_use::written;
-    static grid_memory<T> bind(const tensor<T>& to, const error_context& context) {
-        require_held(to, context);
-        return {to.device_data(), to.size()};
-    }
-    static storage* memory(const tensor<T>& to) { return to.memory(); }
-};
 
 // From the shared memory of a block to that of the next one, on a CPU.
 inline std::size_t shared_step(std::size_t shared_bytes) {
@@ -64,15 +54,6 @@ __global__ void __launch_bounds__(1024) launch_clusters_on_device(const __grid_c
     closure.run(cluster);
     cluster.sync();
 }
-
-template <typename Closure>
-__global__ void __launch_bounds__(1024) launch_grid_on_device(const __grid_constant__ Closure closure) {
-    extern __shared__ __align__(128) std::byte sluice_shared_memory[];
-#if SLUICE_CHECK_BOUNDS
-    post_notice(closure.notice);
-#endif
-    closure.run(thread_grid(closure.grid, closure.shape, sluice_shared_memory, 0));
-}
 #endif
 
 // What both kinds have in common.
@@ -111,7 +92,7 @@ protected:
 template <typename Kernel, typename Values>
 struct cluster_body : group_body<Kernel, Values> {
     using closure = group_closure<Kernel, Values>;
-    static constexpr block_group group = block_group::cluster;
+    static constexpr launch_group group = launch_group::cluster;
     // One cluster runs after the other.
     static std::size_t scratch_bytes(const launch_blocks& over, std::size_t shared_bytes) {
         return shared_step(shared_bytes) * extent_of(over.cluster).count();
@@ -145,36 +126,6 @@ struct cluster_body : group_body<Kernel, Values> {
     }
 };
 
-template <typename Kernel, typename Values>
-struct grid_body : group_body<Kernel, Values> {
-    using closure = group_closure<Kernel, Values>;
-    static constexpr block_group group = block_group::grid;
-    static std::size_t scratch_bytes(const launch_blocks& over, std::size_t shared_bytes) {
-        return shared_step(shared_bytes) * extent_of(over.grid).count();
-    }
-
-    static const void* device_function() {
-#if defined(__CUDACC__)
-        return reinterpret_cast<const void*>(&launch_grid_on_device<closure>);
-#else
-        return nullptr;
-#endif
-    }
-
-    static void run_on_host(const void* erased) {
-        const auto& all = *static_cast<const closure*>(erased);
-        all.run(thread_grid(all.grid, all.shape, all.scratch, all.step));
-    }
-
-    static launch_command command(closure& all, std::size_t shared_bytes) {
-        launch_command made = grid_body::command_of(all, shared_bytes);
-        made.cooperative = true;
-        made.device_function = device_function();
-        made.host_function = &run_on_host;
-        return made;
-    }
-};
-
 template <typename Index, typename Kernel, typename Values>
 struct body_of_index {};
 template <typename Kernel, typename Values>
@@ -186,18 +137,13 @@ struct body_of_index<block_cluster, Kernel, Values> {
     using type = cluster_body<Kernel, Values>;
 };
 template <typename Kernel, typename Values>
-struct body_of_index<thread_grid, Kernel, Values> {
-    using type = grid_body<Kernel, Values>;
-};
-template <typename Kernel, typename Values>
 using body_of = typename body_of_index<typename kernel_signature<Kernel>::index, Kernel, Values>::type;
 
 }  // namespace SLUICE_LAUNCH_ABI
 
-// A kernel for a launch over blocks.
+// A kernel for a launch over blocks. thread_grid.hpp adds its index.
 template <typename Index>
-inline constexpr bool is_block_index =
-    std::is_same_v<Index, thread_block> || std::is_same_v<Index, block_cluster> || std::is_same_v<Index, thread_grid>;
+inline constexpr bool is_block_index = std::is_same_v<Index, thread_block> || std::is_same_v<Index, block_cluster>;
 template <typename Kernel>
 concept is_block_kernel =
     requires { typename kernel_signature<Kernel>::index; } && is_block_index<typename kernel_signature<Kernel>::index>;
