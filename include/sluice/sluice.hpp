@@ -4,7 +4,8 @@
 // It leaves out what few programs need and what has a price: sluice/asio.hpp (needs Boost), sluice/cuda/ (needs CUDA's
 // libraries), and the building blocks of hand-tuned kernels in sluice/kernels/ (mbarrier, naive, philox,
 // pipelined_forms, pipelined_loops, pipelined_reduce, pipelined_transform, batch_tiles, one_of, tile, tile_launch,
-// tile_kernels, tile_reduce, vector_tiles). docs/headers.md lists all public headers.
+// tile_kernels, tile_reduce, vector_tiles, and runtime/batch_partition.hpp with them). docs/headers.md lists all public
+// headers.
 #pragma once
 
 #include "sluice/async/resume_on.hpp"

@@ -48,10 +48,10 @@ void require_vector(const shape& given, const error_context& context) {
 
 void require_batch(const shape& given, const error_context& context) {
     if (given.rank() == 3) return;
-    throw error(errc::shape_mismatch,
-                "a parameter for a batch of matrices, [batch, rows, columns], was given a tensor of shape " +
-                    to_string(given),
-                context);
+    throw error(
+        errc::shape_mismatch,
+        "a parameter for a batch of matrices, [batch, rows, columns], was given a tensor of shape " + to_string(given),
+        context);
 }
 
 void require_tiles(const shape& given, const shape& of_kernel, const error_context& context) {

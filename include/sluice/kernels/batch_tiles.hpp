@@ -8,7 +8,8 @@
 //             const auto left = a.matrix(at.batch());
 //             const auto right = b.matrix(at.batch());
 //             accumulator<float, 16, 16> sum;
-//             for (unsigned k = 0; k < left.across(); ++k) mma(left.load(at.row(), k), right.load(k, at.column()), sum);
+//             for (unsigned k = 0; k < left.across(); ++k)
+//                 mma(left.load(at.row(), k), right.load(k, at.column()), sum);
 //             c.store(at, sum);
 //         }
 //     };

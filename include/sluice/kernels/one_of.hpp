@@ -141,10 +141,11 @@ auto choose_after(one_of<Kernels...> kernels, const Range& range, Arguments... a
     using check = choice_check<type_list<Kernels...>, typename launch_source<Arguments>::type...>;
     if constexpr (check::passed) {
         using first = typename first_of_choice<one_of<Kernels...>>::parameters;
-        constexpr bool is_clear = any_launch_range<Range> ||
-                                  written_arguments<first, typename launch_source<Arguments>::type...>::count == 1;
-        static_assert(is_clear, "launch: the kernels write several arguments; say what they run over: launch(kernels, "
-                                "each_of(...), ...)");
+        constexpr bool is_clear =
+            any_launch_range<Range> || written_arguments<first, typename launch_source<Arguments>::type...>::count == 1;
+        static_assert(is_clear,
+                      "launch: the kernels write several arguments; say what they run over: launch(kernels, "
+                      "each_of(...), ...)");
         if constexpr (is_clear) {
             return zip(typename launch_source<Arguments>::source(std::move(arguments))...)
                 .and_then(choice_later<one_of<Kernels...>, Range>(std::move(kernels), range));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels written with tiles (tile.hpp): product, products of a batch, matrix times vector, relu. gemm_tiles,
-// batch_gemm_tiles, matvec_tiles and relu_tiles are for launch (tile_launch.hpp), tile_gemm is for launch_tiles over its
-// `out`:
+// batch_gemm_tiles, matvec_tiles and relu_tiles are for launch (tile_launch.hpp), tile_gemm is for launch_tiles over
+// its `out`:
 //
 //     launch(gemm_tiles<half, 64, 64, 32>{}, std::move(a), b, std::move(out))
 //     launch(batch_gemm_tiles<half, 64, 64, 32>{}, std::move(a), b, std::move(out))

@@ -22,8 +22,8 @@
 //     const char* misfit(parameters...) const   // null when they fit, else a sentence for the error
 //
 // Errors: errc::shape_mismatch for an argument that is no matrix, vector or batch, for a partition of other tiles than
-// the kernel's, for several written arguments of different numbers of tiles, for a range other than all tiles of what the
-// kernel writes, and for a misfit. Otherwise those of launch.hpp. No tiles: nothing is submitted.
+// the kernel's, for several written arguments of different numbers of tiles, for a range other than all tiles of what
+// the kernel writes, and for a misfit. Otherwise those of launch.hpp. No tiles: nothing is submitted.
 #pragma once
 
 #include <concepts>

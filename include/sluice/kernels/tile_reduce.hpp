@@ -12,8 +12,8 @@
 //     };
 //
 // All threads of the block call each of these functions. On a GPU the numbers pass through shared memory, and the order
-// in which a function combines the numbers of a row or column depends on the size of the tile; on a CPU it is from first
-// to last. So combine with a function for which the order does not matter, up to rounding.
+// in which a function combines the numbers of a row or column depends on the size of the tile; on a CPU it is from
+// first to last. So combine with a function for which the order does not matter, up to rounding.
 //
 // A tile at the edge of a matrix has zeros beyond it unless its load names another number.
 #pragma once
@@ -27,8 +27,8 @@ namespace sluice {
 
 namespace detail {
 
-// Combines the numbers of each line of a tile, converted to Result: a line is a row where AlongRows, else a column. `to`
-// has a number for each line, in order.
+// Combines the numbers of each line of a tile, converted to Result: a line is a row where AlongRows, else a column.
+// `to` has a number for each line, in order.
 template <bool AlongRows, typename Result, typename Tile, typename To, typename Function>
 SLUICE_KERNEL void combine_lines(const Tile& from, To& to, Function function) {
     constexpr int rows = Tile::rows, columns = Tile::columns;

@@ -43,9 +43,9 @@ public:
     tuning_table(const tuning_table&) = delete;  // launches share it; entries may be added meanwhile
     tuning_table& operator=(const tuning_table&) = delete;
 
-    // Replaces what the table knows of the same device, kernels and shapes. Throws errc::invalid_argument for no kernels
-    // or shapes, a fastest that is none of the kernels, a time that is negative or no number, or a name that is empty or
-    // has a line break.
+    // Replaces what the table knows of the same device, kernels and shapes. Throws errc::invalid_argument for no
+    // kernels or shapes, a fastest that is none of the kernels, a time that is negative or no number, or a name that is
+    // empty or has a line break.
     void add(tuning_measurement measured);
 
     // The position of the fastest kernel; nullopt where nothing was measured.
@@ -53,8 +53,8 @@ public:
                                     std::span<const shape> shapes) const;
     std::vector<tuning_measurement> measurements() const;
 
-    // Adds all measurements of the file. Blocks. Throws file_error for a file that is missing, cannot be read, or is not
-    // exactly a table; then the table is as it was.
+    // Adds all measurements of the file. Blocks. Throws file_error for a file that is missing, cannot be read, or is
+    // not exactly a table; then the table is as it was.
     void load(const std::filesystem::path& file);
     // Writes the measurements, and those of the file of other devices, kernels and shapes; makes folders that are
     // missing. Blocks until the file is on the disk. The new file takes the place of the old one in one step, whoever

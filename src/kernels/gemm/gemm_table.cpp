@@ -93,9 +93,7 @@ gemm_table gemm_table_from_text(std::string_view text, const std::filesystem::pa
     return made;
 }
 
-void write_gemm_table(const std::filesystem::path& file, const gemm_table& table) {
-    write_table(file, to_text(table));
-}
+void write_gemm_table(const std::filesystem::path& file, const gemm_table& table) { write_table(file, to_text(table)); }
 
 gemm_table usable_gemm_table(const std::filesystem::path& file, const gemm_table_origin& here,
                              const std::function<void(const std::string&)>& warn) {

@@ -122,7 +122,8 @@ constexpr bool check_choice() {
             constexpr bool same = uses::are_those_of(typename kernel_signature<Kernel>::parameters{});
             static_assert(same, "one_of: all kernels write the same arguments");
             constexpr bool is_free = !tile_kernel<Kernel> || !uses::write_tiles();
-            static_assert(is_free, "one_of: what tile kernels write is a tensor; a partition has the tiles of one of them");
+            static_assert(is_free,
+                          "one_of: what tile kernels write is a tensor; a partition has the tiles of one of them");
             return same && is_free;
         }
     }
