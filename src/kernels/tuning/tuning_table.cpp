@@ -27,9 +27,9 @@ bool is_before(const A& a, const B& b) {
     const auto shapes = std::lexicographical_compare_three_way(a.shapes.begin(), a.shapes.end(), b.shapes.begin(),
                                                                b.shapes.end(), order_of);
     if (shapes != 0) return shapes < 0;
-    const auto kernels = std::lexicographical_compare_three_way(
-        a.kernels.begin(), a.kernels.end(), b.kernels.begin(), b.kernels.end(),
-        [](std::string_view x, std::string_view y) { return x <=> y; });
+    const auto kernels =
+        std::lexicographical_compare_three_way(a.kernels.begin(), a.kernels.end(), b.kernels.begin(), b.kernels.end(),
+                                               [](std::string_view x, std::string_view y) { return x <=> y; });
     if (kernels != 0) return kernels < 0;
     return std::string_view(a.device) < std::string_view(b.device);
 }
