@@ -72,8 +72,7 @@ TEST(products, of_batches_and_reductions_are_written_with_tiles) {
             return std::move(done).unpartition();
         });
     };
-    auto products =
-        zip(upload(twos, {3, 20, 20}), upload(twos, {3, 20, 20}), zeros<float>({3, 20, 20})).and_then(each);
+    auto products = zip(upload(twos, {3, 20, 20}), upload(twos, {3, 20, 20}), zeros<float>({3, 20, 20})).and_then(each);
     EXPECT_EQ(sync(std::move(products).and_then(download), pool), std::vector<float>(3 * 20 * 20, 80));
     auto rows = launch(softmax_rows{}, upload(std::vector<float>(30 * 50, -7), {30, 50})).and_then(download);
     for (const float part : sync(std::move(rows), pool)) ASSERT_NEAR(part, 0.02f, 1e-6f);

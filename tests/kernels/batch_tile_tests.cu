@@ -48,8 +48,8 @@ struct note_positions {  // where each number of z was, and how many blocks ther
 };
 
 struct add_to_each {  // z[i] += x[i] * y, where y is one matrix for all
-    SLUICE_KERNEL void operator()(const tile_block& at, batch_tiles_of<float, 8, 8> z, batch_tiles_of<const float, 8, 4> x,
-                                  tiles_of<const float, 4, 8> y) const {
+    SLUICE_KERNEL void operator()(const tile_block& at, batch_tiles_of<float, 8, 8> z,
+                                  batch_tiles_of<const float, 8, 4> x, tiles_of<const float, 4, 8> y) const {
         accumulator<float, 8, 8> sum(z.matrix(at), at);
         const auto left = x.matrix(at.batch());
         for (unsigned k = 0; k < left.across(); ++k) mma(left.load(at.row(), k), y.load(k, at.column()), sum);
@@ -83,16 +83,19 @@ constexpr auto whole = [](auto x) { return std::move(x).unpartition(); };
 TEST_P(batch_tiles, have_three_coordinates) {
     round_robin pool(on, 2);
     const std::size_t batches = 3, rows = 10, columns = 17;  // 3 x 3 tiles each
-    auto both = zip(zeros<unsigned>({batches, rows, columns}), zeros<unsigned>({batches * 9}))
-                    .and_then([](auto z, auto blocks) {
-                        return launch(note_positions{}, each_of(z), std::move(z), std::move(blocks));
-                    })
-                    .and_then([](auto z, auto blocks) { return zip(download(std::move(z)), download(std::move(blocks))); });
+    auto both =
+        zip(zeros<unsigned>({batches, rows, columns}), zeros<unsigned>({batches * 9}))
+            .and_then([](auto z, auto blocks) {
+                return launch(note_positions{}, each_of(z), std::move(z), std::move(blocks));
+            })
+            .and_then([](auto z, auto blocks) { return zip(download(std::move(z)), download(std::move(blocks))); });
     const auto [z, blocks] = sync(std::move(both), pool);
     for (std::size_t b = 0; b < batches; ++b) {
         for (std::size_t r = 0; r < rows; ++r) {
-            for (std::size_t c = 0; c < columns; ++c)
-                ASSERT_EQ(z[(b * rows + r) * columns + c], b * 10'000 + r / 4 * 100 + c / 8) << b << " " << r << " " << c;
+            for (std::size_t c = 0; c < columns; ++c) {
+                const std::size_t place = (b * rows + r) * columns + c;
+                ASSERT_EQ(z[place], b * 10'000 + r / 4 * 100 + c / 8) << b << " " << r << " " << c;
+            }
         }
     }
     for (std::size_t i = 0; i < blocks.size(); ++i) EXPECT_EQ(blocks[i], i);

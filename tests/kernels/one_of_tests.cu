@@ -97,8 +97,8 @@ TEST_P(choices, take_what_was_the_fastest_for_the_shapes) {
     const floats expected(20, 107);
     EXPECT_EQ(sync(launch(numbers(table), each_of(shape{20}), seven, zeros<float>({20})).and_then(download), pool),
               expected);
-    EXPECT_EQ(sync(launch(numbers(table), each_written(), zeros<float>({7}), zeros<float>({20})).and_then(download), pool),
-              expected);
+    auto written = launch(numbers(table), each_written(), zeros<float>({7}), zeros<float>({20}));
+    EXPECT_EQ(sync(std::move(written).and_then(download), pool), expected);
     auto from_tensors = zip(zeros<float>({7}), zeros<float>({20}))
                             .and_then([kernels = numbers(table)](auto y, auto x) {
                                 const auto all = each_of(x);
@@ -131,7 +131,9 @@ TEST_P(choices, give_back_all_that_the_kernels_write) {
 }
 
 TEST_P(choices, in_a_graph_are_made_when_it_is_recorded) {
-    const auto run = [kernels = sizes(table)](tensor<float> x) { return launch(kernels, std::move(x)).and_then(download); };
+    const auto run = [kernels = sizes(table)](tensor<float> x) {
+        return launch(kernels, std::move(x)).and_then(download);
+    };
     measured(sizes(table), {{50}}, 1);
     const auto graph = compile(pool, run, device_input<float>({50}));
     measured(sizes(table), {{50}}, 2);
