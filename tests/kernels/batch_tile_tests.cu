@@ -31,9 +31,8 @@ floats exact_products(const floats& a, const floats& b, const sizes& of) {
             const auto first = from.begin() + static_cast<std::ptrdiff_t>(i * size);
             return floats(first, first + static_cast<std::ptrdiff_t>(size));
         };
-        const auto sums =
-            product(part(a, of.rows * of.inner), part(b, of.inner * of.columns), {}, of.rows, of.columns, of.inner,
-                    false);
+        const auto sums = product(part(a, of.rows * of.inner), part(b, of.inner * of.columns), {}, of.rows, of.columns,
+                                  of.inner, false);
         all.insert(all.end(), sums.begin(), sums.end());
     }
     return all;
