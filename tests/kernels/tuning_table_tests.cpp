@@ -174,8 +174,7 @@ TEST_F(tuning_tables, are_refused_with_place_and_field) {
     EXPECT_THAT(refusal_of(kernels + "shapes 1\nshape 1 -2\n"), HasSubstr("no list of numbers"));
     EXPECT_THAT(refusal_of(kernels + "shapes 1\nshape \n"), HasSubstr("no list of numbers"));
     EXPECT_THAT(refusal_of(kernels + "shapes 1\nshape 1 2 \n"), HasSubstr("no list of numbers"));
-    EXPECT_THAT(refusal_of(kernels + "shapes 1\nshape 4294967296 4294967296 4294967296\n"),
-                HasSubstr("more elements"));
+    EXPECT_THAT(refusal_of(kernels + "shapes 1\nshape 4294967296 4294967296 4294967296\n"), HasSubstr("more elements"));
     const std::string shapes = kernels + "shapes 1\nshape 1 2\n";
     EXPECT_THAT(refusal_of(shapes + "fastest -1\n"), AllOf(HasSubstr("fastest"), HasSubstr("not a number")));
     EXPECT_THAT(refusal_of(shapes + "fastest 1\nmicroseconds 1\ndefault 1\n"), HasSubstr("none of the kernels"));
