@@ -4,8 +4,8 @@
 // It leaves out what few programs need and what has a price: sluice/asio.hpp (needs Boost), sluice/cuda/ (needs CUDA's
 // libraries), sluice/runtime/thread_grid.hpp (includes cooperative_groups.h), and the building blocks of hand-tuned
 // kernels in sluice/kernels/ (batch_tiles, mbarrier, naive, one_of, philox, pipelined_forms, pipelined_loops,
-// pipelined_reduce, pipelined_transform, tile, tile_launch, tile_kernels, tile_reduce, tuning_table, vector_tiles).
-// docs/headers.md lists all public headers.
+// pipelined_reduce, pipelined_transform, tile, tile_launch, tile_kernels, tile_reduce, tuning_table, vector_tiles,
+// and runtime/batch_partition.hpp with them). docs/headers.md lists all public headers.
 #pragma once
 
 #include "sluice/async/resume_on.hpp"

@@ -160,6 +160,16 @@ TEST_P(bounds, tile_kernels_say_the_tile_or_the_number) {
                                              [&] { run(std::type_identity<reads_beyond_a_tile>(), line); });
 }
 
+TEST_P(bounds, batches_say_the_matrix) {
+    round_robin pool(on, 2);
+    constexpr unsigned here = __LINE__ + 2;
+    const auto run = [&] {
+        auto broken = launch(loads_beyond_a_batch{}, each_written(), zeros<float>({2, 4, 4}), zeros<float>({2, 4, 4}));
+        sync(std::move(broken).and_then(download), pool);
+    };
+    expect_out_of_range<loads_beyond_a_batch>(here, "element 2 of a view is out of range: its size is 2", run);
+}
+
 // What depends on the kernel gets its failure; everything else continues.
 TEST_P(bounds, only_what_reads_the_results_fails) {
     round_robin pool(on, 2);

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The code in docs/products.md.
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
 
 #include "sluice/kernels/gemm.hpp"
+#include "sluice/kernels/one_of.hpp"
 #include "sluice/kernels/tile_launch.hpp"
+#include "sluice/kernels/tile_reduce.hpp"
 #include "sluice/sluice.hpp"
 
 namespace sluice::docs {
@@ -33,7 +39,63 @@ struct add_product {  // z += x * y
     }
 };
 
+struct multiply_each {  // c[i] = a[i] * b[i], for the matrices of three batches
+    SLUICE_KERNEL void operator()(const tile_block& at, batch_tiles_of<const float, 16, 8> a,
+                                  batch_tiles_of<const float, 8, 16> b, batch_tiles_of<float, 16, 16> c) const {
+        const auto left = a.matrix(at.batch());
+        const auto right = b.matrix(at.batch());
+        accumulator<float, 16, 16> sum;
+        for (unsigned k = 0; k < left.across(); ++k) mma(left.load(at.row(), k), right.load(k, at.column()), sum);
+        c.store(at, sum);
+    }
+};
+
+struct softmax_rows {  // of a matrix of at most 64 columns
+    SLUICE_KERNEL void operator()(const tile_block& at, tiles_of<float, 16, 64> x) const {
+        const auto mine = x.load(at, -INFINITY);  // beyond the edges, where zeros would count
+        const auto largest = broadcast<16, 64>(row_maxima(mine));
+        const auto powers = map(mine, largest, [](float a, float b) { return expf(a - b); });
+        const auto sums = broadcast<16, 64>(row_sums(powers));
+        x.store(at, map(powers, sums, [](float a, float b) { return a / b; }));
+    }
+};
+
 }  // namespace
+
+TEST(products, of_batches_and_reductions_are_written_with_tiles) {
+    runtime machine({.cuda = false});
+    single_stream pool(machine.find("cpu:0"));
+    const std::vector<float> twos(3 * 20 * 20, 2);
+    auto each = [](tensor<float> a, tensor<float> b, tensor<float> c) {
+        auto tiles = batch_partition(std::move(c), {1, 16, 16});
+        return launch(multiply_each{}, std::move(a), std::move(b), std::move(tiles)).transform([](auto done) {
+            return std::move(done).unpartition();
+        });
+    };
+    auto products = zip(upload(twos, {3, 20, 20}), upload(twos, {3, 20, 20}), zeros<float>({3, 20, 20})).and_then(each);
+    EXPECT_EQ(sync(std::move(products).and_then(download), pool), std::vector<float>(3 * 20 * 20, 80));
+    auto rows = launch(softmax_rows{}, upload(std::vector<float>(30 * 50, -7), {30, 50})).and_then(download);
+    for (const float part : sync(std::move(rows), pool)) ASSERT_NEAR(part, 0.02f, 1e-6f);
+}
+
+TEST(products, are_by_the_fastest_of_several_kernels) {
+    runtime machine({.cuda = false});
+    device& gpu = machine.find("cpu:0");
+    single_stream pool(gpu);
+    const std::filesystem::path file =
+        std::filesystem::path(testing::TempDir()) / ("products_" + std::to_string(::getpid()) + ".txt");
+    auto a = sync(ones<float>({50, 40}), pool), b = sync(ones<float>({40, 30}), pool);
+    auto c = sync(zeros<float>({50, 30}), pool);
+    const auto table = std::make_shared<tuning_table>();
+    if (std::filesystem::exists(file)) table->load(file);
+    const one_of<multiply<float, 16, 16, 8>, multiply<float, 32, 32, 8>> product(table);
+
+    tune(gpu, product, a, b, c);  // once for these shapes
+    table->save(file);
+    auto done = launch(product, std::move(a), std::move(b), std::move(c));
+    EXPECT_EQ(sync(std::move(done).and_then(download), pool), std::vector<float>(50 * 30, 40));
+    EXPECT_TRUE(std::filesystem::remove(file));
+}
 
 TEST(products, are_written_with_tiles) {
     runtime machine({.cuda = false});

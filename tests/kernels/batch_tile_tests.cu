@@ -91,9 +91,10 @@ TEST_P(batch_tiles, have_three_coordinates) {
     const auto [z, blocks] = sync(std::move(both), pool);
     for (std::size_t b = 0; b < batches; ++b) {
         for (std::size_t r = 0; r < rows; ++r) {
-            for (std::size_t c = 0; c < columns; ++c)
-                ASSERT_EQ(z[(b * rows + r) * columns + c], b * 10'000 + r / 4 * 100 + c / 8)
-                    << b << " " << r << " " << c;
+            for (std::size_t c = 0; c < columns; ++c) {
+                const std::size_t place = (b * rows + r) * columns + c;
+                ASSERT_EQ(z[place], b * 10'000 + r / 4 * 100 + c / 8) << b << " " << r << " " << c;
+            }
         }
     }
     for (std::size_t i = 0; i < blocks.size(); ++i) EXPECT_EQ(blocks[i], i);

@@ -99,6 +99,13 @@ struct loads_beyond_a_matrix {
     static constexpr unsigned line = __LINE__ + 1;
     SLUICE_KERNEL void operator()(const tile_block& at) const { out.store(at, x.load(at.row() + 1, at.column())); }
 };
+struct loads_beyond_a_batch {
+    static constexpr unsigned line = __LINE__ + 3;
+    SLUICE_KERNEL void operator()(const tile_block& at, batch_tiles_of<const float, 4, 4> x,
+                                  batch_tiles_of<float, 4, 4> out) const {
+        out.store(at, x.matrix(at.batch() + 1).load(at));
+    }
+};
 struct reads_beyond_a_tile {
     tiles_of<const float, 4, 4> x;
     tiles_of<float, 4, 4> out;

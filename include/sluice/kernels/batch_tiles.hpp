@@ -8,8 +8,9 @@
 //             const auto left = a.matrix(at.batch());
 //             const auto right = b.matrix(at.batch());
 //             accumulator<float, 16, 16> sum;
-//             for (unsigned k = 0; k < left.across(); ++k) mma(left.load(at.row(), k), right.load(k, at.column()),
-//             sum); c.store(at, sum);
+//             for (unsigned k = 0; k < left.across(); ++k)
+//                 mma(left.load(at.row(), k), right.load(k, at.column()), sum);
+//             c.store(at, sum);
 //         }
 //     };
 //     launch(multiply_each{}, std::move(a), b, std::move(c))  // c may be a batch_partition in tiles of [1, 16, 16]

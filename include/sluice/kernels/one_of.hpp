@@ -17,8 +17,8 @@
 // What tile kernels write is a tensor, because a partition has the tiles of one kernel.
 //
 // The choice is made when the launch is submitted; in a graph, when the graph is recorded. It depends on the table, the
-// device and the shapes alone. So measure before you compile: a table that changes while a graph is being compiled can
-// make its recordings differ, which is errc::graph_refused.
+// device and the shapes alone. Measure before you compile: a graph may be recorded again at a later launch, with what
+// the table has then, and recordings that differ can make each launch slower.
 //
 // Errors: those of the launch of the kernel that runs.
 #pragma once

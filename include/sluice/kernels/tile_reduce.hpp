@@ -18,6 +18,7 @@
 // A tile at the edge of a matrix has zeros beyond it unless its load names another number.
 #pragma once
 
+#include <cstddef>
 #include <type_traits>
 
 #include "sluice/kernels/detail/tile_threads.hpp"
@@ -26,6 +27,16 @@
 namespace sluice {
 
 namespace detail {
+
+#if defined(__CUDACC__)
+// Shared memory of the block, one piece for each size: all reductions of a kernel that need as much use the same. The
+// threads wait for each other before they write it.
+template <std::size_t Bytes>
+__device__ void* reduction_memory() {
+    __shared__ __align__(16) unsigned char all[Bytes];
+    return all;
+}
+#endif
 
 // Combines the numbers of each line of a tile, converted to Result: a line is a row where AlongRows, else a column.
 // `to` has a number for each line, in order.
@@ -38,7 +49,8 @@ SLUICE_KERNEL void combine_lines(const Tile& from, To& to, Function function) {
     // All threads combine parts of lines, then the holders of the results combine the parts.
     constexpr int most_parts = lines < tile_threads ? tile_threads / lines : 1;
     constexpr int parts = most_parts < length ? most_parts : length;
-    __shared__ shared_tile<std::remove_cvref_t<decltype(from[0])>, rows, columns> all;
+    using number_tile = shared_tile<std::remove_cvref_t<decltype(from[0])>, rows, columns>;
+    auto& all = *static_cast<number_tile*>(reduction_memory<sizeof(number_tile)>());
     __shared__ Result combined[lines * parts];
     __syncthreads();  // the last ones have been read
     all.put(from);

@@ -56,11 +56,11 @@ public:
     // Adds all measurements of the file. Blocks. Throws file_error for a file that is missing, cannot be read, or is
     // not exactly a table; then the table is as it was.
     void load(const std::filesystem::path& file);
-    // Writes the measurements, and those of the file of other devices, kernels and shapes; makes folders that are
-    // missing. Blocks until the file is on the disk. The new file takes the place of the old one in one step, also
-    // while others write or read it; but of two processes that save at the same moment, one may lose the measurements
-    // of the other. Throws file_error when the file cannot be written, or is there and no table: it is then left as it
-    // is.
+    // Writes the measurements, and those that the file has of other devices, kernels and shapes. Makes folders that are
+    // missing. Blocks until the file is on the disk. The new file takes the place of the old one in one step, even
+    // where others write and read it. Threads of one process lose nothing; where two processes save at the same moment,
+    // the measurements of one may be lost. Throws file_error when the file cannot be written, or is there and no table:
+    // it is then left as it is.
     void save(const std::filesystem::path& file) const;
 
 private:

@@ -11,7 +11,9 @@
 // the last part. What joins parts is ordered after all commands on them.
 //
 // These functions run on the host and submit nothing; they are for `transform`, or for tensors that one has. They split
-// along the first dimension, which is the length of a vector and the number of rows of a matrix.
+// along the first dimension, which is the length of a vector and the number of rows of a matrix. A block of columns, or
+// a tile, is no part: its rows are apart in memory, and a tensor's elements follow each other. For a kernel that writes
+// tiles, partition the tensor (tensor.hpp); else copy the block into a tensor of its own.
 //
 // Each part begins at a multiple of part_alignment in the tensor's memory, as whole tensors do: kernels and libraries
 // read 16 bytes and more at a time.

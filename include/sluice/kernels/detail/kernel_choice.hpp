@@ -81,16 +81,14 @@ template <typename Parameters, typename... Arguments>
 struct argument_uses;
 template <typename... Parameters, typename... Arguments>
 struct argument_uses<type_list<Parameters...>, Arguments...> {
-    static constexpr bool writes[] = {(bound_argument<Parameters, Arguments>::use == argument_use::written)...};
+    static constexpr std::array<bool, sizeof...(Arguments)> writes = {
+        (bound_argument<Parameters, Arguments>::use == argument_use::written)...};
 
     // Whether kernels with these parameters write the same arguments.
     template <typename... Others>
     static constexpr bool are_those_of(type_list<Others...>) {
-        constexpr bool others[] = {(bound_argument<Others, Arguments>::use == argument_use::written)...};
-        for (std::size_t i = 0; i < sizeof...(Arguments); ++i) {
-            if (writes[i] != others[i]) return false;
-        }
-        return true;
+        return writes == std::array<bool, sizeof...(Arguments)>{
+                             (bound_argument<Others, Arguments>::use == argument_use::written)...};
     }
     // Whether one is written in tiles.
     static constexpr bool write_tiles() {
