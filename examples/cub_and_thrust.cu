@@ -9,6 +9,7 @@
 #include <thrust/device_ptr.h>
 #include <thrust/execution_policy.h>
 #include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
 #include <thrust/transform.h>
 #include <cub/device/device_scan.cuh>
 
@@ -36,16 +37,21 @@ void require(cudaError_t code, const char* call) {
 
 cudaStream_t stream_of(const native_stream& on) { return static_cast<cudaStream_t>(on.handle); }
 
+struct widen {
+    __host__ __device__ long long operator()(int value) const { return value; }
+};
+// CUB adds in the type of its input: the sums of many ints need a larger one.
+auto widened(const int* x) { return thrust::make_transform_iterator(x, widen()); }
+
 // CUB says how much temporary storage a call needs when it is given none.
 auto running_sums(tensor<int> x) {
     std::size_t bytes = 0;
-    require(cub::DeviceScan::InclusiveSum(nullptr, bytes, static_cast<const int*>(nullptr),
-                                          static_cast<long long*>(nullptr), count),
+    require(cub::DeviceScan::InclusiveSum(nullptr, bytes, widened(nullptr), static_cast<long long*>(nullptr), count),
             "InclusiveSum");
     // A native_call's function is copied byte by byte, as a kernel is: it captures only plain values.
     const auto scan = [bytes](const native_stream& on, long long* to, const int* from, unsigned char* scratch) {
         std::size_t size = bytes;
-        require(cub::DeviceScan::InclusiveSum(scratch, size, from, to, count, stream_of(on)), "InclusiveSum");
+        require(cub::DeviceScan::InclusiveSum(scratch, size, widened(from), to, count, stream_of(on)), "InclusiveSum");
     };
     return zip(uninitialized<long long>({count}), value(std::move(x)), uninitialized<unsigned char>({bytes}))
         .and_then([scan](auto to, auto from, auto scratch) {
@@ -95,7 +101,7 @@ std::vector<int> numbers() {
     unsigned state = 1;
     for (int& each : all) {
         state = state * 1664525u + 1013904223u;
-        each = static_cast<int>(state >> 8) - (1 << 23);
+        each = static_cast<int>(state >> 8);
     }
     return all;
 }

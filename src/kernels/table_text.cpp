@@ -70,12 +70,17 @@ std::string with_checksum(std::string text) {
 }
 
 std::string read_table(const std::filesystem::path& file, std::uintmax_t most_bytes) {
-    const auto refuse = [&](const char* why) {
+    const auto refuse = [&](const std::string& why) {
         throw file_error(file, file_error::no_offset, "read", why, errc::io_failed);
     };
-    if (!std::filesystem::exists(file)) refuse("there is no such file");
-    if (!std::filesystem::is_regular_file(file)) refuse("it is no regular file");
-    if (std::filesystem::file_size(file) > most_bytes) refuse("it is longer than any table");
+    std::error_code failure;
+    const auto kind = std::filesystem::status(file, failure).type();
+    if (kind == std::filesystem::file_type::not_found) refuse("there is no such file");
+    if (failure) refuse(failure.message());
+    if (kind != std::filesystem::file_type::regular) refuse("it is no regular file");
+    const std::uintmax_t bytes = std::filesystem::file_size(file, failure);
+    if (failure) refuse(failure.message());
+    if (bytes > most_bytes) refuse("it is longer than any table");
     std::ifstream stream(file, std::ios::binary);
     std::string text{std::istreambuf_iterator<char>(stream), {}};
     if (!stream) refuse("failed");

@@ -55,8 +55,9 @@ void require_cooperation(device& on, const launch_command& command, const error_
         throw error(errc::unsupported, on.name() + " has no cooperative launches", context);
     // (No overflow: a grid has at most 2^31 blocks along x, and 2^16 along y and z.)
     const std::size_t blocks = count(command.grid);
-    // One block always fits on each multiprocessor, so no library need be asked.
-    const bool fits_anyway = command.cluster.x == 1 && command.cluster.y == 1 && command.cluster.z == 1 &&
+    // One block always fits on each multiprocessor of a GPU, so no library need be asked.
+    const bool fits_anyway = on.kind() == device_kind::cuda && command.cluster.x == 1 && command.cluster.y == 1 &&
+                             command.cluster.z == 1 &&
                              blocks <= static_cast<std::size_t>(std::max(1, on.properties().compute_units));
     if (fits_anyway) return;
     const std::size_t most = resident_blocks(on, command, context);

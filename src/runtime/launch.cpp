@@ -34,7 +34,14 @@ access_notice make_notice(stream on, std::string_view name, std::size_t& shared_
 rows_and_columns launch_size(const launch_range& range, index_kind kind, const error_context& context) {
     if (range.over.is_none()) refuse_moved_tensor(context);
     if (kind == index_kind::one && !range.is_tiles) return {1, range.over.size()};
-    if (kind == index_kind::tile && range.is_tiles) return {range.over[0], range.over[1]};
+    if (kind == index_kind::tile && range.is_tiles) {
+        if (range.over.rank() == 2) return {range.over[0], range.over[1]};
+        throw error(
+            errc::shape_mismatch,
+            "a kernel with a tile_index runs over the tiles of a matrix; each_of(batch_partition) is for kernels "
+            "with a tile_block",
+            context);
+    }
     if (kind == index_kind::two && !range.is_tiles) {
         if (range.over.rank() == 2) return {range.over[0], range.over[1]};
         throw error(errc::shape_mismatch,

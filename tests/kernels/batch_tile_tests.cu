@@ -70,6 +70,15 @@ struct writes_a_matrix_too {
     }
 };
 
+struct clear_tiles {
+    SLUICE_KERNEL void operator()(tile_index at, disjoint_tiles<float> x) const {
+        const auto tile = x.at(at);
+        for (std::size_t row = 0; row < tile.rows(); ++row) {
+            for (std::size_t column = 0; column < tile.columns(); ++column) tile(row, column) = 0;
+        }
+    }
+};
+
 CONFORMANCE_SUITE(batch_tiles);
 
 auto in_batch_tiles(const shape& of) {
@@ -195,6 +204,28 @@ TEST_P(batch_tiles, refuse_what_does_not_fit_before_anything_is_submitted) {
                    [&] { launch_on(home, writes_a_matrix_too{}, each_of(c), c, matrix); });
     EXPECT_EQ(home.issued(), before);
 }
+
+TEST_P(batch_tiles, are_not_for_kernels_with_a_tile_index) {
+    single_stream pool(on);
+    stream home = pool.next();
+    const auto tiles = batch_partition(sync(zeros<float>({2, 20, 20}), pool), {1, 8, 8});
+    auto out = sync(zeros<float>({20, 20}), pool).partition({8, 8});
+    expect_refused_here(errc::shape_mismatch, {"clear_tiles", "tile_block"},
+                        [&] { launch_on(home, clear_tiles{}, each_of(tiles), out); });
+}
+
+#if !SLUICE_CHECK_BOUNDS
+TEST_P(batch_tiles, beyond_a_batch_that_is_read_are_zeros) {
+    round_robin pool(on, 2);
+    const auto x = small_numbers(2 * 5 * 9, 1);
+    floats expected = small_numbers(3 * 5 * 9, 2);
+    auto sum = zip(upload(x, {2, 5, 9}), upload(expected, {3, 5, 9}))
+                   .and_then([](auto from, auto z) { return launch(double_each{}, std::move(from), std::move(z)); })
+                   .and_then(download);
+    for (std::size_t i = 0; i < x.size(); ++i) expected[i] += x[i];
+    EXPECT_EQ(sync(std::move(sum), pool), expected);
+}
+#endif
 
 TEST_P(batch_tiles, are_of_one_matrix_each) {
     single_stream pool(on);

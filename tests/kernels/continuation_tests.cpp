@@ -66,6 +66,17 @@ TEST_P(continuations, are_arithmetic_with_a_shared_operand) {
     static_assert(!std::is_invocable_v<decltype(scale(0.5)), tensor<int>>, "a fraction of ints has no exact result");
 }
 
+TEST_P(continuations, refuse_a_factor_that_ints_cannot_hold) {
+    const auto scaled_by = [&](auto factor) {
+        return [this, factor] {
+            static_cast<void>(sync(upload(std::vector<int>{1, -2}).and_then(scale(factor)).and_then(download), pool));
+        };
+    };
+    expect_refused(errc::invalid_argument, {"5000000000", "2147483647"}, scaled_by(5'000'000'000));
+    expect_refused(errc::invalid_argument, {"3000000000", "-2147483648"}, scaled_by(3'000'000'000u));
+    EXPECT_NO_THROW(scaled_by(2'147'483'647ull)());
+}
+
 TEST_P(continuations, are_layers) {
     const auto weight = upload_shared(floats{1, 0, 0, 1, 1, 1}, {2, 3}), bias = upload_shared(floats{-20, 1}, {2});
     const auto b = upload_shared(floats{1, 0, 0, 1, 1, 1}, {3, 2});

@@ -11,9 +11,10 @@
 //     x = sync(what_follows(std::move(x)), pool);
 //
 // A handle is a plain structure of bytes. The program sends it as it likes: over a pipe, a socket, a file. Several
-// processes may import it, and a process may import it again. The importing process does not see the exporting one's
-// commands, and the other way round: the processes take turns, or all of them only read. A turn passes in one of two
-// ways:
+// processes may import it. A process may import it again; tensors of one handle that exist at the same time have
+// separate histories, so they are only read, or used in turns (adopt.hpp). The importing process does not see the
+// exporting one's commands, and the other way round: the processes take turns, or all of them only read. A turn passes
+// in one of two ways:
 //   - the host waits for its own work (sync, get, co_await) and then tells the other process, as above;
 //   - through an interprocess_event, so that the GPU waits and the host does not. See there.
 // export_tensor blocks until the contents are there, so the first turn needs no event.
@@ -152,9 +153,9 @@ adopted_tensor<T> import_tensor(device& gpu, const tensor_handle& handle,
 // A wait is for the latest record before it was submitted, in either process. So the host tells the other process that
 // the record was submitted: after spawn, or submit. It does not wait for the GPU.
 //
-// The process that made the event keeps it until the others have destroyed theirs and no command waits for it. Each
-// object lives until the operations that name it have been submitted. A compiled graph refuses these operations with
-// errc::graph_refused, because CUDA does not say that a graph may have such events: record or wait outside of it.
+// The process that made the event keeps it until the others have destroyed theirs and no command waits for it. An
+// operation keeps the event that it names until it is submitted or dropped. A compiled graph refuses these operations
+// with errc::graph_refused, because CUDA does not say that a graph may have such events: record or wait outside of it.
 class interprocess_event {
 public:
     // Throws errc::unsupported on a CPU device.
@@ -167,6 +168,8 @@ public:
     event_handle handle(const source_location& location = source_location::current()) const;
     // A cudaEvent_t without timing. Valid while the object lives.
     CUevent_st* get() const noexcept { return event_.get(); }
+    // The same, which also keeps it.
+    std::shared_ptr<CUevent_st> owner() const noexcept { return event_; }
 
 private:
     std::shared_ptr<CUevent_st> event_;
@@ -180,19 +183,20 @@ class turn_operation : public operation_base<turn_operation<T>> {
 public:
     using output = tensor<T>;
 
-    turn_operation(event_operation::kind what, CUevent_st* event, tensor<T> x, const source_location& location)
-        : what_(what), event_(event), x_(std::move(x)), location_(location) {}
+    turn_operation(event_operation::kind what, std::shared_ptr<CUevent_st> event, tensor<T> x,
+                   const source_location& location)
+        : what_(what), event_(std::move(event)), x_(std::move(x)), location_(location) {}
 
     output submit(execution_context& context) && {
         detail::require_held(x_, {"interprocess_event", "", location_});
-        event_operation::submit_to(context.stream(), what_, event_, x_.memory(), location_);
+        event_operation::submit_to(context.stream(), what_, event_.get(), x_.memory(), location_);
         return std::move(x_);
     }
     work_estimate estimate() const { return {.commands = 1}; }
 
 private:
     event_operation::kind what_;
-    CUevent_st* event_;
+    std::shared_ptr<CUevent_st> event_;
     tensor<T> x_;
     source_location location_;
 };
@@ -201,13 +205,13 @@ private:
 template <typename T>
 turn_operation<T> wait_for(const interprocess_event& event, tensor<T> x,
                            const source_location& location = source_location::current()) {
-    return {event_operation::kind::wait_for_interprocess_event, event.get(), std::move(x), location};
+    return {event_operation::kind::wait_for_interprocess_event, event.owner(), std::move(x), location};
 }
 // Records the event after all commands on the tensor that were submitted before, to any stream.
 template <typename T>
 turn_operation<T> record(const interprocess_event& event, tensor<T> x,
                          const source_location& location = source_location::current()) {
-    return {event_operation::kind::record_interprocess_event, event.get(), std::move(x), location};
+    return {event_operation::kind::record_interprocess_event, event.owner(), std::move(x), location};
 }
 
 }  // namespace cuda

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <concepts>
+#include <string>
 
 #include "sluice/base/half.hpp"
 #include "sluice/base/source_location.hpp"
@@ -110,9 +111,20 @@ auto combined_with(arithmetic what, shared_tensor<T> y, const source_location& l
 template <typename Factor, typename T>
 concept scales = arithmetic_element<T> && std::convertible_to<Factor, factor_for<T>> &&
                  !(std::floating_point<Factor> && std::integral<factor_for<T>>);
+[[noreturn]] void refuse_factor(const std::string& factor, const source_location& location);
+template <typename T, typename Factor>
+factor_for<T> factor_of(Factor factor, const source_location& location) {
+    const auto made = static_cast<factor_for<T>>(factor);
+    if constexpr (std::integral<Factor> && std::integral<factor_for<T>>) {
+        if (static_cast<Factor>(made) != factor || (made < 0) != (factor < 0))
+            refuse_factor(std::to_string(factor), location);
+    }
+    return made;
+}
 }  // namespace detail
 
-// Functions of the tensor x, for and_then. A floating-point factor for ints does not compile.
+// Functions of the tensor x, for and_then. A floating-point factor for ints does not compile, and an integer that they
+// cannot hold throws errc::invalid_argument.
 template <detail::arithmetic_element T>
 auto add(shared_tensor<T> y, source_location location = source_location::current()) {
     return detail::combined_with(arithmetic::add, std::move(y), location);
@@ -130,7 +142,7 @@ requires std::is_arithmetic_v<Factor>
 auto scale(Factor factor, source_location location = source_location::current()) {
     return [=]<typename T>(tensor<T> x)
     requires detail::scales<Factor, T>
-    { return scale_operation<T>(std::move(x), static_cast<detail::factor_for<T>>(factor), location); };
+    { return scale_operation<T>(std::move(x), detail::factor_of<T>(factor, location), location); };
 }
 
 }  // namespace sluice

@@ -44,8 +44,8 @@ public:
 
     SLUICE_KERNEL std::size_t batches() const { return batches_; }  // how many matrices
     // Of each matrix: in tiles, and in numbers.
-    SLUICE_KERNEL unsigned down() const { return matrix_at(0).down(); }
-    SLUICE_KERNEL unsigned across() const { return matrix_at(0).across(); }
+    SLUICE_KERNEL unsigned down() const { return matrix_type(data_, rows_, columns_).down(); }
+    SLUICE_KERNEL unsigned across() const { return matrix_type(data_, rows_, columns_).across(); }
     SLUICE_KERNEL std::size_t rows() const { return rows_; }
     SLUICE_KERNEL std::size_t columns() const { return columns_; }
 
@@ -79,7 +79,9 @@ public:
     }
 
 private:
+    // A matrix beyond the last one has no rows, so that loads give what is beyond the edges, and stores do nothing.
     SLUICE_KERNEL matrix_type matrix_at(std::size_t batch) const {
+        if (batch >= batches_) return {data_, 0, columns_};
         return {data_ + batch * rows_ * columns_, rows_, columns_};
     }
 

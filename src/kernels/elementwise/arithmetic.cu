@@ -5,6 +5,7 @@
 #include <array>
 #include <span>
 
+#include "sluice/base/error.hpp"
 #include "sluice/kernels/whole_tensor.hpp"
 
 namespace sluice {
@@ -74,6 +75,11 @@ void scale(stream on, tensor<T>& x, detail::factor_for<T> factor, source_locatio
     const std::array accesses{memory_access{x.memory(), access_mode::write}};
     kernels::launch_whole_tensor(on, {"scale", accesses, location},
                                  closure{x.size(), x.device_data(), {x.device_data()}, {factor}});
+}
+
+void detail::refuse_factor(const std::string& factor, const source_location& location) {
+    throw error(errc::invalid_argument, "a factor of " + factor + " for a tensor of int: -2147483648 to 2147483647",
+                {"scale", {}, location});
 }
 
 template void combine(stream, arithmetic, tensor<float>&, const tensor<float>&, source_location);
