@@ -37,11 +37,11 @@ inline auto classify(std::vector<float> images, const network& with) {
     const std::size_t count = images.size() / (side * side);
     return upload(std::move(images), {count, 1, side, side})
         .and_then([=](auto x) { return convolution(std::move(x), with.filter_1, with.bias_1, same_size); })
-        .and_then([](auto x) { return max_pooling(std::move(x)); })
+        .and_then(max_pooling())
         .and_then([=](auto x) { return convolution(std::move(x), with.filter_2, with.bias_2, same_size); })
-        .and_then([](auto x) { return max_pooling(std::move(x)); })
+        .and_then(max_pooling())
         .transform([=](auto x) { return std::move(x).reshape({count, x.size() / count}); })
-        .and_then([=](auto x) { return linear(std::move(x), with.weight, with.bias); })
+        .and_then(linear(with.weight, with.bias))
         .and_then(download);
 }
 

@@ -2,9 +2,9 @@
 // The umbrella header: everything that a program uses, in one include.
 //
 // It leaves out what few programs need and what has a price: sluice/asio.hpp (needs Boost), sluice/cuda/ (needs CUDA's
-// libraries), and the building blocks of hand-tuned kernels in sluice/kernels/ (mbarrier, naive, philox,
-// pipelined_forms, pipelined_loops, pipelined_reduce, pipelined_transform, tile, tile_launch, tile_kernels,
-// vector_tiles). docs/headers.md lists all public headers.
+// libraries), and the building blocks of hand-tuned kernels in sluice/kernels/ (batch_tiles, mbarrier, naive, one_of,
+// philox, pipelined_forms, pipelined_loops, pipelined_reduce, pipelined_transform, tile, tile_launch, tile_kernels,
+// tile_reduce, tuning_table, vector_tiles). docs/headers.md lists all public headers.
 #pragma once
 
 #include "sluice/async/resume_on.hpp"
@@ -68,6 +68,7 @@
 #include "sluice/runtime/adopt.hpp"
 #include "sluice/runtime/block_kernel.hpp"
 #include "sluice/runtime/copy.hpp"
+#include "sluice/runtime/copy_region.hpp"
 #include "sluice/runtime/device_future.hpp"
 #include "sluice/runtime/dlpack.hpp"
 #include "sluice/runtime/download_to.hpp"
@@ -78,10 +79,14 @@
 #include "sluice/runtime/native_call.hpp"
 #include "sluice/runtime/parts.hpp"
 #include "sluice/runtime/pinned_tensor.hpp"
+#include "sluice/runtime/region.hpp"
+#include "sluice/runtime/resident_blocks.hpp"
+#include "sluice/runtime/row_copy.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
 #include "sluice/runtime/transfer.hpp"
+#include "sluice/runtime/transfer_region.hpp"
 #include "sluice/runtime/upload_to.hpp"
 #include "sluice/sim/atomic.hpp"
 #include "sluice/sim/explore.hpp"

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "sluice/base/block_cluster.hpp"
 #include "sluice/base/error.hpp"
 
 namespace sluice::detail {
@@ -14,6 +15,7 @@ struct words {
 };
 
 words words_of(accessed what) {
+    if (what == block_of_cluster) return {"block", "a block_cluster"};
     switch (what) {
         case accessed::view_element: return {"element", "a view"};
         case accessed::matrix_row: return {"row", "a matrix_view"};

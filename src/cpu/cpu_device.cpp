@@ -33,6 +33,8 @@ public:
         properties_.compute_units = static_cast<int>(workers);
         properties_.memory_bytes = memory_bytes;
         properties_.concurrent_kernels = workers > 1;
+        properties_.max_blocks_per_cluster = 8;
+        properties_.cooperative_launch = true;
     }
 
     device_kind kind() const noexcept override { return device_kind::cpu; }

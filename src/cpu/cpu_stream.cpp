@@ -9,6 +9,7 @@
 #include "cpu/cpu_mark.hpp"
 #include "runtime/kernel_call.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
+#include "sluice/runtime/row_copy.hpp"
 
 namespace sluice::cpu {
 namespace {
@@ -129,7 +130,7 @@ void cpu_stream::trim() noexcept {
 
 void cpu_stream::perform(const action& what) const {
     if (const auto* copy = std::get_if<copy_command>(&what)) {
-        if (copy->bytes != 0) std::memmove(copy->destination, copy->source, copy->bytes);
+        copy_on_host(*copy);
     } else if (const auto* fill = std::get_if<fill_command>(&what)) {
         if (fill->bytes != 0) std::memset(fill->destination, fill->value, fill->bytes);
     } else if (const auto* launch = std::get_if<launch_record>(&what)) {

@@ -15,10 +15,19 @@ found_devices find_cuda_devices(const runtime_options& options) {
     return {{}, why};
 }
 
+std::size_t resident_on_gpu(device&, const launch_command&, const error_context& context) {
+    throw error(errc::unsupported, "this build of Sluice has no CUDA backend", context);
+}
+
 cuda::event_operation::output cuda::event_operation::submit(execution_context& context) && {
-    static_cast<void>(theirs_);
+    submit_to(context.stream(), what_, theirs_, nullptr, location_);
+    return {};
+}
+
+void cuda::event_operation::submit_to(stream on, kind what, void*, storage*, const source_location& location) {
+    const bool records = what == kind::record_event || what == kind::record_interprocess_event;
     throw error(errc::unsupported, "events and streams of CUDA are for GPUs",
-                {what_ == kind::record_event ? "record_event" : "wait", context.device().name(), location_});
+                {records ? "record_event" : "wait", on.owner().name(), location});
 }
 
 }  // namespace sluice

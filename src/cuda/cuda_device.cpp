@@ -10,6 +10,7 @@
 #include "cuda/cuda_graph_program.hpp"
 #include "cuda/cuda_stream.hpp"
 #include "runtime/backends.hpp"
+#include "sluice/cuda/device_context.hpp"
 #include "sluice/runtime/runtime.hpp"
 
 namespace sluice {
@@ -80,6 +81,18 @@ found_devices find_cuda_devices(const runtime_options& options) {
         found.interpreters.push_back(std::make_unique<cuda::cuda_device>(*each));
     }
     return found;
+}
+
+std::size_t resident_on_gpu(device& gpu, const launch_command& like, const error_context& context) {
+    const cuda::api::device_scope scope(cuda::device_context::of(gpu).ordinal());
+    if (like.function != nullptr)
+        return cuda::api::resident_blocks(static_cast<CUfunc_st*>(like.function->handle), like, context);
+    if (like.device_function == nullptr)
+        throw error(errc::unsupported, "this launch was not compiled by nvcc, so the kernel has no GPU code", context);
+    CUfunc_st* const kernel = cuda::api::find_kernel(like.device_function, context);
+    if (like.shared_bytes > cuda::api::allowed_shared_memory(kernel, context))
+        static_cast<void>(cuda::api::allow_shared_memory(kernel, context));
+    return cuda::api::resident_blocks(kernel, like, context);
 }
 
 }  // namespace sluice

@@ -9,7 +9,9 @@
 #include "cuda/callback_scope.hpp"
 #include "cuda/capture_stream.hpp"
 #include "cuda/condition.hpp"
+#include "runtime/group_launch.hpp"
 #include "sluice/runtime/device.hpp"
+#include "sluice/runtime/row_copy.hpp"
 
 namespace sluice::cuda {
 void cuda_graph_program::run_host_call(void* erased) {
@@ -102,8 +104,14 @@ root_chains::kind cuda_graph_program::kind_of(const graph_node& node) const noex
 }
 
 bool cuda_graph_program::is_by_kernel(const copy_command& copy) const noexcept {
-    const void* const on_host = copy.direction == copy_direction::host_to_device ? copy.source : copy.destination;
-    return is_small_copy(copy) && owner_.interpreter().is_pinned(on_host, copy.bytes);
+    if (!is_small_copy(copy)) return false;
+    switch (copy.direction) {
+        case copy_direction::host_to_device: return owner_.interpreter().is_pinned(copy.source, source_reach(copy));
+        case copy_direction::device_to_host:
+            return owner_.interpreter().is_pinned(copy.destination, destination_reach(copy));
+        case copy_direction::device_to_device: break;
+    }
+    return true;
 }
 
 api::graph_node_handle cuda_graph_program::add_small_copy(CUgraph_st* to, api::graph_dependencies after,
@@ -122,7 +130,7 @@ bool cuda_graph_program::is_left_out(std::size_t node, bool is_inside) const noe
 small_copy_closure cuda_graph_program::copy_of(const command_graph& from, std::size_t node, bool works_first,
                                                bool is_inside) const {
     const auto& copy = std::get<copy_command>(from.nodes[node].what);
-    return {copy.destination, copy.source, is_left_out(node, is_inside) ? 0 : copy.bytes, works_first};
+    return {copy.destination, copy.source, is_left_out(node, is_inside) ? 0 : copy.bytes, copy.rows, works_first};
 }
 
 small_fill_closure cuda_graph_program::fills_of(const command_graph& from, std::span<const std::uint32_t> nodes,
@@ -266,7 +274,9 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
         } else {
             made = add_part(to, after, node, host_calls, loops, is_inside);
         }
-        nodes.push_back({made, is_own || launch != nullptr, works_first});
+        // (Edges to what comes after a cluster or a cooperative launch are ordinary ones.)
+        const bool is_kernel = is_own || (launch != nullptr && !sluice::detail::is_group(*launch));
+        nodes.push_back({made, is_kernel, works_first});
         if (carried.size() < 2) continue;
         nodes.back().makes.assign(carried.begin(), carried.end());
         for (const std::uint32_t each : carried) nodes[each].made_by = itself;

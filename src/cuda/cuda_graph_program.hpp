@@ -69,7 +69,8 @@ public:
 private:
     struct built_node {
         api::graph_node_handle handle;
-        bool is_kernel = false;  // launched by us: a node that waits by itself may start while it runs
+        // Launched by us, not in clusters and not cooperatively: a node that waits by itself may start while it runs.
+        bool is_kernel = false;
         // See root_chains. A fill that another node makes has no handle.
         bool works_first = false;
         std::optional<std::uint32_t> made_by = {};
@@ -148,6 +149,7 @@ private:
     std::vector<known_kernel> known_kernels_;  // by node
     std::string refusal_;
     std::string other_topology_;  // why the latest update must be instantiated
+    std::string other_groups_;    // the same, where only clusters or cooperative launches have changed
     bool is_uploaded_ = false;
     bool must_rebuild_ = false;
     bool has_same_topology_ = true;

@@ -39,6 +39,10 @@ void cuda_graph_program::update(command_graph to) {
         dirty_.clear();
         is_disabled_.clear();
     } else {
+        if (!difference.other_groups.empty()) {
+            other_groups_ = std::move(difference.other_groups);
+            must_rebuild_ = true;
+        }
         for (const std::size_t each : difference.changed) {
             const auto& what = to.nodes[each].what;
             const bool has_parts =
@@ -60,6 +64,8 @@ bool cuda_graph_program::set_node(std::size_t index) {
         if (nodes_[index].is_kernel) {
             const small_copy_closure closure = copy_of(*graph_, index, nodes_[index].works_first, false);
             set_launch(index, small_copy(closure), context);
+        } else if (copy->rows.count != 1) {
+            return false;  // the driver cannot set such a node
         } else {
             api::set_copy(exec_.get(), nodes_[index].handle, *copy, context);
         }
@@ -188,9 +194,9 @@ graph_change cuda_graph_program::rebuild() {
     built made = build(*graph_);
     keep_modules(*graph_, *modules_);
     graph_change change = graph_change::whole_graph;
-    std::string why = has_same_topology_ ? std::string() : other_topology_;
+    std::string why = has_same_topology_ ? other_groups_ : other_topology_;
     // The driver compares nodes, not what they stand for: another fill may have become the small one.
-    if (has_same_topology_ && !std::ranges::equal(nodes_, made.nodes, stands_for_the_same))
+    if (has_same_topology_ && why.empty() && !std::ranges::equal(nodes_, made.nodes, stands_for_the_same))
         why = "fills or copies at its beginning are divided among kernels in another way";
     if (has_same_topology_ && why.empty()) {
         const auto refused = api::update(exec_.get(), made.graph.get());
@@ -221,6 +227,7 @@ graph_change cuda_graph_program::rebuild() {
     host_calls_ = std::move(made.host_calls);
     must_rebuild_ = false;
     has_same_topology_ = true;
+    other_groups_.clear();
     for (const std::size_t each : dirty_) is_dirty_[each] = false;
     dirty_.clear();
     if (graph_->is_for_kernels) upload_and_wait();  // as after the instantiation

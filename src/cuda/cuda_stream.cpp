@@ -148,6 +148,8 @@ void cuda_stream::copy(const command_info& info, const copy_command& command) {
         if (command.source_device != nullptr) {
             api::copy_between(command.destination, ordinal_, command.source,
                               device_context::of(*command.source_device).ordinal(), command.bytes, handle_, context);
+        } else if (command.rows.count != 1) {
+            api::copy_rows(command, handle_, context);
         } else {
             api::copy(command.destination, command.source, command.bytes, command.direction, handle_, context);
         }

@@ -17,8 +17,10 @@ struct event_call {
         auto* const ours = static_cast<CUstream_st*>(on.handle);
         switch (it.what) {
             case event_operation::kind::wait_for_event:
+            case event_operation::kind::wait_for_interprocess_event:
                 return api::wait_for_foreign(ours, static_cast<CUevent_st*>(it.theirs));
             case event_operation::kind::record_event:
+            case event_operation::kind::record_interprocess_event:
                 return api::record_foreign(static_cast<CUevent_st*>(it.theirs), ours);
             case event_operation::kind::wait_for_stream: {
                 if (api::is_capturing(static_cast<CUstream_st*>(it.theirs)))
@@ -32,25 +34,49 @@ struct event_call {
     }
 };
 
+std::string_view name_of(event_operation::kind what) {
+    switch (what) {
+        case event_operation::kind::wait_for_event:
+        case event_operation::kind::wait_for_interprocess_event: return "wait_for_event";
+        case event_operation::kind::record_event:
+        case event_operation::kind::record_interprocess_event: return "record_event";
+        case event_operation::kind::wait_for_stream: break;
+    }
+    return "wait_for_stream";
+}
+
+bool is_interprocess(event_operation::kind what) {
+    return what == event_operation::kind::wait_for_interprocess_event ||
+           what == event_operation::kind::record_interprocess_event;
+}
+
 }  // namespace
 
 event_operation::output event_operation::submit(execution_context& context) && {
-    const stream on = context.stream();
-    const std::string_view name = what_ == kind::record_event     ? "record_event"
-                                  : what_ == kind::wait_for_event ? "wait_for_event"
-                                                                  : "wait_for_stream";
-    const error_context here{name, on.owner().name(), location_};
+    submit_to(context.stream(), what_, theirs_, nullptr, location_);
+    return {};
+}
+
+void event_operation::submit_to(stream on, kind what, void* theirs, storage* memory, const source_location& location) {
+    const std::string_view name = name_of(what);
+    const error_context here{name, on.owner().name(), location};
     if (on.owner().kind() != device_kind::cuda)
         throw error(errc::unsupported, "events and streams of CUDA are for GPUs", here);
-    if (what_ != kind::wait_for_stream && theirs_ == nullptr)
+    if (what != kind::wait_for_stream && theirs == nullptr)
         throw error(errc::invalid_argument, "the event is null", here);
-    if (what_ == kind::wait_for_stream && on.is_recording()) {
+    if (what == kind::wait_for_stream && on.is_recording()) {
         throw error(errc::graph_refused,
                     "a graph cannot wait for a stream: record an event there, and wait for the event", here);
     }
-    event_call call{what_, theirs_};
-    on.library_call({name, {}, location_}, detail::library_call_with(&event_call::run, call));
-    return {};
+    if (is_interprocess(what) && on.is_recording()) {
+        throw error(errc::graph_refused,
+                    "a graph has no events of several processes: record it after the launch, or wait for it before",
+                    here);
+    }
+    event_call call{what, theirs};
+    const memory_access data{memory, access_mode::write};
+    const std::span<const memory_access> accesses(&data, memory == nullptr ? 0 : 1);
+    on.library_call({name, accesses, location}, detail::library_call_with(&event_call::run, call));
 }
 
 }  // namespace sluice::cuda

@@ -2,6 +2,9 @@
 // Small copies between the host's pinned memory and the device, and small fills, by kernels. In a graph, the hand-over
 // from a kernel to a copy engine and back takes longer than such a copy. Measured on an H200: 100 KB in, three products
 // and 1 KB out take 35 us with the copy engines and 23 us with kernels.
+//
+// Copies of several rows are made by the kernel too, of any size and also inside the device: the driver sets addresses
+// of copy nodes only if they copy one row, so other copy nodes would be instantiated again with each new address.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +16,8 @@ namespace sluice::cuda {
 struct small_copy_closure {
     void* to;
     const void* from;
-    std::size_t bytes;
+    std::size_t bytes;  // of one row
+    copied_rows rows = {};
     bool works_first = false;  // before it waits for the kernels before it: see root_chains
 };
 

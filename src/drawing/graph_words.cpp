@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "sluice/runtime/row_copy.hpp"
 #include "trace/trace_text.hpp"
 
 namespace sluice::detail {
@@ -37,6 +38,11 @@ std::string condition_text(const graph_node& node, const conditional_command& pa
     return (is_loop ? "as long as this is not 0: " : "if this is not 0: ") + over;
 }
 
+std::string copy_text(const copy_command& copy) {
+    const std::string bytes = bytes_text(static_cast<double>(copied_bytes(copy)));
+    return copy.rows.count == 1 ? bytes : bytes + " in " + std::to_string(copy.rows.count) + " rows";
+}
+
 std::string_view kind_text(const graph_node& node) noexcept {
     if (const auto kind = kind_of(node)) return to_string(*kind);
     return std::get<conditional_command>(node.what).what == conditional_command::kind::once ? "condition" : "loop";
@@ -44,7 +50,7 @@ std::string_view kind_text(const graph_node& node) noexcept {
 
 // What it moves, or runs over.
 std::string size_text(const graph_node& node, memory_list memory) {
-    if (const auto* copy = std::get_if<copy_command>(&node.what)) return bytes_text(static_cast<double>(copy->bytes));
+    if (const auto* copy = std::get_if<copy_command>(&node.what)) return copy_text(*copy);
     if (const auto* fill = std::get_if<fill_command>(&node.what)) return bytes_text(static_cast<double>(fill->bytes));
     if (const auto* launch = std::get_if<launch_command>(&node.what)) return launch_text(*launch);
     if (const auto* part = std::get_if<conditional_command>(&node.what)) return condition_text(node, *part, memory);
@@ -105,6 +111,11 @@ std::string node_tooltip(const graph_node& node, memory_list memory) {
     if (const auto* launch = std::get_if<launch_command>(&node.what)) {
         if (launch->shared_bytes != 0)
             text.append("\n").append(bytes_text(static_cast<double>(launch->shared_bytes))).append(" of shared memory");
+        if (const launch_extent& size = launch->cluster; size.x != 1 || size.y != 1 || size.z != 1) {
+            text.append("\nin clusters of ").append(std::to_string(size.x)).append(" x ");
+            text.append(std::to_string(size.y)).append(" x ").append(std::to_string(size.z)).append(" blocks");
+        }
+        if (launch->cooperative) text += "\nall blocks run at the same time";
         if (launch->early_start) text += "\nmay start before the kernels that it comes after have ended";
     }
     for (const std::uint32_t each : node.reads) text.append("\nreads ").append(memory_text(each, memory));

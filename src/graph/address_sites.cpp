@@ -8,6 +8,7 @@
 
 #include "runtime/graph_difference.hpp"
 #include "sluice/runtime/graph_program.hpp"
+#include "sluice/runtime/row_copy.hpp"
 
 namespace sluice::detail {
 namespace {
@@ -21,6 +22,16 @@ std::uintptr_t word_of(const void* address) { return reinterpret_cast<std::uintp
 
 bool has_same_bytes(const void* a, const void* b, std::size_t bytes) {
     return bytes == 0 || (a != nullptr && b != nullptr && std::memcmp(a, b, bytes) == 0);
+}
+// Of two copies with the same rows.
+bool reads_same_bytes(const copy_command& a, const copy_command& b) {
+    for (std::size_t row = 0; row < b.rows.count; ++row) {
+        const std::size_t at = row * b.rows.source_pitch;
+        if (!has_same_bytes(static_cast<const std::byte*>(a.source) + at, static_cast<const std::byte*>(b.source) + at,
+                            b.bytes))
+            return false;
+    }
+    return true;
 }
 bool is_same(const launch_extent& a, const launch_extent& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
 
@@ -66,8 +77,8 @@ private:
             const auto& other = std::get<launch_command>(a.what);
             return runs_same_code(*launch, other) && is_same(launch->grid, other.grid) &&
                    is_same(launch->block, other.block) && launch->shared_bytes == other.shared_bytes &&
-                   launch->early_start == other.early_start && a.launched == b.launched &&
-                   look_at_closure(learned.closure(a), real.closure(b), b, node);
+                   has_same_group(*launch, other) && launch->early_start == other.early_start &&
+                   a.launched == b.launched && look_at_closure(learned.closure(a), real.closure(b), b, node);
         }
         if (const auto* library = std::get_if<library_command>(&b.what)) {
             can_be_set_ = can_be_set_ && calls_run_later_;
@@ -85,13 +96,13 @@ private:
     }
 
     bool look_at_copy(const copy_command& a, const copy_command& b, const graph_node& of, std::size_t node) {
-        if (a.bytes != b.bytes || a.direction != b.direction) return false;
+        if (!has_same_rows(a, b) || a.direction != b.direction) return false;
         if (!is_address(word_of(a.destination), word_of(b.destination), of, {node, graph_program::copy_destination}))
             return false;
         // Each recording owns a copy of what it uploads.
         const bool is_owned =
             b.direction == copy_direction::host_to_device && a.host_owner != nullptr && b.host_owner != nullptr;
-        return (is_owned && has_same_bytes(a.source, b.source, b.bytes)) ||
+        return (is_owned && reads_same_bytes(a, b)) ||
                is_address(word_of(a.source), word_of(b.source), of, {node, graph_program::copy_source});
     }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/group_launch.hpp"
 #include "sluice/base/error.hpp"
 
 namespace sluice::detail {
@@ -191,9 +192,10 @@ void graph_recorder::use(graph_node& node, std::uint32_t memory, access_mode mod
 void graph_recorder::start_early(graph_node& node) {
     const auto* const launch = std::get_if<launch_command>(&node.what);
     if (launch == nullptr || !launch->early_start) return;
-    for (graph_edge& each : node.after)
-        each.is_programmatic = each.reason != edge_reason::stream_order &&
-                               std::holds_alternative<launch_command>(levels_.back().graph.nodes[each.from].what);
+    for (graph_edge& each : node.after) {
+        const auto* const before = std::get_if<launch_command>(&levels_.back().graph.nodes[each.from].what);
+        each.is_programmatic = each.reason != edge_reason::stream_order && before != nullptr && !is_group(*before);
+    }
 }
 
 // Whether the accesses order a command among the others. The result of a host call is new memory, and orders only what

@@ -4,11 +4,13 @@
 // another one executes.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "sluice/base/error.hpp"
 #include "sluice/runtime/interpreter.hpp"
 
 namespace sluice {
@@ -23,6 +25,9 @@ struct found_devices {
 
 found_devices find_cpu_devices(const runtime_options& options);
 found_devices find_cuda_devices(const runtime_options& options);
+
+// How many blocks of such a launch, whose grid does not count, run at the same time on an idle GPU.
+std::size_t resident_on_gpu(device& gpu, const launch_command& like, const error_context& context);
 
 // A device that executes commands through `inner` and reports them to the recorder.
 std::unique_ptr<device_interpreter> make_traced_device(std::unique_ptr<device_interpreter> inner,

@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 
+#include "runtime/group_launch.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/device.hpp"
 
@@ -18,7 +19,7 @@ launch_blocks blocks_over(std::size_t threads, unsigned block, std::size_t share
                         std::to_string(grid) + " blocks; a launch has at most 2^32 - 1",
                     {"blocks", {}, location});
     }
-    return {{static_cast<unsigned>(grid)}, {block}, shared_bytes, location};
+    return blocks(static_cast<unsigned>(grid), block, shared_bytes, location);
 }
 
 namespace detail {
@@ -46,16 +47,8 @@ void require_within(const launch_extent& size, const launch_extent& limit, const
 
 }  // namespace
 
-void require_block_launch(stream on, const launch_blocks& over, std::size_t shared_bytes,
-                          const error_context& context) {
-    if (over.shared_bytes != 0) {
-        throw error(
-            errc::invalid_argument,
-            "the size of shared memory comes from the shared_memory<T> arguments of this kernel, not from blocks()",
-            context);
-    }
-    const launch_extent &grid = over.grid, &block = over.block;
-    require_within(grid, largest_grid, "a grid", context);
+void require_block(const device& on, const launch_extent& block, std::size_t shared_bytes,
+                   const error_context& context) {
     require_within(block, largest_block, "a block", context);
     const std::size_t threads = std::size_t{block.x} * block.y * block.z;
     if (threads > most_threads) {
@@ -64,15 +57,37 @@ void require_block_launch(stream on, const launch_blocks& over, std::size_t shar
                         std::to_string(most_threads),
                     context);
     }
-    const device& home = on.owner();
     const std::size_t most =
-        home.kind() == device_kind::cpu ? most_shared_bytes : home.properties().max_shared_bytes_per_block;
+        on.kind() == device_kind::cpu ? most_shared_bytes : on.properties().max_shared_bytes_per_block;
     if (shared_bytes > most) {
         throw error(errc::invalid_argument,
-                    std::to_string(shared_bytes) + " bytes of shared memory: " + home.name() + " has " +
+                    std::to_string(shared_bytes) + " bytes of shared memory: " + on.name() + " has " +
                         std::to_string(most) + " for a block",
                     context);
     }
+}
+
+void require_block_launch(stream on, const launch_blocks& over, block_group group, std::size_t shared_bytes,
+                          const error_context& context) {
+    const auto refuse = [&](std::string_view why) { throw error(errc::invalid_argument, why, context); };
+    if (over.shared_bytes != 0)
+        refuse("the size of shared memory comes from the shared_memory<T> arguments of this kernel, not from blocks()");
+    const launch_extent& cluster = over.cluster;
+    if (group != block_group::cluster && (cluster.x != 1 || cluster.y != 1 || cluster.z != 1))
+        refuse("in_clusters_of is for kernels that take a const block_cluster& as their first parameter");
+    if (group != block_group::grid && over.cooperative)
+        refuse("a cooperative launch is for kernels that take a const thread_grid& as their first parameter");
+    require_within(over.grid, largest_grid, "a grid", context);
+    require_block(on.owner(), over.block, shared_bytes, context);
+    // A CPU device allocates for the group first. Elsewhere the stream checks the command.
+    if (group == block_group::none || on.owner().kind() != device_kind::cpu) return;
+    launch_command like;
+    like.grid = over.grid;
+    like.block = over.block;
+    like.shared_bytes = shared_bytes;
+    like.cluster = over.cluster;
+    like.cooperative = group == block_group::grid;
+    if (is_group(like)) require_group(on.owner(), like, context);
 }
 
 block_scratch::block_scratch(stream on, std::size_t bytes, const error_context& context) {

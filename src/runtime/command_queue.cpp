@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "runtime/completion_service.hpp"
+#include "runtime/group_launch.hpp"
 #include "runtime/runtime_state.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/detail/driven_wait.hpp"
 #include "sluice/runtime/detail/submission.hpp"
 #include "sluice/runtime/detail/wait_checks.hpp"
 #include "sluice/runtime/device.hpp"
+#include "sluice/runtime/row_copy.hpp"
 #include "sluice/runtime/stream.hpp"
 
 namespace sluice {
@@ -236,6 +238,7 @@ void command_queue::poll() noexcept {
 }
 
 ticket command_queue::copy(const command_info& info, const copy_command& command, detail::submission* by) {
+    if (command.rows.count != 1) detail::require_rows(command, {info.name, owner_.name(), info.location});
     return submit(info, false, by, [&](const command_info& full) { interpreter_->copy(full, command); });
 }
 
@@ -249,6 +252,7 @@ ticket command_queue::launch(const command_info& info, const launch_command& com
                     {info.name, owner_.name(), info.location});
     }
     if (command.function != nullptr) require_loaded(*command.function, owner_, info);
+    if (detail::is_group(command)) detail::require_group(owner_, command, {info.name, owner_.name(), info.location});
     const bool may_fail = command.may_fail && owner_.interpreter().runs_kernels_later();
     return submit(info, may_fail, by, [&](const command_info& full) { interpreter_->launch(full, command); });
 }

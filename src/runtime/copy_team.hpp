@@ -29,22 +29,35 @@ public:
     // All jobs have been destroyed before.
     ~copy_team();
 
-    // A range of bytes to copy. The caller that adds it keeps it until it is finished or its job is destroyed.
+    // Rows of host memory, from which the ends of longer rows are left out.
+    struct rows {
+        const void* first = nullptr;
+        std::size_t row_bytes = 0;
+        std::size_t pitch = 0;  // bytes from the beginning of a row to that of the next one
+    };
+
+    // Bytes to copy. The caller that adds it keeps it until it is finished or its job is destroyed.
     class piece {
     public:
         piece() = default;
-        piece(void* to, const void* from, std::size_t bytes)
-            : to_(static_cast<char*>(to)), from_(static_cast<const char*>(from)), bytes_(bytes), left_(bytes) {}
+        piece(void* to, const void* from, std::size_t bytes) : piece(to, {from, bytes, bytes}, 0, bytes) {}
+        // Packs the rows: the bytes from `begin` on, counted without what is left out.
+        piece(void* to, const rows& from, std::size_t begin, std::size_t bytes)
+            : to_(static_cast<char*>(to)), from_(from), begin_(begin), bytes_(bytes), left_(bytes) {}
 
     private:
         friend class copy_team;
         char* to_ = nullptr;
-        const char* from_ = nullptr;
+        rows from_ = {};
+        std::size_t begin_ = 0;
         std::size_t bytes_ = 0;
         std::size_t begun_ = 0;  // handed out
         std::size_t left_ = 0;   // not yet copied
         piece* next_ = nullptr;  // link of the job's list of pieces with slices to hand out
     };
+
+    // What threads do with a piece, on the calling thread.
+    static void pack(void* to, const rows& from, std::size_t begin, std::size_t bytes) noexcept;
 
     class job {
     public:

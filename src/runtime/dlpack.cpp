@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/await_contents.hpp"
 #include "runtime/dlpack_layout.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/device.hpp"
@@ -224,21 +225,6 @@ struct exported {
 template <typename Layout>
 void delete_exported(Layout* capsule) {
     delete static_cast<exported<Layout>*>(capsule->manager_ctx);
-}
-
-void await_contents(storage& memory, bool is_written, const error_context& context) {
-    device& on = memory.owner();
-    if (memory.is_planned()) {
-        throw error(errc::graph_refused, "a tensor inside a graph has contents only while the graph runs", context);
-    }
-    if (is_written) {
-        memory.await_all_uses();
-    } else {
-        memory.await_last_write();
-    }
-    on.throw_if_poisoned();
-    const outcome_ref made = memory.last_write().depends_on;
-    if (made && made->failure()) std::rethrow_exception(made->failure());
 }
 
 template <typename Layout>

@@ -7,6 +7,7 @@
 
 #include "sluice/base/printable.hpp"
 #include "sluice/runtime/graph_program.hpp"
+#include "sluice/runtime/row_copy.hpp"
 
 namespace sluice::detail {
 namespace {
@@ -27,7 +28,7 @@ bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
 bool same_command(const command_graph& before, const graph_node& a, const command_graph& after, const graph_node& b) {
     if (const auto* copy = std::get_if<copy_command>(&a.what)) {
         const auto& other = std::get<copy_command>(b.what);
-        return copy->destination == other.destination && copy->source == other.source && copy->bytes == other.bytes &&
+        return copy->destination == other.destination && copy->source == other.source && has_same_rows(*copy, other) &&
                copy->direction == other.direction && copy->host_owner == other.host_owner;
     }
     if (const auto* fill = std::get_if<fill_command>(&a.what)) {
@@ -38,7 +39,7 @@ bool same_command(const command_graph& before, const graph_node& a, const comman
         const auto& other = std::get<launch_command>(b.what);
         return runs_same_code(*launch, other) && same_extent(launch->grid, other.grid) &&
                same_extent(launch->block, other.block) && launch->shared_bytes == other.shared_bytes &&
-               same_bytes(before.closure(a), after.closure(b));
+               has_same_group(*launch, other) && same_bytes(before.closure(a), after.closure(b));
     }
     if (const auto* library = std::get_if<library_command>(&a.what)) {
         return library->call == std::get<library_command>(b.what).call &&
@@ -80,6 +81,28 @@ std::string other_topology(const command_graph& before, const command_graph& aft
     return why + " (it was " + label(*differs.in1) + ")";
 }
 
+std::string text_of_group(const launch_command& launch) {
+    const launch_extent& size = launch.cluster;
+    std::string text = launch.cooperative ? "a cooperative launch" : "an ordinary launch";
+    if (size.x != 1 || size.y != 1 || size.z != 1) {
+        text += " in clusters of " + std::to_string(size.x) + " x " + std::to_string(size.y) + " x " +
+                std::to_string(size.z);
+    }
+    return text;
+}
+
+// Why the group of a node has changed; empty if it has not. The topology is the same.
+std::string other_group(std::size_t number, const graph_node& a, const graph_node& b) {
+    if (const auto* part = std::get_if<conditional_command>(&a.what))
+        return compare(*part->body, *std::get<conditional_command>(b.what).body).other_groups;
+    const auto* const launch = std::get_if<launch_command>(&a.what);
+    if (launch == nullptr) return {};
+    const auto& other = std::get<launch_command>(b.what);
+    if (has_same_group(*launch, other)) return {};
+    return "node " + std::to_string(number) + ", " + label(b) + ", is " + text_of_group(other) + " and was " +
+           text_of_group(*launch);
+}
+
 }  // namespace
 
 std::string label(const graph_node& node) {
@@ -95,6 +118,10 @@ bool runs_same_code(const launch_command& a, const launch_command& b) noexcept {
            std::ranges::equal(a.function->offsets, b.function->offsets);
 }
 
+bool has_same_group(const launch_command& a, const launch_command& b) noexcept {
+    return same_extent(a.cluster, b.cluster) && a.cooperative == b.cooperative;
+}
+
 graph_difference compare(const command_graph& before, const command_graph& after) {
     graph_difference found;
     if (!std::ranges::equal(before.nodes, after.nodes, fit)) {
@@ -104,7 +131,9 @@ graph_difference compare(const command_graph& before, const command_graph& after
     for (std::size_t i = 0; i < before.nodes.size(); ++i) {
         const graph_node& a = before.nodes[i];
         const graph_node& b = after.nodes[i];
-        if (!same_command(before, a, after, b)) found.changed.push_back(i);
+        if (same_command(before, a, after, b)) continue;
+        found.changed.push_back(i);
+        if (found.other_groups.empty()) found.other_groups = other_group(i, a, b);
     }
     found.has_same_topology = true;
     return found;

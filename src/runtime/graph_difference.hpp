@@ -14,6 +14,9 @@ struct graph_difference {
     bool has_same_topology = false;    // the same number of nodes, of the same kinds, with the same edges
     std::vector<std::size_t> changed;  // if so: the nodes whose commands differ
     std::string why;                   // if not: what differs, with the name of the first such node
+    // If so, and the cluster of a launch differs or whether it is cooperative: the first such node, inside conditions
+    // and loops too. CUDA does not update that in a graph.
+    std::string other_groups = {};
 
     bool is_same() const noexcept { return has_same_topology && changed.empty(); }
 };
@@ -23,6 +26,9 @@ std::string label(const graph_node& node);
 
 // Whether both launches run the same kernel, or the same function of a module.
 bool runs_same_code(const launch_command& a, const launch_command& b) noexcept;
+
+// Whether both launches have the same cluster, and are cooperative or not.
+bool has_same_group(const launch_command& a, const launch_command& b) noexcept;
 
 graph_difference compare(const command_graph& before, const command_graph& after);
 

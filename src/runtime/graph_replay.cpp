@@ -9,13 +9,14 @@
 #include "runtime/kernel_call.hpp"
 #include "runtime/launched_graphs.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
+#include "sluice/runtime/row_copy.hpp"
 
 namespace sluice::detail {
 namespace {
 
 void perform(const command_graph& graph, const graph_node& node, const native_stream& on) {
     if (const auto* copy = std::get_if<copy_command>(&node.what)) {
-        if (copy->bytes != 0) std::memmove(copy->destination, copy->source, copy->bytes);
+        copy_on_host(*copy);
     } else if (const auto* fill = std::get_if<fill_command>(&node.what)) {
         if (fill->bytes != 0) std::memset(fill->destination, fill->value, fill->bytes);
     } else if (const auto* launch = std::get_if<launch_command>(&node.what)) {
@@ -127,8 +128,9 @@ void replay_program::update(command_graph to) {
     // Also when nothing differs: the new commands own what they need.
     list_ = make_list(std::move(to), has_same_nodes ? list_->is_disabled : std::vector<bool>());
     if (difference.is_same()) return;
-    if (!has_same_nodes) refusal_ = std::move(difference.why);
-    change_ = std::max(change_, has_same_nodes ? graph_change::parameters : graph_change::instantiated);
+    const bool is_new = !has_same_nodes || !difference.other_groups.empty();  // (as on a GPU)
+    if (is_new) refusal_ = std::move(has_same_nodes ? difference.other_groups : difference.why);
+    change_ = std::max(change_, is_new ? graph_change::instantiated : graph_change::parameters);
 }
 
 void replay_program::set_enabled(std::size_t node, bool enabled) {

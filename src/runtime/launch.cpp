@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/runtime/launch.hpp"
 
+#include "runtime/access_room.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/detail/access_notice.hpp"
 #include "sluice/runtime/device.hpp"
@@ -15,12 +16,17 @@ void require_matrix(const shape& given, const error_context& context) {
     throw error(errc::shape_mismatch, "a matrix parameter was given a tensor of shape " + to_string(given), context);
 }
 
+std::size_t shared_bytes_with_notice(const device& on, std::size_t shared_bytes) noexcept {
+    constexpr std::size_t unit = alignof(access_notice);
+    const std::size_t bytes = (shared_bytes + unit - 1) / unit * unit + sizeof(access_notice);
+    return bytes > on.properties().max_shared_bytes_per_block ? shared_bytes : bytes;
+}
+
 access_notice make_notice(stream on, std::string_view name, std::size_t& shared_bytes) {
     access_record* const record = on.owner().interpreter().access_report();
     if (record == nullptr) return {};
-    constexpr std::size_t unit = alignof(access_notice);
-    const std::size_t bytes = (shared_bytes + unit - 1) / unit * unit + sizeof(access_notice);
-    if (bytes > on.owner().properties().max_shared_bytes_per_block) return {};
+    const std::size_t bytes = shared_bytes_with_notice(on.owner(), shared_bytes);
+    if (bytes == shared_bytes) return {};
     shared_bytes = bytes;
     return {access_notice::is_valid, record, name.data(), name.size()};
 }

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <optional>
 #include <span>
 
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/device.hpp"
+#include "sluice/runtime/row_copy.hpp"
 
 namespace sluice::detail {
 namespace {
@@ -35,6 +35,31 @@ constexpr auto longest_wait = std::chrono::milliseconds(5);
 // More threads would not use more memory channels: eight fill memory almost as fast as the copy engine reads it.
 constexpr unsigned most_copying_threads = 8;
 
+copy_team::rows rows_of(const copy_command& what) noexcept {
+    return {what.source, what.bytes, what.rows.count == 1 ? what.bytes : what.rows.source_pitch};
+}
+
+// How many bytes from `begin` on go into one command: whole rows, or a piece of one. Both count packed bytes.
+std::size_t bytes_from(const copy_command& what, std::size_t begin, std::size_t most) noexcept {
+    const std::size_t in_row = begin % what.bytes;
+    if (in_row != 0 || most < what.bytes) return std::min(most, what.bytes - in_row);
+    return std::min(most / what.bytes * what.bytes, copied_bytes(what) - begin);
+}
+
+// Copies these bytes, as bytes_from gave them, from packed memory.
+copy_command part_of(const copy_command& what, const void* packed, std::size_t begin, std::size_t bytes) noexcept {
+    auto* const to = static_cast<std::byte*>(what.destination) + begin / what.bytes * what.rows.destination_pitch +
+                     begin % what.bytes;
+    if (bytes <= what.bytes) return {to, packed, bytes, copy_direction::host_to_device, {}};
+    return {to,
+            packed,
+            what.bytes,
+            copy_direction::host_to_device,
+            {},
+            {},
+            {bytes / what.bytes, what.bytes, what.rows.destination_pitch}};
+}
+
 std::size_t helpers() noexcept { return std::clamp(std::thread::hardware_concurrency(), 1u, most_copying_threads) - 1; }
 
 }  // namespace
@@ -43,14 +68,14 @@ std::size_t helpers() noexcept { return std::clamp(std::thread::hardware_concurr
 // `sent_` (a copy command reads it).
 class staging_pool::transfer {
 public:
-    transfer(staging_pool& pool, stream on, const command_info& info, storage& to, const void* from, std::size_t bytes)
+    transfer(staging_pool& pool, stream on, const command_info& info, storage& to, const copy_command& what)
         : pool_(pool),
           on_(on),
           info_(info),
           to_(to),
-          from_(static_cast<const char*>(from)),
-          bytes_(bytes),
-          part_bytes_(std::clamp((bytes / chunks_an_upload + 4095) / 4096 * 4096, smallest_part_bytes, chunk_bytes)),
+          what_(what),
+          bytes_(copied_bytes(what)),
+          part_bytes_(std::clamp((bytes_ / chunks_an_upload + 4095) / 4096 * 4096, smallest_part_bytes, chunk_bytes)),
           copying_(pool.begin_upload()) {}
     transfer(const transfer&) = delete;  // the team points to its pieces
     transfer& operator=(const transfer&) = delete;
@@ -116,8 +141,8 @@ private:
         filling_.splice(filling_.end(), idle_, idle_.begin());
         chunk& next = filling_.back();
         next.offset = begun_;
-        next.bytes = std::min(part_bytes_, bytes_ - begun_);
-        next.filling = copy_team::piece(next.memory->data(), from_ + next.offset, next.bytes);
+        next.bytes = bytes_from(what_, begun_, part_bytes_);
+        next.filling = copy_team::piece(next.memory->data(), rows_of(what_), next.offset, next.bytes);
         begun_ += next.bytes;
         copying_->add(next.filling);
     }
@@ -127,12 +152,8 @@ private:
         copying_->finish(full.filling);
         const std::array accesses{memory_access{full.memory.get(), access_mode::read},
                                   memory_access{&to_, access_mode::write}};
-        const ticket number =
-            on_.copy({info_.name, accesses, info_.location}, {static_cast<char*>(to_.data()) + full.offset,
-                                                              full.memory->data(),
-                                                              full.bytes,
-                                                              copy_direction::host_to_device,
-                                                              {}});
+        const ticket number = on_.copy({info_.name, accesses, info_.location},
+                                       part_of(what_, full.memory->data(), full.offset, full.bytes));
         full.reader = on_.point(number);
         try {
             full.read = on_.mark();
@@ -159,7 +180,7 @@ private:
     stream on_;
     const command_info& info_;
     storage& to_;
-    const char* const from_;
+    const copy_command& what_;
     const std::size_t bytes_;
     const std::size_t part_bytes_;  // how much goes into a chunk
     std::size_t begun_ = 0;
@@ -172,12 +193,12 @@ staging_pool::staging_pool(device& owner) : owner_(owner) {}
 
 staging_pool::~staging_pool() { close(); }
 
-bool staging_pool::upload(stream on, const command_info& info, storage& to, const void* from, std::size_t bytes) {
-    return transfer(*this, on, info, to, from, bytes).run();
+bool staging_pool::upload(stream on, const command_info& info, storage& to, const copy_command& what) {
+    return transfer(*this, on, info, to, what).run();
 }
 
-void staging_pool::upload_through(storage& block, stream on, const command_info& info, storage& to, const void* from,
-                                  std::size_t bytes) {
+void staging_pool::upload_through(storage& block, stream on, const command_info& info, storage& to,
+                                  const copy_command& what) {
     struct under_way {
         staging_pool& pool;
         copy_team& team;
@@ -186,31 +207,32 @@ void staging_pool::upload_through(storage& block, stream on, const command_info&
         under_way& operator=(const under_way&) = delete;
         ~under_way() { pool.end_upload(); }
     } const upload(*this);
+    const std::size_t bytes = copied_bytes(what);
     const std::size_t share = (bytes + most_block_parts - 1) / most_block_parts;
     const std::size_t part_bytes = std::max((share + 4095) / 4096 * 4096, smallest_block_part_bytes);
-    std::array<copy_team::piece, most_block_parts> parts;
-    const std::size_t count = (bytes + part_bytes - 1) / part_bytes;
-    const auto size_of = [&](std::size_t part) { return std::min(part_bytes, bytes - part * part_bytes); };
-    for (std::size_t i = 0; i < count; ++i) {
-        const std::size_t at = i * part_bytes;
-        parts[i] = {static_cast<char*>(block.data()) + at, static_cast<const char*>(from) + at, size_of(i)};
+    // Parts of whole rows have at least half of part_bytes, and a row that is cut has at most one part that is smaller.
+    constexpr std::size_t most_parts = 2 * most_block_parts;
+    std::array<copy_team::piece, most_parts> parts;
+    std::array<std::size_t, most_parts + 1> begins{};
+    std::size_t count = 0;
+    for (; begins[count] < bytes; ++count) {
+        const std::size_t at = begins[count];
+        begins[count + 1] = at + bytes_from(what, at, part_bytes);
+        parts[count] = {static_cast<char*>(block.data()) + at, rows_of(what), at, begins[count + 1] - at};
     }
     copy_team::job copying(upload.team);  // declared after its pieces, so destroyed before them
     const auto all = std::span(parts).first(count);
     if (bytes > most_bytes_alone) copying.add(all);
     const std::array accesses{memory_access{&block, access_mode::read}, memory_access{&to, access_mode::write}};
     for (std::size_t i = 0; i < count; ++i) {
-        const std::size_t at = i * part_bytes;
+        const std::size_t at = begins[i], size = begins[i + 1] - at;
+        char* const packed = static_cast<char*>(block.data()) + at;
         if (bytes > most_bytes_alone) {
             copying.finish(parts[i]);
         } else {
-            std::memcpy(static_cast<char*>(block.data()) + at, static_cast<const char*>(from) + at, size_of(i));
+            copy_team::pack(packed, rows_of(what), at, size);
         }
-        on.copy({info.name, accesses, info.location}, {static_cast<char*>(to.data()) + at,
-                                                       static_cast<const char*>(block.data()) + at,
-                                                       size_of(i),
-                                                       copy_direction::host_to_device,
-                                                       {}});
+        on.copy({info.name, accesses, info.location}, part_of(what, packed, at, size));
     }
 }
 

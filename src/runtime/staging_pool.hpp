@@ -32,16 +32,16 @@ public:
     staging_pool& operator=(const staging_pool&) = delete;
     ~staging_pool();
 
-    // Copies host memory to the front of `to`, as commands of the stream's submission; `from` is not needed afterwards.
-    // Blocks while the host copies; when the data is larger than all chunks together, also until the stream has reached
-    // the rest. Returns false when no pinned memory is available: then nothing was done. Throws what submitting throws;
-    // then the contents of `to` are undefined.
-    bool upload(stream on, const command_info& info, storage& to, const void* from, std::size_t bytes);
+    // Carries out a copy from host memory to `to`, as commands of the stream's submission; the host memory is not
+    // needed afterwards. The copy may have many rows: each command copies whole rows, or a piece of one. Blocks while
+    // the host copies; when the data is larger than all chunks together, also until the stream has reached the rest.
+    // Returns false when no pinned memory is available: then nothing was done. Throws what submitting throws; then the
+    // contents of `to` are undefined.
+    bool upload(stream on, const command_info& info, storage& to, const copy_command& what);
 
     // The same in parts through the caller's pinned block, which is as large as the data: the copy engine reads the
     // first part while the others are filled. Blocks only while the host copies.
-    void upload_through(storage& block, stream on, const command_info& info, storage& to, const void* from,
-                        std::size_t bytes);
+    void upload_through(storage& block, stream on, const command_info& info, storage& to, const copy_command& what);
 
     // Returns the chunks that no upload uses to the device's pool.
     void trim() noexcept;

@@ -2,10 +2,13 @@
 #include "sluice/runtime/transfer.hpp"
 
 #include <array>
-#include <cstring>
+#include <utility>
 
 #include "runtime/staging_pool.hpp"
+#include "runtime/streaming_copy.hpp"
+#include "runtime/upload_rows.hpp"
 #include "sluice/runtime/download_to.hpp"
+#include "sluice/runtime/row_copy.hpp"
 
 namespace sluice::detail {
 namespace {
@@ -17,24 +20,54 @@ constexpr std::size_t largest_whole_upload_bytes = std::size_t{256} << 10;
 constexpr std::size_t largest_block_upload_bytes = std::size_t{4} << 20;
 
 // False: no pinned memory is available, and nothing was done.
-bool upload_block_in_parts(stream on, const command_info& info, storage& to, const void* from, std::size_t bytes) {
+bool upload_block_in_parts(stream on, const command_info& info, storage& to, const copy_command& what) {
     storage_ref staging;
     try {
-        staging = on.allocate_host(bytes, info);
+        staging = on.allocate_host(copied_bytes(what), info);
     } catch (const out_of_memory&) {
         return false;
     }
-    on.owner().staging().upload_through(*staging, on, info, to, from, bytes);
+    on.owner().staging().upload_through(*staging, on, info, to, what);
     return true;
 }
 
-void upload_block(stream on, const command_info& info, storage& to, const void* from, std::size_t bytes) {
-    const storage_ref staging = on.allocate_host(bytes, info);
-    std::memcpy(staging->data(), from, bytes);
-    copy_bytes(on, info, to, *staging, bytes, copy_direction::host_to_device);
+void upload_block(stream on, const command_info& info, storage& to, const copy_command& what) {
+    const storage_ref staging = on.allocate_host(copied_bytes(what), info);
+    copy_command packed{staging->data(), what.source, what.bytes, copy_direction::host_to_device, {}, {}, what.rows};
+    packed.rows.destination_pitch = what.bytes;
+    if (packed.rows.count == 1 && !on.owner().shares_host_memory()) {
+        streaming_copy(staging->data(), what.source, what.bytes);
+    } else {
+        copy_on_host(packed);
+    }
+    const std::array accesses{memory_access{staging.get(), access_mode::read}, memory_access{&to, access_mode::write}};
+    copy_command copy{what.destination, staging->data(), what.bytes, copy_direction::host_to_device, {}, {}, what.rows};
+    copy.rows.source_pitch = what.bytes;
+    on.copy({info.name, accesses, info.location}, copy);
 }
 
 }  // namespace
+
+void upload_rows(stream on, const command_info& info, storage& to, const copy_command& what) {
+    device& there = on.owner();
+    const bool is_kept = what.host_owner != nullptr;
+    // A graph keeps the data that it uploads: through its owner, or in a block of its own.
+    if (on.queue().recorder() != nullptr && (!is_kept || !there.shares_host_memory()))
+        return upload_block(on, info, to, what);
+    if (there.shares_host_memory()) {
+        // Memory without an owner is read now.
+        if (!is_kept) return upload_block(on, info, to, what);
+    } else {
+        const std::size_t bytes = copied_bytes(what);
+        if (bytes <= largest_whole_upload_bytes) return upload_block(on, info, to, what);
+        const bool is_direct = is_kept && there.interpreter().is_pinned(what.source, source_reach(what));
+        if (!is_direct && bytes <= largest_block_upload_bytes && upload_block_in_parts(on, info, to, what)) return;
+        if (!is_direct && there.staging().upload(on, info, to, what)) return;
+    }
+    const std::array accesses{memory_access{&to, access_mode::write}};
+    const ticket number = on.copy({info.name, accesses, info.location}, what);
+    if (!is_kept) on.wait(number, there.default_wait_mode());
+}
 
 void require_upload_size(std::size_t size, const shape& shape, const source_location& location) {
     if (size == shape.size()) return;
@@ -45,26 +78,8 @@ void require_upload_size(std::size_t size, const shape& shape, const source_loca
 void upload_bytes(stream on, storage& to, const void* from, std::size_t bytes, std::shared_ptr<const void> owner,
                   const source_location& location) {
     if (bytes == 0) return;
-    const command_info info{"upload", {}, location};
-    device& there = on.owner();
-    // A graph keeps the data that it uploads: through its owner, or in a block of its own.
-    if (on.queue().recorder() != nullptr && (owner == nullptr || !there.shares_host_memory()))
-        return upload_block(on, info, to, from, bytes);
-    if (there.shares_host_memory()) {
-        // Memory without an owner is read now.
-        if (owner == nullptr) return upload_block(on, info, to, from, bytes);
-    } else {
-        if (bytes <= largest_whole_upload_bytes) return upload_block(on, info, to, from, bytes);
-        const bool is_direct = owner != nullptr && there.interpreter().is_pinned(from, bytes);
-        if (!is_direct && bytes <= largest_block_upload_bytes && upload_block_in_parts(on, info, to, from, bytes))
-            return;
-        if (!is_direct && there.staging().upload(on, info, to, from, bytes)) return;
-    }
-    const std::array accesses{memory_access{&to, access_mode::write}};
-    const bool is_kept = owner != nullptr;
-    const ticket number = on.copy({info.name, accesses, location},
-                                  {to.data(), from, bytes, copy_direction::host_to_device, std::move(owner)});
-    if (!is_kept) on.wait(number, there.default_wait_mode());
+    upload_rows(on, {"upload", {}, location}, to,
+                {to.data(), from, bytes, copy_direction::host_to_device, std::move(owner)});
 }
 
 void copy_bytes(stream on, const command_info& info, storage& to, storage& from, std::size_t bytes,

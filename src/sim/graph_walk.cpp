@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "sim/sim_machine.hpp"
+#include "sluice/runtime/row_copy.hpp"
 
 namespace sluice::sim::detail {
 namespace {
@@ -58,9 +59,11 @@ std::vector<touch> touches_of(const command_graph& graph, std::span<const graph_
         for (const std::uint32_t each : node.writes)
             add(i, access_mode::write, memory[each].begin, memory[each].bytes, true);
         if (const auto* const copy = std::get_if<copy_command>(&node.what)) {
-            add(i, access_mode::read, copy->source, copy->bytes, copy->direction != copy_direction::host_to_device);
-            add(i, access_mode::write, copy->destination, copy->bytes,
-                copy->direction != copy_direction::device_to_host);
+            for_each_row(*copy, [&](const std::byte* from, const std::byte* to) {
+                add(i, access_mode::read, from, copy->bytes, copy->direction != copy_direction::host_to_device);
+                add(i, access_mode::write, to, copy->bytes, copy->direction != copy_direction::device_to_host);
+                return true;
+            });
         } else if (const auto* const fill = std::get_if<fill_command>(&node.what)) {
             add(i, access_mode::write, fill->destination, fill->bytes, true);
         }

@@ -20,6 +20,8 @@ public:
         properties_.name = "simulated";
         properties_.compute_units = 1;
         properties_.concurrent_kernels = true;
+        properties_.max_blocks_per_cluster = 8;
+        properties_.cooperative_launch = true;
         properties_.memory_bytes = memory_bytes != 0 ? memory_bytes : unlimited;
     }
 

@@ -11,6 +11,7 @@
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
 #include "sluice/runtime/device.hpp"
+#include "sluice/runtime/row_copy.hpp"
 
 namespace sluice::sim::detail {
 namespace {
@@ -96,14 +97,20 @@ void sim_stream::copy(const command_info& info, const copy_command& command) {
     made.destination = command.destination;
     made.source = command.source;
     made.bytes = command.bytes;
+    made.rows = command.rows;
     made.owned.owner = command.host_owner;
     notes_.back().kind = kind_of(command.direction);
-    notes_.back().bytes = command.bytes;
+    notes_.back().bytes = copied_bytes(command);
     const command_ref who{thread_, made.when};
-    machine_.checks().check_range(who, made.accesses, machine_.blocks(), command.source, command.bytes,
-                                  access_mode::read, command.direction != copy_direction::host_to_device);
-    machine_.checks().check_range(who, made.accesses, machine_.blocks(), command.destination, command.bytes,
-                                  access_mode::write, command.direction != copy_direction::device_to_host);
+    checker& checks = machine_.checks();
+    const std::size_t found = checks.findings().size();
+    for_each_row(command, [&](const std::byte* from, std::byte* to) {
+        checks.check_range(who, made.accesses, machine_.blocks(), from, command.bytes, access_mode::read,
+                           command.direction != copy_direction::host_to_device);
+        checks.check_range(who, made.accesses, machine_.blocks(), to, command.bytes, access_mode::write,
+                           command.direction != copy_direction::device_to_host);
+        return checks.findings().size() == found;  // one row's finding says it all
+    });
     added();
 }
 
@@ -258,7 +265,13 @@ void sim_stream::perform_body(record& command) const {
     const std::uint64_t before = is_watched ? machine_.checks().contents_only_read(command.accesses) : 0;
     switch (command.what) {
         case kind::copy:
-            if (command.bytes != 0) std::memmove(command.destination, command.source, command.bytes);
+            copy_on_host({command.destination,
+                          command.source,
+                          command.bytes,
+                          copy_direction::device_to_device,
+                          {},
+                          {},
+                          command.rows});
             break;
         case kind::fill:
             if (command.bytes != 0) std::memset(command.destination, command.value, command.bytes);

@@ -91,7 +91,8 @@ private:
         std::span<const named_block> accesses;
         void* destination = nullptr;
         const void* source = nullptr;  // of a copy; for a launch or a library call, the closure
-        std::size_t bytes = 0;
+        std::size_t bytes = 0;         // of a copy, those of one row
+        copied_rows rows;
         unsigned char value = 0;
         void (*launch)(const void*) = nullptr;
         bool launch_may_fail = false;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sluice/runtime/detail/command_queue.hpp"
+#include "sluice/runtime/row_copy.hpp"
 
 namespace sluice::detail {
 namespace {
@@ -69,7 +70,7 @@ void traced_stream::settle_some(std::size_t outstanding) {
 }
 
 void traced_stream::copy(const command_info& info, const copy_command& command) {
-    record(info, kind_of(command.direction), command.bytes, [&] { inner_->copy(info, command); });
+    record(info, kind_of(command.direction), copied_bytes(command), [&] { inner_->copy(info, command); });
 }
 
 void traced_stream::fill(const command_info& info, const fill_command& command) {

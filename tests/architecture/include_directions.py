@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that includes point one way: base <- {op, async, io} <- runtime <- trace <- {cpu, cuda, sim}
-<- {devices, graph, kernels, drawing} <- nn <- apps.
+"""Checks that includes point one way: base <- {op, async, io} <- runtime <- {cpu, cuda, sim}
+<- {devices, graph, kernels} <- nn <- apps, and runtime <- trace <- {sim, drawing}.
 
     include_directions.py REPOSITORY      prints each include that breaks a rule, and fails
     include_directions.py --self-test     plants violations in a temporary tree, and fails unless each is found

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -99,9 +100,7 @@ inline std::vector<agreed_operation> agreed_operations(scheduling_policy& pool) 
     add_operation("copy", [=](tensor<float> x) { return down(copy(shared_tensor<float>(std::move(x)))); });
     add_operation("launch", [=](tensor<float> x) { return down(plus(3)(std::move(x)).and_then(plus(-1))); });
     add_operation("arithmetic", [=](tensor<float> x) {
-        return down(add(std::move(x), other)
-                        .and_then([=](auto y) { return multiply(std::move(y), other); })
-                        .and_then([](auto y) { return scale(std::move(y), 0.5f); }));
+        return down(add(std::move(x), other).and_then(multiply(other)).and_then(scale(0.5f)));
     });
     add_operation("activations", [=](tensor<float> x) {
         return down(relu(std::move(x)).and_then([](auto y) { return gelu(std::move(y)); }).and_then([](auto y) {
@@ -119,13 +118,9 @@ inline std::vector<agreed_operation> agreed_operations(scheduling_policy& pool) 
     });
     add_operation("matvec", [=](tensor<float> x) { return down(matvec(std::move(x), weight, std::optional(bias))); });
     add_operation("fused_mlp", [=](tensor<float> x) {
-        return down(cast<half>(std::move(x))
-                        .and_then([=](auto y) { return fused_mlp(std::move(y), network); })
-                        .and_then([](auto y) { return cast<float>(std::move(y)); }));
+        return down(cast<half>(std::move(x)).and_then(fused_mlp(network)).and_then(cast<float>()));
     });
-    add_operation("cast", [=](tensor<float> x) {
-        return down(cast<bfloat16>(std::move(x)).and_then([](auto y) { return cast<float>(std::move(y)); }));
-    });
+    add_operation("cast", [=](tensor<float> x) { return down(cast<bfloat16>(std::move(x)).and_then(cast<float>())); });
     add_operation("reductions", [=](tensor<float> x) {
         const shared_tensor<float> given(std::move(x));
         return down(
@@ -184,6 +179,40 @@ inline std::vector<agreed_operation> agreed_operations(scheduling_policy& pool) 
                 return launch(halve_and_repeat{}, each, std::move(now), again);
             },
             std::move(x)));
+    });
+    add_operation("commands without data", [=](tensor<float> x) {
+        const auto order = std::make_shared<std::vector<float>>();
+        const auto note = [order](float what) { return host_call([order, what] { order->push_back(what); }); };
+        return note(1)
+            .and_then([note] { return note(2); })
+            .then(note(3))
+            .then(download(std::move(x)))
+            .and_then([order, note](auto landed) {
+                return note(4).then(host_call(
+                    [order](std::vector<float> y) {
+                        y.insert(y.end(), order->begin(), order->end());
+                        return y;
+                    },
+                    std::move(landed)));
+            });
+    });
+    add_operation("parts of a tensor", [=](tensor<float> x) {
+        auto [top, bottom] = split<2>(std::move(x));
+        return down(zip(plus(1)(std::move(top)), plus(2)(std::move(bottom))).transform([](auto one, auto two) {
+            return join(std::move(one), std::move(two));
+        }));
+    });
+    add_operation("an operation as an argument", [=](tensor<float> x) {
+        return down(launch(add_to_all{}, each_written(), value(2.f), plus(1)(std::move(x))));
+    });
+    add_operation("a list of operations", [=](tensor<float> x) {
+        const shared_tensor<float> given(std::move(x));
+        std::vector<decltype(copy(given).and_then(plus(1)))> parts;
+        for (int i = 0; i < 3; ++i) parts.push_back(copy(given).and_then(plus(float(i))));
+        return down(zip(std::move(parts)).and_then([](std::vector<tensor<float>> made) {
+            const shared_tensor<float> last(std::move(made[2]));
+            return add(std::move(made[0]), shared_tensor<float>(std::move(made[1]))).and_then(multiply(last));
+        }));
     });
     return all;
 }

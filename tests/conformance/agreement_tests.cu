@@ -17,7 +17,7 @@ TEST_P(agreement, every_operation_gives_the_same_numbers_eagerly_and_compiled) {
         EXPECT_EQ(eagerly, otherwise) << name << ", round " << round;
         ++compared;
     });
-    EXPECT_EQ(compared, 22 * 3 * 4);
+    EXPECT_EQ(compared, 26 * 3 * 4);
 }
 
 }  // namespace

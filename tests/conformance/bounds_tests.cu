@@ -75,11 +75,13 @@ auto over_tiles() {
         .transform([](auto tiles) { return std::move(tiles).unpartition(); });
 }
 
-constexpr unsigned line_of_blocks = __LINE__ + 4;
+constexpr unsigned line_of_blocks = __LINE__ + 5;
 template <typename Kernel>
-auto over_blocks() {
-    return zeros<float>({64}).and_then(
-        [](auto out) { return launch(Kernel{}, blocks(2, 32), shared_memory<float>(32), std::move(out)); });
+auto over_blocks(unsigned cluster = 1) {
+    return zeros<float>({64}).and_then([=](auto out) {
+        auto range = blocks(2, 32).in_clusters_of(cluster);
+        return launch(Kernel{}, range, shared_memory<float>(32), std::move(out));
+    });
 }
 
 }  // namespace
@@ -125,6 +127,16 @@ TEST_P(bounds, shared_memory_and_the_elements_of_a_block_say_the_element) {
         line_of_blocks, access, [&] { sync(over_blocks<writes_beyond_shared_memory>().and_then(download), pool); });
     expect_out_of_range<writes_beyond_a_part>(
         line_of_blocks, access, [&] { sync(over_blocks<writes_beyond_a_part>().and_then(download), pool); });
+}
+
+TEST_P(bounds, clusters_say_the_block_and_grids_the_element) {
+    round_robin pool(on, 2);
+    expect_out_of_range<reaches_beyond_a_cluster>(
+        line_of_blocks, "block 2 of a block_cluster is out of range: its size is 2",
+        [&] { sync(over_blocks<reaches_beyond_a_cluster>(2).and_then(download), pool); });
+    expect_out_of_range<writes_beyond_a_grid_memory>(
+        line_of_blocks, "element 64 of a block_part is out of range: its size is 64",
+        [&] { sync(over_blocks<writes_beyond_a_grid_memory>().and_then(download), pool); });
 }
 
 TEST_P(bounds, tile_kernels_say_the_tile_or_the_number) {

@@ -134,4 +134,63 @@ TEST_P(compiled_sources, as_a_cubin_load_whole_and_are_refused_wherever_they_are
     EXPECT_EQ(run(load_module(on, cubin), 6), std::vector<unsigned>(5, 6));
 }
 
+TEST_P(compiled_sources, run_in_clusters) {
+    if (on.properties().max_blocks_per_cluster < 2) GTEST_SKIP() << on.name() << " has no clusters";
+    const kernel_module module = compile_module(on, R"(
+        extern "C" __global__ void clusters(unsigned* x) {
+            unsigned rank, size;
+            asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+            asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
+            if (threadIdx.x == 0) x[blockIdx.x] = size * 10 + rank;
+        })",
+                                                {.cache = ""});
+    const auto clusters = module.function<void(unsigned*)>("clusters");
+    const auto in_clusters_of = [&](unsigned cluster) {
+        return sync(zeros<unsigned>({8})
+                        .and_then([=](auto x) { return clusters(blocks(8, 32).in_clusters_of(cluster), std::move(x)); })
+                        .and_then(download),
+                    pool);
+    };
+    EXPECT_EQ(in_clusters_of(1), (std::vector<unsigned>{10, 10, 10, 10, 10, 10, 10, 10}));
+    EXPECT_EQ(in_clusters_of(2), (std::vector<unsigned>{20, 21, 20, 21, 20, 21, 20, 21}));
+    EXPECT_EQ(in_clusters_of(4), (std::vector<unsigned>{40, 41, 42, 43, 40, 41, 42, 43}));
+    expect_refused(errc::invalid_argument, {"clusters on " + on.name(), "3 x 1 x 1", "8 x 1 x 1"},
+                   [&] { in_clusters_of(3); });
+    expect_refused(errc::invalid_argument, {"16 x 1 x 1", "at most 8"}, [&] { in_clusters_of(16); });
+}
+
+TEST_P(compiled_sources, run_cooperatively) {
+    const kernel_module module = compile_module(on, R"(
+        // Block 0 reads what all others write: it waits for them.
+        extern "C" __global__ void add_all(unsigned* x, unsigned* arrived) {
+            if (threadIdx.x != 0) return;
+            x[blockIdx.x] = blockIdx.x;
+            __threadfence();
+            atomicAdd(arrived, 1u);
+            if (blockIdx.x != 0) return;
+            while (atomicAdd(arrived, 0u) != gridDim.x) {}
+            __threadfence();
+            unsigned sum = 0;
+            for (unsigned i = 0; i < gridDim.x; ++i) sum += static_cast<volatile unsigned*>(x)[i];
+            *x = sum;
+        })",
+                                                {.cache = ""});
+    const auto add_all = module.function<void(unsigned*, unsigned*)>("add_all");
+    const auto most = add_all.active_blocks(32) * static_cast<unsigned>(on.properties().compute_units);
+    const auto with = [&](unsigned count) {
+        return sync(zip(zeros<unsigned>({count}), zeros<unsigned>({1}))
+                        .and_then([=](auto x, auto arrived) {
+                            return add_all(blocks(count, 32).cooperatively(), std::move(x), std::move(arrived));
+                        })
+                        .and_then([](auto x, auto) { return download(std::move(x)); }),
+                    pool)
+            .front();
+    };
+    EXPECT_EQ(with(1), 0u);
+    EXPECT_EQ(with(100), 99u * 100 / 2);
+    EXPECT_EQ(with(most), static_cast<unsigned>(std::size_t{most - 1} * most / 2));
+    expect_refused(errc::invalid_argument, {"add_all on " + on.name(), "at most " + std::to_string(most)},
+                   [&] { with(most + 1); });
+}
+
 }  // namespace sluice::conformance

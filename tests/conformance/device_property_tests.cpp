@@ -19,7 +19,11 @@ TEST_P(device_limits, describe_a_device_that_can_run_kernels) {
         EXPECT_EQ(all.async_copy_engines, 0);
         EXPECT_EQ(all.max_shared_bytes_per_block, 0u);
         EXPECT_EQ(all.concurrent_kernels, GetParam().runs_concurrently);
+        EXPECT_EQ(all.max_blocks_per_cluster, 8);
+        EXPECT_TRUE(all.cooperative_launch);
     } else {
+        EXPECT_EQ(all.max_blocks_per_cluster, all.compute_capability >= 90 ? 8 : 1);
+        EXPECT_TRUE(all.cooperative_launch);
         EXPECT_EQ(all.warp_size, 32);
         EXPECT_GE(all.max_threads_per_block, 256);
         EXPECT_GE(all.max_shared_bytes_per_block, 48u << 10);
@@ -45,6 +49,8 @@ TEST(simulated_device_limits, are_those_of_one_unit) {
     EXPECT_EQ(simulated.properties().max_threads_per_block, 1);
     EXPECT_EQ(simulated.properties().warp_size, 1);
     EXPECT_TRUE(simulated.properties().concurrent_kernels);
+    EXPECT_EQ(simulated.properties().max_blocks_per_cluster, 8);
+    EXPECT_TRUE(simulated.properties().cooperative_launch);
     EXPECT_LT(simulated.priorities().highest, simulated.priorities().lowest);
 }
 

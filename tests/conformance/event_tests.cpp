@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events measure the device's time.
+#include <atomic>
+#include <chrono>
 #include <thread>
+#include <vector>
 
 #include "conformance/backend.hpp"
 #include "conformance/kernels.hpp"
@@ -73,6 +76,29 @@ TEST_P(events, another_stream_can_wait_for_an_event) {
     held.open();
     other.wait(other.issued(), wait_mode::block);
     EXPECT_TRUE(ran);
+}
+
+// The end of a stretch of work on several streams.
+TEST_P(events, an_event_can_come_after_several_streams) {
+    NEEDS_A_GATE();
+    if (!GetParam().runs_concurrently) GTEST_SKIP() << "a held stream holds the others";
+    round_robin others(on, 2);
+    const stream left = others.next(), right = others.next();
+    auto x = submit_to(left, zeros<unsigned>({100})), y = submit_to(right, zeros<unsigned>({100}));
+    auto begin = event::record(home);
+    for (const stream& each : {left, right}) each.order_after(begin.point());
+    gate held(right);
+    set_on(left, x, 1);
+    set_on(right, y, 2);
+    for (const stream& each : {left, right}) home.order_after(each.point(each.issued()));
+    auto end = event::record(home);
+    left.wait(left.issued(), wait_mode::block);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(end.has_passed()) << "one stream is still held";
+    held.open();
+    EXPECT_GT(elapsed(begin, end).count(), 0);
+    EXPECT_EQ(contents(std::move(x), left), std::vector<unsigned>(100, 1));
+    EXPECT_EQ(contents(std::move(y), right), std::vector<unsigned>(100, 2));
 }
 
 TEST_P(events, an_event_has_no_ticket) {

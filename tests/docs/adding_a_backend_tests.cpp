@@ -40,7 +40,7 @@ public:
     explicit immediate_stream(command_queue& owner) : owner_(owner) {}
 
     void copy(const command_info& info, const copy_command& command) override {
-        run(info, [&] { std::memmove(command.destination, command.source, command.bytes); });
+        run(info, [&] { copy_on_host(command); });
     }
     void fill(const command_info& info, const fill_command& command) override {
         run(info, [&] { std::memset(command.destination, command.value, command.bytes); });

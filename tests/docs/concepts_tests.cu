@@ -31,7 +31,7 @@ auto tripled(std::vector<float> x) {
 auto best_class(std::vector<float> scores, const shape& of) {
     return upload(std::move(scores), of)
         .and_then(softmax)
-        .and_then([](auto x) { return argmax(std::move(x)); })  // one index per row, 64-bit integers
+        .and_then(argmax())  // one index per row, 64-bit integers
         .and_then(download);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The code in docs/memory_of_others.md.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <memory>
 #include <utility>
@@ -91,6 +93,26 @@ TEST(memory_of_others_in_the_simulator, an_early_free_is_found) {
     const sim::exploration made = sim::explore(frees_too_early, {.schedules = 100});
     ASSERT_TRUE(made.found.has_value());
     EXPECT_EQ(made.found->what, sim::fault::use_after_free);
+}
+
+TEST_F(memory_of_others, is_mapped_by_two_processes) {
+    constexpr std::size_t bytes = 4096;
+    const int file = memfd_create("shared", MFD_CLOEXEC);
+    ASSERT_NE(file, -1);
+    ASSERT_EQ(ftruncate(file, bytes), 0);
+
+    // `file` is the same in both processes: shm_open of one name, or a memfd_create that was sent over a socket.
+    void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    ASSERT_NE(mapped, MAP_FAILED);
+    tensor<float> x = adopt(cpu, static_cast<float*>(mapped), {1024}, [](float* p) { munmap(p, bytes); });
+
+    void* const elsewhere = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file, 0);
+    ASSERT_NE(elsewhere, MAP_FAILED);
+    x = sync(fill(std::move(x), 7.f), pool);
+    for (std::size_t i = 0; i < 1024; ++i) ASSERT_EQ(static_cast<const float*>(elsewhere)[i], 7.f) << i;
+    x = tensor<float>();
+    EXPECT_EQ(munmap(elsewhere, bytes), 0);
+    EXPECT_EQ(close(file), 0);
 }
 
 }  // namespace sluice::docs

@@ -46,6 +46,25 @@ TEST_F(memory, parts_of_a_tensor_are_worked_on_and_joined) {
     EXPECT_EQ(sync(std::move(scaled).and_then(download), pool), expected);
 }
 
+TEST_F(memory, regions_are_copied) {
+    const auto image = std::make_shared<std::vector<float>>(480 * 640, 7.f);
+    const region face{.at = {2, 8}, .shape = {4, 16}};  // rows 2 to 5, columns 8 to 23
+
+    auto work =
+        zeros<float>({64, 64})
+            .and_then([=](auto x) {  // from the middle of a larger matrix in host memory
+                return upload_to(std::move(x), face, *image, image, {.whole = {480, 640}, .at = {100, 200}});
+            })
+            .and_then([=](auto x) { return copy_within(std::move(x), {.at = {40, 0}, .shape = {4, 16}}, face); })
+            .and_then(copy_region({.at = {40, 0}, .shape = {4, 64}}));  // x, and a new tensor of 4 rows
+    auto [x, rows] = sync(std::move(work), pool);
+    auto [again, seven] = sync(download_region(std::move(x), face), pool);
+
+    EXPECT_EQ(seven, std::vector<float>(64, 7));
+    const std::vector<float> made = sync(download(std::move(rows)), pool);
+    for (std::size_t i = 0; i < made.size(); ++i) EXPECT_EQ(made[i], i % 64 < 16 ? 7 : 0) << i;
+}
+
 TEST_F(memory, downloads_fill_new_vectors_host_buffers_and_spans) {
     std::vector<float> fresh = sync(upload(std::vector<float>{1, 2}).and_then(download), pool);
 

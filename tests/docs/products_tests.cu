@@ -62,9 +62,7 @@ TEST(products, of_16_bits_are_layers) {
     const auto weight = sync(share(upload(std::vector<bfloat16>(4 * 3, bfloat16(1.0f)), {4, 3})), pool);
     const auto bias = sync(share(upload(std::vector<bfloat16>(4, bfloat16(0.5f)), {4})), pool);
     std::vector<bfloat16> x(2 * 3, bfloat16(2.0f));
-    auto layer = upload(std::move(x), {2, 3})
-                     .and_then([=](auto in) { return linear(std::move(in), weight, bias, activation::gelu); })
-                     .and_then(download);
+    auto layer = upload(std::move(x), {2, 3}).and_then(linear(weight, bias, activation::gelu)).and_then(download);
     for (const bfloat16 each : sync(std::move(layer), pool)) EXPECT_EQ(float{each}, 6.5f);
 }
 

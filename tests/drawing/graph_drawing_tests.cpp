@@ -98,6 +98,14 @@ TEST(graph_svg, shows_each_command_with_its_name_kind_and_size) {
     EXPECT_EQ(words_of(titled(boxes, "repeat_while"), "what"), "loop, as long as this is not 0: zeros, 4 KiB");
 }
 
+TEST(graph_svg, shows_the_bytes_and_the_rows_of_a_copy) {
+    graph_builder build;
+    build.add("place", copy_command{nullptr, nullptr, 64, copy_direction::device_to_device, {}, nullptr, {32, 256, 64}},
+              {}, {}, {});
+    const xml_element picture = xml_reader::read(to_svg(build.take()));
+    EXPECT_EQ(words_of(titled(boxes_of(picture), "place"), "what"), "copy, 2 KiB in 32 rows");
+}
+
 TEST(graph_svg, gives_each_arrow_its_reason) {
     const xml_element picture = xml_reader::read(to_svg(sample_graph()));
     const auto arrows = arrows_of(picture);

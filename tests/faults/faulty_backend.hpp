@@ -21,6 +21,7 @@
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/detail/outcome.hpp"
 #include "sluice/runtime/device.hpp"
+#include "sluice/runtime/row_copy.hpp"
 #include "support/owned_state.hpp"
 
 namespace sluice::faults {
@@ -100,9 +101,7 @@ public:
     }
 
     void copy(const command_info& info, const copy_command& command) override {
-        enqueue(info, [command] {
-            if (command.bytes != 0) std::memmove(command.destination, command.source, command.bytes);
-        });
+        enqueue(info, [command] { copy_on_host(command); });
     }
     void fill(const command_info& info, const fill_command& command) override {
         enqueue(info, [command] {

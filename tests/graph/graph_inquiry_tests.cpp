@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a compiled graph says about itself: why it was instantiated again, which nodes are enabled; and its upload.
+// What a compiled graph says about itself: why it was instantiated again, which nodes are enabled, whether it is being
+// recorded; and its upload.
 #include "conformance/expect_refused.hpp"
 #include "graph/graph_operations.hpp"
 
@@ -103,6 +104,24 @@ TEST_P(graph_inquiries, an_upload_is_refused_where_a_launch_would_be) {
                    [&] { fast.upload(others.next()); });
     expect_refused(errc::graph_refused, {"upload"},
                    [&] { record(on, [&](stream recording) { fast.upload(recording); }); });
+}
+
+TEST_P(graph_inquiries, a_stream_says_whether_it_is_recorded) {
+    single_stream pool(on);
+    std::vector<bool> said;
+    const auto asks = [&said](tensor<unsigned> x) {
+        return with_context([&said, x = std::move(x)](execution_context& context) mutable {
+            said.push_back(context.stream().is_recording());
+            return step(std::move(x), 1);
+        });
+    };
+    const auto fast = compile(on, asks, device_input<unsigned>({4}));
+    EXPECT_GE(said.size(), 2u);
+    EXPECT_EQ(said, std::vector<bool>(said.size(), true));
+    said.clear();
+    const std::vector<unsigned> x(4, 10), expected(4, 31);
+    EXPECT_EQ(sluice::sync(upload(x).and_then(asks).and_then(download), pool), expected);
+    EXPECT_EQ(said, std::vector<bool>{false});
 }
 
 }  // namespace sluice::conformance

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
 
 #include "graph/graph_operations.hpp"
@@ -50,6 +51,29 @@ TEST_P(graph_mishaps, a_host_read_inside_is_refused) {
     } catch (const error& refused) {
         EXPECT_EQ(refused.code(), errc::graph_refused);
     }
+}
+
+TEST_P(graph_mishaps, a_wait_for_a_stream_outside_is_refused) {
+    NEEDS_A_GATE();
+    const stream_lease outside(on);
+    gate closed(*outside);
+    const stream_point not_reached = outside->point(outside->issued());
+    const auto waits = [&](tensor<unsigned> x) {
+        return with_context([not_reached, x = std::move(x)](execution_context& context) mutable {
+            context.stream().order_after(not_reached);
+            return step(std::move(x), 1);
+        });
+    };
+    try {
+        const auto fast = compile(on, waits, device_input<unsigned>({16}));
+        FAIL() << "compiled";
+    } catch (const error& refused) {
+        EXPECT_EQ(refused.code(), errc::graph_refused);
+        EXPECT_NE(std::string_view(refused.what()).find("a graph cannot wait for a stream"), std::string_view::npos);
+    }
+    closed.open();
+    single_stream pool(on);
+    EXPECT_EQ(sluice::sync(upload(counting(16)).and_then(waits).and_then(download), pool)[1], 4u);  // eagerly it waits
 }
 
 TEST_P(graph_mishaps, an_input_of_another_shape_is_refused) {

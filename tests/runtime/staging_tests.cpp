@@ -58,6 +58,30 @@ TEST_F(staging, uploads_of_every_size_arrive_unchanged) {
     EXPECT_TRUE(comes_back(numbered(20 * chunk_bytes + 1), *b));
 }
 
+// Many rows in a part, rows that no part divides, rows longer than a part and longer than a chunk.
+TEST_F(staging, rows_of_every_length_arrive_unchanged) {
+    struct sizes {
+        std::size_t rows, columns;
+    };
+    for (const auto& [rows, columns] :
+         {sizes{3000, 100}, sizes{1000, 1027}, sizes{15, 270'000}, sizes{3, mebibyte}, sizes{3000, 5000},
+          sizes{9, 600'001}, sizes{4, chunk_bytes - 1}, sizes{3, 2 * chunk_bytes + 17}, sizes{40, mebibyte}}) {
+        const shape image{rows + 2, columns + 9};
+        const auto pixels = numbered(image.size());
+        const region where{.at = {1, 3}, .shape = {rows, columns}};
+        auto x = sync_on(zeros<std::uint8_t>({rows + 1, columns + 5}), *a);
+        x = sync_on(upload_to(std::move(x), where, pixels, nullptr, {.whole = image, .at = {2, 4}}), *a);
+        const auto made = sync_on(download(std::move(x)), *a);
+        bool is_right = true;
+        for (std::size_t i = 0; i < made.size(); ++i) {
+            const std::size_t row = i / (columns + 5), column = i % (columns + 5);
+            const bool is_inside = row >= 1 && column >= 3 && column < columns + 3;
+            is_right = is_right && made[i] == (is_inside ? pixels[(row + 1) * (columns + 9) + column + 1] : 0);
+        }
+        EXPECT_TRUE(is_right) << rows << " x " << columns;
+    }
+}
+
 TEST_F(staging, a_large_upload_needs_no_more_than_eight_chunks) {
     EXPECT_TRUE(comes_back(numbered(20 * chunk_bytes), *a));
     EXPECT_LE(held_chunks(), 8u);
@@ -199,8 +223,8 @@ TEST_F(staging, a_poisoned_device_refuses_uploads) {
     tensor<std::uint8_t> there(*a, {3 * chunk_bytes});
     machine.on().poison(std::make_exception_ptr(std::runtime_error("the first cause")));
     const auto values = numbered(3 * chunk_bytes);
-    EXPECT_THROW(machine.on().staging().upload(*a, {"upload"}, *there.memory(), values.data(), values.size()),
-                 std::runtime_error);
+    const copy_command whole{there.device_data(), values.data(), values.size(), copy_direction::host_to_device};
+    EXPECT_THROW(machine.on().staging().upload(*a, {"upload"}, *there.memory(), whole), std::runtime_error);
     EXPECT_THROW(submit_to(*a, upload_part(values)), std::runtime_error);
 }
 

@@ -29,7 +29,7 @@ TEST(agreement, simulator_and_cpu_compute_the_same_numbers) {
             EXPECT_EQ(otherwise, on_threads[name + std::to_string(round)]) << name << ", round " << round;
             ++compared;
         });
-    EXPECT_EQ(compared, 22 * 3 * 4);
+    EXPECT_EQ(compared, 26 * 3 * 4);
     machine.run_all();
     machine.require_clean();
 }

@@ -71,6 +71,26 @@ struct writes_beyond_a_part {
     }
 };
 
+struct reaches_beyond_a_cluster {
+    static constexpr unsigned line = __LINE__ + 5;
+    SLUICE_KERNEL void operator()(const block_cluster& cluster, shared_memory<float> shared,
+                                  disjoint_blocks<float> out) const {
+        cluster.for_each_block([&](const thread_block& block) {
+            const block_part<float> next = cluster.part(shared, cluster.rank(block) + 1);
+            block.for_each_thread([&](const block_thread& t) { out.part(block)[t.index()] = next[0]; });
+        });
+    }
+};
+struct writes_beyond_a_grid_memory {
+    static constexpr unsigned line = __LINE__ + 5;
+    SLUICE_KERNEL void operator()(const thread_grid& grid, shared_memory<float>, grid_memory<float> out) const {
+        grid.for_each_block([&](const thread_block& block) {
+            const block_part<float> all = grid.part(out);
+            block.for_each_thread([&](const block_thread& t) { all[t.flat().value() + 1] = 1; });
+        });
+    }
+};
+
 struct loads_beyond_a_matrix {
     tiles_of<const float, 4, 4> x;
     tiles_of<float, 4, 4> out;

@@ -1,93 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a recorder records of a device's commands, and that recording changes no result.
-#include <algorithm>
-#include <array>
+// What a trace says about each command, and about waits between streams.
 #include <stdexcept>
-#include <thread>
 
-#include "conformance/backend.hpp"
-#include "conformance/expect_refused.hpp"
-#include "conformance/kernels.hpp"
 #include "sluice/graph/executable_graph.hpp"
 #include "sluice/kernels/elementwise.hpp"
+#include "trace/recorded_test.hpp"
 
 namespace sluice::conformance {
 namespace {
 
-using numbers = std::vector<unsigned>;
-
-class traces : public conformance_test {
-protected:
-    static runtime_options recorded_by(trace_recorder& recorder) {
-        runtime_options all = GetParam().options;
-        all.trace = &recorder;
-        return all;
-    }
-
-    // The events of a stream, by ticket.
-    static std::vector<trace_event> events_of(const trace& from, stream of) {
-        std::vector<trace_event> found;
-        for (const trace_event& each : from.events) {
-            if (each.stream == of.index() && device_of(from, each).starts_with(of.owner().name() + " ")) {
-                found.push_back(each);
-            }
-        }
-        std::ranges::sort(found, {}, &trace_event::ticket);
-        return found;
-    }
-    static std::string device_of(const trace& from, const trace_event& event) {
-        return event.device < from.devices.size() ? from.devices[event.device] : "no such device";
-    }
-    static std::vector<std::string> names_of(const std::vector<trace_event>& events) {
-        std::vector<std::string> names;
-        for (const trace_event& each : events) names.push_back(each.name);
-        return names;
-    }
-
-    // Checks properties that every trace has.
-    static void expect_sound(const trace& made) {
-        double first_us = made.events.empty() ? 0 : 1e9;
-        for (const trace_event& each : made.events) {
-            EXPECT_LT(each.device, made.devices.size());
-            EXPECT_GE(each.ticket, 1u);
-            EXPECT_FALSE(each.name.empty());
-            EXPECT_GE(each.start_us, 0);
-            EXPECT_LE(each.start_us, each.end_us) << each.name;
-            first_us = std::min(first_us, each.start_us);
-        }
-        EXPECT_EQ(first_us, 0);  // times count from the first command
-        auto sorted = made.events;
-        std::ranges::sort(sorted, {}, [](const trace_event& e) { return std::tuple(e.device, e.stream, e.ticket); });
-        for (std::size_t i = 1; i < sorted.size(); ++i) {
-            const trace_event &before = sorted[i - 1], &after = sorted[i];
-            if (before.device != after.device || before.stream != after.stream) continue;
-            EXPECT_LT(before.ticket, after.ticket);
-            EXPECT_LE(before.end_us, after.start_us) << before.name << ", " << after.name;
-        }
-    }
-    trace take() {
-        trace made = watch.take();
-        expect_sound(made);
-        EXPECT_EQ(watch.dropped(), 0u);
-        return made;
-    }
-
-    static constexpr std::size_t size = 1000, bytes = size * sizeof(unsigned);
-    trace_recorder watch;
-    runtime watched{recorded_by(watch)};
-    sluice::device& home = watched.find(GetParam().device);
-    round_robin streams{home, 3};
-    stream a = streams.next();
-    stream b = streams.next();
-    stream c = streams.next();
-};
+class traces : public recorded_test {};
 INSTANTIATE_TEST_SUITE_P(, traces, testing::ValuesIn(enrolled_backends()), backend_name);
 
 auto named_fill(std::string name) { return named(std::move(name), zeros<unsigned>({10})); }
-
-auto host_call(std::function<void()> call) {
-    return with_context([call](execution_context& context) { context.stream().host_call({"host call"}, {call}); });
-}
 
 }  // namespace
 
@@ -264,154 +189,6 @@ TEST_P(traces, have_a_launch_of_a_graph_as_one_event_with_its_name) {
     }
     EXPECT_EQ(events[1].operation, "two steps");
     EXPECT_EQ(events[2].operation, "in force");
-}
-
-TEST_P(traces, begin_again_after_one_was_taken) {
-    auto x = submit_to(a, zeros<unsigned>({size}));
-    EXPECT_EQ(take().events.size(), 1u);
-    EXPECT_EQ(take().events.size(), 0u);
-    step_on(a, x, 1);
-    const trace second = take();
-    ASSERT_EQ(second.events.size(), 1u);
-    EXPECT_EQ(second.events[0].ticket, 2u);
-    EXPECT_EQ(second.events[0].start_us, 0);
-}
-
-TEST_P(traces, are_taken_after_all_submitted_commands) {
-    NEEDS_A_GATE();
-    gate held(a);
-    a.host_call({"after"}, {[] {}});
-    std::jthread opens([&] { held.open(); });
-    const auto events = events_of(take(), a);
-    EXPECT_EQ(names_of(events), (std::vector<std::string>{"gate", "after"}));
-}
-
-TEST_P(traces, of_long_runs_are_complete) {
-    constexpr unsigned rounds = 3000;
-    auto x = submit_to(a, full<unsigned>({size}, 1));
-    const ticket before = a.issued();
-    for (unsigned i = 0; i < rounds; ++i) step_on(a, x, i);
-    EXPECT_EQ(contents(std::move(x), a), numbers(size, after_steps(1, rounds)));
-    const auto events = events_of(take(), a);
-    ASSERT_EQ(events.size(), a.issued());
-    for (std::size_t i = 0; i < events.size(); ++i) ASSERT_EQ(events[i].ticket, i + 1);
-    EXPECT_EQ(events.at(before).name, "step_kernel");
-}
-
-TEST_P(traces, of_several_threads_and_streams_miss_nothing) {
-    constexpr int threads = 4, rounds = 200;
-    std::atomic<bool> done = false;
-    std::size_t seen = 0;
-    std::jthread taker([&] {
-        while (!done) seen += take().events.size();
-    });
-    {
-        std::vector<std::jthread> all;
-        for (int t = 0; t < threads; ++t) {
-            all.emplace_back([&] {
-                for (int i = 0; i < rounds; ++i) sluice::sync(full<unsigned>({8}, 3u).and_then(download), streams);
-            });
-        }
-    }
-    done = true;
-    taker.join();
-    seen += take().events.size();
-    EXPECT_EQ(seen, a.issued() + b.issued() + c.issued());
-    EXPECT_EQ(seen, threads * rounds * 2u);
-}
-
-TEST_P(traces, distinguish_several_devices) {
-    sluice::device& other = watched.find(GetParam().other_device);
-    single_stream theirs(other);
-    auto x = submit_to(a, full<unsigned>({size}, 1));
-    auto y = submit_to(theirs.next(), zeros<unsigned>({size}));
-    home.synchronize();
-    other.synchronize();
-    const trace made = take();
-    EXPECT_EQ(events_of(made, a).size(), 1u);
-    const auto events = events_of(made, theirs.next());
-    ASSERT_EQ(events.size(), 1u);
-    EXPECT_EQ(events[0].kind, trace_kind::fill);
-}
-
-TEST_P(traces, have_no_commands_that_were_refused) {
-    auto x = submit_to(a, zeros<unsigned>({size}));
-    const std::array accesses{memory_access{x.memory(), access_mode::write}};
-    single_stream theirs(watched.find(GetParam().other_device));
-    EXPECT_THROW(theirs.next().fill({"refused", accesses}, {x.device_data(), 0, bytes}), error);
-    EXPECT_EQ(take().events.size(), 1u);
-}
-
-TEST_P(traces, continue_after_failures) {
-    EXPECT_THROW(sluice::sync(host_call([] { throw std::runtime_error("broken"); }), streams), std::runtime_error);
-    const auto broken = [](execution_context& context) {
-        context.stream().library_call(
-            {"broken"}, {[](const native_stream&, const void*) { throw std::runtime_error("broken"); }, nullptr, 0});
-    };
-    EXPECT_THROW(sluice::sync(with_context(broken), streams), std::runtime_error);
-    EXPECT_EQ(sluice::sync(full<unsigned>({5}, 1).and_then(download), streams), numbers(5, 1));
-    EXPECT_EQ(take().events.size(), 4u);  // including the failed commands
-}
-
-TEST_P(traces, contain_operations_that_were_dropped_in_flight) {
-    for (int i = 0; i < 20; ++i) static_cast<void>(spawn(full<unsigned>({size}, 1).and_then(download), streams));
-    EXPECT_EQ(take().events.size(), 40u);
-}
-
-TEST_P(traces, outlive_the_runtime) {
-    trace_recorder mine;
-    {
-        runtime short_lived(recorded_by(mine));
-        single_stream pool(short_lived.find(GetParam().device));
-        for (int i = 0; i < 5; ++i) sync(zeros<unsigned>({size}), pool);
-    }
-    const trace made = mine.take();
-    expect_sound(made);
-    EXPECT_EQ(made.events.size(), 5u);
-    EXPECT_TRUE(mine.take().events.empty());
-}
-
-TEST_P(traces, end_when_the_recorder_is_destroyed_before_the_runtime) {
-    std::optional<trace_recorder> mine(std::in_place);
-    runtime outlives(recorded_by(*mine));
-    round_robin pool(outlives.find(GetParam().device), 2);
-    EXPECT_EQ(sync(full<unsigned>({5}, 1).and_then(download), pool), numbers(5, 1));
-    mine.reset();
-    for (int i = 0; i < 10; ++i) EXPECT_EQ(sync(full<unsigned>({5}, 2).and_then(download), pool), numbers(5, 2));
-}
-
-TEST_P(traces, have_no_more_than_the_limit_and_count_the_rest) {
-    trace_recorder mine({.most_events = 10});
-    runtime limited(recorded_by(mine));
-    single_stream pool(limited.find(GetParam().device));
-    for (int i = 0; i < 25; ++i) sync(zeros<unsigned>({size}), pool);
-    EXPECT_EQ(mine.dropped(), 15u);
-    EXPECT_EQ(mine.take().events.size(), 10u);
-    sync(zeros<unsigned>({size}), pool);  // there is room again
-    const trace second = mine.take();
-    ASSERT_EQ(second.events.size(), 1u);
-    EXPECT_EQ(second.events[0].ticket, 26u);
-    EXPECT_EQ(mine.dropped(), 15u);
-}
-
-TEST_P(traces, of_a_poisoned_device_can_be_taken) {
-    sync(zeros<unsigned>({size}), streams);
-    home.poison(std::make_exception_ptr(std::runtime_error("faulted")));
-    EXPECT_THROW(sync(zeros<unsigned>({size}), streams), std::runtime_error);
-    EXPECT_EQ(take().events.size(), 1u);
-}
-
-TEST_P(traces, change_no_result) {
-    const auto work = [this](scheduling_policy& pool) {
-        auto x = submit_to(pool.next(), full<unsigned>({size}, 1));
-        for (unsigned i = 0; i < 200; ++i) step_on(pool.next(), x, i, i % 16 == 0 ? slow() : 0);
-        return contents(std::move(x), pool.next());
-    };
-    round_robin untraced(on, 3);
-    EXPECT_EQ(work(streams), work(untraced));
-    const trace made = take();
-    EXPECT_EQ(made.events.size(), 202u);
-    EXPECT_GE(made.waits.size(), 1u);
 }
 
 }  // namespace sluice::conformance

@@ -45,12 +45,21 @@ private:
 class event_operation : public operation_base<event_operation> {
 public:
     using output = std::tuple<>;
-    enum class kind : unsigned char { wait_for_event, wait_for_stream, record_event };
+    enum class kind : unsigned char {
+        wait_for_event,
+        wait_for_stream,
+        record_event,
+        // See interprocess.hpp.
+        wait_for_interprocess_event,
+        record_interprocess_event,
+    };
 
     event_operation(kind what, void* theirs, source_location location)
         : what_(what), theirs_(theirs), location_(location) {}
 
     output submit(execution_context& context) &&;
+    // Names the memory, unless it is null, as written: its commands come before or after the event, on any stream.
+    static void submit_to(stream on, kind what, void* theirs, storage* memory, const source_location& location);
     work_estimate estimate() const { return {.commands = 1}; }
 
 private:

@@ -18,6 +18,9 @@
 // also read what it writes. Arguments belong to the operation, and the written ones are its output, as for launch. A
 // function that accesses other memory than its arguments' breaks the order of commands: no check finds that.
 //
+// blocks(64, 256).in_clusters_of(4) launches a function in thread block clusters, and .cooperatively() all blocks at
+// the same time, so that they can wait for each other.
+//
 // Names are those of the module: `extern "C"` keeps a name as it is in the source; C++ changes other names.
 //
 // Lifetime: a module stays loaded while a kernel_module, a function, an operation, a running command or a graph uses
@@ -30,7 +33,8 @@
 // Errors: errc::unsupported on a CPU device, in a build without CUDA, where the driver or compiler is missing or too
 // old, and for code of other GPUs; errc::bad_file for bytes that are no module and PTX that does not assemble, with the
 // driver's log; errc::io_failed for a file that cannot be read. A launch is checked before anything is submitted: a
-// block or shared memory beyond a limit is errc::invalid_argument, and so is another GPU than the module's.
+// block, shared memory, a cluster or a cooperative grid beyond a limit is errc::invalid_argument, and so is another GPU
+// than the module's.
 //
 // Thread safety: all members may be called on any thread.
 #pragma once
@@ -187,6 +191,8 @@ void launch_on(stream on, const module_function<void(Parameters...)>& function, 
     command.grid = over.grid;
     command.block = over.block;
     command.shared_bytes = over.shared_bytes;
+    command.cluster = over.cluster;
+    command.cooperative = over.cooperative;
     command.closure = block.data();
     command.closure_bytes = decltype(block)::bytes;
     command.function = function.handle();

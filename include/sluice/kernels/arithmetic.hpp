@@ -2,6 +2,10 @@
 // add, subtract, multiply: two tensors of one shape, element by element, into the first; scale: a tensor times a
 // number, in place. There is no broadcasting.
 //
+//     add(x, y)                    // an operation; x a tensor, y a tensor or a shared one
+//     op.and_then(add(y))          // the same for the output of another operation; y a shared tensor
+//     op.and_then(scale(0.5f))
+//
 // Elements are float, half, bfloat16 or int. 16-bit elements are computed in float and rounded once; ints wrap
 // around. NaN and infinities propagate. On a GPU each thread loads 16 bytes at a time.
 //
@@ -96,6 +100,37 @@ auto multiply(tensor<T> x, Y y, source_location location = source_location::curr
 template <detail::arithmetic_element T>
 auto scale(tensor<T> x, detail::factor_for<T> factor, source_location location = source_location::current()) {
     return scale_operation<T>(std::move(x), factor, location);
+}
+
+namespace detail {
+template <arithmetic_element T>
+auto combined_with(arithmetic what, shared_tensor<T> y, const source_location& location) {
+    return [=](tensor<T> x) { return combine_operation<T, shared_tensor<T>>(what, std::move(x), y, location); };
+}
+template <typename Factor, typename T>
+concept scales = arithmetic_element<T> && std::convertible_to<Factor, factor_for<T>> &&
+                 !(std::floating_point<Factor> && std::integral<factor_for<T>>);
+}  // namespace detail
+
+// Functions of the tensor x, for and_then. A floating-point factor for ints does not compile.
+template <detail::arithmetic_element T>
+auto add(shared_tensor<T> y, source_location location = source_location::current()) {
+    return detail::combined_with(arithmetic::add, std::move(y), location);
+}
+template <detail::arithmetic_element T>
+auto subtract(shared_tensor<T> y, source_location location = source_location::current()) {
+    return detail::combined_with(arithmetic::subtract, std::move(y), location);
+}
+template <detail::arithmetic_element T>
+auto multiply(shared_tensor<T> y, source_location location = source_location::current()) {
+    return detail::combined_with(arithmetic::multiply, std::move(y), location);
+}
+template <typename Factor>
+requires std::is_arithmetic_v<Factor>
+auto scale(Factor factor, source_location location = source_location::current()) {
+    return [=]<typename T>(tensor<T> x)
+    requires detail::scales<Factor, T>
+    { return scale_operation<T>(std::move(x), static_cast<detail::factor_for<T>>(factor), location); };
 }
 
 }  // namespace sluice

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // cast: a tensor's elements as another type, between float, half, bfloat16 and int.
 //
+//     cast<half>(x)                // an operation, for a tensor or a shared one
+//     op.and_then(cast<half>())    // the same for the output of another operation
+//
 // To floating point: rounded to nearest even, beyond the type's range infinity; int to half and bfloat16 through
 // float. To int: towards zero; beyond the range its nearest end, and NaN is 0. On every device the same.
 //
@@ -16,7 +19,10 @@ namespace sluice {
 namespace detail {
 template <typename To, typename From>
 concept castable_from = arithmetic_element<To> && arithmetic_element<From> && !std::same_as<To, From>;
-}
+
+template <typename X, typename To>
+concept operand_castable_to = operand<X> && castable_from<To, element_of<X>>;
+}  // namespace detail
 
 // The plain form: one command on a stream. Does not block.
 template <typename From, detail::castable_from<From> To>
@@ -46,6 +52,11 @@ template <typename To, detail::operand X>
 requires detail::castable_from<To, detail::element_of<X>>
 auto cast(X x, source_location location = source_location::current()) {
     return cast_operation<To, X>(std::move(x), location);
+}
+// The function of the tensor, for and_then.
+template <detail::arithmetic_element To>
+auto cast(source_location location = source_location::current()) {
+    return [=]<detail::operand_castable_to<To> X>(X x) { return cast_operation<To, X>(std::move(x), location); };
 }
 
 }  // namespace sluice

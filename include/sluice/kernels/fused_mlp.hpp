@@ -4,7 +4,7 @@
 // enough that they and a layer's weights stay in cache.
 //
 //     const packed_mlp<half> network = sync(pack_mlp<half>(std::move(layers)), pool);
-//     auto out = sync(upload(rows, {n, 64}).and_then([=](auto x) { return fused_mlp(std::move(x), network); }), pool);
+//     auto out = sync(upload(rows, {n, 64}).and_then(fused_mlp(network)).and_then(download), pool);
 //
 // Elements are half or bfloat16, on a CPU also float. Inputs and weights have that type, biases are float; sums are
 // float; on a GPU the activations between layers are rounded to the element type. NaN stays NaN.
@@ -147,6 +147,11 @@ private:
 template <detail::fused_element T>
 auto fused_mlp(tensor<T> x, packed_mlp<T> network, source_location location = source_location::current()) {
     return fused_mlp_operation<T>(std::move(x), std::move(network), location);
+}
+// The function of x, for and_then.
+template <detail::fused_element T>
+auto fused_mlp(packed_mlp<T> network, source_location location = source_location::current()) {
+    return [=](tensor<T> x) { return fused_mlp_operation<T>(std::move(x), network, location); };
 }
 
 }  // namespace sluice

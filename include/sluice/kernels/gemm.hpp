@@ -3,6 +3,10 @@
 //
 //     out[rows, columns] = after(a[rows, inner] * b + bias)
 //
+//     gemm(a, b)                                            // an operation, for tensors or shared ones
+//     op.and_then(gemm(b))                                  // the same for the output of another operation
+//     op.and_then(linear(weight, bias, activation::relu))   // b, weight and bias are shared tensors
+//
 // float: by the fast library of the device, cuBLASLt on a GPU, oneDNN (or OpenBLAS) on a CPU. Arithmetic is f32
 // throughout, unless `allow_tf32` lets a GPU round the factors to tf32 (11 significant bits).
 //
@@ -104,6 +108,34 @@ auto linear(X x, shared_tensor<detail::element_of<X>> weight, std::optional<shar
             activation after = activation::none, source_location location = source_location::current()) {
     return gemm_operation<X, shared_tensor<detail::element_of<X>>>(std::move(x), std::move(weight), std::move(bias),
                                                                    {.transpose_b = true, .after = after}, location);
+}
+
+namespace detail {
+template <gemm_element T>
+auto multiplied_by(shared_tensor<T> b, std::optional<shared_tensor<T>> bias, const gemm_options& options,
+                   const source_location& location) {
+    return [=]<operand_of<T> A>(A a) {
+        return gemm_operation<A, shared_tensor<T>>(std::move(a), b, bias, options, location);
+    };
+}
+}  // namespace detail
+
+// Functions of the left operand, for and_then.
+template <detail::gemm_element T>
+auto gemm(shared_tensor<T> b, const gemm_options& options = {}, source_location location = source_location::current()) {
+    return detail::multiplied_by<T>(std::move(b), std::nullopt, options, location);
+}
+template <detail::gemm_element T>
+auto linear(shared_tensor<T> weight, std::type_identity_t<std::optional<shared_tensor<T>>> bias,
+            source_location location = source_location::current()) {
+    return detail::multiplied_by<T>(std::move(weight), std::move(bias), {.transpose_b = true}, location);
+}
+// The activation's type is deduced, so that linear(x, weight, {}) with a shared x is the operation above.
+template <detail::gemm_element T, std::same_as<activation> Activation>
+auto linear(shared_tensor<T> weight, std::type_identity_t<std::optional<shared_tensor<T>>> bias, Activation after,
+            source_location location = source_location::current()) {
+    return detail::multiplied_by<T>(std::move(weight), std::move(bias), {.transpose_b = true, .after = after},
+                                    location);
 }
 
 }  // namespace sluice

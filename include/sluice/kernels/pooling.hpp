@@ -2,6 +2,9 @@
 // max_pooling and average_pooling: one number for each window of an image, in f32; averages by cuDNN on a GPU that has
 // it, else by a kernel of our own. x is [images, channels, height, width] (NCHW); each channel is pooled by itself.
 //
+//     max_pooling(x, {.window = {3, 3}})               // an operation, for a tensor or a shared one
+//     op.and_then(max_pooling({.window = {3, 3}}))     // the same for the output of another operation
+//
 // The padding is no part of a maximum; of an average only on request. A window with NaN makes NaN. Of zeros of both
 // signs +0 is the maximum.
 //
@@ -76,6 +79,15 @@ template <detail::operand_of<float> X>
 auto average_pooling(X x, const pooling_options& options = {}, source_location location = source_location::current()) {
     return pooling_operation<X>(std::move(x), static_cast<detail::pooling_function*>(&average_pooling), options,
                                 location);
+}
+
+// Functions of the tensor, for and_then.
+inline auto max_pooling(const pooling_options& options = {}, source_location location = source_location::current()) {
+    return [=]<detail::operand_of<float> X>(X x) { return max_pooling(std::move(x), options, location); };
+}
+inline auto average_pooling(const pooling_options& options = {},
+                            source_location location = source_location::current()) {
+    return [=]<detail::operand_of<float> X>(X x) { return average_pooling(std::move(x), options, location); };
 }
 
 }  // namespace sluice

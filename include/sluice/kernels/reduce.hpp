@@ -2,6 +2,11 @@
 // sum, mean, max, min, argmax: over the last dimension, which the output lacks, or over all elements, into a tensor of
 // rank 0.
 //
+//     sum(x)                       // an operation, for a tensor or a shared one
+//     mean(x, reduce_over::all)
+//     op.and_then(sum())           // the same for the output of another operation
+//     op.and_then(argmax(reduce_over::all))
+//
 // Elements are float, half or bfloat16. sum and mean are float, max and min of the elements' type, argmax is the place,
 // counted from the row's beginning (over all: from the tensor's), as 64-bit integers.
 //
@@ -38,7 +43,10 @@ enum class reduce_over : unsigned char { last_dimension, all };
 namespace detail {
 template <typename T>
 concept reducible = std::same_as<T, float> || std::same_as<T, half> || std::same_as<T, bfloat16>;
-}
+
+template <typename X>
+concept reducible_operand = operand<X> && reducible<element_of<X>>;
+}  // namespace detail
 
 // What a reduction of T is made of.
 template <reduction What, detail::reducible T>
@@ -97,6 +105,35 @@ template <detail::operand X>
 auto argmax(X x, reduce_over which = reduce_over::last_dimension,
             source_location location = source_location::current()) {
     return reduce_operation<reduction::argmax, X>(std::move(x), which, location);
+}
+
+namespace detail {
+template <reduction What>
+auto reduction_over(reduce_over which, const source_location& location) {
+    return [=]<reducible_operand X>(X x) { return reduce_operation<What, X>(std::move(x), which, location); };
+}
+}  // namespace detail
+
+// Functions of the tensor, for and_then.
+inline auto sum(reduce_over which = reduce_over::last_dimension,
+                source_location location = source_location::current()) {
+    return detail::reduction_over<reduction::sum>(which, location);
+}
+inline auto mean(reduce_over which = reduce_over::last_dimension,
+                 source_location location = source_location::current()) {
+    return detail::reduction_over<reduction::mean>(which, location);
+}
+inline auto max(reduce_over which = reduce_over::last_dimension,
+                source_location location = source_location::current()) {
+    return detail::reduction_over<reduction::max>(which, location);
+}
+inline auto min(reduce_over which = reduce_over::last_dimension,
+                source_location location = source_location::current()) {
+    return detail::reduction_over<reduction::min>(which, location);
+}
+inline auto argmax(reduce_over which = reduce_over::last_dimension,
+                   source_location location = source_location::current()) {
+    return detail::reduction_over<reduction::argmax>(which, location);
 }
 
 }  // namespace sluice

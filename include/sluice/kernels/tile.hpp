@@ -13,8 +13,9 @@
 //     launch(multiply<half, 64, 64, 32>{}, std::move(a), b, std::move(c))  // tile_launch.hpp
 //
 // Sizes of tiles are compile-time: powers of two. A matrix need not be a multiple of them: what lies beyond it is
-// loaded as zeros and not stored. Of a matrix that is written, a block loads and stores the tile that is its own, and
-// no other.
+// loaded as zeros, or as the number that the load names, and not stored. Of a matrix that is written, a block loads and
+// stores the tile that is its own, and no other. Vectors: vector_tiles.hpp. Batches of matrices: batch_tiles.hpp. Sums
+// and maxima of rows and columns: tile_reduce.hpp.
 //
 // With SLUICE_CHECK_BOUNDS (check_bounds.hpp) a load of a tile that begins beyond the matrix, or a number that the
 // thread does not have, stops the command with an error.
@@ -49,14 +50,17 @@ class tile_block {
 public:
     SLUICE_KERNEL unsigned row() const { return row_; }        // in tiles
     SLUICE_KERNEL unsigned column() const { return column_; }  // in tiles
-    // Its number among all blocks, row after row: the tile of a vector.
+    // Which matrix of a batch (batch_tiles.hpp); 0 in other launches.
+    SLUICE_KERNEL unsigned batch() const { return batch_; }
+    // Its number among all blocks, matrix after matrix and row after row: the tile of a vector.
     SLUICE_KERNEL unsigned index() const { return index_; }
 
 private:
     friend struct detail::tile_block_maker;
-    SLUICE_KERNEL tile_block(unsigned row, unsigned column, unsigned index)
-        : row_(row), column_(column), index_(index) {}
+    SLUICE_KERNEL tile_block(unsigned batch, unsigned row, unsigned column, unsigned index)
+        : batch_(batch), row_(row), column_(column), index_(index) {}
 
+    unsigned batch_;
     unsigned row_;
     unsigned column_;
     unsigned index_;
@@ -67,7 +71,13 @@ private:
 namespace detail {
 inline namespace SLUICE_BOUNDS_ABI {
 struct tile_block_maker {
-    SLUICE_KERNEL static tile_block make(unsigned row, unsigned column, unsigned index) { return {row, column, index}; }
+    SLUICE_KERNEL static tile_block make(unsigned row, unsigned column, unsigned index) {
+        return {0, row, column, index};
+    }
+    // The same block, in a batch.
+    SLUICE_KERNEL static tile_block make_of_batch(unsigned batch, unsigned row, const tile_block& of) {
+        return {batch, row, of.column(), of.index()};
+    }
 };
 }  // namespace SLUICE_BOUNDS_ABI
 }  // namespace detail
@@ -222,8 +232,9 @@ public:
     SLUICE_KERNEL std::size_t rows() const { return rows_; }
     SLUICE_KERNEL std::size_t columns() const { return columns_; }
 
-    // Any tile, of what is only read.
-    SLUICE_KERNEL tile_type load(detail::index_as<unsigned> tile_row, detail::index_as<unsigned> tile_column) const
+    // Any tile, of what is only read. Numbers beyond the matrix are `beyond`.
+    SLUICE_KERNEL tile_type load(detail::index_as<unsigned> tile_row, detail::index_as<unsigned> tile_column,
+                                 element beyond = element(0.0f)) const
     requires std::is_const_v<T>
     {
         const auto row = static_cast<unsigned>(detail::within(tile_row, down(), detail::accessed::matrix_tile_row));
@@ -241,14 +252,14 @@ public:
                     continue;
                 }
                 SLUICE_UNROLL
-                for (int i = 0; i < run_length; ++i) to[i] = i < from.count ? from.first[i] : element(0.0f);
+                for (int i = 0; i < run_length; ++i) to[i] = i < from.count ? from.first[i] : beyond;
             }
         }
         return made;
     }
     // The block's own tile.
-    SLUICE_KERNEL tile_type load(const tile_block& block) const {
-        return tiles_of<const element, Rows, Columns>(data_, rows_, columns_).load(block.row(), block.column());
+    SLUICE_KERNEL tile_type load(const tile_block& block, element beyond = element(0.0f)) const {
+        return tiles_of<const element, Rows, Columns>(data_, rows_, columns_).load(block.row(), block.column(), beyond);
     }
 
     // The block's own tile.

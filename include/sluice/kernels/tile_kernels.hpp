@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels written with tiles (tile.hpp): product, matrix times vector, relu. gemm_tiles, matvec_tiles and relu_tiles
-// are for launch (tile_launch.hpp), tile_gemm is for launch_tiles over its `out`:
+// Kernels written with tiles (tile.hpp): product, products of a batch, matrix times vector, relu. gemm_tiles,
+// batch_gemm_tiles, matvec_tiles and relu_tiles are for launch (tile_launch.hpp), tile_gemm is for launch_tiles over
+// its `out`:
 //
 //     launch(gemm_tiles<half, 64, 64, 32>{}, std::move(a), b, std::move(out))
+//     launch(batch_gemm_tiles<half, 64, 64, 32>{}, std::move(a), b, std::move(out))
 //     launch(matvec_tiles<128, 32>{}, a, std::move(x), std::move(out))
 //     launch(relu_tiles<vector_tiles_of<float, 256>>{}, std::move(x))
 //
@@ -82,6 +84,26 @@ struct gemm_tiles {
         return a.columns() == b.rows() && out.rows() == a.rows() && out.columns() == b.columns()
                    ? nullptr
                    : "the sizes of the matrices do not fit a product";
+    }
+};
+
+// out[i] = a[i] * b[i], for the matrices of three batches.
+template <typename Arithmetic, int Rows, int Columns, int Inner>
+struct batch_gemm_tiles {
+    using element = detail::tile_factor<Arithmetic>;
+    using left = batch_tiles_of<const element, Rows, Inner>;
+    using right = batch_tiles_of<const element, Inner, Columns>;
+    using product = batch_tiles_of<element, Rows, Columns>;
+
+    SLUICE_KERNEL void operator()(const tile_block& at, left a, right b, product out) const {
+        tile_gemm<Arithmetic, false, Rows, Columns, Inner>{a.matrix(at.batch()), b.matrix(at.batch()),
+                                                           out.matrix(at)}(at);
+    }
+    const char* misfit(left a, right b, product out) const {
+        return a.batches() == out.batches() && b.batches() == out.batches() && a.columns() == b.rows() &&
+                       out.rows() == a.rows() && out.columns() == b.columns()
+                   ? nullptr
+                   : "the sizes of the batches do not fit products of their matrices";
     }
 };
 

@@ -11,15 +11,19 @@
 //     vector_tiles_of<const T, N>   a vector: the same                                    read
 //     tiles_of<T, R, C>             a matrix: tensor<T>; partition<T> in tiles of [R, C]  written
 //     vector_tiles_of<T, N>         a vector: tensor<T>; partition<T> in tiles of [N]     written
+//     batch_tiles_of<const T, R, C> matrices, [batch, rows, columns]: tensor<T>, batch_partition<T>,
+//                                   shared_tensor<T>                                      read
+//     batch_tiles_of<T, R, C>       the same: tensor<T>; batch_partition<T> in tiles of [1, R, C]
+//                                                                                         written
 // and those of launch.hpp. A block runs once for each tile; all matrices that the kernel writes have as many tiles down
-// and across, and vectors as many tiles as there are blocks.
+// and across, all batches as many matrices of as many tiles, and vectors as many tiles as there are blocks.
 //
 // A kernel may say which arguments do not fit each other, before anything is submitted:
 //     const char* misfit(parameters...) const   // null when they fit, else a sentence for the error
 //
-// Errors: errc::shape_mismatch for an argument that is no matrix or vector, for a partition of other tiles than the
-// kernel's, for several written arguments of different numbers of tiles, for a range other than all tiles of what the
-// kernel writes, and for a misfit. Otherwise those of launch.hpp. No tiles: nothing is submitted.
+// Errors: errc::shape_mismatch for an argument that is no matrix, vector or batch, for a partition of other tiles than
+// the kernel's, for several written arguments of different numbers of tiles, for a range other than all tiles of what
+// the kernel writes, and for a misfit. Otherwise those of launch.hpp. No tiles: nothing is submitted.
 #pragma once
 
 #include <concepts>
@@ -27,8 +31,10 @@
 #include <string_view>
 #include <type_traits>
 
+#include "sluice/kernels/batch_tiles.hpp"
 #include "sluice/kernels/tile.hpp"
 #include "sluice/kernels/vector_tiles.hpp"
+#include "sluice/runtime/batch_partition.hpp"
 #include "sluice/runtime/detail/access_notice.hpp"
 #include "sluice/runtime/detail/closure.hpp"
 #include "sluice/runtime/launch.hpp"
@@ -46,8 +52,10 @@ template <typename Kernel>
 concept tile_kernel =
     has_kernel_signature<Kernel> && std::same_as<typename kernel_signature<Kernel>::index, tile_block>;
 
-// Throw errc::shape_mismatch unless the shape is a vector, and unless a partition has the kernel's tiles.
+// Throw errc::shape_mismatch unless the shape is a vector, unless it is a batch of matrices, and unless a partition has
+// the kernel's tiles.
 void require_vector(const shape& given, const error_context& context);
+void require_batch(const shape& given, const error_context& context);
 void require_tiles(const shape& given, const shape& of_kernel, const error_context& context);
 
 template <typename T, int Rows, int Columns>
@@ -93,6 +101,28 @@ struct bound_argument<vector_tiles_of<T, Size>, tensor<T>> {
     static storage* memory(const tensor<T>& to) { return to.memory(); }
 };
 
+template <typename T, int Rows, int Columns>
+struct bound_argument<batch_tiles_of<const T, Rows, Columns>, tensor<T>> {
+    static constexpr argument_use use = argument_use::read;
+    static batch_tiles_of<const T, Rows, Columns> bind(const tensor<T>& from, const error_context& context) {
+        require_held(from, context);
+        require_batch(from.shape(), context);
+        return {from.device_data(), from.shape()[0], from.shape()[1], from.shape()[2]};
+    }
+    static storage* memory(const tensor<T>& from) { return from.memory(); }
+};
+template <typename T, int Rows, int Columns>
+requires(!std::is_const_v<T>)
+struct bound_argument<batch_tiles_of<T, Rows, Columns>, tensor<T>> {
+    static constexpr argument_use use = argument_use::written;
+    static batch_tiles_of<T, Rows, Columns> bind(const tensor<T>& to, const error_context& context) {
+        require_held(to, context);
+        require_batch(to.shape(), context);
+        return {to.device_data(), to.shape()[0], to.shape()[1], to.shape()[2]};
+    }
+    static storage* memory(const tensor<T>& to) { return to.memory(); }
+};
+
 template <typename Parameter>
 struct written_tiles {
     static constexpr bool are = false;
@@ -111,6 +141,17 @@ struct written_tiles<vector_tiles_of<T, Size>> {
     static shape tile() { return {Size}; }
     static shape whole(const vector_tiles_of<T, Size>& of) { return {of.size()}; }
 };
+template <typename T, int Rows, int Columns>
+requires(!std::is_const_v<T>)
+struct written_tiles<batch_tiles_of<T, Rows, Columns>> {
+    static constexpr bool are = true;
+    static shape tile() { return {1, Rows, Columns}; }
+    static shape whole(const batch_tiles_of<T, Rows, Columns>& of) { return {of.batches(), of.rows(), of.columns()}; }
+};
+template <typename Parameter>
+inline constexpr bool is_written_batch = false;
+template <typename T, int Rows, int Columns>
+inline constexpr bool is_written_batch<batch_tiles_of<T, Rows, Columns>> = !std::is_const_v<T>;
 
 template <typename Parameter, typename T>
 requires(written_tiles<Parameter>::are && bound_argument<Parameter, tensor<T>>::use == argument_use::written)
@@ -123,8 +164,20 @@ struct bound_argument<Parameter, partition<T>> {
     }
     static storage* memory(const partition<T>& to) { return to.whole().memory(); }
 };
+template <typename Parameter, typename T>
+requires is_written_batch<Parameter>
+struct bound_argument<Parameter, batch_partition<T>> {
+    static constexpr argument_use use = bound_argument<Parameter, tensor<T>>::use;
+    static Parameter bind(const batch_partition<T>& to, const error_context& context) {
+        require_held(to.whole(), context);
+        require_tiles(to.tile_shape(), written_tiles<Parameter>::tile(), context);
+        return bound_argument<Parameter, tensor<T>>::bind(to.whole(), context);
+    }
+    static storage* memory(const batch_partition<T>& to) { return to.whole().memory(); }
+};
 
-// How many blocks a launch has. Each written argument is added; the first matrix says how many are down and across.
+// How many blocks a launch has. Each written argument is added; the first batch, or else the first matrix, says how
+// many are down and across.
 class tile_grid {
 public:
     // Throws errc::shape_mismatch when this one has other tiles than those before; errc::invalid_argument for more than
@@ -133,11 +186,13 @@ public:
     // Throws errc::shape_mismatch unless the range is that of all tiles.
     void require(const launch_range& range, const error_context& context) const;
 
-    unsigned down() const noexcept { return down_; }
+    unsigned down() const noexcept { return batches_ * down_; }  // of all matrices
+    unsigned down_each() const noexcept { return down_; }        // of one matrix
     unsigned across() const noexcept { return across_; }
 
 private:
     shape whole_;  // of the argument that gave the numbers; rank 0: none yet
+    unsigned batches_ = 0;
     unsigned down_ = 0;
     unsigned across_ = 0;
 };
@@ -149,6 +204,11 @@ void add_written(const kernel_values<First, Rest...>& values, tile_grid& grid, c
     if constexpr (written::are) grid.add(written::whole(values.first), written::tile(), context);
     add_written(values.rest, grid, context);
 }
+
+template <typename Values>
+inline constexpr bool writes_batches = false;
+template <typename... Values>
+inline constexpr bool writes_batches<kernel_values<Values...>> = (is_written_batch<Values> || ...);
 
 // Whether the kernel has a member of that name, overloaded or not: then the name is ambiguous here.
 struct misfit_name {
@@ -206,13 +266,31 @@ __global__ void __launch_bounds__(threads_of_tile_block)
 #endif
 
 // A kernel with its arguments.
-template <typename Kernel, typename Values>
+template <typename Kernel, typename Values, bool IsOfBatches = writes_batches<Values>>
 struct bound_tile_kernel {
     Values values;
     Kernel kernel;
 
+    static bound_tile_kernel make(const Values& values, const Kernel& kernel, const tile_grid&) {
+        return {values, kernel};
+    }
     SLUICE_KERNEL void operator()(const tile_block& at) const {
         values.apply([&](const auto&... each) { kernel(at, each...); });
+    }
+};
+// The blocks of a batch come as those of one matrix, in which its matrices are below each other.
+template <typename Kernel, typename Values>
+struct bound_tile_kernel<Kernel, Values, true> {
+    Values values;
+    Kernel kernel;
+    unsigned down;  // tiles of each matrix
+
+    static bound_tile_kernel make(const Values& values, const Kernel& kernel, const tile_grid& grid) {
+        return {values, kernel, grid.down_each()};
+    }
+    SLUICE_KERNEL void operator()(const tile_block& at) const {
+        const tile_block mine = tile_block_maker::make_of_batch(at.row() / down, at.row() % down, at);
+        values.apply([&](const auto&... each) { kernel(mine, each...); });
     }
 };
 
@@ -257,7 +335,8 @@ void launch_on(stream on, const Kernel& kernel, const Range& range, const Argume
     const auto accesses = binding::accesses(arguments...);
     if (grid.down() == 0 || grid.across() == 0) return;
     using bound = detail::bound_tile_kernel<Kernel, std::remove_const_t<decltype(values)>>;
-    detail::tile_launch<bound, Range::starts_early> closure{bound{values, kernel}, grid.down(), grid.across()};
+    detail::tile_launch<bound, Range::starts_early> closure{bound::make(values, kernel, grid), grid.down(),
+                                                            grid.across()};
     const command_info info = {context.operation, accesses, range.location};
     launch_command command = detail::tile_command(closure);
     detail::add_notice(on, context.operation, closure, command);

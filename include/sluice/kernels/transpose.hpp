@@ -2,6 +2,9 @@
 // transpose: the last two dimensions change places; those before them count matrices. Elements of 1, 2, 4 or 8 bytes.
 // On a GPU through tiles in shared memory, so that both reading and writing go along rows.
 //
+//     transpose(x)                 // an operation, for a tensor or a shared one
+//     op.and_then(transpose())     // the same for the output of another operation
+//
 // Errors, before anything is submitted: errc::shape_mismatch for fewer than two dimensions or an output of another
 // shape; errc::invalid_argument when the output is the input. No elements: nothing is submitted.
 #pragma once
@@ -57,6 +60,10 @@ private:
 template <detail::operand X>
 auto transpose(X x, source_location location = source_location::current()) {
     return transpose_operation<X>(std::move(x), location);
+}
+// The function of the tensor, for and_then.
+inline auto transpose(source_location location = source_location::current()) {
+    return [=]<detail::operand X>(X x) { return transpose_operation<X>(std::move(x), location); };
 }
 
 }  // namespace sluice

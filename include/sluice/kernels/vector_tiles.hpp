@@ -10,7 +10,7 @@
 //     launch(scale{0.5f}, std::move(y))
 //
 // A tile of a vector is a tile of one row. The block's own tile has the block's index(). What lies beyond the vector is
-// loaded as zeros and not stored.
+// loaded as zeros, or as the number that the load names, and not stored.
 #pragma once
 
 #include <cstddef>
@@ -37,21 +37,24 @@ public:
     SLUICE_KERNEL unsigned count() const { return row_.across(); }  // of tiles
     SLUICE_KERNEL std::size_t size() const { return row_.columns(); }
 
-    // Any tile, of what is only read.
-    SLUICE_KERNEL tile_type load(detail::index_as<unsigned> index) const
+    // Any tile, of what is only read. Numbers beyond the vector are `beyond`.
+    SLUICE_KERNEL tile_type load(detail::index_as<unsigned> index, element beyond = element(0.0f)) const
     requires std::is_const_v<T>
     {
-        return row_.load(0u, index);
+        return row_.load(0u, index, beyond);
     }
     // The same as a column, to multiply a matrix by it.
-    SLUICE_KERNEL tile<element, Size, 1> load_column(detail::index_as<unsigned> index) const
+    SLUICE_KERNEL tile<element, Size, 1> load_column(detail::index_as<unsigned> index,
+                                                     element beyond = element(0.0f)) const
     requires std::is_const_v<T>
     {
-        return reshape<Size, 1>(load(index));
+        return reshape<Size, 1>(load(index, beyond));
     }
 
     // The block's own tile.
-    SLUICE_KERNEL tile_type load(const tile_block& block) const { return row_.load(in_row(block)); }
+    SLUICE_KERNEL tile_type load(const tile_block& block, element beyond = element(0.0f)) const {
+        return row_.load(in_row(block), beyond);
+    }
     SLUICE_KERNEL void store(const tile_block& block, const tile_type& x) const
     requires(!std::is_const_v<T>)
     {

@@ -24,15 +24,27 @@
 //     launch(block_sums{}, blocks_over(n, 256), shared_memory<float>(256), x, std::move(sums))
 //
 // It runs on a CPU, too: there a worker thread runs one block after the other. thread_block.hpp says how such a kernel
-// is written. The parameters are those of launch, and:
+// is written. Its first parameter says which blocks know of each other:
+//     first parameter         launch                             blocks
+//     const thread_block&     blocks(g, b)                       independent of each other
+//     const block_cluster&    blocks(g, b).in_clusters_of(4)     of a cluster reach each other's shared memory
+//                                                                (block_cluster.hpp)
+//     const thread_grid&      blocks(g, b), a cooperative one    all wait for each other (thread_grid.hpp)
+//
+// The other parameters are those of launch, and:
 //     parameter               argument                       use
 //     shared_memory<T>        shared_memory<T>(count)        of each block, while it runs
 //     disjoint_blocks<T>      tensor<T>                      written: each block has as many elements, the last ones
 //     fewer
+//     grid_memory<T>          tensor<T>                      written: of all blocks, for thread_grid kernels
 // disjoint_view and disjoint_matrix take the thread's place, t.flat() or t.at().
 //
-// Errors: errc::invalid_argument for a grid or block that is empty or beyond CUDA's limits, or for more shared memory
-// than the device has for a block; the limit is named. Otherwise those of launch.
+// Errors, all before anything is submitted: errc::invalid_argument for a grid or block that is empty or beyond CUDA's
+// limits, for more shared memory than the device has for a block, for a cluster that is larger than the device's or
+// does not divide the grid, and for a cooperative launch of more blocks than fit on the device at once; the limit is
+// named. errc::unsupported for clusters and cooperative launches on a device without them. Otherwise those of launch.
+// A CPU device has the limits of an H200, registers left out. There the shared memory of all blocks of a cluster or a
+// grid exists at the same time: at most 30 MiB.
 #pragma once
 
 #include <tuple>
@@ -42,6 +54,7 @@
 #include "sluice/base/thread_block.hpp"
 #include "sluice/runtime/blocks.hpp"
 #include "sluice/runtime/detail/block_launch.hpp"
+#include "sluice/runtime/detail/group_launch.hpp"
 
 namespace sluice {
 
@@ -55,14 +68,13 @@ void launch_on(stream on, const Kernel& kernel, const launch_blocks& range, cons
     using binding = detail::argument_binding<typename signature::parameters, Arguments...>;
     const error_context context{detail::type_name<Kernel>(), detail::device_name(on), range.location};
     auto values = binding::bind(context, arguments...);
-    using body = detail::block_body<Kernel, decltype(values)>;
+    using body = detail::body_of<Kernel, decltype(values)>;
     const std::size_t shared_bytes = detail::lay_out_shared_memory(values);
-    detail::require_block_launch(on, range, shared_bytes, context);
+    detail::require_block_launch(on, range, body::group, shared_bytes, context);
     const auto used = binding::accesses(arguments...);
-    detail::block_scratch scratch(on, shared_bytes, context);
+    detail::block_scratch scratch(on, body::scratch_bytes(range, shared_bytes), context);
     const auto accesses = detail::with_scratch(used, scratch);
-    typename body::closure closure{detail::extent_of(range.grid), detail::extent_of(range.block), scratch.data(),
-                                   values, kernel};
+    typename body::closure closure = body::make(range, scratch.data(), shared_bytes, values, kernel);
     launch_command command = body::command(closure, shared_bytes);
     detail::add_notice(on, context.operation, closure, command);
     const auto launched = binding::launched(arguments...);
@@ -99,7 +111,8 @@ auto launch(Kernel kernel, const launch_blocks& range, Arguments&&... arguments)
     static_assert(std::is_trivially_copyable_v<Kernel>, "launch: a kernel object is copied to the device byte by byte");
     static_assert(detail::is_block_kernel<Kernel>,
                   "launch over blocks: a kernel is a class with one "
-                  "`void operator()(const thread_block&, parameters...) const`");
+                  "`void operator()(const thread_block&, parameters...) const`, or with a const block_cluster& or a "
+                  "const thread_grid& as its first parameter");
     if constexpr (detail::is_block_kernel<Kernel>) {
         if constexpr (detail::argument_check<Kernel, std::decay_t<Arguments>...>::passed) {
             return block_launch_operation<Kernel, std::decay_t<Arguments>...>(std::move(kernel), range,

@@ -64,6 +64,17 @@ struct native_argument<shared<tensor<T>>> {
     }
     static kept keep(shared<tensor<T>>&) { return {}; }
 };
+
+// Calls a host function with the values. (kernel_values::apply is for the device too, so nvcc warns of functions that
+// are not.)
+template <typename Function, typename... Before>
+void call_on_host(const kernel_values<>&, const Function& f, const Before&... before) {
+    f(before...);
+}
+template <typename First, typename... Rest, typename Function, typename... Before>
+void call_on_host(const kernel_values<First, Rest...>& values, const Function& f, const Before&... before) {
+    call_on_host(values.rest, f, before..., values.first);
+}
 }  // namespace detail
 
 template <typename Function, typename... Arguments>
@@ -79,7 +90,7 @@ class native_call_operation : public operation_base<native_call_operation<Functi
 
         static void call(const native_stream& on, const void* erased) {
             const auto& it = *static_cast<const closure*>(erased);
-            it.all.apply([&](const auto&... each) { it.f(on, each...); });
+            detail::call_on_host(it.all, it.f, on);
         }
     };
     using written_tuple =

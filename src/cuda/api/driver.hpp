@@ -28,6 +28,15 @@ inline void check_driver(CUresult code, std::string_view call, const error_conte
     if (code != CUDA_SUCCESS) check(static_cast<cudaError_t>(code), call, context);
 }
 
+inline cudaMemcpyKind kind_of(copy_direction direction) noexcept {
+    switch (direction) {
+        case copy_direction::host_to_device: return cudaMemcpyHostToDevice;
+        case copy_direction::device_to_host: return cudaMemcpyDeviceToHost;
+        case copy_direction::device_to_device: break;
+    }
+    return cudaMemcpyDeviceToDevice;
+}
+
 // The arguments of a launch in the driver's form: a kernel takes one, the closure; a function of a module takes parts
 // of the closure. CUDA only reads them.
 class launch_arguments {

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "cuda/api/driver.hpp"
+#include "cuda/api/group_attributes.hpp"
 
 namespace sluice::cuda::api {
 namespace {
@@ -57,13 +58,11 @@ CUDA_KERNEL_NODE_PARAMS kernel_parameters(CUfunc_st* kernel, const launch_comman
     return made;
 }
 
-cudaMemcpyKind kind_of(copy_direction direction) noexcept {
-    switch (direction) {
-        case copy_direction::host_to_device: return cudaMemcpyHostToDevice;
-        case copy_direction::device_to_host: return cudaMemcpyDeviceToHost;
-        case copy_direction::device_to_device: break;
-    }
-    return cudaMemcpyDeviceToDevice;
+void set_group(CUgraphNode node, CUfunc_st* kernel, const launch_command& command, const error_context& context) {
+    if (!sluice::detail::is_group(command)) return;
+    static const auto set = driver_function<decltype(&cuGraphKernelNodeSetAttribute)>("cuGraphKernelNodeSetAttribute");
+    for (const CUlaunchAttribute& each : group_attributes(kernel, command, context).all())
+        check_driver(set(node, each.id, &each.value), "cuGraphKernelNodeSetAttribute", context);
 }
 
 // Codes that a newer driver adds have no words here.
@@ -86,6 +85,16 @@ std::string words_of(cudaGraphExecUpdateResult result) {
             return "cudaGraphExecUpdateErrorAttributesChanged, attributes of a node have changed";
         default: return "cudaGraphExecUpdateResult " + std::to_string(static_cast<int>(result));
     }
+}
+
+cudaMemcpy3DParms row_parameters(const copy_command& command) noexcept {
+    const copied_rows& rows = command.rows;
+    cudaMemcpy3DParms made{};
+    made.srcPtr = {const_cast<void*>(command.source), rows.source_pitch, command.bytes, rows.count};
+    made.dstPtr = {command.destination, rows.destination_pitch, command.bytes, rows.count};
+    made.extent = {command.bytes, rows.count, 1};
+    made.kind = kind_of(command.direction);
+    return made;
 }
 
 cudaMemsetParams fill_parameters(const fill_command& command) noexcept {
@@ -120,6 +129,7 @@ graph_node_handle add_kernel(CUgraph_st* to, graph_dependencies after, CUfunc_st
     CUgraphNode made = nullptr;
     if (arrays.edges() == nullptr) {
         check_driver(add(&made, to, arrays.nodes(), arrays.size(), &what), "cuGraphAddKernelNode", context);
+        set_group(made, kernel, command, context);
         return made;
     }
     CUgraphNodeParams all{};
@@ -133,13 +143,21 @@ graph_node_handle add_kernel(CUgraph_st* to, graph_dependencies after, CUfunc_st
     all.kernel.blockDimZ = what.blockDimZ;
     all.kernel.sharedMemBytes = what.sharedMemBytes;
     all.kernel.kernelParams = arguments.get();
-    return add_node(to, after, all, "cuGraphAddNode", context);
+    made = add_node(to, after, all, "cuGraphAddNode", context);
+    set_group(made, kernel, command, context);
+    return made;
 }
 
 graph_node_handle add_copy(CUgraph_st* to, graph_dependencies after, const copy_command& command,
                            const error_context& context) {
     const dependency_arrays arrays(after);
     cudaGraphNode_t made = nullptr;
+    if (command.rows.count != 1) {
+        const cudaMemcpy3DParms what = row_parameters(command);
+        check(cudaGraphAddMemcpyNode(&made, to, arrays.nodes(), arrays.size(), &what), "cudaGraphAddMemcpyNode",
+              context);
+        return made;
+    }
     check(cudaGraphAddMemcpyNode1D(&made, to, arrays.nodes(), arrays.size(), command.destination, command.source,
                                    command.bytes, kind_of(command.direction)),
           "cudaGraphAddMemcpyNode1D", context);

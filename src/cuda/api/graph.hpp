@@ -74,8 +74,10 @@ struct update_refusal {
     graph_node_handle node = nullptr;  // of the new graph; null when the driver names none
 };
 std::optional<update_refusal> update(CUgraphExec_st* graph, CUgraph_st* to);
+// Keeps the node's cluster and whether it is cooperative, which CUDA cannot change.
 void set_kernel(CUgraphExec_st* in, graph_node_handle node, CUfunc_st* kernel, const launch_command& command,
                 const error_context& context);
+// Of one row before and after: the driver sets no others.
 void set_copy(CUgraphExec_st* in, graph_node_handle node, const copy_command& command, const error_context& context);
 void set_fill(CUgraphExec_st* in, graph_node_handle node, const fill_command& command, const error_context& context);
 void set_host_call(CUgraphExec_st* in, graph_node_handle node, void (*function)(void*), void* argument,

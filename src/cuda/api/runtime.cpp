@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "cuda/api/driver.hpp"
+#include "cuda/api/group_attributes.hpp"
+#include "sluice/runtime/row_copy.hpp"
 
 namespace sluice::cuda::api {
 namespace {
@@ -86,6 +88,14 @@ device_properties properties(int ordinal) {
     made.warp_size = all.warpSize;
     made.concurrent_kernels = all.concurrentKernels != 0;
     made.async_copy_engines = all.asyncEngineCount;
+    const auto has = [&](cudaDeviceAttr what) {
+        int value = 0;
+        check(cudaDeviceGetAttribute(&value, what, ordinal), "cudaDeviceGetAttribute");
+        return value != 0;
+    };
+    constexpr int portable_cluster = 8;  // of each GPU that has clusters
+    made.max_blocks_per_cluster = has(cudaDevAttrClusterLaunch) ? portable_cluster : 1;
+    made.cooperative_launch = has(cudaDevAttrCooperativeLaunch);
     return made;
 }
 
@@ -224,6 +234,28 @@ void copy(void* to, const void* from, std::size_t bytes, copy_direction directio
     }
 }
 
+void copy_rows(const copy_command& command, CUstream_st* stream, const error_context& context) {
+    const copied_rows& rows = command.rows;
+    if (command.bytes == 0) return;
+    int ordinal = 0, most_pitch = 0;
+    check(cudaGetDevice(&ordinal), "cudaGetDevice", context);
+    check(cudaDeviceGetAttribute(&most_pitch, cudaDevAttrMaxPitch, ordinal), "cudaDeviceGetAttribute", context);
+    if (std::max(rows.source_pitch, rows.destination_pitch) <= static_cast<std::size_t>(most_pitch)) {
+        return check(cudaMemcpy2DAsync(command.destination, rows.destination_pitch, command.source, rows.source_pitch,
+                                       command.bytes, rows.count, kind_of(command.direction), stream),
+                     "cudaMemcpy2DAsync", context);
+    }
+    try {
+        for_each_row(command, [&](const std::byte* from, std::byte* to) {
+            copy(to, from, command.bytes, command.direction, stream, context);
+            return true;
+        });
+    } catch (...) {
+        synchronize(stream);  // the caller will treat the command as not enqueued, so no row may be in flight
+        throw;
+    }
+}
+
 void copy_between(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes, CUstream_st* stream,
                   const error_context& context) {
     reach(to_ordinal, from_ordinal);
@@ -265,28 +297,47 @@ std::size_t allow_shared_memory(CUfunc_st* kernel, const error_context& context)
 void launch(CUfunc_st* kernel, const launch_command& command, CUstream_st* stream, const error_context& context) {
     static const auto launch_kernel = driver_function<decltype(&cuLaunchKernel)>("cuLaunchKernel");
     launch_arguments arguments(command);
-    if (command.early_start) {
+    if (command.early_start || sluice::detail::is_group(command)) {
         static const auto launch_with = driver_function<decltype(&cuLaunchKernelEx)>("cuLaunchKernelEx");
-        CUlaunchAttribute early{};
-        early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-        early.value.programmaticStreamSerializationAllowed = 1;
-        CUlaunchConfig how{};
-        how.gridDimX = command.grid.x;
-        how.gridDimY = command.grid.y;
-        how.gridDimZ = command.grid.z;
-        how.blockDimX = command.block.x;
-        how.blockDimY = command.block.y;
-        how.blockDimZ = command.block.z;
-        how.sharedMemBytes = static_cast<unsigned>(command.shared_bytes);
-        how.hStream = stream;
-        how.attrs = &early;
-        how.numAttrs = 1;
+        group_attributes attributes(kernel, command, context);
+        if (command.early_start) attributes.add_early_start();
+        CUlaunchConfig how = configuration_of(command, stream);
+        how.attrs = attributes.begin();
+        how.numAttrs = attributes.size();
         return check_driver(launch_with(&how, kernel, arguments.get(), nullptr), "cuLaunchKernelEx", context);
     }
     const CUresult code =
         launch_kernel(kernel, command.grid.x, command.grid.y, command.grid.z, command.block.x, command.block.y,
                       command.block.z, static_cast<unsigned>(command.shared_bytes), stream, arguments.get(), nullptr);
     check_driver(code, "cuLaunchKernel", context);
+}
+
+std::size_t resident_blocks(CUfunc_st* kernel, const launch_command& like, const error_context& context) {
+    const launch_extent &size = like.cluster, &block = like.block;
+    const unsigned blocks = size.x * size.y * size.z;
+    int count = 0;
+    if (blocks == 1) {
+        static const auto query = driver_function<decltype(&cuOccupancyMaxActiveBlocksPerMultiprocessor)>(
+            "cuOccupancyMaxActiveBlocksPerMultiprocessor");
+        const auto threads = static_cast<int>(block.x * block.y * block.z);
+        check_driver(query(&count, kernel, threads, like.shared_bytes), "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+                     context);
+        int ordinal = 0, multiprocessors = 0;
+        check(cudaGetDevice(&ordinal), "cudaGetDevice", context);
+        check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, ordinal),
+              "cudaDeviceGetAttribute", context);
+        return static_cast<std::size_t>(count) * static_cast<std::size_t>(multiprocessors);
+    }
+    static const auto query = driver_function<decltype(&cuOccupancyMaxActiveClusters)>("cuOccupancyMaxActiveClusters");
+    group_attributes attributes(kernel, like, context);
+    CUlaunchConfig how = configuration_of(like, nullptr);
+    how.gridDimX = size.x;  // the number does not depend on the grid, which must be a multiple of the cluster
+    how.gridDimY = size.y;
+    how.gridDimZ = size.z;
+    how.attrs = attributes.begin();
+    how.numAttrs = attributes.size();
+    check_driver(query(&count, kernel, &how), "cuOccupancyMaxActiveClusters", context);
+    return static_cast<std::size_t>(count) * blocks;
 }
 
 bool write_value(CUstream_st* stream, std::uint64_t* to, std::uint64_t value) noexcept {

@@ -85,6 +85,8 @@ float elapsed_milliseconds(CUevent_st* earlier, CUevent_st* later);
 
 void copy(void* to, const void* from, std::size_t bytes, copy_direction direction, CUstream_st* stream,
           const error_context& context);
+// The same for several rows.
+void copy_rows(const copy_command& command, CUstream_st* stream, const error_context& context);
 // From one GPU's memory to another's, on a stream of the destination; direct if the GPUs can reach each other's memory.
 void copy_between(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes, CUstream_st* stream,
                   const error_context& context);
@@ -99,6 +101,9 @@ std::size_t allowed_shared_memory(CUfunc_st* kernel, const error_context& contex
 // launches it.
 std::size_t allow_shared_memory(CUfunc_st* kernel, const error_context& context);
 void launch(CUfunc_st* kernel, const launch_command& command, CUstream_st* stream, const error_context& context);
+// How many blocks of such a launch, whose grid does not count, run at the same time on the current device when it is
+// idle.
+std::size_t resident_blocks(CUfunc_st* kernel, const launch_command& like, const error_context& context);
 // Writes `value` to pinned host memory when the stream reaches this point; false when the driver cannot do that. After
 // a fault the value never arrives, although this call still succeeds.
 bool write_value(CUstream_st* stream, std::uint64_t* to, std::uint64_t value) noexcept;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The two forms of a launch over blocks, a loop on the CPU and a __global__ function on the GPU; and what its arguments
-// are besides those of other launches. See block_kernel.hpp.
+// are besides those of other launches. See block_kernel.hpp. For kernels of clusters and grids: group_launch.hpp.
 #pragma once
 
 #include <array>
@@ -79,10 +79,6 @@ struct bound_argument<disjoint_blocks<T>, tensor<T>> {
     static storage* memory(const tensor<T>& to) { return to.memory(); }
 };
 
-template <typename Kernel>
-concept is_block_kernel = requires { typename kernel_signature<Kernel>::index; } &&
-                          std::is_same_v<typename kernel_signature<Kernel>::index, thread_block>;
-
 inline std::size_t lay_out_shared_memory(kernel_values<>&, std::size_t bytes = 0) { return bytes; }
 template <typename First, typename... Rest>
 std::size_t lay_out_shared_memory(kernel_values<First, Rest...>& values, std::size_t bytes = 0) {
@@ -90,10 +86,15 @@ std::size_t lay_out_shared_memory(kernel_values<First, Rest...>& values, std::si
     return lay_out_shared_memory(values.rest, bytes);
 }
 
-// Throws errc::invalid_argument for what no GPU takes, or more shared memory than the device has.
-void require_block_launch(stream on, const launch_blocks& over, std::size_t shared_bytes, const error_context& context);
+// Which blocks of a launch know of each other.
+enum class block_group : unsigned char { none, cluster, grid };
 
-// On a CPU device, the memory that the blocks share, one after the other; elsewhere none.
+// Throws errc::invalid_argument for what no GPU takes, or more shared memory than the device has, or a cluster or a
+// cooperative launch that the kernel's index does not go with. (The limits of those: require_group.)
+void require_block_launch(stream on, const launch_blocks& over, block_group group, std::size_t shared_bytes,
+                          const error_context& context);
+
+// On a CPU device, the memory that the blocks share; elsewhere none.
 class block_scratch {
 public:
     block_scratch(stream on, std::size_t bytes, const error_context& context);
@@ -158,6 +159,23 @@ struct block_body {
     static_assert(sizeof(closure) <= largest_closure<closure>,
                   "launch: a kernel and its arguments take at most 4096 bytes");
 
+    static constexpr block_group group = block_group::none;
+    // One block runs after the other.
+    static std::size_t scratch_bytes(const launch_blocks&, std::size_t shared_bytes) { return shared_bytes; }
+
+    static closure make(const launch_blocks& over, std::byte* scratch, std::size_t, const Values& values,
+                        const Kernel& kernel) {
+        return {extent_of(over.grid), extent_of(over.block), scratch, values, kernel};
+    }
+
+    static const void* device_function() {
+#if defined(__CUDACC__)
+        return reinterpret_cast<const void*>(&launch_blocks_on_device<closure>);
+#else
+        return nullptr;
+#endif
+    }
+
     static void run_on_host(const void* erased) {
         const auto& all = *static_cast<const closure*>(erased);
         for (unsigned z = 0; z < all.grid.z; ++z) {
@@ -169,9 +187,7 @@ struct block_body {
 
     static launch_command command(closure& all, std::size_t shared_bytes) {
         launch_command made;
-#if defined(__CUDACC__)
-        made.device_function = reinterpret_cast<const void*>(&launch_blocks_on_device<closure>);
-#endif
+        made.device_function = device_function();
         made.grid = {all.grid.x, all.grid.y, all.grid.z};
         made.block = {all.shape.x, all.shape.y, all.shape.z};
         made.shared_bytes = shared_bytes;
