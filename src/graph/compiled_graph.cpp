@@ -73,8 +73,6 @@ command_info compiled_graph::command() const noexcept {
     return info;
 }
 
-const void* compiled_graph::launch_handle() const noexcept { return instances_.front()->program->launch_handle(); }
-
 const command_graph& compiled_graph::commands() const noexcept { return instances_.front()->program->commands(); }
 
 graph_instance& compiled_graph::pick() {

@@ -196,6 +196,7 @@ void compiled_graph::compile(const graph_function& record, std::span<storage* co
         }
         lay_out(learned);
         for (std::size_t i = 0; i < options_.replicas; ++i) instances_.push_back(make_instance(record, learned));
+        launch_handle_ = instances_.front()->program->launch_handle();
         return;
     }
 }

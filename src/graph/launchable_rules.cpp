@@ -2,16 +2,16 @@
 // What holds for graphs that kernels launch, besides the rules for all graphs: what they may contain, which memory a
 // launch uses, and how they are updated while other graphs hold their handle.
 #include <algorithm>
-#include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "graph/graph_instance.hpp"
 #include "graph/graph_recorder.hpp"
 #include "graph/learned_graph.hpp"
+#include "runtime/exclusive_use.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/graph/compiled_graph.hpp"
-#include "sluice/runtime/detail/access_lock.hpp"
 
 namespace sluice::detail {
 namespace {
@@ -146,13 +146,8 @@ graph_change compiled_graph::update_in_place(const graph_function& record) {
     keep(used, recorder);
     command_graph before = in.program->commands();
 
-    // Whatever launches the graph names its state. The first wait is without the lock, so that other threads can still
-    // submit; after the second one nothing runs, and nothing is submitted.
-    const std::span<storage* const> state(launches_use_.data(), state_size_);
-    for (const storage* const each : state) each->await_all_uses();
-    const std::lock_guard together(*state.front()->lock());
-    for (const storage* const each : state) each->await_all_uses();
-
+    // Commands that launch the graph name its state. So from here on no launch is in flight, and none is submitted.
+    const exclusive_use alone(std::span(launches_use_).first(state_size_), access_mode::write);
     graph_change change{};
     try {
         in.program->update(std::move(again.graph));

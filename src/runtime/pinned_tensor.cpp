@@ -4,22 +4,16 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <span>
 #include <string>
 
+#include "runtime/exclusive_use.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/detail/access_lock.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::detail {
 namespace {
-
-void wait_for_device(const storage& memory, pinned_use::kind what) {
-    if (what == pinned_use::kind::read) {
-        memory.await_last_write();
-    } else {
-        memory.await_all_uses();
-    }
-}
 
 void throw_failure_of_writer(const storage& memory) {
     const storage::written last = memory.last_write();
@@ -40,22 +34,19 @@ storage_ref allocate_pinned(device& on, const shape& shape, std::size_t element_
     return made;
 }
 
-// The first wait is without the lock, so that other threads can submit commands meanwhile.
-pinned_use::pinned_use(storage& memory, kind what) : lock_(*memory.lock()) {
-    wait_for_device(memory, what);
-    lock_.lock();
-    try {
-        wait_for_device(memory, what);
-        if (what != kind::overwrite) throw_failure_of_writer(memory);
-    } catch (...) {
-        lock_.unlock();
-        throw;
+pinned_use::pinned_use(storage& memory, kind what) {
+    const access_mode mode = what == kind::read ? access_mode::read : access_mode::write;
+    storage* const only = &memory;
+    use_ = std::make_unique<exclusive_use>(std::span(&only, 1), mode);
+    if (what == kind::overwrite) {
+        memory.depend_on({});
+    } else {
+        throw_failure_of_writer(memory);
     }
-    if (what == kind::overwrite) memory.depend_on({});
-    memory.on_host_access(what == kind::read ? access_mode::read : access_mode::write);
+    memory.on_host_access(mode);
 }
 
-pinned_use::~pinned_use() { lock_.unlock(); }
+pinned_use::~pinned_use() = default;
 
 void require_pinned_shape(const shape& of, const shape& given, const source_location& location) {
     if (given == of) return;

@@ -58,7 +58,7 @@ TEST_P(launchable_update, graphs_that_launch_it_run_the_new_operation) {
         EXPECT_NE(change, graph_change::instantiated);
         EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
         EXPECT_EQ(state_of(graph, pool), (std::vector<int>{by, 10 + by}));
-        EXPECT_EQ(sync(upload(std::vector<int>{0, 0}).and_then(graph).and_then(download), pool),
+        EXPECT_EQ(sluice::sync(upload(std::vector<int>{0, 0}).and_then(graph).and_then(download), pool),
                   (std::vector<int>{by, by}));  // launched by the host
     }
     static_cast<void>(graph.update(twice()));  // another kernel

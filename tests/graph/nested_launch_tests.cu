@@ -51,7 +51,7 @@ TEST_P(nested_launch, a_launched_graph_launches_another) {
             EXPECT_EQ(state_of(middle, pool), std::vector<int>{i});
         }
         // Launched by the host.
-        EXPECT_EQ(sync(zeros<int>({1}).and_then(middle).and_then(download), pool), std::vector<int>{1});
+        EXPECT_EQ(sluice::sync(zeros<int>({1}).and_then(middle).and_then(download), pool), std::vector<int>{1});
         EXPECT_EQ(state_of(leaf, pool), (std::vector<int>{21, 31, 41}));
     }
 }

@@ -49,13 +49,23 @@ void run_launchable(device& on, const session_options& options, report& found) {
         },
         device_input<int>({size}));
     sync(counter.set(sync(zeros<int>({size}), pool)), pool);
-    const launched from_kernel = [counter]() -> any_operation<pending<std::vector<int>>> {
-        return uninitialized<int>({1})
-            .and_then([counter](tensor<int> said) {
-                auto range = each_of(said);
-                return launch(launch_kernel{}, range, counter, std::move(said));
-            })
-            .and_then(download);
+    // Launches the counter, so that some threads launch it through another graph.
+    const auto middle = launchable(
+        on,
+        [counter](tensor<int> said) {
+            auto range = each_of(said);
+            return launch(launch_kernel{}, range, counter, std::move(said));
+        },
+        device_input<int>({1}));
+    const auto from_kernel = [](const auto& graph) -> launched {
+        return [graph]() -> any_operation<pending<std::vector<int>>> {
+            return uninitialized<int>({1})
+                .and_then([graph](tensor<int> said) {
+                    auto range = each_of(said);
+                    return launch(launch_kernel{}, range, graph, std::move(said));
+                })
+                .and_then(download);
+        };
     };
 
     std::atomic<int> accepted{0};
@@ -76,9 +86,9 @@ void run_launchable(device& on, const session_options& options, report& found) {
     {
         std::vector<std::jthread> threads;
         for (std::size_t i = 0; i < options.threads; ++i) {
-            threads.emplace_back([&] {
+            threads.emplace_back([&, i] {
                 guarded([&] {
-                    const auto graph = compile(on, from_kernel);
+                    const auto graph = compile(on, i % 2 == 0 ? from_kernel(counter) : from_kernel(middle));
                     for (std::size_t round = 0; round < rounds; ++round) accepted += sync(graph(), pool)[0];
                 });
                 --running;

@@ -159,8 +159,8 @@ public:
     const graph_options& options() const noexcept { return options_; }
     schedulable_lock<std::mutex>& mutex() const noexcept { return mutex_; }
     const command_graph& commands() const noexcept;
-    // The handle with which kernels launch it.
-    const void* launch_handle() const noexcept;
+    // The handle with which kernels launch it. The same from compile() on.
+    const void* launch_handle() const noexcept { return launch_handle_; }
     // Of a graph that kernels launch: the memory that a launch may use, for the command that launches it to name. The
     // same from compile() on.
     std::span<storage* const> launches_use() const noexcept { return launches_use_; }
@@ -231,6 +231,7 @@ private:
     std::vector<storage*> launches_use_;      // the same
     std::size_t state_size_ = 0;
     bool launches_others_ = false;
+    const void* launch_handle_ = nullptr;
     std::atomic<std::size_t> memory_bytes_{0};
     std::atomic<std::size_t> node_count_{0};
     std::size_t version_ = 0;

@@ -25,6 +25,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -42,6 +43,8 @@ namespace detail {
 // Zeros, in memory that several threads may use.
 storage_ref allocate_pinned(device& on, const shape& shape, std::size_t element_bytes, const source_location& location);
 
+class exclusive_use;
+
 // While it exists, the host uses the memory.
 class pinned_use {
 public:
@@ -50,12 +53,12 @@ public:
     // Blocks until no command uses the memory (read: until no command writes it). Throws the failure of the command
     // that should have written it, unless the host writes all of it.
     pinned_use(storage& memory, kind what);
-    pinned_use(const pinned_use&) = delete;  // it holds the memory's lock
+    pinned_use(const pinned_use&) = delete;  // it stands for one use
     pinned_use& operator=(const pinned_use&) = delete;
     ~pinned_use();
 
 private:
-    access_lock& lock_;
+    std::unique_ptr<exclusive_use> use_;
 };
 
 // Throws errc::shape_mismatch.
