@@ -102,7 +102,7 @@ TEST_P(regions, host_memory_may_hold_a_larger_matrix) {
     auto of_buffer = upload(before, matrix)
                          .and_then([&](auto x) { return upload_to(std::move(x), where, std::move(pinned), there); })
                          .and_then(download);
-    EXPECT_EQ(sync(std::move(of_buffer), pool), expected);
+    EXPECT_EQ(sluice::sync(std::move(of_buffer), pool), expected);  // once: it consumes the buffer
     stream home = pool.next();
     tensor<int> x = sync_on(upload(before, matrix), home);
     upload_to(home, x, where, *owner, owner, there);
