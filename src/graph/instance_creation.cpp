@@ -72,7 +72,10 @@ std::unique_ptr<graph_instance> compiled_graph::make_instance(const graph_functi
     recorded again = record_into(recorder, record, {}, graph_recording::purpose::replaying);
     for (recording_layout::place& each : made->layout.places) each.memory = {};
     require_matches_plan(again);
-    if (use_ == graph_use::by_kernels) require_launch_uses(again.graph, recorder);
+    if (use_ == graph_use::by_kernels) {
+        require_launch_uses(again.graph, recorder);
+        wait_for_captured_memory(recorder);  // the function may have made it anew for this recording
+    }
     for (std::size_t i = 0; i < slots_.size(); ++i) {
         graph_instance::binding& bound = made->bindings[i];
         if (slots_[i].is_host) bound.held = recorder.host_blocks()[slots_[i].number].memory;

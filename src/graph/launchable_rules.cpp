@@ -12,6 +12,7 @@
 #include "runtime/exclusive_use.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/graph/compiled_graph.hpp"
+#include "sluice/runtime/row_copy.hpp"
 
 namespace sluice::detail {
 namespace {
@@ -27,7 +28,8 @@ const char* why_not_copied(const copy_command& copy, const graph_node& node, con
     if (copy.direction == copy_direction::device_to_device) return nullptr;
     const bool is_upload = copy.direction == copy_direction::host_to_device;
     const void* const on_host = is_upload ? copy.source : copy.destination;
-    if (!on.shares_host_memory() && copy.bytes != 0 && !on.interpreter().is_pinned(on_host, copy.bytes))
+    if (!on.shares_host_memory() && copy.bytes != 0 &&
+        !on.interpreter().is_pinned(on_host, is_upload ? source_reach(copy) : destination_reach(copy)))
         return "cannot copy from or to host memory that is not pinned: use a pinned_tensor";
     const auto is_of_this_graph = [&](std::uint32_t memory) { return in.memory[memory].is_temporary; };
     if (is_upload) return nullptr;
@@ -102,9 +104,10 @@ void compiled_graph::require_launch_uses(const command_graph& real, graph_record
     for (const graph_recorder::external_memory& each : recorder.outside()) {
         if (is_used_by_launches(*each.memory)) continue;
         if (is_shared_host_memory(*each.memory, device_))
-            refuse(nullptr,
-                   "an update cannot use a pinned_tensor that the graph did not use when it was created: graphs "
-                   "that launch it name its memory");
+            refuse(
+                nullptr,
+                "a pinned_tensor that the graph did not use when it was first recorded: graphs that launch it name its "
+                "memory, so create it before, and capture it in the function of launchable()");
         if (each.mode == access_mode::write)
             refuse(nullptr,
                    "a graph that kernels launch may write only its own tensors, pinned_tensors and the state "
@@ -140,6 +143,12 @@ graph_change compiled_graph::update_in_place(const graph_function& record) {
     require_launch_uses(again.graph, recorder);
     wait_for_captured_memory(recorder);
     again.graph.is_for_kernels = true;
+
+    if (const std::string why = compare(in.program->commands(), again.graph).other_groups; !why.empty()) {
+        throw error(errc::graph_refused,
+                    "the update needs another graph, but graphs that launch this one hold its handle: " + why,
+                    {options_.name, device_.name(), location_});
+    }
 
     graph_instance used;  // the memory of the new recording, then of the previous one
     note_memory(used, recorder, again.graph);

@@ -43,9 +43,10 @@ public:
     const command_graph& commands() const noexcept override { return list_->graph; }
     void set_address(std::size_t node, std::size_t at, void* address) override;
     void update(command_graph to) override;
-    // From here on kernels launch the new list: none of their launches may be in flight.
+    // From here on kernels launch the new list: none of their launches may be in flight where it has changed. Where it
+    // has not, they may be, on other threads.
     graph_change flush() override {
-        target_.now = list_.get();
+        if (target_.now != list_.get()) target_.now = list_.get();
         return std::exchange(change_, graph_change::none);
     }
     void set_enabled(std::size_t node, bool enabled) override;

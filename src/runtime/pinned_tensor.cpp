@@ -4,6 +4,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 
@@ -47,6 +48,14 @@ pinned_use::pinned_use(storage& memory, kind what) {
 }
 
 pinned_use::~pinned_use() = default;
+
+void store_pinned(stream on, const command_info& info, storage& memory, storage& from, std::size_t bytes) {
+    if (on.queue().recorder() == nullptr) {
+        const std::lock_guard alone(*memory.lock());
+        memory.depend_on({});
+    }
+    copy_bytes(on, info, memory, from, bytes, copy_direction::device_to_host);
+}
 
 void require_pinned_shape(const shape& of, const shape& given, const source_location& location) {
     if (given == of) return;

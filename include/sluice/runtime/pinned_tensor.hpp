@@ -18,8 +18,12 @@
 // memory. So host and device never use it at the same time: write, read and change block until the device does not
 // use it, and while they run, no other thread can submit a command that uses it.
 //
+// A failure of the command that writes the memory reaches what reads it. It ends with the next write() or eager
+// store(); not with a store() inside a graph.
+//
 // Thread safety: all members may be called on any thread, also on one handle. write, read and change wait for the
-// device, so host calls and completion handlers must not call them (errc::invalid_argument).
+// device, so host calls and completion handlers must not call them: errc::invalid_argument where the wait could never
+// end; elsewhere they block.
 #pragma once
 
 #include <algorithm>
@@ -60,6 +64,9 @@ public:
 private:
     std::unique_ptr<exclusive_use> use_;
 };
+
+// Copies `from` into the memory, all of which it overwrites: a failure of an earlier writer ends with it.
+void store_pinned(stream on, const command_info& info, storage& memory, storage& from, std::size_t bytes);
 
 // Throws errc::shape_mismatch.
 void require_pinned_shape(const shape& of, const shape& given, const source_location& location);
@@ -136,8 +143,8 @@ private:
         return with_context([to = *this, given = std::move(from), location](execution_context& context) mutable {
             const tensor<T>& source = detail::tensor_in(given);
             if (source.size() != 0) {
-                detail::copy_bytes(context.stream(), {"store", {}, location}, *to.memory_, *source.memory(),
-                                   source.size_bytes(), copy_direction::device_to_host);
+                detail::store_pinned(context.stream(), {"store", {}, location}, *to.memory_, *source.memory(),
+                                     source.size_bytes());
             }
             return std::move(given);
         });

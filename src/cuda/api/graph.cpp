@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda/api/graph.hpp"
 
+#include <algorithm>
 #include <array>
+#include <string>
 
 #include "cuda/api/driver.hpp"
 #include "cuda/api/group_attributes.hpp"
@@ -154,6 +156,15 @@ graph_node_handle add_copy(CUgraph_st* to, graph_dependencies after, const copy_
     const dependency_arrays arrays(after);
     cudaGraphNode_t made = nullptr;
     if (command.rows.count != 1) {
+        const std::size_t pitch = std::max(command.rows.source_pitch, command.rows.destination_pitch);
+        if (const std::size_t most = largest_pitch(context); pitch > most) {
+            throw error(errc::graph_refused,
+                        "rows that begin " + std::to_string(pitch) +
+                            " bytes apart, from or to host memory that is not "
+                            "pinned: at most " +
+                            std::to_string(most) + " in a graph; copy them before or after the graph",
+                        context);
+        }
         const cudaMemcpy3DParms what = row_parameters(command);
         check(cudaGraphAddMemcpyNode(&made, to, arrays.nodes(), arrays.size(), &what), "cudaGraphAddMemcpyNode",
               context);

@@ -234,13 +234,17 @@ void copy(void* to, const void* from, std::size_t bytes, copy_direction directio
     }
 }
 
+std::size_t largest_pitch(const error_context& context) {
+    int ordinal = 0, most = 0;
+    check(cudaGetDevice(&ordinal), "cudaGetDevice", context);
+    check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxPitch, ordinal), "cudaDeviceGetAttribute", context);
+    return static_cast<std::size_t>(most);
+}
+
 void copy_rows(const copy_command& command, CUstream_st* stream, const error_context& context) {
     const copied_rows& rows = command.rows;
     if (command.bytes == 0) return;
-    int ordinal = 0, most_pitch = 0;
-    check(cudaGetDevice(&ordinal), "cudaGetDevice", context);
-    check(cudaDeviceGetAttribute(&most_pitch, cudaDevAttrMaxPitch, ordinal), "cudaDeviceGetAttribute", context);
-    if (std::max(rows.source_pitch, rows.destination_pitch) <= static_cast<std::size_t>(most_pitch)) {
+    if (std::max(rows.source_pitch, rows.destination_pitch) <= largest_pitch(context)) {
         return check(cudaMemcpy2DAsync(command.destination, rows.destination_pitch, command.source, rows.source_pitch,
                                        command.bytes, rows.count, kind_of(command.direction), stream),
                      "cudaMemcpy2DAsync", context);

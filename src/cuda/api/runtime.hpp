@@ -85,6 +85,8 @@ float elapsed_milliseconds(CUevent_st* earlier, CUevent_st* later);
 
 void copy(void* to, const void* from, std::size_t bytes, copy_direction direction, CUstream_st* stream,
           const error_context& context);
+// The most bytes from one row to the next that a copy of several rows may have in one call (2 GiB).
+std::size_t largest_pitch(const error_context& context);
 // The same for several rows.
 void copy_rows(const copy_command& command, CUstream_st* stream, const error_context& context);
 // From one GPU's memory to another's, on a stream of the destination; direct if the GPUs can reach each other's memory.
