@@ -108,6 +108,7 @@ TEST_F(interprocess, the_memory_stays_while_it_is_exported) {
         peer.send(exported.handle());
         EXPECT_EQ(peer.answer(), sum_of_numbers);
         EXPECT_EQ(peer.wait(), 0);
+        others.clear();
         EXPECT_GT(gpu.device_pool().usage().in_use_bytes, before);
     }
     EXPECT_EQ(gpu.device_pool().usage().in_use_bytes, before);

@@ -22,9 +22,9 @@
 // Lifetime. An exported_tensor keeps the memory, also when the tensor is dropped or an operation on it fails. It must
 // live until every importing process has dropped its tensor and that process's last command on it is complete: CUDA
 // does not tell this process, so the program does. When it is destroyed before, the pool hands the memory out again,
-// and the other processes access what now belongs to another tensor; when the process ends before, their commands fail.
-// The imported tensor is an adopted one (adopt.hpp): it may be dropped at any moment; the mapping is closed after the
-// last command that uses it.
+// and the other processes access what belongs to another tensor; what they access when the process has ended is
+// undefined. The imported tensor is an adopted one (adopt.hpp): it may be dropped at any moment; the mapping is closed
+// after the last command that uses it.
 //
 // The memory is that of a tensor on a GPU: Sluice's own, or adopted memory that plain cudaMalloc allocated. CUDA
 // exports whole allocations, so the handle has the tensor's place inside. For the same reason the other process can
