@@ -132,6 +132,9 @@ TEST_P(pinned_tensors, give_the_failure_of_the_command_that_should_have_written_
     EXPECT_THROW(x.change([](std::span<int>) {}), std::runtime_error);
     x.write(std::vector<int>{5});
     EXPECT_EQ(x.read(), std::vector<int>{5});
+    EXPECT_THROW(sluice::sync(fails(), pool), std::runtime_error);
+    sluice::sync(upload(std::vector<int>{6}).and_then([&](tensor<int> y) { return x.store(std::move(y)); }), pool);
+    EXPECT_EQ(x.read(), std::vector<int>{6});  // the store has overwritten all of it
 }
 
 TEST_P(pinned_tensors, refuse_other_shapes) {

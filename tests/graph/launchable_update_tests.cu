@@ -42,6 +42,37 @@ changing launches(const Graph& graph) {
     return [graph](tensor<int> x) -> any_operation<tensor<int>> { return launching(graph, how::behind, std::move(x)); };
 }
 
+struct add_one_in_clusters {
+    SLUICE_KERNEL void operator()(const block_cluster& cluster, disjoint_view<int> x) const {
+        cluster.for_each_block([&](const thread_block& block) {
+            block.for_each_thread([&](const block_thread& t) {
+                if (int* const element = x.at(t.flat())) ++*element;
+            });
+        });
+    }
+};
+changing in_clusters_of(unsigned size) {
+    return [size](tensor<int> x) -> any_operation<tensor<int>> {
+        return launch(add_one_in_clusters{}, blocks(4, 2).in_clusters_of(size), std::move(x));
+    };
+}
+
+TEST_P(launchable_update, to_another_cluster_is_refused_and_changes_nothing) {
+    if (on.properties().max_blocks_per_cluster < 4) GTEST_SKIP() << "a GPU without clusters";
+    round_robin pool(on, 2);
+    const auto graph = launchable(on, in_clusters_of(2), device_input<int>({8}));
+    const auto run = [&] {
+        return sluice::sync(upload(std::vector<int>(8, 5)).and_then(graph).and_then(download), pool);
+    };
+    for (int i = 0; i < 2; ++i) {
+        expect_refused(errc::graph_refused, {"clusters of 4 x 1 x 1", "clusters of 2 x 1 x 1"},
+                       [&] { static_cast<void>(graph.update(in_clusters_of(4))); });
+        EXPECT_EQ(run(), std::vector<int>(8, 6));
+    }
+    EXPECT_EQ(graph.update(in_clusters_of(2)), graph_change::none);
+    EXPECT_EQ(run(), std::vector<int>(8, 6));
+}
+
 TEST_P(launchable_update, graphs_that_launch_it_run_the_new_operation) {
     round_robin pool(on, 2);
     const auto graph = launchable(on, plus(1), device_input<int>({2}));
