@@ -74,7 +74,7 @@ std::unique_ptr<graph_instance> compiled_graph::make_instance(const graph_functi
     require_matches_plan(again);
     if (use_ == graph_use::by_kernels) {
         require_launch_uses(again.graph, recorder);
-        wait_for_captured_memory(recorder);  // the function may have made it anew for this recording
+        wait_for_captured_memory(recorder);  // the function may have made it again for this recording
     }
     for (std::size_t i = 0; i < slots_.size(); ++i) {
         graph_instance::binding& bound = made->bindings[i];
