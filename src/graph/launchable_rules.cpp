@@ -10,6 +10,7 @@
 #include "graph/graph_recorder.hpp"
 #include "graph/learned_graph.hpp"
 #include "runtime/exclusive_use.hpp"
+#include "runtime/graph_difference.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/graph/compiled_graph.hpp"
 #include "sluice/runtime/row_copy.hpp"
@@ -156,7 +157,8 @@ graph_change compiled_graph::update_in_place(const graph_function& record) {
     command_graph before = in.program->commands();
 
     // Commands that launch the graph name its state. So from here on no launch is in flight, and none is submitted.
-    const exclusive_use alone(std::span(launches_use_).first(state_size_), access_mode::write);
+    const std::span<storage* const> state(launches_use_.data(), state_size_);
+    const exclusive_use alone(state, access_mode::write);
     graph_change change{};
     try {
         in.program->update(std::move(again.graph));
