@@ -29,7 +29,7 @@ const char* why_not_copied(const copy_command& copy, const graph_node& node, con
     if (copy.direction == copy_direction::device_to_device) return nullptr;
     const bool is_upload = copy.direction == copy_direction::host_to_device;
     const void* const on_host = is_upload ? copy.source : copy.destination;
-    if (!on.shares_host_memory() && copy.bytes != 0 &&
+    if (on.kind() == device_kind::cuda && copy.bytes != 0 &&
         !on.interpreter().is_pinned(on_host, is_upload ? source_reach(copy) : destination_reach(copy)))
         return "cannot copy from or to host memory that is not pinned: use a pinned_tensor";
     const auto is_of_this_graph = [&](std::uint32_t memory) { return in.memory[memory].is_temporary; };

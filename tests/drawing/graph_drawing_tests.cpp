@@ -103,7 +103,7 @@ TEST(graph_svg, shows_the_bytes_and_the_rows_of_a_copy) {
     build.add("place", copy_command{nullptr, nullptr, 64, copy_direction::device_to_device, {}, nullptr, {32, 256, 64}},
               {}, {}, {});
     const xml_element picture = xml_reader::read(to_svg(build.take()));
-    EXPECT_EQ(words_of(titled(boxes_of(picture), "place"), "what"), "copy, 2 KiB in 32 rows");
+    EXPECT_EQ(words_of(titled(boxes_of(picture), "place"), "what"), "device copy, 2 KiB in 32 rows");
 }
 
 TEST(graph_svg, gives_each_arrow_its_reason) {
