@@ -75,7 +75,7 @@ auto over_tiles() {
         .transform([](auto tiles) { return std::move(tiles).unpartition(); });
 }
 
-constexpr unsigned line_of_blocks = __LINE__ + 5;
+constexpr unsigned line_of_blocks = __LINE__ + 4;
 template <typename Kernel>
 auto over_blocks(unsigned cluster = 1) {
     return zeros<float>({64}).and_then([=](auto out) {

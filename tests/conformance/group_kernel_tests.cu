@@ -317,8 +317,12 @@ TEST_P(group_kernels, an_update_keeps_the_cluster_and_another_cluster_instantiat
     EXPECT_EQ(fast.update(in_clusters_of(4, 1)), graph_change::parameters);
     expect_clusters_of(4);
     EXPECT_EQ(fast.update(in_clusters_of(2, 1)), graph_change::instantiated);
-    EXPECT_NE(fast.why_instantiated().find("clusters of 2 x 1 x 1"), std::string::npos) << fast.why_instantiated();
-    EXPECT_NE(fast.why_instantiated().find("clusters of 4 x 1 x 1"), std::string::npos) << fast.why_instantiated();
+    if (on.kind() == device_kind::cuda) {
+        EXPECT_NE(fast.why_instantiated().find("clusters of 2 x 1 x 1"), std::string::npos) << fast.why_instantiated();
+        EXPECT_NE(fast.why_instantiated().find("clusters of 4 x 1 x 1"), std::string::npos) << fast.why_instantiated();
+    } else {  // the shared memory of a cluster is a temporary there, so that differs first
+        EXPECT_EQ(fast.why_instantiated(), "its temporaries have other sizes");
+    }
     expect_clusters_of(2);
     EXPECT_EQ(fast.update(in_clusters_of(1, 1)), graph_change::instantiated);
     expect_clusters_of(1);

@@ -95,9 +95,9 @@ TEST_P(continuations, are_layers) {
 }
 
 TEST_P(continuations, are_networks_in_one_command) {
-    const auto network = sync(pack_mlp<half>({{16, 16, floats(256, 0.5f), {}, activation::relu},
-                                              {16, 4, floats(64, 1), {}, activation::none}}),
-                              pool);
+    const auto network = sluice::sync(pack_mlp<half>({{16, 16, floats(256, 0.5f), {}, activation::relu},
+                                                      {16, 4, floats(64, 1), {}, activation::none}}),
+                                      pool);
     auto out = upload(std::vector<half>(16, half(1.f)), {1, 16}).and_then(fused_mlp(network)).and_then(cast<float>());
     EXPECT_EQ(sync(std::move(out).and_then(download), pool), floats(4, 128));
 }

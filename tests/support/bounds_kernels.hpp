@@ -73,7 +73,7 @@ struct writes_beyond_a_part {
 };
 
 struct reaches_beyond_a_cluster {
-    static constexpr unsigned line = __LINE__ + 5;
+    static constexpr unsigned line = __LINE__ + 4;
     SLUICE_KERNEL void operator()(const block_cluster& cluster, shared_memory<float> shared,
                                   disjoint_blocks<float> out) const {
         cluster.for_each_block([&](const thread_block& block) {
@@ -83,7 +83,7 @@ struct reaches_beyond_a_cluster {
     }
 };
 struct writes_beyond_a_grid_memory {
-    static constexpr unsigned line = __LINE__ + 5;
+    static constexpr unsigned line = __LINE__ + 4;
     SLUICE_KERNEL void operator()(const thread_grid& grid, shared_memory<float>, grid_memory<float> out) const {
         grid.for_each_block([&](const thread_block& block) {
             const block_part<float> all = grid.part(out);
