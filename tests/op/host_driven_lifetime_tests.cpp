@@ -118,9 +118,10 @@ TEST_F(host_driven_lifetime, dropping_a_future_waits_for_the_function_that_is_ru
         may_end.count_down();
     });
     future.reset();
+    const int called = calls;  // more than 2 where this thread was slower than the other one
     EXPECT_TRUE(has_ended);
     await_completion_thread();
-    EXPECT_EQ(calls, 2);
+    EXPECT_EQ(calls, called);  // none is called any more
 }
 
 TEST_F(host_driven_lifetime, a_function_may_drop_the_future_of_its_own_operation) {
