@@ -20,7 +20,7 @@ constexpr std::size_t smallest_streamed_bytes = std::size_t{96} << 10;
 
 void streaming_copy(void* to, const void* from, std::size_t bytes) noexcept {
     if (bytes < smallest_streamed_bytes) {
-        std::memcpy(to, from, bytes);
+        if (bytes != 0) std::memcpy(to, from, bytes);
         return;
     }
     auto* destination = static_cast<char*>(to);
@@ -44,7 +44,9 @@ void streaming_copy(void* to, const void* from, std::size_t bytes) noexcept {
     _mm_sfence();  // such writes are in no order with later ones otherwise
 }
 #else
-void streaming_copy(void* to, const void* from, std::size_t bytes) noexcept { std::memcpy(to, from, bytes); }
+void streaming_copy(void* to, const void* from, std::size_t bytes) noexcept {
+    if (bytes != 0) std::memcpy(to, from, bytes);
+}
 #endif
 
 }  // namespace sluice::detail
