@@ -8,7 +8,7 @@
 #include "apps/support/subprocess.hpp"
 #include "sluice/suggestion.hpp"
 
-namespace sluice::app::testing {
+namespace sluice::app::testing::command_line_tests {
 namespace {
 
 using nlohmann::json;
@@ -151,4 +151,4 @@ TEST(tool_errors, are_one_object_on_standard_error_with_json) {
     EXPECT_THAT(run_tool({"rnu"}).err, AllOf(HasSubstr("sluice: "), Not(HasSubstr("{"))));
 }
 
-}  // namespace sluice::app::testing
+}  // namespace sluice::app::testing::command_line_tests

@@ -11,7 +11,7 @@
 #include "apps/support/subprocess.hpp"
 #include "sluice/runtime/runtime.hpp"
 
-namespace sluice::app::testing {
+namespace sluice::app::testing::describe_tests {
 namespace {
 
 using nlohmann::json;
@@ -102,4 +102,4 @@ TEST(tool_inspect, refuses_what_is_no_network) {
     }
 }
 
-}  // namespace sluice::app::testing
+}  // namespace sluice::app::testing::describe_tests

@@ -13,7 +13,7 @@
 #include "apps/support/ranks.hpp"
 #include "apps/support/sample_files.hpp"
 
-namespace sluice::app::testing {
+namespace sluice::app::testing::distributed_mishap_tests {
 namespace {
 
 using ::testing::AllOf;
@@ -154,4 +154,4 @@ TEST_F(distributed_mishap, a_job_that_was_stopped_as_a_whole_continues) {
     EXPECT_TRUE(std::filesystem::exists(directory_ / "out.npy"));
 }
 
-}  // namespace sluice::app::testing
+}  // namespace sluice::app::testing::distributed_mishap_tests

@@ -8,7 +8,7 @@
 #include "io/support/file_size_limit.hpp"
 #include "io/support/hostile_files.hpp"
 
-namespace sluice::app::testing {
+namespace sluice::app::testing::distributed_refusal_tests {
 namespace {
 
 using io::testing::read_file;
@@ -165,4 +165,4 @@ TEST_F(distributed_refuses, names_no_rank_where_there_is_one) {
     EXPECT_EQ(came.err, "sluice: " + std::string(directory / "absent") + ": open: No such file or directory\n");
 }
 
-}  // namespace sluice::app::testing
+}  // namespace sluice::app::testing::distributed_refusal_tests

@@ -9,7 +9,7 @@
 #include "apps/support/sample_files.hpp"
 #include "io/support/hostile_files.hpp"
 
-namespace sluice::app::testing {
+namespace sluice::app::testing::distributed_run_tests {
 namespace {
 
 using io::testing::read_file;
@@ -190,4 +190,4 @@ TEST_F(distributed_run, replaces_an_earlier_output) {
     EXPECT_EQ(read_array(output).size(), digits_files::rows * digits_files::outputs);
 }
 
-}  // namespace sluice::app::testing
+}  // namespace sluice::app::testing::distributed_run_tests

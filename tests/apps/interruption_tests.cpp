@@ -12,7 +12,7 @@
 #include "apps/support/sample_files.hpp"
 #include "apps/support/subprocess.hpp"
 
-namespace sluice::app::testing {
+namespace sluice::app::testing::interruption_tests {
 namespace {
 
 using ::testing::ElementsAre;
@@ -85,4 +85,4 @@ TEST_P(tool_interrupted, leaves_an_earlier_output_alone) {
     EXPECT_THAT(snapshot(directory_), ElementsAre(std::pair("out.npy", "an earlier output")));
 }
 
-}  // namespace sluice::app::testing
+}  // namespace sluice::app::testing::interruption_tests

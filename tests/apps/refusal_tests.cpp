@@ -9,7 +9,7 @@
 #include "apps/support/subprocess.hpp"
 #include "io/support/hostile_files.hpp"
 
-namespace sluice::app::testing {
+namespace sluice::app::testing::refusal_tests {
 namespace {
 
 using io::testing::npy_bytes;
@@ -260,4 +260,4 @@ TEST_F(tool_refuses_device, cuda_where_there_is_no_gpu_and_says_why) {
     refuses("cuda:0", {"no device 'cuda:0'", why});
 }
 
-}  // namespace sluice::app::testing
+}  // namespace sluice::app::testing::refusal_tests

@@ -10,7 +10,7 @@
 #include "sluice/exit_status.hpp"
 #include "sluice/run_command.hpp"
 
-namespace sluice::app::testing {
+namespace sluice::app::testing::report_tests {
 namespace {
 
 using nlohmann::json;
@@ -135,4 +135,4 @@ TEST(run_report, as_text_has_a_line_for_each_rank) {
                                                          "rows                2 in"));
 }
 
-}  // namespace sluice::app::testing
+}  // namespace sluice::app::testing::report_tests

@@ -10,7 +10,7 @@
 #include "sluice/progress_bar.hpp"
 #include "sluice/requirements.hpp"
 
-namespace sluice::app::testing {
+namespace sluice::app::testing::requirement_tests {
 namespace {
 
 using nlohmann::json;
@@ -148,4 +148,4 @@ TEST(progress_text, drops_the_rate_first_and_then_the_bar) {
     EXPECT_EQ(progress_text(500, 1000, 1234, 4), "");
 }
 
-}  // namespace sluice::app::testing
+}  // namespace sluice::app::testing::requirement_tests

@@ -11,7 +11,7 @@
 #include "io/support/file_size_limit.hpp"
 #include "io/support/hostile_files.hpp"
 
-namespace sluice::app::testing {
+namespace sluice::app::testing::run_tests {
 namespace {
 
 using io::testing::file_size_limit;
@@ -296,4 +296,4 @@ TEST_F(tool_run, finds_the_one_output_that_differs) {
     }
 }
 
-}  // namespace sluice::app::testing
+}  // namespace sluice::app::testing::run_tests

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-namespace sluice::app {
+namespace sluice::app::shares_tests {
 namespace {
 
 using ::testing::ElementsAre;
@@ -63,4 +63,4 @@ TEST(shares_of_cores, are_one_at_least) {
 }
 
 }  // namespace
-}  // namespace sluice::app
+}  // namespace sluice::app::shares_tests

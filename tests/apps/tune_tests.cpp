@@ -12,7 +12,7 @@
 #include "sluice/kernels/gemm_tuning.hpp"
 #include "sluice/runtime/runtime.hpp"
 
-namespace sluice::app::testing {
+namespace sluice::app::testing::tune_tests {
 namespace {
 
 using conformance::expect_refused;
@@ -66,4 +66,4 @@ TEST(tool_tune, refuses_products_that_cannot_be_measured) {
     expect_refused(errc::unsupported, {"cpu:0"}, [&] { tune_gemm(cpu, one, "nowhere"); });
 }
 
-}  // namespace sluice::app::testing
+}  // namespace sluice::app::testing::tune_tests

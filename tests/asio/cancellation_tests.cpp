@@ -9,7 +9,7 @@
 
 #include "asio/support/asio_test.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::cancellation_tests {
 namespace {
 
 using namespace std::chrono_literals;
@@ -172,4 +172,4 @@ TEST_P(asio_cancellation, an_operation_that_was_stopped_otherwise_gives_its_own_
     EXPECT_EQ(code_of(result.failure), errc::canceled);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::cancellation_tests

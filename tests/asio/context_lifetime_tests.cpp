@@ -8,7 +8,7 @@
 
 #include "asio/support/asio_test.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::context_lifetime_tests {
 namespace {
 
 class asio_lifetimes : public asio_test {
@@ -168,4 +168,4 @@ TEST_P(asio_lifetimes, the_last_reference_to_a_runtime_may_be_dropped_in_a_handl
     EXPECT_TRUE(called);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::context_lifetime_tests

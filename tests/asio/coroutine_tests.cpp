@@ -13,7 +13,7 @@
 
 #include "asio/support/asio_test.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::coroutine_tests {
 namespace {
 
 using namespace std::chrono_literals;
@@ -158,4 +158,4 @@ TEST_P(asio_coroutines, a_canceled_coroutine_gets_the_error_where_it_waits) {
     EXPECT_TRUE(is_aborted(failure)) << text_of(failure);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::coroutine_tests

@@ -9,7 +9,7 @@
 
 #include "asio/support/asio_test.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::executor_tests {
 namespace {
 
 ASIO_SUITE(asio_executors);
@@ -180,4 +180,4 @@ TEST_P(asio_executors, what_a_handler_throws_leaves_run) {
     EXPECT_EQ(context.run(), 0u);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::executor_tests

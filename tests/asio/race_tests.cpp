@@ -8,7 +8,7 @@
 
 #include "asio/support/asio_test.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::race_tests {
 namespace {
 
 ASIO_SUITE(asio_races);
@@ -151,4 +151,4 @@ TEST_P(asio_races, waits_begin_and_end_on_many_threads) {
     EXPECT_EQ(calls, 600);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::race_tests

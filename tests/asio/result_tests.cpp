@@ -5,7 +5,7 @@
 #include "asio/support/asio_test.hpp"
 #include "conformance/expect_refused.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::result_tests {
 namespace {
 
 using namespace std::chrono_literals;
@@ -162,4 +162,4 @@ TEST_P(asio_results, an_operation_that_times_out_gives_its_own_error) {
     EXPECT_EQ(code_of(result.failure), errc::timed_out);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::result_tests

@@ -8,7 +8,7 @@
 
 #include "asio/support/asio_test.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::token_tests {
 namespace {
 ASIO_SUITE(asio_tokens);
 }
@@ -68,4 +68,4 @@ TEST_P(asio_tokens, tokens_can_be_adapted) {
     EXPECT_EQ(got, 9);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::token_tests

@@ -12,7 +12,7 @@
 #include "sluice/async/run_loop.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::await_lifetime_tests {
 namespace {
 
 using numbers = std::vector<unsigned>;
@@ -229,4 +229,4 @@ TEST_P(await_lifetimes, other_coroutines_continue_when_the_runtime_was_dropped_o
     static_cast<void>(std::move(dropping).get());
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::await_lifetime_tests

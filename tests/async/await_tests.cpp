@@ -15,7 +15,7 @@
 #include "sluice/kernels/elementwise.hpp"
 #include "support/million.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::await_tests {
 namespace {
 
 using numbers = std::vector<unsigned>;
@@ -255,4 +255,4 @@ TEST_P(awaits, many_short_waits_miss_no_completion) {
     }
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::await_tests

@@ -15,7 +15,7 @@
 #include "sluice/async/when_all.hpp"
 #include "sluice/async/when_any.hpp"
 
-namespace sluice {
+namespace sluice::co_await_patterns_tests {
 namespace {
 
 using test::counted;
@@ -218,4 +218,4 @@ TEST_P(co_await_patterns, spawned_tasks_are_awaited_by_name_and_as_temporaries) 
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::co_await_patterns_tests

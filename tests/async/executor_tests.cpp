@@ -11,7 +11,7 @@
 #include "sluice/async/detail/work_queue.hpp"
 #include "sluice/async/run_loop.hpp"
 
-namespace sluice {
+namespace sluice::executor_tests {
 namespace {
 
 // Notes that it ran, and on which thread.
@@ -179,4 +179,4 @@ TEST(run_loop, runs_one_item_at_a_time) {
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::executor_tests

@@ -11,7 +11,7 @@
 #include "sluice/async/when_all.hpp"
 #include "sluice/async/when_any.hpp"
 
-namespace sluice {
+namespace sluice::kernel_file_tests {
 namespace {
 
 task<int> hop(executor& to, int value) {
@@ -42,4 +42,4 @@ TEST(tasks_in_a_kernel_file, run_on_a_loop) {
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::kernel_file_tests

@@ -13,7 +13,7 @@
 #include "sluice/async/thread_pool.hpp"
 #include "sluice/async/when_all.hpp"
 
-namespace sluice {
+namespace sluice::resume_on_tests {
 namespace {
 
 TEST(resume_on, continues_on_a_thread_of_the_executor) {
@@ -149,4 +149,4 @@ TEST(resume_on, can_be_passed_to_combinators) {
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::resume_on_tests

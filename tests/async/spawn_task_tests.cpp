@@ -18,7 +18,7 @@
 #include "sluice/async/sync_wait.hpp"
 #include "sluice/async/thread_pool.hpp"
 
-namespace sluice {
+namespace sluice::spawn_task_tests {
 namespace {
 
 using namespace std::chrono_literals;
@@ -294,4 +294,4 @@ TEST(spawn_task, results_arrive_whichever_thread_is_faster) {
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::spawn_task_tests

@@ -9,7 +9,7 @@
 
 #include "async/support/gate.hpp"
 
-namespace sluice {
+namespace sluice::sync_wait_tests {
 namespace {
 
 // Awaiters of every kind.
@@ -124,4 +124,4 @@ TEST(sync_wait, works_inside_a_coroutine_that_another_one_waits_for) {
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::sync_wait_tests

@@ -10,7 +10,7 @@
 #include "sluice/async/when_all.hpp"
 #include "sluice/async/when_any.hpp"
 
-namespace sluice {
+namespace sluice::task_lifetime_tests {
 namespace {
 
 using test::counted;
@@ -155,4 +155,4 @@ TEST_F(task_lifetime, dropping_one_that_waits_for_a_spawned_task_does_not_end_th
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::task_lifetime_tests

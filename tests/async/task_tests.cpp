@@ -11,7 +11,7 @@
 #include "async/support/gate.hpp"
 #include "sluice/async/sync_wait.hpp"
 
-namespace sluice {
+namespace sluice::task_tests {
 namespace {
 
 using test::gate;
@@ -210,4 +210,4 @@ TEST(task, nested_two_thousand_deep_ends_at_once_or_later) {
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::task_tests

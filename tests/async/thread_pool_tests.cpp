@@ -14,7 +14,7 @@
 #include "sluice/async/spawn_task.hpp"
 #include "sluice/async/sync_wait.hpp"
 
-namespace sluice {
+namespace sluice::thread_pool_tests {
 namespace {
 
 class count final : public work_item {
@@ -127,4 +127,4 @@ TEST(thread_pool, may_be_destroyed_as_soon_as_a_task_on_it_has_ended) {
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::thread_pool_tests

@@ -14,7 +14,7 @@
 #include "sluice/async/sync_wait.hpp"
 #include "sluice/async/thread_pool.hpp"
 
-namespace sluice {
+namespace sluice::when_all_tests {
 namespace {
 
 using test::counted;
@@ -184,4 +184,4 @@ TEST(when_all, in_a_loop_that_is_complete_at_once_needs_no_stack) {
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::when_all_tests

@@ -15,7 +15,7 @@
 #include "sluice/async/sync_wait.hpp"
 #include "sluice/async/thread_pool.hpp"
 
-namespace sluice {
+namespace sluice::when_any_tests {
 namespace {
 
 using test::counted;
@@ -219,4 +219,4 @@ TEST(when_any_on_threads, has_one_winner_and_leaks_nothing) {
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::when_any_tests

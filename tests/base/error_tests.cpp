@@ -8,7 +8,7 @@
 
 #include "sluice/async/wait_mode.hpp"
 
-namespace sluice {
+namespace sluice::error_tests {
 namespace {
 
 std::string message(std::string_view text, const error_context& context) {
@@ -58,4 +58,4 @@ TEST(wait_mode, has_a_name) {
     EXPECT_EQ(to_string(wait_mode::block), "block");
 }
 
-}  // namespace sluice
+}  // namespace sluice::error_tests

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-namespace sluice {
+namespace sluice::half_tests {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -53,4 +53,4 @@ TEST(half, becomes_infinite_where_the_nearest_would_be_too_large) {
     EXPECT_EQ(float{bfloat16(std::numeric_limits<float>::max())}, infinity);
 }
 
-}  // namespace sluice
+}  // namespace sluice::half_tests

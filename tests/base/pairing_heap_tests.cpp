@@ -13,7 +13,7 @@
 #include "sluice/runtime/detail/timer.hpp"
 #include "support/million.hpp"
 
-namespace sluice::detail {
+namespace sluice::detail::pairing_heap_tests {
 namespace {
 
 struct node {
@@ -123,4 +123,4 @@ TEST(timers, a_million_timers_with_decreasing_deadlines_are_set_and_removed) {
     EXPECT_TRUE(list.empty());
 }
 
-}  // namespace sluice::detail
+}  // namespace sluice::detail::pairing_heap_tests

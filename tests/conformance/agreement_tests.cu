@@ -4,7 +4,7 @@
 #include "conformance/agreement_operations.hpp"
 #include "conformance/backend.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::agreement_tests {
 namespace {
 
 CONFORMANCE_SUITE(agreement);
@@ -21,4 +21,4 @@ TEST_P(agreement, every_operation_gives_the_same_numbers_eagerly_and_compiled) {
 }
 
 }  // namespace
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::agreement_tests

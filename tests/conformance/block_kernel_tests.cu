@@ -5,7 +5,7 @@
 #include "conformance/backend.hpp"
 #include "conformance/expect_refused.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::block_kernel_tests {
 namespace {
 
 CONFORMANCE_SUITE(block_kernels);
@@ -209,4 +209,4 @@ TEST_P(block_kernels, a_graph_replays_them_with_other_inputs) {
     }
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::block_kernel_tests

@@ -8,7 +8,7 @@
 #include "conformance/backend.hpp"
 #include "support/bounds_kernels.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::bounds_off_tests {
 namespace {
 
 using namespace test_support;
@@ -53,4 +53,4 @@ TEST_P(bounds_off, a_launch_cannot_fail) {
     EXPECT_FALSE(body::command(closure).may_fail);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::bounds_off_tests

@@ -9,7 +9,7 @@
 #include "conformance/backend.hpp"
 #include "support/bounds_kernels.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::bounds_tests {
 namespace {
 
 using namespace test_support;
@@ -252,4 +252,4 @@ TEST_P(bounds, a_kernel_in_a_loop_fails_in_the_round_that_is_out_of_range) {
     }
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::bounds_tests

@@ -11,7 +11,7 @@
 #include "sluice/async/thread_pool.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::callback_failure_tests {
 namespace {
 
 using numbers = std::vector<unsigned>;
@@ -256,4 +256,4 @@ TEST_P(callbacks, may_pass_arguments_that_do_not_fit_a_kernel) {
     EXPECT_EQ(bytes_in_use(), before);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::callback_failure_tests

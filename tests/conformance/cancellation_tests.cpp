@@ -11,7 +11,7 @@
 #include "conformance/support/awaiting.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::cancellation_tests {
 namespace {
 
 using numbers = std::vector<unsigned>;
@@ -274,4 +274,4 @@ TEST_P(cancellation, stop_and_completion_may_coincide) {
     EXPECT_EQ(bytes_in_use(), before);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::cancellation_tests

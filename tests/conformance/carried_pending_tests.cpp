@@ -8,7 +8,7 @@
 #include "conformance/support/awaiting.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::carried_pending_tests {
 namespace {
 
 using numbers = std::vector<unsigned>;
@@ -146,4 +146,4 @@ TEST_P(carried_pendings, that_failed_on_another_device_throw_when_they_are_opene
     EXPECT_EQ(failure_of(spawn_on(b, value(failed_on(elsewhere.next())))), "mine");
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::carried_pending_tests

@@ -7,7 +7,7 @@
 #include "cuda/api/nvrtc.hpp"
 #include "io/support/temporary_directory.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::compiled_module_tests {
 namespace {
 
 class compiled_sources : public module_test {
@@ -193,4 +193,4 @@ TEST_P(compiled_sources, run_cooperatively) {
                    [&] { with(most + 1); });
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::compiled_module_tests

@@ -9,7 +9,7 @@
 #include "cuda/api/nvrtc.hpp"
 #include "sluice/cuda/device_context.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::cuda_log_tests {
 namespace {
 
 class gpu_logs : public conformance_test {
@@ -60,4 +60,4 @@ TEST_P(gpu_logs, name_modules_that_are_loaded_and_compiled) {
     EXPECT_EQ(count(log_event::module_loaded, "mine.cu"), 1);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::cuda_log_tests

@@ -10,7 +10,7 @@
 #include "sluice/kernels/elementwise.hpp"
 #include "sluice/kernels/gemm.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::cuda_tests {
 namespace {
 
 class cuda_device_test : public testing::Test {
@@ -154,4 +154,4 @@ TEST_F(cuda_device_test, orders_launches_after_library_calls_on_other_streams) {
     }
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::cuda_tests

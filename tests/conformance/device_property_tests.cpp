@@ -2,7 +2,7 @@
 // What a device says of itself.
 #include "conformance/backend.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::device_property_tests {
 namespace {
 
 CONFORMANCE_SUITE(device_limits);
@@ -56,4 +56,4 @@ TEST(simulated_device_limits, are_those_of_one_unit) {
 }
 
 }  // namespace
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::device_property_tests

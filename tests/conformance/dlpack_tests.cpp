@@ -14,7 +14,7 @@
 #include "sluice/runtime/dlpack.hpp"
 #include "sluice/runtime/parts.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::dlpack_tests {
 namespace {
 
 constexpr std::size_t size = 1024;
@@ -339,4 +339,4 @@ TEST_P(dlpack, what_cannot_be_exported_is_refused_and_kept) {
     EXPECT_NE(x.memory(), nullptr);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::dlpack_tests

@@ -10,7 +10,7 @@
 #include "conformance/support/awaiting.hpp"
 #include "sluice/async/sync_wait.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::download_to_tests {
 namespace {
 
 CONFORMANCE_SUITE(downloads_to);
@@ -244,4 +244,4 @@ TEST_P(downloads_to, a_future_of_a_host_buffer_is_awaited) {
 }
 
 }  // namespace
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::download_to_tests

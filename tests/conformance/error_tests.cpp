@@ -6,7 +6,7 @@
 #include "conformance/expect_refused.hpp"
 #include "conformance/kernels.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::error_tests {
 namespace {
 
 class errors : public conformance_test {
@@ -121,4 +121,4 @@ TEST_P(errors, a_policy_without_streams_is_refused) {
     expect_refused(errc::invalid_argument, {GetParam().device, "at least one"}, [&] { round_robin(on, 0); });
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::error_tests

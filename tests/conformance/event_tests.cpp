@@ -9,7 +9,7 @@
 #include "conformance/kernels.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::event_tests {
 namespace {
 
 class events : public conformance_test {
@@ -128,4 +128,4 @@ TEST_P(events, an_event_may_be_dropped_before_it_is_reached) {
     on.synchronize();
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::event_tests

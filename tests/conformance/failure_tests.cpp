@@ -10,7 +10,7 @@
 #include "sluice/kernels/elementwise.hpp"
 #include "support/million.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::failure_tests {
 namespace {
 
 using numbers = std::vector<unsigned>;
@@ -273,4 +273,4 @@ TEST_P(failures, an_operation_of_many_commands_reports_a_failure_of_any_of_them)
     }
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::failure_tests

@@ -13,7 +13,7 @@
 #include "sluice/runtime/parts.hpp"
 #include "sluice/runtime/upload_to.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::foreign_memory_tests {
 namespace {
 
 constexpr std::size_t size = 1024;
@@ -346,4 +346,4 @@ TEST_P(foreign_memory, the_function_may_drop_objects_of_the_runtime) {
     EXPECT_LT(bytes_in_use(), before);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::foreign_memory_tests

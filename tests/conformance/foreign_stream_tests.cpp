@@ -12,7 +12,7 @@
 #include "cuda/api/runtime.hpp"
 #include "sluice/cuda/foreign_streams.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::foreign_stream_tests {
 namespace {
 
 namespace api = cuda::api;
@@ -228,4 +228,4 @@ TEST_F(foreign_streams, a_graph_refuses_to_wait_for_a_stream) {
                    [&] { compile(gpu, [&] { return cuda::wait_for(theirs.get()); }); });
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::foreign_stream_tests

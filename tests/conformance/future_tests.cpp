@@ -8,7 +8,7 @@
 #include "conformance/support/awaiting.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::future_tests {
 namespace {
 
 using numbers = std::vector<unsigned>;
@@ -153,4 +153,4 @@ TEST_P(futures, a_future_that_has_given_its_value_holds_no_memory) {
     EXPECT_EQ(on.host_pool().usage().in_use_bytes, before);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::future_tests

@@ -6,7 +6,7 @@
 #include "conformance/expect_refused.hpp"
 #include "support/group_kernels.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::group_kernel_tests {
 namespace {
 
 using namespace test_support;
@@ -355,4 +355,4 @@ TEST_P(group_kernels, an_update_changes_the_grid_of_a_cooperative_launch) {
     EXPECT_EQ(sluice::sync(fast(x), pool), expected_sums_of_the_others(x, 16, 32)) << "after a refused update";
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::group_kernel_tests

@@ -4,7 +4,7 @@
 #include "conformance/expect_refused.hpp"
 #include "sluice/cuda/interprocess.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::interprocess_refusal_tests {
 namespace {
 
 class interprocess_refusals : public conformance_test {
@@ -67,4 +67,4 @@ TEST_P(interprocess_refusals, a_tensor_inside_a_graph) {
     });
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::interprocess_refusal_tests

@@ -10,7 +10,7 @@
 #include "conformance/support/peer_process.hpp"
 #include "sluice/runtime/parts.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::interprocess_tests {
 namespace {
 
 constexpr std::size_t size = 1024;
@@ -214,4 +214,4 @@ TEST_F(interprocess, a_graph_has_no_events_of_several_processes) {
     });
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::interprocess_tests

@@ -8,7 +8,7 @@
 #include "conformance/expect_refused.hpp"
 #include "conformance/kernels.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::keep_tests {
 namespace {
 
 // Says when it is destroyed. Copies share one answer.
@@ -202,4 +202,4 @@ TEST_P(keeping, ten_thousand_objects_are_all_released) {
     EXPECT_TRUE(comes_true([&] { return *left == 0; }));
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::keep_tests

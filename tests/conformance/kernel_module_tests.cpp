@@ -7,7 +7,7 @@
 #include "conformance/module_test.hpp"
 #include "io/support/temporary_directory.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::kernel_module_tests {
 namespace {
 
 class kernel_modules : public module_test {};
@@ -331,4 +331,4 @@ TEST_P(kernel_modules, occupancy_is_known) {
     expect_refused(errc::invalid_argument, {"threads"}, [&] { function.active_blocks(5000); });
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::kernel_module_tests

@@ -10,7 +10,7 @@
 #include "sluice/kernels/fill.hpp"
 #include "sluice/kernels/random.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::launch_operation_tests {
 namespace {
 
 CONFORMANCE_SUITE(launches_of_operations);
@@ -165,4 +165,4 @@ TEST(simulated_launches_of_operations, are_the_same_in_every_schedule) {
 }
 
 }  // namespace
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::launch_operation_tests

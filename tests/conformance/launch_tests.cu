@@ -6,7 +6,7 @@
 #include "conformance/backend.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::launch_tests {
 namespace {
 
 CONFORMANCE_SUITE(launches);
@@ -251,4 +251,4 @@ TEST_P(launches, launches_on_one_stream_run_in_order) {
     EXPECT_EQ(contents(std::move(visits), pool.next()), std::vector<int>(1000, 500));
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::launch_tests

@@ -11,7 +11,7 @@
 #include "conformance/kernels.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::library_call_tests {
 namespace {
 
 using numbers = std::vector<unsigned>;
@@ -171,4 +171,4 @@ TEST_P(library_calls, an_exception_does_not_reach_an_operation_that_another_thre
     EXPECT_THROW(broken.submission()->rethrow_failure(), std::runtime_error);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::library_call_tests

@@ -10,7 +10,7 @@
 #include "conformance/kernels.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::lifetime_tests {
 namespace {
 
 constexpr std::size_t size = 500;
@@ -290,4 +290,4 @@ TEST_P(lifetimes, a_tensor_moved_from_is_refused) {
     EXPECT_EQ(y.size(), size);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::lifetime_tests

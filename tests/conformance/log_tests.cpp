@@ -11,7 +11,7 @@
 #include "conformance/kernels.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::log_tests {
 namespace {
 
 struct noted {
@@ -203,4 +203,4 @@ TEST_P(logs, one_call_is_made_at_a_time) {
     EXPECT_LE(grown, threads * (growths + 1));
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::log_tests

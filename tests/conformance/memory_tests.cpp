@@ -7,7 +7,7 @@
 #include "conformance/kernels.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::memory_tests {
 namespace {
 
 class memory : public conformance_test {
@@ -155,4 +155,4 @@ TEST_P(memory, the_workspace_of_a_stream_only_grows) {
     EXPECT_NE(b.workspace(1000).get(), large.get());
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::memory_tests

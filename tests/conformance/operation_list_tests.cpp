@@ -10,7 +10,7 @@
 #include "sluice/kernels/creation.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::operation_list_tests {
 namespace {
 
 CONFORMANCE_SUITE(operation_lists);
@@ -165,4 +165,4 @@ TEST_P(taps, that_throw_stop_the_operation) {
     EXPECT_EQ(bytes_in_use(), 0u);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::operation_list_tests

@@ -7,7 +7,7 @@
 #include "conformance/kernels.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::operation_tests {
 namespace {
 
 // Otherwise the compiled backends would run everything eagerly without a sign of it.
@@ -199,4 +199,4 @@ TEST_P(operations, estimates_add_up_along_an_operation) {
     EXPECT_EQ(value(1).estimate().commands, 0u);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::operation_tests

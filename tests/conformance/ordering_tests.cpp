@@ -8,7 +8,7 @@
 #include "conformance/kernels.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::ordering_tests {
 namespace {
 
 class ordering : public conformance_test {
@@ -236,4 +236,4 @@ TEST_P(ordering, shared_work_may_be_submitted_by_several_threads_at_once) {
     }
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::ordering_tests

@@ -8,7 +8,7 @@
 #include "conformance/support/awaiting.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::part_tests {
 namespace {
 
 using numbers = std::vector<unsigned>;
@@ -216,4 +216,4 @@ TEST_P(parts, a_long_chain_of_shared_operations_keeps_nothing_of_completed_ones)
     }
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::part_tests

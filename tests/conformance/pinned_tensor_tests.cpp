@@ -10,7 +10,7 @@
 #include "conformance/backend.hpp"
 #include "conformance/expect_refused.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::pinned_tensor_tests {
 namespace {
 
 CONFORMANCE_SUITE(pinned_tensors);
@@ -146,4 +146,4 @@ TEST_P(pinned_tensors, refuse_other_shapes) {
 }
 
 }  // namespace
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::pinned_tensor_tests

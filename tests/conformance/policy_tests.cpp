@@ -9,7 +9,7 @@
 #include "conformance/support/awaiting.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::policy_tests {
 namespace {
 
 using numbers = std::vector<unsigned>;
@@ -200,4 +200,4 @@ TEST_P(policies, a_policy_may_be_destroyed_while_its_streams_work) {
     EXPECT_EQ(std::move(second).get(), numbers(size, 10));
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::policy_tests

@@ -13,7 +13,7 @@
 #include "sluice/runtime/parts.hpp"
 #include "sluice/runtime/transfer_region.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::region_tests {
 namespace {
 
 class regions : public conformance_test {
@@ -389,4 +389,4 @@ TEST_P(regions, a_stream_refuses_rows_that_overlap_and_copies_without_rows) {
     copied({2, 16, 32});
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::region_tests

@@ -6,7 +6,7 @@
 #include "conformance/expect_refused.hpp"
 #include "conformance/kernels.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::runtime_option_tests {
 namespace {
 
 CONFORMANCE_SUITE(runtime_options_tests);
@@ -70,4 +70,4 @@ TEST_P(runtime_options_tests, gpus_can_be_chosen) {
     expect_refused(errc::invalid_argument, {"gpus", "0", "twice"}, [] { const runtime again({.gpus = {0, 0}}); });
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::runtime_option_tests

@@ -7,7 +7,7 @@
 #include "conformance/kernels.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::stress_tests {
 namespace {
 
 using numbers = std::vector<unsigned>;
@@ -98,4 +98,4 @@ TEST_P(stress, threads_trim_while_others_work) {
     });
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::stress_tests

@@ -12,7 +12,7 @@
 #include "sluice/runtime/parts.hpp"
 #include "sluice/runtime/upload_to.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::tensor_part_tests {
 namespace {
 
 class tensor_parts : public conformance_test {
@@ -354,4 +354,4 @@ TEST_P(tensor_parts, what_cannot_be_joined_is_refused) {
     expect_refused(errc::shape_mismatch, {"does not fit"}, [&] { join(std::move(rows), std::move(more)); });
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::tensor_part_tests

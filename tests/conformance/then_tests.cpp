@@ -9,7 +9,7 @@
 #include "conformance/expect_refused.hpp"
 #include "conformance/kernels.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::then_tests {
 namespace {
 
 CONFORMANCE_SUITE(then_tests);
@@ -192,4 +192,4 @@ TEST_P(then_tests, a_chain_of_a_thousand) {
     EXPECT_EQ(ran, 1000);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::then_tests

@@ -9,7 +9,7 @@
 #include "conformance/backend.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::transfer_tests {
 namespace {
 
 CONFORMANCE_SUITE(transfers);
@@ -237,4 +237,4 @@ TEST_P(transfers, memory_without_an_owner_need_only_exist_until_the_submission) 
 }
 
 }  // namespace
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::transfer_tests

@@ -10,7 +10,7 @@
 #include "sluice/async/when_any.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::wait_refusal_tests {
 namespace {
 
 using namespace std::chrono_literals;
@@ -276,4 +276,4 @@ TEST_P(wait_refusals, the_completion_thread_may_start_what_it_does_not_wait_for)
     EXPECT_EQ(std::move(*later).get(), 2);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::wait_refusal_tests

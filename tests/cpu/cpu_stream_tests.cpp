@@ -12,7 +12,7 @@
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 
-namespace sluice {
+namespace sluice::cpu_stream_tests {
 namespace {
 
 class device_with_workers {
@@ -193,4 +193,4 @@ TEST_P(cpu_streams, the_memory_limit_is_enforced) {
     EXPECT_TRUE(home->allocate(std::size_t{16} << 20));
 }
 
-}  // namespace sluice
+}  // namespace sluice::cpu_stream_tests

@@ -10,7 +10,7 @@
 #include "sluice/runtime/runtime.hpp"
 #include "support/gate.hpp"
 
-namespace sluice {
+namespace sluice::priority_tests {
 namespace {
 
 // Keeps a stream busy: each call submits the next, until stop() or until `most` calls have run.
@@ -142,4 +142,4 @@ TEST_F(priorities, a_running_stream_keeps_its_priority) {
     EXPECT_EQ(&make(3)->queue(), left);
 }
 
-}  // namespace sluice
+}  // namespace sluice::priority_tests

@@ -9,7 +9,7 @@
 
 #include "sluice/sluice.hpp"
 
-namespace sluice {
+namespace sluice::turn_tests {
 namespace {
 
 struct one_at_a_time {
@@ -53,4 +53,4 @@ TEST(device_turn, commands_that_name_it_run_one_at_a_time_whatever_thread_submit
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::turn_tests

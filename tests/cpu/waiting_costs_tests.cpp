@@ -12,7 +12,7 @@
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "support/gate.hpp"
 
-namespace sluice {
+namespace sluice::waiting_costs_tests {
 namespace {
 
 using namespace std::chrono_literals;
@@ -103,4 +103,4 @@ TEST_F(waiting_costs, calls_in_flight_need_no_new_memory_in_the_steady_state) {
     EXPECT_LE(on.host_pool().usage().source_calls, warm + in_flight);
 }
 
-}  // namespace sluice
+}  // namespace sluice::waiting_costs_tests

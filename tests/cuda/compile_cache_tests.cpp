@@ -12,7 +12,7 @@
 
 #include "io/support/temporary_directory.hpp"
 
-namespace sluice::cuda {
+namespace sluice::cuda::compile_cache_tests {
 namespace {
 
 std::vector<std::byte> bytes_of(std::string_view text) {
@@ -153,4 +153,4 @@ TEST(compile_cache_folder, is_in_the_cache_folder_of_the_user) {
     EXPECT_EQ(compile_cache::default_folder(), "");
 }
 
-}  // namespace sluice::cuda
+}  // namespace sluice::cuda::compile_cache_tests

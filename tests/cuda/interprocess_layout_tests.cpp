@@ -11,7 +11,7 @@
 
 #include "conformance/expect_refused.hpp"
 
-namespace sluice::cuda::interprocess {
+namespace sluice::cuda::interprocess::interprocess_layout_tests {
 namespace {
 
 using conformance::expect_refused;
@@ -188,4 +188,4 @@ TEST_F(interprocess_handles, know_this_process_and_this_machine) {
     EXPECT_NE(first.process, identity{});
 }
 
-}  // namespace sluice::cuda::interprocess
+}  // namespace sluice::cuda::interprocess::interprocess_layout_tests

@@ -11,7 +11,7 @@
 
 #include "conformance/expect_refused.hpp"
 
-namespace sluice::cuda {
+namespace sluice::cuda::module_image_tests {
 namespace {
 
 using conformance::expect_refused;
@@ -164,4 +164,4 @@ TEST(module_images, ptx_with_a_zero_byte_is_refused) {
     EXPECT_EQ(read(text).kind, image_kind::ptx);
 }
 
-}  // namespace sluice::cuda
+}  // namespace sluice::cuda::module_image_tests

@@ -7,7 +7,7 @@
 #include "sluice/cuda/kernel_module.hpp"
 #include "sluice/sluice.hpp"
 
-namespace sluice {
+namespace sluice::module_launch_tests {
 namespace {
 
 using conformance::expect_refused;
@@ -180,4 +180,4 @@ TEST(modules_without_a_gpu, are_refused_by_each_entry_point) {
     expect_refused(errc::unsupported, {"compile_module", "cpu:0", "GPUs only"}, [&] { compile_module(cpu, ""); });
 }
 
-}  // namespace sluice
+}  // namespace sluice::module_launch_tests

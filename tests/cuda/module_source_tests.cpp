@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-namespace sluice::cuda {
+namespace sluice::cuda::module_source_tests {
 namespace {
 
 using testing::ElementsAre;
@@ -67,4 +67,4 @@ TEST(module_sources, everything_that_the_result_depends_on_is_in_the_key) {
     EXPECT_NE(key("", {.headers = {{"x", "y"}}}), key("x", {.headers = {}}));
 }
 
-}  // namespace sluice::cuda
+}  // namespace sluice::cuda::module_source_tests

@@ -7,7 +7,7 @@
 
 #include "cuda/root_chains.hpp"
 
-namespace sluice::cuda {
+namespace sluice::cuda::root_chains_tests {
 namespace {
 
 using testing::ElementsAre;
@@ -187,4 +187,4 @@ TEST(root_chains, lose_no_order_of_random_graphs_and_make_no_circle) {
 }
 
 }  // namespace
-}  // namespace sluice::cuda
+}  // namespace sluice::cuda::root_chains_tests

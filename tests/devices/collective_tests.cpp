@@ -9,7 +9,7 @@
 #include "conformance/support/device_sets.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::collective_tests {
 namespace {
 
 class collectives : public conformance_test {
@@ -258,4 +258,4 @@ TEST_P(collectives, among_processes_need_gpus) {
                    [&] { process_group(cpu, {}, {.rank = 0, .size = 1}); });
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::collective_tests

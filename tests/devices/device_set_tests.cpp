@@ -7,7 +7,7 @@
 #include "conformance/support/device_sets.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::device_set_tests {
 namespace {
 
 using numbers = std::vector<unsigned>;
@@ -307,4 +307,4 @@ TEST_P(device_sets, work_goes_to_the_device_with_the_least_in_flight) {
     for (unsigned i = 0; i < 40; ++i) EXPECT_EQ(std::move(many[i]).get(), numbers(size, i));
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::device_set_tests

@@ -12,7 +12,7 @@
 #include "sluice/kernels/elementwise.hpp"
 #include "sluice/sluice.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::process_group_tests {
 namespace {
 
 using numbers = std::vector<float>;
@@ -134,4 +134,4 @@ TEST_F(process_groups, refuse_ranks_and_devices_that_are_not_theirs) {
     EXPECT_FALSE(process_group::hardware(gpu).empty());
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::process_group_tests

@@ -13,7 +13,7 @@
 #include "sluice/sluice.hpp"
 #include "support/owned_state.hpp"
 
-namespace sluice::docs {
+namespace sluice::docs::adding_a_backend_tests {
 namespace {
 
 class immediate_memory final : public memory_source {
@@ -166,4 +166,4 @@ TEST_F(adding_a_backend, a_waiter_receives_a_failure) {
     EXPECT_THROW(sync(std::move(failing), pool), std::runtime_error);
 }
 
-}  // namespace sluice::docs
+}  // namespace sluice::docs::adding_a_backend_tests

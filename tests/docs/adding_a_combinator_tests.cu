@@ -8,7 +8,7 @@
 
 #include "sluice/sluice.hpp"
 
-namespace sluice::docs {
+namespace sluice::docs::adding_a_combinator_tests {
 namespace {
 
 // Notes the size of a tensor.
@@ -67,4 +67,4 @@ TEST(adding_a_combinator, a_chain_of_them_takes_no_stack) {
     EXPECT_EQ(sums.size(), 100'000u);
 }
 
-}  // namespace sluice::docs
+}  // namespace sluice::docs::adding_a_combinator_tests

@@ -4,7 +4,7 @@
 
 #include "sluice/sluice.hpp"
 
-namespace sluice::docs {
+namespace sluice::docs::adding_a_kernel_tests {
 namespace {
 
 // y = a * x + y, in place.
@@ -52,4 +52,4 @@ TEST(adding_a_kernel, a_kernel_over_tiles) {
     EXPECT_EQ(sync(std::move(numbered), pool), (std::vector<unsigned>{0, 0, 1, 1, 2, 2}));
 }
 
-}  // namespace sluice::docs
+}  // namespace sluice::docs::adding_a_kernel_tests

@@ -9,7 +9,7 @@
 
 #include "sluice/sluice.hpp"
 
-namespace sluice::docs {
+namespace sluice::docs::bounds_tests {
 namespace {
 
 // y = the differences of neighbours in x, with a mistake: the last element has no right neighbour.
@@ -39,4 +39,4 @@ TEST(adding_a_kernel, bounds_are_checked) {
     }
 }
 
-}  // namespace sluice::docs
+}  // namespace sluice::docs::bounds_tests

@@ -6,7 +6,7 @@
 
 #include "sluice/sluice.hpp"
 
-namespace sluice::docs {
+namespace sluice::docs::coming_from_cuda_tests {
 namespace {
 
 auto work(tensor<float> x) { return scale(std::move(x), 2); }
@@ -41,4 +41,4 @@ TEST(coming_from_cuda, a_callback_and_a_time) {
     EXPECT_GE(took.count(), 0);
 }
 
-}  // namespace sluice::docs
+}  // namespace sluice::docs::coming_from_cuda_tests

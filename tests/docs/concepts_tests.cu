@@ -8,7 +8,7 @@
 #include "sluice/kernels/softmax.hpp"
 #include "sluice/sluice.hpp"
 
-namespace sluice::docs {
+namespace sluice::docs::concepts_tests {
 namespace {
 
 struct scale {
@@ -91,4 +91,4 @@ TEST(concepts, a_users_operation_submits_commands_to_the_stream) {
     EXPECT_EQ(sync(sevens(3).and_then(download), pool), (std::vector<unsigned char>{7, 7, 7}));
 }
 
-}  // namespace sluice::docs
+}  // namespace sluice::docs::concepts_tests

@@ -8,7 +8,7 @@
 
 #include "sluice/sluice.hpp"
 
-namespace sluice::docs {
+namespace sluice::docs::errors_tests {
 namespace {
 
 using namespace std::chrono_literals;
@@ -80,4 +80,4 @@ TEST_F(errors, a_pipeline_recovers_from_a_failure) {
     EXPECT_EQ(sync(std::move(limited), pool), 1);
 }
 
-}  // namespace sluice::docs
+}  // namespace sluice::docs::errors_tests

@@ -11,7 +11,7 @@
 #include "sluice/kernels/gemm.hpp"
 #include "sluice/sluice.hpp"
 
-namespace sluice::docs {
+namespace sluice::docs::graphs_tests {
 namespace {
 
 struct scale {
@@ -209,4 +209,4 @@ TEST_F(graphs, a_launched_graph_uses_pinned_memory_and_launches_another) {
     EXPECT_EQ(found.read(), std::vector<float>{15});
 }
 
-}  // namespace sluice::docs
+}  // namespace sluice::docs::graphs_tests

@@ -6,7 +6,7 @@
 
 #include "sluice/sluice.hpp"
 
-namespace sluice::docs {
+namespace sluice::docs::inference_tests {
 namespace {
 
 const std::filesystem::path models = SLUICE_SOURCE_DIR "/models";
@@ -80,4 +80,4 @@ TEST_F(inference, an_engine_runs_many_rows) {
     EXPECT_LT(largest_difference(logits), 1e-4f);
 }
 
-}  // namespace sluice::docs
+}  // namespace sluice::docs::inference_tests

@@ -4,7 +4,7 @@
 
 #include "sluice/sluice.hpp"
 
-namespace sluice::docs {
+namespace sluice::docs::loops_tests {
 namespace {
 
 // In place: an index reads and writes its own element only.
@@ -89,4 +89,4 @@ TEST_F(loops, on_the_device) {
     EXPECT_EQ(x, after_two);
 }
 
-}  // namespace sluice::docs
+}  // namespace sluice::docs::loops_tests

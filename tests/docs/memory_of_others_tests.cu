@@ -10,7 +10,7 @@
 
 #include "sluice/sluice.hpp"
 
-namespace sluice::docs {
+namespace sluice::docs::memory_of_others_tests {
 namespace {
 
 class memory_of_others : public testing::Test {
@@ -115,4 +115,4 @@ TEST_F(memory_of_others, is_mapped_by_two_processes) {
     EXPECT_EQ(close(file), 0);
 }
 
-}  // namespace sluice::docs
+}  // namespace sluice::docs::memory_of_others_tests

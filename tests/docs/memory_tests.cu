@@ -4,7 +4,7 @@
 
 #include "sluice/sluice.hpp"
 
-namespace sluice::docs {
+namespace sluice::docs::memory_tests {
 namespace {
 
 class memory : public testing::Test {
@@ -91,4 +91,4 @@ TEST_F(memory, a_second_allocation_reuses_the_block) {
     EXPECT_EQ(on.device_pool().usage().cached_bytes, 0u);
 }
 
-}  // namespace sluice::docs
+}  // namespace sluice::docs::memory_tests

@@ -8,7 +8,7 @@
 #include "sluice/cuda/kernel_module.hpp"
 #include "sluice/sluice.hpp"
 
-namespace sluice::docs {
+namespace sluice::docs::modules_tests {
 namespace {
 
 constexpr const char* source = R"(
@@ -57,4 +57,4 @@ TEST(modules, a_source_is_compiled_and_runs) {
     }
 }
 
-}  // namespace sluice::docs
+}  // namespace sluice::docs::modules_tests

@@ -5,7 +5,7 @@
 #include "sluice/sim/explore.hpp"
 #include "sluice/sluice.hpp"
 
-namespace sluice::docs {
+namespace sluice::docs::ordering_tests {
 namespace {
 
 struct add_one {
@@ -65,4 +65,4 @@ TEST(ordering, the_simulator_finds_no_fault) {
     sim::explore(pipeline, {.schedules = 100}).require_clean();
 }
 
-}  // namespace sluice::docs
+}  // namespace sluice::docs::ordering_tests

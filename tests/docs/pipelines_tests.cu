@@ -11,7 +11,7 @@
 #include "sluice/runtime/detail/closure.hpp"
 #include "sluice/sluice.hpp"
 
-namespace sluice::docs {
+namespace sluice::docs::pipelines_tests {
 namespace {
 
 struct square {
@@ -117,4 +117,4 @@ TEST(pipelines, a_loop_in_a_kernel_of_a_user) {
 }
 
 }  // namespace
-}  // namespace sluice::docs
+}  // namespace sluice::docs::pipelines_tests

@@ -12,7 +12,7 @@
 #include "sluice/kernels/tile_reduce.hpp"
 #include "sluice/sluice.hpp"
 
-namespace sluice::docs {
+namespace sluice::docs::products_tests {
 namespace {
 
 template <typename T, int Rows, int Columns, int Inner>
@@ -128,4 +128,4 @@ TEST(products, of_16_bits_are_layers) {
     for (const bfloat16 each : sync(std::move(layer), pool)) EXPECT_EQ(float{each}, 6.5f);
 }
 
-}  // namespace sluice::docs
+}  // namespace sluice::docs::products_tests

@@ -7,7 +7,7 @@
 
 #include "sluice/sluice.hpp"
 
-namespace sluice::docs {
+namespace sluice::docs::simulator_tests {
 namespace {
 
 struct twice {
@@ -68,4 +68,4 @@ TEST(simulator, lock_free_code_is_explored) {
     EXPECT_THAT(result.failure->message, testing::HasSubstr("an update is lost"));
 }
 
-}  // namespace sluice::docs
+}  // namespace sluice::docs::simulator_tests

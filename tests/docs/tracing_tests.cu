@@ -8,7 +8,7 @@
 
 #include "sluice/sluice.hpp"
 
-namespace sluice::docs {
+namespace sluice::docs::tracing_tests {
 namespace {
 
 auto forward(std::vector<float> input) { return upload(std::move(input)).and_then(download); }
@@ -53,4 +53,4 @@ TEST(tracing, a_logger_is_told_about_rare_events) {
     EXPECT_NE(text.str().find("info device_found found cpu:0: "), std::string::npos) << text.str();
 }
 
-}  // namespace sluice::docs
+}  // namespace sluice::docs::tracing_tests

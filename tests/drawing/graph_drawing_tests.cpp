@@ -19,7 +19,7 @@
 #include "sluice/drawing/graph_drawing.hpp"
 #include "support/xml_reader.hpp"
 
-namespace sluice {
+namespace sluice::graph_drawing_tests {
 namespace {
 
 using testing::dot_graph;
@@ -357,4 +357,4 @@ TEST(graph_drawing, is_saved_by_the_files_extension) {
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::graph_drawing_tests

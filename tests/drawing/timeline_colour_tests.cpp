@@ -12,7 +12,7 @@
 #include "drawing/timeline_style.hpp"
 #include "trace/sample_trace.hpp"
 
-namespace sluice {
+namespace sluice::timeline_colour_tests {
 namespace {
 
 using testing::bar_with;
@@ -97,4 +97,4 @@ TEST(timeline_colours, writes_readable_text_on_each_colour) {
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::timeline_colour_tests

@@ -20,7 +20,7 @@
 #include "sluice/trace/trace.hpp"
 #include "trace/sample_trace.hpp"
 
-namespace sluice {
+namespace sluice::timeline_tests {
 namespace {
 
 using testing::bar_with;
@@ -374,4 +374,4 @@ TEST(timeline, begins_its_axis_at_the_first_command_when_that_is_late) {
     EXPECT_EQ(texts_of(shown, "tick").at(0), "5000.00 ms");
 }
 
-}  // namespace sluice
+}  // namespace sluice::timeline_tests

@@ -10,7 +10,7 @@
 #include "conformance/support/awaiting.hpp"
 #include "faults/out_of_range_kernels.hpp"
 
-namespace sluice::faults {
+namespace sluice::faults::cuda_bounds_fault_tests {
 namespace {
 
 using conformance::failure_of;
@@ -93,4 +93,4 @@ TEST_P(gpu_bounds_fault, of_a_million_threads_the_first_is_named) {
     expect_words(words_of_all(), failure_of([&] { gpu->synchronize(); }));
 }
 
-}  // namespace sluice::faults
+}  // namespace sluice::faults::cuda_bounds_fault_tests

@@ -9,7 +9,7 @@
 #include "sluice/devices/collectives.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::faults {
+namespace sluice::faults::cuda_device_set_fault_tests {
 namespace {
 
 using conformance::failure_of;
@@ -107,4 +107,4 @@ TEST_P(one_gpu_of_two, a_collective_with_it_receives_the_cause) {
     expect_cause(failure_of([&] { sync(all_reduce(*all, reduce_op::sum, std::move(parts)), *pool); }));
 }
 
-}  // namespace sluice::faults
+}  // namespace sluice::faults::cuda_device_set_fault_tests

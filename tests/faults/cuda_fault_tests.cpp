@@ -19,7 +19,7 @@
 #include "sluice/cuda/kernel_module.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::faults {
+namespace sluice::faults::cuda_fault_tests {
 namespace {
 
 using conformance::failure_of;
@@ -312,4 +312,4 @@ TEST(gpu_module_faults, the_error_names_the_function_its_line_and_the_device) {
     module.reset();  // after the device, which has faulted
 }
 
-}  // namespace sluice::faults
+}  // namespace sluice::faults::cuda_fault_tests

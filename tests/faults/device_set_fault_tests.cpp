@@ -7,7 +7,7 @@
 #include "sluice/devices/on_device.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::faults {
+namespace sluice::faults::device_set_fault_tests {
 namespace {
 
 using conformance::failure_of;
@@ -115,4 +115,4 @@ TEST_F(one_of_two, a_copy_from_a_device_known_to_have_failed_is_refused_and_the_
     EXPECT_FALSE(fakes.other.is_poisoned());
 }
 
-}  // namespace sluice::faults
+}  // namespace sluice::faults::device_set_fault_tests

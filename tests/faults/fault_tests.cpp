@@ -6,7 +6,7 @@
 #include "faults/faulty_backend.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::faults {
+namespace sluice::faults::fault_tests {
 namespace {
 
 using conformance::failing_number;
@@ -263,4 +263,4 @@ TEST_F(faults, a_failure_before_the_fault_is_reported_unchanged) {
     EXPECT_EQ(failure_of(std::move(failed)), "mine");
 }
 
-}  // namespace sluice::faults
+}  // namespace sluice::faults::fault_tests

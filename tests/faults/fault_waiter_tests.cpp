@@ -10,7 +10,7 @@
 #include "sluice/async/when_all.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::faults {
+namespace sluice::faults::fault_waiter_tests {
 namespace {
 
 using conformance::failure_of;
@@ -199,4 +199,4 @@ TEST_F(fault_waiters, the_last_reference_to_a_runtime_may_be_dropped_while_its_s
     }
 }
 
-}  // namespace sluice::faults
+}  // namespace sluice::faults::fault_waiter_tests

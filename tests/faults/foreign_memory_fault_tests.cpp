@@ -11,7 +11,7 @@
 #include "sluice/runtime/adopt.hpp"
 #include "sluice/runtime/dlpack.hpp"
 
-namespace sluice::faults {
+namespace sluice::faults::foreign_memory_fault_tests {
 namespace {
 
 using conformance::failure_of;
@@ -138,4 +138,4 @@ TEST_F(foreign_memory_faults, a_faulted_device_takes_no_memory_and_exports_none)
     EXPECT_EQ(released.now(), 0);
 }
 
-}  // namespace sluice::faults
+}  // namespace sluice::faults::foreign_memory_fault_tests

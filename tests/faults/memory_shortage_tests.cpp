@@ -7,7 +7,7 @@
 #include "faults/faulty_backend.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::faults {
+namespace sluice::faults::memory_shortage_tests {
 namespace {
 
 using conformance::failure_of;
@@ -143,4 +143,4 @@ TEST_F(memory_shortage, on_a_small_cpu_device_is_reported_and_ends_when_memory_i
     }
 }
 
-}  // namespace sluice::faults
+}  // namespace sluice::faults::memory_shortage_tests

@@ -5,7 +5,7 @@
 #include "sluice/sluice.hpp"
 #include "support/group_kernels.hpp"
 
-namespace sluice::faults {
+namespace sluice::faults::missing_feature_tests {
 namespace {
 
 using conformance::expect_refused;
@@ -38,4 +38,4 @@ TEST(missing_features, are_refused_before_anything_is_submitted) {
 }
 
 }  // namespace
-}  // namespace sluice::faults
+}  // namespace sluice::faults::missing_feature_tests

@@ -3,7 +3,7 @@
 
 #include "conformance/backend.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::control_flow_tests {
 namespace {
 
 CONFORMANCE_SUITE(control_flow);
@@ -214,4 +214,4 @@ TEST_P(control_flow, wrong_shapes_and_host_calls_are_refused) {
 }
 
 }  // namespace
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::control_flow_tests

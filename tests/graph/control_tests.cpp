@@ -8,7 +8,7 @@
 #include "conformance/support/awaiting.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::control_tests {
 namespace {
 
 using numbers = std::vector<unsigned>;
@@ -310,4 +310,4 @@ TEST_P(retries, a_retry_may_be_recovered_and_tried_again) {
     EXPECT_EQ(told, "try 6");
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::control_tests

@@ -6,7 +6,7 @@
 #include "conformance/backend.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::graph_address_tests {
 namespace {
 
 CONFORMANCE_SUITE(graph_addresses);
@@ -182,4 +182,4 @@ TEST_P(graph_addresses, that_are_whole_are_set_without_another_recording) {
     EXPECT_EQ(calls, at_first);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::graph_address_tests

@@ -4,7 +4,7 @@
 #include "conformance/expect_refused.hpp"
 #include "graph/graph_operations.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::graph_copy_tests {
 namespace {
 
 CONFORMANCE_SUITE(graph_copies);
@@ -77,4 +77,4 @@ TEST_P(graph_copies, results_in_pinned_memory_are_not_overwritten_by_later_launc
 }
 
 }  // namespace
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::graph_copy_tests

@@ -4,7 +4,7 @@
 
 #include "runtime/graph_replay.hpp"
 
-namespace sluice::detail {
+namespace sluice::detail::graph_difference_tests {
 namespace {
 
 command_graph graph_of(std::vector<graph_node> nodes) {
@@ -118,4 +118,4 @@ TEST(graph_differences, rows_of_a_copy_are_compared) {
     EXPECT_EQ(change(rows(0, {1, 64, 32}), rows(0, {1, 0, 0})), graph_change::none);  // one row needs no pitch
 }
 
-}  // namespace sluice::detail
+}  // namespace sluice::detail::graph_difference_tests

@@ -4,7 +4,7 @@
 #include "conformance/expect_refused.hpp"
 #include "graph/graph_operations.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::graph_inquiry_tests {
 namespace {
 
 CONFORMANCE_SUITE(graph_inquiries);
@@ -124,4 +124,4 @@ TEST_P(graph_inquiries, a_stream_says_whether_it_is_recorded) {
     EXPECT_EQ(said, std::vector<bool>{false});
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::graph_inquiry_tests

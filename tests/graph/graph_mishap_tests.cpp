@@ -12,7 +12,7 @@
 
 #include "graph/graph_operations.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::graph_mishap_tests {
 namespace {
 
 CONFORMANCE_SUITE(graph_mishaps);
@@ -340,4 +340,4 @@ TEST_P(graph_mishaps, a_graph_may_be_destroyed_after_its_runtime) {
 }
 
 }  // namespace
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::graph_mishap_tests

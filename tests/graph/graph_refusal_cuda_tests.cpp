@@ -4,7 +4,7 @@
 #include "conformance/kernels.hpp"
 #include "cuda/api/runtime.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::graph_refusal_cuda_tests {
 namespace {
 
 CONFORMANCE_SUITE(driver_refusals);
@@ -61,4 +61,4 @@ TEST_P(driver_refusals, of_one_update_do_not_concern_the_next_one) {
     EXPECT_EQ(sync(fast().and_then(download), pool)[0], 3 * 0x06060606u + 1);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::graph_refusal_cuda_tests

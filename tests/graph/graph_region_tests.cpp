@@ -4,7 +4,7 @@
 #include "graph/graph_operations.hpp"
 #include "sluice/runtime/copy_region.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::graph_region_tests {
 namespace {
 
 CONFORMANCE_SUITE(graph_regions);
@@ -143,4 +143,4 @@ TEST_P(graph_regions, a_copy_to_a_region_is_disabled_by_name) {
 }
 
 }  // namespace
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::graph_region_tests

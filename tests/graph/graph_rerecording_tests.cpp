@@ -8,7 +8,7 @@
 #include "conformance/expect_refused.hpp"
 #include "graph/graph_operations.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::graph_rerecording_tests {
 namespace {
 
 using numbers = std::vector<unsigned>;
@@ -311,4 +311,4 @@ TEST_P(graph_rerecordings, write_the_host_buffer_of_the_launch_while_the_previou
     }
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::graph_rerecording_tests

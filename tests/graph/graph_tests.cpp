@@ -3,7 +3,7 @@
 
 #include "graph/graph_operations.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::graph_tests {
 namespace {
 
 CONFORMANCE_SUITE(graph);
@@ -334,4 +334,4 @@ TEST_P(graph, dropped_results_free_their_memory) {
 }
 
 }  // namespace
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::graph_tests

@@ -10,7 +10,7 @@
 
 #include "graph/graph_operations.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::graph_update_tests {
 namespace {
 
 CONFORMANCE_SUITE(graph_updates);
@@ -328,4 +328,4 @@ TEST_P(graph_updates, memory_bytes_may_be_read_by_any_thread) {
 }
 
 }  // namespace
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::graph_update_tests

@@ -13,7 +13,7 @@
 #include "conformance/expect_refused.hpp"
 #include "graph/support/launching_kernels.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::launchable_pinned_tests {
 namespace {
 
 CONFORMANCE_SUITE(launchable_pinned);
@@ -188,4 +188,4 @@ TEST_P(launchable_pinned, results_for_nobody_are_refused) {
 }
 
 }  // namespace
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::launchable_pinned_tests

@@ -11,7 +11,7 @@
 #include "conformance/expect_refused.hpp"
 #include "graph/support/launching_kernels.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::launchable_update_tests {
 namespace {
 
 CONFORMANCE_SUITE(launchable_update);
@@ -211,4 +211,4 @@ TEST_P(launchable_update, an_update_waits_for_what_it_captures_and_drops_what_it
 }
 
 }  // namespace
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::launchable_update_tests

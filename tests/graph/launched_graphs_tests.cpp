@@ -7,7 +7,7 @@
 #include "sluice/runtime/graph_launcher.hpp"
 #include "sluice/sluice.hpp"
 
-namespace sluice::detail {
+namespace sluice::detail::launched_graphs_tests {
 namespace {
 
 class launched_graphs : public testing::Test {
@@ -182,4 +182,4 @@ TEST(launched_graphs_on_a_cpu, pass_their_failure_on_to_the_launcher) {
 }
 
 }  // namespace
-}  // namespace sluice::detail
+}  // namespace sluice::detail::launched_graphs_tests

@@ -8,7 +8,7 @@
 
 #include "graph/support/graph_builder.hpp"
 
-namespace sluice::detail {
+namespace sluice::detail::memory_plan_tests {
 namespace {
 
 using testing::graph_builder;
@@ -132,4 +132,4 @@ TEST(memory_plan, places_overlap_only_when_all_uses_of_one_precede_the_other) {
 }
 
 }  // namespace
-}  // namespace sluice::detail
+}  // namespace sluice::detail::memory_plan_tests

@@ -11,7 +11,7 @@
 #include "conformance/expect_refused.hpp"
 #include "graph/support/launching_kernels.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::nested_launch_tests {
 namespace {
 
 CONFORMANCE_SUITE(nested_launch);
@@ -260,4 +260,4 @@ TEST_P(nested_launch, a_graph_of_another_device_cannot_be_launched) {
 }
 
 }  // namespace
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::nested_launch_tests

@@ -5,7 +5,7 @@
 #include "sluice/drawing/graph_drawing.hpp"
 #include "sluice/sluice.hpp"
 
-namespace sluice {
+namespace sluice::recorded_edges_tests {
 namespace {
 
 struct bump {
@@ -28,7 +28,7 @@ auto copied(shared_tensor<int> from, tensor<int> to) {
     return launch(copy_over{}, range, std::move(from), std::move(to));
 }
 
-class recorded_edges : public testing::Test {
+class recorded_edges : public ::testing::Test {
 protected:
     runtime machine{{.cpu_devices = 1, .cpu_workers = 1, .cuda = false}};
     device& on = machine.find("cpu:0");
@@ -305,4 +305,4 @@ TEST_F(recorded_edges, a_condition_comes_after_the_writers_of_what_it_and_its_bo
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::recorded_edges_tests

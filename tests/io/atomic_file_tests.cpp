@@ -14,7 +14,7 @@
 #include "io/support/hostile_files.hpp"
 #include "io/support/temporary_directory.hpp"
 
-namespace sluice::io {
+namespace sluice::io::atomic_file_tests {
 namespace {
 
 using testing::bytes_of;
@@ -221,4 +221,4 @@ TEST(atomic_file, is_committed_once) {
 }
 
 }  // namespace
-}  // namespace sluice::io
+}  // namespace sluice::io::atomic_file_tests

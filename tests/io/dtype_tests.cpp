@@ -10,7 +10,7 @@
 
 #include "io/support/hostile_files.hpp"
 
-namespace sluice::io {
+namespace sluice::io::dtype_tests {
 namespace {
 
 using testing::bytes_of;
@@ -153,4 +153,4 @@ TEST(dtype, finds_that_a_shape_overflows_even_next_to_a_zero) {
 }
 
 }  // namespace
-}  // namespace sluice::io
+}  // namespace sluice::io::dtype_tests

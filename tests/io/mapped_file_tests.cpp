@@ -14,7 +14,7 @@
 #include "io/support/hostile_files.hpp"
 #include "io/support/temporary_directory.hpp"
 
-namespace sluice::io {
+namespace sluice::io::mapped_file_tests {
 namespace {
 
 using testing::expect_refused;
@@ -158,4 +158,4 @@ TEST(mapped_file, forgets_only_what_it_has) {
 }
 
 }  // namespace
-}  // namespace sluice::io
+}  // namespace sluice::io::mapped_file_tests

@@ -12,7 +12,7 @@
 #include "sluice/io/npy.hpp"
 #include "sluice/io/npy_writer.hpp"
 
-namespace sluice::io {
+namespace sluice::io::npy_part_writer_tests {
 namespace {
 
 using testing::expect_error;
@@ -101,4 +101,4 @@ TEST_F(npy_parts, report_that_the_system_refuses) {
     }
 }
 
-}  // namespace sluice::io
+}  // namespace sluice::io::npy_part_writer_tests

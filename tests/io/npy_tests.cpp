@@ -11,7 +11,7 @@
 #include "io/support/hostile_files.hpp"
 #include "io/support/temporary_directory.hpp"
 
-namespace sluice::io {
+namespace sluice::io::npy_tests {
 namespace {
 
 using testing::bytes_of;
@@ -357,4 +357,4 @@ TEST(npy, refuses_bytes_after_the_data) {
 }
 
 }  // namespace
-}  // namespace sluice::io
+}  // namespace sluice::io::npy_tests

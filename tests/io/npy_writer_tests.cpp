@@ -12,7 +12,7 @@
 #include "io/support/temporary_directory.hpp"
 #include "sluice/io/npy.hpp"
 
-namespace sluice::io {
+namespace sluice::io::npy_writer_tests {
 namespace {
 
 using testing::bytes_of;
@@ -144,4 +144,4 @@ TEST(npy_writer, reports_what_the_system_refuses) {
 }
 
 }  // namespace
-}  // namespace sluice::io
+}  // namespace sluice::io::npy_writer_tests

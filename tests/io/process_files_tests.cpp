@@ -14,7 +14,7 @@
 #include "io/support/temporary_directory.hpp"
 #include "sluice/io/atomic_file.hpp"
 
-namespace sluice::io {
+namespace sluice::io::process_files_tests {
 namespace {
 
 using testing::bytes_of;
@@ -96,4 +96,4 @@ TEST(known_mappings, name_the_file_of_an_address) {
 }
 
 }  // namespace
-}  // namespace sluice::io
+}  // namespace sluice::io::process_files_tests

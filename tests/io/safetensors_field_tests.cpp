@@ -7,7 +7,7 @@
 
 #include "io/support/safetensors_headers.hpp"
 
-namespace sluice::io {
+namespace sluice::io::safetensors_field_tests {
 namespace {
 
 using testing::expect_header_refused;
@@ -156,4 +156,4 @@ TEST(safetensors, refuses_bytes_after_the_last_tensor) {
 }
 
 }  // namespace
-}  // namespace sluice::io
+}  // namespace sluice::io::safetensors_field_tests

@@ -7,7 +7,7 @@
 
 #include "io/support/safetensors_headers.hpp"
 
-namespace sluice::io {
+namespace sluice::io::safetensors_header_tests {
 namespace {
 
 using testing::expect_header_refused;
@@ -137,4 +137,4 @@ TEST(safetensors, shows_hostile_names_in_printable_form) {
 }
 
 }  // namespace
-}  // namespace sluice::io
+}  // namespace sluice::io::safetensors_header_tests

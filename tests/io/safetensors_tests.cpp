@@ -12,7 +12,7 @@
 #include "io/support/safetensors_headers.hpp"
 #include "io/support/temporary_directory.hpp"
 
-namespace sluice::io {
+namespace sluice::io::safetensors_tests {
 namespace {
 
 using testing::bytes_of;
@@ -132,4 +132,4 @@ TEST(safetensors, reads_what_its_own_python_package_wrote) {
 }
 
 }  // namespace
-}  // namespace sluice::io
+}  // namespace sluice::io::safetensors_tests

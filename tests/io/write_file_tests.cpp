@@ -11,7 +11,7 @@
 #include "io/support/temporary_directory.hpp"
 #include "sluice/io/write_error.hpp"
 
-namespace sluice::io {
+namespace sluice::io::write_file_tests {
 namespace {
 
 using testing::read_file;
@@ -80,4 +80,4 @@ TEST(write_file, distinguishes_a_full_disk_from_an_impossible_name) {
 }
 
 }  // namespace
-}  // namespace sluice::io
+}  // namespace sluice::io::write_file_tests

@@ -8,7 +8,7 @@
 #include "kernels/fused_mlp_reference.hpp"
 #include "sluice/kernels/cast.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::arithmetic_tests {
 namespace {
 
 // Ragged against 4 and 8 elements a piece, and against the 1024 pieces of a block; the last is large for any GPU.
@@ -188,4 +188,4 @@ TEST_P(arithmetics, casts_beyond_the_range_are_as_documented) {
     EXPECT_EQ(float{casted<bfloat16>(std::vector<int>{INT_MAX})[0]}, 2147483648.0f);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::arithmetic_tests

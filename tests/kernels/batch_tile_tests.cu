@@ -8,7 +8,7 @@
 #include "sluice/kernels/creation.hpp"
 #include "sluice/kernels/tile_kernels.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::batch_tile_tests {
 namespace {
 
 // Small whole numbers: every order of summation gives the same.
@@ -244,4 +244,4 @@ TEST_P(batch_tiles, are_of_one_matrix_each) {
     EXPECT_EQ(each_of(tiles).over, (shape{2, 3, 2}));
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::batch_tile_tests

@@ -17,7 +17,7 @@
 #include "sluice/kernels/reduce.hpp"
 #include "sluice/kernels/transpose.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::continuation_tests {
 namespace {
 
 class continuations : public conformance_test {
@@ -126,4 +126,4 @@ TEST_P(continuations, that_do_not_fit_are_refused_with_the_line_that_made_them) 
                         [&] { sync_on(upload(floats{1, 2}).and_then(transpose()), home); });
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::continuation_tests

@@ -7,7 +7,7 @@
 #include "sluice/kernels/elementwise.hpp"
 #include "sluice/kernels/pooling.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::convolution_tests {
 namespace {
 
 struct convolution_case {
@@ -257,4 +257,4 @@ TEST_P(convolutions, with_memory_of_another_device_are_refused) {
     }
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::convolution_tests

@@ -12,7 +12,7 @@
 #include "kernels/reference.hpp"
 #include "sluice/kernels/fill.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::creation_tests {
 namespace {
 
 class created_tensors : public conformance_test {
@@ -212,4 +212,4 @@ concept can_fill = requires(tensor<T> x, V value) { fill(std::move(x), value); }
 static_assert(can_fill<int, float> && can_fill<int, std::int8_t> && can_fill<half, float>);
 static_assert(!can_fill<float, int> && !can_fill<float, half>);
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::creation_tests

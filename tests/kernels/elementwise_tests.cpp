@@ -7,7 +7,7 @@
 #include "conformance/expect_refused.hpp"
 #include "kernels/reference.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::elementwise_tests {
 namespace {
 
 constexpr activation elementwise[] = {activation::none, activation::relu, activation::gelu, activation::sigmoid,
@@ -161,4 +161,4 @@ TEST(activation_names, go_both_ways) {
     for (const char* unknown : {"", "ReLU", "relu ", "swish"}) EXPECT_EQ(activation_from_string(unknown), std::nullopt);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::elementwise_tests

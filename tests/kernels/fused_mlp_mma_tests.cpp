@@ -7,7 +7,7 @@
 #include "kernels/fused_mlp_reference.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::fused_mlp_mma_tests {
 namespace {
 
 CONFORMANCE_SUITE(fused_mlps_with_mma);
@@ -76,4 +76,4 @@ TEST_P(fused_mlps_with_mma, let_an_infinity_through_neurons_that_only_fill_the_w
     }
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::fused_mlp_mma_tests

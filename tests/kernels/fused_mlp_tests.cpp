@@ -6,7 +6,7 @@
 #include "kernels/fused_mlp_reference.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::fused_mlp_tests {
 namespace {
 
 using features = std::vector<std::size_t>;
@@ -188,4 +188,4 @@ TEST_P(fused_mlps, of_floats_run_on_a_cpu_only) {
     }
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::fused_mlp_tests

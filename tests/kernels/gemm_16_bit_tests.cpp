@@ -7,7 +7,7 @@
 #include "sluice/kernels/elementwise.hpp"
 #include "sluice/kernels/gemm.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::gemm_16_bit_tests {
 namespace {
 
 constexpr activation fused_activations[] = {activation::none, activation::relu, activation::gelu, activation::sigmoid,
@@ -151,4 +151,4 @@ TEST_P(gemms_of_16_bits, that_do_not_fit_are_refused_before_anything_is_submitte
     EXPECT_EQ(home.issued(), before);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::gemm_16_bit_tests

@@ -9,7 +9,7 @@
 #include "kernels/gemm/gemm_dispatch.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::gemm_algorithm_tests {
 namespace {
 
 class ways_of_gemm : public conformance_test {
@@ -164,4 +164,4 @@ TEST_P(ways_of_gemm, are_measured_into_a_table_that_later_ones_are_added_to) {
     std::filesystem::remove(file);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::gemm_algorithm_tests

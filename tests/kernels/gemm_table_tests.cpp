@@ -14,7 +14,7 @@
 #include "sluice/base/file_error.hpp"
 #include "sluice/runtime/interpreter.hpp"
 
-namespace sluice::kernels {
+namespace sluice::kernels::gemm_table_tests {
 namespace {
 
 using testing::AllOf;
@@ -198,4 +198,4 @@ TEST_F(gemm_tables, lie_in_the_users_cache_by_the_name_of_the_gpu) {
     EXPECT_EQ(gemm_table_file(gpu).parent_path().filename(), "sluice");
 }
 
-}  // namespace sluice::kernels
+}  // namespace sluice::kernels::gemm_table_tests

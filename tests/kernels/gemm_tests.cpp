@@ -5,8 +5,9 @@
 #include "conformance/expect_refused.hpp"
 #include "kernels/reference.hpp"
 #include "sluice/kernels/elementwise.hpp"
+#include "sluice/runtime/parts.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::gemm_tests {
 namespace {
 
 constexpr activation all_activations[] = {activation::none,    activation::relu, activation::gelu,
@@ -52,6 +53,19 @@ TEST_P(gemms, agree_with_the_reference_in_every_form) {
             }
         }
     }
+}
+
+// Two streams, each on its half of the rows.
+TEST_P(gemms, read_and_write_parts_of_tensors) {
+    const floats a = fresh(128 * 64), b = fresh(64 * 32);
+    const auto on_b = upload_shared(b, {64, 32});
+    auto [top, bottom] = split<2>(submit_to(home, upload(a, {128, 64})));
+    auto [out_top, out_bottom] = split<2>(submit_to(home, full<float>({128, 32}, nan)));
+    const stream other = pool.next();
+    gemm(home, top, *on_b, nullptr, out_top, {});
+    gemm(other, bottom, *on_b, nullptr, out_bottom, {});
+    auto out = join(std::move(out_top), std::move(out_bottom));
+    expect_close(contents(std::move(out), home), product(a, b, {}, 128, 32, 64, false));
 }
 
 TEST_P(gemms, are_operations_on_owned_and_shared_operands) {
@@ -164,4 +178,4 @@ TEST_P(gemms, with_memory_of_another_device_are_refused) {
                    [&] { sync(gemm(ours, theirs), pool); });
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::gemm_tests

@@ -5,7 +5,7 @@
 #include "sluice/kernels/matvec.hpp"
 #include "sluice/kernels/reduce.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::large_tests {
 namespace {
 
 CONFORMANCE_SUITE(large_kernels);
@@ -46,4 +46,4 @@ TEST_P(large_kernels, matvecs_of_more_than_two_to_the_32_outputs_take_each_outpu
     EXPECT_EQ(float{farthest[0]}, 0);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::large_tests

@@ -7,7 +7,7 @@
 #include "sluice/graph/executable_graph.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::matvec_tests {
 namespace {
 
 class matvecs : public conformance_test {
@@ -113,4 +113,4 @@ TEST_P(matvecs, that_do_not_fit_are_refused_before_anything_is_submitted) {
     EXPECT_EQ(home.issued(), before);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::matvec_tests

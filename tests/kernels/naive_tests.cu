@@ -5,7 +5,7 @@
 #include "kernels/reference.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::naive_tests {
 namespace {
 
 class naive_kernels : public conformance_test {
@@ -70,4 +70,4 @@ TEST_P(naive_kernels, compose_as_operations) {
                  activated(product(a, b, {}, 6, 5, 4, false), activation::relu, 5));
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::naive_tests

@@ -9,7 +9,7 @@
 #include "sluice/kernels/gemm.hpp"
 #include "sluice/kernels/matvec.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::odd_numbers_tests {
 namespace {
 
 constexpr activation all_activations[] = {activation::none, activation::relu, activation::gelu, activation::sigmoid,
@@ -187,4 +187,4 @@ TEST_P(odd_numbers, go_through_products_and_networks_alike) {
     }
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::odd_numbers_tests

@@ -12,7 +12,7 @@
 #include "sluice/kernels/creation.hpp"
 #include "sluice/kernels/tile_kernels.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::one_of_tests {
 namespace {
 
 // Kernels that tell which of them ran. (Others give the same result.)
@@ -198,4 +198,4 @@ TEST_P(choices, refuse_what_their_kernels_refuse) {
                    [&] { static_cast<void>(tune(on, one_of<gemm_tiles<float, 16, 16, 8>>{}, a, a, c)); });
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::one_of_tests

@@ -10,7 +10,7 @@
 #include "conformance/backend.hpp"
 #include "sluice/runtime/detail/closure.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::pipelined_loops_tests {
 namespace {
 
 SLUICE_KERNEL void add_to(unsigned long long* sum, unsigned long long x) {
@@ -236,4 +236,4 @@ TEST(pipelined_forms, know_what_they_need_of_a_block) {
     EXPECT_FALSE((pipelined::part<64, pipelined::one_stage, 64>::fits(96)));
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::pipelined_loops_tests

@@ -8,7 +8,7 @@
 #include "conformance/backend.hpp"
 #include "conformance/expect_refused.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::pipelined_reduce_tests {
 namespace {
 
 struct sum_of_squares {
@@ -113,4 +113,4 @@ TEST_P(pipelined_reductions, into_more_than_one_element_are_refused_before_anyth
     EXPECT_EQ(home.issued(), before);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::pipelined_reduce_tests

@@ -6,7 +6,7 @@
 #include "conformance/backend.hpp"
 #include "conformance/expect_refused.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::pipelined_transform_tests {
 namespace {
 
 // Reads across the batch, so that an element that was not there yet, or was overwritten, is seen.
@@ -177,4 +177,4 @@ TEST_P(pipelined_transforms, with_options_out_of_range_are_refused_before_anythi
     EXPECT_EQ(home.issued(), before);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::pipelined_transform_tests

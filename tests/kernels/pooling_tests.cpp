@@ -6,7 +6,7 @@
 #include "kernels/image_reference.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::pooling_tests {
 namespace {
 
 struct pooling_case {
@@ -158,4 +158,4 @@ TEST_P(poolings, that_do_not_fit_are_refused_before_anything_is_submitted) {
     EXPECT_EQ(home.issued(), before);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::pooling_tests

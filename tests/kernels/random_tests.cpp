@@ -11,7 +11,7 @@
 #include "kernels/reference.hpp"
 #include "sluice/kernels/philox.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::random_tests {
 namespace {
 
 class random_tensors : public conformance_test {
@@ -194,4 +194,4 @@ TEST(fresh_seeds, differ) {
     EXPECT_EQ(std::ranges::adjacent_find(drawn), drawn.end());
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::random_tests

@@ -8,7 +8,7 @@
 #include "kernels/fused_mlp_reference.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::reduce_tests {
 namespace {
 
 // Rows shorter and longer than 1024, aligned and not, few and many; the last ones take several blocks a row.
@@ -204,4 +204,4 @@ TEST_P(reductions, that_do_not_fit_are_refused_before_anything_is_submitted) {
     EXPECT_EQ(home.issued(), before);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::reduce_tests

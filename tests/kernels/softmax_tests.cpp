@@ -6,7 +6,7 @@
 #include "conformance/backend.hpp"
 #include "kernels/reference.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::softmax_tests {
 namespace {
 
 class softmaxes : public conformance_test {
@@ -83,4 +83,4 @@ TEST_P(softmaxes, of_nothing_are_nothing) {
     EXPECT_TRUE(apply({}, {5, 0}).empty());
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::softmax_tests

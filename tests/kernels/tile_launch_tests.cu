@@ -10,7 +10,7 @@
 #include "sluice/kernels/fill.hpp"
 #include "sluice/kernels/tile_kernels.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::tile_launch_tests {
 namespace {
 
 struct sizes {
@@ -303,4 +303,4 @@ TEST_P(tile_launches, refuse_what_does_not_fit_before_anything_is_submitted) {
     EXPECT_EQ(home.issued(), before);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::tile_launch_tests

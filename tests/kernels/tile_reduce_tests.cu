@@ -10,7 +10,7 @@
 #include "sluice/kernels/creation.hpp"
 #include "sluice/kernels/tile_launch.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::tile_reduce_tests {
 namespace {
 
 // Small whole numbers: every order of summation gives the same.
@@ -168,4 +168,4 @@ TEST_P(tile_reductions, keep_nan) {
     }
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::tile_reduce_tests

@@ -8,7 +8,7 @@
 #include "sluice/kernels/elementwise.hpp"
 #include "sluice/kernels/tile_kernels.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::tile_tests {
 namespace {
 
 struct sizes {
@@ -94,4 +94,4 @@ TEST(tiles, are_spread_so_that_reshaping_moves_nothing) {
     for (int i = 0; i < 16; ++i) EXPECT_EQ(same[i], 7);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::tile_tests

@@ -8,7 +8,7 @@
 #include "kernels/reference.hpp"
 #include "sluice/kernels/elementwise.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::transpose_tests {
 namespace {
 
 // On both sides of the tiles' 32 and 64.
@@ -82,4 +82,4 @@ TEST_P(transposes, that_do_not_fit_are_refused_before_anything_is_submitted) {
     EXPECT_EQ(home.issued(), before);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::transpose_tests

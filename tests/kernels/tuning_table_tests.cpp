@@ -12,7 +12,7 @@
 #include "kernels/tuning/tuning_text.hpp"
 #include "sluice/base/file_error.hpp"
 
-namespace sluice::kernels {
+namespace sluice::kernels::tuning_table_tests {
 namespace {
 
 using testing::AllOf;
@@ -225,4 +225,4 @@ TEST_F(tuning_tables, replace_links_and_leave_what_they_lead_to) {
     EXPECT_EQ(contents(), before);
 }
 
-}  // namespace sluice::kernels
+}  // namespace sluice::kernels::tuning_table_tests

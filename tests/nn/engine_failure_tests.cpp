@@ -12,7 +12,7 @@
 #include "nn/support/engine_test.hpp"
 #include "sluice/op/with_context.hpp"
 
-namespace sluice::nn {
+namespace sluice::nn::engine_failure_tests {
 namespace {
 
 using conformance::expect_close;
@@ -237,4 +237,4 @@ TEST(engine_memory, running_out_in_the_middle_gives_back_what_was_under_way) {
     EXPECT_EQ(on.host_pool().usage().in_use_bytes, 0u);
 }
 
-}  // namespace sluice::nn
+}  // namespace sluice::nn::engine_failure_tests

@@ -9,7 +9,7 @@
 #include "nn/support/engine_test.hpp"
 #include "sluice/trace/trace_recorder.hpp"
 
-namespace sluice::nn {
+namespace sluice::nn::engine_tests {
 namespace {
 
 using conformance::expect_close;
@@ -137,4 +137,4 @@ TEST(engine_warm_up, runs_no_more_batches_than_there_will_be) {
     }
 }
 
-}  // namespace sluice::nn
+}  // namespace sluice::nn::engine_tests

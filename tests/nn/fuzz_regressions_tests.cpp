@@ -13,7 +13,7 @@
 #include "io/support/hostile_files.hpp"
 #include "io/support/temporary_directory.hpp"
 
-namespace sluice::nn {
+namespace sluice::nn::fuzz_regressions_tests {
 namespace {
 
 const std::filesystem::path tests_directory = std::filesystem::path(SLUICE_SOURCE_DIR) / "tests";
@@ -48,4 +48,4 @@ TEST(fuzz_regressions, hostile_npy_are_read_or_refused) {
 }
 
 }  // namespace
-}  // namespace sluice::nn
+}  // namespace sluice::nn::fuzz_regressions_tests

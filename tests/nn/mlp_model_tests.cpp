@@ -15,7 +15,7 @@
 #include "io/support/temporary_directory.hpp"
 #include "sluice/io/npy.hpp"
 
-namespace sluice::nn {
+namespace sluice::nn::mlp_model_tests {
 namespace {
 
 using io::testing::bytes_of;
@@ -355,4 +355,4 @@ TEST(mlp_model, gives_the_trainers_logits_on_the_digits) {
 }
 
 }  // namespace
-}  // namespace sluice::nn
+}  // namespace sluice::nn::mlp_model_tests

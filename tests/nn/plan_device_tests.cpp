@@ -11,7 +11,7 @@
 #include "sluice/runtime/sync.hpp"
 #include "sluice/runtime/transfer.hpp"
 
-namespace sluice::nn {
+namespace sluice::nn::plan_device_tests {
 namespace {
 
 using conformance::expect_close;
@@ -139,4 +139,4 @@ TEST(device_engine, gives_all_rows_in_order) {
     }
 }
 
-}  // namespace sluice::nn
+}  // namespace sluice::nn::plan_device_tests

@@ -13,7 +13,7 @@
 #include "sluice/runtime/sync.hpp"
 #include "sluice/runtime/transfer.hpp"
 
-namespace sluice::nn {
+namespace sluice::nn::plan_tests {
 namespace {
 
 using conformance::expect_close;
@@ -216,4 +216,4 @@ TEST_F(plans, are_replicated_on_other_devices) {
     }
 }
 
-}  // namespace sluice::nn
+}  // namespace sluice::nn::plan_tests

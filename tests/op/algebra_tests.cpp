@@ -15,7 +15,7 @@
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/sync.hpp"
 
-namespace sluice {
+namespace sluice::algebra_tests {
 namespace {
 
 // An operation as a user would write one.
@@ -123,4 +123,4 @@ TEST_F(algebra, a_shared_value_counts_its_handles) {
     EXPECT_EQ(&*second, &*text);
 }
 
-}  // namespace sluice
+}  // namespace sluice::algebra_tests

@@ -21,7 +21,7 @@
 #include "support/million.hpp"
 #include "support/small_stack.hpp"
 
-namespace sluice {
+namespace sluice::chain_tests {
 namespace {
 
 constexpr int length = test_support::million;
@@ -347,4 +347,4 @@ TEST_F(chains, a_link_may_hold_what_is_aligned_to_a_cache_line) {
     EXPECT_EQ(run(std::move(sum)), 20 * 7);
 }
 
-}  // namespace sluice
+}  // namespace sluice::chain_tests

@@ -14,7 +14,7 @@
 #include "sluice/sluice.hpp"
 #include "support/gate.hpp"
 
-namespace sluice {
+namespace sluice::host_driven_lifetime_tests {
 namespace {
 
 using namespace std::chrono_literals;
@@ -236,4 +236,4 @@ TEST_F(host_driven_lifetime, futures_dropped_at_any_moment_leak_nothing) {
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::host_driven_lifetime_tests

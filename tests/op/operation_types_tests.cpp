@@ -10,7 +10,7 @@
 #include "sluice/kernels/softmax.hpp"
 #include "sluice/sluice.hpp"
 
-namespace sluice {
+namespace sluice::operation_types_tests {
 namespace {
 
 struct kernel {
@@ -95,4 +95,4 @@ static_assert(std::is_copy_constructible_v<shared_floats>);
 
 TEST(operation_types, are_checked_by_the_compiler) { SUCCEED(); }
 
-}  // namespace sluice
+}  // namespace sluice::operation_types_tests

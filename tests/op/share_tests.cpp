@@ -11,7 +11,7 @@
 
 #include "sluice/sluice.hpp"
 
-namespace sluice {
+namespace sluice::share_tests {
 namespace {
 
 using testing::HasSubstr;
@@ -117,4 +117,4 @@ TEST_F(shared_work, two_that_use_each_other_from_two_threads_are_refused) {
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::share_tests

@@ -12,7 +12,7 @@
 #include "sluice/kernels/softmax.hpp"
 #include "sluice/sluice.hpp"
 
-namespace sluice {
+namespace sluice::used_again_tests {
 namespace {
 
 using testing::HasSubstr;
@@ -138,4 +138,4 @@ TEST_F(used_again, a_time_that_is_not_a_number_is_refused) {
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::used_again_tests

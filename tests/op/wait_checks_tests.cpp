@@ -10,7 +10,7 @@
 #include "sluice/sluice.hpp"
 #include "support/gate.hpp"
 
-namespace sluice {
+namespace sluice::wait_checks_tests {
 namespace {
 
 using test_support::gate;
@@ -124,4 +124,4 @@ TEST_F(wait_checks, a_coroutine_resumed_on_a_worker_may_drop_the_runtime) {
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::wait_checks_tests

@@ -5,7 +5,7 @@
 
 #include "runtime/recording_backend.hpp"
 
-namespace sluice::detail {
+namespace sluice::detail::access_history_tests {
 namespace {
 
 using testing::ElementsAre;
@@ -144,4 +144,4 @@ TEST_F(access_history_test, what_is_adopted_again_and_again_does_not_grow) {
     EXPECT_EQ(last_uses().size(), 2u);
 }
 
-}  // namespace sluice::detail
+}  // namespace sluice::detail::access_history_tests

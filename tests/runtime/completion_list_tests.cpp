@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-namespace sluice {
+namespace sluice::completion_list_tests {
 namespace {
 
 // Logs its ticket when it completes.
@@ -268,4 +268,4 @@ TEST(completion_list, the_cost_of_a_waiter_does_not_grow_with_their_number) {
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::completion_list_tests

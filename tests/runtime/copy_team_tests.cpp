@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace sluice::detail {
+namespace sluice::detail::copy_team_tests {
 namespace {
 
 std::vector<std::uint32_t> numbered(std::size_t size, std::uint32_t seed) {
@@ -78,4 +78,4 @@ TEST(copy_team, a_job_that_ends_early_leaves_its_memory_alone) {
 }
 
 }  // namespace
-}  // namespace sluice::detail
+}  // namespace sluice::detail::copy_team_tests

@@ -57,7 +57,7 @@ void operator delete[](void* data, std::size_t) noexcept { give_back(data); }
 void operator delete(void* data, std::align_val_t) noexcept { give_back(data); }
 void operator delete(void* data, std::size_t, std::align_val_t) noexcept { give_back(data); }
 
-namespace sluice {
+namespace sluice::failure_walk_tests {
 namespace {
 
 using namespace std::chrono_literals;
@@ -317,4 +317,4 @@ TEST_F(failure_walk, a_compiled_graph) {
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::failure_walk_tests

@@ -10,7 +10,7 @@
 #include "runtime/recording_backend.hpp"
 #include "sluice/base/error.hpp"
 
-namespace sluice::recording {
+namespace sluice::recording::memory_pool_tests {
 namespace {
 
 constexpr std::size_t mebibyte = std::size_t{1} << 20;
@@ -271,4 +271,4 @@ TEST(memory_pool_of_a_runtime_that_is_gone, lives_until_the_last_block_is_return
     kept->await_all_uses();
 }
 
-}  // namespace sluice::recording
+}  // namespace sluice::recording::memory_pool_tests

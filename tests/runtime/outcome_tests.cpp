@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-namespace sluice::detail {
+namespace sluice::detail::outcome_tests {
 namespace {
 
 outcome_ref command(std::vector<outcome_ref> sources = {}) { return outcome::combined(std::move(sources), true); }
@@ -287,4 +287,4 @@ TEST(outcome_set, several_sources_keep_their_order) {
     EXPECT_EQ(text_of(all->failure()), "a");
 }
 
-}  // namespace sluice::detail
+}  // namespace sluice::detail::outcome_tests

@@ -9,7 +9,7 @@
 
 #include "sluice/runtime/row_copy.hpp"
 
-namespace sluice::detail {
+namespace sluice::detail::region_tests {
 namespace {
 
 // Where both sides of the copies begin; nothing is copied.
@@ -86,4 +86,4 @@ TEST(regions, have_a_text) {
     EXPECT_EQ(to_string(region{.at = {0, 0, 7}, .shape = {4}}), "[4] at [0, 0, 7]");
 }
 
-}  // namespace sluice::detail
+}  // namespace sluice::detail::region_tests

@@ -12,7 +12,7 @@
 #include "runtime/separate_memory_backend.hpp"
 #include "runtime/staging_pool.hpp"
 
-namespace sluice {
+namespace sluice::staging_tests {
 namespace {
 
 using apart::gate;
@@ -331,4 +331,4 @@ TEST_F(staged_commands, a_chunk_whose_mark_could_not_be_created_is_not_filled_ag
 }
 
 }  // namespace
-}  // namespace sluice
+}  // namespace sluice::staging_tests

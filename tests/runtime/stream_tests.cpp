@@ -8,7 +8,7 @@
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/event.hpp"
 
-namespace sluice::recording {
+namespace sluice::recording::stream_tests {
 namespace {
 
 using testing::ElementsAre;
@@ -256,4 +256,4 @@ TEST_F(stream_waits, a_returned_stream_is_leased_again_before_a_new_one_is_creat
     EXPECT_NE(&urgent->queue(), first);
 }
 
-}  // namespace sluice::recording
+}  // namespace sluice::recording::stream_tests

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-namespace sluice::detail {
+namespace sluice::detail::streaming_copy_tests {
 namespace {
 
 constexpr unsigned char untouched = 0xee;
@@ -41,4 +41,4 @@ TEST(streaming_copy, copies_exactly_the_bytes_at_every_alignment) {
 }
 
 }  // namespace
-}  // namespace sluice::detail
+}  // namespace sluice::detail::streaming_copy_tests

@@ -7,7 +7,7 @@
 #include "runtime/recording_backend.hpp"
 #include "sluice/runtime/execution_context.hpp"
 
-namespace sluice::recording {
+namespace sluice::recording::submission_tests {
 namespace {
 
 using detail::submission;
@@ -174,4 +174,4 @@ TEST_F(submissions, readers_of_memory_that_a_throwing_library_call_should_have_w
     EXPECT_EQ(failure_of([&] { other.submission()->rethrow_failure(); }), "");
 }
 
-}  // namespace sluice::recording
+}  // namespace sluice::recording::submission_tests

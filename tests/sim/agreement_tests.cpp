@@ -9,7 +9,7 @@
 #include "sim/pipelines.hpp"
 #include "sluice/sim/simulator.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::agreement_tests {
 namespace {
 
 TEST(agreement, simulator_and_cpu_compute_the_same_numbers) {
@@ -35,4 +35,4 @@ TEST(agreement, simulator_and_cpu_compute_the_same_numbers) {
 }
 
 }  // namespace
-}  // namespace sluice::sim
+}  // namespace sluice::sim::agreement_tests

@@ -11,7 +11,7 @@
 #include "sluice/sluice.hpp"
 #include "support/bounds_kernels.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::bounds_tests {
 namespace {
 
 using test_support::reads_beyond_a_view;
@@ -66,4 +66,4 @@ TEST(bounds_in_the_simulator, a_graph_fails_and_can_run_again) {
 }
 
 }  // namespace
-}  // namespace sluice::sim
+}  // namespace sluice::sim::bounds_tests

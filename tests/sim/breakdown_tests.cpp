@@ -7,7 +7,7 @@
 #include "sim/saboteurs.hpp"
 #include "sluice/async/when_all.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::breakdown_tests {
 namespace {
 
 using namespace std::chrono_literals;
@@ -343,4 +343,4 @@ TEST(breakdown, is_refused_on_the_callers_simulator) {
     EXPECT_THROW(explore(machine, pipeline, {.with_device_faults = true}), error);
 }
 
-}  // namespace sluice::sim
+}  // namespace sluice::sim::breakdown_tests

@@ -8,7 +8,7 @@
 #include "sluice/sim/explore.hpp"
 #include "sluice/sluice.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::choice_tests {
 namespace {
 
 template <int Size>
@@ -55,4 +55,4 @@ TEST(choices, take_what_the_table_has_for_a_simulated_device) {
 }
 
 }  // namespace
-}  // namespace sluice::sim
+}  // namespace sluice::sim::choice_tests

@@ -11,7 +11,7 @@
 #include "sluice/sim/atomic.hpp"
 #include "sluice/sim/interleaving.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::completion_interleaving_tests {
 namespace {
 
 template <typename List>
@@ -147,7 +147,7 @@ std::string explain(const interleave_result& result) {
 }
 
 // The first failure that the explorer finds in 10,000 schedules of each scenario; empty for none.
-template <fault Fault>
+template <list_fault Fault>
 std::string found_in() {
     for (const make_scenario make : all_scenarios<faulty_completion_list<Fault>>) {
         const interleave_result result = interleave(make);
@@ -180,28 +180,30 @@ std::string scenario_name(const testing::TestParamInfo<std::size_t>& info) {
 INSTANTIATE_TEST_SUITE_P(scenarios, completion_interleaving, testing::Range(std::size_t{0}, std::size_t{5}),
                          scenario_name);
 
-TEST(planted_fault, without_a_fault_nothing_is_found) { EXPECT_EQ(found_in<fault::none>(), ""); }
+TEST(planted_fault, without_a_fault_nothing_is_found) { EXPECT_EQ(found_in<list_fault::none>(), ""); }
 
 TEST(planted_fault, an_add_that_does_not_recheck_is_found) {
-    EXPECT_EQ(found_in<fault::add_does_not_recheck>(), "in the end: a waiter was lost");
+    EXPECT_EQ(found_in<list_fault::add_does_not_recheck>(), "in the end: a waiter was lost");
 }
 TEST(planted_fault, a_release_that_looks_before_it_raises_is_found) {
-    EXPECT_EQ(found_in<fault::release_looks_before_it_raises>(), "in the end: a waiter was lost");
+    EXPECT_EQ(found_in<list_fault::release_looks_before_it_raises>(), "in the end: a waiter was lost");
 }
-TEST(planted_fault, a_release_that_lowers_the_ticket_is_found) { EXPECT_NE(found_in<fault::release_stores>(), ""); }
+TEST(planted_fault, a_release_that_lowers_the_ticket_is_found) {
+    EXPECT_NE(found_in<list_fault::release_stores>(), "");
+}
 TEST(planted_fault, a_drainer_that_does_not_loop_is_found) {
-    EXPECT_EQ(found_in<fault::drainer_does_not_loop>(), "in the end: a waiter was lost");
+    EXPECT_EQ(found_in<list_fault::drainer_does_not_loop>(), "in the end: a waiter was lost");
 }
 TEST(planted_fault, a_drainer_that_does_not_recheck_is_found) {
-    EXPECT_EQ(found_in<fault::drainer_does_not_recheck>(), "in the end: a waiter was lost");
+    EXPECT_EQ(found_in<list_fault::drainer_does_not_recheck>(), "in the end: a waiter was lost");
 }
 TEST(planted_fault, a_drainer_that_publishes_too_early_is_found) {
-    EXPECT_EQ(found_in<fault::drainer_publishes_too_soon>(), "said to be empty while a waiter is in it");
+    EXPECT_EQ(found_in<list_fault::drainer_publishes_too_soon>(), "said to be empty while a waiter is in it");
 }
 TEST(planted_fault, an_empty_that_ignores_the_drainer_is_found) {
-    EXPECT_EQ(found_in<fault::empty_ignores_the_drainer>(), "said to be empty while a waiter is in it");
+    EXPECT_EQ(found_in<list_fault::empty_ignores_the_drainer>(), "said to be empty while a waiter is in it");
 }
-TEST(planted_fault, two_drainers_are_found) { EXPECT_NE(found_in<fault::concurrent_drainers>(), ""); }
+TEST(planted_fault, two_drainers_are_found) { EXPECT_NE(found_in<list_fault::concurrent_drainers>(), ""); }
 
 }  // namespace
-}  // namespace sluice::sim
+}  // namespace sluice::sim::completion_interleaving_tests

@@ -12,7 +12,7 @@
 #include "sluice/kernels/elementwise.hpp"
 #include "sluice/sim/explore.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::device_set_tests {
 namespace {
 
 using numbers = std::vector<float>;
@@ -169,4 +169,4 @@ TEST(sim_device_sets, a_missing_wait_between_devices_is_a_race) {
     }
 }
 
-}  // namespace sluice::sim
+}  // namespace sluice::sim::device_set_tests

@@ -8,7 +8,7 @@
 #include "sluice/sim/explore.hpp"
 #include "sluice/sluice.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::elementwise_tests {
 namespace {
 
 auto numbers() { return upload(std::vector<float>{1, 5, 2, 8, 4, 4}, {2, 3}); }
@@ -39,4 +39,4 @@ TEST(elementwise, operations_are_ordered_by_the_memory_that_they_name) {
 }
 
 }  // namespace
-}  // namespace sluice::sim
+}  // namespace sluice::sim::elementwise_tests

@@ -6,7 +6,7 @@
 
 #include "sim/examples.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::example_tests {
 namespace {
 
 class small_examples : public testing::TestWithParam<example> {};
@@ -22,15 +22,15 @@ Result orderly(task<Result> (*pipeline)(scheduling_policy&)) {
 }
 
 // Adds in the same order as the example's kernels, so that all digits agree.
-std::vector<float> async_mlp_by_hand(std::size_t dim, std::size_t batch) {
+std::vector<float> async_mlp_by_hand(std::size_t edge, std::size_t batch) {
     const auto w0 = [](std::size_t i) { return (float(i % 7) - 3) * 0.01f; };
     const auto w1 = [](std::size_t i) { return (float(i % 5) - 2) * 0.01f; };
-    std::vector<float> output(dim);
-    for (std::size_t row = 0; row < dim; ++row) {
-        for (std::size_t column = 0; column < dim; ++column) {
+    std::vector<float> output(edge);
+    for (std::size_t row = 0; row < edge; ++row) {
+        for (std::size_t column = 0; column < edge; ++column) {
             float sum = 0;
-            for (std::size_t k = 0; k < dim; ++k)
-                sum += float((row * dim + k + 37 * batch) % 13) * 0.1f * w0(k * dim + column);
+            for (std::size_t k = 0; k < edge; ++k)
+                sum += float((row * edge + k + 37 * batch) % 13) * 0.1f * w0(k * edge + column);
             output[row] += sum * w1(column);
         }
         output[row] = std::max(output[row], 0.f);
@@ -104,4 +104,4 @@ TEST(small_examples_values, three_outcomes_prints_what_the_program_prints) {
     EXPECT_EQ(small_three_outcomes(machine.pool()), expected);
 }
 
-}  // namespace sluice::sim
+}  // namespace sluice::sim::example_tests

@@ -25,9 +25,9 @@
 namespace sluice::sim {
 
 inline task<std::vector<std::vector<float>>> small_async_mlp(scheduling_policy& pool) {
-    constexpr std::size_t dim = 4;
+    constexpr std::size_t edge = 4;
     const auto describe = [&pool] {
-        const auto [w0, w1] = async_mlp::upload_weights(dim, pool);
+        const auto [w0, w1] = async_mlp::upload_weights(edge, pool);
         return async_mlp::describe(4, w0, w1);  // after this only the batches own the weights
     };
     auto all = async_mlp::outputs_of(async_mlp::launch_all(describe(), pool));

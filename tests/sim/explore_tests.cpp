@@ -7,7 +7,7 @@
 #include "sluice/async/when_any.hpp"
 #include "sluice/kernels/gemm.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::explore_tests {
 namespace {
 
 any_operation<tensor<float>> chain(int length) {
@@ -194,4 +194,4 @@ TEST(explore, a_polling_loop_of_the_host_ends) {
         {.schedules = 200});
 }
 
-}  // namespace sluice::sim
+}  // namespace sluice::sim::explore_tests

@@ -11,7 +11,7 @@
 
 namespace sluice::sim {
 
-enum class fault {
+enum class list_fault {
     none,
     add_does_not_recheck,            // does not read the released ticket after the push
     release_looks_before_it_raises,  // looks for waiters, then publishes the ticket
@@ -23,7 +23,7 @@ enum class fault {
     concurrent_drainers,             // a thread that requests a drain while one runs drains too
 };
 
-template <fault Fault>
+template <list_fault Fault>
 class faulty_completion_list {
 public:
     void add(completion_waiter& waiter) noexcept {
@@ -31,11 +31,11 @@ public:
         waiter.next_ = arrived_.load();
         while (!arrived_.compare_exchange_weak(waiter.next_, &waiter)) {
         }
-        if (Fault != fault::add_does_not_recheck && released_.load() >= upto) drain();
+        if (Fault != list_fault::add_does_not_recheck && released_.load() >= upto) drain();
     }
 
     void release(ticket upto) noexcept {
-        if constexpr (Fault == fault::release_looks_before_it_raises) {
+        if constexpr (Fault == list_fault::release_looks_before_it_raises) {
             const bool someone_waits = arrived_.load() != nullptr || earliest_.load() <= upto;
             if (raise_released(upto) && someone_waits) drain();
         } else {
@@ -47,13 +47,13 @@ public:
 
     bool empty() const noexcept {
         if (arrived_.load() != nullptr) return false;
-        if (Fault != fault::empty_ignores_the_drainer && requests_.load() != 0) return false;
+        if (Fault != list_fault::empty_ignores_the_drainer && requests_.load() != 0) return false;
         return earliest_.load() == no_ticket;
     }
 
 private:
     bool raise_released(ticket upto) noexcept {
-        if constexpr (Fault == fault::release_stores) return released_.store(upto), true;
+        if constexpr (Fault == list_fault::release_stores) return released_.store(upto), true;
         ticket before = released_.load();
         while (before < upto) {
             if (released_.compare_exchange_weak(before, upto)) return true;
@@ -62,12 +62,12 @@ private:
     }
 
     void drain() noexcept {
-        if (requests_.fetch_add(1) != 0 && Fault != fault::concurrent_drainers) return;
+        if (requests_.fetch_add(1) != 0 && Fault != list_fault::concurrent_drainers) return;
         std::uint64_t answered = 1;
         while (answered != 0) {
             drain_once();
-            if constexpr (Fault == fault::drainer_does_not_loop) return requests_.store(0);
-            if constexpr (Fault == fault::concurrent_drainers) return void(requests_.fetch_sub(1));
+            if constexpr (Fault == list_fault::drainer_does_not_loop) return requests_.store(0);
+            if constexpr (Fault == list_fault::concurrent_drainers) return void(requests_.fetch_sub(1));
             answered = requests_.fetch_sub(answered) - answered;
         }
     }
@@ -76,10 +76,10 @@ private:
         do {
             take_arrived();
             const ticket upto = released_.load();
-            if constexpr (Fault == fault::drainer_publishes_too_soon) publish_without(upto);
+            if constexpr (Fault == list_fault::drainer_publishes_too_soon) publish_without(upto);
             while (completion_waiter* const due = waiting_.pop(upto)) due->complete(*due);
             earliest_.store(waiting_.earliest());
-            if constexpr (Fault == fault::drainer_does_not_recheck) return;
+            if constexpr (Fault == list_fault::drainer_does_not_recheck) return;
         } while (waiting_.earliest() != no_ticket && waiting_.earliest() <= released_.load());
     }
 

@@ -11,7 +11,7 @@
 #include "sluice/runtime/parts.hpp"
 #include "sluice/sim/explore.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::foreign_memory_tests {
 namespace {
 
 using numbers = std::vector<float>;
@@ -170,4 +170,4 @@ TEST(foreign_memory, of_a_device_that_breaks_down_is_kept) {
 }
 
 }  // namespace
-}  // namespace sluice::sim
+}  // namespace sluice::sim::foreign_memory_tests

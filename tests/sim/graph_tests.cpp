@@ -10,7 +10,7 @@
 #include "sluice/runtime/command_graph.hpp"
 #include "sluice/sim/explore.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::graph_tests {
 namespace {
 
 using numbers = std::vector<float>;
@@ -303,4 +303,4 @@ TEST(graphs, whose_replicas_are_reused_without_a_wait_are_a_race) {
     EXPECT_EQ(fault_of([](scheduling_policy& pool) { return run_arms(pool, 1); }, &planted).what, fault::race);
 }
 
-}  // namespace sluice::sim
+}  // namespace sluice::sim::graph_tests

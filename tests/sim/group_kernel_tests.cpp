@@ -8,7 +8,7 @@
 #include "sluice/sluice.hpp"
 #include "support/group_kernels.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::group_kernel_tests {
 namespace {
 
 using namespace test_support;
@@ -51,4 +51,4 @@ TEST(group_kernels_in_the_simulator, that_wait_at_a_wrong_place_are_refused) {
 }
 
 }  // namespace
-}  // namespace sluice::sim
+}  // namespace sluice::sim::group_kernel_tests

@@ -12,7 +12,7 @@
 #include "sluice/kernels/transpose.hpp"
 #include "sluice/sim/explore.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::host_threads_tests {
 namespace {
 
 using testing::HasSubstr;
@@ -106,4 +106,4 @@ TEST(host_threads, rethrow_their_exceptions_from_run_threads) {
 }
 
 }  // namespace
-}  // namespace sluice::sim
+}  // namespace sluice::sim::host_threads_tests

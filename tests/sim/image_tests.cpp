@@ -7,7 +7,7 @@
 #include "sluice/sim/explore.hpp"
 #include "sluice/sluice.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::image_tests {
 namespace {
 
 // Two images, each large enough to fill the workspace, convolved by the library and by im2col concurrently, then
@@ -37,4 +37,4 @@ TEST(images, operations_are_ordered_by_the_memory_that_they_name) {
 }
 
 }  // namespace
-}  // namespace sluice::sim
+}  // namespace sluice::sim::image_tests

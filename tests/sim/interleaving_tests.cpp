@@ -10,7 +10,7 @@
 
 #include "sluice/sim/atomic.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::interleaving_tests {
 namespace {
 
 using testing::HasSubstr;
@@ -143,4 +143,4 @@ TEST(interleaving, refuses_too_many_threads) {
 }
 
 }  // namespace
-}  // namespace sluice::sim
+}  // namespace sluice::sim::interleaving_tests

@@ -9,7 +9,7 @@
 #include "graph/support/launching_kernels.hpp"
 #include "sluice/sim/explore.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::launchable_tests {
 namespace {
 
 using conformance::adding;
@@ -71,4 +71,4 @@ TEST(launchable_graphs, report_the_breakdown_of_their_device) {
     EXPECT_GT(made.faults, 100u);
 }
 
-}  // namespace sluice::sim
+}  // namespace sluice::sim::launchable_tests

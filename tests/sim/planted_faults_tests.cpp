@@ -9,7 +9,7 @@
 #include "sim/saboteurs.hpp"
 #include "sluice/sim/explore.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::planted_faults_tests {
 namespace {
 
 using numbers = std::vector<float>;
@@ -348,4 +348,4 @@ TEST_P(planted_faults, are_found_in_random_schedules) {
     RecordProperty("mean_schedules", std::to_string(double(schedules) / searches));
 }
 
-}  // namespace sluice::sim
+}  // namespace sluice::sim::planted_faults_tests

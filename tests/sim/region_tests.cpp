@@ -7,7 +7,7 @@
 #include "sluice/runtime/parts.hpp"
 #include "sluice/sim/explore.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::region_tests {
 namespace {
 
 using numbers = std::vector<float>;
@@ -119,4 +119,4 @@ TEST(regions, a_pipeline_gives_the_same_eagerly_and_compiled) {
     }
 }
 
-}  // namespace sluice::sim
+}  // namespace sluice::sim::region_tests

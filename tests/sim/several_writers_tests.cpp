@@ -14,7 +14,7 @@
 #include "sluice/sim/atomic.hpp"
 #include "sluice/sim/interleaving.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::several_writers_tests {
 namespace {
 
 class model_lock {
@@ -161,4 +161,4 @@ TEST(several_writers, deadlock_when_they_lock_in_the_order_of_names) {
 }
 
 }  // namespace
-}  // namespace sluice::sim
+}  // namespace sluice::sim::several_writers_tests

@@ -8,7 +8,7 @@
 #include "sluice/runtime/parts.hpp"
 #include "sluice/sim/explore.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::tensor_part_tests {
 namespace {
 
 using numbers = std::vector<float>;
@@ -187,4 +187,4 @@ TEST(tensor_parts, a_pipeline_gives_the_same_eagerly_and_compiled) {
 }
 
 }  // namespace
-}  // namespace sluice::sim
+}  // namespace sluice::sim::tensor_part_tests

@@ -8,7 +8,7 @@
 #include "sim/pipelines.hpp"
 #include "sluice/sim/explore.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::then_tests {
 namespace {
 
 // Host code that appends a letter, after enough commands for a stream of its own.
@@ -98,4 +98,4 @@ TEST(then_in_the_simulator, a_kept_object_is_released) {
 }
 
 }  // namespace
-}  // namespace sluice::sim
+}  // namespace sluice::sim::then_tests

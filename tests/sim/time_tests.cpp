@@ -5,7 +5,7 @@
 #include "sim/saboteurs.hpp"
 #include "sluice/sim/explore.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::time_tests {
 namespace {
 
 using namespace std::chrono_literals;
@@ -143,4 +143,4 @@ TEST(simulated_time, a_task_that_never_ends_is_a_finding) {
     EXPECT_EQ(machine.findings().front().what, fault::lost_wake_up);
 }
 
-}  // namespace sluice::sim
+}  // namespace sluice::sim::time_tests

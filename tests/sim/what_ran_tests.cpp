@@ -7,7 +7,7 @@
 #include "sim/saboteurs.hpp"
 #include "sluice/sim/explore.hpp"
 
-namespace sluice::sim {
+namespace sluice::sim::what_ran_tests {
 namespace {
 
 const shape flat{8};
@@ -67,4 +67,4 @@ TEST(executed_trace, is_empty_when_nothing_was_found) {
     EXPECT_TRUE(made.executed_trace.events.empty());
 }
 
-}  // namespace sluice::sim
+}  // namespace sluice::sim::what_ran_tests

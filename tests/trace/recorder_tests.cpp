@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a trace says about each command, and about waits between streams.
+#include <gmock/gmock.h>
+
+#include <cstddef>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "sluice/graph/executable_graph.hpp"
 #include "sluice/kernels/elementwise.hpp"
+#include "sluice/runtime/parts.hpp"
 #include "trace/recorded_test.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::recorder_tests {
 namespace {
 
 class traces : public recorded_test {};
@@ -118,6 +124,31 @@ TEST_P(traces, show_that_a_reader_waited_for_the_writer_on_another_stream) {
     EXPECT_GE(reads[0].start_us, writes[1].end_us - 1);  // it starts after the wait, to the clock's resolution
 }
 
+TEST_P(traces, show_that_parts_are_independent_and_the_whole_waits_for_both) {
+    NEEDS_A_GATE();
+    auto x = submit_to(a, zeros<unsigned>({128}));
+    set_on(a, x, 1);  // a kernel's first launch may wait for the device to load it
+    auto [low, high] = split<2>(std::move(x));
+    home.synchronize();
+    static_cast<void>(take());
+    gate held(a), held_too(b);
+    set_on(a, low, 2);
+    set_on(b, high, 3);
+    const ticket low_writer = a.issued(), high_writer = b.issued();
+    auto whole = join(std::move(low), std::move(high));
+    set_on(c, whole, 4);
+    held.open();
+    held_too.open();
+    const trace made = take();
+    std::vector<std::pair<std::size_t, ticket>> waited_for;
+    for (const trace_wait& each : made.waits) {
+        EXPECT_EQ(each.to_stream, c.index());
+        waited_for.emplace_back(each.from_stream, each.from_ticket);
+    }
+    EXPECT_THAT(waited_for, testing::UnorderedElementsAre(testing::Pair(a.index(), low_writer),
+                                                          testing::Pair(b.index(), high_writer)));
+}
+
 TEST_P(traces, show_an_explicit_wait_at_the_next_command) {
     NEEDS_A_GATE();
     gate held(a);
@@ -191,4 +222,4 @@ TEST_P(traces, have_a_launch_of_a_graph_as_one_event_with_its_name) {
     EXPECT_EQ(events[2].operation, "in force");
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::recorder_tests

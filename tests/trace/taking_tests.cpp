@@ -9,7 +9,7 @@
 #include "sluice/kernels/elementwise.hpp"
 #include "trace/recorded_test.hpp"
 
-namespace sluice::conformance {
+namespace sluice::conformance::taking_tests {
 namespace {
 
 class taken_traces : public recorded_test {};
@@ -169,4 +169,4 @@ TEST_P(taken_traces, change_no_result) {
     EXPECT_GE(made.waits.size(), 1u);
 }
 
-}  // namespace sluice::conformance
+}  // namespace sluice::conformance::taking_tests

@@ -17,7 +17,7 @@
 #include "sluice/trace/trace.hpp"
 #include "trace/sample_trace.hpp"
 
-namespace sluice {
+namespace sluice::trace_chrome_tests {
 namespace {
 
 using nlohmann::json;
@@ -195,4 +195,4 @@ TEST(chrome_trace, does_not_depend_on_the_locale_and_format_of_the_stream) {
     EXPECT_EQ(plain.str(), odd.str());
 }
 
-}  // namespace sluice
+}  // namespace sluice::trace_chrome_tests

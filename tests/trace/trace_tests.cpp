@@ -15,7 +15,7 @@
 #include "trace/sample_trace.hpp"
 #include "trace/trace_text.hpp"
 
-namespace sluice {
+namespace sluice::trace_tests {
 namespace {
 
 std::filesystem::path fresh_file(const std::string& name) {
@@ -147,4 +147,4 @@ TEST(trace_text, writes_quantities_with_a_suitable_unit) {
     EXPECT_EQ(detail::count_text(123), "123");
 }
 
-}  // namespace sluice
+}  // namespace sluice::trace_tests

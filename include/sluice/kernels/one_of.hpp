@@ -60,13 +60,13 @@ public:
     static constexpr std::array<std::string_view, count> names() { return {detail::type_name<Kernels>()...}; }
     const std::shared_ptr<tuning_table>& table() const noexcept { return table_; }
 
-    // Calls function(kernel) with the kernel at that position.
+    // Calls function(kernel) with the kernel of that number, counted from 0.
     template <typename Function>
-    void with(std::size_t position, Function function) const {
+    void with(std::size_t number, Function function) const {
         std::apply(
             [&](const Kernels&... each) {
                 std::size_t at = 0;
-                static_cast<void>(((at++ == position ? (function(each), true) : false) || ...));
+                static_cast<void>(((at++ == number ? (function(each), true) : false) || ...));
             },
             kernels_);
     }

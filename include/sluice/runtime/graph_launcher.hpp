@@ -18,6 +18,8 @@
 // launchable graph, and fire_and_forget() and sibling() of a graph that itself launches others. tail() launches it.
 #pragma once
 
+#include <cstddef>
+
 #include "sluice/base/kernel.hpp"
 
 namespace sluice {
@@ -67,8 +69,9 @@ private:
 #endif
     }
 
+    // No padding: the bytes of a launch are compared, and a copy need not keep those between members.
     const void* graph_;
-    bool launches_others_;
+    std::size_t launches_others_;
 };
 
 // A kernel's parameter and its argument: launches the graph that the kernel runs in, which must be a launchable one.

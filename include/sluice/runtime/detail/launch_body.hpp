@@ -58,7 +58,7 @@ constexpr unsigned grid_side(std::size_t blocks) { return blocks < ~0u ? static_
 #if defined(__CUDACC__)
 // One thread for each index. Flat launches have one row and as many blocks as they need. In others the rows continue
 // along the grid's z where y ends: without a loop around the kernel the compiler moves more of its loads to the front
-// (a product of 64 x 64 takes 5.2 instead of 7.1 us on an H200).
+// (in a product of 64 x 64, 22 instead of 11 for sm_90).
 template <typename Index, bool StartsEarly, typename Closure>
 __device__ void run_thread(const Closure& closure) {
 #if SLUICE_CHECK_BOUNDS
