@@ -83,7 +83,9 @@ void add_outputs(CLI::App& app, run_options& options) {
 }
 
 void add_run(CLI::App& app, run_options& options) {
-    app.add_option("model", options.model, "Network: a safetensors file")->required()->type_name("MODEL.safetensors");
+    app.add_option("model", options.model, "Network: a safetensors or ONNX file (MODEL.onnx)")
+        ->required()
+        ->type_name("MODEL");
     app.add_option("input", options.input, "Rows of features: a NumPy file")->required()->type_name("INPUT.npy");
     add_checks(app, options);
     add_outputs(app, options);
@@ -230,7 +232,9 @@ command_line parse_command_line(int argc, const char* const* argv) {
     add_distribution(*run, line);
     CLI::App* const devices = app.add_subcommand("devices", "List the devices of this machine");
     CLI::App* const inspect = app.add_subcommand("inspect", "Describe a network");
-    inspect->add_option("model", line.model, "Network")->required()->type_name("MODEL.safetensors");
+    inspect->add_option("model", line.model, "Network: a safetensors or ONNX file (MODEL.onnx)")
+        ->required()
+        ->type_name("MODEL");
     add_network(*inspect, line.network);
     CLI::App* const tune =
         app.add_subcommand("tune", "Measure the algorithms for matrix products on a GPU; later runs use the fastest");

@@ -6,7 +6,9 @@
 #include <ostream>
 #include <sstream>
 
+#include "describe_onnx.hpp"
 #include "json_line.hpp"
+#include "network_file.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "text_table.hpp"
@@ -67,7 +69,8 @@ void describe_devices(const runtime& machine, bool as_json, std::ostream& out) {
 
 void describe_model(const std::filesystem::path& model, const nn::mlp_load_options& options, bool as_json,
                     std::ostream& out) {
-    const nn::mlp_model network = nn::load_mlp(model, options);
+    if (is_onnx(model) && !options.hidden && !options.output) return describe_onnx(model, as_json, out);
+    const nn::mlp_model network = load_network(model, options);
     auto layers = nlohmann::json::array();
     text_table table({"layer", "in", "out", "bias", "activation", "parameters"});
     for (const nn::dense_layer& layer : network.layers) {

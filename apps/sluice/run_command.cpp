@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "network_file.hpp"
 #include "output_names.hpp"
 #include "process_guard.hpp"
 #include "progress_bar.hpp"
@@ -55,7 +56,7 @@ std::string write_traces(trace_files& to, trace_recorder& from, const run_option
 run_result run(const run_options& options) {
     // Everything is read and checked before a device is touched or a file is created.
     check_output_names(options);
-    const nn::mlp_model model = nn::load_mlp(options.model, options.network);
+    const nn::mlp_model model = load_network(options.model, options.network);
     input_rows input(options.input, model.in_features());
     run_result result;
     result.rows = input.count();

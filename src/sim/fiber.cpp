@@ -2,10 +2,12 @@
 #include "sim/fiber.hpp"
 
 #include <cxxabi.h>
+#include <sys/mman.h>
 
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <system_error>
 
 #if defined(__has_feature)
@@ -34,8 +36,24 @@ namespace sluice::sim {
 namespace {
 
 constexpr std::size_t stack_bytes = 256 * 1024;  // sanitizers' frames are large; pages not touched cost nothing
+constexpr std::size_t guard_bytes = 64 * 1024;   // at least a page, on every machine
+
+// A stack that grows down to memory that cannot be accessed: a deep recursion ends with a fault, and does not write
+// into other memory.
+std::byte* map_stack() {
+    void* const mapping = mmap(nullptr, guard_bytes + stack_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapping == MAP_FAILED) throw std::bad_alloc();
+    auto* const begin = static_cast<std::byte*>(mapping);
+    if (mprotect(begin + guard_bytes, stack_bytes, PROT_READ | PROT_WRITE) != 0) {
+        munmap(begin, guard_bytes + stack_bytes);
+        throw std::bad_alloc();
+    }
+    return begin;
+}
 
 }  // namespace
+
+void fiber::unmap::operator()(std::byte* mapping) const noexcept { munmap(mapping, guard_bytes + stack_bytes); }
 
 fiber::fiber() {
 #ifdef SLUICE_THREAD_SANITIZER
@@ -43,12 +61,12 @@ fiber::fiber() {
 #endif
 }
 
-fiber::fiber(void (*entry)(void*) noexcept, void* argument)
-    : entry_(entry), argument_(argument), stack_(std::make_unique_for_overwrite<std::byte[]>(stack_bytes)) {
+fiber::fiber(void (*entry)(void*) noexcept, void* argument) : entry_(entry), argument_(argument), stack_(map_stack()) {
     if (getcontext(&context_) != 0) throw std::system_error(errno, std::generic_category(), "getcontext");
-    context_.uc_stack.ss_sp = stack_.get();
+    std::byte* const bottom = stack_.get() + guard_bytes;
+    context_.uc_stack.ss_sp = bottom;
     context_.uc_stack.ss_size = stack_bytes;
-    stack_bottom_ = stack_.get();
+    stack_bottom_ = bottom;
     stack_bytes_ = stack_bytes;
     // makecontext passes only ints.
     const auto self = reinterpret_cast<std::uintptr_t>(this);

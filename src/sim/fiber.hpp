@@ -40,7 +40,11 @@ private:
 
     void (*entry_)(void*) noexcept = nullptr;
     void* argument_ = nullptr;
-    std::unique_ptr<std::byte[]> stack_;
+    struct unmap {
+        void operator()(std::byte* mapping) const noexcept;
+    };
+
+    std::unique_ptr<std::byte[], unmap> stack_;  // with a page below it that cannot be accessed
     ucontext_t context_{};
     exceptions exceptions_;
     fiber* came_from_ = nullptr;          // the fiber that switched here last

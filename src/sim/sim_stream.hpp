@@ -6,6 +6,7 @@
 // has reached its ticket. The host has seen it passed when passed() has returned its ticket.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <memory>
 #include <span>
@@ -133,7 +134,7 @@ private:
     sim_machine& machine_;
     command_queue& owner_;
     const thread_index thread_;
-    std::vector<record> records_;
+    std::deque<record> records_;  // a running host call may submit here: its own record must not move
     std::size_t head_ = 0;
     ticket base_ = 0;  // the last ticket of earlier schedules
     ticket issued_ = 0;

@@ -6,6 +6,7 @@
 
 #include "io/support/temporary_directory.hpp"
 #include "sluice/cuda/kernel_module.hpp"
+#include "sluice/kernels/tile_launch.hpp"  // a program may have both
 #include "sluice/sluice.hpp"
 
 namespace sluice::docs::modules_tests {

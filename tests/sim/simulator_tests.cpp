@@ -48,6 +48,26 @@ TEST(simulator, a_schedule_depends_on_its_seed_and_not_on_earlier_schedules) {
     }
 }
 
+// The queue grows while the first command in it runs.
+TEST(simulator, a_host_call_submits_to_its_own_stream) {
+    simulator machine;
+    for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+        machine.begin(seed);
+        {
+            stream on = machine.pool().next();
+            const auto owned = std::make_shared<int>(7);
+            int seen = 0;
+            on.host_call({"outer"}, {[&seen, on, owned]() mutable {
+                             for (int i = 0; i < 100; ++i) on.host_call({"inner"}, {[&seen] { ++seen; }});
+                             seen += *owned;
+                         }});
+            machine.run_all();
+            EXPECT_EQ(seen, 107);
+        }
+        machine.require_clean();
+    }
+}
+
 TEST(simulator, events_are_stamped_in_virtual_time) {
     simulator machine;
     machine.begin(3);

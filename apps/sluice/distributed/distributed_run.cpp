@@ -13,6 +13,7 @@
 #include "shares.hpp"
 #include "sluice/io/npy_writer.hpp"
 #include "sluice/io/process_files.hpp"
+#include "sluice/network_file.hpp"
 #include "sluice/output_names.hpp"
 #include "sluice/process_guard.hpp"
 #include "sluice/progress_bar.hpp"
@@ -170,7 +171,7 @@ private:
         if (job_.rank() == 0) {
             refuse_options_of_one_process(options_);
             check_output_names(options_);
-            model_ = job_.alive_while([&] { return nn::load_mlp(options_.model, options_.network); });
+            model_ = job_.alive_while([&] { return load_network(options_.model, options_.network); });
             input_.emplace(options_.input, model_.in_features());
             terms = terms_of(options_, input_->count());
             terms["layers"] = outline_of(model_);

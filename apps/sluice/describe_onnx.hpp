@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// `sluice inspect MODEL.onnx`.
+#pragma once
+
+#include <filesystem>
+#include <iosfwd>
+
+namespace sluice::app {
+
+// The inputs, outputs and nodes of any network that nn::load_onnx reads, and whether `sluice run` runs it. Throws
+// file_error as nn::load_onnx.
+void describe_onnx(const std::filesystem::path& model, bool as_json, std::ostream& out);
+
+}  // namespace sluice::app

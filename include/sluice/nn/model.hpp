@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// model: a network as a checked graph of typed values, in host memory.
+//
+//     const nn::model network = nn::load_onnx("digits.onnx");
+//     for (const nn::node& each : network.body.nodes) std::cout << each.op << '\n';
+//
+// A node applies an operator to values and gives values. Values have names, and each is given once: by an input, a
+// constant, or a node. A node takes only values that come before it, so the nodes' order is an order in which the
+// network can be computed. nn::check says whether a graph is so; what load_onnx returns is checked.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "sluice/io/dtype.hpp"
+
+namespace sluice::nn {
+
+// A length: a number, or one that is known when the network runs. Those of one name, unless it is empty, are equal.
+struct dimension {
+    std::optional<std::size_t> length;
+    std::string name;
+};
+
+struct value_info {
+    std::string name;
+    io::dtype type = io::dtype::f32;
+    std::optional<std::vector<dimension>> shape;  // none: not even the number of dimensions is known
+};
+
+// A tensor that the network contains: row-major, little-endian. Copies share the bytes.
+struct constant {
+    io::dtype type = io::dtype::f32;
+    std::vector<std::size_t> shape;
+    std::shared_ptr<const std::string> bytes;  // the elements of this type and shape, and no more
+
+    std::size_t elements() const noexcept { return bytes->size() / io::size_of(type); }
+    std::span<const std::byte> raw() const noexcept { return std::as_bytes(std::span(*bytes)); }
+};
+
+struct graph;
+
+// Numbers, text, tensors, or a graph (of If, Loop, Scan).
+using attribute = std::variant<std::int64_t, float, std::string, constant, std::vector<std::int64_t>,
+                               std::vector<float>, std::vector<std::string>, std::shared_ptr<const graph>>;
+
+struct node {
+    std::string name;                  // may be empty
+    std::string domain;                // of the operator; empty: ONNX's own
+    std::string op;                    // "Gemm"
+    std::vector<std::string> inputs;   // names of values; an empty one: this input is left out
+    std::vector<std::string> outputs;  // the same
+    std::map<std::string, attribute, std::less<>> attributes;
+
+    // The attribute of this name, or null. Throws error (errc::bad_file) when it is there with another type.
+    template <typename T>
+    const T* find(std::string_view attribute_name) const {
+        const auto found = attributes.find(attribute_name);
+        if (found == attributes.end()) return nullptr;
+        if (const T* const value = std::get_if<T>(&found->second)) return value;
+        refuse_type(attribute_name);
+    }
+
+private:
+    [[noreturn]] void refuse_type(std::string_view attribute_name) const;
+};
+
+struct graph {
+    std::string name;
+    std::vector<value_info> inputs;
+    std::vector<value_info> outputs;
+    std::map<std::string, constant, std::less<>> constants;
+    std::vector<node> nodes;
+};
+
+struct model {
+    std::filesystem::path path;  // the file, for messages
+    // The version of each domain's operators for which the network was written.
+    std::map<std::string, std::int64_t, std::less<>> opsets;
+    std::string producer;  // "pytorch 2.11", or empty
+    graph body;
+};
+
+// How messages call a node: `node "fc1" (Gemm)`, or for one without a name, `node 3 (Gemm)`, counted from 0.
+std::string label_of(const node& which, std::size_t position);
+
+// Throws file_error (errc::bad_file) that names the file, the node and the value: when a value is given twice or before
+// it exists, when an output is never given, or when a graph of a node is wrong in the same ways.
+void check(const model& network);
+
+}  // namespace sluice::nn

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "external_data.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <map>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include <onnx.pb.h>
+#include "sluice/base/file_error.hpp"
+#include "sluice/base/printable.hpp"
+#include "sluice/io/mapped_file.hpp"
+
+namespace sluice::nn::detail {
+namespace {
+
+[[noreturn]] void refuse(const std::filesystem::path& model, const std::string& label, std::string_view why) {
+    throw file_error(model, file_error::no_offset, label, why);
+}
+
+std::map<std::string, std::string> entries_of(const std::filesystem::path& model, const std::string& label,
+                                              const onnx::TensorProto& tensor) {
+    std::map<std::string, std::string> entries;
+    for (const onnx::StringStringEntryProto& each : tensor.external_data()) {
+        const std::string& key = each.key();
+        if (key != "location" && key != "offset" && key != "length" && key != "checksum")
+            refuse(model, label, "external_data has the key " + in_quotes(key) + ", which is not known");
+        if (!entries.emplace(key, each.value()).second)
+            refuse(model, label, "external_data has the key " + in_quotes(key) + " twice");
+    }
+    return entries;
+}
+
+std::size_t number(const std::filesystem::path& model, const std::string& label, std::string_view key,
+                   const std::string& text) {
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size())
+        refuse(model, label, "external_data's " + std::string(key) + " is not a number: " + in_quotes(text));
+    return std::size_t(value);
+}
+
+// Where the data is, after links are followed.
+std::filesystem::path place_of(const std::filesystem::path& model, const std::string& label,
+                               const std::string& location) {
+    namespace fs = std::filesystem;
+    if (location.empty() || location.find('\0') != std::string::npos)
+        refuse(model, label, "external_data names no file");
+    std::error_code failed;
+    const fs::path folder = fs::canonical(fs::absolute(model).parent_path(), failed);
+    if (failed) refuse(model, label, "the model's folder cannot be found: " + failed.message());
+    const fs::path file = fs::canonical(folder / location, failed);
+    if (failed) refuse(model, label, "its data is in " + in_quotes(location) + ": " + failed.message());
+    const auto [in_folder, in_file] = std::mismatch(folder.begin(), folder.end(), file.begin(), file.end());
+    if (in_folder != folder.end())
+        refuse(model, label,
+               "its data is in " + in_quotes(location) + ", outside the model's folder, which is not read");
+    return file;
+}
+
+}  // namespace
+
+std::string read_external_data(const std::filesystem::path& model, const std::string& label,
+                               const onnx::TensorProto& tensor, std::size_t size) {
+    std::map<std::string, std::string> entries = entries_of(model, label, tensor);
+    const std::filesystem::path place = place_of(model, label, entries["location"]);
+    const std::size_t offset = entries.contains("offset") ? number(model, label, "offset", entries["offset"]) : 0;
+    const std::size_t length = entries.contains("length") ? number(model, label, "length", entries["length"]) : size;
+    if (length != size) {
+        refuse(model, label,
+               "has " + std::to_string(length) + " bytes of external data; its type and shape need " +
+                   std::to_string(size));
+    }
+    if (size == 0) return {};
+    const io::mapped_file file(place);
+    const std::span<const std::byte> all = file.bytes();
+    if (offset > all.size() || all.size() - offset < size) {
+        refuse(model, label,
+               in_quotes(entries["location"]) + " has " + std::to_string(all.size()) + " bytes; the data is " +
+                   std::to_string(size) + " bytes at " + std::to_string(offset));
+    }
+    std::string bytes(reinterpret_cast<const char*>(all.data()) + offset, size);
+    file.require_unchanged();
+    return bytes;
+}
+
+}  // namespace sluice::nn::detail

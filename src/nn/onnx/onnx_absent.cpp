@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// In place of onnx_reader.cpp where protobuf is not found.
+#include "sluice/base/error.hpp"
+#include "sluice/base/printable.hpp"
+#include "sluice/nn/onnx.hpp"
+
+namespace sluice::nn {
+
+bool onnx_supported() noexcept { return false; }
+
+model read_onnx(std::span<const std::byte>, const std::filesystem::path& path) {
+    throw error(errc::unsupported, printable(path.native()) +
+                                       ": this Sluice was built without protobuf, which ONNX files need; install "
+                                       "libprotobuf-dev and protobuf-compiler, and build again");
+}
+
+model load_onnx(const std::filesystem::path& path) { return read_onnx({}, path); }
+
+}  // namespace sluice::nn

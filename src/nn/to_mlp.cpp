@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/nn/to_mlp.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "sluice/base/file_error.hpp"
+#include "sluice/base/printable.hpp"
+
+namespace sluice::nn {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, activation>, 5> activations = {{{"Relu", activation::relu},
+                                                                                 {"Gelu", activation::gelu},
+                                                                                 {"Sigmoid", activation::sigmoid},
+                                                                                 {"Tanh", activation::tanh},
+                                                                                 {"Softmax", activation::softmax}}};
+constexpr std::array<std::string_view, 7> others = {"Add",  "Constant", "Dropout", "Flatten",
+                                                    "Gemm", "Identity", "MatMul"};
+
+std::optional<activation> activation_of(const node& each) {
+    for (const auto& [op, value] : activations)
+        if (each.domain.empty() && each.op == op) return value;
+    return std::nullopt;
+}
+
+class converter {
+public:
+    explicit converter(const model& network) : network_(network) {
+        for (const auto& [name, value] : network.body.constants) constants_[name] = &value;
+    }
+
+    mlp_model convert() {
+        const graph& body = network_.body;
+        if (body.inputs.size() != 1 || body.outputs.size() != 1) {
+            refuse_network("has " + std::to_string(body.inputs.size()) + " inputs and " +
+                           std::to_string(body.outputs.size()) + " outputs; supported are networks with one of each");
+        }
+        require_known_operators();
+        const value_info& input = body.inputs.front();
+        if (input.type != io::dtype::f32)
+            refuse("input " + in_quotes(input.name), "is of type " + std::string(to_string(input.type)) + ", not f32");
+        current_ = input.name;
+        for (position_ = 0; position_ < body.nodes.size(); ++position_) take(body.nodes[position_]);
+        if (made_.layers.empty()) refuse_network("has no layers");
+        if (body.outputs.front().name != current_)
+            refuse("output " + in_quotes(body.outputs.front().name), "is not what the last node gives");
+        require_width(input);
+        return std::move(made_);
+    }
+
+private:
+    [[noreturn]] void refuse(std::string_view field, std::string_view why) const {
+        throw file_error(network_.path, file_error::no_offset, field, why);
+    }
+    [[noreturn]] void refuse_network(std::string_view why) const { refuse(std::string_view(), why); }
+    [[noreturn]] void refuse(const node& each, std::string_view why) const { refuse(label_of(each, position_), why); }
+
+    void require_known_operators() const {
+        std::string unknown;
+        for (std::size_t at = 0; at < network_.body.nodes.size(); ++at) {
+            const node& each = network_.body.nodes[at];
+            if (activation_of(each) || (each.domain.empty() && std::ranges::find(others, each.op) != others.end()))
+                continue;
+            unknown += (unknown.empty() ? "" : ", ") + label_of(each, at);
+            if (!each.domain.empty()) unknown += " of " + printable(each.domain);
+        }
+        if (unknown.empty()) return;
+        std::set<std::string_view> known(others.begin(), others.end());
+        for (const auto& [op, value] : activations) known.insert(op);
+        std::string accepted;
+        for (const std::string_view each : known) accepted += (accepted.empty() ? "" : ", ") + std::string(each);
+        refuse_network("has operators that are not supported: " + unknown + ". Supported are " + accepted);
+    }
+
+    // The input's number of features, where the file says it.
+    void require_width(const value_info& input) const {
+        if (!input.shape) return;
+        if (input.shape->empty()) refuse("input " + in_quotes(input.name), "has no dimensions");
+        std::size_t features = 1;
+        for (std::size_t i = 1; i < input.shape->size(); ++i) {
+            const dimension& each = (*input.shape)[i];
+            if (!each.length) return;
+            features *= *each.length;
+        }
+        if (input.shape->size() > 2 && !is_flattened_)
+            refuse("input " + in_quotes(input.name), "has more than two dimensions, and nothing flattens it");
+        if (input.shape->size() < 2 || features != made_.in_features()) {
+            refuse("input " + in_quotes(input.name), "has " + std::to_string(input.shape->size() < 2 ? 0 : features) +
+                                                         " features a row; the first layer takes " +
+                                                         std::to_string(made_.in_features()));
+        }
+    }
+
+    std::string_view input(const node& each, std::size_t at) const {
+        return at < each.inputs.size() ? std::string_view(each.inputs[at]) : std::string_view();
+    }
+    bool takes_current(const node& each, std::size_t at = 0) const { return input(each, at) == current_; }
+    void require_current(const node& each) const {
+        if (!takes_current(each))
+            refuse(each, "takes the value " + in_quotes(input(each, 0)) +
+                             "; supported is a chain, where each node takes " + "what the node before it gives, here " +
+                             in_quotes(current_));
+    }
+    void gives(const node& each) {
+        if (each.outputs.empty()) refuse(each, "gives nothing");
+        current_ = each.outputs.front();
+    }
+
+    std::int64_t integer(const node& each, std::string_view name, std::int64_t without) const {
+        const std::int64_t* const value = find<std::int64_t>(each, name);
+        return value != nullptr ? *value : without;
+    }
+    template <typename T>
+    const T* find(const node& each, std::string_view name) const {
+        try {
+            return each.find<T>(name);
+        } catch (const error& failure) {
+            refuse(each, failure.what());
+        }
+    }
+
+    const constant& floats(const node& each, std::size_t at, std::string_view what) const {
+        const auto found = constants_.find(input(each, at));
+        if (found == constants_.end())
+            refuse(each, "takes the value " + in_quotes(input(each, at)) + " as " + std::string(what) +
+                             ", which is no constant");
+        if (found->second->type != io::dtype::f32) {
+            refuse(each, "has a " + std::string(what) + " of type " + std::string(to_string(found->second->type)) +
+                             ", not f32");
+        }
+        return *found->second;
+    }
+
+    static std::vector<float> values_of(const constant& from) {
+        std::vector<float> values(from.elements());
+        if (!values.empty()) std::memcpy(values.data(), from.bytes->data(), from.bytes->size());
+        return values;
+    }
+
+    void take(const node& each) {
+        if (each.op == "Constant") return take_constant(each);
+        if (each.op == "Add") return take_add(each);
+        require_current(each);
+        if (const std::optional<activation> after = activation_of(each)) {
+            take_activation(each, *after);
+        } else if (each.op == "Gemm") {
+            take_gemm(each);
+        } else if (each.op == "MatMul") {
+            add_layer(each, floats(each, 1, "weight"), false, 1);
+        } else if (each.op == "Flatten") {
+            if (integer(each, "axis", 1) != 1)
+                refuse(each, "flattens along another axis than 1, which is not supported");
+            is_flattened_ = is_flattened_ || made_.layers.empty();  // what a layer gives has two dimensions
+        } else if (each.op == "Dropout") {
+            // In inference it passes its input on. Since operator set 12 an input can ask for training.
+            if (!input(each, 2).empty()) refuse(each, "may be in training mode, which is not supported");
+        }
+        gives(each);
+    }
+
+    void take_constant(const node& each) {
+        const constant* const value = find<constant>(each, "value");
+        if (value == nullptr) refuse(each, "is a constant in another form than a tensor, which is not supported");
+        if (each.outputs.empty()) refuse(each, "gives nothing");
+        constants_[each.outputs.front()] = value;
+    }
+
+    void take_add(const node& each) {
+        const std::size_t at = takes_current(each) ? 1 : 0;
+        if (at == 0 && !takes_current(each, 1)) require_current(each);
+        if (made_.layers.empty() || !may_take_bias_)
+            refuse(each, "adds to something that is not a product without a bias");
+        set_bias(each, floats(each, at, "bias"), 1);
+        gives(each);
+    }
+
+    void take_activation(const node& each, activation after) {
+        if (made_.layers.empty()) refuse(each, "comes before the first layer, which is not supported");
+        if (made_.layers.back().after != activation::none)
+            refuse(each, "follows the activation " + std::string(to_string(made_.layers.back().after)) +
+                             "; supported is one after each layer");
+        if (after == activation::gelu) {
+            const std::string* const form = find<std::string>(each, "approximate");
+            if (form != nullptr && *form != "none")
+                refuse(each, "is approximated (" + in_quotes(*form) + "); supported is the exact form, \"none\"");
+        }
+        if (after == activation::softmax) {
+            const std::int64_t axis = integer(each, "axis", 1);
+            if (axis != 1 && axis != -1)
+                refuse(each, "is over axis " + std::to_string(axis) + "; supported are the rows");
+        }
+        made_.layers.back().after = after;
+        may_take_bias_ = false;
+    }
+
+    void take_gemm(const node& each) {
+        if (integer(each, "transA", 0) != 0) refuse(each, "transposes its input, which is not supported");
+        const float* const alpha = find<float>(each, "alpha");
+        add_layer(each, floats(each, 1, "weight"), integer(each, "transB", 0) != 0, alpha != nullptr ? *alpha : 1);
+        may_take_bias_ = input(each, 2).empty();
+        if (may_take_bias_) return;
+        const float* const beta = find<float>(each, "beta");
+        set_bias(each, floats(each, 2, "bias"), beta != nullptr ? *beta : 1);
+    }
+
+    // `is_transposed`: the weight is [out, in], as mlp_model's.
+    void add_layer(const node& each, const constant& weight, bool is_transposed, float factor) {
+        if (weight.shape.size() != 2 || weight.elements() == 0)
+            refuse(each, "has a weight that is no matrix, or an empty one");
+        const std::size_t in = weight.shape[is_transposed ? 1 : 0], out = weight.shape[is_transposed ? 0 : 1];
+        if (!made_.layers.empty() && made_.layers.back().out_features != in) {
+            refuse(each, "takes " + std::to_string(in) + " features; the layer before it gives " +
+                             std::to_string(made_.layers.back().out_features));
+        }
+        std::vector<float> values = values_of(weight);
+        if (!is_transposed) {
+            std::vector<float> turned(values.size());
+            for (std::size_t row = 0; row < in; ++row)
+                for (std::size_t column = 0; column < out; ++column)
+                    turned[column * in + row] = values[row * out + column];
+            values = std::move(turned);
+        }
+        if (factor != 1)
+            for (float& value : values) value *= factor;
+        made_.layers.push_back(
+            {.name = name_of(each), .in_features = in, .out_features = out, .weight = std::move(values), .bias = {}});
+        may_take_bias_ = true;
+    }
+
+    // PyTorch calls the weight "fc1.weight".
+    std::string name_of(const node& each) const {
+        const std::string_view weight = input(each, 1);
+        if (weight.ends_with(".weight")) return std::string(weight.substr(0, weight.size() - 7));
+        return each.name.empty() ? "layer " + std::to_string(made_.layers.size() + 1) : each.name;
+    }
+
+    void set_bias(const node& each, const constant& bias, float factor) {
+        dense_layer& layer = made_.layers.back();
+        const std::vector<std::size_t>& of = bias.shape;
+        const bool fits = (of.size() == 1 && of[0] == layer.out_features) ||
+                          (of.size() == 2 && of[0] == 1 && of[1] == layer.out_features);
+        if (!fits) {
+            refuse(each, "has a bias that is no row of " + std::to_string(layer.out_features) +
+                             " numbers, one for each feature of the layer");
+        }
+        layer.bias = values_of(bias);
+        if (factor != 1)
+            for (float& value : layer.bias) value *= factor;
+        may_take_bias_ = false;
+    }
+
+    const model& network_;
+    mlp_model made_;
+    std::map<std::string_view, const constant*> constants_;
+    std::string current_;         // the value that the nodes so far give
+    std::size_t position_ = 0;    // of the node that is taken
+    bool may_take_bias_ = false;  // current_ is a product to which nothing was added
+    bool is_flattened_ = false;   // before the first layer
+};
+
+}  // namespace
+
+mlp_model to_mlp(const model& network) { return converter(network).convert(); }
+
+}  // namespace sluice::nn

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the fuzzer, and the replay of files that it found, do with one ONNX file.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <span>
+
+#include "sluice/base/file_error.hpp"
+#include "sluice/nn/onnx.hpp"
+#include "sluice/nn/to_mlp.hpp"
+
+namespace sluice::nn::fuzz {
+
+// Reads the file, checks what load_onnx guarantees, and reads it as an MLP. A refusal (file_error) is correct; any
+// other exception escapes, and a broken guarantee aborts.
+inline void read_onnx(std::span<const std::byte> file) {
+    try {
+        const model network = nn::read_onnx(file, "fuzz.onnx");
+        for (const auto& [name, value] : network.body.constants) {
+            if (io::byte_count(value.shape, value.type) != value.bytes->size()) std::abort();
+            if (value.bytes->size() > file.size() * 8) std::abort();  // a varint of one byte is an element of eight
+        }
+        check(network);
+        const mlp_model mlp = to_mlp(network);
+        for (const dense_layer& layer : mlp.layers) {
+            if (layer.weight.size() != layer.in_features * layer.out_features) std::abort();
+            if (!layer.bias.empty() && layer.bias.size() != layer.out_features) std::abort();
+        }
+    } catch (const file_error&) {
+    }
+}
+
+}  // namespace sluice::nn::fuzz

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// load_onnx: what is read, and what is refused.
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <limits>
+
+#include "fuzz/read_onnx.hpp"
+#include "io/support/hostile_files.hpp"
+#include "io/support/temporary_directory.hpp"
+#include "nn/support/onnx_maker.hpp"
+
+namespace sluice::nn::onnx_reader_tests {
+namespace {
+
+using io::testing::temporary_directory;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::onnx_maker;
+
+const std::filesystem::path models = std::filesystem::path(SLUICE_SOURCE_DIR) / "models";
+
+// The file must be refused with a message that has these words.
+template <typename... Words>
+void expect_refused(const onnx_maker& made, Words... words) {
+    try {
+        static_cast<void>(made.read());
+        ADD_FAILURE() << "was accepted";
+    } catch (const file_error& refused) {
+        EXPECT_EQ(refused.path(), "made.onnx");
+        EXPECT_THAT(refused.what(), ::testing::AllOf(HasSubstr(words)...));
+    }
+}
+
+// y = relu(x * w + b)
+onnx_maker one_layer() {
+    onnx_maker made(2);
+    made.add_constant("w", {2, 3}, {1, 2, 3, 4, 5, 6});
+    made.add_constant("b", {3}, {-1, 0, 1});
+    made.add_node("Gemm", {"x", "w", "b"}, "z");
+    made.add_node("Relu", {"z"}, "y");
+    return made;
+}
+
+constant constant_of(onnx::TensorProto tensor) {
+    onnx_maker made = one_layer();
+    tensor.set_name("c");
+    *made.body().add_initializer() = std::move(tensor);
+    return made.read().body.constants.at("c");
+}
+
+template <typename T>
+std::vector<T> values_of(const constant& from) {
+    EXPECT_EQ(from.type, io::dtype_of<T>);
+    std::vector<T> values(from.elements());
+    std::memcpy(values.data(), from.bytes->data(), from.bytes->size());
+    return values;
+}
+
+onnx::TensorProto typed(std::int32_t type, std::vector<std::int64_t> shape) {
+    onnx::TensorProto made;
+    made.set_data_type(type);
+    for (const std::int64_t each : shape) made.add_dims(each);
+    return made;
+}
+
+}  // namespace
+
+TEST(onnx_reader, reads_the_network_of_the_repository) {
+    const model network = load_onnx(models / "digits.onnx");
+    EXPECT_EQ(network.path, models / "digits.onnx");
+    EXPECT_EQ(network.producer, "make_digits_onnx");
+    EXPECT_EQ(network.opsets.at(""), 17);
+    ASSERT_EQ(network.body.inputs.size(), 1u);
+    const value_info& input = network.body.inputs[0];
+    EXPECT_EQ(input.name, "input");
+    EXPECT_EQ(input.type, io::dtype::f32);
+    ASSERT_TRUE(input.shape.has_value());
+    ASSERT_EQ(input.shape->size(), 2u);
+    EXPECT_EQ((*input.shape)[0].length, std::nullopt);
+    EXPECT_EQ((*input.shape)[0].name, "batch");
+    EXPECT_EQ((*input.shape)[1].length, 64u);
+    std::vector<std::string> operators;
+    for (const node& each : network.body.nodes) operators.push_back(each.op);
+    EXPECT_THAT(operators, ElementsAre("Gemm", "Relu", "Gemm", "Relu", "Gemm"));
+    EXPECT_EQ(*network.body.nodes[0].find<std::int64_t>("transB"), 1);
+    EXPECT_EQ(network.body.nodes[0].find<std::int64_t>("transA"), nullptr);
+    EXPECT_EQ(network.body.constants.at("0.weight").shape, (std::vector<std::size_t>{128, 64}));
+}
+
+TEST(onnx_reader, reads_numbers_of_each_type_from_the_field_of_that_type) {
+    onnx::TensorProto f32 = typed(1, {2});
+    f32.add_float_data(1.5f);
+    f32.add_float_data(-2);
+    EXPECT_THAT(values_of<float>(constant_of(f32)), ElementsAre(1.5f, -2));
+    onnx::TensorProto f64 = typed(11, {1});
+    f64.add_double_data(0.1);
+    EXPECT_THAT(values_of<double>(constant_of(f64)), ElementsAre(0.1));
+    onnx::TensorProto i8 = typed(3, {2});
+    i8.add_int32_data(-128);
+    i8.add_int32_data(127);
+    EXPECT_THAT(values_of<std::int8_t>(constant_of(i8)), ElementsAre(-128, 127));
+    onnx::TensorProto u16 = typed(4, {1});
+    u16.add_int32_data(65535);
+    EXPECT_THAT(values_of<std::uint16_t>(constant_of(u16)), ElementsAre(65535));
+    onnx::TensorProto u32 = typed(12, {1});
+    u32.add_uint64_data(4'000'000'000);
+    EXPECT_THAT(values_of<std::uint32_t>(constant_of(u32)), ElementsAre(4'000'000'000));
+    onnx::TensorProto i64 = typed(7, {1, 1});
+    i64.add_int64_data(std::numeric_limits<std::int64_t>::min());
+    EXPECT_THAT(values_of<std::int64_t>(constant_of(i64)), ElementsAre(std::numeric_limits<std::int64_t>::min()));
+    onnx::TensorProto u64 = typed(13, {1});
+    u64.add_uint64_data(~std::uint64_t{0});
+    EXPECT_THAT(values_of<std::uint64_t>(constant_of(u64)), ElementsAre(~std::uint64_t{0}));
+    onnx::TensorProto truth = typed(9, {2});
+    truth.add_int32_data(1);
+    truth.add_int32_data(0);
+    const constant truths = constant_of(truth);
+    EXPECT_EQ(truths.type, io::dtype::boolean);
+    EXPECT_EQ(*truths.bytes, std::string("\x01\x00", 2));
+    onnx::TensorProto f16 = typed(10, {1});
+    f16.add_int32_data(0x3c00);
+    EXPECT_EQ(float(values_of<half>(constant_of(f16))[0]), 1);
+    // A scalar, and nothing at all.
+    onnx::TensorProto scalar = typed(1, {});
+    scalar.add_float_data(3);
+    EXPECT_THAT(values_of<float>(constant_of(scalar)), ElementsAre(3));
+    EXPECT_TRUE(values_of<float>(constant_of(typed(1, {0, 5}))).empty());
+}
+
+TEST(onnx_reader, refuses_tensors_whose_data_does_not_fit) {
+    const auto expect_refused_with = [](onnx::TensorProto tensor, const std::string& why) {
+        onnx_maker made = one_layer();
+        tensor.set_name("c");
+        *made.body().add_initializer() = std::move(tensor);
+        expect_refused(made, "constant 'c'", why);
+    };
+    onnx::TensorProto tensor = typed(1, {3});
+    tensor.add_float_data(1);
+    expect_refused_with(tensor, "has 4 bytes of data; its type and shape need 12");
+    tensor.set_raw_data(std::string(12, '\0'));
+    expect_refused_with(tensor, "has its data twice");
+    expect_refused_with(typed(1, {-1}), "has a negative dimension");
+    expect_refused_with(typed(1, {1ll << 40, 1ll << 40}), "has more elements than memory has addresses");
+    expect_refused_with(typed(1, {1ll << 40}), "has 0 bytes of data");
+    tensor = typed(3, {1});
+    tensor.add_int32_data(128);
+    expect_refused_with(tensor, "has the number 128, which its type cannot hold");
+    tensor = typed(1, {1});
+    tensor.add_int64_data(1);
+    expect_refused_with(tensor, "has numbers in a field that is not its type's");
+    expect_refused_with(typed(8, {1}), "has elements of type STRING; supported are FLOAT, UINT8");
+    expect_refused_with(typed(14, {1}), "has elements of type COMPLEX64");
+    expect_refused_with(typed(99, {1}), "has elements of type 99");
+    tensor = typed(1, {1});
+    tensor.mutable_segment()->set_begin(0);
+    expect_refused_with(tensor, "is a segment");
+}
+
+TEST(onnx_reader, refuses_versions_that_it_does_not_know) {
+    onnx_maker made = one_layer();
+    made.file.set_ir_version(99);
+    expect_refused(made, "ir_version: is 99; 3 to 14 are known");
+    made = one_layer();
+    made.file.mutable_opset_import(0)->set_version(6);
+    expect_refused(made, "opset_import: asks for operator set 6; 7 to 28 are known");
+    made.file.mutable_opset_import(0)->set_version(29);
+    expect_refused(made, "operator set 29");
+    made = one_layer();
+    made.file.clear_opset_import();
+    expect_refused(made, "node 'n0' (Gemm)", "of the domain 'ai.onnx', for which opset_import names no version");
+    made = one_layer();
+    made.body().mutable_node(1)->set_domain("com.example");
+    expect_refused(made, "node 'n1' (Relu)", "'com.example'");
+    made = one_layer();
+    made.file.clear_graph();
+    expect_refused(made, "is not an ONNX model");
+}
+
+TEST(onnx_reader, refuses_fields_of_a_newer_standard) {
+    // Field 200 with the varint 1, in the model and in a node.
+    onnx_maker made = one_layer();
+    *made.file.mutable_unknown_fields() = "\xc0\x0c\x01";
+    expect_refused(made, "the model: has a field that is not known");
+    made = one_layer();
+    *made.body().mutable_node(1)->mutable_unknown_fields() = "\xc0\x0c\x01";
+    expect_refused(made, "node 'n1' (Relu): has a field that is not known");
+}
+
+TEST(onnx_reader, refuses_graphs_that_cannot_be_computed_in_order) {
+    onnx_maker made = one_layer();
+    made.body().mutable_node()->SwapElements(0, 1);
+    expect_refused(made, "node 'n1' (Relu): takes the value 'z', which nothing before it gives");
+    made = one_layer();
+    made.body().mutable_node(0)->set_input(0, "y");  // a circle
+    expect_refused(made, "node 'n0' (Gemm): takes the value 'y'");
+    made = one_layer();
+    made.body().mutable_node(1)->set_output(0, "z");
+    expect_refused(made, "node 'n1' (Relu): gives the value 'z', which exists already");
+    made = one_layer();
+    made.body().mutable_output(0)->set_name("q");
+    expect_refused(made, "output 'q': is given by no node, input or constant");
+    made = one_layer();
+    made.add_constant("b", {1}, {0});
+    expect_refused(made, "constant 'b': is there twice");
+}
+
+TEST(onnx_reader, refuses_attributes_that_it_cannot_keep) {
+    onnx_maker made = one_layer();
+    onnx_maker::set(*made.body().mutable_node(0), "alpha", 1.f);
+    onnx_maker::set(*made.body().mutable_node(0), "alpha", 2.f);
+    expect_refused(made, "node 'n0' (Gemm): has the attribute 'alpha' twice");
+    made = one_layer();
+    onnx_maker::set(*made.body().mutable_node(0), "alpha", 1.f);
+    made.body().mutable_node(0)->mutable_attribute(0)->set_type(11);
+    expect_refused(made, "attribute 'alpha': is of the kind SPARSE_TENSOR, which is not supported");
+    made = one_layer();
+    onnx::FunctionProto& function = *made.file.add_functions();
+    function.set_name("Relu");
+    expect_refused(made, "node 'n1' (Relu): calls a function of the model");
+}
+
+TEST(onnx_reader, reads_graphs_of_nodes_in_the_scope_around_them) {
+    onnx_maker made = one_layer();
+    onnx::AttributeProto& branch = *made.body().mutable_node(1)->add_attribute();
+    branch.set_name("then_branch");
+    branch.set_type(5);
+    onnx::NodeProto& inner = *branch.mutable_g()->add_node();
+    inner.set_op_type("Relu");
+    inner.add_input("z");  // of the graph around it
+    inner.add_output("inner");
+    branch.mutable_g()->add_output()->set_name("inner");
+    branch.mutable_g()->mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(1);
+    const model network = made.read();
+    const auto* const body = network.body.nodes[1].find<std::shared_ptr<const graph>>("then_branch");
+    ASSERT_NE(body, nullptr);
+    EXPECT_EQ((*body)->nodes.at(0).op, "Relu");
+    inner.set_input(0, "nowhere");
+    expect_refused(made, "takes the value 'nowhere'");
+}
+
+TEST(onnx_reader, reads_external_data_of_the_models_folder_only) {
+    const temporary_directory directory;
+    std::filesystem::create_directory(directory / "inside");
+    const std::vector<float> values{7, 1, 2, 3};
+    for (const char* const name : {"inside/weights", "outside"}) {
+        std::ofstream(directory / name, std::ios::binary)
+            .write(reinterpret_cast<const char*>(values.data()), std::streamsize(values.size() * sizeof(float)));
+    }
+    std::filesystem::create_symlink(directory / "outside", directory / "inside/link");
+    const std::filesystem::path path = directory / "inside/model.onnx";
+    const auto with = [](const std::string& location, const std::string& offset) {
+        onnx_maker made = one_layer();
+        onnx::TensorProto& tensor = *made.body().mutable_initializer(1);
+        tensor.clear_raw_data();
+        tensor.set_data_location(1);
+        for (const auto& [key, value] :
+             {std::pair<std::string, std::string>{"location", location}, {"offset", offset}, {"length", "12"}}) {
+            tensor.add_external_data()->set_key(key);
+            tensor.mutable_external_data(tensor.external_data_size() - 1)->set_value(value);
+        }
+        return made;
+    };
+    EXPECT_THAT(values_of<float>(with("weights", "4").read(path).body.constants.at("b")), ElementsAre(1, 2, 3));
+
+    const auto refusal_of = [&](const std::string& location, const std::string& offset) -> std::string {
+        try {
+            static_cast<void>(with(location, offset).read(path));
+        } catch (const file_error& refused) {
+            return refused.what();
+        }
+        return "was accepted";
+    };
+    EXPECT_THAT(refusal_of("weights", "8"),
+                HasSubstr("constant 'b': 'weights' has 16 bytes; the data is 12 bytes at 8"));
+    EXPECT_THAT(refusal_of("weights", "18446744073709551615"), HasSubstr("has 16 bytes"));
+    EXPECT_THAT(refusal_of("weights", "-1"), HasSubstr("offset is not a number"));
+    EXPECT_THAT(refusal_of("../outside", "0"), HasSubstr("outside the model's folder"));
+    EXPECT_THAT(refusal_of((directory / "outside").string(), "0"), HasSubstr("outside the model's folder"));
+    EXPECT_THAT(refusal_of("link", "0"), HasSubstr("outside the model's folder"));
+    EXPECT_THAT(refusal_of("absent", "0"), HasSubstr("'absent': No such file"));
+    EXPECT_THAT(refusal_of("", "0"), HasSubstr("names no file"));
+}
+
+// Each beginning of a file, and each file with one byte changed, is read or refused with a file_error.
+TEST(onnx_reader, survives_files_that_are_cut_off_or_damaged) {
+    const std::string whole = one_layer().bytes();
+    for (std::size_t length = 0; length < whole.size(); ++length)
+        EXPECT_NO_THROW(fuzz::read_onnx(std::as_bytes(std::span(whole).first(length)))) << length;
+    for (std::size_t at = 0; at < whole.size(); ++at) {
+        for (const int change : {0x01, 0x08, 0x80, 0xff}) {
+            std::string damaged = whole;
+            damaged[at] = static_cast<char>(damaged[at] ^ change);
+            EXPECT_NO_THROW(fuzz::read_onnx(std::as_bytes(std::span(damaged)))) << at << " " << change;
+        }
+    }
+}
+
+// What the fuzzer starts from. A file that it finds goes there too.
+TEST(onnx_reader, reads_or_refuses_the_fuzzers_files) {
+    int files = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(models.parent_path() / "tests/fuzz/corpus/onnx")) {
+        const std::string contents = io::testing::read_file(entry.path());
+        EXPECT_NO_THROW(fuzz::read_onnx(std::as_bytes(std::span(contents)))) << entry.path();
+        ++files;
+    }
+    EXPECT_GE(files, 3);
+}
+
+TEST(onnx_reader, refuses_graphs_that_are_nested_without_end) {
+    onnx_maker made = one_layer();
+    onnx::NodeProto* at = made.body().mutable_node(1);
+    for (int depth = 0; depth < 200; ++depth) {
+        onnx::AttributeProto& body = *at->add_attribute();
+        body.set_name("body");
+        body.set_type(5);
+        at = body.mutable_g()->add_node();
+        at->set_op_type("Loop");
+    }
+    expect_refused(made, "is not an ONNX model, or is damaged or cut off");
+}
+
+}  // namespace sluice::nn::onnx_reader_tests
