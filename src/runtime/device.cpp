@@ -188,8 +188,10 @@ void device::report_poison() noexcept {
         each->release(no_ticket);  // no more commands will pass
     }
     // Commands of another device that wait for results of this one never run, nor do the commands after them.
-    for (device* const each : peers()) {
-        if (!each->is_poisoned() && (!interpreter_->fails_alone() || each->needs(*this))) each->poison(cause());
+    // (Not peers(), which allocates: memory may be what is short.)
+    for (const auto& each : runtime_.devices) {
+        if (each.get() == this || !is_peer_of(*each) || each->is_poisoned()) continue;
+        if (!interpreter_->fails_alone() || each->needs(*this)) each->poison(cause());
     }
     release_runtime();  // may be the last reference
 }
