@@ -28,28 +28,45 @@ std::size_t available_memory_bytes() noexcept {
     return static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-void* cpu_memory::allocate(std::size_t bytes) {
+bool memory_budget::take(std::size_t bytes) noexcept {
     // Reserve first: two threads must not exceed the limit together.
-    if (used_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes > limit_bytes_) {
-        used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-        return nullptr;
+    const std::size_t before = used_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    if (before <= limit_bytes_ && bytes <= limit_bytes_ - before) return true;
+    give_back(bytes);
+    return false;
+}
+
+std::size_t memory_budget::left() const noexcept {
+    const std::size_t used = used_bytes_.load(std::memory_order_relaxed);
+    return limit_bytes_ > used ? limit_bytes_ - used : 0;
+}
+
+memory_budget& budget_of_machine() noexcept {
+    static memory_budget all(physical_memory_bytes());
+    return all;
+}
+
+void* cpu_memory::allocate(std::size_t bytes) {
+    if (!own_.take(bytes)) return nullptr;
+    if (machine_.take(bytes)) {
+        // Align large blocks to pages, so that the system can back them with huge pages.
+        const std::size_t alignment = bytes >= (std::size_t{1} << 20) ? 4096 : 256;
+        void* const data = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+        if (data != nullptr) return data;
+        machine_.give_back(bytes);
     }
-    // Align large blocks to pages, so that the system can back them with huge pages.
-    const std::size_t alignment = bytes >= (std::size_t{1} << 20) ? 4096 : 256;
-    void* const data = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-    if (data == nullptr) used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-    return data;
+    own_.give_back(bytes);
+    return nullptr;
 }
 
 void cpu_memory::free(void* data, std::size_t bytes) noexcept {
     std::free(data);
-    used_bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    machine_.give_back(bytes);
+    own_.give_back(bytes);
 }
 
 memory_info cpu_memory::info() {
-    const std::size_t used = used_bytes_.load(std::memory_order_relaxed);
-    const std::size_t left = limit_bytes_ > used ? limit_bytes_ - used : 0;
-    return {std::min(left, available_memory_bytes()), limit_bytes_};
+    return {std::min({own_.left(), machine_.left(), available_memory_bytes()}), own_.limit()};
 }
 
 }  // namespace sluice::cpu
