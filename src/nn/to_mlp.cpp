@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -19,12 +18,34 @@ constexpr std::array<std::pair<std::string_view, activation>, 5> activations = {
                                                                                  {"Sigmoid", activation::sigmoid},
                                                                                  {"Tanh", activation::tanh},
                                                                                  {"Softmax", activation::softmax}}};
-constexpr std::array<std::string_view, 7> others = {"Add",  "Constant", "Dropout", "Flatten",
-                                                    "Gemm", "Identity", "MatMul"};
+
+struct known_operator {
+    std::string_view op;
+    std::size_t inputs = 1;  // at most
+    std::array<std::string_view, 4> attributes = {};
+    std::size_t outputs = 1;  // at most
+};
+constexpr std::array<known_operator, 12> operators = {{{"Add", 2},
+                                                       {"Constant", 0, {"value"}},
+                                                       {"Dropout", 3, {"ratio", "seed"}, 2},
+                                                       {"Flatten", 1, {"axis"}},
+                                                       {"Gelu", 1, {"approximate"}},
+                                                       {"Gemm", 3, {"alpha", "beta", "transA", "transB"}},
+                                                       {"Identity"},
+                                                       {"MatMul", 2},
+                                                       {"Relu"},
+                                                       {"Sigmoid"},
+                                                       {"Softmax", 1, {"axis"}},
+                                                       {"Tanh"}}};
+
+const known_operator* find_operator(const node& each) {
+    const auto found = std::ranges::find(operators, each.op, &known_operator::op);
+    return each.domain.empty() && found != operators.end() ? &*found : nullptr;
+}
 
 std::optional<activation> activation_of(const node& each) {
     for (const auto& [op, value] : activations)
-        if (each.domain.empty() && each.op == op) return value;
+        if (each.op == op) return value;
     return std::nullopt;
 }
 
@@ -50,6 +71,7 @@ public:
         if (body.outputs.front().name != current_)
             refuse("output " + in_quotes(body.outputs.front().name), "is not what the last node gives");
         require_width(input);
+        require_output(body.outputs.front());
         return std::move(made_);
     }
 
@@ -64,17 +86,45 @@ private:
         std::string unknown;
         for (std::size_t at = 0; at < network_.body.nodes.size(); ++at) {
             const node& each = network_.body.nodes[at];
-            if (activation_of(each) || (each.domain.empty() && std::ranges::find(others, each.op) != others.end()))
-                continue;
+            if (find_operator(each) != nullptr) continue;
             unknown += (unknown.empty() ? "" : ", ") + label_of(each, at);
             if (!each.domain.empty()) unknown += " of " + printable(each.domain);
         }
         if (unknown.empty()) return;
-        std::set<std::string_view> known(others.begin(), others.end());
-        for (const auto& [op, value] : activations) known.insert(op);
         std::string accepted;
-        for (const std::string_view each : known) accepted += (accepted.empty() ? "" : ", ") + std::string(each);
+        for (const known_operator& each : operators) accepted += (accepted.empty() ? "" : ", ") + std::string(each.op);
         refuse_network("has operators that are not supported: " + unknown + ". Supported are " + accepted);
+    }
+
+    // What it has beyond what is understood would be ignored.
+    void require_known_parts(const node& each) const {
+        const known_operator& known = *find_operator(each);
+        if (each.inputs.size() > known.inputs || each.outputs.size() > known.outputs) {
+            refuse(each, "has " + std::to_string(each.inputs.size()) + " inputs and " +
+                             std::to_string(each.outputs.size()) + " outputs; supported are at most " +
+                             std::to_string(known.inputs) + " and " + std::to_string(known.outputs));
+        }
+        for (const auto& [name, value] : each.attributes) {
+            if (!name.empty() && std::ranges::find(known.attributes, name) != known.attributes.end()) continue;
+            std::string accepted;
+            for (const std::string_view one : known.attributes) accepted += (one.empty() ? "" : " ") + std::string(one);
+            refuse(each, "has the attribute " + in_quotes(name) + ", which is not supported; supported are" +
+                             (accepted.empty() ? " none" : accepted));
+        }
+    }
+
+    // Where the file says the output's type and width, it must be the last layer's.
+    void require_output(const value_info& output) const {
+        const std::string label = "output " + in_quotes(output.name);
+        if (output.type != io::dtype::f32)
+            refuse(label, "is of type " + std::string(to_string(output.type)) + ", not f32");
+        if (!output.shape) return;
+        if (output.shape->size() != 2) refuse(label, "does not have two dimensions");
+        const dimension& width = output.shape->back();
+        if (width.length && *width.length != made_.out_features()) {
+            refuse(label, "has " + std::to_string(*width.length) + " features a row; the last layer gives " +
+                              std::to_string(made_.out_features()));
+        }
     }
 
     // The input's number of features, where the file says it.
@@ -143,6 +193,7 @@ private:
     }
 
     void take(const node& each) {
+        require_known_parts(each);
         if (each.op == "Constant") return take_constant(each);
         if (each.op == "Add") return take_add(each);
         require_current(each);

@@ -215,6 +215,10 @@ TEST(onnx_reader, refuses_attributes_that_it_cannot_keep) {
     made.body().mutable_node(0)->mutable_attribute(0)->set_type(11);
     expect_refused(made, "attribute 'alpha': is of the kind SPARSE_TENSOR, which is not supported");
     made = one_layer();
+    onnx_maker::set(*made.body().mutable_node(0), "alpha", 2.f);
+    made.body().mutable_node(0)->mutable_attribute(0)->set_type(2);
+    expect_refused(made, "attribute 'alpha': has a value of the kind FLOAT, and another type");
+    made = one_layer();
     onnx::FunctionProto& function = *made.file.add_functions();
     function.set_name("Relu");
     expect_refused(made, "node 'n1' (Relu): calls a function of the model");

@@ -217,6 +217,34 @@ TEST(to_mlp, refuses_what_is_no_chain_of_layers) {
     expect_refused(made, "takes the value 'v' as weight, which is no constant");
 }
 
+TEST(to_mlp, refuses_what_it_would_have_to_ignore) {
+    onnx_maker made = with_weights();
+    onnx_maker::set(made.add_node("Gemm", {"x", "w"}, "y"), "trasB", std::int64_t{1});
+    expect_refused(made,
+                   "node 'n0' (Gemm): has the attribute 'trasB', which is not supported; supported are alpha beta");
+
+    made = with_weights();
+    made.add_node("MatMul", {"x", "w", "b"}, "y");
+    expect_refused(made, "node 'n0' (MatMul): has 3 inputs and 1 outputs; supported are at most 2 and 1");
+
+    made = with_weights();
+    made.add_node("MatMul", {"x", "w"}, "y").add_output("z");
+    expect_refused(made, "node 'n0' (MatMul): has 2 inputs and 2 outputs");
+
+    made = with_weights();
+    made.add_node("MatMul", {"x", "w"}, "y");
+    made.body()
+        .mutable_output(0)
+        ->mutable_type()
+        ->mutable_tensor_type()
+        ->mutable_shape()
+        ->mutable_dim(1)
+        ->set_dim_value(7);
+    expect_refused(made, "output 'y': has 7 features a row; the last layer gives 3");
+    made.body().mutable_output(0)->mutable_type()->mutable_tensor_type()->set_elem_type(11);
+    expect_refused(made, "output 'y': is of type f64, not f32");
+}
+
 TEST(to_mlp, refuses_shapes_that_do_not_fit) {
     onnx_maker made(5);
     made.add_constant("w", {2, 3}, {1, 2, 3, 4, 5, 6});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "external_data.hpp"
 
+#include <onnx.pb.h>
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -9,7 +10,6 @@
 #include <system_error>
 #include <utility>
 
-#include <onnx.pb.h>
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/io/mapped_file.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <onnx.pb.h>
 #include <array>
-#include <bit>
 #include <cstring>
 #include <limits>
 #include <new>
@@ -10,7 +9,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include <onnx.pb.h>
 #include "external_data.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
@@ -223,6 +221,20 @@ private:
     attribute read(onnx::AttributeProto& from, const std::string& label) const {
         require_known(label, from);
         if (from.has_ref_attr_name()) refuse(label, "refers to an attribute of a function, and is in none");
+        // Not whether the type's own field is there: some writers leave out zeros and empty lists.
+        const std::array<bool, 9> filled = {false,
+                                            from.has_f(),
+                                            from.has_i(),
+                                            from.has_s(),
+                                            from.has_t(),
+                                            from.has_g(),
+                                            from.floats_size() != 0,
+                                            from.ints_size() != 0,
+                                            from.strings_size() != 0};
+        for (std::size_t kind = 1; kind < filled.size(); ++kind) {
+            if (filled[kind] && from.type() < std::int32_t(filled.size()) && std::size_t(from.type()) != kind)
+                refuse(label, "has a value of the kind " + std::string(attribute_kinds[kind]) + ", and another type");
+        }
         switch (from.type()) {
             case attribute_kind::f: return from.f();
             case attribute_kind::i: return std::int64_t(from.i());

@@ -2,13 +2,13 @@
 // Makes small ONNX models, field by field, right and wrong ones.
 #pragma once
 
+#include <onnx.pb.h>
 #include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include <onnx.pb.h>
 #include "sluice/nn/onnx.hpp"
 
 namespace sluice::nn::testing {
