@@ -15,7 +15,7 @@ namespace {
 namespace api = cuda::api;
 namespace interprocess = cuda::interprocess;
 
-void require_gpu(const device& on, const error_context& context) {
+void require_gpu_to_share(const device& on, const error_context& context) {
     if (on.kind() == device_kind::cuda) return;
     throw error(errc::unsupported,
                 "memory and events cross to other processes on GPUs only; for a CPU device map memory that both "
@@ -59,7 +59,7 @@ cuda::tensor_handle detail::export_for_processes(storage& memory, const shape& s
                                                  const source_location& location) {
     device& on = memory.owner();
     const error_context context{"export_tensor", on.name(), location};
-    require_gpu(on, context);
+    require_gpu_to_share(on, context);
     await_contents(memory, element.is_written, context);
     const api::device_scope scope(on.interpreter().ordinal());
     interprocess::tensor_contents made;
@@ -79,7 +79,7 @@ cuda::tensor_handle detail::export_for_processes(storage& memory, const shape& s
 detail::process_import detail::import_from_process(device& gpu, const cuda::tensor_handle& handle,
                                                    exported_element element, const source_location& location) {
     const error_context context{"import_tensor", gpu.name(), location};
-    require_gpu(gpu, context);
+    require_gpu_to_share(gpu, context);
     const int ordinal = gpu.interpreter().ordinal();
     const api::device_scope scope(ordinal);
     const interprocess::tensor_contents what = read(handle, origin_of(gpu, context), element, context);
@@ -99,7 +99,7 @@ namespace cuda {
 
 interprocess_event::interprocess_event(device& gpu, const source_location& location) : on_(&gpu), is_ours_(true) {
     const error_context context{"interprocess_event", gpu.name(), location};
-    require_gpu(gpu, context);
+    require_gpu_to_share(gpu, context);
     const api::device_scope scope(gpu.interpreter().ordinal());
     event_ = api::create_interprocess_event(context);
 }
@@ -107,7 +107,7 @@ interprocess_event::interprocess_event(device& gpu, const source_location& locat
 interprocess_event::interprocess_event(device& gpu, const event_handle& handle, const source_location& location)
     : on_(&gpu), is_ours_(false) {
     const error_context context{"interprocess_event", gpu.name(), location};
-    require_gpu(gpu, context);
+    require_gpu_to_share(gpu, context);
     const api::device_scope scope(gpu.interpreter().ordinal());
     const interprocess::event_contents what = read(handle, origin_of(gpu, context), context);
     event_ = api::open_event(what.event, context);

@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-[[noreturn]] void refuse(std::string_view what, const device& on, const source_location& location) {
+[[noreturn]] void refuse_sharing(std::string_view what, const device& on, const source_location& location) {
     throw error(errc::unsupported,
                 "memory and events cross to other processes on GPUs only, and this build of Sluice has no CUDA "
                 "backend; for a CPU device map memory that both processes see (mmap with MAP_SHARED), and adopt() it "
@@ -19,25 +19,25 @@ namespace {
 
 cuda::tensor_handle detail::export_for_processes(storage& memory, const shape&, exported_element,
                                                  const source_location& location) {
-    refuse("export_tensor", memory.owner(), location);
+    refuse_sharing("export_tensor", memory.owner(), location);
 }
 detail::process_import detail::import_from_process(device& gpu, const cuda::tensor_handle&, exported_element,
                                                    const source_location& location) {
-    refuse("import_tensor", gpu, location);
+    refuse_sharing("import_tensor", gpu, location);
 }
 
 namespace cuda {
 
 interprocess_event::interprocess_event(device& gpu, const source_location& location) : on_(&gpu), is_ours_(true) {
-    refuse("interprocess_event", gpu, location);
+    refuse_sharing("interprocess_event", gpu, location);
 }
 interprocess_event::interprocess_event(device& gpu, const event_handle&, const source_location& location)
     : on_(&gpu), is_ours_(false) {
-    refuse("interprocess_event", gpu, location);
+    refuse_sharing("interprocess_event", gpu, location);
 }
 event_handle interprocess_event::handle(const source_location& location) const {
     static_cast<void>(is_ours_);
-    refuse("interprocess_event", *on_, location);
+    refuse_sharing("interprocess_event", *on_, location);
 }
 
 }  // namespace cuda

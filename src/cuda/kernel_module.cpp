@@ -68,7 +68,7 @@ std::string_view lasting(std::string_view name) {
     return known != names.end() ? *known : *names.emplace(name).first;
 }
 
-void require_gpu(const device& gpu, const error_context& context) {
+void require_gpu_for_modules(const device& gpu, const error_context& context) {
     if (gpu.kind() != device_kind::cuda)
         throw error(errc::unsupported, "modules run on GPUs only, and this device is none", context);
     gpu.throw_if_poisoned();
@@ -202,7 +202,7 @@ kernel_module load_module(device& gpu, const std::filesystem::path& file, source
     const std::string name = file.string();
     const std::string what = "load_module of " + in_quotes(name);
     const error_context context{what, gpu.name(), location};
-    require_gpu(gpu, context);
+    require_gpu_for_modules(gpu, context);
     cuda::module_image image;
     {
         const io::mapped_file from(file);
@@ -216,7 +216,7 @@ kernel_module load_module(device& gpu, std::span<const std::byte> bytes, std::st
                           source_location location) {
     const std::string what = "load_module of " + in_quotes(name);
     const error_context context{what, gpu.name(), location};
-    require_gpu(gpu, context);
+    require_gpu_for_modules(gpu, context);
     return load_image(gpu, cuda::read_image(bytes, context), std::string(name), false, context);
 }
 
@@ -224,7 +224,7 @@ kernel_module compile_module(device& gpu, std::string_view source, const source_
                              source_location location) {
     const std::string what = "compile_module of " + in_quotes(how.name);
     const error_context context{what, gpu.name(), location};
-    require_gpu(gpu, context);
+    require_gpu_for_modules(gpu, context);
     if (const auto zero = source.find('\0'); zero != source.npos) {
         throw error(
             errc::invalid_argument,

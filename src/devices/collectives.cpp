@@ -39,7 +39,7 @@ void submit_collective(stream on, const communicator& among, const collective_fo
     }
     if (form.count == 0) return;
     collective_call call{form, among.group(), parts.size(), {}};
-    clear_padding(call);
+    clear_padding(call.form);  // what follows it are words
     std::vector<memory_access> accesses;
     for (std::size_t i = 0; i < parts.size(); ++i) {
         const auto [in, out] = parts[i];

@@ -35,12 +35,6 @@ bool reads_same_bytes(const copy_command& a, const copy_command& b) {
 }
 bool is_same(const launch_extent& a, const launch_extent& b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
 
-bool is_written(const command_graph& graph, std::uint32_t memory) {
-    return std::ranges::any_of(graph.nodes, [&](const graph_node& node) {
-        return std::ranges::find(node.writes, memory) != node.writes.end();
-    });
-}
-
 class comparison {
 public:
     comparison(const recording& learned, const recording& real, bool library_calls_run_later)
@@ -152,7 +146,7 @@ std::optional<std::vector<std::vector<address_site>>> find_sites(const recording
         if (a.bytes != b.bytes) return std::nullopt;
         // At equal addresses, an address could not be distinguished from a number.
         if (b.is_slot && b.bytes != 0 && a.begin == b.begin) return std::nullopt;
-        if (a.is_host_data && b.is_host_data && !is_written(real.graph, i) &&
+        if (a.is_host_data && b.is_host_data && !real.graph.is_written(i) &&
             !has_same_bytes(a.begin, b.begin, b.bytes))
             return std::nullopt;
     }

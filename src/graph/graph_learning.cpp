@@ -28,12 +28,6 @@ bool has_unpatchable_use(const command_graph& graph, std::uint32_t memory, bool 
     });
 }
 
-bool is_written(const command_graph& graph, std::uint32_t memory) {
-    return std::ranges::any_of(graph.nodes, [&](const graph_node& node) {
-        return std::ranges::find(node.writes, memory) != node.writes.end();
-    });
-}
-
 // The memory of an output, which must not be a part of what the graph allocated: each launch makes whole outputs.
 storage* whole_output(const graph_recorder& recorder, storage* output) {
     const graph_recorder::place* const whole = output != nullptr ? recorder.whole_place_of(*output) : nullptr;
@@ -178,7 +172,7 @@ void compiled_graph::compile(const graph_function& record, std::span<storage* co
             const graph_recorder::place& place =
                 is_host ? learned.recorder.host_blocks()[number] : learned.recorder.places()[number];
             slots_.push_back(
-                {is_host, number, place.index, place.bytes, is_output, is_written(learned.made.graph, place.index)});
+                {is_host, number, place.index, place.bytes, is_output, learned.made.graph.is_written(place.index)});
             return slots_.size() - 1;
         };
         for (std::size_t i = 0; i < inputs_.size(); ++i)

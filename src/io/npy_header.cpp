@@ -18,7 +18,7 @@ using namespace std::string_view_literals;
 constexpr std::string_view magic = "\x93NUMPY"sv;
 constexpr std::size_t version_offset = magic.size();
 constexpr std::size_t length_offset = version_offset + 2;
-constexpr std::size_t longest_header = 1 << 20;  // plain arrays need some hundred bytes
+constexpr std::size_t longest_npy_header = 1 << 20;  // plain arrays need some hundred bytes
 
 // NumPy's letter and size, after the byte order.
 constexpr std::array<std::pair<std::string_view, dtype>, 12> descriptions{{
@@ -192,9 +192,9 @@ std::pair<std::string_view, std::size_t> dict_text(std::string_view file, const 
                          std::to_string(length) +
                              " reaches past the end: " + std::to_string(file.size() - text_offset) + " bytes follow");
     }
-    if (length > longest_header) {
+    if (length > longest_npy_header) {
         throw file_error(path, length_offset, "header length",
-                         std::to_string(length) + " is more than " + std::to_string(longest_header));
+                         std::to_string(length) + " is more than " + std::to_string(longest_npy_header));
     }
     return {file.substr(text_offset, length), text_offset};
 }

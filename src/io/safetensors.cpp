@@ -14,7 +14,7 @@
 namespace sluice::io {
 namespace {
 
-constexpr std::uint64_t longest_header = 100'000'000;  // the limit of the format's own library
+constexpr std::uint64_t longest_safetensors_header = 100'000'000;  // the limit of the format's own library
 
 // The JSON between the length and the data.
 std::string_view header_text(std::span<const std::byte> file, const std::filesystem::path& path) {
@@ -24,9 +24,9 @@ std::string_view header_text(std::span<const std::byte> file, const std::filesys
     }
     std::uint64_t length = 0;
     std::memcpy(&length, file.data(), sizeof(length));
-    if (length > longest_header) {
+    if (length > longest_safetensors_header) {
         throw file_error(path, 0, "header length",
-                         std::to_string(length) + " is more than " + std::to_string(longest_header));
+                         std::to_string(length) + " is more than " + std::to_string(longest_safetensors_header));
     }
     const std::uint64_t left = file.size() - safetensors_json_offset;
     if (length > left) {

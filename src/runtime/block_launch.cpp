@@ -31,16 +31,12 @@ constexpr launch_extent largest_block{1024, 1024, 64};
 constexpr std::size_t most_threads = 1024;
 constexpr std::size_t most_shared_bytes = std::size_t{227} * 1024;  // of CPU devices: as an H100 or H200
 
-std::string text_of(const launch_extent& size) {
-    return std::to_string(size.x) + " x " + std::to_string(size.y) + " x " + std::to_string(size.z);
-}
-
 void require_within(const launch_extent& size, const launch_extent& limit, const std::string& what,
                     const error_context& context) {
     if (size.x == 0 || size.y == 0 || size.z == 0)
-        throw error(errc::invalid_argument, what + " of " + text_of(size) + " is empty", context);
+        throw error(errc::invalid_argument, what + " of " + to_string(size) + " is empty", context);
     if (size.x > limit.x || size.y > limit.y || size.z > limit.z) {
-        throw error(errc::invalid_argument, what + " of " + text_of(size) + " is too large: at most " + text_of(limit),
+        throw error(errc::invalid_argument, what + " of " + to_string(size) + " is too large: at most " + to_string(limit),
                     context);
     }
 }
@@ -53,7 +49,7 @@ void require_block(const device& on, const launch_extent& block, std::size_t sha
     const std::size_t threads = std::size_t{block.x} * block.y * block.z;
     if (threads > most_threads) {
         throw error(errc::invalid_argument,
-                    "a block of " + text_of(block) + " has " + std::to_string(threads) + " threads: at most " +
+                    "a block of " + to_string(block) + " has " + std::to_string(threads) + " threads: at most " +
                         std::to_string(most_threads),
                     context);
     }

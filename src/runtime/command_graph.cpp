@@ -58,6 +58,11 @@ library_command command_graph::library_call(const graph_node& of) const noexcept
     return made;
 }
 
+bool command_graph::is_written(std::uint32_t index) const noexcept {
+    return std::ranges::any_of(
+        nodes, [&](const graph_node& node) { return std::ranges::find(node.writes, index) != node.writes.end(); });
+}
+
 bool command_graph::has_host_calls() const noexcept { return has_any<host_command>(*this); }
 bool command_graph::has_library_calls() const noexcept { return has_any<library_command>(*this); }
 bool command_graph::has_fallible_kernels() const noexcept {

@@ -37,16 +37,44 @@ void completion_notice::step() noexcept {
     const runtime_ref alive(of_->home());
     const stream_point open = of_->next_open();
     if (open.queue == nullptr || open.queue->owner().is_poisoned()) {
-        if (is_taken_.load(std::memory_order_acquire)) return release();  // cancelled: the executor may be destroyed
-        target_->post(*this);
+        post();
         return;
     }
     upto = open.upto;
     open.queue->add_waiter(*this);
 }
 
+void completion_notice::post() noexcept {
+    state waiting = state::waiting;
+    if (!state_.compare_exchange_strong(waiting, state::posting, std::memory_order_acq_rel)) {
+        return release();  // cancelled: the executor may be destroyed
+    }
+    owners_.fetch_add(1, std::memory_order_relaxed);  // the call may release the notice before post() returns
+    target_->post(*this);
+    state posting = state::posting;
+    if (state_.compare_exchange_strong(posting, state::posted, std::memory_order_acq_rel)) state_.notify_all();
+    release();
+}
+
+bool completion_notice::cancel() noexcept {
+    state now = state_.load(std::memory_order_acquire);
+    for (;;) {
+        switch (now) {
+            case state::taken: return false;
+            case state::posting:
+                state_.wait(now, std::memory_order_acquire);
+                now = state_.load(std::memory_order_acquire);
+                break;
+            default:
+                if (state_.compare_exchange_weak(now, state::taken, std::memory_order_acq_rel)) return true;
+        }
+    }
+}
+
 void completion_notice::run_callback() noexcept {
-    if (take()) tell_(whom_);
+    const state before = state_.exchange(state::taken, std::memory_order_acq_rel);
+    if (before == state::posting) state_.notify_all();
+    if (before != state::taken) tell_(whom_);
     release();
 }
 

@@ -28,14 +28,10 @@ std::size_t resident_on_cpu(std::size_t threads, std::size_t shared_bytes) {
 
 std::size_t count(const launch_extent& size) { return std::size_t{size.x} * size.y * size.z; }
 
-std::string text_of(const launch_extent& size) {
-    return std::to_string(size.x) + " x " + std::to_string(size.y) + " x " + std::to_string(size.z);
-}
-
 void require_cluster(const device& on, const launch_command& command, const error_context& context) {
     const launch_extent &size = command.cluster, &grid = command.grid;
     const auto refuse = [&](const std::string& why) {
-        throw error(errc::invalid_argument, "a cluster of " + text_of(size) + " blocks " + why, context);
+        throw error(errc::invalid_argument, "a cluster of " + to_string(size) + " blocks " + why, context);
     };
     const auto most = static_cast<std::size_t>(on.properties().max_blocks_per_cluster);
     if (size.x == 0 || size.y == 0 || size.z == 0) refuse("is empty");
@@ -44,7 +40,7 @@ void require_cluster(const device& on, const launch_command& command, const erro
     if (size.x > most || size.y > most || size.z > most || count(size) > most)
         refuse("is too large: at most " + std::to_string(most) + " blocks on " + on.name());
     if (grid.x % size.x != 0 || grid.y % size.y != 0 || grid.z % size.z != 0) {
-        refuse("does not divide the grid of " + text_of(grid) +
+        refuse("does not divide the grid of " + to_string(grid) +
                ": along each dimension the grid is a multiple of the "
                "cluster");
     }

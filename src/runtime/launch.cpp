@@ -7,6 +7,14 @@
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/execution_context.hpp"
 
+namespace sluice {
+
+std::string to_string(const launch_extent& size) {
+    return std::to_string(size.x) + " x " + std::to_string(size.y) + " x " + std::to_string(size.z);
+}
+
+}  // namespace sluice
+
 namespace sluice::detail {
 
 stream stream_of(execution_context& context) noexcept { return context.stream(); }

@@ -9,13 +9,13 @@ namespace sluice {
 namespace {
 
 // Whether the calling thread is inside a log function.
-thread_local bool is_inside = false;
+thread_local bool is_inside_log = false;
 
 struct inside_scope {
-    inside_scope() noexcept { is_inside = true; }
+    inside_scope() noexcept { is_inside_log = true; }
     inside_scope(const inside_scope&) = delete;  // belongs to the thread
     inside_scope& operator=(const inside_scope&) = delete;
-    ~inside_scope() { is_inside = false; }
+    ~inside_scope() { is_inside_log = false; }
 };
 
 }  // namespace
@@ -58,13 +58,13 @@ void runtime_log::begin(log_function function) {
 void runtime_log::end() noexcept {
     if (!is_on_.exchange(false)) return;
     log_function ended;  // destroyed outside the lock: it is code of the user's
-    if (is_inside) return;
+    if (is_inside_log) return;
     const std::lock_guard lock(mutex_);
     ended.swap(function_);
 }
 
 void runtime_log::give(log_entry& entry, const std::string& message) {
-    if (is_inside) return;
+    if (is_inside_log) return;
     const std::string text = printable(message);
     entry.message = text;
     const std::lock_guard lock(mutex_);

@@ -13,7 +13,7 @@
 namespace sluice::detail {
 namespace {
 
-bool is_open(const stream_point& point) { return point.queue->passed() < point.queue->reached(point.upto); }
+bool is_unfinished(const stream_point& point) { return point.queue->passed() < point.queue->reached(point.upto); }
 
 bool is_own_thread(device* of) { return of->interpreter().is_own_thread(); }
 
@@ -51,7 +51,7 @@ void require_may_wait(device& home, std::string_view operation) {
 void require_may_wait(const stream_point& point, std::string_view operation) {
     if (point.queue == nullptr) return;
     device& home = point.queue->owner();
-    if (may_need_this_thread(home) && is_open(point)) refuse_on_worker(home, operation);
+    if (may_need_this_thread(home) && is_unfinished(point)) refuse_on_worker(home, operation);
 }
 
 void require_may_wait(const submission& submitted, std::string_view operation) {

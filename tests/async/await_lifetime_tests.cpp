@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 #include <optional>
+#include <thread>
 
 #include "conformance/backend.hpp"
 #include "conformance/kernels.hpp"
@@ -97,6 +98,40 @@ TEST_P(await_lifetimes, an_executor_may_be_destroyed_after_the_coroutine_that_wa
     std::memset(room, 0xab, sizeof(room));
     held.open();
     wait_until_waiters_are_woken(home);
+    EXPECT_FALSE(resumed);
+}
+
+// Its post takes its time: it waits for `dropped`, for a while, and notes whether that came meanwhile.
+class slow_executor final : public executor {
+public:
+    explicit slow_executor(std::atomic<bool>& dropped) : dropped_(dropped) {}
+    void post(work_item& item) noexcept override {
+        is_posting = true;
+        for (int i = 0; i < 100 && !dropped_; ++i) std::this_thread::sleep_for(1ms);
+        was_dropped_meanwhile = dropped_.load();
+        held_.store(&item);
+    }
+    void run_what_it_holds() { held_.load()->run(); }
+
+    std::atomic<bool> is_posting = false, was_dropped_meanwhile = false;
+
+private:
+    std::atomic<bool>& dropped_;
+    std::atomic<work_item*> held_ = nullptr;
+};
+
+TEST_P(await_lifetimes, a_coroutine_is_not_destroyed_while_a_thread_posts_to_its_executor) {
+    NEEDS_A_GATE();
+    std::atomic<bool> resumed = false, dropped = false;
+    slow_executor slow(dropped);
+    gate held(home);
+    auto waiting = note_after_going_to(spawn(host_call([] {}), pool), slow, resumed);
+    held.open();
+    while (!slow.is_posting) std::this_thread::yield();
+    waiting.destroy();
+    dropped = true;
+    EXPECT_FALSE(slow.was_dropped_meanwhile);  // so an executor may be destroyed now, once it has run what it holds
+    slow.run_what_it_holds();
     EXPECT_FALSE(resumed);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A kernel runs once for each index of its launch, and receives the arguments of the launch.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "conformance/backend.hpp"
@@ -158,6 +159,19 @@ TEST_P(launches, a_tile_knows_its_position) {
     launch_on(pool.next(), place_elements{}, each_of(tiles), tiles);
     EXPECT_EQ(contents(std::move(tiles).unpartition(), pool.next()),
               table(11, 13, [](auto r, auto c) { return r * 1000 + c; }));
+}
+
+TEST_P(launches, a_tile_may_be_larger_than_the_matrix) {
+    constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+    single_stream pool(on);
+    for (const shape& tile : {shape{most - 1, 1}, shape{1, most - 1}}) {
+        auto tiles = sync(zeros<unsigned>({3, 2}), pool).partition(tile);
+        EXPECT_EQ(tiles.tile_rows(), tile[0] == 1 ? 3u : 1u);
+        EXPECT_EQ(tiles.tile_columns(), tile[1] == 1 ? 2u : 1u);
+        launch_on(pool.next(), place_elements{}, each_of(tiles), tiles);
+        EXPECT_EQ(contents(std::move(tiles).unpartition(), pool.next()),
+                  table(3, 2, [](auto r, auto c) { return r * 1000 + c; }));
+    }
 }
 
 TEST_P(launches, tiles_of_a_vector_are_one_row) {

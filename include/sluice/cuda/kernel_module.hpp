@@ -172,12 +172,6 @@ module_function<void(Parameters...)>::module_function(const kernel_module& in, s
                                                       const source_location& location)
     : function_(detail::find_function(in.handle(), name, detail::parameters_of<parameters>(), location)) {}
 
-namespace detail {
-// It is no kernel of this program, so no form of launch_on but this one takes it.
-template <typename... Parameters>
-struct kernel_signature<module_function<void(Parameters...)>> {};
-}  // namespace detail
-
 // The plain form: a launch as one command on a stream. The caller keeps the arguments. What the function writes must
 // not be shared.
 template <typename... Parameters, typename... Arguments>

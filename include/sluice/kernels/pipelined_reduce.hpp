@@ -122,6 +122,12 @@ __global__ void reduce_rest_on_device(const __grid_constant__ Call all) {
 #endif
 
 }  // namespace SLUICE_LAUNCH_ABI
+
+template <typename T, typename Reduction>
+inline constexpr bool can_clear_padding<pipelined_reduction<T, Reduction>> = can_clear_padding<Reduction>;
+template <typename Reduction>
+inline constexpr bool can_clear_padding<pipelined_rest<Reduction>> = can_clear_padding<Reduction>;
+
 }  // namespace detail
 
 inline namespace SLUICE_LAUNCH_ABI {

@@ -80,6 +80,10 @@ launch_command pipelined_command(Form, const Call&) {
 }
 
 }  // namespace SLUICE_LAUNCH_ABI
+
+template <typename T, typename Out, typename Function>
+inline constexpr bool can_clear_padding<pipelined_call<T, Out, Function>> = can_clear_padding<Function>;
+
 }  // namespace detail
 
 inline namespace SLUICE_LAUNCH_ABI {

@@ -316,6 +316,10 @@ launch_command tile_command(tile_launch<Kernel, StartsEarly>& closure) {
 }
 
 }  // namespace SLUICE_LAUNCH_ABI
+
+template <typename Kernel, bool StartsEarly>
+inline constexpr bool can_clear_padding<tile_launch<Kernel, StartsEarly>> = can_clear_padding<Kernel>;
+
 }  // namespace detail
 
 inline namespace SLUICE_LAUNCH_ABI {

@@ -146,4 +146,8 @@ void update_elements(stream on, tensor<T>& x, std::string_view name, const sourc
 }  // namespace SLUICE_LAUNCH_ABI
 }  // namespace kernels
 
+template <typename Function, typename Out, typename In, std::size_t Inputs>
+inline constexpr bool detail::can_clear_padding<kernels::whole_tensor<Function, Out, In, Inputs>> =
+    can_clear_padding<Function>;
+
 }  // namespace sluice

@@ -85,6 +85,7 @@ struct fill_command {
 struct launch_extent {
     unsigned x = 1, y = 1, z = 1;
 };
+std::string to_string(const launch_extent& size);  // "2 x 3 x 4"
 
 // A graph that a kernel may launch while it runs: the owner that keeps the graph alive, and the memory that it uses.
 // The launching command names that memory among its accesses.

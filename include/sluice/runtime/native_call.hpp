@@ -75,6 +75,20 @@ template <typename First, typename... Rest, typename Function, typename... Befor
 void call_on_host(const kernel_values<First, Rest...>& values, const Function& f, const Before&... before) {
     call_on_host(values.rest, f, before..., values.first);
 }
+
+template <typename Function, typename Values>
+struct native_closure {
+    Function f;
+    Values all;
+
+    static void call(const native_stream& on, const void* erased) {
+        const auto& it = *static_cast<const native_closure*>(erased);
+        call_on_host(it.all, it.f, on);
+    }
+};
+template <typename Function, typename Values>
+inline constexpr bool can_clear_padding<native_closure<Function, Values>> =
+    can_clear_padding<Function> && can_clear_padding<Values>;
 }  // namespace detail
 
 template <typename Function, typename... Arguments>
@@ -83,16 +97,9 @@ class native_call_operation : public operation_base<native_call_operation<Functi
     static_assert(std::is_invocable_v<const Function&, const native_stream&,
                                       const typename detail::native_argument<Arguments>::passed&...>,
                   "native_call: the function cannot be called with the native stream and these arguments");
-    using values = detail::kernel_values<typename detail::native_argument<Arguments>::passed...>;
-    struct closure {
-        Function f;
-        values all;
-
-        static void call(const native_stream& on, const void* erased) {
-            const auto& it = *static_cast<const closure*>(erased);
-            detail::call_on_host(it.all, it.f, on);
-        }
-    };
+    using closure =
+        detail::native_closure<Function,
+                               detail::kernel_values<typename detail::native_argument<Arguments>::passed...>>;
     using written_tuple =
         decltype(std::tuple_cat(std::declval<typename detail::native_argument<Arguments>::kept>()...));
 

@@ -27,7 +27,7 @@ struct runtime_options {
     std::size_t cpu_devices = 1;
     // Worker threads of each CPU device; 0 divides the machine's cores among the CPU devices.
     std::size_t cpu_workers = 0;
-    // Memory that each CPU device may use; 0 means no limit except the machine's.
+    // Bytes that each CPU device may use; 0 means no limit. All CPU devices together use no more than the machine has.
     std::size_t cpu_memory_bytes = 0;
     // Whether to look for GPUs. A machine without a driver or a GPU is not an error: the runtime then has no GPUs.
     bool cuda = true;

@@ -112,13 +112,16 @@ public:
 
     const shape& tile_shape() const noexcept { return tile_; }
     // How many tiles down, and how many across. The tiles of a vector are one row.
-    std::size_t tile_rows() const noexcept { return (whole_.rows() + tile_.rows() - 1) / tile_.rows(); }
-    std::size_t tile_columns() const noexcept { return (whole_.columns() + tile_.columns() - 1) / tile_.columns(); }
+    std::size_t tile_rows() const noexcept { return count(whole_.rows(), tile_.rows()); }
+    std::size_t tile_columns() const noexcept { return count(whole_.columns(), tile_.columns()); }
     const tensor<T>& whole() const noexcept { return whole_; }
 
     tensor<T> unpartition() && { return std::move(whole_); }
 
 private:
+    // Does not overflow for a tile of any size.
+    static std::size_t count(std::size_t of, std::size_t tile) noexcept { return of / tile + (of % tile != 0 ? 1 : 0); }
+
     tensor<T> whole_;
     shape tile_;
 };

@@ -87,8 +87,8 @@ auto upload(std::vector<T> values, source_location location = source_location::c
     return upload(std::move(values), shape{size}, location);
 }
 // The same from memory that `owner` keeps alive until the device has read it: a mapped file, an arena, a part of a
-// host_buffer. Without an owner the memory must live until the operation has been submitted. No thread may write it
-// before.
+// host_buffer. Without an owner the memory must live until the operation has been submitted; within a host-driven
+// operation (retry, timeout, recover) until the whole operation is over. No thread may write it before.
 template <typename T>
 auto upload(std::span<const T> values, std::shared_ptr<const void> owner, const shape& shape,
             source_location location = source_location::current()) {

@@ -8,7 +8,7 @@
 namespace sluice::cuda::api {
 namespace {
 
-cublaslt_functions load() {
+cublaslt_functions load_cublaslt() {
     const shared_library library("cublasLt", CUDART_VERSION / 1000);
     cublaslt_functions all{};
     library.find(all.create, "cublasLtCreate");
@@ -41,7 +41,7 @@ public:
 }  // namespace
 
 const cublaslt_functions& cublaslt_functions::get() {
-    static const cublaslt_functions all = load();
+    static const cublaslt_functions all = load_cublaslt();
     return all;
 }
 

@@ -6,7 +6,7 @@
 namespace sluice::cuda::api {
 namespace {
 
-cudnn_functions load() {
+cudnn_functions load_cudnn() {
     const shared_library library("cudnn", CUDNN_MAJOR);
     cudnn_functions all{};
     library.find(all.create_tensor, "cudnnCreateTensorDescriptor");
@@ -33,7 +33,7 @@ cudnn_functions load() {
 }  // namespace
 
 const cudnn_functions& cudnn_functions::get() {
-    static const cudnn_functions all = load();
+    static const cudnn_functions all = load_cudnn();
     return all;
 }
 

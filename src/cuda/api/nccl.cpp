@@ -9,7 +9,7 @@
 namespace sluice::cuda::api {
 namespace {
 
-nccl_functions load() {
+nccl_functions load_nccl() {
     const shared_library library("nccl", NCCL_MAJOR);
     nccl_functions all{};
     library.find(all.describe, "ncclGetErrorString");
@@ -39,7 +39,7 @@ public:
 }  // namespace
 
 const nccl_functions& nccl_functions::get() {
-    static const nccl_functions all = load();
+    static const nccl_functions all = load_nccl();
     return all;
 }
 

@@ -14,26 +14,26 @@ namespace {
 
 // Declared here, because NVRTC's header is a package of its own and may be missing where the library is installed.
 struct program;  // _nvrtcProgram
-enum result : int { success = 0, out_of_memory = 1, compilation_failed = 6 };
+enum nvrtc_result : int { nvrtc_success = 0, nvrtc_out_of_memory = 1, nvrtc_compilation_failed = 6 };
 
 struct nvrtc_functions {
-    result (*version)(int* major, int* minor);
-    const char* (*describe)(result code);
-    result (*create)(program** made, const char* text, const char* name, int headers, const char* const* texts,
+    nvrtc_result (*version)(int* major, int* minor);
+    const char* (*describe)(nvrtc_result code);
+    nvrtc_result (*create)(program** made, const char* text, const char* name, int headers, const char* const* texts,
                      const char* const* names);
-    result (*destroy)(program** of);
-    result (*compile)(program* what, int count, const char* const* options);
-    result (*log_size)(program* of, std::size_t* size);
-    result (*log)(program* of, char* to);
-    result (*cubin_size)(program* of, std::size_t* size);
-    result (*cubin)(program* of, char* to);
-    result (*ptx_size)(program* of, std::size_t* size);
-    result (*ptx)(program* of, char* to);
+    nvrtc_result (*destroy)(program** of);
+    nvrtc_result (*compile)(program* what, int count, const char* const* options);
+    nvrtc_result (*log_size)(program* of, std::size_t* size);
+    nvrtc_result (*log)(program* of, char* to);
+    nvrtc_result (*cubin_size)(program* of, std::size_t* size);
+    nvrtc_result (*cubin)(program* of, char* to);
+    nvrtc_result (*ptx_size)(program* of, std::size_t* size);
+    nvrtc_result (*ptx)(program* of, char* to);
 
     static const nvrtc_functions& get();
 };
 
-nvrtc_functions load() {
+nvrtc_functions load_nvrtc() {
     const shared_library library("nvrtc", CUDART_VERSION / 1000);
     nvrtc_functions all{};
     library.find(all.version, "nvrtcVersion");
@@ -51,13 +51,13 @@ nvrtc_functions load() {
 }
 
 const nvrtc_functions& nvrtc_functions::get() {
-    static const nvrtc_functions all = load();
+    static const nvrtc_functions all = load_nvrtc();
     return all;
 }
 
-void check(result code, std::string_view call, const error_context& context) {
-    if (code == success) return;
-    const errc what = code == out_of_memory ? errc::out_of_memory : errc::invalid_argument;
+void check_nvrtc(nvrtc_result code, std::string_view call, const error_context& context) {
+    if (code == nvrtc_success) return;
+    const errc what = code == nvrtc_out_of_memory ? errc::out_of_memory : errc::invalid_argument;
     throw error(what, std::string(call) + " failed: " + nvrtc_functions::get().describe(code), context);
 }
 
@@ -67,9 +67,9 @@ struct destroy_program {
 
 std::string log_of(program* of) {
     std::size_t size = 0;
-    if (nvrtc_functions::get().log_size(of, &size) != success || size == 0) return {};
+    if (nvrtc_functions::get().log_size(of, &size) != nvrtc_success || size == 0) return {};
     std::string text(size, '\0');
-    if (nvrtc_functions::get().log(of, text.data()) != success) return {};
+    if (nvrtc_functions::get().log(of, text.data()) != nvrtc_success) return {};
     text.resize(std::min(text.find('\0'), text.size()));
     return text;
 }
@@ -78,9 +78,9 @@ template <typename Size, typename Get>
 std::vector<std::byte> output_of(program* of, Size size_of, Get get, std::string_view call,
                                  const error_context& context) {
     std::size_t size = 0;
-    check(size_of(of, &size), call, context);
+    check_nvrtc(size_of(of, &size), call, context);
     std::vector<std::byte> made(size);
-    if (size != 0) check(get(of, reinterpret_cast<char*>(made.data())), call, context);
+    if (size != 0) check_nvrtc(get(of, reinterpret_cast<char*>(made.data())), call, context);
     return made;
 }
 
@@ -88,7 +88,7 @@ std::vector<std::byte> output_of(program* of, Size size_of, Get get, std::string
 
 std::string compiler_version() {
     int major = 0, minor = 0;
-    check(nvrtc_functions::get().version(&major, &minor), "nvrtcVersion", {});
+    check_nvrtc(nvrtc_functions::get().version(&major, &minor), "nvrtcVersion", {});
     return std::to_string(major) + "." + std::to_string(minor);
 }
 
@@ -103,12 +103,12 @@ std::vector<std::byte> compile(const source_text& source, const std::vector<std:
     }
     for (const std::string& each : options) flags.push_back(each.c_str());
     program* made = nullptr;
-    check(nvrtc.create(&made, text.c_str(), name.c_str(), static_cast<int>(names.size()), texts.data(), names.data()),
+    check_nvrtc(nvrtc.create(&made, text.c_str(), name.c_str(), static_cast<int>(names.size()), texts.data(), names.data()),
           "nvrtcCreateProgram", context);
     const std::unique_ptr<program, destroy_program> owner(made);
-    const result code = nvrtc.compile(made, static_cast<int>(flags.size()), flags.data());
-    if (code != success) {
-        const std::string why = code == compilation_failed ? "the source does not compile" : nvrtc.describe(code);
+    const nvrtc_result code = nvrtc.compile(made, static_cast<int>(flags.size()), flags.data());
+    if (code != nvrtc_success) {
+        const std::string why = code == nvrtc_compilation_failed ? "the source does not compile" : nvrtc.describe(code);
         throw error(errc::invalid_argument, why + ": " + on_one_line(log_of(made)), context);
     }
     std::vector<std::byte> cubin = output_of(made, nvrtc.cubin_size, nvrtc.cubin, "nvrtcGetCUBIN", context);

@@ -10,6 +10,7 @@
 #include "sluice/kernels/activation.hpp"
 #include "sluice/kernels/detail/window.hpp"
 #include "sluice/runtime/command.hpp"
+#include "sluice/runtime/detail/closure.hpp"
 #include "sluice/runtime/tensor.hpp"
 
 namespace sluice {
@@ -68,3 +69,8 @@ void add_bias(stream on, const convolution_form& form, const tensor<float>* bias
               const source_location& location);
 
 }  // namespace sluice::kernels
+
+// None has an array of classes.
+template <>
+inline constexpr bool sluice::detail::can_clear_padding<sluice::kernels::convolution_call> =
+    sluice::detail::compiler_clears_padding;

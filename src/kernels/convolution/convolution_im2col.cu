@@ -135,6 +135,16 @@ struct grouped_gemm_call {
     std::size_t groups;
 };
 
+}  // namespace
+}  // namespace sluice::kernels
+
+template <>
+inline constexpr bool sluice::detail::can_clear_padding<sluice::kernels::grouped_gemm_call> =
+    sluice::detail::can_clear_padding<sluice::kernels::gemm_call>;
+
+namespace sluice::kernels {
+namespace {
+
 void run_grouped_gemm(const native_stream& on, const void* closure) {
     const auto& all = *static_cast<const grouped_gemm_call*>(closure);
     gemm_call call = all.first;

@@ -71,6 +71,13 @@ struct pooling {
     }
 };
 
+}  // namespace
+
+template <>
+inline constexpr bool detail::can_clear_padding<pooling> = detail::can_clear_padding<pooling_form>;
+
+namespace {
+
 void run_pooling(const native_stream& on, const void* closure) {
     kernels::pooling_on_cuda(*static_cast<const kernels::pooling_call*>(closure), on);
 }

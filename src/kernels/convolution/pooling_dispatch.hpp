@@ -6,6 +6,7 @@
 
 #include "sluice/kernels/detail/window.hpp"
 #include "sluice/runtime/command.hpp"
+#include "sluice/runtime/detail/closure.hpp"
 
 namespace sluice {
 class device;
@@ -37,3 +38,11 @@ bool pooling_on_cuda_is_there(const pooling_form& form, device& on);
 void pooling_on_cuda(const pooling_call& call, const native_stream& on);
 
 }  // namespace sluice::kernels
+
+// None has an array of classes.
+template <>
+inline constexpr bool sluice::detail::can_clear_padding<sluice::kernels::pooling_form> =
+    sluice::detail::compiler_clears_padding;
+template <>
+inline constexpr bool sluice::detail::can_clear_padding<sluice::kernels::pooling_call> =
+    sluice::detail::compiler_clears_padding;

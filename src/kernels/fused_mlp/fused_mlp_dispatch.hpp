@@ -21,6 +21,7 @@
 
 #include "sluice/kernels/fused_mlp.hpp"
 #include "sluice/runtime/command.hpp"
+#include "sluice/runtime/detail/closure.hpp"
 
 namespace sluice::kernels {
 
@@ -74,3 +75,8 @@ void fused_mlp_on_cpu(const fused_mlp_call& call, fused_type type);
 launch_command fused_mlp_on_cuda(const fused_mlp_call& call, fused_type type, device& gpu);
 
 }  // namespace sluice::kernels
+
+// None has an array of classes.
+template <>
+inline constexpr bool sluice::detail::can_clear_padding<sluice::kernels::fused_mlp_call> =
+    sluice::detail::compiler_clears_padding;

@@ -9,6 +9,7 @@
 #include "sluice/kernels/activation.hpp"
 #include "sluice/kernels/gemm_tuning.hpp"
 #include "sluice/runtime/command.hpp"
+#include "sluice/runtime/detail/closure.hpp"
 
 namespace sluice::kernels {
 
@@ -55,3 +56,8 @@ std::vector<gemm_measurement> tune_gemm_on_cuda(device& gpu, std::span<const gem
                                                 const std::function<void(const gemm_measurement&)>& done);
 
 }  // namespace sluice::kernels
+
+// None has an array of classes.
+template <>
+inline constexpr bool sluice::detail::can_clear_padding<sluice::kernels::gemm_call> =
+    sluice::detail::compiler_clears_padding;

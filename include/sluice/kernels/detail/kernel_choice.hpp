@@ -100,10 +100,6 @@ struct argument_uses<type_list<Parameters...>, Arguments...> {
     }
 };
 
-// No kernel itself.
-template <typename... Kernels>
-struct kernel_signature<one_of<Kernels...>> {};
-
 template <typename Kernels>
 struct first_of_choice;
 template <typename First, typename... Rest>

@@ -199,5 +199,10 @@ struct block_body {
 };
 
 }  // namespace SLUICE_LAUNCH_ABI
+
+template <typename Kernel, typename Values>
+inline constexpr bool can_clear_padding<block_closure<Kernel, Values>> =
+    can_clear_padding<Kernel> && can_clear_padding<Values>;
+
 }  // namespace detail
 }  // namespace sluice

@@ -47,15 +47,19 @@ public:
 
     // The call comes during this function or later; once. It may destroy the owner before this returns.
     void start() noexcept;
-    // True: the function was not and will not be called. False: the call is running or has completed.
-    bool cancel() noexcept { return take(); }
+    // True: the function was not and will not be called, and the executor is not used after this returns, except for
+    // an item that it holds. Waits while another thread posts to the executor. False: the call is running or has
+    // completed.
+    bool cancel() noexcept;
 
 private:
     completion_notice(submission_ref of, executor* target, function tell, void* whom);
     ~completion_notice() = default;
 
-    bool take() noexcept { return !is_taken_.exchange(true, std::memory_order_acq_rel); }
+    enum class state : unsigned char { waiting, posting, posted, taken };  // taken: by the call, or by cancel()
+
     void step() noexcept;
+    void post() noexcept;
     void run_callback() noexcept;
     void release() noexcept;
 
@@ -64,7 +68,7 @@ private:
     executor* const target_;
     const function tell_;
     void* const whom_;
-    std::atomic<bool> is_taken_{false};  // by the call, or by cancel()
+    std::atomic<state> state_{state::waiting};
     std::atomic<int> owners_{1};
 };
 

@@ -141,6 +141,11 @@ using body_of = typename body_of_index<typename kernel_signature<Kernel>::index,
 
 }  // namespace SLUICE_LAUNCH_ABI
 
+template <typename Kernel, typename Values>
+inline constexpr bool can_clear_padding<group_closure<Kernel, Values>> =
+    can_clear_padding<Kernel> && can_clear_padding<Values>;
+
+
 // A kernel for a launch over blocks. thread_grid.hpp adds its index.
 template <typename Index>
 inline constexpr bool is_block_index = std::is_same_v<Index, thread_block> || std::is_same_v<Index, block_cluster>;

@@ -10,6 +10,7 @@
 
 #include "sluice/base/source_location.hpp"
 #include "sluice/runtime/command.hpp"
+#include "sluice/runtime/detail/closure.hpp"
 #include "sluice/runtime/tensor.hpp"
 #include "sluice/runtime/view.hpp"
 
@@ -34,8 +35,12 @@ template <typename Kernel, typename Index, typename... Parameters>
 struct call_operator_signature<void (Kernel::*)(Index, Parameters...) const noexcept>
     : call_operator_signature<void (Kernel::*)(Index, Parameters...) const> {};
 
+// Empty for what is no kernel.
 template <typename Kernel>
-struct kernel_signature : call_operator_signature<decltype(&Kernel::operator())> {};
+struct kernel_signature {};
+template <typename Kernel>
+requires requires { &Kernel::operator(); }
+struct kernel_signature<Kernel> : call_operator_signature<decltype(&Kernel::operator())> {};
 
 enum class index_kind : unsigned char { none, one, two, tile, tile_block };
 // (Specialized for tile_block, of kernels/tile_launch.hpp.)
@@ -202,6 +207,9 @@ struct kernel_values<First, Rest...> {
         rest.apply(f, before..., first);
     }
 };
+template <typename First, typename... Rest>
+inline constexpr bool can_clear_padding<kernel_values<First, Rest...>> =
+    can_clear_padding<First> && can_clear_padding<kernel_values<Rest...>>;
 
 inline kernel_values<> make_kernel_values() { return {}; }
 template <typename First, typename... Rest>

@@ -140,29 +140,34 @@ struct launch_body {
 }  // namespace SLUICE_LAUNCH_ABI
 }  // namespace sluice::detail
 
-#if defined(__clang__)
-#include <cstring>
-
 namespace sluice::detail {
+
+template <typename Kernel, typename Values>
+inline constexpr bool can_clear_padding<launch_closure<Kernel, Values>> =
+    can_clear_padding<Kernel> && can_clear_padding<Values>;
+
 inline namespace SLUICE_LAUNCH_ABI {
 
-// For compilers that cannot clear padding (clang 19): clears at least the padding between and after the members, which
-// most closures have. Padding inside the kernel object stays.
+// Where the compiler cannot clear all padding: the padding between the members and after them, and inside those for
+// which it can.
 template <typename Kernel, typename Values>
+requires(!can_clear_padding<launch_closure<Kernel, Values>>)
 void clear_padding(launch_closure<Kernel, Values>& closure) noexcept {
     std::byte kept[sizeof(closure)]{};
     const auto* const begin = reinterpret_cast<const std::byte*>(&closure);
     const auto keep = [&]<typename Member>(const Member& member) {
-        if constexpr (!std::is_empty_v<Member>)
-            std::memcpy(kept + (reinterpret_cast<const std::byte*>(&member) - begin), &member, sizeof(member));
+        if constexpr (!std::is_empty_v<Member>) {
+            Member copy = member;
+            detail::clear_padding(copy);
+            __builtin_memcpy(kept + (reinterpret_cast<const std::byte*>(&member) - begin), &copy, sizeof(copy));
+        }
     };
     keep(closure.columns);
     keep(closure.rows);
     closure.values.apply([&](const auto&... each) { (keep(each), ...); });
     keep(closure.kernel);
-    std::memcpy(static_cast<void*>(&closure), kept, sizeof(closure));
+    __builtin_memcpy(static_cast<void*>(&closure), kept, sizeof(closure));
 }
 
 }  // namespace SLUICE_LAUNCH_ABI
 }  // namespace sluice::detail
-#endif

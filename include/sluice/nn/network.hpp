@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// network: a model that is ready to run on a device. Its constants are there.
+//
+//     const nn::network digits = sync(nn::make_network(nn::load_onnx("digits.onnx")), pool);
+//     const auto answers = sync(digits.run({nn::any_tensor(pixels, {n, 64})}), pool);   // answers[0].values<float>()
+//
+// Where a value is computed: what depends only on constants, when the network is made; what depends on shapes, e.g. the
+// new shape of a Reshape, on the host while the network is submitted; everything else on the device. Some operators
+// need the numbers of an input before they can be submitted, for instance because their output's shape depends on them:
+// the inputs of the network that lead there are host_inputs(), and are given in host memory.
+//
+// Immutable; copies share the constants. Thread safety: all members may be called on any thread.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sluice/nn/any_tensor.hpp"
+#include "sluice/nn/model.hpp"
+#include "sluice/op/operation.hpp"
+#include "sluice/runtime/execution_context.hpp"
+#include "sluice/runtime/pending.hpp"
+
+namespace sluice::nn {
+
+namespace detail {
+class prepared_network;
+}
+
+class forward_values;
+class run_network;
+
+class network {
+public:
+    // Use make_network.
+    explicit network(std::shared_ptr<const detail::prepared_network> made) : made_(std::move(made)) {}
+
+    const std::vector<value_info>& inputs() const noexcept;
+    const std::vector<value_info>& outputs() const noexcept;
+    // Whether the input has to be in host memory.
+    bool is_host_input(std::size_t input) const noexcept;
+
+    // The outputs for these inputs, in the model's orders; both on the device, or in host memory where that is how they
+    // are computed. Inputs in host memory are uploaded. When submitted, throws errc::shape_mismatch for a wrong number
+    // of inputs, another type or another shape than the model's, by name; errc::unsupported for an input on the device
+    // that is a host input, and for what an operator cannot do; file_error when a node is wrong.
+    forward_values forward(std::vector<any_tensor> inputs) const;
+
+    // The same with all outputs in host memory. They may be read after the wait.
+    run_network run(std::vector<any_tensor> inputs) const;
+
+    // The types and shapes of the outputs for inputs of these types and shapes; nothing is computed. Host inputs need
+    // their elements.
+    std::vector<any_tensor> infer(std::vector<any_tensor> inputs) const;
+
+    const detail::prepared_network& prepared() const noexcept { return *made_; }
+
+private:
+    std::shared_ptr<const detail::prepared_network> made_;
+};
+
+class forward_values : public operation_base<forward_values> {
+public:
+    using output = std::vector<any_tensor>;
+
+    forward_values(network what, std::vector<any_tensor> inputs) : network_(std::move(what)), inputs_(std::move(inputs)) {}
+
+    output submit(execution_context& context) &&;
+    work_estimate estimate() const;
+
+private:
+    network network_;
+    std::vector<any_tensor> inputs_;
+};
+
+class run_network : public operation_base<run_network> {
+public:
+    using output = pending<std::vector<any_tensor>>;
+
+    run_network(network what, std::vector<any_tensor> inputs) : network_(std::move(what)), inputs_(std::move(inputs)) {}
+
+    output submit(execution_context& context) &&;
+    work_estimate estimate() const;
+
+private:
+    network network_;
+    std::vector<any_tensor> inputs_;
+};
+
+class make_network_operation : public operation_base<make_network_operation> {
+public:
+    using output = network;
+
+    explicit make_network_operation(model from) : model_(std::move(from)) {}
+
+    output submit(execution_context& context) &&;
+    work_estimate estimate() const { return {model_.body.constants.size()}; }
+
+private:
+    model model_;
+};
+
+// Checks that the network can run, computes what depends on constants only, and puts the rest of the constants on the
+// context's device, once. Throws file_error (errc::unsupported) that lists all operators that are not known, with
+// their nodes and operator sets; file_error for a node with a wrong number of inputs or outputs, or with an attribute
+// that its operator does not have.
+inline make_network_operation make_network(model from) { return make_network_operation(std::move(from)); }
+
+}  // namespace sluice::nn

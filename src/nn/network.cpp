@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/nn/network.hpp"
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "nn/prepared_network.hpp"
+#include "sluice/base/error.hpp"
+#include "sluice/runtime/transfer.hpp"
+
+namespace sluice::nn {
+namespace {
+
+constexpr std::size_t output_alignment = 64;
+
+std::size_t aligned(std::size_t bytes) { return (bytes + output_alignment - 1) / output_alignment * output_alignment; }
+
+// Outputs whose elements begin at multiples of output_alignment in one block of host memory, without those that are in
+// host memory already.
+struct landed {
+    std::vector<any_tensor> outputs;
+    storage_ref block;
+
+    std::vector<any_tensor> operator()() const {
+        std::vector<any_tensor> made;
+        std::size_t at = 0;
+        for (const any_tensor& each : outputs) {
+            if (each.is_on_host()) {
+                made.push_back(each);
+                continue;
+            }
+            std::byte* to = nullptr;
+            made.push_back(any_tensor::make_on_host(each.type(), each.shape(), to));
+            if (each.size_bytes() != 0)
+                std::memcpy(to, static_cast<const std::byte*>(block->data()) + at, each.size_bytes());
+            at += aligned(each.size_bytes());
+        }
+        return made;
+    }
+};
+
+}  // namespace
+
+const std::vector<value_info>& network::inputs() const noexcept { return made_->from().body.inputs; }
+const std::vector<value_info>& network::outputs() const noexcept { return made_->from().body.outputs; }
+bool network::is_host_input(std::size_t input) const noexcept { return made_->is_host_input(input); }
+
+forward_values network::forward(std::vector<any_tensor> inputs) const { return {*this, std::move(inputs)}; }
+run_network network::run(std::vector<any_tensor> inputs) const { return {*this, std::move(inputs)}; }
+
+std::vector<any_tensor> network::infer(std::vector<any_tensor> inputs) const {
+    return made_->run(nullptr, operators::place::nowhere, std::move(inputs));
+}
+
+std::vector<any_tensor> forward_values::submit(execution_context& context) && {
+    return network_.prepared().run(&context, operators::place::device, std::move(inputs_));
+}
+work_estimate forward_values::estimate() const { return {network_.prepared().commands()}; }
+
+pending<std::vector<any_tensor>> run_network::submit(execution_context& context) && {
+    std::vector<any_tensor> outputs =
+        network_.prepared().run(&context, operators::place::device, std::move(inputs_));
+    std::size_t bytes = 0;
+    for (const any_tensor& each : outputs)
+        if (!each.is_on_host()) bytes += aligned(each.size_bytes());
+    if (bytes == 0) return output(landed{std::move(outputs), {}}());
+    const command_info info{"download"};
+    const stream on = context.stream();
+    const storage_ref block = on.allocate_host(bytes, info);
+    std::size_t at = 0;
+    for (any_tensor& each : outputs) {
+        if (each.is_on_host()) continue;
+        if (each.size_bytes() != 0)
+            sluice::detail::copy_to_host(on, info, *block, at, *each.memory(), each.size_bytes());
+        at += aligned(each.size_bytes());
+        each = any_tensor::of_shape(each.type(), each.shape());  // the device's memory is not needed any more
+    }
+    return output::from(landed{std::move(outputs), block}, block.get());
+}
+work_estimate run_network::estimate() const { return {network_.prepared().commands()}; }
+
+network make_network_operation::submit(execution_context& context) && {
+    return network(std::make_shared<const detail::prepared_network>(std::move(model_), context));
+}
+
+}  // namespace sluice::nn

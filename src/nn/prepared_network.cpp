@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/prepared_network.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "sluice/base/error.hpp"
+#include "sluice/base/file_error.hpp"
+#include "sluice/base/printable.hpp"
+#include "sluice/op/detail/runtime_hooks.hpp"
+#include "sluice/runtime/execution_context.hpp"
+#include "sluice/runtime/transfer.hpp"
+
+namespace sluice::nn::detail {
+namespace {
+
+using operators::definition;
+using operators::node_call;
+using operators::place;
+using operators::run_environment;
+
+// What depends on constants only is computed beforehand, unless that takes much more memory than the constants do.
+constexpr std::size_t always_folded_bytes = std::size_t{1} << 20;
+
+// --- from names to slots --------------------------------------------------------------------------------------
+
+class preparation {
+public:
+    explicit preparation(const model& from) : model_(from) {}
+
+    prepared_graph prepare() {
+        list_unknown(model_.body);
+        if (!unknown_.empty()) {
+            throw file_error(model_.path, file_error::no_offset, {}, "needs operators that Sluice does not have: " + unknown_,
+                             errc::unsupported);
+        }
+        return prepare(model_.body, nullptr);
+    }
+
+private:
+    struct scope {
+        const scope* around;
+        prepared_graph* made;
+        std::unordered_map<std::string_view, slot> names;
+    };
+
+    std::int64_t opset_of(const node& each) const { return model_.opsets.find(each.domain)->second; }
+
+    // All of them at once, so that nobody has to mend a model one node at a time.
+    void list_unknown(const graph& body) {
+        for (std::size_t i = 0; i < body.nodes.size(); ++i) {
+            const node& each = body.nodes[i];
+            if (operators::find(each.domain, each.op, opset_of(each)) == nullptr) {
+                const bool other_version = operators::is_known(each.domain, each.op);
+                unknown_ += (unknown_.empty() ? "" : "; ") + label_of(each, i) + " of " +
+                            (each.domain.empty() ? "ai.onnx" : printable(each.domain)) + " " +
+                            std::to_string(opset_of(each)) + (other_version ? " (known in other versions)" : "");
+            }
+            for (const auto& [name, value] : each.attributes) {
+                if (const auto* const inner = std::get_if<std::shared_ptr<const graph>>(&value)) list_unknown(**inner);
+            }
+        }
+    }
+
+    [[noreturn]] void refuse(const node& which, std::size_t position, std::string_view why) const {
+        throw file_error(model_.path, file_error::no_offset, label_of(which, position), why);
+    }
+
+    void check(const node& each, std::size_t position, const definition& what) const {
+        if (each.inputs.size() < what.least_inputs || each.inputs.size() > what.most_inputs) {
+            refuse(each, position,
+                   "has " + std::to_string(each.inputs.size()) + " inputs; the operator takes " +
+                       std::to_string(what.least_inputs) +
+                       (what.most_inputs == operators::any_number     ? " or more"
+                        : what.most_inputs == what.least_inputs ? ""
+                                                                : " to " + std::to_string(what.most_inputs)));
+        }
+        for (std::size_t i = 0; i < what.least_inputs; ++i)
+            if (each.inputs[i].empty()) refuse(each, position, "leaves out its input " + std::to_string(i));
+        if (each.outputs.size() > what.most_outputs)
+            refuse(each, position, "has " + std::to_string(each.outputs.size()) + " outputs, which is too many");
+        for (const auto& [name, value] : each.attributes) {
+            if (std::ranges::find(what.attributes, name) != what.attributes.end()) continue;
+            std::string known;
+            for (const std::string_view one : what.attributes) known += (known.empty() ? "" : ", ") + std::string(one);
+            refuse(each, position,
+                   "has the attribute " + in_quotes(name) + ", which its operator does not have" +
+                       (known.empty() ? "" : "; it has " + known));
+        }
+    }
+
+    // The slot of a value; a value of the graphs around is brought in.
+    slot slot_of(scope& here, const std::string& name) {
+        if (name.empty()) return no_slot;
+        if (const auto found = here.names.find(name); found != here.names.end()) return found->second;
+        // nn::check has found the value: it is outside.
+        const slot outside = slot_of(*const_cast<scope*>(here.around), name);
+        const slot inside = new_slot(here, name);
+        here.made->captures.push_back({outside, inside});
+        return inside;
+    }
+    static slot new_slot(scope& here, const std::string& name) {
+        const slot made = static_cast<slot>(here.made->slots++);
+        if (!name.empty()) here.names[name] = made;
+        return made;
+    }
+
+    prepared_graph prepare(const graph& body, const scope* around) {
+        prepared_graph made;
+        scope here{around, &made, {}};
+        for (const value_info& each : body.inputs) made.inputs.push_back(new_slot(here, each.name));
+        for (const auto& [name, value] : body.constants)
+            made.constants.emplace(new_slot(here, name), any_tensor(value));
+        for (std::size_t i = 0; i < body.nodes.size(); ++i) {
+            const node& each = body.nodes[i];
+            const std::int64_t opset = opset_of(each);
+            step next{.what = operators::find(each.domain, each.op, opset),
+                      .from = &each,
+                      .position = i,
+                      .opset = opset,
+                      .label = each.name.empty() ? each.op : each.name,
+                      .inputs = {},
+                      .outputs = {},
+                      .released = {}};
+            check(each, i, *next.what);
+            for (const std::string& name : each.inputs) next.inputs.push_back(slot_of(here, name));
+            for (const auto& [name, value] : each.attributes) {
+                if (const auto* const inner = std::get_if<std::shared_ptr<const graph>>(&value))
+                    next.inner.emplace(inner->get(), std::make_shared<prepared_graph>(prepare(**inner, &here)));
+            }
+            for (const std::string& name : each.outputs) next.outputs.push_back(new_slot(here, name));
+            made.steps.push_back(std::move(next));
+        }
+        for (const value_info& each : body.outputs) made.outputs.push_back(slot_of(here, each.name));
+        find_last_uses(made);
+        made.needed_on_host.assign(made.slots, false);
+        return made;
+    }
+
+    static void find_last_uses(prepared_graph& in) {
+        std::vector<bool> is_used_later(in.slots, false);
+        for (const slot each : in.outputs) is_used_later[each] = true;
+        const auto use = [&](step& by, slot each) {
+            if (each == no_slot || is_used_later[each]) return;
+            is_used_later[each] = true;
+            by.released.push_back(each);
+        };
+        for (std::size_t i = in.steps.size(); i-- > 0;) {
+            step& each = in.steps[i];
+            for (const slot one : each.outputs) use(each, one);  // one that nothing uses
+            for (const slot one : each.inputs) use(each, one);
+            for (const auto& [body, inner] : each.inner)
+                for (const auto& one : inner->captures) use(each, one.outside);
+        }
+    }
+
+    const model& model_;
+    std::string unknown_;
+};
+
+// --- what is needed on the host -------------------------------------------------------------------------------
+
+bool takes_on_host(const step& in, std::size_t input) {
+    return (in.what->host_inputs & operators::input_bit(input)) != 0;
+}
+bool takes_shape_only(const step& in, std::size_t input) {
+    return (in.what->shape_inputs & operators::input_bit(input)) != 0;
+}
+
+void find_host_values(prepared_graph& in) {
+    auto& needed = in.needed_on_host;
+    for (std::size_t i = in.steps.size(); i-- > 0;) {
+        step& each = in.steps[i];
+        each.is_on_host =
+            each.what->host_inputs == operators::all ||
+            std::ranges::any_of(each.outputs, [&](slot one) { return one != no_slot && needed[one]; });
+        for (std::size_t k = 0; k < each.inputs.size(); ++k) {
+            if (each.inputs[k] == no_slot || takes_shape_only(each, k)) continue;
+            if (each.is_on_host || takes_on_host(each, k)) needed[each.inputs[k]] = true;
+        }
+        for (const auto& [body, inner] : each.inner) {
+            if (each.is_on_host)
+                for (const slot one : inner->outputs) inner->needed_on_host[one] = true;
+            find_host_values(*inner);
+            for (const auto& one : inner->captures)
+                if (inner->needed_on_host[one.inside]) needed[one.outside] = true;
+            // Inputs of a Loop or Scan come from the node's inputs or from the run before: which is not known here.
+            const bool any_input =
+                std::ranges::any_of(inner->inputs, [&](slot one) { return inner->needed_on_host[one]; });
+            if (any_input)
+                for (const slot one : each.inputs)
+                    if (one != no_slot) needed[one] = true;
+        }
+    }
+}
+
+// --- running --------------------------------------------------------------------------------------------------
+
+any_tensor uploaded(execution_context& context, const any_tensor& from) {
+    const command_info info{"upload"};
+    storage_ref to = context.stream().allocate(std::max<std::size_t>(from.size_bytes(), 1), info);
+    if (from.elements() != 0) {
+        sluice::detail::upload_bytes(context.stream(), *to, from.bytes().data(), from.size_bytes(), from.host_owner(),
+                                     info.location);
+    }
+    return from.with_memory(std::move(to));
+}
+
+class graph_run {
+public:
+    graph_run(const model& of, execution_context* context) : model_(of), context_(context) {}
+
+    std::vector<any_tensor> operator()(const prepared_graph& body, std::vector<any_tensor> inputs,
+                                       std::vector<any_tensor>* outside, place where) const {
+        if (inputs.size() != body.inputs.size()) {
+            throw error(errc::bad_file, "an inner graph with " + std::to_string(body.inputs.size()) +
+                                            " inputs is given " + std::to_string(inputs.size()));
+        }
+        std::vector<any_tensor> slots(body.slots);
+        for (const auto& [at, value] : body.constants) slots[at] = value;
+        for (std::size_t i = 0; i < inputs.size(); ++i) slots[body.inputs[i]] = std::move(inputs[i]);
+        for (const auto& each : body.captures) slots[each.inside] = (*outside)[each.outside];
+        for (const step& each : body.steps) {
+            carry_out(each, slots, where);
+            for (const slot one : each.released) slots[one] = {};
+        }
+        std::vector<any_tensor> outputs;
+        for (const slot each : body.outputs) outputs.push_back(slots[each]);
+        return outputs;
+    }
+
+    void carry_out(const step& each, std::vector<any_tensor>& slots, place where) const {
+        const place here = place_of(each, slots, where);
+        std::vector<any_tensor> inputs, outputs(each.outputs.size());
+        inputs.reserve(each.inputs.size());
+        for (std::size_t i = 0; i < each.inputs.size(); ++i) {
+            const slot at = each.inputs[i];
+            if (at == no_slot) {
+                inputs.emplace_back();
+                continue;
+            }
+            if (here == place::device && !takes_on_host(each, i) && !takes_shape_only(each, i) &&
+                !slots[at].is_on_device() && each.inner.empty()) {
+                slots[at] = uploaded(*context_, slots[at]);
+            }
+            inputs.push_back(slots[at]);
+        }
+        run_environment environment{&model_.path, context_, {}};
+        environment.run_graph = [&](const graph& body, std::vector<any_tensor> given) {
+            return (*this)(*each.inner.at(&body), std::move(given), &slots, here);
+        };
+        node_call call(environment, *each.from, each.position, each.opset, here, inputs, outputs);
+        std::optional<sluice::detail::name_scope> name;
+        if (here == place::device) name.emplace(*context_, each.label);
+        each.what->run(call);
+        for (std::size_t i = 0; i < outputs.size(); ++i) {
+            if (each.outputs[i] == no_slot) continue;
+            if (!outputs[i] && call.wants_output(i)) call.refuse("does not give its output " + std::to_string(i));
+            slots[each.outputs[i]] = std::move(outputs[i]);
+        }
+    }
+
+private:
+    // On the host where the outputs are needed there. For shape inference too: numbers that shapes depend on are
+    // computed.
+    place place_of(const step& each, const std::vector<any_tensor>& slots, place where) const {
+        const auto is_there = [&](std::size_t i) {
+            const slot at = each.inputs[i];
+            return at == no_slot || takes_shape_only(each, i) || slots[at].is_on_host() || !slots[at];
+        };
+        if (where == place::host) return place::host;
+        if (!each.is_on_host) return where;
+        for (std::size_t i = 0; i < each.inputs.size(); ++i) {
+            if (!is_there(i)) return where;  // the operator refuses it
+        }
+        return place::host;
+    }
+
+    const model& model_;
+    execution_context* const context_;
+};
+
+// Values of one name of a dimension have one length.
+class bound_dimensions {
+public:
+    // The length that was bound before, if it is another one.
+    std::optional<std::size_t> bind(const dimension& what, std::size_t length) {
+        if (what.length) return *what.length == length ? std::nullopt : what.length;
+        if (what.name.empty()) return {};
+        const auto [at, is_new] = lengths_.emplace(what.name, length);
+        return is_new || at->second == length ? std::nullopt : std::optional(at->second);
+    }
+
+private:
+    std::map<std::string, std::size_t, std::less<>> lengths_;
+};
+
+}  // namespace
+
+prepared_network::prepared_network(model from, execution_context& context) : model_(std::move(from)) {
+    body_ = preparation(model_).prepare();
+    find_host_values(body_);
+    fold();
+    upload_constants(context);
+}
+
+// Carries out the steps whose inputs are all constants.
+void prepared_network::fold() {
+    const graph_run runner(model_, nullptr);
+    std::vector<step> left;
+    for (step& each : body_.steps) {
+        const auto is_constant = [&](slot one) { return one == no_slot || body_.constants.contains(one); };
+        const bool may_be_folded = each.inner.empty() && !each.what->is_random && std::ranges::all_of(each.inputs, is_constant);
+        if (may_be_folded) {
+            std::vector<any_tensor> slots(body_.slots);
+            std::size_t bytes = always_folded_bytes, needed = 0;
+            for (const slot one : each.inputs) {
+                if (one == no_slot) continue;
+                slots[one] = body_.constants.at(one);
+                bytes += slots[one].size_bytes();
+            }
+            std::vector<any_tensor> shapes = slots;
+            step without_elements = each;
+            without_elements.is_on_host = false;
+            runner.carry_out(without_elements, shapes, place::nowhere);
+            for (const slot one : each.outputs)
+                if (one != no_slot) needed += shapes[one].size_bytes();
+            if (needed <= bytes) {
+                runner.carry_out(each, slots, place::host);
+                for (const slot one : each.outputs)
+                    if (one != no_slot && slots[one]) body_.constants.insert_or_assign(one, std::move(slots[one]));
+                continue;
+            }
+        }
+        left.push_back(std::move(each));
+    }
+    body_.steps = std::move(left);
+}
+
+void prepared_network::upload_constants(execution_context& context) {
+    std::set<slot> used, on_device;
+    for (const step& each : body_.steps) {
+        for (std::size_t i = 0; i < each.inputs.size(); ++i) {
+            used.insert(each.inputs[i]);
+            if (!each.is_on_host && !takes_on_host(each, i) && !takes_shape_only(each, i) && each.inner.empty())
+                on_device.insert(each.inputs[i]);
+        }
+        for (const auto& [body, inner] : each.inner)
+            for (const auto& one : inner->captures) used.insert(one.outside);
+    }
+    for (const slot each : body_.outputs) used.insert(each);
+    std::erase_if(body_.constants, [&](const auto& each) { return !used.contains(each.first); });
+    for (auto& [at, value] : body_.constants)
+        if (on_device.contains(at)) value = uploaded(context, value);
+}
+
+void prepared_network::require_fitting(const std::vector<any_tensor>& inputs) const {
+    const std::vector<value_info>& expected = model_.body.inputs;
+    const auto refuse = [&](const std::string& why, errc code = errc::shape_mismatch) {
+        throw error(code, model_.path.string() + ": " + why);
+    };
+    if (inputs.size() != expected.size()) {
+        refuse("the network takes " + std::to_string(expected.size()) + " inputs, and is given " +
+               std::to_string(inputs.size()));
+    }
+    bound_dimensions bound;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const value_info& what = expected[i];
+        const any_tensor& given = inputs[i];
+        const std::string name = "input " + in_quotes(what.name);
+        if (!given) refuse(name + " is left out");
+        if (given.type() != what.type) {
+            refuse(name + " is " + std::string(io::to_string(what.type)) + ", and is given " +
+                   std::string(io::to_string(given.type())));
+        }
+        if (is_host_input(i) && !given.is_on_host()) {
+            refuse(name + " has to be in host memory: other shapes depend on its numbers", errc::unsupported);
+        }
+        if (!what.shape) continue;
+        if (what.shape->size() != given.shape().size()) {
+            refuse(name + " has " + std::to_string(what.shape->size()) + " dimensions, and is given " +
+                   to_string(std::span(given.shape())));
+        }
+        for (std::size_t d = 0; d < given.shape().size(); ++d) {
+            const auto other = bound.bind((*what.shape)[d], given.shape()[d]);
+            if (!other) continue;
+            const std::string& label = (*what.shape)[d].name;
+            refuse(name + ": dimension " + std::to_string(d) + (label.empty() ? "" : ", " + in_quotes(label) + ",") +
+                   " is " + std::to_string(*other) + ", and is given " + std::to_string(given.shape()[d]));
+        }
+    }
+}
+
+std::vector<any_tensor> prepared_network::run(execution_context* context, place where,
+                                              std::vector<any_tensor> inputs) const {
+    require_fitting(inputs);
+    return graph_run(model_, context)(body_, std::move(inputs), nullptr, where);
+}
+
+}  // namespace sluice::nn::detail

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the test cases of the onnx package (tools/onnx_backend_cases.py) and compares with the list of what passes.
+//
+//     onnx_cases FOLDER LIST [cpu:0|cuda:0] [--only TEXT] [--write]
+//
+// Each line of LIST is a case and its result: "node/test_abs passed", or "... refused: " and the reason. A case that
+// gives something else than its line, or has none, is a failure; so is a line without a case. --write writes LIST anew:
+// but a case that gave a wrong answer is never listed.
+#include <onnx.pb.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "sluice/base/file_error.hpp"
+#include "sluice/io/write_file.hpp"
+#include "sluice/nn/network.hpp"
+#include "sluice/nn/onnx.hpp"
+#include "sluice/runtime/runtime.hpp"
+#include "sluice/runtime/scheduling_policy.hpp"
+#include "sluice/runtime/sync.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using sluice::nn::any_tensor;
+
+// What a case cannot be used for.
+struct refused {
+    std::string why;
+};
+
+// By ONNX's number.
+sluice::io::dtype type_of(int number) {
+    using enum sluice::io::dtype;
+    switch (number) {
+        case 1: return f32;
+        case 2: return u8;
+        case 3: return i8;
+        case 4: return u16;
+        case 5: return i16;
+        case 6: return i32;
+        case 7: return i64;
+        case 9: return boolean;
+        case 10: return f16;
+        case 11: return f64;
+        case 12: return u32;
+        case 13: return u64;
+        case 16: return bf16;
+        default: throw refused{"data of type " + std::to_string(number)};
+    }
+}
+
+template <typename To, typename From>
+std::string bytes_of(const From& numbers) {
+    std::string bytes;
+    for (const auto each : numbers) {
+        const auto narrow = static_cast<To>(each);
+        bytes.append(reinterpret_cast<const char*>(&narrow), sizeof(narrow));
+    }
+    return bytes;
+}
+
+any_tensor read_tensor(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    sluice::nn::onnx::TensorProto read;
+    if (!read.ParseFromIstream(&file)) throw refused{"data that is no tensor"};
+    sluice::nn::constant made{.type = type_of(read.data_type()), .shape = {}, .bytes = {}};
+    for (const auto each : read.dims()) made.shape.push_back(static_cast<std::size_t>(each));
+    std::string bytes;
+    if (read.has_raw_data()) {
+        bytes = read.raw_data();
+    } else if (read.float_data_size() != 0) {
+        bytes = bytes_of<float>(read.float_data());
+    } else if (read.int64_data_size() != 0) {
+        bytes = bytes_of<std::int64_t>(read.int64_data());
+    } else if (read.double_data_size() != 0) {
+        bytes = bytes_of<double>(read.double_data());
+    } else if (read.int32_data_size() != 0) {
+        switch (sluice::io::size_of(made.type)) {
+            case 1: bytes = bytes_of<std::uint8_t>(read.int32_data()); break;
+            case 2: bytes = bytes_of<std::uint16_t>(read.int32_data()); break;
+            default: bytes = bytes_of<std::int32_t>(read.int32_data());
+        }
+    }
+    made.bytes = std::make_shared<const std::string>(std::move(bytes));
+    return any_tensor(std::move(made));
+}
+
+std::vector<double> numbers_of(const any_tensor& of) {
+    std::vector<double> numbers(of.elements());
+    const auto from = of.bytes();
+    const auto read = [&]<typename T>() {
+        for (std::size_t i = 0; i < numbers.size(); ++i) {
+            T value;
+            std::memcpy(&value, from.data() + i * sizeof(T), sizeof(T));
+            if constexpr (std::is_arithmetic_v<T>) {
+                numbers[i] = static_cast<double>(value);
+            } else {
+                numbers[i] = static_cast<float>(value);
+            }
+        }
+    };
+    using enum sluice::io::dtype;
+    switch (of.type()) {
+        case f16: read.operator()<sluice::half>(); break;
+        case bf16: read.operator()<sluice::bfloat16>(); break;
+        case f32: read.operator()<float>(); break;
+        case f64: read.operator()<double>(); break;
+        case i8: read.operator()<std::int8_t>(); break;
+        case boolean:
+        case u8: read.operator()<std::uint8_t>(); break;
+        case i16: read.operator()<std::int16_t>(); break;
+        case u16: read.operator()<std::uint16_t>(); break;
+        case i32: read.operator()<std::int32_t>(); break;
+        case u32: read.operator()<std::uint32_t>(); break;
+        case i64: read.operator()<std::int64_t>(); break;
+        case u64: read.operator()<std::uint64_t>(); break;
+    }
+    return numbers;
+}
+
+// What is wrong with an answer; empty for nothing.
+std::string difference(const any_tensor& expected, const any_tensor& answer, double absolute, double relative) {
+    if (expected.type() != answer.type() || expected.shape() != answer.shape())
+        return "is " + to_string(answer) + " and not " + to_string(expected);
+    const auto a = numbers_of(expected), b = numbers_of(answer);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
+        if (std::abs(a[i] - b[i]) <= absolute + relative * std::abs(b[i])) continue;
+        return "element " + std::to_string(i) + " is " + std::to_string(b[i]) + " and not " + std::to_string(a[i]);
+    }
+    return {};
+}
+
+double number_in(const fs::path& file, const std::string& name, double otherwise) {
+    std::ifstream in(file);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    const auto at = text.find('"' + name + "\":");
+    return at == std::string::npos ? otherwise : std::stod(text.substr(at + name.size() + 3));
+}
+
+std::vector<any_tensor> read_all(const fs::path& folder, const std::string& kind) {
+    std::vector<any_tensor> made;
+    while (fs::exists(folder / (kind + "_" + std::to_string(made.size()) + ".pb")))
+        made.push_back(read_tensor(folder / (kind + "_" + std::to_string(made.size()) + ".pb")));
+    return made;
+}
+
+std::string on_one_line(std::string text) {
+    std::ranges::replace(text, '\n', ' ');
+    return text;
+}
+
+class cases {
+public:
+    explicit cases(sluice::device& on) : pool_(on, 2) {}
+
+    // "passed", "refused: why", or "WRONG: why".
+    std::string result_of(const fs::path& folder) {
+        try {
+            return try_case(folder);
+        } catch (const refused& because) {
+            return "refused: " + because.why;
+        } catch (const sluice::file_error& failure) {
+            // Without the path.
+            const std::string text = failure.what(), path = failure.path().string();
+            const auto at = text.find(path);
+            const std::string why = at == std::string::npos ? text : text.substr(at + path.size() + 2);
+            return (failure.code() == sluice::errc::unsupported || is_reading_ ? "refused: " : "WRONG: ") +
+                   on_one_line(why);
+        } catch (const sluice::error& failure) {
+            return (failure.code() == sluice::errc::unsupported ? "refused: " : "WRONG: ") + on_one_line(failure.what());
+        } catch (const std::exception& failure) {
+            return std::string("WRONG: ") + failure.what();
+        }
+    }
+
+private:
+    std::string try_case(const fs::path& folder) {
+        const double absolute = number_in(folder / "data.json", "atol", 1e-7),
+                     relative = number_in(folder / "data.json", "rtol", 1e-3);
+        is_reading_ = true;
+        auto model = sluice::nn::load_onnx(folder / "model.onnx");
+        is_reading_ = false;
+        const auto network = sync(sluice::nn::make_network(std::move(model)), pool_);
+        std::size_t sets = 0;
+        for (; fs::exists(folder / ("test_data_set_" + std::to_string(sets))); ++sets) {
+            const fs::path data = folder / ("test_data_set_" + std::to_string(sets));
+            // A constant that is an input too may have data: it is the constant.
+            auto inputs = read_all(data, "input");
+            if (inputs.size() > network.inputs().size()) inputs.resize(network.inputs().size());
+            const auto expected = read_all(data, "output");
+            const auto answers = sync(network.run(inputs), pool_);
+            if (answers.size() != expected.size()) return "WRONG: " + std::to_string(answers.size()) + " outputs";
+            const auto shapes = network.infer(inputs);
+            for (std::size_t i = 0; i < answers.size(); ++i) {
+                const std::string why = difference(expected[i], answers[i], absolute, relative);
+                if (!why.empty()) return "WRONG: output " + std::to_string(i) + ": " + why;
+                if (shapes[i].shape() != answers[i].shape() || shapes[i].type() != answers[i].type())
+                    return "WRONG: output " + std::to_string(i) + ": is inferred as " + to_string(shapes[i]);
+            }
+        }
+        return sets == 0 ? "refused: no data" : "passed";
+    }
+
+    sluice::round_robin pool_;
+    bool is_reading_ = false;
+};
+
+std::map<std::string, std::string> read_list(const fs::path& path) {
+    std::map<std::string, std::string> listed;
+    std::ifstream in(path);
+    for (std::string line; std::getline(in, line);) {
+        if (line.empty() || line[0] == '#') continue;
+        const auto space = line.find(' ');
+        listed[line.substr(0, space)] = line.substr(space + 1);
+    }
+    return listed;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+    std::vector<std::string> words(arguments + 1, arguments + count);
+    std::string device = "cpu:0", only;
+    bool writes = false;
+    std::vector<std::string> paths;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (words[i] == "--write") {
+            writes = true;
+        } else if (words[i] == "--only" && i + 1 < words.size()) {
+            only = words[++i];
+        } else if (words[i].find(':') != std::string::npos) {
+            device = words[i];
+        } else {
+            paths.push_back(words[i]);
+        }
+    }
+    if (paths.size() != 2) {
+        std::cerr << "usage: onnx_cases FOLDER LIST [DEVICE] [--only TEXT] [--write]\n";
+        return 2;
+    }
+    sluice::runtime machine(sluice::runtime_options{.cuda = device.starts_with("cuda")});
+    cases all(machine.find(device));
+    auto listed = read_list(paths[1]);
+    std::map<std::string, std::string> results;
+    std::map<std::string, std::size_t> counts;
+    std::size_t failures = 0;
+    for (const char* const kind : {"node", "simple", "pytorch-operator", "pytorch-converted"}) {
+        std::set<fs::path> folders;
+        for (const auto& each : fs::directory_iterator(fs::path(paths[0]) / kind)) folders.insert(each.path());
+        for (const fs::path& folder : folders) {
+            const std::string name = std::string(kind) + "/" + folder.filename().string();
+            if (name.find(only) == std::string::npos) continue;
+            if (!only.empty()) std::cerr << name << '\n';
+            const std::string result = all.result_of(folder);
+            ++counts[std::string(kind) + " " + result.substr(0, result.find(':'))];
+            const bool is_wrong = result.starts_with("WRONG");
+            const auto line = listed.find(name);
+            const bool is_listed = line != listed.end() && line->second == result;
+            if (line != listed.end()) listed.erase(line);
+            if (!is_wrong) results[name] = result;
+            if (is_wrong || (!writes && !is_listed)) {
+                ++failures;
+                std::cout << name << " " << result << '\n';
+            }
+        }
+    }
+    for (const auto& [what, number] : counts) std::cout << what << ": " << number << '\n';
+    if (only.empty() && !writes) {
+        for (const auto& [name, result] : listed) {
+            ++failures;
+            std::cout << name << " is listed, and there is no such case\n";
+        }
+    }
+    if (writes) {
+        std::string text = "# Written by onnx_cases --write.\n";
+        for (const auto& [name, result] : results) text += name + " " + result + '\n';
+        sluice::io::write_file(paths[1], [&](std::ostream& to) { to << text; });
+    }
+    std::cout << failures << " failures\n";
+    return failures == 0 ? 0 : 1;
+}
