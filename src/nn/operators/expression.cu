@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -57,8 +56,8 @@ SLUICE_KERNEL Number apply_real(opcode what, Number a) {
         // Does not overflow: log(1 + exp(a)) for a > 0 is a + log(1 + exp(-a)).
         case opcode::softplus: return (a > 0 ? a : 0) + std::log1p(std::exp(a > 0 ? -a : a));
         case opcode::is_nan: return a != a;
-        case opcode::is_positive_infinity: return a == std::numeric_limits<Number>::infinity();
-        case opcode::is_negative_infinity: return a == -std::numeric_limits<Number>::infinity();
+        case opcode::is_positive_infinity: return std::isinf(a) && a > 0;
+        case opcode::is_negative_infinity: return std::isinf(a) && a < 0;
         default: return a;
     }
 }
@@ -166,8 +165,8 @@ template <typename Number>
 SLUICE_KERNEL std::int64_t whole(Number value) {
     if constexpr (is_real<Number>) {
         if (value != value) return 0;
-        if (value >= Number(9223372036854775808.0)) return std::numeric_limits<std::int64_t>::max();
-        if (value <= Number(-9223372036854775808.0)) return std::numeric_limits<std::int64_t>::min();
+        if (value >= Number(9223372036854775808.0)) return INT64_MAX;
+        if (value <= Number(-9223372036854775808.0)) return INT64_MIN;
     }
     return static_cast<std::int64_t>(value);
 }
@@ -175,7 +174,7 @@ template <typename Number>
 SLUICE_KERNEL std::uint64_t unsigned_whole(Number value) {
     if constexpr (is_real<Number>) {
         if (!(value > Number(0))) return static_cast<std::uint64_t>(whole(value));
-        if (value >= Number(18446744073709551616.0)) return std::numeric_limits<std::uint64_t>::max();
+        if (value >= Number(18446744073709551616.0)) return UINT64_MAX;
     }
     return static_cast<std::uint64_t>(value);
 }
@@ -368,9 +367,9 @@ void expression::set_strides() {
     if (merged.size() > expression_program::max_rank)
         in_.refuse_unsupported("broadcasts in more than 6 dimensions");
     program_.rank = static_cast<std::uint8_t>(merged.size());
-    std::ranges::copy(merged, program_.lengths.begin());
+    std::ranges::copy(merged, program_.lengths);
     for (std::size_t k = 0; k < inputs_.size(); ++k) {
-        std::ranges::copy(merged_strides[k], program_.from_strides[k].begin());
+        std::ranges::copy(merged_strides[k], program_.from_strides[k]);
         program_.is_dense[k] = inputs_[k].elements() == program_.count;
     }
 }

@@ -10,7 +10,6 @@
 // unsigned 64-bit integer. Elements are converted when they are read and written. Comparisons give 0 or 1.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -78,7 +77,7 @@ enum class opcode : std::uint8_t {
     choose,  // the second if the first is not 0, else the third
 };
 
-// What the kernel gets.
+// What the kernel gets. (Arrays, because nvcc does not take std::array in kernels.)
 struct expression_program {
     static constexpr std::size_t max_inputs = 8, max_outputs = 2, max_steps = 24, max_constants = 6, max_rank = 6;
 
@@ -87,16 +86,16 @@ struct expression_program {
         std::uint8_t a, b, c;  // registers: inputs first, then the results of the steps
     };
     std::uint8_t inputs = 0, outputs = 0, steps = 0, rank = 0;
-    std::array<step, max_steps> code{};
-    std::array<double, max_constants> constants{};
-    std::array<const void*, max_inputs> from{};
-    std::array<io::dtype, max_inputs> from_type{};
-    std::array<std::array<std::size_t, max_rank>, max_inputs> from_strides{};  // 0 where it is broadcast
-    std::array<bool, max_inputs> is_dense{};                                   // element i of the output has element i
-    std::array<void*, max_outputs> to{};
-    std::array<io::dtype, max_outputs> to_type{};
-    std::array<std::uint8_t, max_outputs> to_register{};
-    std::array<std::size_t, max_rank> lengths{};
+    step code[max_steps] = {};
+    double constants[max_constants] = {};
+    const void* from[max_inputs] = {};
+    io::dtype from_type[max_inputs] = {};
+    std::size_t from_strides[max_inputs][max_rank] = {};  // 0 where it is broadcast
+    bool is_dense[max_inputs] = {};                       // element i of the output has element i
+    void* to[max_outputs] = {};
+    io::dtype to_type[max_outputs] = {};
+    std::uint8_t to_register[max_outputs] = {};
+    std::size_t lengths[max_rank] = {};
     std::size_t count = 0;
 };
 
