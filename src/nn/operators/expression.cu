@@ -15,6 +15,15 @@ namespace {
 template <typename Number>
 inline constexpr bool is_real = std::is_floating_point_v<Number>;
 
+template <typename Number>
+SLUICE_KERNEL bool is_negative(Number value) {
+    if constexpr (std::is_signed_v<Number>) {
+        return value < 0;
+    } else {
+        return false;
+    }
+}
+
 // --- one step ----------------------------------------------------------------------------------------------------
 
 template <typename Number>
@@ -72,7 +81,7 @@ SLUICE_KERNEL Number apply_whole(opcode what, Number a, Number b) {
         // By more than there are bits, or by a negative number: nothing of the number is left but its sign.
         case opcode::shift_left:
             return static_cast<std::uint64_t>(b) >= 64 ? 0 : static_cast<Number>(static_cast<std::uint64_t>(a) << b);
-        case opcode::shift_right: return static_cast<std::uint64_t>(b) >= 64 ? (a < 0 ? static_cast<Number>(-1) : 0) : a >> b;
+        case opcode::shift_right: return static_cast<std::uint64_t>(b) >= 64 ? (is_negative(a) ? static_cast<Number>(-1) : 0) : a >> b;
         default: return a;
     }
 }
@@ -81,10 +90,10 @@ template <typename Number>
 SLUICE_KERNEL Number apply_step(opcode what, Number a, Number b, Number c) {
     switch (what) {
         case opcode::negative: return -a;
-        case opcode::absolute: return a < 0 ? -a : (a == 0 ? Number(0) : a);
-        case opcode::sign: return a > 0 ? Number(1) : a < 0 ? Number(-1) : a;
+        case opcode::absolute: return is_negative(a) ? -a : (a == 0 ? Number(0) : a);
+        case opcode::sign: return a > 0 ? Number(1) : is_negative(a) ? static_cast<Number>(-1) : a;
         case opcode::reciprocal: return a != 0 || is_real<Number> ? Number(1) / a : Number(0);
-        case opcode::relu: return a < 0 ? Number(0) : a;
+        case opcode::relu: return is_negative(a) ? Number(0) : a;
         case opcode::logical_not: return a == 0;
         case opcode::add: return a + b;
         case opcode::subtract: return a - b;
@@ -100,11 +109,11 @@ SLUICE_KERNEL Number apply_step(opcode what, Number a, Number b, Number c) {
         case opcode::modulus:
             if constexpr (is_real<Number>) {
                 const Number rest = std::fmod(a, b);
-                return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+                return rest != 0 && is_negative(rest) != is_negative(b) ? rest + b : rest;
             } else {
                 if (b == 0 || b == static_cast<Number>(-1)) return b == 0 || std::is_signed_v<Number> ? 0 : a % b;
                 const Number rest = a % b;
-                return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+                return rest != 0 && is_negative(rest) != is_negative(b) ? rest + b : rest;
             }
         case opcode::remainder:
             if constexpr (is_real<Number>) {
