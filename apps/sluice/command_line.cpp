@@ -67,8 +67,11 @@ void add_checks(CLI::App& app, run_options& options) {
 }
 
 void add_outputs(CLI::App& app, run_options& options) {
-    app.add_option("--output", options.output, "File for the outputs; it appears whole or not at all")
-        ->type_name("OUT.npy");
+    app.add_option("--output", options.named_outputs,
+                   "File for the outputs; it appears whole or not at all. NAME=FILE for one of several outputs")
+        ->type_name("[NAME=]OUT.npy")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     CLI::Option* const trace =
         app.add_option("--trace", options.trace, "File for a trace of the run, for ui.perfetto.dev or chrome://tracing")
             ->type_name("OUT.json");
@@ -86,7 +89,12 @@ void add_run(CLI::App& app, run_options& options) {
     app.add_option("model", options.model, "Network: a safetensors or ONNX file (MODEL.onnx)")
         ->required()
         ->type_name("MODEL");
-    app.add_option("input", options.input, "Rows of features: a NumPy file")->required()->type_name("INPUT.npy");
+    app.add_option("input", options.input, "Rows of features, or the only input of an ONNX network: a NumPy file")
+        ->type_name("INPUT.npy");
+    app.add_option("--input", options.named_inputs, "An input of an ONNX network, by its name")
+        ->type_name("NAME=INPUT.npy")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     add_checks(app, options);
     add_outputs(app, options);
     app.add_option("--device", options.device, "cpu, cpu:N, cuda, cuda:N, all (GPUs, or else CPUs) or auto")
@@ -244,6 +252,11 @@ command_line parse_command_line(int argc, const char* const* argv) {
     help->add_option("command", topic, "The command to describe")->type_name("COMMAND");
     try {
         app.parse(argc, argv);
+        if (run->parsed()) {
+            if (line.run.input.empty() && line.run.named_inputs.empty()) throw CLI::RequiredError("input");
+            // A run over rows has one output.
+            if (line.run.named_outputs.size() == 1) line.run.output = line.run.named_outputs.front();
+        }
     } catch (const CLI::ParseError& error) {
         std::ostringstream text;
         if (app.exit(error, text, text) != 0) refuse(app, error);

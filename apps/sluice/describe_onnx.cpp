@@ -10,8 +10,8 @@
 #include "json_line.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
+#include "sluice/nn/network.hpp"
 #include "sluice/nn/onnx.hpp"
-#include "sluice/nn/to_mlp.hpp"
 #include "text_table.hpp"
 
 namespace sluice::app {
@@ -60,7 +60,7 @@ nlohmann::json to_json(const std::vector<nn::value_info>& values) {
 // Why `sluice run` refuses the network; none when it runs it.
 std::optional<std::string> refusal_of(const nn::model& network) {
     try {
-        static_cast<void>(nn::to_mlp(network));
+        nn::check_operators(network);
         return std::nullopt;
     } catch (const error& failure) {
         return failure.what();

@@ -8,8 +8,11 @@
 #include "distributed/distributed_run.hpp"
 #include "error_report.hpp"
 #include "exit_status.hpp"
+#include "network_file.hpp"
 #include "process_guard.hpp"
 #include "run_command.hpp"
+#include "run_network.hpp"
+#include "sluice/nn/onnx.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "tune_command.hpp"
 
@@ -21,7 +24,20 @@ void require_written(std::ostream& out) {
     if (!out.flush()) throw std::runtime_error("cannot write to standard output");
 }
 
+// An ONNX network that is no multi-layer perceptron. False: it is one, or another file.
+bool run_as_network(const app::run_options& options, bool as_json) {
+    if (!app::is_onnx(options.model)) return false;
+    nn::model network = nn::load_onnx(options.model);
+    if (!app::is_run_as_network(options, network)) return false;
+    const app::network_result result = app::run_network(options, std::move(network));
+    std::cout << (as_json ? app::to_json(options, result) + "\n" : app::to_text(options, result));
+    require_written(std::cout);
+    if (!result.missed.empty()) throw app::requirement_missed(result.missed);
+    return true;
+}
+
 void run_here(const app::run_options& options, bool as_json) {
+    if (run_as_network(options, as_json)) return;
     const app::run_result result = app::run(options);
     std::cout << (as_json ? app::to_json(options, result) + "\n" : app::to_text(options, result));
     require_written(std::cout);

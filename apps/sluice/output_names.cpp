@@ -45,6 +45,7 @@ void check_output_names(const run_options& options) {
         seen.push_back({option, *name});
     };
     add("--output", options.output);
+    for (const std::filesystem::path& each : options.outputs_of_network) add("--output", each);
     add("--trace", options.trace);
     add("--timeline", options.timeline);
 }

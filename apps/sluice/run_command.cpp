@@ -55,6 +55,8 @@ std::string write_traces(trace_files& to, trace_recorder& from, const run_option
 
 run_result run(const run_options& options) {
     // Everything is read and checked before a device is touched or a file is created.
+    if (!options.named_inputs.empty() || options.named_outputs.size() > 1)
+        throw error(errc::invalid_argument, "--input and several --output are for networks in ONNX files", {"run"});
     check_output_names(options);
     const nn::mlp_model model = load_network(options.model, options.network);
     input_rows input(options.input, model.in_features());

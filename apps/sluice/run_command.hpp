@@ -17,11 +17,14 @@ struct run_options {
     std::filesystem::path model;
     nn::mlp_load_options network;  // activations that the model's file does not say
     std::filesystem::path input;
+    std::vector<std::string> named_inputs;   // of a network of any operators: NAME=FILE
+    std::vector<std::string> named_outputs;  // likewise, or one FILE
     std::optional<std::filesystem::path> labels;
     std::optional<std::filesystem::path> reference;  // outputs to compare with
     std::optional<double> tolerance;                 // largest difference from them that is no failure
     std::optional<double> min_accuracy;              // smallest accuracy that is no failure, from 0 to 1
-    std::optional<std::filesystem::path> output;
+    std::optional<std::filesystem::path> output;  // of a multi-layer perceptron
+    std::vector<std::filesystem::path> outputs_of_network;
     std::optional<std::filesystem::path> trace;     // for Perfetto
     std::optional<std::filesystem::path> timeline;  // a picture
     std::string device = "auto";                    // cpu, cpu:N, cuda, cuda:N, all, auto

@@ -80,6 +80,8 @@ pending<std::vector<any_tensor>> run_network::submit(execution_context& context)
 }
 work_estimate run_network::estimate() const { return {network_.prepared().commands()}; }
 
+void check_operators(const model& from) { detail::check_operators(from); }
+
 network make_network_operation::submit(execution_context& context) && {
     return network(std::make_shared<const detail::prepared_network>(std::move(model_), context));
 }

@@ -300,6 +300,8 @@ private:
 
 }  // namespace
 
+void check_operators(const model& from) { static_cast<void>(preparation(from).prepare()); }
+
 prepared_network::prepared_network(model from, execution_context& context) : model_(std::move(from)) {
     body_ = preparation(model_).prepare();
     find_host_values(body_);

@@ -70,4 +70,7 @@ private:
     prepared_graph body_;
 };
 
+// See nn::check_operators.
+void check_operators(const model& from);
+
 }  // namespace sluice::nn::detail

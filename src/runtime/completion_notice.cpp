@@ -4,6 +4,28 @@
 #include "runtime/completion_service.hpp"
 
 namespace sluice::detail {
+namespace {
+
+// The notices that the calling thread is posting: what an executor runs in post may post another one.
+struct posting_scope {
+    explicit posting_scope(const completion_notice& what) noexcept : notice(&what), outer(std::exchange(latest, this)) {}
+    posting_scope(const posting_scope&) = delete;  // latest points to it
+    posting_scope& operator=(const posting_scope&) = delete;
+    ~posting_scope() { latest = outer; }
+
+    static bool contains(const completion_notice& one) noexcept {
+        for (const posting_scope* each = latest; each != nullptr; each = each->outer)
+            if (each->notice == &one) return true;
+        return false;
+    }
+
+    const completion_notice* const notice;
+    posting_scope* const outer;
+    static thread_local posting_scope* latest;
+};
+thread_local posting_scope* posting_scope::latest = nullptr;
+
+}  // namespace
 
 completion_notice::handle completion_notice::make(submission_ref of, executor* target, function tell, void* whom) {
     return handle(new completion_notice(std::move(of), target, tell, whom));
@@ -45,12 +67,19 @@ void completion_notice::step() noexcept {
 }
 
 void completion_notice::post() noexcept {
+    // The runtime's own executor outlives the notice, so nobody has to wait for this call. It may run other items here,
+    // when it is closed: those may cancel this notice.
+    const bool is_own = target_ == &of_->home().service();
     state waiting = state::waiting;
-    if (!state_.compare_exchange_strong(waiting, state::posting, std::memory_order_acq_rel)) {
+    if (!state_.compare_exchange_strong(waiting, is_own ? state::posted : state::posting, std::memory_order_acq_rel)) {
         return release();  // cancelled: the executor may be destroyed
     }
+    if (is_own) return target_->post(*this);
     owners_.fetch_add(1, std::memory_order_relaxed);  // the call may release the notice before post() returns
-    target_->post(*this);
+    {
+        const posting_scope scope(*this);
+        target_->post(*this);
+    }
     state posting = state::posting;
     if (state_.compare_exchange_strong(posting, state::posted, std::memory_order_acq_rel)) state_.notify_all();
     release();
@@ -62,6 +91,10 @@ bool completion_notice::cancel() noexcept {
         switch (now) {
             case state::taken: return false;
             case state::posting:
+                if (posting_scope::contains(*this)) {  // this thread: what the executor runs in post cancels it
+                    if (state_.compare_exchange_weak(now, state::taken, std::memory_order_acq_rel)) return true;
+                    break;
+                }
                 state_.wait(now, std::memory_order_acquire);
                 now = state_.load(std::memory_order_acquire);
                 break;

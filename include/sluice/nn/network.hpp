@@ -103,6 +103,9 @@ private:
     model model_;
 };
 
+// Throws what make_network throws for operators that are not known, and for wrong nodes, without a device.
+void check_operators(const model& from);
+
 // Checks that the network can run, computes what depends on constants only, and puts the rest of the constants on the
 // context's device, once. Throws file_error (errc::unsupported) that lists all operators that are not known, with
 // their nodes and operator sets; file_error for a node with a wrong number of inputs or outputs, or with an attribute

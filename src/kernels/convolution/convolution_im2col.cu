@@ -139,7 +139,7 @@ struct grouped_gemm_call {
 }  // namespace sluice::kernels
 
 template <>
-inline constexpr bool sluice::detail::can_clear_padding<sluice::kernels::grouped_gemm_call> =
+[[maybe_unused]] constexpr bool sluice::detail::can_clear_padding<sluice::kernels::grouped_gemm_call> =
     sluice::detail::can_clear_padding<sluice::kernels::gemm_call>;
 
 namespace sluice::kernels {

@@ -74,7 +74,7 @@ struct pooling {
 }  // namespace
 
 template <>
-inline constexpr bool detail::can_clear_padding<pooling> = detail::can_clear_padding<pooling_form>;
+[[maybe_unused]] constexpr bool detail::can_clear_padding<pooling> = detail::can_clear_padding<pooling_form>;
 
 namespace {
 

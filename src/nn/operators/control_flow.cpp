@@ -4,8 +4,8 @@
 namespace sluice::nn::operators {
 
 std::span<const definition> control_flow() {
-    static const std::vector<definition> all = {};
-    return all;
+    static const std::vector<definition> family = {};
+    return family;
 }
 
 }  // namespace sluice::nn::operators

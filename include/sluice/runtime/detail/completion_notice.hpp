@@ -48,8 +48,8 @@ public:
     // The call comes during this function or later; once. It may destroy the owner before this returns.
     void start() noexcept;
     // True: the function was not and will not be called, and the executor is not used after this returns, except for
-    // an item that it holds. Waits while another thread posts to the executor. False: the call is running or has
-    // completed.
+    // an item that it holds. Waits while another thread posts to an executor of the user's. False: the call is running
+    // or has completed.
     bool cancel() noexcept;
 
 private:

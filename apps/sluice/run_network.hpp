@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// `sluice run` of an ONNX network with any operators: whole arrays as inputs, whole arrays as outputs, in one batch.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "run_command.hpp"
+#include "sluice/nn/model.hpp"
+
+namespace sluice::app {
+
+struct network_output {
+    std::string name;
+    std::string type_and_shape;  // "f32 [8, 10]"
+    std::optional<std::filesystem::path> file;
+    std::optional<double> largest_difference;  // from the reference of this output; NaN when one of two values is
+};
+
+struct network_result {
+    device_use device;
+    std::vector<network_output> outputs;
+    double seconds = 0;  // from the inputs in host memory to the outputs there, the network being on the device
+    std::size_t commands_not_traced = 0;
+    std::string missed;  // the requirement that it misses, in words; then nothing was written
+};
+
+// Whether `sluice run` takes this way: the options name inputs or outputs, or the network is no multi-layer perceptron.
+bool is_run_as_network(const run_options& options, const nn::model& network);
+
+// Blocks. Throws file_error and error, as run(); errc::invalid_argument for options that are for rows only, for inputs
+// and outputs that the network does not have, and for inputs that are not given.
+network_result run_network(const run_options& options, nn::model network);
+
+std::string to_json(const run_options& options, const network_result& result);
+std::string to_text(const run_options& options, const network_result& result);
+
+}  // namespace sluice::app
