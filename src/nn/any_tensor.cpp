@@ -66,11 +66,19 @@ std::span<const std::byte> any_tensor::bytes() const noexcept {
     return std::as_bytes(std::span(*host_));
 }
 
+void any_tensor::require_type(io::dtype type) const {
+    if (type_ == type) return;
+    throw error(errc::invalid_argument, "a tensor of " + std::string(io::to_string(type_)) + " is read as " +
+                                            std::string(io::to_string(type)));
+}
+
+void any_tensor::require_device(io::dtype type) const {
+    require_type(type);
+    if (device_.get() == nullptr) throw error(errc::invalid_argument, "the tensor is not on a device: upload it first");
+}
+
 void any_tensor::require_host(io::dtype type) const {
-    if (type_ != type) {
-        throw error(errc::invalid_argument, "a tensor of " + std::string(io::to_string(type_)) + " is read as " +
-                                                std::string(io::to_string(type)));
-    }
+    require_type(type);
     if (host_ == nullptr && elements_ != 0)
         throw error(errc::invalid_argument, "the tensor is on a device: download it first");
 }

@@ -2,6 +2,7 @@
 // The waiter may be dropped, and so may the work that it waits for, and the runtime.
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <optional>
 #include <thread>
@@ -132,6 +133,31 @@ TEST_P(await_lifetimes, a_coroutine_is_not_destroyed_while_a_thread_posts_to_its
     dropped = true;
     EXPECT_FALSE(slow.was_dropped_meanwhile);  // so an executor may be destroyed now, once it has run what it holds
     slow.run_what_it_holds();
+    EXPECT_FALSE(resumed);
+}
+
+// In post it does something else first; the item runs later.
+class busy_executor final : public executor {
+public:
+    void post(work_item& item) noexcept override {
+        before();
+        held.store(&item);
+    }
+
+    std::function<void()> before;
+    std::atomic<work_item*> held = nullptr;
+};
+
+TEST_P(await_lifetimes, a_coroutine_may_be_destroyed_by_what_its_executor_runs_in_post) {
+    NEEDS_A_GATE();
+    std::atomic<bool> resumed = false;
+    busy_executor busy;
+    gate held(home);
+    auto waiting = note_after_going_to(spawn(host_call([] {}), pool), busy, resumed);
+    busy.before = [&] { waiting.destroy(); };
+    held.open();
+    while (busy.held == nullptr) std::this_thread::yield();
+    busy.held.load()->run();
     EXPECT_FALSE(resumed);
 }
 

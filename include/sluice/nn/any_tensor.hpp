@@ -60,6 +60,14 @@ public:
         return {reinterpret_cast<const T*>(bytes().data()), elements_};
     }
 
+    // The same on a device, for operations. Throws errc::invalid_argument for another type, or when they are not there;
+    // errc::shape_mismatch for more than 4 dimensions.
+    template <typename T>
+    shared_tensor<T> on_device() const {
+        require_device(io::dtype_of<T>);
+        return shared_tensor<T>(tensor<T>(buffer<T>(device_, elements_), sluice::shape(std::span(shape_))));
+    }
+
     // For commands: the storage on the device, or null.
     storage* memory() const noexcept { return device_.get(); }
     const storage_ref& shared_memory() const noexcept { return device_; }
@@ -78,7 +86,9 @@ public:
 private:
     static any_tensor from_bytes(io::dtype type, std::vector<std::size_t> shape, std::span<const std::byte> bytes);
     static std::vector<std::size_t> lengths_of(const sluice::shape& of);
+    void require_type(io::dtype type) const;
     void require_host(io::dtype type) const;
+    void require_device(io::dtype type) const;
 
     io::dtype type_ = io::dtype::f32;
     bool is_there_ = false;

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// Networks of any operators: what they take, what they refuse, and where they run. That each operator computes what it
+// should is tested by onnx_cases.
+#include "sluice/nn/network.hpp"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sluice/graph/executable_graph.hpp"
+#include "sluice/runtime/runtime.hpp"
+#include "sluice/runtime/scheduling_policy.hpp"
+#include "sluice/runtime/sync.hpp"
+#include "sluice/runtime/transfer.hpp"
+#include "sluice/sim/simulator.hpp"
+
+namespace sluice::nn::network_tests {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+value_info f32(std::string name, std::vector<dimension> shape) { return {std::move(name), io::dtype::f32, shape}; }
+dimension named(std::string name) { return {.length = {}, .name = std::move(name)}; }
+dimension of(std::size_t length) { return {.length = length, .name = {}}; }
+
+template <typename T>
+constant tensor_of(const std::vector<T>& values, std::vector<std::size_t> shape) {
+    return {io::dtype_of<T>, std::move(shape),
+            std::make_shared<const std::string>(reinterpret_cast<const char*>(values.data()),
+                                                values.size() * sizeof(T))};
+}
+
+node make_node(std::string op, std::vector<std::string> inputs, std::vector<std::string> outputs) {
+    node made;
+    made.op = std::move(op);
+    made.inputs = std::move(inputs);
+    made.outputs = std::move(outputs);
+    return made;
+}
+
+// y = relu(x * scale + shift), of any number of rows; z = x's shape.
+model scaled() {
+    model made;
+    made.path = "scaled.onnx";
+    made.opsets = {{"", 17}};
+    made.body.inputs = {f32("x", {named("rows"), of(2)})};
+    made.body.outputs = {f32("y", {named("rows"), of(2)})};
+    made.body.constants = {{"scale", tensor_of<float>({2, 3}, {2})}, {"half", tensor_of<float>({0.5f}, {})}};
+    made.body.nodes = {make_node("Add", {"half", "half"}, {"shift"}), make_node("Mul", {"x", "scale"}, {"scaled"}),
+                       make_node("Add", {"scaled", "shift"}, {"shifted"}), make_node("Relu", {"shifted"}, {"y"})};
+    return made;
+}
+
+class networks : public ::testing::Test {
+protected:
+    std::string refusal(model from, std::vector<any_tensor> inputs, errc code) {
+        try {
+            const network made = sync(make_network(std::move(from)), pool);
+            static_cast<void>(sync(made.run(std::move(inputs)), pool));
+        } catch (const error& failure) {
+            EXPECT_EQ(failure.code(), code);
+            return failure.what();
+        }
+        return "no error";
+    }
+
+    runtime machine{runtime_options{.cpu_devices = 2, .cuda = false}};
+    round_robin pool{machine.find("cpu:0"), 2};
+    const any_tensor rows{std::vector<float>{1, 2, -3, 4}, {2, 2}};
+};
+
+}  // namespace
+
+TEST_F(networks, give_their_outputs_for_any_length_of_a_named_dimension) {
+    const network made = sync(make_network(scaled()), pool);
+    EXPECT_THAT(sync(made.run({rows}), pool).at(0).values<float>(), ElementsAre(3, 7, 0, 13));
+    const auto one = sync(made.run({any_tensor(std::vector<float>{1, 1}, {1, 2})}), pool);
+    EXPECT_THAT(one.at(0).values<float>(), ElementsAre(3, 4));
+    EXPECT_THAT(one.at(0).shape(), ElementsAre(1, 2));
+    EXPECT_EQ(sync(made.run({any_tensor(std::vector<float>{}, {0, 2})}), pool).at(0).elements(), 0u);
+}
+
+TEST_F(networks, compute_what_depends_on_constants_only_when_they_are_made) {
+    const network made = sync(make_network(scaled()), pool);
+    const auto commands = made.forward({rows}).estimate().commands;
+    EXPECT_EQ(commands, 3u);  // of four nodes
+}
+
+TEST_F(networks, infer_types_and_shapes) {
+    const network made = sync(make_network(scaled()), pool);
+    const auto shapes = made.infer({rows});
+    EXPECT_EQ(to_string(shapes.at(0)), "f32 [2, 2]");
+    EXPECT_FALSE(shapes.at(0).is_on_host());
+    EXPECT_FALSE(shapes.at(0).is_on_device());
+}
+
+TEST_F(networks, take_and_give_tensors_of_the_device) {
+    const network made = sync(make_network(scaled()), pool);
+    auto twice = upload(std::vector<float>{1, 2}, {1, 2}).and_then([&](tensor<float> x) {
+        return made.forward({any_tensor(std::move(x))});
+    });
+    const std::vector<any_tensor> values = sync(std::move(twice), pool);
+    EXPECT_TRUE(values.at(0).is_on_device());
+    EXPECT_EQ(sync(download(values.at(0).on_device<float>()), pool), (std::vector<float>{3, 7}));
+}
+
+TEST_F(networks, are_compiled_into_graphs) {
+    const network made = sync(make_network(scaled()), pool);
+    const auto fast = compile(
+        pool,
+        [&](tensor<float> x) {
+            return made.forward({any_tensor(std::move(x))}).and_then([](std::vector<any_tensor> values) {
+                return download(values.at(0).on_device<float>());
+            });
+        },
+        device_input<float>({2, 2}));
+    for (int i = 0; i < 3; ++i) {
+        const auto x = static_cast<float>(i);
+        EXPECT_EQ(sync(upload(std::vector<float>{x, 2, -3, 4}, {2, 2}).and_then(fast), pool),
+                  (std::vector<float>{2 * x + 1, 7, 0, 13}));
+    }
+}
+
+TEST_F(networks, are_simulated_without_a_finding) {
+    sim::simulator simulated;
+    single_stream on(simulated.device());
+    const network made = sync(make_network(scaled()), on);
+    EXPECT_THAT(sync(made.run({rows}), on).at(0).values<float>(), ElementsAre(3, 7, 0, 13));
+    EXPECT_TRUE(simulated.findings().empty());
+}
+
+TEST_F(networks, run_on_several_threads) {
+    const network made = sync(make_network(scaled()), pool);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+        threads.emplace_back([&, t] {
+            for (int i = 0; i < 50; ++i) {
+                const auto x = static_cast<float>(t * 50 + i);
+                const auto got = sync(made.run({any_tensor(std::vector<float>{x, 0}, {1, 2})}), pool);
+                EXPECT_THAT(got.at(0).values<float>(), ElementsAre(2 * x + 1, 1));
+            }
+        });
+    }
+    for (std::thread& each : threads) each.join();
+}
+
+TEST_F(networks, refuse_inputs_that_do_not_fit_by_name) {
+    EXPECT_THAT(refusal(scaled(), {}, errc::shape_mismatch), HasSubstr("takes 1 inputs, and is given 0"));
+    EXPECT_THAT(refusal(scaled(), {any_tensor(std::vector<float>(6), {2, 3})}, errc::shape_mismatch),
+                HasSubstr("scaled.onnx: input 'x': dimension 1 is 2, and is given 3"));
+    EXPECT_THAT(refusal(scaled(), {any_tensor(std::vector<float>(2), {2})}, errc::shape_mismatch),
+                HasSubstr("input 'x' has 2 dimensions, and is given [2]"));
+    EXPECT_THAT(refusal(scaled(), {any_tensor(std::vector<double>(2), {1, 2})}, errc::shape_mismatch),
+                HasSubstr("input 'x' is f32, and is given f64"));
+    EXPECT_THAT(refusal(scaled(), {any_tensor()}, errc::shape_mismatch), HasSubstr("input 'x' is left out"));
+    model two = scaled();
+    two.body.inputs.push_back(f32("other", {named("rows")}));
+    EXPECT_THAT(refusal(two, {rows, any_tensor(std::vector<float>(3), {3})}, errc::shape_mismatch),
+                HasSubstr("input 'other': dimension 0, 'rows', is 2, and is given 3"));
+}
+
+TEST_F(networks, list_all_operators_that_are_missing) {
+    model from = scaled();
+    from.body.nodes.push_back(make_node("Frobnicate", {"y"}, {"a"}));
+    from.body.nodes.push_back(make_node("Relu", {"a"}, {"b"}));
+    from.body.nodes.push_back(make_node("Quux", {"b"}, {"c"}));
+    EXPECT_THAT(refusal(from, {rows}, errc::unsupported),
+                AllOf(HasSubstr("scaled.onnx"), HasSubstr("node 4 (Frobnicate) of ai.onnx 17"),
+                      HasSubstr("node 6 (Quux) of ai.onnx 17")));
+    EXPECT_THROW(check_operators(from), error);
+    EXPECT_NO_THROW(check_operators(scaled()));
+}
+
+TEST_F(networks, refuse_nodes_that_their_operators_do_not_fit) {
+    model from = scaled();
+    from.body.nodes[3].attributes["slope"] = 0.5f;
+    EXPECT_THAT(refusal(from, {rows}, errc::bad_file),
+                HasSubstr("node 3 (Relu): has the attribute 'slope', which its operator does not have"));
+    from = scaled();
+    from.body.nodes[3].inputs.push_back("x");
+    EXPECT_THAT(refusal(from, {rows}, errc::bad_file), HasSubstr("node 3 (Relu): has 2 inputs; the operator takes 1"));
+    from = scaled();
+    from.body.nodes[3].outputs.push_back("other");
+    EXPECT_THAT(refusal(from, {rows}, errc::bad_file), HasSubstr("node 3 (Relu): has 2 outputs, which is too many"));
+    from = scaled();
+    from.body.constants["scale"] = tensor_of<float>({1, 2, 3}, {3});
+    EXPECT_THAT(refusal(from, {rows}, errc::shape_mismatch),
+                HasSubstr("node 1 (Mul): combines the shapes [2, 2] and [3], which do not fit"));
+    from.body.constants["scale"] = tensor_of<double>({1, 2}, {2});
+    EXPECT_THAT(refusal(from, {rows}, errc::bad_file),
+                HasSubstr("combines f32 [2, 2] and f64 [2], which have different types"));
+}
+
+TEST_F(networks, give_inputs_and_constants_back_that_are_outputs) {
+    model from = scaled();
+    from.body.outputs.push_back(f32("x", {named("rows"), of(2)}));
+    from.body.outputs.push_back(f32("scale", {of(2)}));
+    const network made = sync(make_network(from), pool);
+    const auto values = sync(made.run({rows}), pool);
+    EXPECT_THAT(values.at(1).values<float>(), ElementsAre(1, 2, -3, 4));
+    EXPECT_THAT(values.at(2).values<float>(), ElementsAre(2, 3));
+}
+
+// Eight inputs at a time are added in one kernel.
+TEST_F(networks, add_any_number_of_tensors) {
+    model from;
+    from.path = "sum.onnx";
+    from.opsets = {{"", 13}};
+    node sum = make_node("Sum", {}, {"y"});
+    std::vector<any_tensor> inputs;
+    for (int i = 0; i < 20; ++i) {
+        from.body.inputs.push_back(f32("x" + std::to_string(i), {of(3)}));
+        sum.inputs.push_back("x" + std::to_string(i));
+        inputs.emplace_back(std::vector<float>(3, static_cast<float>(i)), std::vector<std::size_t>{3});
+    }
+    from.body.outputs = {f32("y", {of(3)})};
+    from.body.nodes = {sum};
+    const network made = sync(make_network(from), pool);
+    EXPECT_THAT(sync(made.run(inputs), pool).at(0).values<float>(), ElementsAre(190, 190, 190));
+}
+
+TEST(any_tensors, refuse_contents_that_do_not_fill_the_shape) {
+    EXPECT_THROW(any_tensor(std::vector<float>(3), {2, 2}), error);
+    const any_tensor x(std::vector<float>{1, 2, 3, 4}, {2, 2});
+    EXPECT_THROW(static_cast<void>(x.with_shape({3})), error);
+    EXPECT_THROW(static_cast<void>(x.values<double>()), error);
+    EXPECT_THROW(static_cast<void>(x.with_type(io::dtype::f64)), error);
+    EXPECT_THAT(x.with_shape({4}).shape(), ElementsAre(4));
+    EXPECT_FALSE(any_tensor());
+}
+
+}  // namespace sluice::nn::network_tests
