@@ -247,6 +247,8 @@ command_line parse_command_line(int argc, const char* const* argv) {
     CLI::App* const tune =
         app.add_subcommand("tune", "Measure the algorithms for matrix products on a GPU; later runs use the fastest");
     add_tune(*tune, line.tuning);
+    CLI::App* const operators =
+        app.add_subcommand("operators", "List the operators of ONNX that networks may have, with their versions");
     CLI::App* const help = app.add_subcommand("help", "Describe all commands, or one of them");
     std::string topic;
     help->add_option("command", topic, "The command to describe")->type_name("COMMAND");
@@ -268,6 +270,7 @@ command_line parse_command_line(int argc, const char* const* argv) {
     if (devices->parsed()) line.what = command::devices;
     if (inspect->parsed()) line.what = command::inspect;
     if (tune->parsed()) line.what = command::tune;
+    if (operators->parsed()) line.what = command::operators;
     return line;
 }
 

@@ -11,7 +11,7 @@
 
 namespace sluice::app {
 
-enum class command { show_text, run, devices, inspect, tune };
+enum class command { show_text, run, devices, inspect, operators, tune };
 
 struct command_line {
     command what = command::show_text;

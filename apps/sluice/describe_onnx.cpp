@@ -116,4 +116,30 @@ void describe_onnx(const std::filesystem::path& model, bool as_json, std::ostrea
     out << (refusal ? "`sluice run` refuses it: " + *refusal : std::string("`sluice run` runs it")) << '\n';
 }
 
+void describe_operators(bool as_json, std::ostream& out) {
+    const std::vector<nn::known_operator> known = nn::known_operators();
+    auto list = nlohmann::json::array();
+    if (!as_json) out << "| operator | versions of its operator set |\n|---|---|\n";
+    for (std::size_t i = 0; i < known.size(); ++i) {
+        const nn::known_operator& first = known[i];
+        std::string versions;
+        std::size_t last = i;
+        for (; last < known.size() && known[last].name == first.name && known[last].domain == first.domain; ++last) {
+            const nn::known_operator& each = known[last];
+            versions += (versions.empty() ? "" : ", ") + std::to_string(each.since) +
+                        (each.until ? " to " + std::to_string(*each.until) : " and later");
+        }
+        i = last - 1;
+        if (as_json) {
+            list.push_back({{"domain", first.domain.empty() ? "ai.onnx" : first.domain},
+                            {"operator", first.name},
+                            {"versions", versions}});
+        } else {
+            out << "| " << (first.domain.empty() ? "" : std::string(first.domain) + ".") << first.name << " | "
+                << (versions == "1 and later" ? "all" : versions) << " |\n";
+        }
+    }
+    if (as_json) out << json_line({{"operators", list}}) << '\n';
+}
+
 }  // namespace sluice::app

@@ -5,6 +5,7 @@
 
 #include "command_line.hpp"
 #include "describe.hpp"
+#include "describe_onnx.hpp"
 #include "distributed/distributed_run.hpp"
 #include "error_report.hpp"
 #include "exit_status.hpp"
@@ -52,6 +53,7 @@ int run(const app::command_line& line) {
         case app::command::show_text: std::cout << line.text; break;
         case app::command::devices: app::describe_devices(runtime(), line.as_json, std::cout); break;
         case app::command::inspect: app::describe_model(line.model, line.network, line.as_json, std::cout); break;
+        case app::command::operators: app::describe_operators(line.as_json, std::cout); break;
         case app::command::tune: app::tune(line.tuning, line.as_json, std::cout); break;
         case app::command::run:
             if (line.is_distributed) return app::run_distributed(line.run, line.as_json, std::cout, std::cerr);

@@ -81,9 +81,7 @@ nn::any_tensor read_input(const std::filesystem::path& path, const nn::value_inf
 }
 
 void refuse_options_of_rows(const run_options& options) {
-    const std::pair<const char*, bool> given[] = {{"--labels", options.labels.has_value()},
-                                                  {"--min-accuracy", options.min_accuracy.has_value()},
-                                                  {"--measure", options.measure_seconds.has_value()},
+    const std::pair<const char*, bool> given[] = {{"--measure", options.measure_seconds.has_value()},
                                                   {"--batch", options.batch != run_options().batch},
                                                   {"--streams", options.streams != 0},
                                                   {"--progress", options.progress}};
@@ -96,6 +94,20 @@ void refuse_options_of_rows(const run_options& options) {
     if (options.device == "all") refuse("--device all is for multi-layer perceptrons; name one device");
     if (options.network.hidden || options.network.output)
         refuse("an ONNX file has its activations as nodes: leave out --activation and --output-activation");
+}
+
+// Of the only output, which is f32 [rows, classes].
+void count_correct(const run_options& options, const std::vector<nn::any_tensor>& answers, network_result& result) {
+    const bool fits = answers.size() == 1 && answers[0].type() == io::dtype::f32 && answers[0].shape().size() == 2;
+    if (!fits) refuse("--labels is for networks with one output, f32 [rows, classes]");
+    result.rows = answers[0].shape()[0];
+    const std::size_t classes = answers[0].shape()[1];
+    const label_reader labels(*options.labels, result.rows, {0, result.rows}, classes);
+    result.correct = labels.count_correct(0, answers[0].values<float>(), classes);
+}
+
+double accuracy_of(const network_result& result) {
+    return static_cast<double>(*result.correct) / static_cast<double>(result.rows);
 }
 
 double largest_difference(const nn::any_tensor& answer, const std::filesystem::path& path) {
@@ -161,7 +173,8 @@ network_result run_network(const run_options& options, nn::model network) {
     const signal_guard guard;  // before a file exists that a signal would leave on the disk
     trace_files traces(options.trace, options.timeline);
 
-    network_result result{.device = {on.name(), on.properties().name}, .outputs = {}, .missed = {}};
+    network_result result;
+    result.device = {on.name(), on.properties().name};
     const auto start = clock::now();
     const std::vector<nn::any_tensor> answers = sync(ready.run(std::move(inputs)), pool);
     result.seconds = std::chrono::duration<double>(clock::now() - start).count();
@@ -180,6 +193,12 @@ network_result run_network(const run_options& options, nn::model network) {
             }
         }
         result.outputs.push_back(std::move(made));
+    }
+    if (options.labels) count_correct(options, answers, result);
+    if (options.min_accuracy && accuracy_of(result) < *options.min_accuracy) {
+        result.missed += std::string(result.missed.empty() ? "" : "; ") + "the accuracy is " +
+                         std::to_string(accuracy_of(result)) + ", --min-accuracy requires " +
+                         std::to_string(*options.min_accuracy);
     }
     if (!result.missed.empty()) return result;
     // All are complete before the first one appears.
@@ -211,10 +230,10 @@ std::string to_json(const run_options& options, const network_result& result) {
                           {"devices", {{{"device", result.device.name}, {"name", result.device.hardware}}}},
                           {"outputs", outputs},
                           {"seconds", result.seconds}};
-    if (options.tolerance) {
-        report["tolerance"] = *options.tolerance;
-        report["passed"] = result.missed.empty();
-    }
+    if (result.correct) report["accuracy"] = accuracy_of(result);
+    if (options.tolerance) report["tolerance"] = *options.tolerance;
+    if (options.min_accuracy) report["min_accuracy"] = *options.min_accuracy;
+    if (options.tolerance || options.min_accuracy) report["passed"] = result.missed.empty();
     if (options.trace) report["trace"] = options.trace->string();
     if (options.timeline) report["timeline"] = options.timeline->string();
     if (result.commands_not_traced != 0) report["commands_not_traced"] = result.commands_not_traced;
@@ -231,6 +250,10 @@ std::string to_text(const run_options& options, const network_result& result) {
         if (!each.largest_difference) continue;
         text << "largest difference  " << std::setprecision(3) << *each.largest_difference << " from "
              << printable(options.reference->native()) << '\n';
+    }
+    if (result.correct) {
+        text << "accuracy            " << std::fixed << std::setprecision(4) << accuracy_of(result) << " ("
+             << *result.correct << " of " << result.rows << ")\n";
     }
     text << "time                " << std::fixed << std::setprecision(2) << result.seconds * 1e3
          << " ms, the first run of the network\n";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/nn/network.hpp"
 
-#include <array>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "nn/prepared_network.hpp"
@@ -79,6 +79,15 @@ pending<std::vector<any_tensor>> run_network::submit(execution_context& context)
     return output::from(landed{std::move(outputs), block}, block.get());
 }
 work_estimate run_network::estimate() const { return {network_.prepared().commands()}; }
+
+std::vector<known_operator> known_operators() {
+    std::vector<known_operator> known;
+    for (const operators::definition* const each : operators::all_operators()) {
+        known.push_back({each->domain, each->name, each->since, {}});
+        if (each->until != std::numeric_limits<std::int64_t>::max()) known.back().until = each->until;
+    }
+    return known;
+}
 
 void check_operators(const model& from) { detail::check_operators(from); }
 

@@ -13,9 +13,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <span>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sluice/nn/any_tensor.hpp"
@@ -102,6 +104,16 @@ public:
 private:
     model model_;
 };
+
+// The operators that Sluice has, in the order of domain, name and version. `since` and `until` are versions of the
+// domain's operator set; the newest are open.
+struct known_operator {
+    std::string_view domain;  // empty: ai.onnx
+    std::string_view name;
+    std::int64_t since = 1;
+    std::optional<std::int64_t> until;
+};
+std::vector<known_operator> known_operators();
 
 // Throws what make_network throws for operators that are not known, and for wrong nodes, without a device.
 void check_operators(const model& from);

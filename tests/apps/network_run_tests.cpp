@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// `sluice run` of ONNX networks that are no multi-layer perceptrons: whole arrays, by name.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "apps/support/sample_files.hpp"
+#include "apps/support/subprocess.hpp"
+
+namespace sluice::app::testing::network_run_tests {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const std::string cnn = SLUICE_SOURCE_DIR "/models/digits_cnn.onnx";
+const std::string cnn_logits = SLUICE_SOURCE_DIR "/data/digits_cnn_logits.npy";
+
+void expect_refused(std::vector<std::string> arguments, const std::string& why) {
+    arguments.insert(arguments.begin(), {"run", "--device", "cpu"});
+    const outcome came = run_tool(arguments);
+    EXPECT_EQ(came.exit_code, 2) << came;
+    EXPECT_EQ(came.out, "");
+    EXPECT_THAT(came.err, HasSubstr(why));
+}
+
+}  // namespace
+
+TEST(tool_network, recognises_the_digits_with_convolutions) {
+    const temporary_directory directory;
+    const std::string output = directory / "logits.npy";
+    const outcome came = run_tool({"run", cnn, digits().input, "--device", "cpu", "--reference", cnn_logits,
+                                   "--tolerance", "1e-4", "--labels", digits().labels, "--min-accuracy", "0.98",
+                                   "--output", output, "--json"});
+    ASSERT_EQ(came.exit_code, 0) << came;
+    const json report = json::parse(came.out);
+    EXPECT_EQ(report["outputs"][0]["name"], "logits");
+    EXPECT_EQ(report["outputs"][0]["tensor"], "f32 [450, 10]");
+    EXPECT_EQ(report["outputs"][0]["file"], output);
+    EXPECT_EQ(report["passed"], true);
+    EXPECT_GE(report["accuracy"].get<double>(), 0.98);
+    EXPECT_EQ(read_array(output).size(), 4500u);
+}
+
+TEST(tool_network, takes_inputs_and_outputs_by_name) {
+    const temporary_directory directory;
+    const std::string output = directory / "a=b.npy";
+    const outcome came = run_tool({"run", cnn, "--input", "input=" + digits().input, "--output", "logits=" + output,
+                                   "--device", "cpu", "--timeline", directory / "timeline.svg"});
+    ASSERT_EQ(came.exit_code, 0) << came;
+    EXPECT_THAT(came.out, AllOf(HasSubstr("logits: f32 [450, 10], in " + output), HasSubstr("timeline.svg")));
+    EXPECT_EQ(read_array(output).size(), 4500u);
+    EXPECT_TRUE(std::filesystem::exists(directory / "timeline.svg"));
+}
+
+TEST(tool_network, misses_a_requirement_and_writes_nothing) {
+    const temporary_directory directory;
+    const std::string output = directory / "logits.npy";
+    const outcome came = run_tool({"run", cnn, digits().input, "--device", "cpu", "--reference", digits().reference,
+                                   "--tolerance", "1e-4", "--output", output});
+    EXPECT_EQ(came.exit_code, 3) << came;
+    EXPECT_THAT(came.err, HasSubstr("the largest difference of 'logits' from "));
+    EXPECT_FALSE(std::filesystem::exists(output));
+}
+
+TEST(tool_network, refuses_what_the_network_does_not_have) {
+    expect_refused({cnn, "--input", "image=" + digits().input}, "the network has no 'image'; it has 'input'");
+    expect_refused({cnn, digits().input, "--output", "scores=x.npy"}, "the network has no 'scores'; it has 'logits'");
+    expect_refused({cnn, digits().input, "--input", "input=" + digits().input}, "'input' is named twice");
+    expect_refused({cnn, digits().input, "--batch", "16"}, "--batch is for multi-layer perceptrons");
+    expect_refused({cnn, digits().labels}, "input 'input'");
+    expect_refused({digits().model, "--input", "x=" + digits().input}, "are for networks in ONNX files");
+    expect_refused({cnn}, "input is required");
+}
+
+}  // namespace sluice::app::testing::network_run_tests

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The code in docs/networks.md. Runs on the default device: a GPU where there is one.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <iostream>
+
+#include "sluice/sluice.hpp"
+
+namespace sluice::docs::networks_tests {
+namespace {
+
+const std::filesystem::path models = SLUICE_SOURCE_DIR "/models";
+const std::filesystem::path data = SLUICE_SOURCE_DIR "/data";
+
+class networks : public testing::Test {
+protected:
+    networks() {
+        if (!nn::onnx_supported()) return;
+        const io::npy_file inputs(data / "digits_inputs.npy");
+        pixels.resize(32 * 64);
+        inputs.view().read_rows(0, pixels);
+        const io::npy_file reference(data / "digits_cnn_logits.npy");
+        expected.resize(32 * 10);
+        reference.view().read_rows(0, expected);
+    }
+    void SetUp() override {
+        if (!nn::onnx_supported()) GTEST_SKIP() << "Sluice was built without protobuf";
+    }
+    void expect_logits(std::span<const float> logits) const {
+        ASSERT_EQ(logits.size(), expected.size());
+        for (std::size_t i = 0; i < logits.size(); ++i) EXPECT_NEAR(logits[i], expected[i], 1e-3);
+    }
+
+    runtime machine;
+    round_robin pool{machine.default_device(), 4};
+    std::vector<float> pixels, expected;
+};
+
+}  // namespace
+
+TEST_F(networks, a_network_runs) {
+    const nn::network digits = sync(nn::make_network(nn::load_onnx(models / "digits_cnn.onnx")), pool);
+    const nn::any_tensor rows(pixels, {32, 64});
+    const std::vector<nn::any_tensor> outputs = sync(digits.run({rows}), pool);
+    const std::span<const float> logits = outputs[0].values<float>();  // [32, 10], row-major
+
+    expect_logits(logits);
+}
+
+TEST_F(networks, a_network_is_asked_what_it_takes) {
+    const nn::network digits = sync(nn::make_network(nn::load_onnx(models / "digits_cnn.onnx")), pool);
+    for (const nn::value_info& each : digits.inputs()) std::cout << each.name << '\n';
+    const std::vector<nn::any_tensor> shapes = digits.infer({nn::any_tensor(pixels, {32, 64})});
+    std::cout << to_string(shapes[0]) << '\n';  // f32 [32, 10]
+
+    EXPECT_EQ(to_string(shapes[0]), "f32 [32, 10]");
+}
+
+TEST_F(networks, a_network_is_a_part_of_a_pipeline) {
+    const nn::network digits = sync(nn::make_network(nn::load_onnx(models / "digits_cnn.onnx")), pool);
+    const auto classify = [=](tensor<float> x) {
+        return digits.forward({nn::any_tensor(std::move(x))}).and_then([](std::vector<nn::any_tensor> values) {
+            return download(values[0].on_device<float>());
+        });
+    };
+    const std::vector<float> logits = sync(upload(pixels, {32, 64}).and_then(classify), pool);
+
+    const auto fast = compile(pool, classify, device_input<float>({32, 64}));  // one graph
+    const std::vector<float> again = sync(upload(pixels, {32, 64}).and_then(fast), pool);
+
+    expect_logits(logits);
+    expect_logits(again);
+}
+
+}  // namespace sluice::docs::networks_tests
