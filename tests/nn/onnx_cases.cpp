@@ -250,6 +250,10 @@ int main(int count, char** arguments) {
         std::cerr << "usage: onnx_cases FOLDER LIST [DEVICE] [--only TEXT] [--write]\n";
         return 2;
     }
+    if (!fs::exists(fs::path(paths[0]) / "node")) {
+        std::cout << "the cases are not in " << paths[0] << ": scripts/onnx_cases writes them\n";
+        return 77;
+    }
     sluice::runtime machine(sluice::runtime_options{.cuda = device.starts_with("cuda")});
     cases all(machine.find(device));
     auto listed = read_list(paths[1]);
