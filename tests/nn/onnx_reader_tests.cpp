@@ -218,10 +218,90 @@ TEST(onnx_reader, refuses_attributes_that_it_cannot_keep) {
     onnx_maker::set(*made.body().mutable_node(0), "alpha", 2.f);
     made.body().mutable_node(0)->mutable_attribute(0)->set_type(2);
     expect_refused(made, "attribute 'alpha': has a value of the kind FLOAT, and another type");
-    made = one_layer();
+}
+
+// y = leaky(z): max(z, z * slope), where slope is an attribute that is 0.5 unless the call says otherwise.
+onnx_maker with_function() {
+    onnx_maker made = one_layer();
+    made.body().mutable_node(1)->set_op_type("Leaky");
     onnx::FunctionProto& function = *made.file.add_functions();
-    function.set_name("Relu");
-    expect_refused(made, "node 'n1' (Relu): calls a function of the model");
+    function.set_name("Leaky");
+    function.add_input("in");
+    function.add_output("out");
+    onnx::AttributeProto& slope = *function.add_attribute_proto();
+    slope.set_name("slope");
+    slope.set_type(1);
+    slope.set_f(0.5f);
+    onnx::NodeProto& scale = *function.add_node();
+    scale.set_op_type("Constant");
+    scale.add_output("factor");
+    onnx::AttributeProto& value = *scale.add_attribute();
+    value.set_name("value_float");
+    value.set_type(1);
+    value.set_ref_attr_name("slope");
+    onnx::NodeProto& product = *function.add_node();
+    product.set_op_type("Mul");
+    product.add_input("in");
+    product.add_input("factor");
+    product.add_output("scaled");
+    onnx::NodeProto& largest = *function.add_node();
+    largest.set_op_type("Max");
+    largest.add_input("in");
+    largest.add_input("scaled");
+    largest.add_output("out");
+    return made;
+}
+
+TEST(onnx_reader, writes_functions_out_where_they_are_called) {
+    onnx_maker made = with_function();
+    model network = made.read();
+    ASSERT_EQ(network.body.nodes.size(), 4u);
+    const node &constant = network.body.nodes[1], &product = network.body.nodes[2], &largest = network.body.nodes[3];
+    EXPECT_EQ(*constant.find<float>("value_float"), 0.5f);
+    EXPECT_THAT(product.inputs, ElementsAre("z", constant.outputs.at(0)));
+    EXPECT_THAT(largest.inputs, ElementsAre("z", product.outputs.at(0)));
+    EXPECT_THAT(largest.outputs, ElementsAre("y"));
+    onnx_maker::set(*made.body().mutable_node(1), "slope", 0.25f);
+    network = made.read();
+    EXPECT_EQ(*network.body.nodes.at(1).find<float>("value_float"), 0.25f);
+}
+
+TEST(onnx_reader, refuses_functions_that_cannot_be_written_out) {
+    onnx_maker made = with_function();
+    onnx_maker::set(*made.body().mutable_node(1), "angle", 0.25f);
+    expect_refused(made, "node 'n1' (Leaky)", "has the attribute 'angle', which its function has not");
+    made = with_function();
+    made.body().mutable_node(1)->add_input("x");
+    expect_refused(made, "has more inputs or outputs than the function that it calls");
+    made = with_function();
+    made.file.mutable_functions(0)->mutable_node(1)->set_op_type("Leaky");
+    made.file.mutable_functions(0)->mutable_node(1)->mutable_input()->RemoveLast();
+    expect_refused(made, "calls functions in a circle, or too deep");
+    made = with_function();
+    *made.file.add_functions() = made.file.functions(0);
+    expect_refused(made, "function 'Leaky': is there twice");
+    made = with_function();
+    made.file.mutable_functions(0)->add_opset_import()->set_version(7);
+    expect_refused(made, "function 'Leaky': is written for operator set 7, and the model for");
+}
+
+// Each calls the one before it twice: a kilobyte for 2^40 nodes.
+TEST(onnx_reader, refuses_functions_that_make_too_many_nodes) {
+    onnx_maker made = one_layer();
+    for (int i = 0; i < 40; ++i) {
+        onnx::FunctionProto& function = *made.file.add_functions();
+        function.set_name("f" + std::to_string(i));
+        function.add_input("in");
+        function.add_output("out");
+        for (int k = 0; i > 0 && k < 2; ++k) {
+            onnx::NodeProto& call = *function.add_node();
+            call.set_op_type("f" + std::to_string(i - 1));
+            call.add_input("in");
+            call.add_output(k == 0 ? "unused" : "out");
+        }
+    }
+    made.body().mutable_node(1)->set_op_type("f39");
+    expect_refused(made, "functions: make more than 100000 nodes of the model");
 }
 
 TEST(onnx_reader, reads_graphs_of_nodes_in_the_scope_around_them) {

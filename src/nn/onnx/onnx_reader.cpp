@@ -6,10 +6,10 @@
 #include <new>
 #include <optional>
 #include <type_traits>
-#include <unordered_set>
 #include <utility>
 
 #include "external_data.hpp"
+#include "inline_functions.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/io/mapped_file.hpp"
@@ -74,6 +74,7 @@ public:
             refuse("ir_version", "is " + std::to_string(file.ir_version()) + "; " + std::to_string(oldest_ir) + " to " +
                                      std::to_string(newest_ir) + " are known");
         }
+        detail::inline_functions(path_, file);
         model made;
         made.path = path_;
         made.producer = file.producer_name();
@@ -91,7 +92,6 @@ public:
             }
         }
         made.body = read(*file.mutable_graph());
-        require_no_functions(file, made.body);
         require_opsets(made, made.body);
         check(made);
         return made;
@@ -300,19 +300,6 @@ private:
                     each_node(**inner, function);
             }
         }
-    }
-
-    void require_no_functions(const onnx::ModelProto& file, const graph& body) const {
-        std::unordered_set<std::string> functions;
-        for (const onnx::FunctionProto& each : file.functions())
-            functions.insert(domain_of(each.domain()) + ":" + each.name());
-        each_node(body, [&](const node& each, std::size_t at) {
-            if (functions.contains(each.domain + ":" + each.op)) {
-                refuse(label_of(each, at),
-                       "calls a function of the model, which is not supported; export with functions "
-                       "inlined (onnx.inliner.inline_local_functions)");
-            }
-        });
     }
 
     void require_opsets(const model& network, const graph& body) const {
