@@ -32,7 +32,7 @@ struct filled_with {
 
 void constant_of_shape(node_call& in) {
     const lengths shape = lengths_of_input(in, 0);
-    const constant* const given = in.tensor_attribute("value");
+    const nn::constant* const given = in.tensor_attribute("value");
     io::dtype type = io::dtype::f32;
     std::uint64_t value = 0;
     if (given != nullptr) {
