@@ -224,9 +224,13 @@ void split_apart(node_call& in) {
                       " outputs");
         split_evenly(in, outputs, in.opset() >= 18, length, parts);
     }
-    std::size_t sum = 0;
-    for (const std::size_t each : parts) sum = each > length - sum ? length + 1 : sum + each;
-    if (parts.size() != outputs || sum != length) {
+    std::size_t left = length;
+    bool fits = parts.size() == outputs;
+    for (const std::size_t each : parts) {
+        fits = fits && each <= left;
+        left -= fits ? each : 0;
+    }
+    if (!fits || left != 0) {
         in.refuse_shapes("splits the length " + std::to_string(length) + " into " + to_string(std::span(parts)) +
                          " for " + std::to_string(outputs) + " outputs");
     }

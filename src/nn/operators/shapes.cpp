@@ -137,6 +137,14 @@ void unsqueeze(node_call& in) {
 
 // --- Range -------------------------------------------------------------------------------------------------------
 
+// Where only the shape is wanted; so nobody has to have memory for the numbers to find out that there are too many.
+bool give_range_shape(node_call& in, std::size_t count) {
+    if (!io::byte_count(lengths{count}, in.input(0).type())) in.refuse_shapes("gives too many numbers");
+    if (in.where() != place::nowhere) return false;
+    in.make_output(0, in.input(0).type(), {count});
+    return true;
+}
+
 template <typename T>
 void range_of_integers(node_call& in) {
     const std::int64_t start = in.host_integers(0).at(0), limit = in.host_integers(1).at(0),
@@ -148,7 +156,7 @@ void range_of_integers(node_call& in) {
     std::uint64_t count = 0;
     if (delta > 0 && limit > start) count = (to - from - 1) / step + 1;
     if (delta < 0 && limit < start) count = (from - to - 1) / (0 - step) + 1;
-    if (!io::byte_count(lengths{count}, in.input(0).type())) in.refuse_shapes("gives too many numbers");
+    if (give_range_shape(in, count)) return;
     std::vector<T> numbers(count);
     for (std::uint64_t i = 0; i < count; ++i) numbers[i] = static_cast<T>(from + i * step);
     in.set_output(0, any_tensor(numbers, {numbers.size()}));
@@ -160,6 +168,7 @@ void range_of_reals(node_call& in) {
     if (delta == 0) in.refuse("has steps of 0");
     const double count = std::max(0.0, std::ceil((limit - start) / delta));
     if (!(count < 0x1p53)) in.refuse_shapes("gives too many numbers");
+    if (give_range_shape(in, static_cast<std::size_t>(count))) return;
     std::vector<T> numbers(static_cast<std::size_t>(count));
     for (std::size_t i = 0; i < numbers.size(); ++i)
         numbers[i] = static_cast<T>(static_cast<computed<T>>(start + static_cast<double>(i) * delta));
