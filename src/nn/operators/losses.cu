@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Losses: how far scores of classes are from the classes that they should be.
-#include <limits>
+#include <string>
+#include <vector>
 
 #include "nn/operators/expression.hpp"
 #include "nn/operators/launch_each.hpp"
@@ -29,7 +30,7 @@ struct sample_loss_kernel {
         double loss = 0, weight = 0;
         if (!has_ignored || target != ignored) {
             if (target < 0 || static_cast<std::uint64_t>(target) >= classes) {
-                loss = weight = std::numeric_limits<double>::quiet_NaN();
+                loss = weight = not_a_number;
             } else {
                 const auto which = static_cast<std::size_t>(target);
                 const std::size_t at = (i / others * classes + which) * others + i % others;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that bring elements to a common scale. Most are reductions (reduce.hpp) and an expression over the result.
-#include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
-#include <optional>
+#include <utility>
+#include <vector>
 
 #include "nn/operators/expression.hpp"
 #include "nn/operators/launch_each.hpp"
@@ -133,7 +134,8 @@ void require_float_stash(const node_call& in) {
 
 void layer_normalization(node_call& in) {
     const any_tensor& x = in.input(0);
-    require_normalizable(in, x);
+    for (std::size_t i = 0; i < in.input_count(); ++i)
+        if (in.has_input(i)) require_normalizable(in, in.input(i));
     require_float_stash(in);
     const std::size_t rank = x.shape().size(), axis = in.axis(in.integer("axis", -1), rank);
     const any_tensor& y = in.make_output(0, x.type(), x.shape());

@@ -21,6 +21,15 @@ void with_number(io::dtype type, const Function& function) {
     function.template operator()<std::int64_t>();
 }
 
+// For kernels, which cannot call functions of std::numeric_limits.
+template <typename T>
+inline constexpr T least_number = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+                                                                       : std::numeric_limits<T>::lowest();
+template <typename T>
+inline constexpr T greatest_number =
+    std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+inline constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
+
 inline namespace SLUICE_LAUNCH_ABI {
 
 template <typename Number>
@@ -47,13 +56,13 @@ SLUICE_KERNEL Number load_number(const void* from, io::dtype type, std::size_t i
 // A double that an integer cannot hold becomes the nearest one that it can, NaN becomes 0.
 SLUICE_KERNEL inline std::int64_t to_signed(double value) {
     if (value != value) return 0;
-    if (value >= 9223372036854775808.0) return std::numeric_limits<std::int64_t>::max();
-    if (value <= -9223372036854775808.0) return std::numeric_limits<std::int64_t>::min();
+    if (value >= 9223372036854775808.0) return greatest_number<std::int64_t>;
+    if (value <= -9223372036854775808.0) return least_number<std::int64_t>;
     return static_cast<std::int64_t>(value);
 }
 SLUICE_KERNEL inline std::uint64_t to_unsigned(double value) {
     if (!(value > 0)) return static_cast<std::uint64_t>(to_signed(value));
-    if (value >= 18446744073709551616.0) return std::numeric_limits<std::uint64_t>::max();
+    if (value >= 18446744073709551616.0) return greatest_number<std::uint64_t>;
     return static_cast<std::uint64_t>(value);
 }
 

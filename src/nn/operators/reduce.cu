@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -45,7 +44,7 @@ SLUICE_KERNEL Number reduce_start(reduction what, io::dtype type) {
     const bool is_maximum = what == reduction::maximum;
     if (!is_maximum && what != reduction::minimum) return 0;
     if constexpr (std::is_same_v<Number, double>) {
-        return is_maximum ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+        return is_maximum ? least_number<double> : greatest_number<double>;
     } else {
         using enum io::dtype;
         switch (type) {
@@ -56,7 +55,7 @@ SLUICE_KERNEL Number reduce_start(reduction what, io::dtype type) {
             case u16: return static_cast<Number>(is_maximum ? 0 : 0xffff);
             case i32: return static_cast<Number>(is_maximum ? std::int64_t{-0x8000'0000ll} : 0x7fff'ffff);
             case u32: return static_cast<Number>(is_maximum ? 0 : 0xffff'ffffll);
-            default: return is_maximum ? std::numeric_limits<Number>::min() : std::numeric_limits<Number>::max();
+            default: return is_maximum ? least_number<Number> : greatest_number<Number>;
         }
     }
 }
@@ -111,46 +110,50 @@ struct reduce_kernel {
     }
 
     template <reduction What>
+    SLUICE_KERNEL void add(Number& total, std::size_t base, std::size_t r, Number middle) const {
+        const Number x = read(base + layout.reduced.offset(r));
+        total = reduce_combined<What>(total, reduce_prepared<What>(x, middle));
+    }
+
+    template <reduction What>
     SLUICE_KERNEL Number reduced(std::size_t base, std::size_t part, Number middle) const {
         const Number start = reduce_start<Number>(What, to_type);
-        Number total[4] = {start, start, start, start};
         std::size_t r = part;
-        for (; r + 3 * parts < layout.count; r += 4 * parts) {
-            for (std::size_t k = 0; k < 4; ++k) {
-                const Number x = read(base + layout.reduced.offset(r + k * parts));
-                total[k] = reduce_combined<What>(total[k], reduce_prepared<What>(x, middle));
-            }
+        if constexpr (IsF32) {
+            // Four sums at a time, so that none waits for the one before.
+            Number total[4] = {start, start, start, start};
+            for (; r + 3 * parts < layout.count; r += 4 * parts)
+                for (std::size_t k = 0; k < 4; ++k) add<What>(total[k], base, r + k * parts, middle);
+            for (; r < layout.count; r += parts) add<What>(total[0], base, r, middle);
+            return reduce_combined<What>(reduce_combined<What>(total[0], total[1]),
+                                         reduce_combined<What>(total[2], total[3]));
+        } else {
+            Number total = start;
+            for (; r < layout.count; r += parts) add<What>(total, base, r, middle);
+            return total;
         }
-        for (; r < layout.count; r += parts)
-            total[0] =
-                reduce_combined<What>(total[0], reduce_prepared<What>(read(base + layout.reduced.offset(r)), middle));
-        return reduce_combined<What>(reduce_combined<What>(total[0], total[1]),
-                                     reduce_combined<What>(total[2], total[3]));
     }
 
     // The greatest first, so that exp does not overflow.
     SLUICE_KERNEL Number log_sum(std::size_t base, std::size_t part) const {
-        if constexpr (std::is_same_v<Number, double>) {
-            const double greatest = reduced<reduction::maximum>(base, part, 0);
-            if (greatest != greatest || greatest - greatest != 0) return greatest;  // NaN or infinite
-            return greatest + std::log(reduced<reduction::exponential_sum>(base, part, greatest));
-        } else {
-            return 0;
-        }
+        const Number greatest = reduced<reduction::maximum>(base, part, 0);
+        if (greatest != greatest || greatest - greatest != 0) return greatest;  // NaN or infinite
+        return greatest + static_cast<Number>(std::log(reduced<reduction::exponential_sum>(base, part, greatest)));
     }
 
     SLUICE_KERNEL Number result(std::size_t base, std::size_t part, Number middle) const {
+        if constexpr (std::is_same_v<Number, double>) {
+            if (what == reduction::exponential_sum) return reduced<reduction::exponential_sum>(base, part, middle);
+            if (what == reduction::log_exponential_sum) return log_sum(base, part);
+        }
         switch (what) {
-            case reduction::sum: return reduced<reduction::sum>(base, part, middle);
             case reduction::absolute_sum: return reduced<reduction::absolute_sum>(base, part, middle);
             case reduction::square_sum: return reduced<reduction::square_sum>(base, part, middle);
             case reduction::product: return reduced<reduction::product>(base, part, middle);
             case reduction::maximum: return reduced<reduction::maximum>(base, part, middle);
             case reduction::minimum: return reduced<reduction::minimum>(base, part, middle);
-            case reduction::exponential_sum: return reduced<reduction::exponential_sum>(base, part, middle);
-            case reduction::log_exponential_sum: return log_sum(base, part);
+            default: return reduced<reduction::sum>(base, part, middle);
         }
-        return 0;
     }
 
     SLUICE_KERNEL void operator()(std::size_t i) const {

@@ -2,8 +2,8 @@
 // Operators that make less of some dimensions: sums, extremes and their places; and those that go along one axis.
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <optional>
+#include <string>
+#include <vector>
 
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/numbers.hpp"
