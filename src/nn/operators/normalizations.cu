@@ -82,9 +82,8 @@ void lp_normalization(node_call& in) {
     const std::int64_t p = in.integer("p", 2);
     if (p != 1 && p != 2) in.refuse("has p = " + std::to_string(p) + "; 1 and 2 are possible");
     const std::size_t axis = in.axis(in.integer("axis", -1), x.shape().size());
-    const any_tensor norm =
-        p == 1 ? reduced(in, reduction::absolute_sum, x, {axis})
-               : reduced(in, reduction::square_sum, x, {axis}, {.finish = reduction_finish::root});
+    const any_tensor norm = p == 1 ? reduced(in, reduction::absolute_sum, x, {axis})
+                                   : reduced(in, reduction::square_sum, x, {axis}, {.finish = reduction_finish::root});
     expression e(in);
     const auto own = e.input(x), length = e.input(norm);
     const auto zero = e.constant(0);
@@ -197,7 +196,8 @@ void instance_normalization(node_call& in) {
     require_normalizable(in, in.input(0));
     const any_tensor x = as_channels(in, in.input(0));
     const std::size_t channels = x.shape()[1];
-    const any_tensor scale = of_channels(in, 1, channels, {channels, 1}), bias = of_channels(in, 2, channels, {channels, 1});
+    const any_tensor scale = of_channels(in, 1, channels, {channels, 1}),
+                     bias = of_channels(in, 2, channels, {channels, 1});
     const any_tensor& y = in.make_output(0, x.type(), in.input(0).shape());
     write_normalized(in, x, moments_of(in, x, {2}), epsilon_of(in), scale, bias, y);
 }
@@ -225,8 +225,7 @@ void group_normalization(node_call& in) {
 void mean_variance_normalization(node_call& in) {
     const any_tensor& x = in.input(0);
     require_normalizable(in, x);
-    const axis_list axes =
-        in.axes(in.has("axes") ? in.integer_list("axes") : integers{0, 2, 3}, x.shape().size());
+    const axis_list axes = in.axes(in.has("axes") ? in.integer_list("axes") : integers{0, 2, 3}, x.shape().size());
     const moments of = moments_of(in, x, axes);
     expression e(in);
     const auto own = e.input(x), mean = e.input(of.mean), variance = e.input(of.variance);
@@ -274,8 +273,7 @@ void batch_normalization(node_call& in) {
         in.refuse_unsupported("trains, in a version before 14 of the operator set, which is not supported");
     if (!is_training && in.output_count() > 1) in.refuse("has outputs that there are in training only");
     const any_tensor& y = in.make_output(0, x.type(), in.input(0).shape());
-    if (!is_training)
-        return write_normalized(in, x, {given[3], given[4]}, epsilon_of(in), given[1], given[2], y);
+    if (!is_training) return write_normalized(in, x, {given[3], given[4]}, epsilon_of(in), given[1], given[2], y);
     const moments of = moments_of(in, x, {0, 2});
     write_normalized(in, x, of, epsilon_of(in), given[1], given[2], y);
     if (in.wants_output(1)) write_running(in, 1, in.input(3), of.mean);

@@ -26,8 +26,8 @@ template <typename T>
 inline constexpr T least_number = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
                                                                        : std::numeric_limits<T>::lowest();
 template <typename T>
-inline constexpr T greatest_number =
-    std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+inline constexpr T greatest_number = std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity()
+                                                                          : std::numeric_limits<T>::max();
 inline constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 inline namespace SLUICE_LAUNCH_ABI {

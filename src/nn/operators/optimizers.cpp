@@ -120,9 +120,9 @@ void adam(node_call& in) {
             const auto slope = regularized(in, e, own, change);
             e.give(new_mean, e.apply(opcode::add, e.apply(opcode::multiply, before, e.constant(alpha)),
                                      e.apply(opcode::multiply, slope, e.constant(1 - alpha))));
-            e.give(new_squares, e.apply(opcode::add, e.apply(opcode::multiply, below, e.constant(beta)),
-                                        e.apply(opcode::multiply, e.apply(opcode::multiply, slope, slope),
-                                                e.constant(1 - beta))));
+            e.give(new_squares,
+                   e.apply(opcode::add, e.apply(opcode::multiply, below, e.constant(beta)),
+                           e.apply(opcode::multiply, e.apply(opcode::multiply, slope, slope), e.constant(1 - beta))));
             e.run();
         }
         // The rate: R * sqrt(1 - beta^T) / (1 - alpha^T), and R in the first step.
@@ -135,13 +135,11 @@ void adam(node_call& in) {
                                        e.apply(opcode::subtract, one, e.apply(opcode::power, e.constant(beta), steps)));
             const auto below = e.apply(opcode::subtract, one, e.apply(opcode::power, e.constant(alpha), steps));
             const auto adjusted = e.apply(opcode::divide, e.apply(opcode::multiply, rate, above), below);
-            e.give(rates,
-                   e.apply(opcode::choose, e.apply(opcode::less, e.constant(0), steps), adjusted, rate));
+            e.give(rates, e.apply(opcode::choose, e.apply(opcode::less, e.constant(0), steps), adjusted, rate));
             e.run();
         }
         expression e(in);
-        const auto own = e.input(x), direction = e.input(new_mean), below = e.input(new_squares),
-                   rate = e.input(rates);
+        const auto own = e.input(x), direction = e.input(new_mean), below = e.input(new_squares), rate = e.input(rates);
         const auto root =
             e.apply(opcode::add, e.apply(opcode::square_root, below), e.constant(in.real("epsilon", 1e-6f)));
         const auto moved =

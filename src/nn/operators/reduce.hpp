@@ -4,8 +4,8 @@
 //     const any_tensor mean = in.make(io::dtype::f32, kept_lengths(x.shape(), axes));
 //     reduce(in, reduction::sum, x, axes, mean, {.finish = reduction_finish::mean});
 //
-// Floating point elements are added up in double, integers in 64 bits that wrap around. NaN makes a result NaN. On a GPU
-// many elements are reduced in several steps, so that there is work for all of it.
+// Floating point elements are added up in double, integers in 64 bits that wrap around. NaN makes a result NaN. On a
+// GPU many elements are reduced in several steps, so that there is work for all of it.
 #pragma once
 
 #include <cstddef>

@@ -132,9 +132,8 @@ void select_elements(const node_call& in, const any_tensor& x, const axis_view& 
     constexpr std::size_t threads = 32768, least_per_part = 32;
     std::size_t parts = 1;
     if (is_on_gpu(in) && view.rows() < threads)
-        parts = std::max<std::size_t>(std::min({threads / view.rows(), view.length / std::max(4 * k, least_per_part),
-                                                std::size_t{1024}}),
-                                      1);
+        parts = std::max<std::size_t>(
+            std::min({threads / view.rows(), view.length / std::max(4 * k, least_per_part), std::size_t{1024}}), 1);
     with_number(x.type(), [&]<typename Number>() {
         select_kernel<Number> kernel{.x = in.read<void>(x),
                                      .candidates = nullptr,
@@ -165,8 +164,8 @@ void index_of_extreme(node_call& in) {
     const std::size_t axis = in.axis(in.integer("axis", 0), x.shape().size());
     const bool keeps = in.integer("keepdims", 1) != 0;
     const std::vector<std::size_t> axes{axis};
-    const any_tensor& y = in.make_output(
-        0, io::dtype::i64, keeps ? kept_lengths(x.shape(), axes) : remaining_lengths(x.shape(), axes));
+    const any_tensor& y =
+        in.make_output(0, io::dtype::i64, keeps ? kept_lengths(x.shape(), axes) : remaining_lengths(x.shape(), axes));
     const axis_view view = view_along(x.shape(), axis);
     if (view.length == 0 && y.elements() != 0) in.refuse_shapes("looks for the greatest or least of no elements");
     select_elements(in, x, view, 1, {Greatest, true, in.integer("select_last_index", 0) != 0}, false, y);
@@ -209,8 +208,8 @@ void top_k(node_call& in) {
     // NaN is greater than all numbers.
     select_elements(in, x, view, k, {greatest, greatest, false}, in.integer("sorted", 1) != 0, indices);
     with_word(x.type(), [&]<typename Word>() {
-        const selected_values_kernel<Word> kernel{in.read<Word>(x),  in.read<std::int64_t>(indices),
-                                                  in.write<Word>(values), view.length, view.inner, k};
+        const selected_values_kernel<Word> kernel{
+            in.read<Word>(x), in.read<std::int64_t>(indices), in.write<Word>(values), view.length, view.inner, k};
         each(in, values.elements(), kernel, {&x, &indices}, {&values});
     });
 }
@@ -357,9 +356,8 @@ void determinant(node_call& in) {
     const any_tensor& y = in.make_output(0, x.type(), shape);
     if (in.where() == place::nowhere) return;
     const any_tensor work = in.make(io::dtype::f64, {x.elements()});
-    each(in, y.elements(),
-         determinant_kernel{in.read<void>(x), in.write<void>(y), in.write<double>(work), x.type(), n}, {&x},
-         {&y, &work});
+    each(in, y.elements(), determinant_kernel{in.read<void>(x), in.write<void>(y), in.write<double>(work), x.type(), n},
+         {&x}, {&y, &work});
 }
 
 // --- the table ---------------------------------------------------------------------------------------------------
