@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that read elements at places that another tensor gives.
+#include <algorithm>
 #include <string>
 
 #include "nn/operators/launch_each.hpp"
@@ -19,6 +20,56 @@ void require_places(const node_call& in, const any_tensor& indices, std::size_t 
         if (list.place_in(i, length) < 0)
             in.refuse("has the index " + std::to_string(list[i]) + " of a length of " + std::to_string(length));
     }
+}
+
+namespace {
+
+struct tuples_as_numbers {
+    static constexpr std::size_t max_length = 8;
+
+    index_list indices;
+    std::int64_t* to;
+    std::size_t length, per_batch, places_of_batch, places;
+    std::size_t limit[max_length], stride[max_length];
+
+    SLUICE_KERNEL void operator()(std::size_t i) const {
+        std::size_t place = i / per_batch * places_of_batch;
+        bool is_there = true;
+        for (std::size_t k = 0; k < length; ++k) {
+            const std::int64_t part = indices.place_in(i * length + k, limit[k]);
+            if (part >= 0) place += static_cast<std::size_t>(part) * stride[k];
+            is_there = is_there && part >= 0;
+        }
+        to[i] = static_cast<std::int64_t>(is_there ? place : places);
+    }
+};
+
+}  // namespace
+
+any_tensor places_of_tuples(const node_call& in, const any_tensor& indices, const lengths& shape, std::size_t batches) {
+    const std::size_t length = indices.shape().back(),
+                      count = product_of(std::span(indices.shape()).first(indices.shape().size() - 1));
+    if (length > tuples_as_numbers::max_length)
+        in.refuse_unsupported("has indices of " + std::to_string(length) + " numbers, which are too many");
+    tuples_as_numbers kernel{};
+    kernel.indices = index_list_of(in, indices);
+    kernel.length = length;
+    const std::size_t all_batches = product_of(std::span(shape).first(batches));
+    kernel.per_batch = all_batches == 0 ? 1 : count / all_batches;
+    const lengths limits(shape.begin() + static_cast<std::ptrdiff_t>(batches),
+                         shape.begin() + static_cast<std::ptrdiff_t>(batches + length));
+    const lengths strides = strides_of(limits);
+    kernel.places_of_batch = product_of(limits);
+    kernel.places = all_batches * kernel.places_of_batch;
+    for (std::size_t k = 0; k < length; ++k) {
+        kernel.limit[k] = limits[k];
+        kernel.stride[k] = strides[k];
+    }
+    any_tensor made = in.make(io::dtype::i64, {count});
+    kernel.to = in.write<std::int64_t>(made);
+    each(in, count, kernel, {&indices}, {&made});
+    require_places(in, made, kernel.places);
+    return made;
 }
 
 namespace {
@@ -64,11 +115,142 @@ void gather(node_call& in) {
     });
 }
 
+// --- GatherND ----------------------------------------------------------------------------------------------------
+
+void gather_tuples(node_call& in) {
+    const any_tensor &x = in.input(0), &indices = in.input(1);
+    const lengths &of_x = x.shape(), &of_indices = indices.shape();
+    const std::int64_t given = in.integer("batch_dims", 0);
+    const auto refuse = [&] {
+        in.refuse_shapes("takes " + to_string(indices) + " as indices of " + to_string(x) + ", which do not fit");
+    };
+    if (of_x.empty() || of_indices.empty() || given < 0) refuse();
+    const auto batches = static_cast<std::size_t>(given);
+    if (batches >= of_x.size() || batches >= of_indices.size()) refuse();
+    const std::size_t length = of_indices.back();
+    if (length > of_x.size() - batches || !std::equal(of_x.begin(), of_x.begin() + given, of_indices.begin())) refuse();
+    lengths shape(of_indices.begin(), of_indices.end() - 1);
+    const auto rest = std::span(of_x).subspan(batches + length);
+    shape.insert(shape.end(), rest.begin(), rest.end());
+    const any_tensor& y = in.make_output(0, x.type(), shape);
+    const any_tensor places = places_of_tuples(in, indices, of_x, batches);
+    with_word(x.type(), [&]<typename Word>() {
+        each(in, y.elements(),
+             gathered_rows<Word>{in.read<Word>(x), index_list_of(in, places), in.write<Word>(y),
+                                 product_of(std::span(of_x).first(batches + length)), places.elements(),
+                                 product_of(rest)},
+             {&x, &places}, {&y});
+    });
+}
+
+// --- GatherElements ----------------------------------------------------------------------------------------------
+
+template <typename Word>
+struct gathered_elements {
+    const Word* x;
+    index_list indices;
+    Word* y;
+    std::size_t length, stride;  // of the axis
+    strided_view others;         // where x has the element, but for the axis
+    SLUICE_KERNEL void operator()(std::size_t i) const {
+        const std::int64_t at = indices.place_in(i, length);
+        y[i] = at < 0 ? Word{0} : x[others(i) + at * static_cast<std::int64_t>(stride)];
+    }
+};
+
+void gather_elements(node_call& in) {
+    const any_tensor &x = in.input(0), &indices = in.input(1);
+    const lengths &of_x = x.shape(), &shape = indices.shape();
+    const std::size_t axis = in.axis(in.integer("axis", 0), of_x.size());
+    bool fits = shape.size() == of_x.size();
+    for (std::size_t d = 0; fits && d < shape.size(); ++d) fits = d == axis || shape[d] <= of_x[d];
+    if (!fits)
+        in.refuse_shapes("takes " + to_string(indices) + " as indices of " + to_string(x) + ", which do not fit");
+    require_places(in, indices, of_x[axis]);
+    integers strides = signed_strides_of(of_x);
+    const auto of_axis = static_cast<std::size_t>(strides[axis]);
+    strides[axis] = 0;
+    const strided_view others = view_of(in, shape, strides);
+    const any_tensor& y = in.make_output(0, x.type(), shape);
+    with_word(x.type(), [&]<typename Word>() {
+        each(in, y.elements(),
+             gathered_elements<Word>{in.read<Word>(x), index_list_of(in, indices), in.write<Word>(y), of_x[axis],
+                                     of_axis, others},
+             {&x, &indices}, {&y});
+    });
+}
+
+// --- OneHot ------------------------------------------------------------------------------------------------------
+
+// An element of any type.
+SLUICE_KERNEL inline double one_hot_number(const void* from, io::dtype type, std::size_t i) {
+    using enum io::dtype;
+    switch (type) {
+        case f16: return static_cast<float>(static_cast<const half*>(from)[i]);
+        case bf16: return static_cast<float>(static_cast<const bfloat16*>(from)[i]);
+        case f32: return static_cast<const float*>(from)[i];
+        case f64: return static_cast<const double*>(from)[i];
+        case i8: return static_cast<const std::int8_t*>(from)[i];
+        case i16: return static_cast<const std::int16_t*>(from)[i];
+        case u16: return static_cast<const std::uint16_t*>(from)[i];
+        case i32: return static_cast<const std::int32_t*>(from)[i];
+        case u32: return static_cast<const std::uint32_t*>(from)[i];
+        case i64: return static_cast<double>(static_cast<const std::int64_t*>(from)[i]);
+        case u64: return static_cast<double>(static_cast<const std::uint64_t*>(from)[i]);
+        case u8:
+        case boolean: break;
+    }
+    return static_cast<const std::uint8_t*>(from)[i];
+}
+
+template <typename Word>
+struct one_hot_elements {
+    const void* indices;
+    const Word* values;  // off, on
+    Word* y;
+    std::size_t depth, inner;
+    std::uint64_t type;  // of the indices
+
+    SLUICE_KERNEL void operator()(std::size_t i) const {
+        const std::size_t row = i / inner, outer = row / depth, place = row - outer * depth;
+        double at = one_hot_number(indices, static_cast<io::dtype>(type), outer * inner + (i - row * inner));
+        if (at < 0) at += static_cast<double>(depth);
+        y[i] = values[at == static_cast<double>(place) ? 1 : 0];
+    }
+};
+
+void one_hot(node_call& in) {
+    const any_tensor &indices = in.input(0), &values = in.input(2);
+    const double depth = in.host_number(1);
+    if (!(depth >= 0 && depth < 0x1p53)) in.refuse("has the depth " + std::to_string(depth));
+    if (values.shape() != lengths{2}) in.refuse_shapes("has to have two values, not " + to_string(values));
+    const std::size_t axis = in.axis(in.integer("axis", -1), indices.shape().size() + 1);
+    lengths shape = indices.shape();
+    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis), static_cast<std::size_t>(depth));
+    const any_tensor& y = in.make_output(0, values.type(), shape);
+    const std::size_t inner = product_of(std::span(shape).subspan(axis + 1));
+    with_word(values.type(), [&]<typename Word>() {
+        each(in, y.elements(),
+             one_hot_elements<Word>{in.read<void>(indices), in.read<Word>(values), in.write<Word>(y), shape[axis],
+                                    inner, static_cast<std::uint64_t>(indices.type())},
+             {&indices, &values}, {&y});
+    });
+}
+
 }  // namespace
 
 const std::vector<definition>& indexing() {
     static const std::vector<definition> list = {
         {"Gather", 2, 2, 1, {"axis"}, &gather},
+        {"GatherND", 2, 2, 1, {"batch_dims"}, &gather_tuples},
+        {"GatherElements", 2, 2, 1, {"axis"}, &gather_elements},
+        {.name = "OneHot",
+         .least_inputs = 3,
+         .most_inputs = 3,
+         .most_outputs = 1,
+         .attributes = {"axis"},
+         .run = &one_hot,
+         .host_inputs = input_bit(1)},
     };
     return list;
 }

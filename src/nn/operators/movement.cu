@@ -426,7 +426,7 @@ const std::vector<definition>& own_operators() {
 std::span<const definition> movement() {
     static const std::vector<definition> list = [] {
         std::vector<definition> made;
-        for (const auto part : {&own_operators, &filling, &indexing})
+        for (const auto part : {&own_operators, &filling, &indexing, &scattering, &selection})
             made.insert(made.end(), part().begin(), part().end());
         return made;
     }();

@@ -80,6 +80,11 @@ index_list index_list_of(const node_call& in, const any_tensor& indices);
 // nothing is written.
 void require_places(const node_call& in, const any_tensor& indices, std::size_t length);
 
+// The tuples that are the last dimension of the indices, each as one number: the place in the tensor's first dimensions
+// when they are one, after `batches` dimensions that the indices have too. The number of places stands for a tuple that
+// is none; the host refuses those.
+any_tensor places_of_tuples(const node_call& in, const any_tensor& indices, const lengths& shape, std::size_t batches);
+
 // The operators of the family's other files.
 const std::vector<definition>& filling();
 const std::vector<definition>& indexing();

@@ -14,7 +14,7 @@ namespace {
 
 void constant_node(node_call& in) {
     if (in.what().attributes.size() != 1) in.refuse("has to have one attribute, its value");
-    if (const nn::constant* const value = in.tensor_attribute("value")) return in.set_output(0, any_tensor(*value));
+    if (const nn::constant* const given = in.tensor_attribute("value")) return in.set_output(0, any_tensor(*given));
     if (in.has("value_float")) return in.set_output(0, any_tensor(std::vector{in.real("value_float", 0)}, {}));
     if (in.has("value_int")) return in.set_output(0, any_tensor(std::vector{in.integer("value_int", 0)}, {}));
     if (in.has("value_floats")) {
