@@ -21,8 +21,14 @@ struct slab_copy {
     }
 };
 
-any_tensor slab_on_device(const node_call& in, const any_tensor& from) {
-    if (from.is_on_device()) return from;
+std::size_t slab_elements(std::span<const std::size_t> shape, std::size_t first) {
+    return product_of(shape.subspan(first));
+}
+
+}  // namespace
+
+any_tensor brought_here(const node_call& in, const any_tensor& from) {
+    if (in.where() != place::device || !from || from.is_on_device()) return from;
     const command_info info{"upload"};
     storage_ref to = in.context().stream().allocate(std::max<std::size_t>(from.size_bytes(), 1), info);
     if (from.elements() != 0) {
@@ -31,12 +37,6 @@ any_tensor slab_on_device(const node_call& in, const any_tensor& from) {
     }
     return from.with_memory(std::move(to));
 }
-
-std::size_t slab_elements(std::span<const std::size_t> shape, std::size_t first) {
-    return product_of(shape.subspan(first));
-}
-
-}  // namespace
 
 any_tensor slab_of(const node_call& in, const any_tensor& x, std::size_t axis, std::size_t at) {
     lengths shape = x.shape();
@@ -90,7 +90,7 @@ any_tensor stacked(const node_call& in, std::span<const any_tensor> parts, std::
     if (in.where() == place::nowhere || count == 0) return made;
     with_word(type, [&]<typename Word>() {
         for (std::size_t k = 0; k < parts.size(); ++k) {
-            const any_tensor part = slab_on_device(in, parts[k]);
+            const any_tensor part = brought_here(in, parts[k]);
             each(in, count, slab_copy<Word>{in.read<Word>(part), in.write<Word>(made) + k * block, block, block, step},
                  {&part}, {&made});
         }

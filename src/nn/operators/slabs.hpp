@@ -16,4 +16,8 @@ any_tensor slab_of(const node_call& in, const any_tensor& x, std::size_t axis, s
 // are there, else at the place of the call.
 any_tensor stacked(const node_call& in, std::span<const any_tensor> parts, std::size_t axis);
 
+// The tensor where the call reads it: uploaded, for a call on a device, if it is on the host only. Inputs of nodes with
+// inner graphs may be.
+any_tensor brought_here(const node_call& in, const any_tensor& from);
+
 }  // namespace sluice::nn::operators
