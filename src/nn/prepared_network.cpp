@@ -257,7 +257,7 @@ void find_host_values(prepared_graph& in) {
     for (std::size_t i = in.steps.size(); i-- > 0;) {
         step& each = in.steps[i];
         each.is_on_host =
-            each.inner.empty() &&
+            (each.inner.empty() || !inner_values(each).are_known()) &&
             (each.what->host_inputs == operators::all ||
              std::ranges::any_of(each.outputs, [&](slot one) { return one != no_slot && needed[one]; }));
         for (std::size_t k = 0; k < each.inputs.size(); ++k) {
