@@ -170,30 +170,101 @@ bool takes_shape_only(const step& in, std::size_t input) {
     return (in.what->shape_inputs & operators::input_bit(input)) != 0;
 }
 
+// How the values of a node and of its inner graph belong together.
+class inner_values {
+public:
+    static constexpr std::size_t none = ~std::size_t{0};
+
+    explicit inner_values(const step& of) : op_(of.from->domain.empty() ? of.from->op : std::string()) {
+        if (op_ != "Scan") return;
+        const auto* const scanned = of.from->find<std::int64_t>("num_scan_inputs");
+        first_ = of.opset < 9 ? 1 : 0;
+        const std::size_t count = of.inputs.size() - std::min(first_, of.inputs.size());
+        const auto slices = scanned != nullptr && *scanned >= 0 ? static_cast<std::size_t>(*scanned) : count;
+        states_ = count - std::min(slices, count);
+    }
+
+    // Whether the rest is known.
+    bool are_known() const noexcept { return op_ == "If" || op_ == "Loop" || op_ == "Scan"; }
+    // The output of the inner graph that becomes this output of the node.
+    std::size_t inner_output(std::size_t output) const noexcept { return op_ == "Loop" ? output + 1 : output; }
+    // The input of the node that this input of the inner graph comes from, at first.
+    std::size_t outer_input(std::size_t input) const noexcept {
+        if (op_ == "Scan") return input + first_;
+        return op_ == "Loop" && input >= 1 ? input : none;
+    }
+    // The output of the inner graph that this input of it comes from in the next round.
+    std::size_t carried_output(std::size_t input) const noexcept {
+        if (op_ == "Loop" && input >= 1) return input - 1;
+        return op_ == "Scan" && input < states_ ? input : none;
+    }
+    // The output that says whether there is another round.
+    std::size_t condition() const noexcept { return op_ == "Loop" ? 0 : none; }
+
+private:
+    std::string op_;
+    std::size_t first_ = 0, states_ = 0;
+};
+
+void find_host_values(prepared_graph& in);
+
+// What a node with inner graphs needs on the host: only some of its outputs may be needed there, and only what these
+// come from is computed there. So the node itself is not on the host; steps of its inner graphs are.
+void find_inner_host_values(step& each, std::vector<bool>& needed) {
+    const inner_values values(each);
+    const auto is_needed = [&](std::size_t output) {
+        return each.outputs[output] != no_slot && needed[each.outputs[output]];
+    };
+    for (const auto& [body, inner] : each.inner) {
+        const auto need_output = [&](std::size_t i) {
+            if (i >= inner->outputs.size() || inner->needed_on_host[inner->outputs[i]]) return false;
+            inner->needed_on_host[inner->outputs[i]] = true;
+            return true;
+        };
+        for (std::size_t i = 0; i < each.outputs.size(); ++i) {
+            if (!is_needed(i)) continue;
+            if (values.are_known()) {
+                need_output(values.inner_output(i));
+            } else {
+                for (std::size_t k = 0; k < inner->outputs.size(); ++k) need_output(k);
+            }
+        }
+        need_output(values.condition());
+        // What is needed of one round's inputs is needed of the outputs of the round before.
+        for (bool is_changed = true; is_changed;) {
+            find_host_values(*inner);
+            is_changed = false;
+            for (std::size_t i = 0; i < inner->inputs.size(); ++i)
+                if (inner->needed_on_host[inner->inputs[i]] && need_output(values.carried_output(i))) is_changed = true;
+        }
+        for (const auto& one : inner->captures)
+            if (inner->needed_on_host[one.inside]) needed[one.outside] = true;
+        for (std::size_t i = 0; i < inner->inputs.size(); ++i) {
+            if (!inner->needed_on_host[inner->inputs[i]]) continue;
+            if (values.are_known()) {
+                const std::size_t from = values.outer_input(i);
+                if (from < each.inputs.size() && each.inputs[from] != no_slot) needed[each.inputs[from]] = true;
+            } else {
+                for (const slot one : each.inputs)
+                    if (one != no_slot) needed[one] = true;
+            }
+        }
+    }
+}
+
 void find_host_values(prepared_graph& in) {
     auto& needed = in.needed_on_host;
     for (std::size_t i = in.steps.size(); i-- > 0;) {
         step& each = in.steps[i];
         each.is_on_host =
-            each.what->host_inputs == operators::all ||
-            std::ranges::any_of(each.outputs, [&](slot one) { return one != no_slot && needed[one]; });
+            (each.inner.empty() || !inner_values(each).are_known()) &&
+            (each.what->host_inputs == operators::all ||
+             std::ranges::any_of(each.outputs, [&](slot one) { return one != no_slot && needed[one]; }));
         for (std::size_t k = 0; k < each.inputs.size(); ++k) {
             if (each.inputs[k] == no_slot || takes_shape_only(each, k)) continue;
             if (each.is_on_host || takes_on_host(each, k)) needed[each.inputs[k]] = true;
         }
-        for (const auto& [body, inner] : each.inner) {
-            if (each.is_on_host)
-                for (const slot one : inner->outputs) inner->needed_on_host[one] = true;
-            find_host_values(*inner);
-            for (const auto& one : inner->captures)
-                if (inner->needed_on_host[one.inside]) needed[one.outside] = true;
-            // Inputs of a Loop or Scan come from the node's inputs or from the run before: which is not known here.
-            const bool any_input =
-                std::ranges::any_of(inner->inputs, [&](slot one) { return inner->needed_on_host[one]; });
-            if (any_input)
-                for (const slot one : each.inputs)
-                    if (one != no_slot) needed[one] = true;
-        }
+        if (!each.inner.empty()) find_inner_host_values(each, needed);
     }
 }
 
@@ -248,6 +319,10 @@ public:
             }
             inputs.push_back(slots[at]);
         }
+        if (here == place::device) {
+            for (const slot one : each.read_inside)
+                if (slots[one] && !slots[one].is_on_device()) slots[one] = uploaded(*context_, slots[one]);
+        }
         run_environment environment{&model_.path, context_, {}};
         environment.run_graph = [&](const graph& body, std::vector<any_tensor> given) {
             return (*this)(*each.inner.at(&body), std::move(given), &slots, here);
@@ -283,6 +358,31 @@ private:
     execution_context* const context_;
 };
 
+// The values that steps read on a device: of a graph, and of the graphs inside a step.
+std::vector<slot> read_inside(const step& by);
+std::set<slot> device_uses(const prepared_graph& body) {
+    std::set<slot> found;
+    for (const step& each : body.steps) {
+        if (each.inner.empty() && !each.is_on_host) {
+            for (std::size_t i = 0; i < each.inputs.size(); ++i)
+                if (!takes_on_host(each, i) && !takes_shape_only(each, i)) found.insert(each.inputs[i]);
+        }
+        const std::vector<slot> inside = read_inside(each);
+        found.insert(inside.begin(), inside.end());
+    }
+    return found;
+}
+
+std::vector<slot> read_inside(const step& by) {
+    std::vector<slot> found;
+    for (const auto& [from, inner] : by.inner) {
+        const std::set<slot> inside = device_uses(*inner);
+        for (const auto& one : inner->captures)
+            if (inside.contains(one.inside)) found.push_back(one.outside);
+    }
+    return found;
+}
+
 // Values of one name of a dimension have one length.
 class bound_dimensions {
 public:
@@ -305,23 +405,23 @@ void check_operators(const model& from) { static_cast<void>(preparation(from).pr
 prepared_network::prepared_network(model from, execution_context& context) : model_(std::move(from)) {
     body_ = preparation(model_).prepare();
     find_host_values(body_);
-    fold();
-    upload_constants(context);
+    fold(body_);
+    upload_constants(body_, context);
 }
 
 // Carries out the steps whose inputs are all constants.
-void prepared_network::fold() {
+void prepared_network::fold(prepared_graph& body) {
     const graph_run runner(model_, nullptr);
     std::vector<step> left;
-    for (step& each : body_.steps) {
-        const auto is_constant = [&](slot one) { return one == no_slot || body_.constants.contains(one); };
+    for (step& each : body.steps) {
+        const auto is_constant = [&](slot one) { return one == no_slot || body.constants.contains(one); };
         const bool may_be_folded = each.inner.empty() && !each.what->is_random && std::ranges::all_of(each.inputs, is_constant);
         if (may_be_folded) {
-            std::vector<any_tensor> slots(body_.slots);
+            std::vector<any_tensor> slots(body.slots);
             std::size_t bytes = always_folded_bytes, needed = 0;
             for (const slot one : each.inputs) {
                 if (one == no_slot) continue;
-                slots[one] = body_.constants.at(one);
+                slots[one] = body.constants.at(one);
                 bytes += slots[one].size_bytes();
             }
             std::vector<any_tensor> shapes = slots;
@@ -333,29 +433,41 @@ void prepared_network::fold() {
             if (needed <= bytes) {
                 runner.carry_out(each, slots, place::host);
                 for (const slot one : each.outputs)
-                    if (one != no_slot && slots[one]) body_.constants.insert_or_assign(one, std::move(slots[one]));
+                    if (one != no_slot && slots[one]) body.constants.insert_or_assign(one, std::move(slots[one]));
                 continue;
             }
         }
         left.push_back(std::move(each));
     }
-    body_.steps = std::move(left);
+    body.steps = std::move(left);
+    for (step& each : body.steps) {
+        for (const auto& [from, inner] : each.inner) {
+            // Small constants are brought in, as others may be computed from them. Large ones stay where they are shared.
+            std::erase_if(inner->captures, [&, &to = inner->constants](const prepared_graph::capture& one) {
+                const auto found = body.constants.find(one.outside);
+                if (found == body.constants.end() || found->second.size_bytes() > always_folded_bytes) return false;
+                to.insert_or_assign(one.inside, found->second);
+                return true;
+            });
+            fold(*inner);
+        }
+    }
 }
 
-void prepared_network::upload_constants(execution_context& context) {
-    std::set<slot> used, on_device;
-    for (const step& each : body_.steps) {
-        for (std::size_t i = 0; i < each.inputs.size(); ++i) {
-            used.insert(each.inputs[i]);
-            if (!each.is_on_host && !takes_on_host(each, i) && !takes_shape_only(each, i) && each.inner.empty())
-                on_device.insert(each.inputs[i]);
-        }
-        for (const auto& [body, inner] : each.inner)
+void prepared_network::upload_constants(prepared_graph& body, execution_context& context) {
+    std::set<slot> used;
+    for (step& each : body.steps) {
+        used.insert(each.inputs.begin(), each.inputs.end());
+        for (const auto& [from, inner] : each.inner) {
+            upload_constants(*inner, context);
             for (const auto& one : inner->captures) used.insert(one.outside);
+        }
+        each.read_inside = read_inside(each);
     }
-    for (const slot each : body_.outputs) used.insert(each);
-    std::erase_if(body_.constants, [&](const auto& each) { return !used.contains(each.first); });
-    for (auto& [at, value] : body_.constants)
+    used.insert(body.outputs.begin(), body.outputs.end());
+    const std::set<slot> on_device = device_uses(body);
+    std::erase_if(body.constants, [&](const auto& each) { return !used.contains(each.first); });
+    for (auto& [at, value] : body.constants)
         if (on_device.contains(at)) value = uploaded(context, value);
 }
 

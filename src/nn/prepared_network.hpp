@@ -31,6 +31,7 @@ struct step {
     std::vector<slot> inputs, outputs;
     std::vector<slot> released;  // values that nothing after this step uses
     std::map<const graph*, std::shared_ptr<prepared_graph>> inner = {};
+    std::vector<slot> read_inside = {};  // values that steps of inner graphs read on a device
     bool is_on_host = false;  // its outputs are needed there
 };
 
@@ -63,8 +64,8 @@ public:
 
 private:
     void require_fitting(const std::vector<any_tensor>& inputs) const;
-    void fold();
-    void upload_constants(execution_context& context);
+    void fold(prepared_graph& body);
+    void upload_constants(prepared_graph& body, execution_context& context);
 
     model model_;
     prepared_graph body_;

@@ -31,6 +31,7 @@ struct dimension {
     std::string name;
 };
 
+// In a graph of a node the file may leave out the type; then the type here says nothing, and there is no shape.
 struct value_info {
     std::string name;
     io::dtype type = io::dtype::f32;

@@ -91,7 +91,7 @@ public:
                                            std::to_string(newest_onnx_opset) + " are known");
             }
         }
-        made.body = read(*file.mutable_graph());
+made.body = read(*file.mutable_graph(), false);
         require_opsets(made, made.body);
         check(made);
         return made;
@@ -120,10 +120,13 @@ private:
                           "; supported are " + accepted);
     }
 
-    value_info read(const onnx::ValueInfoProto& from, std::string_view what) const {
+    value_info read(const onnx::ValueInfoProto& from, std::string_view what, bool is_inner) const {
         const std::string label = std::string(what) + " " + in_quotes(from.name());
         require_known(label, from);
         require_known(label, from.type());
+        // What is given to inner graphs has a type of its own.
+        if (is_inner && from.type().value_case() == onnx::TypeProto::VALUE_NOT_SET)
+            return {.name = from.name(), .type = io::dtype::f32, .shape = {}};
         if (!from.type().has_tensor_type())
             refuse(label, "is not a tensor; sequences, maps and the like are not supported");
         const onnx::TypeProto::Tensor& tensor = from.type().tensor_type();
@@ -240,7 +243,7 @@ private:
             case attribute_kind::i: return std::int64_t(from.i());
             case attribute_kind::s: return from.s();
             case attribute_kind::t: return read(*from.mutable_t(), label);
-            case attribute_kind::g: return std::make_shared<const graph>(read(*from.mutable_g()));
+            case attribute_kind::g: return std::make_shared<const graph>(read(*from.mutable_g(), true));
             case attribute_kind::floats: return std::vector<float>(from.floats().begin(), from.floats().end());
             case attribute_kind::ints: return std::vector<std::int64_t>(from.ints().begin(), from.ints().end());
             case attribute_kind::strings: return std::vector<std::string>(from.strings().begin(), from.strings().end());
@@ -271,7 +274,7 @@ private:
         return made;
     }
 
-    graph read(onnx::GraphProto& from) const {
+    graph read(onnx::GraphProto& from, bool is_inner) const {
         require_known("graph " + in_quotes(from.name()), from);
         graph made;
         made.name = from.name();
@@ -282,9 +285,10 @@ private:
                 refuse("constant " + in_quotes(each.name()), "is there twice");
         }
         for (const onnx::ValueInfoProto& each : from.input()) {
-            if (!made.constants.contains(each.name())) made.inputs.push_back(read(each, "input"));
+            if (!made.constants.contains(each.name())) made.inputs.push_back(read(each, "input", is_inner));
         }
-        for (const onnx::ValueInfoProto& each : from.output()) made.outputs.push_back(read(each, "output"));
+        for (const onnx::ValueInfoProto& each : from.output())
+            made.outputs.push_back(read(each, "output", is_inner));
         made.nodes.reserve(std::size_t(from.node_size()));
         for (onnx::NodeProto& each : *from.mutable_node()) made.nodes.push_back(read(each, made.nodes.size()));
         return made;
