@@ -37,7 +37,7 @@ struct resample_axis {
     std::size_t from = 1, to = 1;  // lengths
     double scale = 1;
     double width = 1;               // scale times the input's length: the output's length before it was rounded
-    double begin = 0, end = 1;      // the region, of crop_and_resize
+    double begin = 0, extent = 1;   // the region of crop_and_resize, in shares of the distance to the last element
     resample_place place = resample_place::half_pixel;
     bool is_kept = true;            // the output's elements are the input's
 
@@ -54,8 +54,8 @@ struct resample_axis {
             case resample_place::pytorch_half_pixel: return to == 1 ? 0 : (x + 0.5) / scale - 0.5;
             case resample_place::align_corners: return width == 1 ? 0 : x * last / (width - 1);
             case resample_place::crop_and_resize: {
-                const double moved = width == 1 ? (end - begin) * last / 2 : x * (end - begin) * last / (width - 1);
-                return begin * last + moved;
+                const double moved = width == 1 ? extent * last / 2 : x * extent * last / (width - 1);
+                return static_cast<double>(static_cast<float>(begin * last)) + moved;
             }
         }
         return 0;
@@ -327,7 +327,7 @@ std::vector<resample_axis> axes_of(const node_call& in, resample_place place) {
 void find_kept(std::vector<resample_axis>& axes) {
     for (auto& axis : axes) {
         axis.is_kept = axis.to == axis.from && std::abs(axis.scale - 1) < 1e-9 &&
-                       (axis.place != resample_place::crop_and_resize || (axis.begin == 0 && axis.end == 1));
+                       (axis.place != resample_place::crop_and_resize || (axis.begin == 0 && axis.extent == 1));
     }
 }
 
@@ -448,10 +448,11 @@ void resize(node_call& in) {
         for (std::size_t i = 0; i < which.size(); ++i) {
             resample_axis& axis = how.axes[which[i]];
             axis.begin = region[i];
-            axis.end = region[i + which.size()];
-            if (!std::isfinite(axis.begin) || !std::isfinite(axis.end)) in.refuse("has a region without bounds");
+            // In float, as ONNX's reference: it decides between two elements that are as near.
+            axis.extent = static_cast<float>(region[i + which.size()]) - static_cast<float>(region[i]);
+            if (!std::isfinite(axis.begin) || !std::isfinite(axis.extent)) in.refuse("has a region without bounds");
             // ONNX's text multiplies the length by the region's, and its reference does not.
-            if (!scales.empty() && (axis.begin != 0 || axis.end != 1))
+            if (!scales.empty() && (axis.begin != 0 || axis.extent != 1))
                 in.refuse_unsupported("crops to a region by scales; sizes are supported");
         }
     }
