@@ -91,7 +91,7 @@ public:
                                            std::to_string(newest_onnx_opset) + " are known");
             }
         }
-made.body = read(*file.mutable_graph(), false);
+        made.body = read(*file.mutable_graph(), false);
         require_opsets(made, made.body);
         check(made);
         return made;

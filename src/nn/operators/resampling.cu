@@ -1,11 +1,596 @@
 // SPDX-License-Identifier: Apache-2.0
+// Operators that give a tensor other lengths: Resize and Upsample, one axis after the other, and CenterCropPad.
+#include "nn/operators/resampling.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+#include "nn/operators/expression.hpp"
+#include "nn/operators/launch_each.hpp"
 #include "nn/operators/table.hpp"
 
 namespace sluice::nn::operators {
+namespace {
+
+constexpr std::size_t resample_rank = 8;
+
+// --- one axis --------------------------------------------------------------------------------------------------
+
+enum class resample_mode : std::uint8_t { nearest, linear, cubic };
+enum class resample_rounding : std::uint8_t { half_down, half_up, down, up };
+enum class resample_place : std::uint8_t {
+    asymmetric,
+    tf_half_pixel_for_nn,
+    half_pixel,
+    half_pixel_symmetric,
+    pytorch_half_pixel,
+    align_corners,
+    crop_and_resize
+};
+
+// Where the elements of an output's axis are on the input's axis.
+struct resample_axis {
+    std::size_t from = 1, to = 1;  // lengths
+    double scale = 1;
+    double width = 1;               // scale times the input's length: the output's length before it was rounded
+    double begin = 0, extent = 1;   // the region of crop_and_resize, in shares of the distance to the last element
+    resample_place place = resample_place::half_pixel;
+    bool is_kept = true;            // the output's elements are the input's
+
+    SLUICE_KERNEL double position(std::size_t i) const {
+        const double x = static_cast<double>(i), last = static_cast<double>(from) - 1;
+        switch (place) {
+            case resample_place::asymmetric: return x / scale;
+            case resample_place::tf_half_pixel_for_nn: return (x + 0.5) / scale;
+            case resample_place::half_pixel: return (x + 0.5) / scale - 0.5;
+            case resample_place::half_pixel_symmetric: {
+                const double offset = static_cast<double>(from) / 2 * (1 - static_cast<double>(to) / width);
+                return offset + (x + 0.5) / scale - 0.5;
+            }
+            case resample_place::pytorch_half_pixel: return to == 1 ? 0 : (x + 0.5) / scale - 0.5;
+            case resample_place::align_corners: return width == 1 ? 0 : x * last / (width - 1);
+            case resample_place::crop_and_resize: {
+                const double moved = width == 1 ? extent * last / 2 : x * extent * last / (width - 1);
+                return static_cast<double>(static_cast<float>(begin * last)) + moved;
+            }
+        }
+        return 0;
+    }
+    SLUICE_KERNEL bool is_outside(double at) const {
+        return place == resample_place::crop_and_resize && !(at >= 0 && at <= static_cast<double>(from) - 1);
+    }
+    // NaN becomes 0.
+    SLUICE_KERNEL std::size_t clamped(double at) const {
+        const double last = static_cast<double>(from) - 1;
+        return at > 0 ? static_cast<std::size_t>(at < last ? at : last) : 0;
+    }
+};
+
+SLUICE_KERNEL inline double resample_round(resample_rounding how, double at) {
+    switch (how) {
+        case resample_rounding::half_down: return std::ceil(at - 0.5);
+        case resample_rounding::half_up: return std::floor(at + 0.5);
+        case resample_rounding::down: return std::floor(at);
+        default: return std::ceil(at);
+    }
+}
+
+// --- nearest: all axes at once ---------------------------------------------------------------------------------
+
+template <typename Word>
+struct nearest_kernel {
+    const Word* from;
+    Word* to;
+    Word outside;
+    std::array<resample_axis, resample_rank> axes;
+    std::array<resample_rounding, resample_rank> rounding;
+    std::size_t rank;
+
+    SLUICE_KERNEL void operator()(std::size_t i) const {
+        std::size_t rest = i, at = 0, stride = 1;
+        bool is_outside = false;
+        for (std::size_t d = rank; d-- > 0;) {
+            const resample_axis& axis = axes[d];
+            std::size_t k = rest % axis.to;
+            rest /= axis.to;
+            if (!axis.is_kept) {
+                const double position = axis.position(k);
+                is_outside = is_outside || axis.is_outside(position);
+                k = axis.clamped(resample_round(rounding[d], position));
+            }
+            at += k * stride;
+            stride *= axis.from;
+        }
+        to[i] = is_outside ? outside : from[at];
+    }
+};
+
+// --- linear and cubic: one axis --------------------------------------------------------------------------------
+
+struct resample_filter {
+    resample_mode mode = resample_mode::linear;
+    double a = -0.75;    // of cubic
+    double stretch = 1;  // below 1: the filter is wider by its reciprocal
+    std::int64_t half = 1;  // so many elements on each side
+    bool is_scaled = false;  // the weights' sum is not 1
+    bool leaves_out_outside = false;
+
+    template <typename Number>
+    SLUICE_KERNEL Number weight(Number distance) const {
+        const Number x = distance < 0 ? -distance : distance;
+        if (mode == resample_mode::linear) return x < 1 ? 1 - x : 0;
+        const Number c = static_cast<Number>(a);
+        if (x <= 1) return ((c + 2) * x - (c + 3)) * x * x + 1;
+        return x < 2 ? ((c * x - 5 * c) * x + 8 * c) * x - 4 * c : 0;
+    }
+};
+
+template <typename Number>
+struct interpolating_kernel {
+    const Number* from;
+    Number* to;
+    resample_axis axis;
+    resample_filter filter;
+    std::size_t inner;  // elements between neighbours
+    Number outside;
+
+    SLUICE_KERNEL void operator()(std::size_t i) const {
+        const std::size_t column = i % inner, k = i / inner % axis.to, row = i / inner / axis.to;
+        const double position = axis.position(k);
+        if (axis.is_outside(position)) {
+            to[i] = outside;
+            return;
+        }
+        // Between base and base + 1, or at base + 1.
+        const double base = std::ceil(position) - 1;
+        const Number part = static_cast<Number>(position - base);
+        const Number* const line = from + row * axis.from * inner + column;
+        Number sum = 0, weights = 0;
+        for (std::int64_t offset = 1 - filter.half; offset <= filter.half; ++offset) {
+            const double at = base + static_cast<double>(offset);
+            if (filter.leaves_out_outside && !(at >= 0 && at < static_cast<double>(axis.from))) continue;
+            const Number weight =
+                filter.weight((static_cast<Number>(offset) - part) * static_cast<Number>(filter.stretch));
+            weights += weight;
+            sum += weight * line[axis.clamped(at) * inner];
+        }
+        to[i] = !filter.is_scaled ? sum : weights != 0 ? sum / weights : 0;
+    }
+};
+
+// To integers: rounded, halves to even; what does not fit becomes the nearest number that does.
+template <typename Whole>
+struct narrowing_kernel {
+    const double* from;
+    Whole* to;
+
+    SLUICE_KERNEL void operator()(std::size_t i) const {
+        const double least = static_cast<double>(std::numeric_limits<Whole>::min()),
+                     most = static_cast<double>(std::numeric_limits<Whole>::max());
+        const double value = std::rint(from[i]);
+        to[i] = !(value > least) ? (value != value ? Whole(0) : std::numeric_limits<Whole>::min())
+                : value >= most  ? std::numeric_limits<Whole>::max()
+                                 : static_cast<Whole>(value);
+    }
+};
+
+any_tensor resample_converted(node_call& in, const any_tensor& from, io::dtype type) {
+    if (from.type() == type) return from;
+    const any_tensor to = in.make(type, from.shape());
+    if (from.type() == io::dtype::f64 && !is_float(type)) {
+        with_type(type, [&]<typename T>() {
+            if constexpr (std::is_integral_v<T>)
+                each(in, to.elements(), narrowing_kernel<T>{in.read<double>(from), in.write<T>(to)}, {&from}, {&to});
+        });
+        return to;
+    }
+    expression e(in);
+    e.give(to, e.input(from));
+    e.run();
+    return to;
+}
+
+// --- Resize ----------------------------------------------------------------------------------------------------
+
+struct resample_settings {
+    resample_mode mode = resample_mode::nearest;
+    std::optional<resample_rounding> rounding;  // none: down for what becomes longer, else up
+    double a = -0.75;
+    double outside = 0;
+    bool leaves_out_outside = false;
+    bool is_smooth = false;
+    std::vector<resample_axis> axes;
+
+    resample_filter filter_of(const resample_axis& axis) const {
+        resample_filter made{.mode = mode, .a = a, .leaves_out_outside = leaves_out_outside};
+        if (is_smooth && axis.scale < 1) made.stretch = axis.scale;
+        made.half = static_cast<std::int64_t>(std::ceil((mode == resample_mode::cubic ? 2 : 1) / made.stretch));
+        made.is_scaled = is_smooth || leaves_out_outside;
+        return made;
+    }
+};
+
+template <typename Word>
+void resample_nearest(node_call& in, const any_tensor& x, const resample_settings& how) {
+    lengths shape;
+    for (const auto& axis : how.axes) shape.push_back(axis.to);
+    const any_tensor& y = in.make_output(0, x.type(), shape);
+    nearest_kernel<Word> kernel{in.read<Word>(x), in.write<Word>(y), {}, {}, {}, how.axes.size()};
+    with_type(x.type(), [&]<typename T>() {
+        T outside{};
+        if constexpr (std::is_integral_v<T>) {
+            // The cast of a number that does not fit is undefined.
+            const double least = static_cast<double>(std::numeric_limits<T>::min()),
+                         most = static_cast<double>(std::numeric_limits<T>::max());
+            if (how.outside >= most) {
+                outside = std::numeric_limits<T>::max();
+            } else if (how.outside > least) {
+                outside = static_cast<T>(std::rint(how.outside));
+            } else if (how.outside <= least) {
+                outside = std::numeric_limits<T>::min();
+            }
+        } else {
+            outside = T(static_cast<computed<T>>(how.outside));
+        }
+        std::memcpy(&kernel.outside, &outside, sizeof(T));
+    });
+    for (std::size_t d = 0; d < how.axes.size(); ++d) {
+        kernel.axes[d] = how.axes[d];
+        kernel.rounding[d] =
+            how.rounding.value_or(how.axes[d].scale < 1 ? resample_rounding::up : resample_rounding::down);
+    }
+    each(in, y.elements(), kernel, {&x}, {&y});
+}
+
+template <typename Number>
+void resample_smoothly(node_call& in, const any_tensor& x, const resample_settings& how) {
+    constexpr io::dtype type = io::dtype_of<Number>;
+    any_tensor at = resample_converted(in, x, type);
+    const auto apply = [&](std::size_t d) {
+        const resample_axis& axis = how.axes[d];
+        if (axis.is_kept) return;
+        lengths shape = at.shape();
+        shape[d] = axis.to;
+        const any_tensor next = in.make(type, shape);
+        const std::size_t inner = product_of(std::span(shape).subspan(d + 1));
+        each(in, next.elements(),
+             interpolating_kernel<Number>{in.read<Number>(at), in.write<Number>(next), axis, how.filter_of(axis), inner,
+                                          static_cast<Number>(how.outside)},
+             {&at}, {&next});
+        at = next;
+    };
+    // Axes that become shorter first: less is left for the others.
+    for (const bool shorter : {true, false})
+        for (std::size_t d = 0; d < how.axes.size(); ++d)
+            if ((how.axes[d].to < how.axes[d].from) == shorter) apply(d);
+    in.set_output(0, resample_converted(in, at, x.type()));
+}
+
+void resample(node_call& in, const resample_settings& how) {
+    const any_tensor& x = in.input(0);
+    if (how.axes.size() > resample_rank)
+        in.refuse_unsupported("has " + std::to_string(how.axes.size()) + " dimensions; at most 8 are supported");
+    lengths shape;
+    for (const auto& axis : how.axes) shape.push_back(axis.to);
+    if (std::ranges::find(shape, std::size_t{0}) != shape.end()) {
+        in.make_output(0, x.type(), shape);
+        return;
+    }
+    if (x.elements() == 0) in.refuse_shapes("makes elements of none: " + to_string(x));
+    if (std::ranges::all_of(how.axes, [](const resample_axis& axis) { return axis.is_kept; }))
+        return in.set_output(0, x);
+    if (how.mode == resample_mode::nearest)
+        return with_word(x.type(), [&]<typename Word>() { resample_nearest<Word>(in, x, how); });
+    if (x.type() == io::dtype::boolean) in.refuse_type(x);
+    if (is_float(x.type()) && x.type() != io::dtype::f64) return resample_smoothly<float>(in, x, how);
+    resample_smoothly<double>(in, x, how);
+}
+
+// The elements of a floating point input that are known on the host.
+std::vector<double> resample_numbers(const node_call& in, std::size_t i) {
+    if (!in.has_input(i)) return {};
+    const any_tensor& from = in.input(i);
+    if (!from.is_on_host() && from.elements() != 0)
+        in.refuse_unsupported("needs the numbers of input " + std::to_string(i) + " on the host, before it runs");
+    std::vector<double> numbers(from.elements());
+    with_float(in, from, [&]<typename T>() {
+        for (std::size_t k = 0; k < numbers.size(); ++k) {
+            T value;
+            std::memcpy(&value, from.bytes().data() + k * sizeof(T), sizeof(T));
+            numbers[k] = static_cast<double>(static_cast<computed<T>>(value));
+        }
+    });
+    return numbers;
+}
+
+// The length is computed in float, as ONNX's shape inference does.
+void set_scale(const node_call& in, resample_axis& axis, double scale) {
+    if (!(scale > 0) || !std::isfinite(scale)) in.refuse("has the scale " + std::to_string(scale));
+    const float length = std::floor(static_cast<float>(axis.from) * static_cast<float>(scale));
+    if (!(length < 1e18f)) in.refuse_shapes("has the scale " + std::to_string(scale));
+    axis.scale = scale;
+    axis.to = static_cast<std::size_t>(length);
+    axis.width = scale * static_cast<double>(axis.from);
+}
+
+std::vector<resample_axis> axes_of(const node_call& in, resample_place place) {
+    std::vector<resample_axis> made;
+    for (const std::size_t each : in.input(0).shape())
+        made.push_back({.from = each, .to = each, .width = static_cast<double>(each), .place = place});
+    return made;
+}
+
+void find_kept(std::vector<resample_axis>& axes) {
+    for (auto& axis : axes) {
+        axis.is_kept = axis.to == axis.from && std::abs(axis.scale - 1) < 1e-9 &&
+                       (axis.place != resample_place::crop_and_resize || (axis.begin == 0 && axis.extent == 1));
+    }
+}
+
+// Upsample, and Resize before version 11: an element is where the first one of its copies is.
+void resize_by_scales(node_call& in, const std::vector<double>& scales, bool may_shrink) {
+    resample_settings how;
+    const std::string mode = in.text("mode", "nearest");
+    if (mode != "nearest" && mode != "linear" && mode != "bilinear")
+        in.refuse("has the mode '" + mode + "'; 'nearest' and 'linear' are possible");
+    how.mode = mode == "nearest" ? resample_mode::nearest : resample_mode::linear;
+    how.axes = axes_of(in, resample_place::asymmetric);
+    if (scales.size() != how.axes.size())
+        in.refuse("has " + std::to_string(scales.size()) + " scales for " + to_string(in.input(0)));
+    for (std::size_t d = 0; d < scales.size(); ++d) {
+        set_scale(in, how.axes[d], scales[d]);
+        if (!may_shrink && scales[d] < 1) in.refuse("has a scale below 1");
+    }
+    find_kept(how.axes);
+    resample(in, how);
+}
+
+void resize_10(node_call& in) { resize_by_scales(in, resample_numbers(in, 1), true); }
+void upsample_9(node_call& in) { resize_by_scales(in, resample_numbers(in, 1), false); }
+void upsample_7(node_call& in) {
+    const std::vector<float> scales = in.real_list("scales");
+    resize_by_scales(in, {scales.begin(), scales.end()}, false);
+}
+
+template <typename Value, std::size_t Count>
+Value resample_choice(const node_call& in, std::string_view attribute, std::string_view otherwise,
+                      const std::array<std::pair<std::string_view, Value>, Count>& choices) {
+    const std::string given = in.text(attribute, otherwise);
+    for (const auto& [name, value] : choices)
+        if (given == name) return value;
+    std::string possible;
+    for (const auto& [name, value] : choices) possible += (possible.empty() ? "" : ", ") + std::string(name);
+    in.refuse("has '" + given + "' as " + std::string(attribute) + "; possible are " + possible);
+}
+
+void set_sizes(const node_call& in, std::vector<resample_axis>& all_axes, const std::vector<std::size_t>& which,
+               const integers& sizes) {
+    const std::string policy = in.text("keep_aspect_ratio_policy", "stretch");
+    if (policy != "stretch" && policy != "not_larger" && policy != "not_smaller")
+        in.refuse("has the keep_aspect_ratio_policy '" + policy + "'");
+    std::optional<double> common;
+    for (std::size_t i = 0; i < which.size(); ++i) {
+        resample_axis& axis = all_axes[which[i]];
+        if (sizes[i] < 0) in.refuse("has the size " + std::to_string(sizes[i]));
+        axis.to = static_cast<std::size_t>(sizes[i]);
+        if (axis.from == 0) {
+            if (axis.to != 0 || policy != "stretch") in.refuse_shapes("resizes a tensor without elements");
+            continue;
+        }
+        axis.scale = static_cast<double>(sizes[i]) / static_cast<double>(axis.from);
+        axis.width = static_cast<double>(axis.to);
+        if (!common || (policy == "not_larger" ? axis.scale < *common : axis.scale > *common)) common = axis.scale;
+    }
+    if (policy == "stretch" || !common) return;
+    for (const std::size_t d : which) {
+        resample_axis& axis = all_axes[d];
+        axis.scale = *common;
+        axis.width = *common * static_cast<double>(axis.from);
+        if (!(axis.width < 1e18)) in.refuse_shapes("has sizes that are too large");
+        axis.to = static_cast<std::size_t>(axis.width + 0.5);
+    }
+}
+
+void resize(node_call& in) {
+    using enum resample_place;
+    const any_tensor& x = in.input(0);
+    resample_settings how;
+    how.mode = resample_choice<resample_mode>(in, "mode", "nearest",
+                                              std::to_array<std::pair<std::string_view, resample_mode>>(
+                                                  {{"nearest", resample_mode::nearest},
+                                                   {"linear", resample_mode::linear},
+                                                   {"cubic", resample_mode::cubic}}));
+    how.rounding = resample_choice<resample_rounding>(in, "nearest_mode", "round_prefer_floor",
+                                                      std::to_array<std::pair<std::string_view, resample_rounding>>(
+                                                          {{"round_prefer_floor", resample_rounding::half_down},
+                                                           {"round_prefer_ceil", resample_rounding::half_up},
+                                                           {"floor", resample_rounding::down},
+                                                           {"ceil", resample_rounding::up}}));
+    const auto place = resample_choice<resample_place>(in, "coordinate_transformation_mode", "half_pixel",
+                                                       std::to_array<std::pair<std::string_view, resample_place>>(
+                                                           {{"half_pixel", half_pixel},
+                                                            {"half_pixel_symmetric", half_pixel_symmetric},
+                                                            {"pytorch_half_pixel", pytorch_half_pixel},
+                                                            {"align_corners", align_corners},
+                                                            {"asymmetric", asymmetric},
+                                                            {"tf_half_pixel_for_nn", tf_half_pixel_for_nn},
+                                                            {"tf_crop_and_resize", crop_and_resize}}));
+    how.a = in.real("cubic_coeff_a", -0.75f);
+    how.outside = in.real("extrapolation_value", 0);
+    how.is_smooth = in.integer("antialias", 0) != 0;
+    how.leaves_out_outside = in.integer("exclude_outside", 0) != 0;
+    if (how.mode == resample_mode::nearest && (how.is_smooth || how.leaves_out_outside))
+        in.refuse_unsupported("has the mode 'nearest' with antialias or exclude_outside");
+    how.axes = axes_of(in, place);
+
+    std::vector<std::size_t> which;
+    if (in.has("axes")) {
+        for (const std::int64_t each : in.integer_list("axes")) which.push_back(in.axis(each, how.axes.size()));
+        (void)in.axes(in.integer_list("axes"), how.axes.size());  // refuses one that is named twice
+    } else {
+        for (std::size_t d = 0; d < how.axes.size(); ++d) which.push_back(d);
+    }
+    const std::vector<double> scales = resample_numbers(in, 2);
+    const integers sizes = in.host_integers(3);
+    if (scales.empty() == sizes.empty() && !which.empty()) in.refuse("takes either scales or sizes");
+    if (std::max(scales.size(), sizes.size()) != which.size())
+        in.refuse("has " + std::to_string(std::max(scales.size(), sizes.size())) + " scales or sizes for " +
+                  std::to_string(which.size()) + " axes of " + to_string(x));
+    if (place == crop_and_resize) {
+        const std::vector<double> region = resample_numbers(in, 1);
+        if (region.size() != 2 * which.size())
+            in.refuse("has a region of " + std::to_string(region.size()) + " numbers for " +
+                      std::to_string(which.size()) + " axes");
+        for (std::size_t i = 0; i < which.size(); ++i) {
+            resample_axis& axis = how.axes[which[i]];
+            axis.begin = region[i];
+            // In float, as ONNX's reference: it decides between two elements that are as near.
+            axis.extent = static_cast<float>(region[i + which.size()]) - static_cast<float>(region[i]);
+            if (!std::isfinite(axis.begin) || !std::isfinite(axis.extent)) in.refuse("has a region without bounds");
+            // ONNX's text multiplies the length by the region's, and its reference does not.
+            if (!scales.empty() && (axis.begin != 0 || axis.extent != 1))
+                in.refuse_unsupported("crops to a region by scales; sizes are supported");
+        }
+    }
+    if (!sizes.empty()) {
+        set_sizes(in, how.axes, which, sizes);
+    } else {
+        for (std::size_t i = 0; i < which.size(); ++i) set_scale(in, how.axes[which[i]], scales[i]);
+    }
+    find_kept(how.axes);
+    resample(in, how);
+}
+
+// --- CenterCropPad ---------------------------------------------------------------------------------------------
+
+template <typename Word>
+struct centring_kernel {
+    const Word* from;
+    Word* to;
+    std::array<std::size_t, resample_rank> from_lengths, to_lengths;
+    std::array<std::int64_t, resample_rank> shift;  // from the output's index to the input's
+    std::size_t rank;
+
+    SLUICE_KERNEL void operator()(std::size_t i) const {
+        std::size_t rest = i, at = 0, stride = 1;
+        bool is_inside = true;
+        for (std::size_t d = rank; d-- > 0;) {
+            const std::int64_t k = static_cast<std::int64_t>(rest % to_lengths[d]) + shift[d];
+            rest /= to_lengths[d];
+            is_inside = is_inside && k >= 0 && k < static_cast<std::int64_t>(from_lengths[d]);
+            if (is_inside) at += static_cast<std::size_t>(k) * stride;
+            stride *= from_lengths[d];
+        }
+        to[i] = is_inside ? from[at] : Word(0);
+    }
+};
+
+void center_crop_pad(node_call& in) {
+    const any_tensor& x = in.input(0);
+    const std::size_t rank = x.shape().size();
+    if (rank > resample_rank) in.refuse_unsupported("has more than 8 dimensions");
+    const integers wanted = in.host_integers(1);
+    integers named = in.integer_list("axes");
+    if (!in.has("axes"))
+        for (std::size_t d = 0; d < rank; ++d) named.push_back(static_cast<std::int64_t>(d));
+    (void)in.axes(named, rank);
+    if (wanted.size() != named.size())
+        in.refuse("has " + std::to_string(wanted.size()) + " lengths for " + std::to_string(named.size()) + " axes");
+    lengths shape = x.shape();
+    for (std::size_t i = 0; i < named.size(); ++i) {
+        if (wanted[i] < 0) in.refuse("has the length " + std::to_string(wanted[i]));
+        shape[in.axis(named[i], rank)] = static_cast<std::size_t>(wanted[i]);
+    }
+    const any_tensor& y = in.make_output(0, x.type(), shape);
+    with_word(x.type(), [&]<typename Word>() {
+        centring_kernel<Word> kernel{in.read<Word>(x), in.write<Word>(y), {}, {}, {}, rank};
+        for (std::size_t d = 0; d < rank; ++d) {
+            const auto from = x.shape()[d], to = shape[d];
+            kernel.from_lengths[d] = from;
+            kernel.to_lengths[d] = to;
+            kernel.shift[d] = from > to ? static_cast<std::int64_t>((from - to) / 2)
+                                        : -static_cast<std::int64_t>((to - from) / 2);
+        }
+        each(in, y.elements(), kernel, {&x}, {&y});
+    });
+}
+
+}  // namespace
 
 std::span<const definition> resampling() {
-    static const std::vector<definition> family = {};
-    return family;
+    static const std::vector<definition> list = {
+        {.name = "Resize",
+         .least_inputs = 2,
+         .most_inputs = 2,
+         .most_outputs = 1,
+         .attributes = {"mode"},
+         .run = &resize_10,
+         .host_inputs = input_bit(1),
+         .since = 10,
+         .until = 10},
+        {.name = "Resize",
+         .least_inputs = 1,
+         .most_inputs = 4,
+         .most_outputs = 1,
+         .attributes = {"antialias", "axes", "coordinate_transformation_mode", "cubic_coeff_a", "exclude_outside",
+                        "extrapolation_value", "keep_aspect_ratio_policy", "mode", "nearest_mode"},
+         .run = &resize,
+         .host_inputs = input_bit(1) | input_bit(2) | input_bit(3),
+         .since = 11},
+        {.name = "Upsample",
+         .least_inputs = 1,
+         .most_inputs = 1,
+         .most_outputs = 1,
+         .attributes = {"mode", "scales"},
+         .run = &upsample_7,
+         .since = 7,
+         .until = 8},
+        {.name = "Upsample",
+         .least_inputs = 2,
+         .most_inputs = 2,
+         .most_outputs = 1,
+         .attributes = {"mode"},
+         .run = &upsample_9,
+         .host_inputs = input_bit(1),
+         .since = 9,
+         .until = 9},
+        {.name = "CenterCropPad",
+         .least_inputs = 2,
+         .most_inputs = 2,
+         .most_outputs = 1,
+         .attributes = {"axes"},
+         .run = &center_crop_pad,
+         .host_inputs = input_bit(1),
+         .since = 18},
+        {.name = "GridSample",
+         .least_inputs = 2,
+         .most_inputs = 2,
+         .most_outputs = 1,
+         .attributes = {"align_corners", "mode", "padding_mode"},
+         .run = &grid_sample,
+         .since = 16},
+        {.name = "AffineGrid",
+         .least_inputs = 2,
+         .most_inputs = 2,
+         .most_outputs = 1,
+         .attributes = {"align_corners"},
+         .run = &affine_grid,
+         .host_inputs = input_bit(1),
+         .since = 20},
+        {.name = "RoiAlign",
+         .least_inputs = 3,
+         .most_inputs = 3,
+         .most_outputs = 1,
+         .attributes = {"coordinate_transformation_mode", "mode", "output_height", "output_width", "sampling_ratio",
+                        "spatial_scale"},
+         .run = &roi_align,
+         .since = 10},
+    };
+    return list;
 }
 
 }  // namespace sluice::nn::operators
