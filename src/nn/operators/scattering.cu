@@ -6,6 +6,7 @@
 // is an index of its own.
 #include <algorithm>
 #include <string>
+#include <type_traits>
 
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/movement.hpp"
@@ -51,12 +52,15 @@ struct scattered_lines {
     T* y;
     scatter_reduction how;
     scatter_lines at;
+    // Integers that overflow begin again.
+    using wide = std::conditional_t<std::is_integral_v<T>, std::uint64_t, computed<T>>;
 
     SLUICE_KERNEL computed<T> reduced(computed<T> a, computed<T> b) const {
         switch (how) {
             case scatter_reduction::none: break;
-            case scatter_reduction::add: return static_cast<computed<T>>(a + b);
-            case scatter_reduction::multiply: return static_cast<computed<T>>(a * b);
+            case scatter_reduction::add: return static_cast<computed<T>>(static_cast<wide>(a) + static_cast<wide>(b));
+            case scatter_reduction::multiply:
+                return static_cast<computed<T>>(static_cast<wide>(a) * static_cast<wide>(b));
             case scatter_reduction::least: return a != a || a < b ? a : b;  // NaN if one is
             case scatter_reduction::most: return a != a || b < a ? a : b;
         }

@@ -109,7 +109,10 @@ std::vector<std::size_t> sorted_parts(const any_tensor& x, std::size_t rows, std
     };
     std::vector<std::size_t> parts(length);
     std::iota(parts.begin(), parts.end(), std::size_t{0});
-    std::ranges::stable_sort(parts, [&](std::size_t a, std::size_t b) { return order(a, b) < 0; });
+    std::ranges::sort(parts, [&](std::size_t a, std::size_t b) {
+        const int found = order(a, b);
+        return found != 0 ? found < 0 : a < b;
+    });
     equals_before.assign(length, false);
     for (std::size_t i = 1; i < length; ++i) equals_before[i] = order(parts[i - 1], parts[i]) == 0;
     return parts;
