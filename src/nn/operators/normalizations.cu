@@ -267,8 +267,10 @@ void batch_normalization(node_call& in) {
                              to_string(each));
         given[i] = each.with_shape({numbers, 1});
     }
-    // Training is an attribute since version 14; before, it is that there are more outputs.
-    const bool is_training = in.opset() >= 14 ? in.integer("training_mode", 0) != 0 : in.output_count() > 1;
+    // Training is an attribute since version 14, and in version 6; between them it is that there are more outputs.
+    const bool is_training = in.opset() >= 14  ? in.integer("training_mode", 0) != 0
+                             : in.opset() >= 7 ? in.output_count() > 1
+                                               : in.integer("is_test", 0) == 0;
     if (is_training && in.opset() < 14)
         in.refuse_unsupported("trains, in a version before 14 of the operator set, which is not supported");
     if (!is_training && in.output_count() > 1) in.refuse("has outputs that there are in training only");
@@ -333,7 +335,12 @@ const std::vector<definition>& list_of_normalizations() {
         {"InstanceNormalization", 3, 3, 1, {"epsilon"}, &instance_normalization},
         {"GroupNormalization", 3, 3, 1, {"epsilon", "num_groups", "stash_type"}, &group_normalization},
         {"MeanVarianceNormalization", 1, 1, 1, {"axes"}, &mean_variance_normalization},
-        {"BatchNormalization", 5, 5, 5, {"epsilon", "momentum", "spatial", "training_mode"}, &batch_normalization},
+        {"BatchNormalization",
+         5,
+         5,
+         5,
+         {"epsilon", "momentum", "spatial", "is_test", "training_mode"},
+         &batch_normalization},
         {"LRN", 1, 1, 1, {"alpha", "beta", "bias", "size"}, &local_response_normalization},
     };
     return known;
