@@ -424,6 +424,8 @@ void prepared_network::fold(prepared_graph& body) {
                 slots[one] = body.constants.at(one);
                 bytes += slots[one].size_bytes();
             }
+            for (const auto& [name, value] : each.from->attributes)
+                if (const auto* const held = std::get_if<constant>(&value)) bytes += held->bytes->size();
             std::vector<any_tensor> shapes = slots;
             step without_elements = each;
             without_elements.is_on_host = false;

@@ -16,7 +16,7 @@ namespace sluice::nn {
 bool onnx_supported() noexcept;
 
 // The operator sets of ONNX's own domain that are known.
-inline constexpr std::int64_t oldest_onnx_opset = 7;
+inline constexpr std::int64_t oldest_onnx_opset = 6;
 inline constexpr std::int64_t newest_onnx_opset = 28;
 
 // Reads the file, and files beside it that it names (external data), checks them whole, and closes them. An input that

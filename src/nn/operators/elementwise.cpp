@@ -40,6 +40,26 @@ void require_same_type(const node_call& in, std::size_t first, std::size_t last)
     }
 }
 
+// Before operator set 7, the second operand is broadcast only where the attribute says so, and its dimensions may begin at
+// an axis of the first one's.
+any_tensor second_operand(const node_call& in) {
+    const any_tensor &a = in.input(0), &b = in.input(1);
+    if (in.opset() >= 7) {
+        if (in.has("axis") || in.has("broadcast")) in.refuse("has an attribute of operator sets before 7");
+        return b;
+    }
+    if (in.integer("broadcast", 0) == 0) {
+        if (a.shape() != b.shape()) in.refuse_shapes("combines different shapes without the attribute broadcast");
+        return b;
+    }
+    if (!in.has("axis") || b.shape().empty()) return b;
+    const std::size_t first = in.axis(in.integer("axis", 0), a.shape().size());
+    if (first + b.shape().size() > a.shape().size()) in.refuse_shapes("has an axis at which the second shape does not fit");
+    lengths shape = b.shape();
+    shape.resize(a.shape().size() - first, 1);
+    return b.with_shape(std::move(shape));
+}
+
 using requirement = void (*)(const node_call&, const any_tensor&);
 
 // y = formula(x), of x's type.
@@ -63,7 +83,7 @@ void binary(node_call& in) {
     Accepts(in, in.input(0));
     require_same_type(in, 0, 1);
     expression e(in);
-    value a = e.input(in.input(0)), b = e.input(in.input(1));
+    value a = e.input(in.input(0)), b = e.input(second_operand(in));
     if (IsExchanged) std::swap(a, b);
     value made = e.apply(What, a, b);
     if (IsNegated) made = e.apply(logical_not, made);
@@ -202,7 +222,14 @@ void prelu(node_call& in) {
     require_number(in, in.input(0));
     require_same_type(in, 0, 1);
     expression e(in);
-    const value x = e.input(in.input(0)), slope = e.input(in.input(1));
+    any_tensor slopes = in.input(1);
+    // Before operator set 7: one for each channel.
+    if (in.opset() < 7 && slopes.elements() != 1 && in.input(0).shape().size() > 2) {
+        lengths shape(in.input(0).shape().size() - 1, 1);
+        shape[0] = slopes.elements();
+        slopes = slopes.with_shape(std::move(shape));
+    }
+    const value x = e.input(in.input(0)), slope = e.input(slopes);
     e.give(0, in.input(0).type(),
            e.apply(choose, e.apply(less, x, e.constant(0)), e.apply(multiply, x, slope), x));
     e.run();
@@ -237,7 +264,7 @@ void power_of(node_call& in) {
     require_number(in, in.input(0));
     require_number(in, in.input(1));
     expression e(in);
-    const value base = e.input(in.input(0)), exponent = e.input(in.input(1));
+    const value base = e.input(in.input(0)), exponent = e.input(second_operand(in));
     e.give(0, in.input(0).type(), e.apply(power, base, exponent));
     e.run();
 }
@@ -340,6 +367,8 @@ void bit_cast(node_call& in) {
 
 // As it runs after training: nothing is dropped.
 void dropout(node_call& in) {
+    if (in.opset() < 7 && in.integer("is_test", 0) == 0)
+        in.refuse_unsupported("drops elements, as in training, which is not supported");
     if (in.has_input(2) && in.host_number(2) != 0 && (!in.has_input(1) || in.host_number(1) != 0))
         in.refuse_unsupported("drops elements, as in training, which is not supported");
     in.set_output(0, in.input(0));
@@ -356,7 +385,7 @@ definition one(std::string_view name) {
 }
 template <requirement Accepts, opcode What>
 definition two(std::string_view name) {
-    return {name, 2, 2, 1, {}, &binary<Accepts, What>};
+    return {name, 2, 2, 1, {"axis", "broadcast"}, &binary<Accepts, What>};
 }
 
 const std::vector<definition>& list() {
@@ -399,11 +428,11 @@ const std::vector<definition>& list() {
         two<require_whole, bitwise_and>("BitwiseAnd"),
         two<require_whole, bitwise_or>("BitwiseOr"),
         two<require_whole, bitwise_xor>("BitwiseXor"),
-        {"Less", 2, 2, 1, {}, &binary<require_number, less, true>},
-        {"Greater", 2, 2, 1, {}, &binary<require_number, less, true, true>},
+        {"Less", 2, 2, 1, {"axis", "broadcast"}, &binary<require_number, less, true>},
+        {"Greater", 2, 2, 1, {"axis", "broadcast"}, &binary<require_number, less, true, true>},
         {"LessOrEqual", 2, 2, 1, {}, &binary<require_number, less_equal, true>},
         {"GreaterOrEqual", 2, 2, 1, {}, &binary<require_number, less_equal, true, true>},
-        {"Equal", 2, 2, 1, {}, &binary<require_any, equal, true>},
+        {"Equal", 2, 2, 1, {"axis", "broadcast"}, &binary<require_any, equal, true>},
         {"Identity", 1, 1, 1, {}, &identity},
         {"Sum", 1, any_number, 1, {}, &variadic<add>},
         {"Mean", 1, any_number, 1, {}, &variadic<add, true>},
@@ -423,7 +452,7 @@ const std::vector<definition>& list() {
         {"Gelu", 1, 1, 1, {"approximate"}, &gelu},
         {"PRelu", 2, 2, 1, {}, &prelu},
         {"Clip", 1, 3, 1, {"min", "max"}, &clip},
-        {"Pow", 2, 2, 1, {}, &power_of},
+        {"Pow", 2, 2, 1, {"axis", "broadcast"}, &power_of},
         {"Mod", 2, 2, 1, {"fmod"}, &modulo},
         {"BitShift", 2, 2, 1, {"direction"}, &shift},
         {"IsInf", 1, 1, 1, {"detect_negative", "detect_positive"}, &is_infinite},
@@ -442,7 +471,7 @@ const std::vector<definition>& list() {
          .least_inputs = 1,
          .most_inputs = 3,
          .most_outputs = 2,
-         .attributes = {"ratio", "seed"},
+         .attributes = {"ratio", "seed", "is_test"},
          .run = &dropout,
          .host_inputs = input_bit(1) | input_bit(2)},
     };

@@ -248,9 +248,11 @@ struct expression_kernel {
             if (all.is_dense[k] && all.from_type[k] == io::dtype::f32) {
                 const auto* const from = static_cast<const float*>(all.from[k]) + first;
                 for (std::size_t i = 0; i < size; ++i) values[k][i] = static_cast<Number>(from[i]);
-            } else {
+            } else if (all.is_dense[k]) {
                 for (std::size_t i = 0; i < size; ++i)
-                    values[k][i] = read_as<Number>(all.from[k], all.from_type[k], place_of(k, first + i));
+                    values[k][i] = read_as<Number>(all.from[k], all.from_type[k], first + i);
+            } else {
+                read_broadcast(k, first, size, values[k]);
             }
         }
         for (std::size_t k = 0; k < all.steps; ++k) {
@@ -275,6 +277,24 @@ struct expression_kernel {
     }
 
 private:
+    // Counts the coordinates up, without a division for each element.
+    void read_broadcast(std::size_t input, std::size_t first, std::size_t size, Number* to) const {
+        std::size_t coordinates[expression_program::max_rank];
+        for (std::size_t d = all.rank, rest = first; d-- > 0; rest /= all.lengths[d])
+            coordinates[d] = rest % all.lengths[d];
+        std::size_t at = place_of(input, first);
+        const std::size_t* const strides = all.from_strides[input];
+        for (std::size_t i = 0; i < size; ++i) {
+            to[i] = read_as<Number>(all.from[input], all.from_type[input], at);
+            for (std::size_t d = all.rank; d-- > 0;) {
+                at += strides[d];
+                if (++coordinates[d] < all.lengths[d]) break;
+                at -= all.lengths[d] * strides[d];
+                coordinates[d] = 0;
+            }
+        }
+    }
+
     template <opcode What>
     static void loop(const Number* a, const Number* b, const Number* c, Number* made, std::size_t size) {
         for (std::size_t i = 0; i < size; ++i) made[i] = apply_step<Number>(What, a[i], b[i], c[i]);
