@@ -106,8 +106,7 @@ void non_max_suppression(node_call& in) {
         }
     }
     const any_tensor& to = in.make_output(0, io::dtype::i64, {found.size() / 3, 3});
-    if (in.where() == place::host && !found.empty())
-        std::ranges::copy(found, in.write<std::int64_t>(to));
+    if (in.where() == place::host && !found.empty()) std::ranges::copy(found, in.write<std::int64_t>(to));
 }
 
 // --- counts of sequences of words ------------------------------------------------------------------------------
@@ -161,8 +160,7 @@ ngram_settings read_ngrams(const node_call& in) {
         made.width = std::max(made.width, static_cast<std::size_t>(each) + 1);
     }
     made.weights = in.real_list("weights");
-    if (!made.weights.empty() && made.weights.size() < made.width)
-        in.refuse("has fewer weights than columns");
+    if (!made.weights.empty() && made.weights.size() < made.width) in.refuse("has fewer weights than columns");
     std::size_t ngram = 0;
     for (std::size_t i = 0; i < begins.size(); ++i) {
         const std::int64_t begin = begins[i],
@@ -238,8 +236,8 @@ std::span<const definition> detection() {
          .least_inputs = 1,
          .most_inputs = 1,
          .most_outputs = 1,
-         .attributes = {"max_gram_length", "max_skip_count", "min_gram_length", "mode", "ngram_counts",
-                        "ngram_indexes", "pool_int64s", "pool_strings", "weights"},
+         .attributes = {"max_gram_length", "max_skip_count", "min_gram_length", "mode", "ngram_counts", "ngram_indexes",
+                        "pool_int64s", "pool_strings", "weights"},
          .run = &tf_idf,
          .host_inputs = all},
     };

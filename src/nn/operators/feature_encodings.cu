@@ -66,8 +66,9 @@ struct extracting_kernel {
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const std::int64_t k = at[i % count];
-        to[i] = k >= 0 && static_cast<std::size_t>(k) < columns ? from[i / count * columns + static_cast<std::size_t>(k)]
-                                                                : Word(0);
+        to[i] = k >= 0 && static_cast<std::size_t>(k) < columns
+                    ? from[i / count * columns + static_cast<std::size_t>(k)]
+                    : Word(0);
     }
 };
 
@@ -285,7 +286,8 @@ void feature_vectorizer(node_call& in) {
         require_ml_number(in, x);
         if (x.shape().empty() || x.shape().size() > 2)
             in.refuse_shapes("takes rows of features, and is given " + to_string(x));
-        parts.push_back(converted_to(in, x, io::dtype::f32).with_shape({x.shape()[0], x.shape().size() < 2 ? 1 : x.shape()[1]}));
+        parts.push_back(
+            converted_to(in, x, io::dtype::f32).with_shape({x.shape()[0], x.shape().size() < 2 ? 1 : x.shape()[1]}));
         if (i != 0 && parts.back().shape()[0] != rows) in.refuse_shapes("takes inputs with different numbers of rows");
         rows = parts.back().shape()[0];
         if (!in.has("inputdimensions")) wanted.push_back(static_cast<std::int64_t>(parts.back().shape()[1]));
@@ -354,7 +356,8 @@ void label_encoder(node_call& in) {
     refuse_strings(in, {"classes_strings", "keys_strings", "values_strings"});
     const any_tensor keys = list_or_tensor(in, "keys"), values = list_or_tensor(in, "values");
     if (keys.elements() != values.elements())
-        in.refuse("has " + std::to_string(keys.elements()) + " keys and " + std::to_string(values.elements()) + " values");
+        in.refuse("has " + std::to_string(keys.elements()) + " keys and " + std::to_string(values.elements()) +
+                  " values");
     if (keys.type() != in.input(0).type())
         in.refuse("has keys of " + std::string(io::to_string(keys.type())) + " for " + to_string(in.input(0)));
     if (is_float(keys.type())) return encode_labels<double>(in, keys, values);

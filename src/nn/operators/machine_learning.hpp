@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the operators of ai.onnx.ml have in common: tables of attributes, rows of features, and what is done with scores.
+// What the operators of ai.onnx.ml have in common: tables of attributes, rows of features, and what is done with
+// scores.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that give a tensor other lengths: Resize and Upsample, one axis after the other, and CenterCropPad.
+// Operators that give a tensor other lengths: Resize and Upsample, one axis after the other.
 #include "nn/operators/resampling.hpp"
 
 #include <algorithm>
@@ -36,10 +36,10 @@ enum class resample_place : std::uint8_t {
 struct resample_axis {
     std::size_t from = 1, to = 1;  // lengths
     double scale = 1;
-    double width = 1;               // scale times the input's length: the output's length before it was rounded
-    double begin = 0, extent = 1;   // the region of crop_and_resize, in shares of the distance to the last element
+    double width = 1;              // scale times the input's length: the output's length before it was rounded
+    double begin = 0, extent = 1;  // the region of crop_and_resize, in shares of the distance to the last element
     resample_place place = resample_place::half_pixel;
-    bool is_kept = true;            // the output's elements are the input's
+    bool is_kept = true;  // the output's elements are the input's
 
     SLUICE_KERNEL double position(std::size_t i) const {
         const double x = static_cast<double>(i), last = static_cast<double>(from) - 1;
@@ -86,8 +86,8 @@ struct nearest_kernel {
     const Word* from;
     Word* to;
     Word outside;
-    std::array<resample_axis, resample_rank> axes;
-    std::array<resample_rounding, resample_rank> rounding;
+    resample_axis axes[resample_rank];
+    resample_rounding rounding[resample_rank];
     std::size_t rank;
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
@@ -113,9 +113,9 @@ struct nearest_kernel {
 
 struct resample_filter {
     resample_mode mode = resample_mode::linear;
-    double a = -0.75;    // of cubic
-    double stretch = 1;  // below 1: the filter is wider by its reciprocal
-    std::int64_t half = 1;  // so many elements on each side
+    double a = -0.75;        // of cubic
+    double stretch = 1;      // below 1: the filter is wider by its reciprocal
+    std::int64_t half = 1;   // so many elements on each side
     bool is_scaled = false;  // the weights' sum is not 1
     bool leaves_out_outside = false;
 
@@ -167,14 +167,17 @@ template <typename Whole>
 struct narrowing_kernel {
     const double* from;
     Whole* to;
+    Whole least, most;
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
-        const double least = static_cast<double>(std::numeric_limits<Whole>::min()),
-                     most = static_cast<double>(std::numeric_limits<Whole>::max());
         const double value = std::rint(from[i]);
-        to[i] = !(value > least) ? (value != value ? Whole(0) : std::numeric_limits<Whole>::min())
-                : value >= most  ? std::numeric_limits<Whole>::max()
-                                 : static_cast<Whole>(value);
+        if (value != value) {
+            to[i] = 0;
+        } else if (value <= static_cast<double>(least)) {
+            to[i] = least;
+        } else {
+            to[i] = value >= static_cast<double>(most) ? most : static_cast<Whole>(value);
+        }
     }
 };
 
@@ -183,8 +186,12 @@ any_tensor resample_converted(node_call& in, const any_tensor& from, io::dtype t
     const any_tensor to = in.make(type, from.shape());
     if (from.type() == io::dtype::f64 && !is_float(type)) {
         with_type(type, [&]<typename T>() {
-            if constexpr (std::is_integral_v<T>)
-                each(in, to.elements(), narrowing_kernel<T>{in.read<double>(from), in.write<T>(to)}, {&from}, {&to});
+            if constexpr (std::is_integral_v<T>) {
+                using limits = std::numeric_limits<T>;
+                each(in, to.elements(),
+                     narrowing_kernel<T>{in.read<double>(from), in.write<T>(to), limits::min(), limits::max()}, {&from},
+                     {&to});
+            }
         });
         return to;
     }
@@ -399,26 +406,25 @@ void resize(node_call& in) {
     using enum resample_place;
     const any_tensor& x = in.input(0);
     resample_settings how;
-    how.mode = resample_choice<resample_mode>(in, "mode", "nearest",
-                                              std::to_array<std::pair<std::string_view, resample_mode>>(
-                                                  {{"nearest", resample_mode::nearest},
-                                                   {"linear", resample_mode::linear},
-                                                   {"cubic", resample_mode::cubic}}));
+    how.mode = resample_choice<resample_mode>(
+        in, "mode", "nearest",
+        std::to_array<std::pair<std::string_view, resample_mode>>(
+            {{"nearest", resample_mode::nearest}, {"linear", resample_mode::linear}, {"cubic", resample_mode::cubic}}));
     how.rounding = resample_choice<resample_rounding>(in, "nearest_mode", "round_prefer_floor",
                                                       std::to_array<std::pair<std::string_view, resample_rounding>>(
                                                           {{"round_prefer_floor", resample_rounding::half_down},
                                                            {"round_prefer_ceil", resample_rounding::half_up},
                                                            {"floor", resample_rounding::down},
                                                            {"ceil", resample_rounding::up}}));
-    const auto place = resample_choice<resample_place>(in, "coordinate_transformation_mode", "half_pixel",
-                                                       std::to_array<std::pair<std::string_view, resample_place>>(
-                                                           {{"half_pixel", half_pixel},
-                                                            {"half_pixel_symmetric", half_pixel_symmetric},
-                                                            {"pytorch_half_pixel", pytorch_half_pixel},
-                                                            {"align_corners", align_corners},
-                                                            {"asymmetric", asymmetric},
-                                                            {"tf_half_pixel_for_nn", tf_half_pixel_for_nn},
-                                                            {"tf_crop_and_resize", crop_and_resize}}));
+    const auto place = resample_choice<resample_place>(
+        in, "coordinate_transformation_mode", "half_pixel",
+        std::to_array<std::pair<std::string_view, resample_place>>({{"half_pixel", half_pixel},
+                                                                    {"half_pixel_symmetric", half_pixel_symmetric},
+                                                                    {"pytorch_half_pixel", pytorch_half_pixel},
+                                                                    {"align_corners", align_corners},
+                                                                    {"asymmetric", asymmetric},
+                                                                    {"tf_half_pixel_for_nn", tf_half_pixel_for_nn},
+                                                                    {"tf_crop_and_resize", crop_and_resize}}));
     how.a = in.real("cubic_coeff_a", -0.75f);
     how.outside = in.real("extrapolation_value", 0);
     how.is_smooth = in.integer("antialias", 0) != 0;
@@ -463,60 +469,6 @@ void resize(node_call& in) {
     }
     find_kept(how.axes);
     resample(in, how);
-}
-
-// --- CenterCropPad ---------------------------------------------------------------------------------------------
-
-template <typename Word>
-struct centring_kernel {
-    const Word* from;
-    Word* to;
-    std::array<std::size_t, resample_rank> from_lengths, to_lengths;
-    std::array<std::int64_t, resample_rank> shift;  // from the output's index to the input's
-    std::size_t rank;
-
-    SLUICE_KERNEL void operator()(std::size_t i) const {
-        std::size_t rest = i, at = 0, stride = 1;
-        bool is_inside = true;
-        for (std::size_t d = rank; d-- > 0;) {
-            const std::int64_t k = static_cast<std::int64_t>(rest % to_lengths[d]) + shift[d];
-            rest /= to_lengths[d];
-            is_inside = is_inside && k >= 0 && k < static_cast<std::int64_t>(from_lengths[d]);
-            if (is_inside) at += static_cast<std::size_t>(k) * stride;
-            stride *= from_lengths[d];
-        }
-        to[i] = is_inside ? from[at] : Word(0);
-    }
-};
-
-void center_crop_pad(node_call& in) {
-    const any_tensor& x = in.input(0);
-    const std::size_t rank = x.shape().size();
-    if (rank > resample_rank) in.refuse_unsupported("has more than 8 dimensions");
-    const integers wanted = in.host_integers(1);
-    integers named = in.integer_list("axes");
-    if (!in.has("axes"))
-        for (std::size_t d = 0; d < rank; ++d) named.push_back(static_cast<std::int64_t>(d));
-    (void)in.axes(named, rank);
-    if (wanted.size() != named.size())
-        in.refuse("has " + std::to_string(wanted.size()) + " lengths for " + std::to_string(named.size()) + " axes");
-    lengths shape = x.shape();
-    for (std::size_t i = 0; i < named.size(); ++i) {
-        if (wanted[i] < 0) in.refuse("has the length " + std::to_string(wanted[i]));
-        shape[in.axis(named[i], rank)] = static_cast<std::size_t>(wanted[i]);
-    }
-    const any_tensor& y = in.make_output(0, x.type(), shape);
-    with_word(x.type(), [&]<typename Word>() {
-        centring_kernel<Word> kernel{in.read<Word>(x), in.write<Word>(y), {}, {}, {}, rank};
-        for (std::size_t d = 0; d < rank; ++d) {
-            const auto from = x.shape()[d], to = shape[d];
-            kernel.from_lengths[d] = from;
-            kernel.to_lengths[d] = to;
-            kernel.shift[d] = from > to ? static_cast<std::int64_t>((from - to) / 2)
-                                        : -static_cast<std::int64_t>((to - from) / 2);
-        }
-        each(in, y.elements(), kernel, {&x}, {&y});
-    });
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators that read a tensor at positions between its elements: GridSample, AffineGrid (which gives such positions)
-// and RoiAlign.
+// Operators that read a tensor at other positions: between its elements, as GridSample, AffineGrid (which gives such
+// positions) and RoiAlign, or beside them, as CenterCropPad.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -38,7 +38,9 @@ struct grid_axis {
     bool align_corners;
 
     SLUICE_KERNEL Number least() const { return align_corners ? Number(0) : Number(-0.5); }
-    SLUICE_KERNEL Number most() const { return static_cast<Number>(length) - (align_corners ? Number(1) : Number(0.5)); }
+    SLUICE_KERNEL Number most() const {
+        return static_cast<Number>(length) - (align_corners ? Number(1) : Number(0.5));
+    }
 
     // Of a number from -1 to 1.
     SLUICE_KERNEL Number position(Number x, bool is_rounded) const {
@@ -80,7 +82,7 @@ template <typename Number>
 struct grid_shape {
     const Number* grid;
     std::size_t rank, channels, points, size;  // size: the input's elements of a channel
-    std::array<grid_axis<Number>, grid_rank> axes;
+    grid_axis<Number> axes[grid_rank];
 
     // The grid's numbers are in the opposite order of the axes.
     SLUICE_KERNEL Number coordinate(std::size_t i, std::size_t axis) const {
@@ -183,7 +185,7 @@ struct affine_kernel {
     const T* matrices;  // [batches, rank, rank + 1]
     T* to;
     std::size_t rank;
-    std::array<std::size_t, 3> sizes;  // the first index last: x, y, z
+    std::size_t sizes[3];  // the first index last: x, y, z
     bool align_corners;
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
@@ -282,7 +284,8 @@ struct region_kernel {
             wide = wide > 1 ? wide : 1;
             high = high > 1 ? high : 1;
         }
-        const number cell_height = high / static_cast<number>(out_height), cell_width = wide / static_cast<number>(out_width);
+        const number cell_height = high / static_cast<number>(out_height),
+                     cell_width = wide / static_cast<number>(out_width);
         const region_points<number> ys(bounds[1] + static_cast<number>(row) * cell_height, cell_height, height, ratio);
         const region_points<number> xs(bounds[0] + static_cast<number>(column) * cell_width, cell_width, width, ratio);
         const T* const plane = from + (static_cast<std::size_t>(batch) * channels + channel) * height * width;
@@ -311,6 +314,32 @@ struct region_kernel {
         }
         const number count = static_cast<number>(ys.count) * static_cast<number>(xs.count);
         to[i] = static_cast<T>(is_max ? most : count > 0 ? sum / count : number(0));
+    }
+};
+
+// --- CenterCropPad ---------------------------------------------------------------------------------------------
+
+constexpr std::size_t centring_rank = 8;
+
+template <typename Word>
+struct centring_kernel {
+    const Word* from;
+    Word* to;
+    std::size_t from_lengths[centring_rank], to_lengths[centring_rank];
+    std::int64_t shift[centring_rank];  // from the output's index to the input's
+    std::size_t rank;
+
+    SLUICE_KERNEL void operator()(std::size_t i) const {
+        std::size_t rest = i, at = 0, stride = 1;
+        bool is_inside = true;
+        for (std::size_t d = rank; d-- > 0;) {
+            const std::int64_t k = static_cast<std::int64_t>(rest % to_lengths[d]) + shift[d];
+            rest /= to_lengths[d];
+            is_inside = is_inside && k >= 0 && k < static_cast<std::int64_t>(from_lengths[d]);
+            if (is_inside) at += static_cast<std::size_t>(k) * stride;
+            stride *= from_lengths[d];
+        }
+        to[i] = is_inside ? from[at] : Word(0);
     }
 };
 
@@ -385,7 +414,11 @@ void affine_grid(node_call& in) {
     const any_tensor& y = in.make_output(0, theta.type(), shape);
     with_float(in, theta, [&]<typename T>() {
         each(in, y.elements(),
-             affine_kernel<T>{in.read<T>(theta), in.write<T>(y), rank, sizes, in.integer("align_corners", 0) != 0},
+             affine_kernel<T>{in.read<T>(theta),
+                              in.write<T>(y),
+                              rank,
+                              {sizes[0], sizes[1], sizes[2]},
+                              in.integer("align_corners", 0) != 0},
              {&theta}, {&y});
     });
 }
@@ -400,13 +433,15 @@ void roi_align(node_call& in) {
     if (regions.type() != x.type()) in.refuse("has regions of another type than the tensor's");
     if (batch_of.type() != io::dtype::i64) in.refuse_type(batch_of);
     const std::string mode = in.text("mode", "avg"),
-                      place = in.text("coordinate_transformation_mode", in.opset() < 16 ? "output_half_pixel" : "half_pixel");
+                      place = in.text("coordinate_transformation_mode",
+                                      in.opset() < 16 ? "output_half_pixel" : "half_pixel");
     if (mode != "avg" && mode != "max") in.refuse("has the mode '" + mode + "'; 'avg' and 'max' are possible");
     if (place != "half_pixel" && place != "output_half_pixel")
         in.refuse("has the coordinates '" + place + "'; 'half_pixel' and 'output_half_pixel' are possible");
     const std::int64_t out_height = in.integer("output_height", 1), out_width = in.integer("output_width", 1),
                        ratio = in.integer("sampling_ratio", 0);
-    if (out_height < 1 || out_width < 1 || ratio < 0) in.refuse("has an output size or sampling_ratio that makes no sense");
+    if (out_height < 1 || out_width < 1 || ratio < 0)
+        in.refuse("has an output size or sampling_ratio that makes no sense");
     if (ratio > 1024) in.refuse_unsupported("has the sampling_ratio " + std::to_string(ratio));
     const lengths& shape = x.shape();
     const any_tensor& y = in.make_output(
@@ -420,6 +455,36 @@ void roi_align(node_call& in) {
                               in.real("spatial_scale", 1), place == "half_pixel" ? computed<T>(0.5f) : computed<T>(0),
                               mode == "max"},
              {&x, &regions, &batch_of}, {&y});
+    });
+}
+
+void center_crop_pad(node_call& in) {
+    const any_tensor& x = in.input(0);
+    const std::size_t rank = x.shape().size();
+    if (rank > centring_rank) in.refuse_unsupported("has more than 8 dimensions");
+    const integers wanted = in.host_integers(1);
+    integers named = in.integer_list("axes");
+    if (!in.has("axes"))
+        for (std::size_t d = 0; d < rank; ++d) named.push_back(static_cast<std::int64_t>(d));
+    (void)in.axes(named, rank);
+    if (wanted.size() != named.size())
+        in.refuse("has " + std::to_string(wanted.size()) + " lengths for " + std::to_string(named.size()) + " axes");
+    lengths shape = x.shape();
+    for (std::size_t i = 0; i < named.size(); ++i) {
+        if (wanted[i] < 0) in.refuse("has the length " + std::to_string(wanted[i]));
+        shape[in.axis(named[i], rank)] = static_cast<std::size_t>(wanted[i]);
+    }
+    const any_tensor& y = in.make_output(0, x.type(), shape);
+    with_word(x.type(), [&]<typename Word>() {
+        centring_kernel<Word> kernel{in.read<Word>(x), in.write<Word>(y), {}, {}, {}, rank};
+        for (std::size_t d = 0; d < rank; ++d) {
+            const auto from = x.shape()[d], to = shape[d];
+            kernel.from_lengths[d] = from;
+            kernel.to_lengths[d] = to;
+            kernel.shift[d] =
+                from > to ? static_cast<std::int64_t>((from - to) / 2) : -static_cast<std::int64_t>((to - from) / 2);
+        }
+        each(in, y.elements(), kernel, {&x}, {&y});
     });
 }
 

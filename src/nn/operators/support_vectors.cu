@@ -86,8 +86,7 @@ struct svm_sum_kernel {
 
     SLUICE_KERNEL void operator()(std::size_t row) const {
         double sum = 0;
-        for (std::size_t k = 0; k < count; ++k)
-            sum += products[row * count + k] * static_cast<double>(coefficients[k]);
+        for (std::size_t k = 0; k < count; ++k) sum += products[row * count + k] * static_cast<double>(coefficients[k]);
         to[row] = sum + added;
     }
 };
@@ -106,7 +105,8 @@ struct svm_pairs_kernel {
 
     SLUICE_KERNEL double part(const double* row, std::size_t line, std::size_t of_class) const {
         double sum = 0;
-        for (auto k = static_cast<std::size_t>(begins[of_class]); k < static_cast<std::size_t>(begins[of_class + 1]); ++k)
+        for (auto k = static_cast<std::size_t>(begins[of_class]); k < static_cast<std::size_t>(begins[of_class + 1]);
+             ++k)
             sum += static_cast<double>(coefficients[line * vectors + k]) * row[k];
         return sum;
     }
@@ -221,13 +221,14 @@ svm_classes svm_by_pairs(node_call& in, const feature_matrix& of, std::size_t cl
     const std::size_t pairs = classes * (classes - 1) / 2;
     const std::vector<float> coefficients = in.real_list("coefficients"), rho = in.real_list("rho"),
                              a = in.real_list("prob_a"), b = in.real_list("prob_b");
-    if (classes < 2 || counts.size() != classes || coefficients.size() != (classes - 1) * vectors || rho.size() < pairs ||
-        a.size() != b.size() || (!a.empty() && a.size() < pairs)) {
+    if (classes < 2 || counts.size() != classes || coefficients.size() != (classes - 1) * vectors ||
+        rho.size() < pairs || a.size() != b.size() || (!a.empty() && a.size() < pairs)) {
         in.refuse("has vectors_per_class, coefficients, rho, prob_a or prob_b that do not fit " +
                   std::to_string(classes) + " classes");
     }
     const any_tensor products = svm_products(in, of, vectors);
-    const any_tensor table = table_of(in, coefficients), begin_table = table_of(in, begins), rho_table = table_of(in, rho);
+    const any_tensor table = table_of(in, coefficients), begin_table = table_of(in, begins),
+                     rho_table = table_of(in, rho);
     const any_tensor decisions = in.make(io::dtype::f64, {of.rows, pairs}),
                      votes = in.make(io::dtype::f64, {of.rows, classes});
     each(in, of.rows,
@@ -258,7 +259,8 @@ void svm_regressor(node_call& in) {
     if (count == 0) {
         scores = linear_scores(in, of, coefficients, {rho[0]}, 1);
     } else {
-        if (coefficients.size() != static_cast<std::size_t>(count)) in.refuse("has not one coefficient for each support vector");
+        if (coefficients.size() != static_cast<std::size_t>(count))
+            in.refuse("has not one coefficient for each support vector");
         const any_tensor products = svm_products(in, of, coefficients.size()), table = table_of(in, coefficients);
         scores = in.make(io::dtype::f64, {of.rows, 1});
         each(in, of.rows,
@@ -281,20 +283,23 @@ void svm_classifier(node_call& in) {
     const feature_matrix of = features_of(in);
     const integers labels = in.integer_list("classlabels_ints"), counts = in.integer_list("vectors_per_class");
     const std::vector<float> coefficients = in.real_list("coefficients"), rho = in.real_list("rho");
-    if (labels.empty() || rho.empty() || coefficients.empty()) in.refuse("has no classlabels_ints, coefficients or rho");
+    if (labels.empty() || rho.empty() || coefficients.empty())
+        in.refuse("has no classlabels_ints, coefficients or rho");
     const bool is_linear = std::ranges::all_of(counts, [](std::int64_t each_count) { return each_count == 0; });
     svm_classes made;
     if (is_linear) {
         if (rho.size() == 1 && labels.size() > 2)
             in.refuse_unsupported("is linear, with one rho for more than two classes");
-        made.scores = made.weights = linear_scores(in, of, coefficients, std::vector(labels.size(), rho[0]), labels.size());
+        made.scores = made.weights =
+            linear_scores(in, of, coefficients, std::vector(labels.size(), rho[0]), labels.size());
     } else {
         made = svm_by_pairs(in, of, labels.size(), counts);
     }
     const bool is_positive = std::ranges::all_of(coefficients, [](float each_one) { return each_one >= 0; });
     svm_rule rule = svm_rule::highest;
     if (rho.size() == 1 && labels.size() == 1) rule = svm_rule::is_positive;
-    if (rho.size() == 1 && labels.size() == 2 && is_positive && !made.has_probabilities) rule = svm_rule::second_if_half;
+    if (rho.size() == 1 && labels.size() == 2 && is_positive && !made.has_probabilities)
+        rule = svm_rule::second_if_half;
 
     const any_tensor table = table_of(in, labels), &label = in.make_output(0, io::dtype::i64, {of.rows});
     each(in, of.rows,

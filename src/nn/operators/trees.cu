@@ -78,7 +78,7 @@ struct tree_walk {
         while (at >= 0) {
             const tree_node& node = nodes[at];
             at = passes(node, static_cast<double>(x[row * columns + static_cast<std::size_t>(node.feature)])) ? node.yes
-                                                                                                           : node.no;
+                                                                                                              : node.no;
         }
         return ~at;
     }
@@ -143,15 +143,18 @@ any_tensor tree_scores(node_call& in, const feature_matrix& of, const tree_table
     const bool keeps = trees == 0 || of.rows <= most_kept_leaves / trees;
     const any_tensor leaves = in.make(io::dtype::i32, {keeps ? of.rows : 0, trees});
     with_features(of, [&]<typename T>() {
-        const tree_walk<T> walk{in.read<T>(of.x),         in.read<tree_node>(nodes), in.read<tree_place>(roots),
-                                in.read<double>(members), of.columns,                trees};
+        const tree_walk<T> walk{in.read<T>(of.x),
+                                in.read<tree_node>(nodes),
+                                in.read<tree_place>(roots),
+                                in.read<double>(members),
+                                of.columns,
+                                trees};
         each(in, leaves.elements(), tree_leaf_kernel<T>{walk, in.write<std::int32_t>(leaves)},
              {&of.x, &nodes, &roots, &members}, {&leaves});
         each(in, of.rows,
-             tree_score_kernel<T>{walk, keeps ? in.read<std::int32_t>(leaves) : nullptr,
-                                  in.read<std::int32_t>(begins), in.read<tree_weight>(weights),
-                                  all_of.base.empty() ? nullptr : in.read<double>(base), in.write<double>(scores),
-                                  all_of.targets, all_of.sum},
+             tree_score_kernel<T>{walk, keeps ? in.read<std::int32_t>(leaves) : nullptr, in.read<std::int32_t>(begins),
+                                  in.read<tree_weight>(weights), all_of.base.empty() ? nullptr : in.read<double>(base),
+                                  in.write<double>(scores), all_of.targets, all_of.sum},
              {&of.x, &nodes, &roots, &members, &leaves, &begins, &weights, &base}, {&scores});
     });
     return scores;
@@ -247,7 +250,8 @@ std::int32_t tree_index(const node_call& in, std::int64_t value) {
 tree_tables read_listed_trees(const node_call& in, const std::string& kind) {
     const integers trees = in.integer_list("nodes_treeids"), ids = in.integer_list("nodes_nodeids"),
                    features = in.integer_list("nodes_featureids"), yes = in.integer_list("nodes_truenodeids"),
-                   no = in.integer_list("nodes_falsenodeids"), missing = in.integer_list("nodes_missing_value_tracks_true");
+                   no = in.integer_list("nodes_falsenodeids"),
+                   missing = in.integer_list("nodes_missing_value_tracks_true");
     const std::vector<std::string> tests = in.text_list("nodes_modes");
     const std::vector<double> splits = tree_list(in, "nodes_values");
     const std::size_t count = trees.size();
@@ -262,9 +266,9 @@ tree_tables read_listed_trees(const node_call& in, const std::string& kind) {
 
     using name = std::pair<std::int64_t, std::int64_t>;  // tree and node
     static const std::map<std::string, tree_test, std::less<>> known_tests = {
-        {"BRANCH_LEQ", tree_test::less_equal},      {"BRANCH_LT", tree_test::less},
-        {"BRANCH_GTE", tree_test::greater_equal},   {"BRANCH_GT", tree_test::greater},
-        {"BRANCH_EQ", tree_test::equal},            {"BRANCH_NEQ", tree_test::not_equal}};
+        {"BRANCH_LEQ", tree_test::less_equal},    {"BRANCH_LT", tree_test::less},
+        {"BRANCH_GTE", tree_test::greater_equal}, {"BRANCH_GT", tree_test::greater},
+        {"BRANCH_EQ", tree_test::equal},          {"BRANCH_NEQ", tree_test::not_equal}};
     tree_tables made;
     std::map<name, tree_place> places;
     std::set<std::int64_t> with_root;
@@ -278,7 +282,8 @@ tree_tables read_listed_trees(const node_call& in, const std::string& kind) {
     const auto place_of = [&](std::int64_t tree, std::int64_t id) {
         const auto found = places.find({tree, id});
         if (found == places.end())
-            in.refuse("names the node " + std::to_string(id) + " of tree " + std::to_string(tree) + ", which does not exist");
+            in.refuse("names the node " + std::to_string(id) + " of tree " + std::to_string(tree) +
+                      ", which does not exist");
         return found->second;
     };
     for (std::size_t i = 0; i < count; ++i) {
@@ -337,7 +342,8 @@ void tree_ensemble(node_call& in) {
     const integers features = in.integer_list("nodes_featureids"), yes = in.integer_list("nodes_truenodeids"),
                    no = in.integer_list("nodes_falsenodeids"), yes_is_leaf = in.integer_list("nodes_trueleafs"),
                    no_is_leaf = in.integer_list("nodes_falseleafs"),
-                   missing = in.integer_list("nodes_missing_value_tracks_true"), targets = in.integer_list("leaf_targetids");
+                   missing = in.integer_list("nodes_missing_value_tracks_true"),
+                   targets = in.integer_list("leaf_targetids");
     const std::vector<double> tests = tree_numbers(in, "nodes_modes"), splits = tree_numbers(in, "nodes_splits"),
                               weights = tree_numbers(in, "leaf_weights");
     const std::size_t count = features.size();
