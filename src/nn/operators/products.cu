@@ -298,6 +298,14 @@ void gemm_node(node_call& in) {
 std::span<const definition> products() {
     static const std::vector<definition> known = {
         {.name = "MatMul", .least_inputs = 2, .most_inputs = 2, .most_outputs = 1, .attributes = {}, .run = &matmul},
+        // What the attribute broadcast permits is permitted always.
+        {.name = "Gemm",
+         .least_inputs = 3,
+         .most_inputs = 3,
+         .most_outputs = 1,
+         .attributes = {"alpha", "beta", "broadcast", "transA", "transB"},
+         .run = &gemm_node,
+         .until = 6},
         {.name = "Gemm",
          .least_inputs = 2,
          .most_inputs = 3,
