@@ -95,8 +95,8 @@ void require_zero_point(const node_call& in, std::size_t zero, const any_tensor&
 }
 
 // The fields other than x, filter, bias and y are those of `fields`.
-void run_integer_convolution(const node_call& in, const any_tensor& x, const any_tensor& filter,
-                             const any_tensor* bias, const any_tensor& y,
+void run_integer_convolution(const node_call& in, const any_tensor& x, const any_tensor& filter, const any_tensor* bias,
+                             const any_tensor& y,
                              const integer_convolution_element<std::uint8_t, std::uint8_t>& fields) {
     // All inputs, for the list of what is read.
     const auto input = [&](std::size_t i) { return in.has_input(i) ? &in.input(i) : &x; };
@@ -165,12 +165,12 @@ struct deformable_convolution_element {
                 const std::size_t row = to.at[1] * grid.stride[1] + w / grid.window[2] * grid.dilation[1],
                                   column = to.at[2] * grid.stride[2] + w % grid.window[2] * grid.dilation[2];
                 const T* const moved = offset + (group * window + w) * 2 * outputs + place;
-                const number at_row = static_cast<number>(static_cast<std::int64_t>(row) -
-                                                          static_cast<std::int64_t>(grid.before[1])) +
-                                      static_cast<number>(moved[0]);
-                const number at_column = static_cast<number>(static_cast<std::int64_t>(column) -
-                                                             static_cast<std::int64_t>(grid.before[2])) +
-                                         static_cast<number>(moved[outputs]);
+                const number at_row =
+                    static_cast<number>(static_cast<std::int64_t>(row) - static_cast<std::int64_t>(grid.before[1])) +
+                    static_cast<number>(moved[0]);
+                const number at_column =
+                    static_cast<number>(static_cast<std::int64_t>(column) - static_cast<std::int64_t>(grid.before[2])) +
+                    static_cast<number>(moved[outputs]);
                 number value = sample(plane, grid, at_row, at_column) * static_cast<number>(taps[w]);
                 if (mask != nullptr) value *= static_cast<number>(mask[(group * window + w) * outputs + place]);
                 sum += static_cast<double>(value);
@@ -327,13 +327,14 @@ void deformable_convolution(node_call& in) {
         in.refuse_shapes("has the offsets " + to_string(offset) + "; " + to_string(std::span(expected)) + " is needed");
     expected[1] /= 2;
     if (in.has_input(4) && in.input(4).shape() != expected)
-        in.refuse_shapes("has the mask " + to_string(in.input(4)) + "; " + to_string(std::span(expected)) + " is needed");
+        in.refuse_shapes("has the mask " + to_string(in.input(4)) + "; " + to_string(std::span(expected)) +
+                         " is needed");
     const any_tensor& y = in.make_output(0, x.type(), of.output_shape());
     const any_tensor &bias = in.has_input(3) ? in.input(3) : x, &mask = in.has_input(4) ? in.input(4) : x;
     with_float(in, x, [&]<typename T>() {
         each(in, y.elements(),
-             deformable_convolution_element<T>{of, offset_groups, in.read<T>(x), in.read<T>(filter),
-                                               in.read<T>(offset), in.has_input(3) ? in.read<T>(bias) : nullptr,
+             deformable_convolution_element<T>{of, offset_groups, in.read<T>(x), in.read<T>(filter), in.read<T>(offset),
+                                               in.has_input(3) ? in.read<T>(bias) : nullptr,
                                                in.has_input(4) ? in.read<T>(mask) : nullptr, in.write<T>(y)},
              {&x, &filter, &offset, &bias, &mask}, {&y});
     });
@@ -375,9 +376,11 @@ void causal_convolution(node_call& in) {
 void columns_to_image(node_call& in) {
     const any_tensor& x = in.input(0);
     if (x.type() == io::dtype::boolean) in.refuse_type(x);
-    if (x.shape().size() != 3) in.refuse_shapes("takes columns [images, channels * window, windows], not " + to_string(x));
+    if (x.shape().size() != 3)
+        in.refuse_shapes("takes columns [images, channels * window, windows], not " + to_string(x));
     const lengths image = positive_lengths(in, 1, "image_shape"), window = positive_lengths(in, 2, "block_shape");
-    if (image.empty() || image.size() != window.size()) in.refuse_shapes("has an image_shape and a block_shape that do not fit");
+    if (image.empty() || image.size() != window.size())
+        in.refuse_shapes("has an image_shape and a block_shape that do not fit");
     if (image.size() > 3) in.refuse_unsupported("makes images of more than three dimensions");
     const window_grid grid = windows_of(in, image, window);
     std::size_t elements = 1, windows = 1;

@@ -194,8 +194,8 @@ void convolution_node(node_call& in) {
     const any_tensor& bias = in.has_input(2) ? in.input(2) : filter;
     with_float(in, x, [&]<typename T>() {
         each(in, y.elements(),
-             convolution_element<T>{of, in.read<T>(x), in.read<T>(filter),
-                                    in.has_input(2) ? in.read<T>(bias) : nullptr, in.write<T>(y)},
+             convolution_element<T>{of, in.read<T>(x), in.read<T>(filter), in.has_input(2) ? in.read<T>(bias) : nullptr,
+                                    in.write<T>(y)},
              {&x, &filter, &bias}, {&y});
     });
 }
@@ -287,7 +287,8 @@ convolution_layout transposed_convolution_of(const node_call& in, const any_tens
         const std::size_t count = in.integer_list("output_shape").size();
         output = window_numbers(in, "output_shape", count == rank + 2 ? count : rank, 1, 1);
         if (count == rank + 2) {
-            if (output[0] != made.images || output[1] != filters) in.refuse_shapes("has an output_shape that does not fit");
+            if (output[0] != made.images || output[1] != filters)
+                in.refuse_shapes("has an output_shape that does not fit");
             output.erase(output.begin(), output.begin() + 2);
         }
     }
@@ -335,8 +336,8 @@ void transposed_convolution_node(node_call& in) {
 }  // namespace
 
 std::span<const definition> convolutions() {
-    static const std::vector<std::string_view> windows = {"auto_pad", "dilations", "group",
-                                                          "kernel_shape", "pads", "strides"};
+    static const std::vector<std::string_view> windows = {"auto_pad",     "dilations", "group",
+                                                          "kernel_shape", "pads",      "strides"};
     static const std::vector<definition> known = {
         {"Conv", 2, 3, 1, windows, &convolution_node},
         {.name = "ConvTranspose",

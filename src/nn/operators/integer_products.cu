@@ -84,8 +84,7 @@ matrix_quantity quantity_of(const node_call& in, std::size_t input, double other
     const std::size_t rank = own.size();
     bool fits = rank >= 2 && rank <= matrix.size() && own[rank - (is_left ? 2 : 1)] == count &&
                 own[rank - (is_left ? 1 : 2)] == 1;
-    for (std::size_t d = 0; fits && d + 2 < rank; ++d)
-        fits = own[d] == 1 || own[d] == matrix[matrix.size() - rank + d];
+    for (std::size_t d = 0; fits && d + 2 < rank; ++d) fits = own[d] == 1 || own[d] == matrix[matrix.size() - rank + d];
     if (!fits) {
         in.refuse_shapes("has the scale or zero point " + to_string(x) + " for a matrix " +
                          to_string(std::span(matrix)));

@@ -58,9 +58,7 @@ SLUICE_KERNEL inline void write_saturated(void* to, io::dtype type, std::size_t 
         case io::dtype::i16:
             static_cast<std::int16_t*>(to)[i] = static_cast<std::int16_t>(limited(-32768, 32767));
             return;
-        case io::dtype::u16:
-            static_cast<std::uint16_t*>(to)[i] = static_cast<std::uint16_t>(limited(0, 65535));
-            return;
+        case io::dtype::u16: static_cast<std::uint16_t*>(to)[i] = static_cast<std::uint16_t>(limited(0, 65535)); return;
         case io::dtype::i32:
             static_cast<std::int32_t*>(to)[i] = static_cast<std::int32_t>(limited(-2147483648.0, 2147483647.0));
             return;

@@ -74,8 +74,8 @@ struct maximum_of_window {
         y[index] = static_cast<T>(most);
         if (where == nullptr) return;
         // Column-major: the first dimension of the image is the innermost one.
-        const std::size_t place = !is_column_major ? (at0 * grid.input[1] + at1) * grid.input[2] + at2
-                                                   : column_major(at0, at1, at2);
+        const std::size_t place =
+            !is_column_major ? (at0 * grid.input[1] + at1) * grid.input[2] + at2 : column_major(at0, at1, at2);
         where[index] = is_found ? static_cast<std::int64_t>(to.plane * grid.input_size() + place) : -1;
     }
 
@@ -99,9 +99,9 @@ struct average_of_window {
         const auto r0 = grid.in_image(to.at[0], 0), r1 = grid.in_image(to.at[1], 1), r2 = grid.in_image(to.at[2], 2);
         double sum = 0, count = 1;
         for (std::size_t d = 0; d < 3; ++d) {
-            const auto counted =
-                counts_padding ? grid.within(to.at[d], d, 0, grid.before[d] + grid.input[d] + grid.after[d])
-                               : grid.in_image(to.at[d], d);
+            const auto counted = counts_padding
+                                     ? grid.within(to.at[d], d, 0, grid.before[d] + grid.input[d] + grid.after[d])
+                                     : grid.in_image(to.at[d], d);
             count *= counted.last > counted.first ? static_cast<double>(counted.last - counted.first) : 0.0;
         }
         for (std::size_t w0 = r0.first; w0 < r0.last; ++w0) {
@@ -184,9 +184,7 @@ struct maximum_of_region {
     T* y;
 
     // Region limits beyond this are outside of any image.
-    SLUICE_KERNEL static double limited(double value) {
-        return value > -1e9 ? (value < 1e9 ? value : 1e9) : -1e9;
-    }
+    SLUICE_KERNEL static double limited(double value) { return value > -1e9 ? (value < 1e9 ? value : 1e9) : -1e9; }
     SLUICE_KERNEL static std::int64_t clamped(double value, std::size_t size) {
         const auto last = static_cast<double>(size);
         return static_cast<std::int64_t>(value > 0 ? (value < last ? value : last) : 0.0);
@@ -194,7 +192,8 @@ struct maximum_of_region {
     // Where the region begins, or ends.
     SLUICE_KERNEL double border(const T* region, std::size_t i) const {
         // Half away from 0.
-        return limited(std::round(static_cast<double>(static_cast<computed<T>>(region[i])) * static_cast<double>(scale)));
+        return limited(
+            std::round(static_cast<double>(static_cast<computed<T>>(region[i])) * static_cast<double>(scale)));
     }
 
     SLUICE_KERNEL void operator()(std::size_t index) const {
@@ -205,7 +204,8 @@ struct maximum_of_region {
         if (image >= 0 && image < static_cast<double>(images)) {
             const double left = border(region, 1), top = border(region, 2), right = border(region, 3),
                          bottom = border(region, 4);
-            const double tall = bottom - top + 1 > 1 ? bottom - top + 1 : 1, wide = right - left + 1 > 1 ? right - left + 1 : 1;
+            const double tall = bottom - top + 1 > 1 ? bottom - top + 1 : 1,
+                         wide = right - left + 1 > 1 ? right - left + 1 : 1;
             const double step0 = tall / static_cast<double>(down), step1 = wide / static_cast<double>(across);
             const std::int64_t begin0 = clamped(std::floor(static_cast<double>(o0) * step0) + top, height),
                                end0 = clamped(std::ceil(static_cast<double>(o0 + 1) * step0) + top, height),
@@ -215,7 +215,8 @@ struct maximum_of_region {
             bool is_found = false;
             for (std::int64_t row = begin0; row < end0; ++row) {
                 for (std::int64_t column = begin1; column < end1; ++column) {
-                    const auto value = static_cast<computed<T>>(plane[static_cast<std::size_t>(row) * width + static_cast<std::size_t>(column)]);
+                    const auto value = static_cast<computed<T>>(
+                        plane[static_cast<std::size_t>(row) * width + static_cast<std::size_t>(column)]);
                     if (is_found && !(value > most || (value != value && most == most))) continue;
                     is_found = true;
                     most = value;
@@ -365,8 +366,8 @@ void max_unpool(node_call& in) {
     }
     const any_tensor& y = in.make_output(0, x.type(), shape);
     with_word(x.type(), [&]<typename Word>() {
-        unpooled_element<Word> kernel{in.read<Word>(x), in.read<std::int64_t>(index), in.write<Word>(y), shape.size(),
-                                      {}, {}};
+        unpooled_element<Word> kernel{
+            in.read<Word>(x), in.read<std::int64_t>(index), in.write<Word>(y), shape.size(), {}, {}};
         std::ranges::copy(pooled, kernel.from);
         std::ranges::copy(shape, kernel.to);
         each(in, y.elements(), pool_zero<Word>{in.write<Word>(y)}, {}, {&y});

@@ -12,6 +12,7 @@
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/table.hpp"
 #include "sluice/kernels/gemm.hpp"
+#include "sluice/runtime/device.hpp"
 
 namespace sluice::nn::operators {
 namespace {
@@ -119,6 +120,74 @@ void multiply_by_gemm(const node_call& in, const any_tensor& a, const any_tensor
     gemm(in.context().stream(), left, right, added ? &*added : nullptr, out, {.transpose_b = is_b_transposed});
 }
 
+void multiply_by_gemm(const node_call& in, const any_tensor& a, const any_tensor& b, const any_tensor* bias,
+                      const any_tensor& y, const product_layout& at) {
+    switch (a.type()) {
+        case io::dtype::f16: return multiply_by_gemm<half>(in, a, b, bias, y, at);
+        case io::dtype::bf16: return multiply_by_gemm<bfloat16>(in, a, b, bias, y, at);
+        default: return multiply_by_gemm<float>(in, a, b, bias, y, at);
+    }
+}
+
+// --- batches of large matrices -----------------------------------------------------------------------------------
+
+bool is_gemm_type(io::dtype type) {
+    return type == io::dtype::f32 || type == io::dtype::f16 || type == io::dtype::bf16;
+}
+
+// Whether the matrices of a batch are few, and so large that copies of them, for gemm, are cheap. A GPU multiplies
+// small ones sooner than it starts the commands for them.
+bool is_worth_copies(const node_call& in, const any_tensor& a, const product_layout& at) {
+    if (in.where() != place::device || !is_gemm_type(a.type()) || at.rank == 0) return false;
+    if (form_of(at.rows, at.inner, at.a_row, at.a_inner) != matrix_form::plain ||
+        form_of(at.rows, at.columns, at.y_row, at.y_column) != matrix_form::plain ||
+        !form_of(at.inner, at.columns, at.b_inner, at.b_column)) {
+        return false;
+    }
+    const bool is_gpu = in.context().device().kind() == device_kind::cuda;
+    std::size_t count = 1;
+    for (std::size_t d = 0; d < at.rank; ++d) count *= at.batch[d];
+    const double work = static_cast<double>(at.rows) * static_cast<double>(at.inner) * static_cast<double>(at.columns);
+    return is_gpu ? count <= 16 && work >= 16e6 : count <= 1024 && work >= 0.25e6;
+}
+
+void copy_matrix(const node_call& in, const any_tensor& from, std::size_t from_element, const any_tensor& to,
+                 std::size_t to_element, std::size_t elements) {
+    const std::size_t size = io::size_of(from.type());
+    const std::array accesses{memory_access{from.memory(), access_mode::read},
+                              memory_access{to.memory(), access_mode::write}};
+    in.context().stream().copy({in.name(), accesses},
+                               {.destination = static_cast<std::byte*>(to.memory()->data()) + to_element * size,
+                                .source = static_cast<const std::byte*>(from.memory()->data()) + from_element * size,
+                                .bytes = elements * size,
+                                .direction = copy_direction::device_to_device});
+}
+
+void multiply_copies(const node_call& in, const any_tensor& a, const any_tensor& b, const any_tensor& y,
+                     const product_layout& at) {
+    product_layout one = at;
+    one.rank = 0;
+    std::size_t count = 1;
+    for (std::size_t d = 0; d < at.rank; ++d) count *= at.batch[d];
+    for (std::size_t i = 0; i < count; ++i) {
+        std::size_t rest = i, of_a = 0, of_b = 0, of_y = 0;
+        for (std::size_t d = at.rank; d-- > 0;) {
+            const std::size_t place = rest % at.batch[d];
+            rest /= at.batch[d];
+            of_a += place * at.a_batch[d];
+            of_b += place * at.b_batch[d];
+            of_y += place * at.y_batch[d];
+        }
+        const any_tensor left = in.make(a.type(), {at.rows, at.inner}),
+                         right = in.make(b.type(), {at.inner, at.columns}),
+                         made = in.make(y.type(), {at.rows, at.columns});
+        copy_matrix(in, a, of_a, left, 0, left.elements());
+        copy_matrix(in, b, of_b, right, 0, right.elements());
+        multiply_by_gemm(in, left, right, nullptr, made, one);
+        copy_matrix(in, made, 0, y, of_y, made.elements());
+    }
+}
+
 }  // namespace
 
 // --- multiply ----------------------------------------------------------------------------------------------------
@@ -141,7 +210,7 @@ bool can_multiply(io::dtype type) {
 
 bool uses_gemm(const node_call& in, const any_tensor& a, const any_tensor& b, const product_layout& at) {
     if (in.where() != place::device || at.rank != 0) return false;
-    if (a.type() != io::dtype::f32 && a.type() != io::dtype::f16 && a.type() != io::dtype::bf16) return false;
+    if (!is_gemm_type(a.type())) return false;
     return a.elements() == at.rows * at.inner && b.elements() == at.inner * at.columns &&
            form_of(at.rows, at.inner, at.a_row, at.a_inner) && form_of(at.inner, at.columns, at.b_inner, at.b_column) &&
            form_of(at.rows, at.columns, at.y_row, at.y_column) == matrix_form::plain;
@@ -150,13 +219,8 @@ bool uses_gemm(const node_call& in, const any_tensor& a, const any_tensor& b, co
 void multiply(const node_call& in, const any_tensor& a, const any_tensor& b, const any_tensor* bias,
               const any_tensor& y, const product_layout& at) {
     if (y.elements() == 0 || in.where() == place::nowhere) return;
-    if (uses_gemm(in, a, b, at)) {
-        switch (a.type()) {
-            case io::dtype::f16: return multiply_by_gemm<half>(in, a, b, bias, y, at);
-            case io::dtype::bf16: return multiply_by_gemm<bfloat16>(in, a, b, bias, y, at);
-            default: return multiply_by_gemm<float>(in, a, b, bias, y, at);
-        }
-    }
+    if (uses_gemm(in, a, b, at)) return multiply_by_gemm(in, a, b, bias, y, at);
+    if (is_worth_copies(in, a, at)) return multiply_copies(in, a, b, y, at);
     const auto run = [&]<typename T>() {
         constexpr std::size_t side = product_tile<T>::side;
         std::size_t count = (at.rows + side - 1) / side * ((at.columns + side - 1) / side);

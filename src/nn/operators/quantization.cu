@@ -66,8 +66,8 @@ std::optional<io::dtype> type_named(const node_call& in, std::string_view attrib
         case 11: return io::dtype::f64;
         case 16: return io::dtype::bf16;
         default:
-            in.refuse_unsupported("has the " + std::string(attribute) + " " +
-                                  std::to_string(in.integer(attribute, 0)) + ", a type that Sluice does not have");
+            in.refuse_unsupported("has the " + std::string(attribute) + " " + std::to_string(in.integer(attribute, 0)) +
+                                  ", a type that Sluice does not have");
     }
 }
 
@@ -174,8 +174,8 @@ void quantize(node_call& in) {
     const scale_grid grid = scale_grid_of(in, x, scale);
     const any_tensor& y = in.make_output(0, type, x.shape());
     each(in, y.elements(),
-         quantized_element{in.read<void>(x), in.write<void>(y), x.type(), type, precision, grid,
-                           numbers_from(in, 1, 1), numbers_from(in, 2, 0)},
+         quantized_element{in.read<void>(x), in.write<void>(y), x.type(), type, precision, grid, numbers_from(in, 1, 1),
+                           numbers_from(in, 2, 0)},
          {&x, &scale, in.has_input(2) ? &in.input(2) : &x}, {&y});
 }
 
@@ -204,14 +204,13 @@ void dynamic_quantize(node_call& in) {
     const any_tensor& zero = in.make_output(2, io::dtype::u8, {});
     // About as many parts as each has numbers.
     const std::size_t count = x.elements();
-    const std::size_t part = std::max<std::size_t>(
-        static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(count)))), 1);
+    const std::size_t part =
+        std::max<std::size_t>(static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(count)))), 1);
     const std::size_t parts = (count + part - 1) / part;
     const any_tensor range = in.make(io::dtype::f32, {parts, 2});
     each(in, parts, range_of_part{in.read<float>(x), in.write<float>(range), count, part}, {&x}, {&range});
-    each(in, 1,
-         scale_of_range{in.read<float>(range), parts, in.write<float>(scale), in.write<std::uint8_t>(zero)}, {&range},
-         {&scale, &zero});
+    each(in, 1, scale_of_range{in.read<float>(range), parts, in.write<float>(scale), in.write<std::uint8_t>(zero)},
+         {&range}, {&scale, &zero});
     const number_list step{in.read<void>(scale), io::dtype::f32, true, 1},
         moved{in.read<void>(zero), io::dtype::u8, true, 0};
     each(in, count,

@@ -43,8 +43,9 @@ std::size_t window_rank(const node_call& in, const any_tensor& image) {
         in.refuse_shapes("takes images of shape [images, channels, ...], and is given " +
                          to_string(std::span(image.shape())));
     }
-    if (rank > 5) in.refuse_unsupported("takes images of one to three dimensions, and is given " +
-                                        to_string(std::span(image.shape())));
+    if (rank > 5)
+        in.refuse_unsupported("takes images of one to three dimensions, and is given " +
+                              to_string(std::span(image.shape())));
     return rank - 2;
 }
 

@@ -59,8 +59,7 @@ window_grid windows_of(const node_call& in, std::span<const std::size_t> image, 
                        bool may_round_up = false);
 
 // Input and output of the grid, strides and dilations, without padding and output.
-window_grid unpadded_grid(const node_call& in, std::span<const std::size_t> image,
-                          std::span<const std::size_t> window);
+window_grid unpadded_grid(const node_call& in, std::span<const std::size_t> image, std::span<const std::size_t> window);
 
 // [images, channels, output...] for an image of this rank.
 lengths window_output_shape(const window_grid& grid, std::size_t images, std::size_t channels, std::size_t rank);
