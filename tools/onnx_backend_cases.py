@@ -14,6 +14,7 @@ import pathlib
 import shutil
 import sys
 
+import numpy as np
 import onnx
 from onnx import numpy_helper
 from onnx.backend.test.case.node import collect_testcases
@@ -51,6 +52,21 @@ def write_node_cases(folder):
                 write(data / f"output_{i}.pb", message_of(value, case.model.graph.output[i]))
 
 
+# The package has each as a model and its output, for an input that counts up to 1.
+def write_light_models(data, folder):
+    for path in sorted((data / "light").glob("*.onnx")):
+        at = folder / "light" / path.stem
+        write(at / "model.onnx", onnx.load(path))
+        graph = onnx.load(path).graph
+        constants = {each.name for each in graph.initializer}
+        (info,) = [each for each in graph.input if each.name not in constants]
+        shape = [each.dim_value or 1 for each in info.type.tensor_type.shape.dim]
+        count = int(np.prod(shape))
+        numbers = (np.arange(count).reshape(shape) / count).astype(np.float32)
+        write(at / "test_data_set_0" / "input_0.pb", numpy_helper.from_array(numbers, info.name))
+        shutil.copy(path.with_name(path.stem + "_output_0.pb"), at / "test_data_set_0" / "output_0.pb")
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     made = folder / f"onnx-{onnx.__version__}"
@@ -59,7 +75,8 @@ def main():
     shutil.rmtree(folder, ignore_errors=True)
     write_node_cases(folder)
     data = pathlib.Path(onnx.__file__).parent / "backend" / "test" / "data"
-    for kind in ("simple", "pytorch-converted", "pytorch-operator", "light"):
+    write_light_models(data, folder)
+    for kind in ("simple", "pytorch-converted", "pytorch-operator"):
         shutil.copytree(data / kind, folder / kind)
     made.touch()
 
