@@ -47,7 +47,7 @@ struct attention_bias {
     SLUICE_KERNEL computed<T> of(std::size_t batch, std::size_t head, std::size_t query, std::size_t key,
                                  std::size_t queries) const {
         using number = computed<T>;
-        const number nothing = -std::numeric_limits<number>::infinity();
+        constexpr number nothing = -std::numeric_limits<number>::infinity();
         std::int64_t offset = before;
         if (valid != nullptr) {
             if (static_cast<std::int64_t>(key) >= valid[batch]) return nothing;
@@ -75,6 +75,14 @@ SLUICE_KERNEL computed<T> attention_dot(const T* a, const T* b, std::size_t coun
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
+// A number as T holds it. Scores of 16-bit inputs are rounded after each step, as the operator is defined by operators of
+// that type.
+template <typename T>
+SLUICE_KERNEL computed<T> attention_rounded(computed<T> x) {
+    if constexpr (sizeof(T) == 2) return static_cast<computed<T>>(static_cast<T>(x));
+    return x;
+}
+
 template <typename T>
 struct attention_scores {
     using number = computed<T>;
@@ -92,17 +100,31 @@ struct attention_scores {
         const std::size_t key = i % sizes.keys, query = i / sizes.keys % sizes.queries;
         const std::size_t head = i / sizes.keys / sizes.queries % sizes.heads;
         const std::size_t batch = i / sizes.keys / sizes.queries / sizes.heads;
-        number score = attention_dot(q.row(batch, head, query), k.row(batch, head / sizes.group, key), head_size) *
-                       static_cast<number>(scale);
+        number score = product(q.row(batch, head, query), k.row(batch, head / sizes.group, key));
         if (shown != nullptr && shown_step == 0) shown[i] = static_cast<T>(score);
         const number most = static_cast<number>(cap);
-        if (most > 0) score = most * std::tanh(score / most);
+        if (most > 0) score = attention_rounded<T>(most * std::tanh(score / most));
         if (shown != nullptr && shown_step == 1) shown[i] = static_cast<T>(score);
         const number added = bias.of<T>(batch, head, query, key, sizes.queries);
         // Whatever the score is: not attended to.
-        score = added == -std::numeric_limits<number>::infinity() ? added : score + added;
+        constexpr number nothing = -std::numeric_limits<number>::infinity();
+        score = added == nothing ? added : attention_rounded<T>(score + added);
         if (shown != nullptr && shown_step == 2) shown[i] = static_cast<T>(score);
         scores[i] = score;
+    }
+
+    // The root of the scale is for both factors.
+    SLUICE_KERNEL number product(const T* a, const T* b) const {
+        if constexpr (sizeof(T) == 2) {
+            const number root = attention_rounded<T>(std::sqrt(static_cast<number>(scale < 0 ? -scale : scale)));
+            number sum = 0;
+            for (std::size_t d = 0; d < head_size; ++d)
+                sum += attention_rounded<T>(root * static_cast<number>(a[d])) *
+                       attention_rounded<T>(root * static_cast<number>(b[d]));
+            return attention_rounded<T>(scale < 0 ? -sum : sum);
+        } else {
+            return attention_dot(a, b, head_size) * static_cast<number>(scale);
+        }
     }
 };
 
@@ -115,7 +137,9 @@ struct attention_row_sums {
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const Number* const row = scores + i * keys;
-        Number greatest = -std::numeric_limits<Number>::infinity();
+        constexpr Number nothing = -std::numeric_limits<Number>::infinity();
+        constexpr Number not_a_number = std::numeric_limits<Number>::quiet_NaN();
+        Number greatest = nothing;
         bool is_nan = false;
         for (std::size_t k = 0; k < keys; ++k) {
             is_nan = is_nan || row[k] != row[k];
@@ -123,11 +147,10 @@ struct attention_row_sums {
         }
         Number parts[4] = {0, 0, 0, 0};
         // Nothing to attend to: the probabilities are 0.
-        if (greatest != -std::numeric_limits<Number>::infinity())
+        if (greatest != nothing)
             for (std::size_t k = 0; k < keys; ++k) parts[k % 4] += std::exp(row[k] - greatest);
         sums[2 * i] = greatest;
-        sums[2 * i + 1] =
-            is_nan ? std::numeric_limits<Number>::quiet_NaN() : (parts[0] + parts[1]) + (parts[2] + parts[3]);
+        sums[2 * i + 1] = is_nan ? not_a_number : (parts[0] + parts[1]) + (parts[2] + parts[3]);
     }
 };
 
