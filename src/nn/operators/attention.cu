@@ -75,14 +75,6 @@ SLUICE_KERNEL computed<T> attention_dot(const T* a, const T* b, std::size_t coun
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-// A number as T holds it. Scores of 16-bit inputs are rounded after each step, as the operator is defined by operators of
-// that type.
-template <typename T>
-SLUICE_KERNEL computed<T> attention_rounded(computed<T> x) {
-    if constexpr (sizeof(T) == 2) return static_cast<computed<T>>(static_cast<T>(x));
-    return x;
-}
-
 template <typename T>
 struct attention_scores {
     using number = computed<T>;
@@ -100,31 +92,18 @@ struct attention_scores {
         const std::size_t key = i % sizes.keys, query = i / sizes.keys % sizes.queries;
         const std::size_t head = i / sizes.keys / sizes.queries % sizes.heads;
         const std::size_t batch = i / sizes.keys / sizes.queries / sizes.heads;
-        number score = product(q.row(batch, head, query), k.row(batch, head / sizes.group, key));
+        number score = attention_dot(q.row(batch, head, query), k.row(batch, head / sizes.group, key), head_size) *
+                       static_cast<number>(scale);
         if (shown != nullptr && shown_step == 0) shown[i] = static_cast<T>(score);
         const number most = static_cast<number>(cap);
-        if (most > 0) score = attention_rounded<T>(most * std::tanh(score / most));
+        if (most > 0) score = most * std::tanh(score / most);
         if (shown != nullptr && shown_step == 1) shown[i] = static_cast<T>(score);
         const number added = bias.of<T>(batch, head, query, key, sizes.queries);
         // Whatever the score is: not attended to.
         constexpr number nothing = -std::numeric_limits<number>::infinity();
-        score = added == nothing ? added : attention_rounded<T>(score + added);
+        score = added == nothing ? added : score + added;
         if (shown != nullptr && shown_step == 2) shown[i] = static_cast<T>(score);
         scores[i] = score;
-    }
-
-    // The root of the scale is for both factors.
-    SLUICE_KERNEL number product(const T* a, const T* b) const {
-        if constexpr (sizeof(T) == 2) {
-            const number root = attention_rounded<T>(std::sqrt(static_cast<number>(scale < 0 ? -scale : scale)));
-            number sum = 0;
-            for (std::size_t d = 0; d < head_size; ++d)
-                sum += attention_rounded<T>(root * static_cast<number>(a[d])) *
-                       attention_rounded<T>(root * static_cast<number>(b[d]));
-            return attention_rounded<T>(scale < 0 ? -sum : sum);
-        } else {
-            return attention_dot(a, b, head_size) * static_cast<number>(scale);
-        }
     }
 };
 
