@@ -400,46 +400,25 @@ private:
 
 }  // namespace
 
-void check_operators(const model& from) { static_cast<void>(preparation(from).prepare()); }
-
 prepared_network::prepared_network(model from, execution_context& context) : model_(std::move(from)) {
     body_ = preparation(model_).prepare();
     find_host_values(body_);
-    fold(body_);
+    fold(body_, false);
     upload_constants(body_, context);
 }
 
 // Carries out the steps whose inputs are all constants.
-void prepared_network::fold(prepared_graph& body) {
-    const graph_run runner(model_, nullptr);
+void prepared_network::fold(prepared_graph& body, bool is_inner) {
     std::vector<step> left;
     for (step& each : body.steps) {
-        const auto is_constant = [&](slot one) { return one == no_slot || body.constants.contains(one); };
-        const bool may_be_folded = each.inner.empty() && !each.what->is_random && std::ranges::all_of(each.inputs, is_constant);
-        if (may_be_folded) {
-            std::vector<any_tensor> slots(body.slots);
-            std::size_t bytes = always_folded_bytes, needed = 0;
-            for (const slot one : each.inputs) {
-                if (one == no_slot) continue;
-                slots[one] = body.constants.at(one);
-                bytes += slots[one].size_bytes();
-            }
-            for (const auto& [name, value] : each.from->attributes)
-                if (const auto* const held = std::get_if<constant>(&value)) bytes += held->bytes->size();
-            std::vector<any_tensor> shapes = slots;
-            step without_elements = each;
-            without_elements.is_on_host = false;
-            runner.carry_out(without_elements, shapes, place::nowhere);
-            for (const slot one : each.outputs)
-                if (one != no_slot) needed += shapes[one].size_bytes();
-            if (needed <= bytes) {
-                runner.carry_out(each, slots, place::host);
-                for (const slot one : each.outputs)
-                    if (one != no_slot && slots[one]) body.constants.insert_or_assign(one, std::move(slots[one]));
-                continue;
-            }
+        bool is_folded = false;
+        try {
+            is_folded = fold_step(body, each);
+        } catch (const error&) {
+            // A graph inside may never run, and then it does not matter that one of its nodes cannot.
+            if (!is_inner) throw;
         }
-        left.push_back(std::move(each));
+        if (!is_folded) left.push_back(std::move(each));
     }
     body.steps = std::move(left);
     for (step& each : body.steps) {
@@ -451,9 +430,34 @@ void prepared_network::fold(prepared_graph& body) {
                 to.insert_or_assign(one.inside, found->second);
                 return true;
             });
-            fold(*inner);
+            fold(*inner, true);
         }
     }
+}
+
+// Carries out a step whose inputs are all constants, unless that takes too much memory. Says whether it did.
+bool prepared_network::fold_step(prepared_graph& body, const step& each) const {
+    const auto is_constant = [&](slot one) { return one == no_slot || body.constants.contains(one); };
+    if (!each.inner.empty() || each.what->is_random || !std::ranges::all_of(each.inputs, is_constant)) return false;
+    const graph_run runner(model_, nullptr);
+    std::vector<any_tensor> slots(body.slots);
+    std::size_t bytes = always_folded_bytes, needed = 0;
+    for (const slot one : each.inputs) {
+        if (one == no_slot) continue;
+        slots[one] = body.constants.at(one);
+        bytes += slots[one].size_bytes();
+    }
+    std::vector<any_tensor> shapes = slots;
+    step without_elements = each;
+    without_elements.is_on_host = false;
+    runner.carry_out(without_elements, shapes, place::nowhere);
+    for (const slot one : each.outputs)
+        if (one != no_slot) needed += shapes[one].size_bytes();
+    if (needed > bytes) return false;
+    runner.carry_out(each, slots, place::host);
+    for (const slot one : each.outputs)
+        if (one != no_slot && slots[one]) body.constants.insert_or_assign(one, std::move(slots[one]));
+    return true;
 }
 
 void prepared_network::upload_constants(prepared_graph& body, execution_context& context) {

@@ -64,7 +64,8 @@ public:
 
 private:
     void require_fitting(const std::vector<any_tensor>& inputs) const;
-    void fold(prepared_graph& body);
+    void fold(prepared_graph& body, bool is_inner);
+    bool fold_step(prepared_graph& body, const step& each) const;
     void upload_constants(prepared_graph& body, execution_context& context);
 
     model model_;

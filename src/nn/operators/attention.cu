@@ -47,7 +47,7 @@ struct attention_bias {
     SLUICE_KERNEL computed<T> of(std::size_t batch, std::size_t head, std::size_t query, std::size_t key,
                                  std::size_t queries) const {
         using number = computed<T>;
-        const number nothing = -std::numeric_limits<number>::infinity();
+        constexpr number nothing = -std::numeric_limits<number>::infinity();
         std::int64_t offset = before;
         if (valid != nullptr) {
             if (static_cast<std::int64_t>(key) >= valid[batch]) return nothing;
@@ -100,7 +100,8 @@ struct attention_scores {
         if (shown != nullptr && shown_step == 1) shown[i] = static_cast<T>(score);
         const number added = bias.of<T>(batch, head, query, key, sizes.queries);
         // Whatever the score is: not attended to.
-        score = added == -std::numeric_limits<number>::infinity() ? added : score + added;
+        constexpr number nothing = -std::numeric_limits<number>::infinity();
+        score = added == nothing ? added : score + added;
         if (shown != nullptr && shown_step == 2) shown[i] = static_cast<T>(score);
         scores[i] = score;
     }
@@ -115,7 +116,9 @@ struct attention_row_sums {
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const Number* const row = scores + i * keys;
-        Number greatest = -std::numeric_limits<Number>::infinity();
+        constexpr Number nothing = -std::numeric_limits<Number>::infinity();
+        constexpr Number not_a_number = std::numeric_limits<Number>::quiet_NaN();
+        Number greatest = nothing;
         bool is_nan = false;
         for (std::size_t k = 0; k < keys; ++k) {
             is_nan = is_nan || row[k] != row[k];
@@ -123,11 +126,10 @@ struct attention_row_sums {
         }
         Number parts[4] = {0, 0, 0, 0};
         // Nothing to attend to: the probabilities are 0.
-        if (greatest != -std::numeric_limits<Number>::infinity())
+        if (greatest != nothing)
             for (std::size_t k = 0; k < keys; ++k) parts[k % 4] += std::exp(row[k] - greatest);
         sums[2 * i] = greatest;
-        sums[2 * i + 1] =
-            is_nan ? std::numeric_limits<Number>::quiet_NaN() : (parts[0] + parts[1]) + (parts[2] + parts[3]);
+        sums[2 * i + 1] = is_nan ? not_a_number : (parts[0] + parts[1]) + (parts[2] + parts[3]);
     }
 };
 

@@ -145,7 +145,8 @@ struct multinomial_draw {
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const T* const row = logarithms + i / draws * classes;
         using number = computed<T>;
-        number greatest = -std::numeric_limits<number>::infinity();
+        constexpr number nothing = -std::numeric_limits<number>::infinity();
+        number greatest = nothing;
         for (std::size_t k = 0; k < classes; ++k) {
             const number each = static_cast<number>(row[k]);
             greatest = each > greatest ? each : greatest;

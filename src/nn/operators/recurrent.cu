@@ -329,6 +329,12 @@ struct recurrent_node {
     std::vector<recurrent_activation> activations;
 };
 
+template <typename T>
+struct recurrent_zeros {
+    T* at;
+    SLUICE_KERNEL void operator()(std::size_t i) const { at[i] = T(0.0f); }
+};
+
 // The states before and after each step: at first the input, at last the output.
 class recurrent_states {
 public:
@@ -355,17 +361,11 @@ public:
     void skip() const {
         if (before_) return of_.in.copy(before_, last_);
         with_float(of_.in, last_, [&]<typename T>() {
-            each(of_.in, last_.elements(), zeros<T>{of_.in.write<T>(last_)}, {}, {&last_});
+            each(of_.in, last_.elements(), recurrent_zeros<T>{of_.in.write<T>(last_)}, {}, {&last_});
         });
     }
 
 private:
-    template <typename T>
-    struct zeros {
-        T* at;
-        SLUICE_KERNEL void operator()(std::size_t i) const { at[i] = T(0.0f); }
-    };
-
     const recurrent_node& of_;
     any_tensor before_, last_, between_[2];
 };
