@@ -400,6 +400,8 @@ private:
 
 }  // namespace
 
+void check_operators(const model& from) { static_cast<void>(preparation(from).prepare()); }
+
 prepared_network::prepared_network(model from, execution_context& context) : model_(std::move(from)) {
     body_ = preparation(model_).prepare();
     find_host_values(body_);
@@ -447,6 +449,8 @@ bool prepared_network::fold_step(prepared_graph& body, const step& each) const {
         slots[one] = body.constants.at(one);
         bytes += slots[one].size_bytes();
     }
+    for (const auto& [name, value] : each.from->attributes)
+        if (const auto* const held = std::get_if<constant>(&value)) bytes += held->bytes->size();
     std::vector<any_tensor> shapes = slots;
     step without_elements = each;
     without_elements.is_on_host = false;
