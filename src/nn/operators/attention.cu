@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention and FlexAttention: the scores of all pairs of a query and a key, their softmax, and the sums of values.
 #include <cmath>
-#include <limits>
 
 #include "nn/operators/attention_parts.hpp"
 #include "nn/operators/expression.hpp"
@@ -47,7 +46,7 @@ struct attention_bias {
     SLUICE_KERNEL computed<T> of(std::size_t batch, std::size_t head, std::size_t query, std::size_t key,
                                  std::size_t queries) const {
         using number = computed<T>;
-        constexpr number nothing = -std::numeric_limits<number>::infinity();
+        constexpr number nothing = -static_cast<number>(INFINITY);
         std::int64_t offset = before;
         if (valid != nullptr) {
             if (static_cast<std::int64_t>(key) >= valid[batch]) return nothing;
@@ -100,7 +99,7 @@ struct attention_scores {
         if (shown != nullptr && shown_step == 1) shown[i] = static_cast<T>(score);
         const number added = bias.of<T>(batch, head, query, key, sizes.queries);
         // Whatever the score is: not attended to.
-        constexpr number nothing = -std::numeric_limits<number>::infinity();
+        constexpr number nothing = -static_cast<number>(INFINITY);
         score = added == nothing ? added : score + added;
         if (shown != nullptr && shown_step == 2) shown[i] = static_cast<T>(score);
         scores[i] = score;
@@ -116,8 +115,8 @@ struct attention_row_sums {
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const Number* const row = scores + i * keys;
-        constexpr Number nothing = -std::numeric_limits<Number>::infinity();
-        constexpr Number not_a_number = std::numeric_limits<Number>::quiet_NaN();
+        constexpr Number nothing = -static_cast<Number>(INFINITY);
+        constexpr Number not_a_number = static_cast<Number>(NAN);
         Number greatest = nothing;
         bool is_nan = false;
         for (std::size_t k = 0; k < keys; ++k) {

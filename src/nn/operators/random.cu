@@ -3,7 +3,6 @@
 // same numbers each time; without one each run of the network draws a seed.
 #include <bit>
 #include <cmath>
-#include <limits>
 
 #include "nn/operators/expression.hpp"
 #include "nn/operators/launch_each.hpp"
@@ -145,7 +144,7 @@ struct multinomial_draw {
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const T* const row = logarithms + i / draws * classes;
         using number = computed<T>;
-        constexpr number nothing = -std::numeric_limits<number>::infinity();
+        constexpr number nothing = -static_cast<number>(INFINITY);
         number greatest = nothing;
         for (std::size_t k = 0; k < classes; ++k) {
             const number each = static_cast<number>(row[k]);
