@@ -23,7 +23,7 @@ struct run_options {
     std::optional<std::filesystem::path> reference;  // outputs to compare with
     std::optional<double> tolerance;                 // largest difference from them that is no failure
     std::optional<double> min_accuracy;              // smallest accuracy that is no failure, from 0 to 1
-    std::optional<std::filesystem::path> output;  // of a multi-layer perceptron
+    std::optional<std::filesystem::path> output;     // of a multi-layer perceptron
     std::vector<std::filesystem::path> outputs_of_network;
     std::optional<std::filesystem::path> trace;     // for Perfetto
     std::optional<std::filesystem::path> timeline;  // a picture

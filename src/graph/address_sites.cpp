@@ -146,8 +146,7 @@ std::optional<std::vector<std::vector<address_site>>> find_sites(const recording
         if (a.bytes != b.bytes) return std::nullopt;
         // At equal addresses, an address could not be distinguished from a number.
         if (b.is_slot && b.bytes != 0 && a.begin == b.begin) return std::nullopt;
-        if (a.is_host_data && b.is_host_data && !real.graph.is_written(i) &&
-            !has_same_bytes(a.begin, b.begin, b.bytes))
+        if (a.is_host_data && b.is_host_data && !real.graph.is_written(i) && !has_same_bytes(a.begin, b.begin, b.bytes))
             return std::nullopt;
     }
     comparison of(learned, real, library_calls_run_later);

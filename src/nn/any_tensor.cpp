@@ -50,9 +50,9 @@ any_tensor::any_tensor(io::dtype type, std::vector<std::size_t> shape, storage_r
 }
 
 any_tensor any_tensor::from_bytes(io::dtype type, std::vector<std::size_t> shape, std::span<const std::byte> bytes) {
-    return any_tensor(constant{type, std::move(shape),
-                               std::make_shared<const std::string>(reinterpret_cast<const char*>(bytes.data()),
-                                                                   bytes.size())});
+    return any_tensor(
+        constant{type, std::move(shape),
+                 std::make_shared<const std::string>(reinterpret_cast<const char*>(bytes.data()), bytes.size())});
 }
 
 std::vector<std::size_t> any_tensor::lengths_of(const sluice::shape& of) {
@@ -68,8 +68,8 @@ std::span<const std::byte> any_tensor::bytes() const noexcept {
 
 void any_tensor::require_type(io::dtype type) const {
     if (type_ == type) return;
-    throw error(errc::invalid_argument, "a tensor of " + std::string(io::to_string(type_)) + " is read as " +
-                                            std::string(io::to_string(type)));
+    throw error(errc::invalid_argument,
+                "a tensor of " + std::string(io::to_string(type_)) + " is read as " + std::string(io::to_string(type)));
 }
 
 void any_tensor::require_device(io::dtype type) const {
@@ -94,8 +94,7 @@ any_tensor any_tensor::with_shape(std::vector<std::size_t> shape) const {
 }
 
 any_tensor any_tensor::with_type(io::dtype type) const {
-    if (io::size_of(type) != io::size_of(type_))
-        throw error(errc::invalid_argument, "elements of another size");
+    if (io::size_of(type) != io::size_of(type_)) throw error(errc::invalid_argument, "elements of another size");
     any_tensor made = *this;
     made.type_ = type;
     return made;

@@ -59,8 +59,7 @@ std::vector<any_tensor> forward_values::submit(execution_context& context) && {
 work_estimate forward_values::estimate() const { return {network_.prepared().commands()}; }
 
 pending<std::vector<any_tensor>> run_network::submit(execution_context& context) && {
-    std::vector<any_tensor> outputs =
-        network_.prepared().run(&context, operators::place::device, std::move(inputs_));
+    std::vector<any_tensor> outputs = network_.prepared().run(&context, operators::place::device, std::move(inputs_));
     std::size_t bytes = 0;
     for (const any_tensor& each : outputs)
         if (!each.is_on_host()) bytes += aligned(each.size_bytes());

@@ -34,8 +34,8 @@ public:
     prepared_graph prepare() {
         list_unknown(model_.body);
         if (!unknown_.empty()) {
-            throw file_error(model_.path, file_error::no_offset, {}, "needs operators that Sluice does not have: " + unknown_,
-                             errc::unsupported);
+            throw file_error(model_.path, file_error::no_offset, {},
+                             "needs operators that Sluice does not have: " + unknown_, errc::unsupported);
         }
         return prepare(model_.body, nullptr);
     }
@@ -49,7 +49,7 @@ private:
 
     std::int64_t opset_of(const node& each) const { return model_.opsets.find(each.domain)->second; }
 
-    // All of them at once, so that nobody has to mend a model one node at a time.
+    // All of them at once, so that a model is not mended one node at a time.
     void list_unknown(const graph& body) {
         for (std::size_t i = 0; i < body.nodes.size(); ++i) {
             const node& each = body.nodes[i];
@@ -74,9 +74,9 @@ private:
             refuse(each, position,
                    "has " + std::to_string(each.inputs.size()) + " inputs; the operator takes " +
                        std::to_string(what.least_inputs) +
-                       (what.most_inputs == operators::any_number     ? " or more"
-                        : what.most_inputs == what.least_inputs ? ""
-                                                                : " to " + std::to_string(what.most_inputs)));
+                       (what.most_inputs == operators::any_number ? " or more"
+                        : what.most_inputs == what.least_inputs   ? ""
+                                                                  : " to " + std::to_string(what.most_inputs)));
         }
         for (std::size_t i = 0; i < what.least_inputs; ++i)
             if (each.inputs[i].empty()) refuse(each, position, "leaves out its input " + std::to_string(i));
@@ -256,10 +256,9 @@ void find_host_values(prepared_graph& in) {
     auto& needed = in.needed_on_host;
     for (std::size_t i = in.steps.size(); i-- > 0;) {
         step& each = in.steps[i];
-        each.is_on_host =
-            (each.inner.empty() || !inner_values(each).are_known()) &&
-            (each.what->host_inputs == operators::all ||
-             std::ranges::any_of(each.outputs, [&](slot one) { return one != no_slot && needed[one]; }));
+        each.is_on_host = (each.inner.empty() || !inner_values(each).are_known()) &&
+                          (each.what->host_inputs == operators::all ||
+                           std::ranges::any_of(each.outputs, [&](slot one) { return one != no_slot && needed[one]; }));
         for (std::size_t k = 0; k < each.inputs.size(); ++k) {
             if (each.inputs[k] == no_slot || takes_shape_only(each, k)) continue;
             if (each.is_on_host || takes_on_host(each, k)) needed[each.inputs[k]] = true;
@@ -425,7 +424,8 @@ void prepared_network::fold(prepared_graph& body, bool is_inner) {
     body.steps = std::move(left);
     for (step& each : body.steps) {
         for (const auto& [from, inner] : each.inner) {
-            // Small constants are brought in, as others may be computed from them. Large ones stay where they are shared.
+            // Small constants are brought in, as others may be computed from them. Large ones stay where they are
+            // shared.
             std::erase_if(inner->captures, [&, &to = inner->constants](const prepared_graph::capture& one) {
                 const auto found = body.constants.find(one.outside);
                 if (found == body.constants.end() || found->second.size_bytes() > always_folded_bytes) return false;

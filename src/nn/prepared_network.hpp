@@ -32,7 +32,7 @@ struct step {
     std::vector<slot> released;  // values that nothing after this step uses
     std::map<const graph*, std::shared_ptr<prepared_graph>> inner = {};
     std::vector<slot> read_inside = {};  // values that steps of inner graphs read on a device
-    bool is_on_host = false;  // its outputs are needed there
+    bool is_on_host = false;             // its outputs are needed there
 };
 
 class prepared_graph {

@@ -36,8 +36,8 @@ void require_within(const launch_extent& size, const launch_extent& limit, const
     if (size.x == 0 || size.y == 0 || size.z == 0)
         throw error(errc::invalid_argument, what + " of " + to_string(size) + " is empty", context);
     if (size.x > limit.x || size.y > limit.y || size.z > limit.z) {
-        throw error(errc::invalid_argument, what + " of " + to_string(size) + " is too large: at most " + to_string(limit),
-                    context);
+        throw error(errc::invalid_argument,
+                    what + " of " + to_string(size) + " is too large: at most " + to_string(limit), context);
     }
 }
 

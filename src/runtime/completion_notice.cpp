@@ -8,7 +8,8 @@ namespace {
 
 // The notices that the calling thread is posting: what an executor runs in post may post another one.
 struct posting_scope {
-    explicit posting_scope(const completion_notice& what) noexcept : notice(&what), outer(std::exchange(latest, this)) {}
+    explicit posting_scope(const completion_notice& what) noexcept
+        : notice(&what), outer(std::exchange(latest, this)) {}
     posting_scope(const posting_scope&) = delete;  // latest points to it
     posting_scope& operator=(const posting_scope&) = delete;
     ~posting_scope() { latest = outer; }
@@ -67,7 +68,7 @@ void completion_notice::step() noexcept {
 }
 
 void completion_notice::post() noexcept {
-    // The runtime's own executor outlives the notice, so nobody has to wait for this call. It may run other items here,
+    // The runtime's own executor outlives the notice, so cancel() does not wait for this call. It may run other items here,
     // when it is closed: those may cancel this notice.
     const bool is_own = target_ == &of_->home().service();
     state waiting = state::waiting;

@@ -66,7 +66,8 @@ TEST(tool_command_line, has_help_and_a_version) {
 TEST(tool_command_line, has_a_command_help_that_says_the_same) {
     const std::string all = help_of({"help"});
     EXPECT_EQ(all, help_of({"--help"}));
-    for (const char* name : {"run", "devices", "inspect", "operators", "tune", "help"}) EXPECT_THAT(all, HasSubstr(name));
+    for (const char* name : {"run", "devices", "inspect", "operators", "tune", "help"})
+        EXPECT_THAT(all, HasSubstr(name));
     for (const char* name : {"run", "devices", "inspect", "operators", "tune"}) {
         const std::string one = help_of({"help", name});
         EXPECT_EQ(one, help_of({name, "--help"}));

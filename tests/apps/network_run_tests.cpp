@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "apps/support/sample_files.hpp"
@@ -31,9 +32,9 @@ void expect_refused(std::vector<std::string> arguments, const std::string& why) 
 TEST(tool_network, recognises_the_digits_with_convolutions) {
     const temporary_directory directory;
     const std::string output = directory / "logits.npy";
-    const outcome came = run_tool({"run", cnn, digits().input, "--device", "cpu", "--reference", cnn_logits,
-                                   "--tolerance", "1e-4", "--labels", digits().labels, "--min-accuracy", "0.98",
-                                   "--output", output, "--json"});
+    const outcome came =
+        run_tool({"run", cnn, digits().input, "--device", "cpu", "--reference", cnn_logits, "--tolerance", "1e-4",
+                  "--labels", digits().labels, "--min-accuracy", "0.98", "--output", output, "--json"});
     ASSERT_EQ(came.exit_code, 0) << came;
     const json report = json::parse(came.out);
     EXPECT_EQ(report["outputs"][0]["name"], "logits");
@@ -73,6 +74,16 @@ TEST(tool_network, refuses_what_the_network_does_not_have) {
     expect_refused({cnn, digits().labels}, "input 'input'");
     expect_refused({digits().model, "--input", "x=" + digits().input}, "are for networks in ONNX files");
     expect_refused({cnn}, "input is required");
+}
+
+TEST(tool_operators, are_those_of_the_documentation) {
+    const outcome came = run_tool({"operators"});
+    ASSERT_EQ(came.exit_code, 0) << came;
+    std::ifstream page(SLUICE_SOURCE_DIR "/docs/operators.md");
+    const std::string text{std::istreambuf_iterator<char>(page), {}};
+    EXPECT_TRUE(text.ends_with(came.out)) << "write docs/operators.md again: sluice operators";
+    const outcome as_json = run_tool({"operators", "--json"});
+    EXPECT_GE(json::parse(as_json.out)["operators"].size(), 200u);
 }
 
 }  // namespace sluice::app::testing::network_run_tests

@@ -29,9 +29,9 @@ dimension of(std::size_t length) { return {.length = length, .name = {}}; }
 
 template <typename T>
 constant tensor_of(const std::vector<T>& values, std::vector<std::size_t> shape) {
-    return {io::dtype_of<T>, std::move(shape),
-            std::make_shared<const std::string>(reinterpret_cast<const char*>(values.data()),
-                                                values.size() * sizeof(T))};
+    return {
+        io::dtype_of<T>, std::move(shape),
+        std::make_shared<const std::string>(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T))};
 }
 
 node make_node(std::string op, std::vector<std::string> inputs, std::vector<std::string> outputs) {

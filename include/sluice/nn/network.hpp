@@ -68,7 +68,8 @@ class forward_values : public operation_base<forward_values> {
 public:
     using output = std::vector<any_tensor>;
 
-    forward_values(network what, std::vector<any_tensor> inputs) : network_(std::move(what)), inputs_(std::move(inputs)) {}
+    forward_values(network what, std::vector<any_tensor> inputs)
+        : network_(std::move(what)), inputs_(std::move(inputs)) {}
 
     output submit(execution_context& context) &&;
     work_estimate estimate() const;

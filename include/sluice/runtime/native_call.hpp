@@ -98,8 +98,7 @@ class native_call_operation : public operation_base<native_call_operation<Functi
                                       const typename detail::native_argument<Arguments>::passed&...>,
                   "native_call: the function cannot be called with the native stream and these arguments");
     using closure =
-        detail::native_closure<Function,
-                               detail::kernel_values<typename detail::native_argument<Arguments>::passed...>>;
+        detail::native_closure<Function, detail::kernel_values<typename detail::native_argument<Arguments>::passed...>>;
     using written_tuple =
         decltype(std::tuple_cat(std::declval<typename detail::native_argument<Arguments>::kept>()...));
 

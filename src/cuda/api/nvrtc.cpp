@@ -20,7 +20,7 @@ struct nvrtc_functions {
     nvrtc_result (*version)(int* major, int* minor);
     const char* (*describe)(nvrtc_result code);
     nvrtc_result (*create)(program** made, const char* text, const char* name, int headers, const char* const* texts,
-                     const char* const* names);
+                           const char* const* names);
     nvrtc_result (*destroy)(program** of);
     nvrtc_result (*compile)(program* what, int count, const char* const* options);
     nvrtc_result (*log_size)(program* of, std::size_t* size);
@@ -103,8 +103,9 @@ std::vector<std::byte> compile(const source_text& source, const std::vector<std:
     }
     for (const std::string& each : options) flags.push_back(each.c_str());
     program* made = nullptr;
-    check_nvrtc(nvrtc.create(&made, text.c_str(), name.c_str(), static_cast<int>(names.size()), texts.data(), names.data()),
-          "nvrtcCreateProgram", context);
+    check_nvrtc(
+        nvrtc.create(&made, text.c_str(), name.c_str(), static_cast<int>(names.size()), texts.data(), names.data()),
+        "nvrtcCreateProgram", context);
     const std::unique_ptr<program, destroy_program> owner(made);
     const nvrtc_result code = nvrtc.compile(made, static_cast<int>(flags.size()), flags.data());
     if (code != nvrtc_success) {

@@ -35,9 +35,8 @@ public:
         if (functions_.empty()) return;
         expand(*file_.mutable_graph(), 0);
         for (const auto& [domain, version] : imports_) {
-            const bool is_there = std::ranges::any_of(file_.opset_import(), [&](const auto& each) {
-                return own_domain(each.domain()) == domain;
-            });
+            const bool is_there = std::ranges::any_of(
+                file_.opset_import(), [&](const auto& each) { return own_domain(each.domain()) == domain; });
             if (is_there) continue;
             onnx::OperatorSetIdProto& made = *file_.add_opset_import();
             made.set_domain(domain);
@@ -107,9 +106,8 @@ private:
             refuse(label_of(call), "has more inputs or outputs than the function that it calls");
         for (const onnx::AttributeProto& each : call.attribute()) {
             const auto has_name = [&](const auto& one) { return one.name() == each.name(); };
-            const bool is_known =
-                std::ranges::find(function.attribute(), each.name()) != function.attribute().end() ||
-                std::ranges::any_of(function.attribute_proto(), has_name);
+            const bool is_known = std::ranges::find(function.attribute(), each.name()) != function.attribute().end() ||
+                                  std::ranges::any_of(function.attribute_proto(), has_name);
             if (!is_known)
                 refuse(label_of(call), "has the attribute " + in_quotes(each.name()) + ", which its function has not");
         }

@@ -287,8 +287,7 @@ private:
         for (const onnx::ValueInfoProto& each : from.input()) {
             if (!made.constants.contains(each.name())) made.inputs.push_back(read(each, "input", is_inner));
         }
-        for (const onnx::ValueInfoProto& each : from.output())
-            made.outputs.push_back(read(each, "output", is_inner));
+        for (const onnx::ValueInfoProto& each : from.output()) made.outputs.push_back(read(each, "output", is_inner));
         made.nodes.reserve(std::size_t(from.node_size()));
         for (onnx::NodeProto& each : *from.mutable_node()) made.nodes.push_back(read(each, made.nodes.size()));
         return made;

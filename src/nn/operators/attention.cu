@@ -34,12 +34,12 @@ struct attention_bias {
 
     const void* mask;  // or null
     bool is_boolean;
-    std::size_t strides[rank];   // 0 where it is broadcast
-    std::size_t mask_keys;       // keys from here on are not attended to
-    const std::int64_t* valid;   // the number of keys in each batch, or null
+    std::size_t strides[rank];  // 0 where it is broadcast
+    std::size_t mask_keys;      // keys from here on are not attended to
+    const std::int64_t* valid;  // the number of keys in each batch, or null
     bool is_causal;
-    std::int64_t before;         // keys before the first query; with `valid` they follow from it
-    std::int64_t left, right;    // the sliding window; -1: no bound
+    std::int64_t before;       // keys before the first query; with `valid` they follow from it
+    std::int64_t left, right;  // the sliding window; -1: no bound
 
     // Negative infinity for a key that is not attended to.
     template <typename T>
@@ -258,9 +258,10 @@ any_tensor attention_softmax(node_call& in, const any_tensor& scores, io::dtype 
         using number = computed<T>;
         each(in, rows, attention_row_sums<number>{in.read<number>(scores), in.write<number>(sums), keys}, {&scores},
              {&sums});
-        each(in, made.elements(),
-             attention_probabilities<number, T>{in.read<number>(scores), in.read<number>(sums), in.write<T>(made), keys},
-             {&scores, &sums}, {&made});
+        each(
+            in, made.elements(),
+            attention_probabilities<number, T>{in.read<number>(scores), in.read<number>(sums), in.write<T>(made), keys},
+            {&scores, &sums}, {&made});
     });
     return made;
 }
@@ -269,13 +270,13 @@ void give_attention(node_call& in, const any_tensor& probabilities, const attent
                     const attention_operand& v, const attention_sizes& sizes) {
     attention_operand y = q;
     y.size = v.size;
-    const any_tensor& made = in.make_output(
-        0, q.x.type(), q.is_packed ? lengths{q.batch, q.positions, q.heads * v.size} : y.unpacked());
+    const any_tensor& made =
+        in.make_output(0, q.x.type(), q.is_packed ? lengths{q.batch, q.positions, q.heads * v.size} : y.unpacked());
     const any_tensor values = attention_as(in, v.x, q.x.type());
     with_float(in, made, [&]<typename T>() {
         each(in, made.elements(),
-             attention_values<T>{in.read<T>(probabilities), v.rows(in.read<T>(values)), y.rows(in.write<T>(made)), sizes,
-                                 v.size},
+             attention_values<T>{in.read<T>(probabilities), v.rows(in.read<T>(values)), y.rows(in.write<T>(made)),
+                                 sizes, v.size},
              {&probabilities, &values}, {&made});
     });
 }
@@ -324,17 +325,17 @@ attention_operand with_cache(node_call& in, const attention_operand& added, std:
     attention_operand made = added;
     made.is_packed = false;
     made.positions += past_positions;
-    made.x = is_wanted ? in.make_output(output, added.x.type(), made.unpacked())
-                       : in.make(added.x.type(), made.unpacked());
+    made.x =
+        is_wanted ? in.make_output(output, added.x.type(), made.unpacked()) : in.make(added.x.type(), made.unpacked());
     with_word(added.x.type(), [&]<typename Word>() {
-        const attention_cache<Word> kernel{
-            .past = {in.read<Word>(past), added.heads * past_positions * added.size, past_positions * added.size, added.size},
-            .added = added.rows(in.read<Word>(added.x)),
-            .to = in.write<Word>(made.x),
-            .heads = added.heads,
-            .past_positions = past_positions,
-            .positions = made.positions,
-            .size = added.size};
+        const attention_cache<Word> kernel{.past = {in.read<Word>(past), added.heads * past_positions * added.size,
+                                                    past_positions * added.size, added.size},
+                                           .added = added.rows(in.read<Word>(added.x)),
+                                           .to = in.write<Word>(made.x),
+                                           .heads = added.heads,
+                                           .past_positions = past_positions,
+                                           .positions = made.positions,
+                                           .size = added.size};
         each(in, made.x.elements(), kernel, {&past, &added.x}, {&made.x});
     });
     return made;
@@ -405,7 +406,8 @@ void softmax_attention(node_call& in) {
     const any_tensor& valid = in.has_input(6) ? in.input(6) : nothing;
     const double cap = in.real("softcap", 0);
     if (!(cap >= 0)) in.refuse("has a softcap below 0");
-    const any_tensor scores = attention_product(in, q, past_k, sizes, bias, mask, valid, cap, shown, static_cast<int>(mode));
+    const any_tensor scores =
+        attention_product(in, q, past_k, sizes, bias, mask, valid, cap, shown, static_cast<int>(mode));
     const any_tensor probabilities = attention_softmax(in, scores, q.x.type());
     if (in.wants_output(3) && mode == 3) in.set_output(3, probabilities);
     give_attention(in, probabilities, q, past_v, sizes);

@@ -83,10 +83,10 @@ private:
 
 template <typename T>
 any_tensor round_number(io::dtype type, T value) {
-    return any_tensor(constant{.type = type,
-                               .shape = {},
-                               .bytes = std::make_shared<const std::string>(reinterpret_cast<const char*>(&value),
-                                                                            sizeof(value))});
+    return any_tensor(
+        constant{.type = type,
+                 .shape = {},
+                 .bytes = std::make_shared<const std::string>(reinterpret_cast<const char*>(&value), sizeof(value))});
 }
 
 void loop(node_call& in) {
@@ -105,13 +105,11 @@ void loop(node_call& in) {
         if (numbers.size() != 1) in.refuse("has the number of rounds " + to_string(in.input(0)));
         most_rounds = numbers[0];
     }
-    any_tensor condition =
-        in.has_input(1) ? in.input(1) : round_number<std::uint8_t>(io::dtype::boolean, 1);
+    any_tensor condition = in.has_input(1) ? in.input(1) : round_number<std::uint8_t>(io::dtype::boolean, 1);
     const auto goes_on = [&] {
         if (condition.type() != io::dtype::boolean || condition.elements() != 1)
             in.refuse("has the condition " + to_string(condition));
-        if (!condition.is_on_host())
-            in.refuse_unsupported("needs its condition on the host, before each round");
+        if (!condition.is_on_host()) in.refuse_unsupported("needs its condition on the host, before each round");
         return std::to_integer<int>(condition.bytes()[0]) != 0;
     };
     std::vector<any_tensor> values;
@@ -168,14 +166,15 @@ struct scan_node {
     static integers directions(const node_call& in, std::string_view name, std::size_t count) {
         integers numbers = list(in, name, count);
         for (const std::int64_t each : numbers)
-            if (each != 0 && each != 1) in.refuse("has the number " + std::to_string(each) + " in " + std::string(name));
+            if (each != 0 && each != 1)
+                in.refuse("has the number " + std::to_string(each) + " in " + std::string(name));
         return numbers;
     }
 
     // Runs the rounds: changes the states, adds to the outputs. slice gives the part of a scanned input for a round.
     template <typename Slice>
-    void run(const node_call& in, std::size_t rounds, std::vector<any_tensor>& values, std::vector<scan_output>& outputs,
-             const Slice& slice) const {
+    void run(const node_call& in, std::size_t rounds, std::vector<any_tensor>& values,
+             std::vector<scan_output>& outputs, const Slice& slice) const {
         for (std::size_t t = 0; t < rounds; ++t) {
             std::vector<any_tensor> inputs = values;
             for (std::size_t k = 0; k < scanned; ++k) inputs.push_back(slice(k, t));
@@ -204,7 +203,8 @@ void scan(node_call& in) {
         along.push_back(in.axis(axes[k], x.shape().size()));
         const std::size_t length = x.shape()[along[k]];
         if (k != 0 && length != rounds)
-            in.refuse_shapes("scans inputs of the lengths " + std::to_string(rounds) + " and " + std::to_string(length));
+            in.refuse_shapes("scans inputs of the lengths " + std::to_string(rounds) + " and " +
+                             std::to_string(length));
         rounds = length;
     }
     std::vector<scan_output> outputs(of.made);

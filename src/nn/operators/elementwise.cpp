@@ -40,8 +40,8 @@ void require_same_type(const node_call& in, std::size_t first, std::size_t last)
     }
 }
 
-// Before operator set 7, the second operand is broadcast only where the attribute says so, and its dimensions may begin at
-// an axis of the first one's.
+// Before operator set 7, the second operand is broadcast only where the attribute says so, and its dimensions may begin
+// at an axis of the first one's.
 any_tensor second_operand(const node_call& in) {
     const any_tensor &a = in.input(0), &b = in.input(1);
     if (in.opset() >= 7) {
@@ -54,7 +54,8 @@ any_tensor second_operand(const node_call& in) {
     }
     if (!in.has("axis") || b.shape().empty()) return b;
     const std::size_t first = in.axis(in.integer("axis", 0), a.shape().size());
-    if (first + b.shape().size() > a.shape().size()) in.refuse_shapes("has an axis at which the second shape does not fit");
+    if (first + b.shape().size() > a.shape().size())
+        in.refuse_shapes("has an axis at which the second shape does not fit");
     lengths shape = b.shape();
     shape.resize(a.shape().size() - first, 1);
     return b.with_shape(std::move(shape));
@@ -145,8 +146,7 @@ value exponential_unit(expression& e, value x, double alpha, double scale, doubl
 }
 
 void elu(node_call& in) {
-    map<require_float>(in,
-                       [&](expression& e, value x) { return exponential_unit(e, x, in.real("alpha", 1), 1, 1); });
+    map<require_float>(in, [&](expression& e, value x) { return exponential_unit(e, x, in.real("alpha", 1), 1, 1); });
 }
 void selu(node_call& in) {
     map<require_float>(in, [&](expression& e, value x) {
@@ -230,8 +230,7 @@ void prelu(node_call& in) {
         slopes = slopes.with_shape(std::move(shape));
     }
     const value x = e.input(in.input(0)), slope = e.input(slopes);
-    e.give(0, in.input(0).type(),
-           e.apply(choose, e.apply(less, x, e.constant(0)), e.apply(multiply, x, slope), x));
+    e.give(0, in.input(0).type(), e.apply(choose, e.apply(less, x, e.constant(0)), e.apply(multiply, x, slope), x));
     e.run();
 }
 

@@ -81,7 +81,8 @@ SLUICE_KERNEL Number apply_whole(opcode what, Number a, Number b) {
         // By more than there are bits, or by a negative number: nothing of the number is left but its sign.
         case opcode::shift_left:
             return static_cast<std::uint64_t>(b) >= 64 ? 0 : static_cast<Number>(static_cast<std::uint64_t>(a) << b);
-        case opcode::shift_right: return static_cast<std::uint64_t>(b) >= 64 ? (is_negative(a) ? static_cast<Number>(-1) : 0) : a >> b;
+        case opcode::shift_right:
+            return static_cast<std::uint64_t>(b) >= 64 ? (is_negative(a) ? static_cast<Number>(-1) : 0) : a >> b;
         default: return a;
     }
 }
@@ -234,10 +235,9 @@ struct expression_kernel {
             values[k] = read_as<Number>(all.from[k], all.from_type[k], place_of(k, index));
         for (std::size_t k = 0; k < all.steps; ++k) {
             const auto& step = all.code[k];
-            values[all.inputs + k] =
-                step.what == opcode::constant
-                    ? static_cast<Number>(all.constants[step.a])
-                    : apply_step<Number>(step.what, values[step.a], values[step.b], values[step.c]);
+            values[all.inputs + k] = step.what == opcode::constant ? static_cast<Number>(all.constants[step.a])
+                                                                   : apply_step<Number>(step.what, values[step.a],
+                                                                                        values[step.b], values[step.c]);
         }
         for (std::size_t k = 0; k < all.outputs; ++k)
             write_as<Number>(all.to[k], all.to_type[k], index, values[all.to_register[k]]);
@@ -328,7 +328,8 @@ void run_as(const node_call& in, const expression_program& program, const std::v
     static const any_tensor nothing;
     const auto read = [&](std::size_t i) { return inputs.empty() ? &nothing : part(inputs, i); };
     each(in, indices, expression_kernel<Number>{program},
-         {read(0), read(1), read(2), read(3), read(4), read(5), read(6), read(7)}, {part(outputs, 0), part(outputs, 1)});
+         {read(0), read(1), read(2), read(3), read(4), read(5), read(6), read(7)},
+         {part(outputs, 0), part(outputs, 1)});
 }
 
 }  // namespace
@@ -393,8 +394,7 @@ void expression::set_strides() {
             for (std::size_t k = 0; k < strides.size(); ++k) merged_strides[k].push_back(strides[k][d]);
         }
     }
-    if (merged.size() > expression_program::max_rank)
-        in_.refuse_unsupported("broadcasts in more than 6 dimensions");
+    if (merged.size() > expression_program::max_rank) in_.refuse_unsupported("broadcasts in more than 6 dimensions");
     program_.rank = static_cast<std::uint8_t>(merged.size());
     std::ranges::copy(merged, program_.lengths);
     for (std::size_t k = 0; k < inputs_.size(); ++k) {
@@ -413,8 +413,8 @@ void expression::run() {
         has_real |= is_float(type);
         has_unsigned |= type == io::dtype::u64;
         has_whole |= !is_float(type) && type != io::dtype::boolean;
-        has_mixed_sign |= type == io::dtype::i64 || type == io::dtype::i32 || type == io::dtype::i16 ||
-                          type == io::dtype::i8;
+        has_mixed_sign |=
+            type == io::dtype::i64 || type == io::dtype::i32 || type == io::dtype::i16 || type == io::dtype::i8;
     };
     for (std::size_t k = 0; k < inputs_.size(); ++k) {
         program_.from[k] = in_.read<void>(inputs_[k]);

@@ -41,9 +41,8 @@ void constant_of_shape(node_call& in) {
         std::memcpy(&value, given->raw().data(), io::size_of(type));
     }
     const any_tensor& y = in.make_output(0, type, shape);
-    with_word(type, [&]<typename Word>() {
-        each(in, y.elements(), filled_with<Word>{in.write<Word>(y), value}, {}, {&y});
-    });
+    with_word(type,
+              [&]<typename Word>() { each(in, y.elements(), filled_with<Word>{in.write<Word>(y), value}, {}, {&y}); });
 }
 
 template <typename Word>

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "nn/operators/launch_each.hpp"
-#include "nn/operators/typed_elements.hpp"
 #include "nn/operators/products.hpp"
+#include "nn/operators/typed_elements.hpp"
 
 namespace sluice::nn::operators {
 namespace {

@@ -9,8 +9,8 @@
 //     const any_tensor& y = in.make_output(0, io::dtype::f32, x.shape());
 //     each(in, y.elements(), doubled{in.read<float>(x), in.write<float>(y)}, {&x}, {&y});
 //
-// The kernel is trivially copyable, at most 4,000 bytes, and holds addresses of in.read and in.write. The lists name the
-// tensors that it reads and writes. Tensors that are written are written nowhere else and by one index only.
+// The kernel is trivially copyable, at most 4,000 bytes, and holds addresses of in.read and in.write. The lists name
+// the tensors that it reads and writes. Tensors that are written are written nowhere else and by one index only.
 #pragma once
 
 #include <algorithm>

@@ -20,7 +20,8 @@ struct linear_attention_column {
     number* state;                                // [batch, heads, key size, value size]
     T* to;
     std::size_t steps, heads, group, key_size, value_size;
-    std::size_t decay_size, rate_heads;  // decay for each element of the key or for all of them; rates of each head or 1
+    std::size_t decay_size,
+        rate_heads;  // decay for each element of the key or for all of them; rates of each head or 1
     bool is_corrected;
     number scale;
 
@@ -34,8 +35,8 @@ struct linear_attention_column {
             for (std::size_t d = 0; d < key_size; ++d) {
                 number& each = s[d * value_size];
                 if (decay != nullptr)
-                    each *= std::exp(static_cast<number>(
-                        decay[(row * heads + head) * decay_size + (decay_size == 1 ? 0 : d)]));
+                    each *= std::exp(
+                        static_cast<number>(decay[(row * heads + head) * decay_size + (decay_size == 1 ? 0 : d)]));
                 kept += each * static_cast<number>(k[d]);
             }
             number added = static_cast<number>(value[(row * heads + head) * value_size + column]);
@@ -143,8 +144,7 @@ void linear_attention(node_call& in) {
                                                 .scale = static_cast<number>(scale)};
         each(in, batch * heads * value_size, kernel, {&query, &key, &value, &decay, &rate}, {&made, &state});
     });
-    if (in.wants_output(1) && !is_output)
-        linear_attention_cast(in, state, in.make_output(1, state_type, state_shape));
+    if (in.wants_output(1) && !is_output) linear_attention_cast(in, state, in.make_output(1, state_type, state_shape));
 }
 
 // --- RotaryEmbedding ---------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ struct index_list {
 };
 // Refuses other types.
 index_list index_list_of(const node_call& in, const any_tensor& indices);
-// On the host, refuses indices of places that are not there. On a device nobody can be told: 0 is read there, and
+// On the host, refuses indices of places that are not there. On a device 0 is read there, and
 // nothing is written.
 void require_places(const node_call& in, const any_tensor& indices, std::size_t length);
 

@@ -23,11 +23,11 @@ void with_number(io::dtype type, const Function& function) {
 
 // For kernels, which cannot call functions of std::numeric_limits.
 template <typename T>
-inline constexpr T least_number = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
-                                                                       : std::numeric_limits<T>::lowest();
+inline constexpr T least_number =
+    std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
 template <typename T>
-inline constexpr T greatest_number = std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity()
-                                                                          : std::numeric_limits<T>::max();
+inline constexpr T greatest_number =
+    std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
 inline constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 inline namespace SLUICE_LAUNCH_ABI {

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "nn/operators/launch_each.hpp"
-#include "nn/operators/typed_elements.hpp"
 #include "nn/operators/table.hpp"
+#include "nn/operators/typed_elements.hpp"
 
 namespace sluice::nn::operators {
 namespace {

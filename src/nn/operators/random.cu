@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors of random numbers. Element i is a function of the seed and i (sluice/kernels/philox.hpp). A given seed gives the
-// same numbers each time; without one each run of the network draws a seed.
+// Tensors of random numbers. Element i is a function of the seed and i (sluice/kernels/philox.hpp). A given seed gives
+// the same numbers each time; without one each run of the network draws a seed.
 #include <bit>
 #include <cmath>
 
@@ -22,7 +22,8 @@ std::uint64_t random_seed(const node_call& in) {
 io::dtype random_type(const node_call& in, io::dtype otherwise) {
     using enum io::dtype;
     static constexpr std::pair<std::int64_t, io::dtype> types[] = {
-        {1, f32}, {2, u8}, {3, i8}, {4, u16}, {5, i16}, {6, i32}, {7, i64}, {9, boolean}, {10, f16}, {11, f64}, {12, u32}, {13, u64}, {16, bf16}};
+        {1, f32},     {2, u8},   {3, i8},   {4, u16},  {5, i16},  {6, i32},  {7, i64},
+        {9, boolean}, {10, f16}, {11, f64}, {12, u32}, {13, u64}, {16, bf16}};
     if (!in.has("dtype")) return otherwise;
     for (const auto& [number, type] : types)
         if (number == in.integer("dtype", 0)) return type;
@@ -122,7 +123,8 @@ void bernoulli(node_call& in) {
     const any_tensor drawn = in.make(io::dtype::boolean, x.shape());
     const std::uint64_t seed = random_seed(in);
     with_float(in, x, [&]<typename T>() {
-        each(in, x.elements(), bernoulli_element<T>{in.read<T>(x), in.write<std::uint8_t>(drawn), seed}, {&x}, {&drawn});
+        each(in, x.elements(), bernoulli_element<T>{in.read<T>(x), in.write<std::uint8_t>(drawn), seed}, {&x},
+             {&drawn});
     });
     if (type == io::dtype::boolean) return in.set_output(0, drawn);
     expression e(in);

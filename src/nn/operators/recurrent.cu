@@ -56,9 +56,9 @@ struct recurrent_step {
     const std::int32_t* sequence_lengths;  // or null
     T* y;
     std::size_t batch, hidden, gates, directions, steps, step;
-    std::size_t row_of_step, row_of_batch;                    // of products
-    std::size_t y_of_step, y_of_direction, y_of_batch;        // strides
-    std::uint32_t reversed;                                   // bit d: direction d begins at the end
+    std::size_t row_of_step, row_of_batch;              // of products
+    std::size_t y_of_step, y_of_direction, y_of_batch;  // strides
+    std::uint32_t reversed;                             // bit d: direction d begins at the end
 
     struct place_in {
         std::size_t direction, batch, unit, position;
@@ -77,7 +77,8 @@ struct recurrent_step {
     }
     SLUICE_KERNEL number input_product(const place_in& at, std::size_t gate) const {
         const std::size_t row = at.position * row_of_step + at.batch * row_of_batch;
-        return static_cast<number>(products[(row * directions + at.direction) * gates * hidden + gate * hidden + at.unit]);
+        return static_cast<number>(
+            products[(row * directions + at.direction) * gates * hidden + gate * hidden + at.unit]);
     }
     // Of the input's product (side 0) or the state's (side 1).
     SLUICE_KERNEL number bias_of(const place_in& at, std::size_t gate, std::size_t side) const {
@@ -86,8 +87,8 @@ struct recurrent_step {
     }
     SLUICE_KERNEL number state_product(const place_in& at, std::size_t gate, const recurrent_state<const T>& h) const {
         if (h.at == nullptr) return 0;
-        return recurrent_dot(h.row(at.direction, at.batch), r + ((at.direction * gates + gate) * hidden + at.unit) * hidden,
-                             hidden);
+        return recurrent_dot(h.row(at.direction, at.batch),
+                             r + ((at.direction * gates + gate) * hidden + at.unit) * hidden, hidden);
     }
     // The argument of a gate's activation.
     SLUICE_KERNEL number sum(const place_in& at, std::size_t gate, const recurrent_state<const T>& h) const {
@@ -101,7 +102,8 @@ struct recurrent_step {
         if (y != nullptr) y[y_index(at)] = value;
     }
     // The output is 0 there, and the state stays.
-    SLUICE_KERNEL void stay(const place_in& at, const recurrent_state<const T>& from, const recurrent_state<T>& to) const {
+    SLUICE_KERNEL void stay(const place_in& at, const recurrent_state<const T>& from,
+                            const recurrent_state<T>& to) const {
         to.row(at.direction, at.batch)[at.unit] = static_cast<T>(value_of(from, at));
     }
     SLUICE_KERNEL void give_nothing(const place_in& at) const {
@@ -200,8 +202,7 @@ struct lstm_step {
         using number = computed<T>;
         const number before = all.value_of(c, at);
         const number input = f[at.direction](all.sum(at, 0, h) + peephole(at, 0) * before);
-        const number forget =
-            is_coupled ? 1 - input : f[at.direction](all.sum(at, 2, h) + peephole(at, 2) * before);
+        const number forget = is_coupled ? 1 - input : f[at.direction](all.sum(at, 2, h) + peephole(at, 2) * before);
         const number cell = forget * before + input * g[at.direction](all.sum(at, 3, h));
         const number output = f[at.direction](all.sum(at, 1, h) + peephole(at, 1) * cell);
         next_c.row(at.direction, at.batch)[at.unit] = static_cast<T>(cell);
@@ -343,7 +344,8 @@ public:
         // One that is not wanted is needed all the same.
         last_ = output < of.in.output_count() ? of.in.make_output(output, of.x().type(), of.state_shape())
                                               : of.in.make(of.x().type(), of.state_shape());
-        for (any_tensor& each : between_) each = of.steps > 1 ? of.in.make(of.x().type(), of.state_shape()) : any_tensor();
+        for (any_tensor& each : between_)
+            each = of.steps > 1 ? of.in.make(of.x().type(), of.state_shape()) : any_tensor();
     }
 
     const any_tensor& before() const { return before_; }
@@ -449,8 +451,16 @@ void lstm(node_call& in) {
     }
     const any_tensor products = of.multiply_inputs();
     with_float(in, of.x(), [&]<typename T>() {
-        lstm_step<T> kernel{of.step<T>(products, y), {}, {}, {}, {}, in.read<T>(peepholes),
-                            in.integer("input_forget", 0) != 0, {}, {}, {}};
+        lstm_step<T> kernel{of.step<T>(products, y),
+                            {},
+                            {},
+                            {},
+                            {},
+                            in.read<T>(peepholes),
+                            in.integer("input_forget", 0) != 0,
+                            {},
+                            {},
+                            {}};
         of.take(0, kernel.f);
         of.take(1, kernel.g);
         of.take(2, kernel.out);
@@ -477,15 +487,16 @@ std::span<const definition> recurrent() {
          .least_inputs = 3,
          .most_inputs = 6,
          .most_outputs = 2,
-         .attributes = {"activation_alpha", "activation_beta", "activations", "clip", "direction", "hidden_size", "layout"},
+         .attributes = {"activation_alpha", "activation_beta", "activations", "clip", "direction", "hidden_size",
+                        "layout"},
          .run = &rnn,
          .since = 7},
         {.name = "GRU",
          .least_inputs = 3,
          .most_inputs = 6,
          .most_outputs = 2,
-         .attributes = {"activation_alpha", "activation_beta", "activations", "clip", "direction", "hidden_size", "layout",
-                        "linear_before_reset"},
+         .attributes = {"activation_alpha", "activation_beta", "activations", "clip", "direction", "hidden_size",
+                        "layout", "linear_before_reset"},
          .run = &gru,
          .since = 7},
         {.name = "LSTM",

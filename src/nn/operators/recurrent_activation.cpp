@@ -89,8 +89,8 @@ std::vector<recurrent_activation> recurrent_activations(const node_call& in, std
     if (in.has("clip") && !(clip > 0)) in.refuse("has a clip that is not above 0");
     std::vector<recurrent_activation> made;
     for (const recurrent_curve_name* const each : curves) {
-        made.push_back({each->what, alphas.next(each->takes_alpha, each->alpha),
-                        betas.next(each->takes_beta, each->beta), clip});
+        made.push_back(
+            {each->what, alphas.next(each->takes_alpha, each->alpha), betas.next(each->takes_beta, each->beta), clip});
     }
     return made;
 }

@@ -222,7 +222,7 @@ struct region_points {
         first = start + step / 2;
         end = count;
         if (!(step > 0)) return;
-        // One more at each end: position() is computed anew for each.
+        // One more at each end: position() is computed again for each.
         const Number low = std::floor((-1 - first) / step) - 1,
                      high = std::ceil((static_cast<Number>(length) - first) / step) + 2;
         if (low > 0) begin = low < static_cast<Number>(count) ? static_cast<std::int64_t>(low) : count;

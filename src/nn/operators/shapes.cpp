@@ -137,7 +137,7 @@ void unsqueeze(node_call& in) {
 
 // --- Range -------------------------------------------------------------------------------------------------------
 
-// Where only the shape is wanted; so nobody has to have memory for the numbers to find out that there are too many.
+// Where only the shape is wanted; a length that is too large is refused without memory for the numbers.
 bool give_range_shape(node_call& in, std::size_t count) {
     if (!io::byte_count(lengths{count}, in.input(0).type())) in.refuse_shapes("gives too many numbers");
     if (in.where() != place::nowhere) return false;

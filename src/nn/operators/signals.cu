@@ -31,12 +31,12 @@ struct signal_transform {
     const T *x, *window;  // window may be null
     const double* roots;
     T* y;
-    std::size_t length;              // of the transform
-    std::size_t given;               // elements of a line, at most length; what is missing is 0
-    std::size_t inner, frequencies;  // lines are [outer, inner]
-    std::size_t x_outer, x_inner, x_step, parts;      // strides of x; parts: 2 for complex elements, 1 for real ones
-    std::size_t y_outer, y_inner, y_step;             // the same of y
-    bool is_inverse, gives_real;                      // gives_real: x is the first half of a symmetric line
+    std::size_t length;                           // of the transform
+    std::size_t given;                            // elements of a line, at most length; what is missing is 0
+    std::size_t inner, frequencies;               // lines are [outer, inner]
+    std::size_t x_outer, x_inner, x_step, parts;  // strides of x; parts: 2 for complex elements, 1 for real ones
+    std::size_t y_outer, y_inner, y_step;         // the same of y
+    bool is_inverse, gives_real;                  // gives_real: x is the first half of a symmetric line
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const std::size_t k = i % frequencies, line = i / frequencies;
@@ -193,8 +193,9 @@ void short_time_transform(node_call& in) {
 
 io::dtype signal_type(const node_call& in) {
     using enum io::dtype;
-    static constexpr std::pair<std::int64_t, io::dtype> types[] = {
-        {1, f32}, {2, u8}, {3, i8}, {4, u16}, {5, i16}, {6, i32}, {7, i64}, {10, f16}, {11, f64}, {12, u32}, {13, u64}, {16, bf16}};
+    static constexpr std::pair<std::int64_t, io::dtype> types[] = {{1, f32},  {2, u8},   {3, i8},   {4, u16},
+                                                                   {5, i16},  {6, i32},  {7, i64},  {10, f16},
+                                                                   {11, f64}, {12, u32}, {13, u64}, {16, bf16}};
     const std::int64_t number = in.integer("output_datatype", 1);
     for (const auto& [known, type] : types)
         if (known == number) return type;
@@ -209,8 +210,8 @@ struct window_element {
     std::size_t period;  // 0: the window of one element
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
-        const double angle =
-            period == 0 ? std::numbers::pi : 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(period);
+        const double angle = period == 0 ? std::numbers::pi
+                                         : 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(period);
         const double made = first - second * std::cos(angle) + third * std::cos(2 * angle);
         // No rounding error becomes a negative number of an unsigned type.
         to[i] = static_cast<T>(static_cast<computed<T>>(std::is_unsigned_v<T> && made < 0 ? 0 : made));

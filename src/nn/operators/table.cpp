@@ -13,7 +13,10 @@ using table = std::multimap<std::pair<std::string_view, std::string_view>, const
 const table& known() {
     static const table all = [] {
         table made;
-        for (const auto family : {&attention, &control_flow, &convolutions, &detection, &elementwise, &losses, &machine_learning, &movement, &normalizations, &optimizers, &poolings, &products, &quantization, &random_numbers, &recurrent, &reductions, &resampling, &shapes, &signals}) {
+        for (const auto family :
+             {&attention, &control_flow, &convolutions, &detection, &elementwise, &losses, &machine_learning, &movement,
+              &normalizations, &optimizers, &poolings, &products, &quantization, &random_numbers, &recurrent,
+              &reductions, &resampling, &shapes, &signals}) {
             for (const definition& each : family()) made.emplace(std::pair(each.domain, each.name), &each);
         }
         return made;
@@ -35,7 +38,8 @@ bool is_known(std::string_view domain, std::string_view name) { return known().c
 std::vector<const definition*> all_operators() {
     std::vector<const definition*> found;
     for (const auto& [name, each] : known()) found.push_back(each);
-    std::ranges::sort(found, {}, [](const definition* each) { return std::tuple(each->domain, each->name, each->since); });
+    std::ranges::sort(found, {},
+                      [](const definition* each) { return std::tuple(each->domain, each->name, each->since); });
     return found;
 }
 

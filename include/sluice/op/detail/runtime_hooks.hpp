@@ -23,13 +23,13 @@ namespace detail {
 // The context that an independent branch of `context` is submitted to. Owned by `context`, lives as long.
 execution_context& branch_of(execution_context& context);
 
-// While it lives, commands that are submitted to the context have the name, which outlives it. Scopes of one context end in the reverse
-// order.
+// While it lives, commands that are submitted to the context have the name, which outlives it. Scopes of one context
+// end in the reverse order.
 class name_scope {
 public:
     name_scope(execution_context& context, const std::string& name) noexcept;
     name_scope(execution_context& context, const std::string&& name) = delete;  // it keeps the name's address
-    name_scope(const name_scope&) = delete;  // it undoes what it did
+    name_scope(const name_scope&) = delete;                                     // it undoes what it did
     name_scope& operator=(const name_scope&) = delete;
     ~name_scope();
 

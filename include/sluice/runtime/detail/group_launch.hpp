@@ -145,7 +145,6 @@ template <typename Kernel, typename Values>
 inline constexpr bool can_clear_padding<group_closure<Kernel, Values>> =
     can_clear_padding<Kernel> && can_clear_padding<Values>;
 
-
 // A kernel for a launch over blocks. thread_grid.hpp adds its index.
 template <typename Index>
 inline constexpr bool is_block_index = std::is_same_v<Index, thread_block> || std::is_same_v<Index, block_cluster>;
