@@ -68,8 +68,8 @@ void completion_notice::step() noexcept {
 }
 
 void completion_notice::post() noexcept {
-    // The runtime's own executor outlives the notice, so cancel() does not wait for this call. It may run other items here,
-    // when it is closed: those may cancel this notice.
+    // The runtime's own executor outlives the notice, so cancel() does not wait for this call. It may run other items
+    // here, when it is closed: those may cancel this notice.
     const bool is_own = target_ == &of_->home().service();
     state waiting = state::waiting;
     if (!state_.compare_exchange_strong(waiting, is_own ? state::posted : state::posting, std::memory_order_acq_rel)) {

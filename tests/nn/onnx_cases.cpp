@@ -4,8 +4,8 @@
 //     onnx_cases FOLDER LIST [cpu:0|cuda:0] [--only TEXT] [--write]
 //
 // Each line of LIST is a case and its result: "node/test_abs passed", or "... refused: " and the reason. A case that
-// gives something else than its line, or has none, is a failure; so is a line without a case. --write writes LIST again:
-// but a case that gave a wrong answer is never listed.
+// gives something else than its line, or has none, is a failure; so is a line without a case. --write writes LIST
+// again: but a case that gave a wrong answer is never listed.
 #include <onnx.pb.h>
 
 #include <algorithm>
