@@ -22,6 +22,7 @@ using operators::node_call;
 using operators::place;
 using operators::run_environment;
 
+constexpr std::size_t most_listed = 50;  // operators in one message
 // What depends on constants only is computed beforehand, unless that takes much more memory than the constants do.
 constexpr std::size_t always_folded_bytes = std::size_t{1} << 20;
 
@@ -32,10 +33,11 @@ public:
     explicit preparation(const model& from) : model_(from) {}
 
     prepared_graph prepare() {
+        nn::check(model_);  // a model need not come from a file
         list_unknown(model_.body);
         if (!unknown_.empty()) {
             throw file_error(model_.path, file_error::no_offset, {},
-                             "needs operators that Sluice does not have: " + unknown_, errc::unsupported);
+                             "needs operators that Sluice does not have: " + text_of_unknown(), errc::unsupported);
         }
         return prepare(model_.body, nullptr);
     }
@@ -47,22 +49,46 @@ private:
         std::unordered_map<std::string_view, slot> names;
     };
 
-    std::int64_t opset_of(const node& each) const { return model_.opsets.find(each.domain)->second; }
+    struct unknown {
+        std::string first;
+        std::size_t nodes = 0;
+    };
 
-    // All of them at once, so that a model is not mended one node at a time.
+    std::int64_t opset_of(const node& each, std::size_t position) const {
+        const auto found = model_.opsets.find(each.domain);
+        if (found == model_.opsets.end())
+            refuse(each, position, "is of a domain of which the model does not say the version");
+        return found->second;
+    }
+
+    // All of them at once, so that a model is not mended one node at a time; each operator once.
     void list_unknown(const graph& body) {
         for (std::size_t i = 0; i < body.nodes.size(); ++i) {
             const node& each = body.nodes[i];
-            if (operators::find(each.domain, each.op, opset_of(each)) == nullptr) {
-                const bool other_version = operators::is_known(each.domain, each.op);
-                unknown_ += (unknown_.empty() ? "" : "; ") + label_of(each, i) + " of " +
-                            (each.domain.empty() ? "ai.onnx" : printable(each.domain)) + " " +
-                            std::to_string(opset_of(each)) + (other_version ? " (known in other versions)" : "");
+            if (operators::find(each.domain, each.op, opset_of(each, i)) == nullptr) {
+                const std::string version =
+                    (each.domain.empty() ? "ai.onnx" : printable(each.domain)) + " " +
+                    std::to_string(opset_of(each, i)) +
+                    (operators::is_known(each.domain, each.op) ? " (known in other versions)" : "");
+                const auto [known, is_new] = unknown_.try_emplace({each.domain, each.op}, unknown{});
+                if (is_new) known->second.first = label_of(each, i) + " of " + version;
+                ++known->second.nodes;
             }
             for (const auto& [name, value] : each.attributes) {
                 if (const auto* const inner = std::get_if<std::shared_ptr<const graph>>(&value)) list_unknown(**inner);
             }
         }
+    }
+    std::string text_of_unknown() const {
+        std::string text;
+        std::size_t listed = 0;
+        for (const auto& [name, each] : unknown_) {
+            if (++listed > most_listed)
+                return text + "; and " + std::to_string(unknown_.size() - most_listed) + " more";
+            text += (text.empty() ? "" : "; ") + each.first;
+            if (each.nodes > 1) text += " and " + std::to_string(each.nodes - 1) + " more";
+        }
+        return text;
     }
 
     [[noreturn]] void refuse(const node& which, std::size_t position, std::string_view why) const {
@@ -116,7 +142,7 @@ private:
             made.constants.emplace(new_slot(here, name), any_tensor(value));
         for (std::size_t i = 0; i < body.nodes.size(); ++i) {
             const node& each = body.nodes[i];
-            const std::int64_t opset = opset_of(each);
+            const std::int64_t opset = opset_of(each, i);
             step next{.what = operators::find(each.domain, each.op, opset),
                       .from = &each,
                       .position = i,
@@ -158,7 +184,7 @@ private:
     }
 
     const model& model_;
-    std::string unknown_;
+    std::map<std::pair<std::string, std::string>, unknown> unknown_;  // by domain and operator
 };
 
 // --- what is needed on the host -------------------------------------------------------------------------------

@@ -7,10 +7,19 @@
 #include <span>
 
 #include "sluice/base/file_error.hpp"
+#include "sluice/nn/network.hpp"
 #include "sluice/nn/onnx.hpp"
 #include "sluice/nn/to_mlp.hpp"
 
 namespace sluice::nn::fuzz {
+
+// A refusal (file_error) is correct, and says nothing about whether the model is an MLP.
+inline void check_operators_of(const model& network) {
+    try {
+        check_operators(network);
+    } catch (const file_error&) {
+    }
+}
 
 // Reads the file, checks what load_onnx guarantees, and reads it as an MLP. A refusal (file_error) is correct; any
 // other exception escapes, and a broken guarantee aborts.
@@ -22,6 +31,7 @@ inline void read_onnx(std::span<const std::byte> file) {
             if (value.bytes->size() > file.size() * 8) std::abort();  // a varint of one byte is an element of eight
         }
         check(network);
+        check_operators_of(network);
         const mlp_model mlp = to_mlp(network);
         for (const dense_layer& layer : mlp.layers) {
             if (layer.weight.size() != layer.in_features * layer.out_features) std::abort();

@@ -171,6 +171,8 @@ TEST_F(networks, list_all_operators_that_are_missing) {
     EXPECT_THAT(refusal(from, {rows}, errc::unsupported),
                 AllOf(HasSubstr("scaled.onnx"), HasSubstr("node 4 (Frobnicate) of ai.onnx 17"),
                       HasSubstr("node 6 (Quux) of ai.onnx 17")));
+    from.body.nodes.push_back(make_node("Quux", {"c"}, {"d"}));
+    EXPECT_THAT(refusal(from, {rows}, errc::unsupported), HasSubstr("node 6 (Quux) of ai.onnx 17 and 1 more"));
     EXPECT_THROW(check_operators(from), error);
     EXPECT_NO_THROW(check_operators(scaled()));
 }
@@ -193,6 +195,16 @@ TEST_F(networks, refuse_nodes_that_their_operators_do_not_fit) {
     from.body.constants["scale"] = tensor_of<double>({1, 2}, {2});
     EXPECT_THAT(refusal(from, {rows}, errc::bad_file),
                 HasSubstr("combines f32 [2, 2] and f64 [2], which have different types"));
+}
+
+TEST_F(networks, refuse_models_that_are_no_graphs) {
+    model from = scaled();
+    from.body.nodes[1].inputs[1] = "nothing";
+    EXPECT_THAT(refusal(from, {rows}, errc::bad_file),
+                HasSubstr("takes the value 'nothing', which nothing before it gives"));
+    from = scaled();
+    from.opsets.clear();
+    EXPECT_THAT(refusal(from, {rows}, errc::bad_file), HasSubstr("is of a domain of which the model does not say"));
 }
 
 TEST_F(networks, give_inputs_and_constants_back_that_are_outputs) {
