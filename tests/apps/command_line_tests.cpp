@@ -99,7 +99,7 @@ TEST(tool_command_line, that_requests_nothing_known_is_refused) {
 
 TEST(tool_command_line, answers_an_unknown_command_with_the_nearest_and_all) {
     expect_refused({"rnu", "a", "b"},
-                   {"unknown command 'rnu'; did you mean 'run'?", "run, devices, inspect, tune, help"});
+                   {"unknown command 'rnu'; did you mean 'run'?", "run, devices, inspect, tune, operators, help"});
     expect_refused({"walk"}, {"unknown command 'walk'; the commands are run, devices, inspect, tune, operators, help"});
     expect_refused({}, {"a command is missing; the commands are run,"});
     expect_refused({digits().model, digits().input}, {"did you mean 'run " + digits().model + "'?"});
