@@ -68,7 +68,8 @@ std::vector<std::size_t> kept_boxes(const std::vector<detection_box>& boxes, con
     const auto rank = [&](std::size_t i) {
         return std::isnan(scores[i]) ? -std::numeric_limits<float>::infinity() : scores[i];
     };
-    std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return rank(a) != rank(b) ? rank(a) > rank(b) : a < b; });
+    std::ranges::sort(order,
+                      [&](std::size_t a, std::size_t b) { return rank(a) != rank(b) ? rank(a) > rank(b) : a < b; });
     std::vector<std::size_t> kept;
     for (const std::size_t each : order) {
         if (kept.size() >= most) break;
