@@ -71,6 +71,7 @@ void add_outputs(CLI::App& app, run_options& options) {
                    "File for the outputs; it appears whole or not at all. NAME=FILE for one of several outputs")
         ->type_name("[NAME=]OUT.npy")
         ->expected(1)
+        ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     CLI::Option* const trace =
         app.add_option("--trace", options.trace, "File for a trace of the run, for ui.perfetto.dev or chrome://tracing")
@@ -94,6 +95,7 @@ void add_run(CLI::App& app, run_options& options) {
     app.add_option("--input", options.named_inputs, "An input of an ONNX network, by its name")
         ->type_name("NAME=INPUT.npy")
         ->expected(1)
+        ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     add_checks(app, options);
     add_outputs(app, options);

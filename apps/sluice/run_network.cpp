@@ -158,6 +158,7 @@ network_result run_network(const run_options& options, nn::model network) {
             refuse("the input " + in_quotes(each.name) + " is not given: add --input NAME=FILE");
     }
     run_options files = options;
+    files.output.reset();  // it is among those of the network
     for (const auto& [name, file] : output_files) files.outputs_of_network.push_back(file);
     check_output_names(files);
 
