@@ -307,7 +307,8 @@ any_tensor uploaded(execution_context& context, const any_tensor& from) {
 
 class graph_run {
 public:
-    graph_run(const model& of, execution_context* context) : model_(of), context_(context) {}
+    graph_run(const model& of, execution_context* context, std::vector<operators::device_check>* checks)
+        : model_(of), context_(context), checks_(checks) {}
 
     std::vector<any_tensor> operator()(const prepared_graph& body, std::vector<any_tensor> inputs,
                                        std::vector<any_tensor>* outside, place where) const {
@@ -348,7 +349,7 @@ public:
             for (const slot one : each.read_inside)
                 if (slots[one] && !slots[one].is_on_device()) slots[one] = uploaded(*context_, slots[one]);
         }
-        run_environment environment{&model_.path, context_, {}};
+        run_environment environment{&model_.path, context_, {}, checks_};
         environment.run_graph = [&](const graph& body, std::vector<any_tensor> given) {
             return (*this)(*each.inner.at(&body), std::move(given), &slots, here);
         };
@@ -381,6 +382,7 @@ private:
 
     const model& model_;
     execution_context* const context_;
+    std::vector<operators::device_check>* const checks_;
 };
 
 // The values that steps read on a device: of a graph, and of the graphs inside a step.
@@ -467,7 +469,7 @@ void prepared_network::fold(prepared_graph& body, bool is_inner) {
 bool prepared_network::fold_step(prepared_graph& body, const step& each) const {
     const auto is_constant = [&](slot one) { return one == no_slot || body.constants.contains(one); };
     if (!each.inner.empty() || each.what->is_random || !std::ranges::all_of(each.inputs, is_constant)) return false;
-    const graph_run runner(model_, nullptr);
+    const graph_run runner(model_, nullptr, nullptr);
     std::vector<any_tensor> slots(body.slots);
     std::size_t bytes = always_folded_bytes, needed = 0;
     for (const slot one : each.inputs) {
@@ -544,10 +546,10 @@ void prepared_network::require_fitting(const std::vector<any_tensor>& inputs) co
     }
 }
 
-std::vector<any_tensor> prepared_network::run(execution_context* context, place where,
-                                              std::vector<any_tensor> inputs) const {
+std::vector<any_tensor> prepared_network::run(execution_context* context, place where, std::vector<any_tensor> inputs,
+                                              std::vector<operators::device_check>* checks) const {
     require_fitting(inputs);
-    return graph_run(model_, context)(body_, std::move(inputs), nullptr, where);
+    return graph_run(model_, context, checks)(body_, std::move(inputs), nullptr, where);
 }
 
 }  // namespace sluice::nn::detail

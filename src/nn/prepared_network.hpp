@@ -59,8 +59,9 @@ public:
     bool is_host_input(std::size_t input) const noexcept { return body_.needed_on_host[body_.inputs[input]]; }
     std::size_t commands() const noexcept { return body_.steps.size(); }
 
-    std::vector<any_tensor> run(execution_context* context, operators::place where,
-                                std::vector<any_tensor> inputs) const;
+    // Checks that a GPU makes are noted in `checks`, unless it is null.
+    std::vector<any_tensor> run(execution_context* context, operators::place where, std::vector<any_tensor> inputs,
+                                std::vector<operators::device_check>* checks = nullptr) const;
 
 private:
     void require_fitting(const std::vector<any_tensor>& inputs) const;

@@ -125,6 +125,79 @@ TEST_F(networks, are_compiled_into_graphs) {
     }
 }
 
+TEST_F(networks, are_not_recorded_again_when_their_graphs_are_launched) {
+    const network made = sync(make_network(scaled()), pool);
+    int recordings = 0;
+    const auto fast = compile(
+        pool,
+        [&](tensor<float> x) {
+            ++recordings;
+            return made.run({any_tensor(std::move(x))});
+        },
+        device_input<float>({2, 2}));
+    const auto answer = [&](float first) {
+        return sync(upload(std::vector<float>{first, 2, -3, 4}, {2, 2}).and_then(fast), pool);
+    };
+    EXPECT_THAT(answer(1).at(0).values<float>(), ElementsAre(3, 7, 0, 13));
+    const int before = recordings;
+    EXPECT_THAT(answer(2).at(0).values<float>(), ElementsAre(5, 7, 0, 13));
+    EXPECT_THAT(answer(3).at(0).values<float>(), ElementsAre(7, 7, 0, 13));
+    EXPECT_EQ(recordings, before);
+}
+
+TEST_F(networks, refuse_indices_that_are_out_of_range_wherever_they_are) {
+    model gathers;
+    gathers.path = "gathers.onnx";
+    gathers.opsets = {{"", 17}};
+    gathers.body.inputs = {f32("x", {named("n")}), {"places", io::dtype::i64, {{named("m")}}}};
+    gathers.body.outputs = {f32("y", {named("m")})};
+    gathers.body.nodes = {make_node("Gather", {"x", "places"}, {"y"})};
+    const network made = sync(make_network(std::move(gathers)), pool);
+    const any_tensor x(std::vector<float>{1, 2, 3}, {3});
+    const auto gathered = [&](std::int64_t place) {
+        return made.run({x, any_tensor(std::vector<std::int64_t>{0, place}, {2})});
+    };
+    EXPECT_THAT(sync(gathered(-3), pool).at(0).values<float>(), ElementsAre(1, 1));
+    const auto refused = [](auto&& run, errc code) {
+        try {
+            run();
+        } catch (const error& failure) {
+            EXPECT_EQ(failure.code(), code);
+            return std::string(failure.what());
+        }
+        return std::string("no error");
+    };
+    EXPECT_THAT(refused([&] { sync(gathered(3), pool); }, errc::shape_mismatch),
+                AllOf(HasSubstr("has the index 3"), HasSubstr("-3 to 2 are possible")));
+    // On the device, where the host does not see them; alone, and in a graph.
+    const auto on_device = [&](tensor<std::int64_t> places) { return made.run({x, any_tensor(std::move(places))}); };
+    const auto fast = compile(pool, on_device, device_input<std::int64_t>({2}));
+    const auto upload_places = [](std::int64_t place) { return upload(std::vector<std::int64_t>{2, place}); };
+    const std::string out_of_range = "index -4 (number 1 of its tensor) is out of range; -3 to 2 are possible";
+    for (int i = 0; i < 2; ++i) {
+        EXPECT_THAT(sync(upload_places(-1).and_then(on_device), pool).at(0).values<float>(), ElementsAre(3, 3));
+        EXPECT_THAT(sync(upload_places(-2).and_then(fast), pool).at(0).values<float>(), ElementsAre(3, 2));
+        EXPECT_THAT(refused([&] { sync(upload_places(-4).and_then(on_device), pool); }, errc::out_of_range),
+                    HasSubstr(out_of_range));
+        EXPECT_THAT(refused([&] { sync(upload_places(-4).and_then(fast), pool); }, errc::out_of_range),
+                    HasSubstr(out_of_range));
+    }
+}
+
+TEST_F(networks, pool_regions_of_interest) {
+    model pooled;
+    pooled.path = "pooled.onnx";
+    pooled.opsets = {{"", 17}};
+    pooled.body.inputs = {f32("x", {of(1), of(1), of(4), of(4)}), f32("regions", {of(1), of(5)})};
+    pooled.body.outputs = {f32("y", {of(1), of(1), of(2), of(2)})};
+    pooled.body.nodes = {make_node("MaxRoiPool", {"x", "regions"}, {"y"})};
+    pooled.body.nodes[0].attributes["pooled_shape"] = std::vector<std::int64_t>{2, 2};
+    const network made = sync(make_network(std::move(pooled)), pool);
+    const any_tensor x(std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {1, 1, 4, 4}),
+        regions(std::vector<float>{0, 0, 0, 3, 3}, {1, 5});
+    EXPECT_THAT(sync(made.run({x, regions}), pool).at(0).values<float>(), ElementsAre(5, 7, 13, 15));
+}
+
 TEST_F(networks, are_simulated_without_a_finding) {
     sim::simulator simulated;
     single_stream on(simulated.device());

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "sluice/base/file_error.hpp"
+#include "sluice/graph/executable_graph.hpp"
 #include "sluice/io/write_file.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/onnx.hpp"
@@ -232,9 +233,33 @@ private:
                 if (shapes[i].shape() != answers[i].shape() || shapes[i].type() != answers[i].type())
                     return "WRONG: output " + std::to_string(i) + ": is inferred as " + to_string(shapes[i]);
             }
+            if (has_random_outputs) continue;
+            const std::string why = try_compiled(network, inputs, answers);
+            if (!why.empty()) return "WRONG: " + why;
         }
         if (sets == 0) return "refused: no data";
         return has_random_outputs ? "passed: types and shapes only, since the numbers are random" : "passed";
+    }
+
+    // A graph of the network has to give the same bytes, and must not be recorded again when it is launched.
+    std::string try_compiled(const sluice::nn::network& network, const std::vector<any_tensor>& inputs,
+                             const std::vector<any_tensor>& answers) {
+        const auto recordings = std::make_shared<std::size_t>(0);
+        const auto fast = compile(pool_, [=] {
+            ++*recordings;
+            return network.run(inputs);
+        });
+        static_cast<void>(sync(fast(), pool_));
+        const std::size_t before = *recordings;
+        for (int launch = 0; launch < 2; ++launch) {
+            const auto again = sync(fast(), pool_);
+            for (std::size_t i = 0; i < answers.size(); ++i) {
+                if (!std::ranges::equal(again[i].bytes(), answers[i].bytes()))
+                    return "compiled: output " + std::to_string(i) + " is another one";
+            }
+        }
+        if (*recordings != before) return "compiled: it is recorded again at each launch";
+        return {};
     }
 
     sluice::round_robin pool_;

@@ -48,10 +48,14 @@ public:
     // The outputs for these inputs, in the model's orders; both on the device, or in host memory where that is how they
     // are computed. Inputs in host memory are uploaded. When submitted, throws errc::shape_mismatch for a wrong number
     // of inputs, another type or another shape than the model's, by name; errc::unsupported for an input on the device
-    // that is a host input, and for what an operator cannot do; file_error when a node is wrong.
+    // that is a host input, and for what an operator cannot do; file_error when a node is wrong. On a GPU, indices that
+    // are computed there are not checked by forward, only by run: an element at a place that is not there is NaN (of
+    // integers the number farthest from 0), and nothing is written to such a place.
     forward_values forward(std::vector<any_tensor> inputs) const;
 
-    // The same with all outputs in host memory. They may be read after the wait.
+    // The same with all outputs in host memory. They may be read after the wait. Indices that are out of range (of
+    // Gather, ScatterND, ...) are errors: when submitted, if they are in host memory; else of the wait
+    // (errc::out_of_range).
     run_network run(std::vector<any_tensor> inputs) const;
 
     // The types and shapes of the outputs for inputs of these types and shapes; nothing is computed. Host inputs need

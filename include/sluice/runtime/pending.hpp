@@ -69,6 +69,11 @@ private:
         maker again() const override {
             if constexpr (std::is_constructible_v<Make, const storage_ref&, std::size_t>) {
                 return [size = f_.size()](const storage_ref& there) { return from(Make(there, size), there.get()); };
+            } else if constexpr (requires(const storage_ref& there) { f_.with_memory(there); }) {
+                // Without this run's memory, which is then free.
+                return [blank = f_.with_memory({})](const storage_ref& there) {
+                    return from(blank.with_memory(there), there.get());
+                };
             } else {
                 return {};
             }

@@ -5,6 +5,7 @@
 #include "nn/operators/attention_parts.hpp"
 #include "nn/operators/expression.hpp"
 #include "nn/operators/launch_each.hpp"
+#include "nn/operators/number_checks.hpp"
 #include "nn/operators/slabs.hpp"
 #include "nn/operators/table.hpp"
 
@@ -33,11 +34,11 @@ struct attention_bias {
     static constexpr std::size_t rank = 4;
 
     const void* mask;  // or null
-    bool is_boolean;
+    in_word<bool> is_boolean;
     std::size_t strides[rank];  // 0 where it is broadcast
     std::size_t mask_keys;      // keys from here on are not attended to
     const std::int64_t* valid;  // the number of keys in each batch, or null
-    bool is_causal;
+    in_word<bool> is_causal;
     std::int64_t before;       // keys before the first query; with `valid` they follow from it
     std::int64_t left, right;  // the sliding window; -1: no bound
 
@@ -82,10 +83,10 @@ struct attention_scores {
     attention_sizes sizes;
     attention_bias bias;
     std::size_t head_size;
-    double scale, cap;  // cap 0: none
-    number* scores;     // [batch, heads, queries, keys]
-    T* shown;           // the scores of a step in between, or null
-    int shown_step;     // 0: products; 1: capped ones; 2: with the bias
+    double scale, cap;        // cap 0: none
+    number* scores;           // [batch, heads, queries, keys]
+    T* shown;                 // the scores of a step in between, or null
+    std::int64_t shown_step;  // 0: products; 1: capped ones; 2: with the bias
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const std::size_t key = i % sizes.keys, query = i / sizes.keys % sizes.queries;
@@ -286,6 +287,7 @@ any_tensor attention_product(node_call& in, const attention_operand& q, const at
                              const any_tensor& valid, double cap, const any_tensor& shown, int shown_step) {
     const io::dtype type = q.x.type() == io::dtype::f64 ? io::dtype::f64 : io::dtype::f32;
     const any_tensor scores = in.make(type, {q.batch, q.heads, q.positions, sizes.keys});
+    if (valid) require_numbers(in, valid, {0, static_cast<std::int64_t>(sizes.keys)}, scores);
     with_float(in, q.x, [&]<typename T>() {
         const attention_scores<T> kernel{.q = q.rows(in.read<T>(q.x)),
                                          .k = k.rows(in.read<T>(k.x)),

@@ -34,7 +34,7 @@ struct integer_convolution_element {
     const W* filter;
     const std::int32_t* bias;  // or null
     void* y;
-    io::dtype y_type;  // i32: the sum itself
+    in_word<io::dtype> y_type;  // i32: the sum itself
     number_list x_scale, x_zero, filter_scale, filter_zero, y_scale, y_zero;
 
     SLUICE_KERNEL void operator()(std::size_t index) const {
@@ -202,7 +202,7 @@ struct causal_convolution_element {
     const T* weight;
     const T* bias;  // or null
     T* y;
-    bool is_silu;
+    in_word<bool> is_silu;
 
     SLUICE_KERNEL void operator()(std::size_t index) const {
         const std::size_t row = index / from.length, at = index % from.length, channel = row % channels;

@@ -329,7 +329,7 @@ void run_as(const node_call& in, const expression_program& program, const std::v
     const auto read = [&](std::size_t i) { return inputs.empty() ? &nothing : part(inputs, i); };
     each(in, indices, expression_kernel<Number>{program},
          {read(0), read(1), read(2), read(3), read(4), read(5), read(6), read(7)},
-         {part(outputs, 0), part(outputs, 1)});
+         {part(outputs, 0), part(outputs, 1), part(outputs, 2), part(outputs, 3)});
 }
 
 }  // namespace

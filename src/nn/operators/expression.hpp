@@ -79,13 +79,13 @@ enum class opcode : std::uint8_t {
 
 // What the kernel gets. (Arrays, because nvcc does not take std::array in kernels.)
 struct expression_program {
-    static constexpr std::size_t max_inputs = 8, max_outputs = 2, max_steps = 24, max_constants = 6, max_rank = 6;
+    static constexpr std::size_t max_inputs = 8, max_outputs = 4, max_steps = 24, max_constants = 6, max_rank = 6;
 
     struct step {
         opcode what;
         std::uint8_t a, b, c;  // registers: inputs first, then the results of the steps
     };
-    std::uint8_t inputs = 0, outputs = 0, steps = 0, rank = 0;
+    std::uint16_t inputs = 0, outputs = 0, steps = 0, rank = 0;
     step code[max_steps] = {};
     double constants[max_constants] = {};
     const void* from[max_inputs] = {};
@@ -94,7 +94,7 @@ struct expression_program {
     bool is_dense[max_inputs] = {};                       // element i of the output has element i
     void* to[max_outputs] = {};
     io::dtype to_type[max_outputs] = {};
-    std::uint8_t to_register[max_outputs] = {};
+    std::uint32_t to_register[max_outputs] = {};
     std::size_t lengths[max_rank] = {};
     std::size_t count = 0;
 };

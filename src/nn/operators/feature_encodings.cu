@@ -28,7 +28,7 @@ struct norm_kernel {
     const T* from;
     float* to;
     std::size_t columns;
-    vector_norm norm;
+    in_word<vector_norm> norm;
 
     SLUICE_KERNEL void operator()(std::size_t row) const {
         double size = 0;
@@ -80,7 +80,7 @@ struct one_hot_kernel {
     const std::int64_t* known;
     float* to;
     std::size_t count;
-    bool is_complete;  // others than the known are an error: NaN
+    in_word<bool> is_complete;  // others than the known are an error: NaN
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         bool is_known = !is_complete;

@@ -7,6 +7,7 @@
 
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/movement.hpp"
+#include "nn/operators/number_checks.hpp"
 
 namespace sluice::nn::operators {
 
@@ -284,6 +285,7 @@ void reverse_sequence(node_call& in) {
     if (until.type() != io::dtype::i64 || until.shape() != lengths{shape[batch_axis == 0 ? 0 : 1]})
         in.refuse_shapes("has the lengths " + to_string(until) + " for " + to_string(x));
     const any_tensor& y = in.make_output(0, x.type(), shape);
+    require_numbers(in, until, {0, static_cast<std::int64_t>(shape[time_axis == 0 ? 0 : 1])}, y);
     with_word(x.type(), [&]<typename Word>() {
         each(in, y.elements(),
              reversed_sequences<Word>{in.read<Word>(x), in.write<Word>(y), in.read<std::int64_t>(until), shape[0],

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that read elements at places that another tensor gives.
 #include <algorithm>
+#include <cstring>
+#include <limits>
 #include <string>
+#include <type_traits>
 
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/movement.hpp"
+#include "nn/operators/number_checks.hpp"
+#include "nn/operators/numbers.hpp"
 
 namespace sluice::nn::operators {
 
@@ -13,13 +18,9 @@ index_list index_list_of(const node_call& in, const any_tensor& indices) {
     return {in.read<void>(indices), indices.type() == io::dtype::i64};
 }
 
-void require_places(const node_call& in, const any_tensor& indices, std::size_t length) {
-    const index_list list = index_list_of(in, indices);
-    if (in.where() != place::host) return;
-    for (std::size_t i = 0; i < indices.elements(); ++i) {
-        if (list.place_in(i, length) < 0)
-            in.refuse("has the index " + std::to_string(list[i]) + " of a length of " + std::to_string(length));
-    }
+void require_places(const node_call& in, const any_tensor& indices, std::size_t length, const any_tensor& y) {
+    const auto all_places = static_cast<std::int64_t>(length);
+    require_numbers(in, indices, {-all_places, all_places - 1}, y);
 }
 
 namespace {
@@ -68,15 +69,35 @@ any_tensor places_of_tuples(const node_call& in, const any_tensor& indices, cons
     any_tensor made = in.make(io::dtype::i64, {count});
     kernel.to = in.write<std::int64_t>(made);
     each(in, count, kernel, {&indices}, {&made});
-    if (in.where() == place::host && !std::ranges::all_of(made.values<std::int64_t>(), [&](std::int64_t each_place) {
-            return each_place < static_cast<std::int64_t>(kernel.places);
-        })) {
-        in.refuse("has indices of places that a tensor of shape " + to_string(std::span(shape)) + " does not have");
+    if (in.where() == place::nowhere || !indices.is_on_host()) return made;
+    const index_list known{indices.bytes().data(), kernel.indices.is_wide};
+    for (std::size_t i = 0; i < count * length; ++i) {
+        if (known.place_in(i, limits[i % length]) < 0) {
+            in.refuse_shapes("has the index " + std::to_string(known[i]) + " for dimension " +
+                             std::to_string(batches + i % length) + " of " + to_string(std::span(shape)));
+        }
     }
     return made;
 }
 
 namespace {
+
+// An element that a GPU reads at a place that is not there: NaN, or the number farthest from 0. (A CPU reads none.)
+std::uint64_t nothing_of(io::dtype type) {
+    std::uint64_t bits = 0;
+    with_type(type, [&]<typename T>() {
+        T element;
+        if constexpr (std::is_unsigned_v<T>) {
+            element = std::numeric_limits<T>::max();
+        } else if constexpr (std::is_integral_v<T>) {
+            element = std::numeric_limits<T>::min();
+        } else {
+            element = static_cast<T>(std::numeric_limits<computed<T>>::quiet_NaN());
+        }
+        std::memcpy(&bits, &element, sizeof(T));
+    });
+    return bits;
+}
 
 // --- Gather ------------------------------------------------------------------------------------------------------
 
@@ -86,13 +107,15 @@ struct gathered_rows {
     index_list indices;
     Word* y;
     std::size_t length, count, inner;  // of the axis, of the indices, of what follows the axis
+    std::uint64_t nothing;             // for an index that is out of range
 
     template <typename Index>
     SLUICE_KERNEL void write(Index i) const {
         const auto all_inner = static_cast<Index>(inner), all = static_cast<Index>(count);
         const Index row = i / all_inner, outer = row / all;
         const std::int64_t at = indices.place_in(row - outer * all, length);
-        y[i] = at < 0 ? Word{0} : x[(outer * length + static_cast<std::size_t>(at)) * inner + (i - row * all_inner)];
+        y[i] = at < 0 ? static_cast<Word>(nothing)
+                      : x[(outer * length + static_cast<std::size_t>(at)) * inner + (i - row * all_inner)];
     }
     SLUICE_KERNEL void operator()(std::size_t i) const {
         if (i <= 0xffff'ffffu && count <= 0xffff'ffffu && inner <= 0xffff'ffffu)
@@ -108,13 +131,13 @@ void gather(node_call& in) {
     lengths shape(of_x.begin(), of_x.begin() + static_cast<std::ptrdiff_t>(axis));
     shape.insert(shape.end(), indices.shape().begin(), indices.shape().end());
     shape.insert(shape.end(), of_x.begin() + static_cast<std::ptrdiff_t>(axis) + 1, of_x.end());
-    require_places(in, indices, of_x[axis]);
     const any_tensor& y = in.make_output(0, x.type(), shape);
+    require_places(in, indices, of_x[axis], y);
     const std::size_t inner = product_of(std::span(of_x).subspan(axis + 1));
     with_word(x.type(), [&]<typename Word>() {
         each(in, y.elements(),
              gathered_rows<Word>{in.read<Word>(x), index_list_of(in, indices), in.write<Word>(y), of_x[axis],
-                                 indices.elements(), inner},
+                                 indices.elements(), inner, nothing_of(x.type())},
              {&x, &indices}, {&y});
     });
 }
@@ -138,11 +161,12 @@ void gather_tuples(node_call& in) {
     shape.insert(shape.end(), rest.begin(), rest.end());
     const any_tensor& y = in.make_output(0, x.type(), shape);
     const any_tensor places = places_of_tuples(in, indices, of_x, batches);
+    require_places(in, places, product_of(std::span(of_x).first(batches + length)), y);
     with_word(x.type(), [&]<typename Word>() {
         each(in, y.elements(),
              gathered_rows<Word>{in.read<Word>(x), index_list_of(in, places), in.write<Word>(y),
                                  product_of(std::span(of_x).first(batches + length)), places.elements(),
-                                 product_of(rest)},
+                                 product_of(rest), nothing_of(x.type())},
              {&x, &places}, {&y});
     });
 }
@@ -156,9 +180,10 @@ struct gathered_elements {
     Word* y;
     std::size_t length, stride;  // of the axis
     strided_view others;         // where x has the element, but for the axis
+    std::uint64_t nothing;       // for an index that is out of range
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const std::int64_t at = indices.place_in(i, length);
-        y[i] = at < 0 ? Word{0} : x[others(i) + at * static_cast<std::int64_t>(stride)];
+        y[i] = at < 0 ? static_cast<Word>(nothing) : x[others(i) + at * static_cast<std::int64_t>(stride)];
     }
 };
 
@@ -170,42 +195,21 @@ void gather_elements(node_call& in) {
     for (std::size_t d = 0; fits && d < shape.size(); ++d) fits = d == axis || shape[d] <= of_x[d];
     if (!fits)
         in.refuse_shapes("takes " + to_string(indices) + " as indices of " + to_string(x) + ", which do not fit");
-    require_places(in, indices, of_x[axis]);
     integers strides = signed_strides_of(of_x);
     const auto of_axis = static_cast<std::size_t>(strides[axis]);
     strides[axis] = 0;
     const strided_view others = view_of(in, shape, strides);
     const any_tensor& y = in.make_output(0, x.type(), shape);
+    require_places(in, indices, of_x[axis], y);
     with_word(x.type(), [&]<typename Word>() {
         each(in, y.elements(),
              gathered_elements<Word>{in.read<Word>(x), index_list_of(in, indices), in.write<Word>(y), of_x[axis],
-                                     of_axis, others},
+                                     of_axis, others, nothing_of(x.type())},
              {&x, &indices}, {&y});
     });
 }
 
 // --- OneHot ------------------------------------------------------------------------------------------------------
-
-// An element of any type.
-SLUICE_KERNEL inline double one_hot_number(const void* from, io::dtype type, std::size_t i) {
-    using enum io::dtype;
-    switch (type) {
-        case f16: return static_cast<float>(static_cast<const half*>(from)[i]);
-        case bf16: return static_cast<float>(static_cast<const bfloat16*>(from)[i]);
-        case f32: return static_cast<const float*>(from)[i];
-        case f64: return static_cast<const double*>(from)[i];
-        case i8: return static_cast<const std::int8_t*>(from)[i];
-        case i16: return static_cast<const std::int16_t*>(from)[i];
-        case u16: return static_cast<const std::uint16_t*>(from)[i];
-        case i32: return static_cast<const std::int32_t*>(from)[i];
-        case u32: return static_cast<const std::uint32_t*>(from)[i];
-        case i64: return static_cast<double>(static_cast<const std::int64_t*>(from)[i]);
-        case u64: return static_cast<double>(static_cast<const std::uint64_t*>(from)[i]);
-        case u8:
-        case boolean: break;
-    }
-    return static_cast<const std::uint8_t*>(from)[i];
-}
 
 template <typename Word>
 struct one_hot_elements {
@@ -213,11 +217,11 @@ struct one_hot_elements {
     const Word* values;  // off, on
     Word* y;
     std::size_t depth, inner;
-    std::uint64_t type;  // of the indices
+    in_word<io::dtype> type;  // of the indices
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const std::size_t row = i / inner, outer = row / depth, place = row - outer * depth;
-        double at = one_hot_number(indices, static_cast<io::dtype>(type), outer * inner + (i - row * inner));
+        double at = load_number<double>(indices, type, outer * inner + (i - row * inner));
         if (at < 0) at += static_cast<double>(depth);
         y[i] = values[at == static_cast<double>(place) ? 1 : 0];
     }
@@ -236,7 +240,7 @@ void one_hot(node_call& in) {
     with_word(values.type(), [&]<typename Word>() {
         each(in, y.elements(),
              one_hot_elements<Word>{in.read<void>(indices), in.read<Word>(values), in.write<Word>(y), shape[axis],
-                                    inner, static_cast<std::uint64_t>(indices.type())},
+                                    inner, indices.type()},
              {&indices, &values}, {&y});
     });
 }

@@ -38,7 +38,7 @@ struct integer_product {
     const A* a;
     const B* b;
     void* y;
-    io::dtype y_type;  // i32: the sum itself
+    in_word<io::dtype> y_type;  // i32: the sum itself
 
     SLUICE_KERNEL void operator()(std::size_t index) const {
         const std::size_t column = index % of.columns, row = index / of.columns % of.rows;

@@ -9,8 +9,9 @@
 //     const any_tensor& y = in.make_output(0, io::dtype::f32, x.shape());
 //     each(in, y.elements(), doubled{in.read<float>(x), in.write<float>(y)}, {&x}, {&y});
 //
-// The kernel is trivially copyable, at most 4,000 bytes, and holds addresses of in.read and in.write. The lists name
-// the tensors that it reads and writes. Tensors that are written are written nowhere else and by one index only.
+// The kernel is trivially copyable, at most 4,000 bytes, without padding (in_word.hpp), and holds addresses of in.read
+// and in.write. The lists name the tensors that it reads and writes. Tensors that are written are written nowhere else
+// and by one index only.
 #pragma once
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "nn/operators/in_word.hpp"
 #include "nn/operators/node_call.hpp"
 #include "sluice/base/kernel.hpp"
 #include "sluice/runtime/command.hpp"
@@ -77,7 +79,3 @@ void each(const node_call& in, std::size_t count, const Kernel& kernel, std::ini
 
 }  // namespace SLUICE_LAUNCH_ABI
 }  // namespace sluice::nn::operators
-
-template <typename Kernel>
-inline constexpr bool sluice::detail::can_clear_padding<sluice::nn::operators::each_closure<Kernel>> =
-    sluice::detail::can_clear_padding<Kernel>;

@@ -5,6 +5,7 @@
 #include "nn/operators/attention_parts.hpp"
 #include "nn/operators/expression.hpp"
 #include "nn/operators/launch_each.hpp"
+#include "nn/operators/number_checks.hpp"
 
 namespace sluice::nn::operators {
 namespace {
@@ -22,8 +23,8 @@ struct linear_attention_column {
     std::size_t steps, heads, group, key_size, value_size;
     std::size_t decay_size,
         rate_heads;  // decay for each element of the key or for all of them; rates of each head or 1
-    bool is_corrected;
-    number scale;
+    in_word<bool> is_corrected;
+    in_word<number> scale;
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const std::size_t column = i % value_size, head = i / value_size % heads, batch = i / value_size / heads;
@@ -157,7 +158,7 @@ struct rotated_element {
     const std::int64_t* positions;  // or null: the rows of the angles are those of batch and position
     T* y;
     std::size_t heads, steps, size, rotated, rows;
-    bool is_packed, is_interleaved;
+    in_word<bool> is_packed, is_interleaved;
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const std::size_t d = i % size;
@@ -215,6 +216,7 @@ void rotary_embedding(node_call& in) {
     static const any_tensor nothing;
     const any_tensor& positions = has_positions ? in.input(3) : nothing;
     const any_tensor& y = in.make_output(0, x.type(), shape);
+    if (has_positions) require_numbers(in, positions, {0, static_cast<std::int64_t>(rows) - 1}, y);
     with_float(in, x, [&]<typename T>() {
         const rotated_element<T> kernel{.x = in.read<T>(x),
                                         .cosines = in.read<T>(cosines),

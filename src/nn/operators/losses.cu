@@ -20,8 +20,8 @@ struct sample_loss_kernel {
     const void* weights;     // [classes]; null: all are 1
     void* losses;
     void* applied;  // the weights of the samples; null: not wanted
-    io::dtype logarithm_type, target_type, weight_type, loss_type, applied_type;
-    bool has_ignored;
+    in_word<io::dtype> logarithm_type, target_type, weight_type, loss_type, applied_type;
+    in_word<bool> has_ignored;
     std::int64_t ignored;
     std::size_t classes, others;
 

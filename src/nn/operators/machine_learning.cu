@@ -52,19 +52,20 @@ struct score_kernel {
     const std::int64_t* labels;  // null: none
     std::int64_t* label;
     std::size_t columns, made;
-    score_form form;
+    in_word<score_transform> after;
+    in_word<other_score> other;
     double threshold;
 
     SLUICE_KERNEL void operator()(std::size_t row) const {
         const double* const in = from + row * columns;
         double* const out = to + row * made;
-        if (form.other == other_score::none) {
+        if (other == other_score::none) {
             for (std::size_t k = 0; k < columns; ++k) out[k] = in[k];
         } else {
             out[1] = in[0];
-            out[0] = form.other == other_score::negative ? -in[0] : 1 - in[0];
+            out[0] = other == other_score::negative ? -in[0] : 1 - in[0];
         }
-        transform_scores(out, made, form.after);
+        transform_scores(out, made, after);
         if (labels == nullptr) return;
         // Compared as they are given: as float.
         std::size_t best = 0;
@@ -87,7 +88,7 @@ void finish_scores(node_call& in, std::size_t output, io::dtype type, const any_
     }
     each(in, made == 0 ? 0 : rows,
          score_kernel{in.read<double>(scores), in.write<double>(to), in.read<std::int64_t>(known),
-                      in.write<std::int64_t>(label), columns, made, form, threshold},
+                      in.write<std::int64_t>(label), columns, made, form.after, form.other, threshold},
          {&scores, &known}, {&to, &label});
     if (output < in.output_count()) in.set_output(output, converted_to(in, to, type));
 }

@@ -13,6 +13,8 @@
 
 namespace sluice::nn::operators {
 
+std::string node_call::label() const { return label_of(node_, position_); }
+
 // --- inputs ---
 
 integers node_call::host_integers(std::size_t i) const {
@@ -160,13 +162,13 @@ void node_call::copy(const any_tensor& from, const any_tensor& to) const {
 // --- refusals ---
 
 void node_call::refuse(std::string_view why) const {
-    throw file_error(*environment_.path, file_error::no_offset, label_of(node_, position_), why);
+    throw file_error(*environment_.path, file_error::no_offset, label(), why);
 }
 void node_call::refuse_shapes(std::string_view why) const {
-    throw file_error(*environment_.path, file_error::no_offset, label_of(node_, position_), why, errc::shape_mismatch);
+    throw file_error(*environment_.path, file_error::no_offset, label(), why, errc::shape_mismatch);
 }
 void node_call::refuse_unsupported(std::string_view why) const {
-    throw file_error(*environment_.path, file_error::no_offset, label_of(node_, position_), why, errc::unsupported);
+    throw file_error(*environment_.path, file_error::no_offset, label(), why, errc::unsupported);
 }
 void node_call::refuse_type(const any_tensor& of) const {
     refuse_unsupported("does not take " + std::string(io::to_string(of.type())));

@@ -34,12 +34,26 @@ enum class place : unsigned char { host, device, nowhere };
 using lengths = std::vector<std::size_t>;
 using integers = std::vector<std::int64_t>;
 
+struct number_range {
+    std::int64_t least = 0, most = 0;  // both are possible
+};
+
+// A check that a GPU has made (number_checks.hpp): the place of the first number that is out of range, if there is one.
+struct device_check {
+    std::string node;
+    any_tensor found;  // u64, one element: all bits 1 where there is none
+    number_range allowed;
+};
+std::string text_of_wrong_number(const device_check& check, std::uint64_t at);
+
 // What is the same for all nodes of one run.
 struct run_environment {
     const std::filesystem::path* path;  // of the model, for messages
     execution_context* context;         // null: there is no device
     // Runs an inner graph (of If, Loop, Scan) with these inputs, here or on the host; gives its outputs.
     std::function<std::vector<any_tensor>(const graph&, std::vector<any_tensor>)> run_graph;
+    // Where checks on a GPU are noted. Null: nobody reads them, and none are made.
+    std::vector<device_check>* checks = nullptr;
 };
 
 class node_call {
@@ -60,6 +74,7 @@ public:
     const run_environment& environment() const noexcept { return environment_; }
     execution_context& context() const noexcept { return *environment_.context; }  // on a device
     const std::string& name() const noexcept { return node_.op; }
+    std::string label() const;  // for messages
 
     // --- inputs ---
     std::size_t input_count() const noexcept { return inputs_.size(); }  // with those in between that are left out

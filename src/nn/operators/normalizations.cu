@@ -288,7 +288,7 @@ void batch_normalization(node_call& in) {
 struct channel_response_kernel {
     const void* x;
     void* to;
-    io::dtype type;
+    in_word<io::dtype> type;
     std::size_t channels, others, before, after;
     double bias, alpha, beta;
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "nn/operators/launch_each.hpp"
+#include "nn/operators/number_checks.hpp"
 #include "nn/operators/table.hpp"
 #include "nn/operators/windows.hpp"
 
@@ -45,7 +46,7 @@ struct maximum_of_window {
     const T* x;
     T* y;
     std::int64_t* where;  // or null: the first maximum in the whole tensor; -1 of a window without elements
-    bool is_column_major;
+    in_word<bool> is_column_major;
 
     SLUICE_KERNEL void operator()(std::size_t index) const {
         const pooled_output to(index, grid);
@@ -91,7 +92,7 @@ struct average_of_window {
     window_grid grid;
     const T* x;
     T* y;
-    bool counts_padding;
+    in_word<bool> counts_padding;
 
     SLUICE_KERNEL void operator()(std::size_t index) const {
         const pooled_output to(index, grid);
@@ -178,7 +179,7 @@ struct pool_zero {
 template <typename T>
 struct maximum_of_region {
     std::size_t images, channels, height, width, down, across;
-    float scale;
+    in_word<float> scale;
     const T* x;
     const T* regions;
     T* y;
@@ -365,6 +366,7 @@ void max_unpool(node_call& in) {
         }
     }
     const any_tensor& y = in.make_output(0, x.type(), shape);
+    require_numbers(in, index, {0, static_cast<std::int64_t>(product_of(pooled)) - 1}, y);
     with_word(x.type(), [&]<typename Word>() {
         unpooled_element<Word> kernel{
             in.read<Word>(x), in.read<std::int64_t>(index), in.write<Word>(y), shape.size(), {}, {}};

@@ -18,7 +18,7 @@ namespace {
 // the scales are as long there, else for all.
 struct scale_grid {
     std::size_t length = 1, inner = 1, block = 1, blocks = 1;
-    bool is_one = true, is_blocked = false;
+    in_word<bool> is_one = true, is_blocked = false;
 
     SLUICE_KERNEL std::size_t operator()(std::size_t i) const {
         if (is_one) return 0;
@@ -87,7 +87,7 @@ bool is_quantizable(io::dtype type) {
 struct quantized_element {
     const void* x;
     void* y;
-    io::dtype x_type, y_type, precision;
+    in_word<io::dtype> x_type, y_type, precision;
     scale_grid grid;
     number_list scale, zero;
 

@@ -3,6 +3,7 @@
 // kernel over [direction, batch, hidden] (two for a GRU whose reset comes before its product). The states of two steps
 // are kept, and change places.
 #include "nn/operators/launch_each.hpp"
+#include "nn/operators/number_checks.hpp"
 #include "nn/operators/recurrent_activation.hpp"
 #include "nn/operators/table.hpp"
 #include "sluice/kernels/gemm.hpp"
@@ -58,7 +59,7 @@ struct recurrent_step {
     std::size_t batch, hidden, gates, directions, steps, step;
     std::size_t row_of_step, row_of_batch;              // of products
     std::size_t y_of_step, y_of_direction, y_of_batch;  // strides
-    std::uint32_t reversed;                             // bit d: direction d begins at the end
+    std::uint64_t reversed;                             // bit d: direction d begins at the end
 
     struct place_in {
         std::size_t direction, batch, unit, position;
@@ -184,8 +185,8 @@ struct lstm_step {
     recurrent_step<T> all;
     recurrent_state<const T> h, c;
     recurrent_state<T> next_h, next_c;
-    const T* peepholes;  // of input, output, forget; or null
-    bool is_coupled;     // the forget gate is 1 less the input gate
+    const T* peepholes;        // of input, output, forget; or null
+    in_word<bool> is_coupled;  // the forget gate is 1 less the input gate
     recurrent_activation f[2], g[2], out[2];
 
     SLUICE_KERNEL computed<T> peephole(const typename recurrent_step<T>::place_in& at, std::size_t gate) const {
@@ -284,6 +285,7 @@ struct recurrent_node {
     any_tensor multiply_inputs() const {
         const std::size_t rows = steps * batch, columns = directions * gates * hidden, inner = x().shape()[2];
         any_tensor made = in.make(x().type(), {rows, columns});
+        if (in.has_input(4)) require_numbers(in, sequence_lengths(), {0, static_cast<std::int64_t>(steps)}, made);
         if (in.where() == place::device && x().type() == io::dtype::f32 && made.elements() != 0 && inner != 0) {
             const auto matrix = [](const any_tensor& of, std::size_t height, std::size_t width) {
                 return tensor<float>(buffer<float>(of.shared_memory(), of.elements()), shape{height, width});
@@ -325,7 +327,7 @@ struct recurrent_node {
 
     node_call& in;
     std::size_t gates, directions = 1, steps = 0, batch = 0, hidden = 0;
-    std::uint32_t reversed = 0;
+    std::uint64_t reversed = 0;
     bool is_batch_first = false;
     std::vector<recurrent_activation> activations;
 };
@@ -417,6 +419,7 @@ void gru(node_call& in) {
     with_float(in, of.x(), [&]<typename T>() {
         gru_gates<T> gates{of.step<T>(products, y), {}, in.write<T>(reset_h), in.write<T>(update), {}};
         gru_step<T> kernel{gates.all, {}, {}, {}, in.read<T>(update), {}, {}};
+        gates.all.y = nullptr;  // of another command: an address that a graph could not set
         kernel.reset_h = {in.read<T>(reset_h), of.batch * of.hidden, of.hidden};
         of.take(0, gates.f);
         of.take(0, kernel.f);

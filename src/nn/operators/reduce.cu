@@ -95,9 +95,9 @@ struct reduce_kernel {
     const void* from;
     void* to;
     const void* centre;
-    io::dtype from_type, to_type, centre_type;
-    reduction what;
-    reduction_finish finish;
+    in_word<io::dtype> from_type, to_type, centre_type;
+    in_word<reduction> what;
+    in_word<reduction_finish> finish;
     std::size_t parts, divisor;
     reduce_layout layout;
 

@@ -38,7 +38,7 @@ void reduce_operator(node_call& in) {
 // --- the greatest elements along an axis: ArgMax, ArgMin, TopK, Hardmax ------------------------------------------
 
 // How elements are ordered: the first are those that are wanted most. NaN is before all others where `nan_first`, else
-// behind them.
+// after them.
 struct element_order {
     bool greatest_first, nan_first, later_first;  // later_first: of equal elements that with the greater index
 
@@ -219,11 +219,11 @@ struct hardmax_kernel {
     const std::int64_t* greatest;
     Word* to;
     std::size_t length, inner;
-    Word one;
+    in_word<Word> one;
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const auto at = static_cast<std::int64_t>(i / inner % length);
-        to[i] = greatest[i / inner / length * inner + i % inner] == at ? one : Word(0);
+        to[i] = greatest[i / inner / length * inner + i % inner] == at ? static_cast<Word>(one) : Word(0);
     }
 };
 
@@ -264,9 +264,9 @@ template <typename Number, bool IsProduct>
 struct cumulative_kernel {
     const void* x;
     void* to;
-    io::dtype type;
+    in_word<io::dtype> type;
     std::size_t length, inner;
-    bool is_exclusive, is_reversed;
+    in_word<bool> is_exclusive, is_reversed;
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const std::size_t base = i / inner * length * inner + i % inner;
@@ -314,7 +314,7 @@ struct determinant_kernel {
     const void* x;
     void* to;
     double* work;  // as many elements as x
-    io::dtype type;
+    in_word<io::dtype> type;
     std::size_t n;
 
     SLUICE_KERNEL void operator()(std::size_t i) const {

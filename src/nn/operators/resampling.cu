@@ -38,8 +38,8 @@ struct resample_axis {
     double scale = 1;
     double width = 1;              // scale times the input's length: the output's length before it was rounded
     double begin = 0, extent = 1;  // the region of crop_and_resize, in shares of the distance to the last element
-    resample_place place = resample_place::half_pixel;
-    bool is_kept = true;  // the output's elements are the input's
+    in_word<resample_place> place = resample_place::half_pixel;
+    in_word<bool> is_kept = true;  // the output's elements are the input's
 
     SLUICE_KERNEL double position(std::size_t i) const {
         const double x = static_cast<double>(i), last = static_cast<double>(from) - 1;
@@ -85,7 +85,7 @@ template <typename Word>
 struct nearest_kernel {
     const Word* from;
     Word* to;
-    Word outside;
+    in_word<Word> outside;
     resample_axis axes[resample_rank];
     resample_rounding rounding[resample_rank];
     std::size_t rank;
@@ -105,19 +105,19 @@ struct nearest_kernel {
             at += k * stride;
             stride *= axis.from;
         }
-        to[i] = is_outside ? outside : from[at];
+        to[i] = is_outside ? static_cast<Word>(outside) : from[at];
     }
 };
 
 // --- linear and cubic: one axis --------------------------------------------------------------------------------
 
 struct resample_filter {
-    resample_mode mode = resample_mode::linear;
-    double a = -0.75;        // of cubic
-    double stretch = 1;      // below 1: the filter is wider by its reciprocal
-    std::int64_t half = 1;   // so many elements on each side
-    bool is_scaled = false;  // the weights' sum is not 1
-    bool leaves_out_outside = false;
+    in_word<resample_mode> mode = resample_mode::linear;
+    double a = -0.75;                 // of cubic
+    double stretch = 1;               // below 1: the filter is wider by its reciprocal
+    std::int64_t half = 1;            // so many elements on each side
+    in_word<bool> is_scaled = false;  // the weights' sum is not 1
+    in_word<bool> leaves_out_outside = false;
 
     template <typename Number>
     SLUICE_KERNEL Number weight(Number distance) const {
@@ -136,7 +136,7 @@ struct interpolating_kernel {
     resample_axis axis;
     resample_filter filter;
     std::size_t inner;  // elements between neighbours
-    Number outside;
+    in_word<Number> outside;
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const std::size_t column = i % inner, k = i / inner % axis.to, row = i / inner / axis.to;
@@ -167,7 +167,7 @@ template <typename Whole>
 struct narrowing_kernel {
     const double* from;
     Whole* to;
-    Whole least, most;
+    in_word<Whole> least, most;
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const double value = std::rint(from[i]);
@@ -176,7 +176,7 @@ struct narrowing_kernel {
         } else if (value <= static_cast<double>(least)) {
             to[i] = least;
         } else {
-            to[i] = value >= static_cast<double>(most) ? most : static_cast<Whole>(value);
+            to[i] = value >= static_cast<double>(most) ? static_cast<Whole>(most) : static_cast<Whole>(value);
         }
     }
 };
@@ -243,7 +243,9 @@ void resample_nearest(node_call& in, const any_tensor& x, const resample_setting
         } else {
             outside = T(static_cast<computed<T>>(how.outside));
         }
-        std::memcpy(&kernel.outside, &outside, sizeof(T));
+        std::uint64_t bits = 0;
+        std::memcpy(&bits, &outside, sizeof(T));
+        kernel.outside = static_cast<Word>(bits);
     });
     for (std::size_t d = 0; d < how.axes.size(); ++d) {
         kernel.axes[d] = how.axes[d];

@@ -7,6 +7,7 @@
 
 #include "nn/operators/expression.hpp"
 #include "nn/operators/launch_each.hpp"
+#include "nn/operators/number_checks.hpp"
 #include "nn/operators/resampling.hpp"
 
 namespace sluice::nn::operators {
@@ -34,8 +35,8 @@ SLUICE_KERNEL Number grid_reflected(Number x, Number least, Number most) {
 template <typename Number>
 struct grid_axis {
     std::size_t length;
-    grid_padding padding;
-    bool align_corners;
+    in_word<grid_padding> padding;
+    in_word<bool> align_corners;
 
     SLUICE_KERNEL Number least() const { return align_corners ? Number(0) : Number(-0.5); }
     SLUICE_KERNEL Number most() const {
@@ -116,7 +117,7 @@ template <typename T>
 struct grid_interpolating_kernel {
     using number = computed<T>;
     grid_shape<number> shape;
-    grid_mode mode;
+    in_word<grid_mode> mode;
     const T* from;
     T* to;
 
@@ -186,7 +187,7 @@ struct affine_kernel {
     T* to;
     std::size_t rank;
     std::size_t sizes[3];  // the first index last: x, y, z
-    bool align_corners;
+    in_word<bool> align_corners;
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const std::size_t row = i % rank;
@@ -261,8 +262,8 @@ struct region_kernel {
     T* to;
     std::size_t batches, channels, height, width, out_height, out_width;
     std::int64_t ratio;
-    number scale, offset;
-    bool is_max;
+    in_word<number> scale, offset;
+    in_word<bool> is_max;
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const std::size_t column = i % out_width, row = i / out_width % out_height,
@@ -448,6 +449,7 @@ void roi_align(node_call& in) {
         0, x.type(),
         {regions.shape()[0], shape[1], static_cast<std::size_t>(out_height), static_cast<std::size_t>(out_width)});
     if (y.elements() != 0 && x.elements() == 0) in.refuse_shapes("makes elements of none: " + to_string(x));
+    require_numbers(in, batch_of, {0, static_cast<std::int64_t>(shape[0]) - 1}, y);
     with_float(in, x, [&]<typename T>() {
         each(in, y.elements(),
              region_kernel<T>{in.read<T>(x), in.read<T>(regions), in.read<std::int64_t>(batch_of), in.write<T>(y),

@@ -10,6 +10,7 @@
 
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/movement.hpp"
+#include "nn/operators/number_checks.hpp"
 
 namespace sluice::nn::operators {
 namespace {
@@ -91,6 +92,7 @@ void scatter_into_copy(node_call& in, const any_tensor& indices, const scatter_l
     if (updates.type() != x.type()) in.refuse("writes " + to_string(updates) + " to " + to_string(x));
     const scatter_reduction how = scatter_reduction_of(in);
     const any_tensor& y = in.make_output(0, x.type(), x.shape());
+    require_places(in, indices, at.length, y);
     in.copy(x, y);
     if (how == scatter_reduction::none) {
         with_word(x.type(), [&]<typename Word>() {
@@ -116,7 +118,6 @@ void scatter_elements(node_call& in) {
         in.refuse_shapes("writes " + to_string(updates) + " to " + to_string(x) + " at places of " +
                          to_string(indices) + ", which do not fit");
     }
-    require_places(in, indices, of_x[axis]);
     const integers to = signed_strides_of(of_x), from = signed_strides_of(shape);
     scatter_lines at;
     at.indices = index_list_of(in, indices);
@@ -192,13 +193,9 @@ void tensor_scatter(node_call& in) {
     if (fits && has_begins) fits = in.input(2).type() == io::dtype::i64 && in.input(2).shape() == lengths{of_x[0]};
     if (!fits) in.refuse_shapes("writes " + to_string(updates) + " to " + to_string(x) + ", which does not fit");
     const any_tensor& begins = has_begins ? in.input(2) : x;
-    if (has_begins && mode == "linear" && in.where() == place::host) {
-        for (const std::int64_t begin : begins.values<std::int64_t>()) {
-            if (begin < 0 || begin > static_cast<std::int64_t>(of_x[axis] - shape[axis]))
-                in.refuse("writes at " + std::to_string(begin) + ", where there is no room");
-        }
-    }
     const any_tensor& y = in.make_output(0, x.type(), of_x);
+    if (has_begins && mode == "linear")
+        require_numbers(in, begins, {0, static_cast<std::int64_t>(of_x[axis] - shape[axis])}, y);
     in.copy(x, y);
     const std::size_t inner = product_of(std::span(of_x).subspan(axis + 1));
     with_word(x.type(), [&]<typename Word>() {

@@ -36,7 +36,7 @@ struct signal_transform {
     std::size_t inner, frequencies;               // lines are [outer, inner]
     std::size_t x_outer, x_inner, x_step, parts;  // strides of x; parts: 2 for complex elements, 1 for real ones
     std::size_t y_outer, y_inner, y_step;         // the same of y
-    bool is_inverse, gives_real;                  // gives_real: x is the first half of a symmetric line
+    in_word<bool> is_inverse, gives_real;         // gives_real: x is the first half of a symmetric line
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const std::size_t k = i % frequencies, line = i / frequencies;

@@ -18,7 +18,7 @@ struct svm_kernel {
     const float* vectors;
     double* to;
     std::size_t columns, count;
-    svm_form form;
+    in_word<svm_form> form;
     double gamma, added, degree;
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
@@ -190,7 +190,7 @@ struct svm_label_kernel {
     const std::int64_t* labels;
     std::int64_t* to;
     std::size_t count;
-    svm_rule rule;
+    in_word<svm_rule> rule;
 
     SLUICE_KERNEL void operator()(std::size_t row) const {
         const double* const own = weights + row * count;

@@ -28,6 +28,7 @@ struct tree_node {
     std::int32_t members_begin = 0, members_end = 0;
     tree_test test = tree_test::less_equal;
     bool missing_is_yes = false;
+    std::uint16_t unused = 0;  // no padding: a graph compares the bytes that it uploads
 };
 struct tree_weight {
     double weight;
@@ -103,7 +104,7 @@ struct tree_score_kernel {
     const double* base;  // null: none
     double* to;
     std::size_t targets;
-    tree_sum sum;
+    in_word<tree_sum> sum;
 
     SLUICE_KERNEL void operator()(std::size_t row) const {
         double* const out = to + row * targets;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "nn/operators/in_word.hpp"
 #include "nn/operators/node_call.hpp"
 #include "sluice/base/half.hpp"
 #include "sluice/base/kernel.hpp"
@@ -69,8 +70,8 @@ SLUICE_KERNEL inline void write_saturated(void* to, io::dtype type, std::size_t 
 // One number, or one for each of so many: a scale or a zero point. Null: the same for all.
 struct number_list {
     const void* from = nullptr;
-    io::dtype type = io::dtype::f32;
-    bool is_one = true;
+    in_word<io::dtype> type = io::dtype::f32;
+    in_word<bool> is_one = true;
     double otherwise = 0;
 
     SLUICE_KERNEL double operator[](std::size_t i) const {
