@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "cpu/cpu_mark.hpp"
+#include "runtime/helping.hpp"
 #include "runtime/kernel_call.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
 #include "sluice/runtime/row_copy.hpp"
@@ -16,6 +17,8 @@ namespace {
 
 // After this many commands a stream is queued again after the other ready ones.
 constexpr int turn_length = 64;
+// A waiter that spins looks so often before it yields at each look: some 10 µs.
+constexpr int looks_before_yield = 10'000;
 
 }  // namespace
 
@@ -223,12 +226,13 @@ cpu_stream::step cpu_stream::advance(bool turn_is_over, record& next, cpu_stream
     return step::go_on;
 }
 
-void cpu_stream::run() {
+void cpu_stream::run(ticket upto) {
     for (int turn = 0;; ++turn) {
         record next;
         cpu_stream* satisfied = nullptr;
         const ticket passing = running_;
-        const step what = advance(turn >= turn_length, next, satisfied);
+        const bool is_over = upto != 0 ? running_ >= upto : turn >= turn_length;
+        const step what = advance(is_over, next, satisfied);
         while (satisfied != nullptr) {
             cpu_stream* const each = satisfied;
             satisfied = each->next_parked_;         // read before it runs and perhaps parks again
@@ -241,9 +245,43 @@ void cpu_stream::run() {
     }
 }
 
+// Runs the stream on the calling thread, unless another thread runs it or it is parked.
+bool cpu_stream::run_here(ticket upto) {
+    if (!workers_.take(place_)) return false;
+    const worker_pool::helper helper(workers_);
+    run(upto);
+    return true;
+}
+
+// Runs what can be run here of the commands up to the ticket, and of those in other streams for which they wait.
+void cpu_stream::help(ticket upto) {
+    cpu_stream* at = this;
+    for (ticket limit = upto; passed() < upto;) {
+        if (at->passed() >= limit) {  // what this stream is parked for is complete: it is ready again, or runs
+            at = this;
+            limit = upto;
+        }
+        if (at->run_here(limit)) continue;
+        cpu_stream* other = nullptr;
+        {
+            const std::lock_guard lock(at->mutex_);
+            other = at->waits_for_;
+        }
+        if (other == nullptr) return;
+        const std::lock_guard lock(other->mutex_);
+        const cpu_stream* parked = other->parked_;
+        while (parked != nullptr && parked != at) parked = parked->next_parked_;
+        if (parked == nullptr) return;  // about to park, or to continue: another thread does that
+        limit = at->parked_until_;
+        at = other;
+    }
+}
+
 void cpu_stream::wait(ticket upto, wait_mode mode) {
-    while (mode != wait_mode::block && passed() < upto) {
-        if (mode == wait_mode::yield) std::this_thread::yield();
+    if (detail::may_help()) help(upto);
+    for (int look = 0; mode != wait_mode::block && passed() < upto; ++look) {
+        // A thread that only looks would keep the worker from a core where there are few.
+        if (mode == wait_mode::yield || look >= looks_before_yield) std::this_thread::yield();
     }
     if (passed() >= upto) return;
     std::unique_lock lock(mutex_);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream on a CPU device: a queue of commands that one worker at a time runs, in order.
+// A stream on a CPU device: a queue of commands that one worker at a time runs, in order. A thread that waits for the
+// stream takes the place of a worker, if none has begun.
 //
 // Invariants (all under mutex_): `scheduled_` is true from when the stream is given to the worker_pool until a worker
 // finds its queue empty. A stream that waits for another stays scheduled and is in that stream's `parked_`. `passed_`
@@ -50,7 +51,7 @@ public:
 
     // Runs commands until there are none, one must wait, or it is another stream's turn. Called by one worker at a
     // time.
-    void run();
+    void run() { run(0); }
 
 private:
     struct launch_record {
@@ -86,6 +87,11 @@ private:
     };
 
     enum class step { go_on, yield_worker, drained };
+
+    // The same; `upto` other than 0 ends it after that ticket, and not when it is another stream's turn.
+    void run(ticket upto);
+    void help(ticket upto);
+    bool run_here(ticket upto);
 
     void push(record next);
     step advance(bool turn_is_over, record& next, cpu_stream*& satisfied);

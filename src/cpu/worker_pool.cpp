@@ -2,18 +2,21 @@
 #include "cpu/worker_pool.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "cpu/cpu_stream.hpp"
-#include "sluice/async/detail/thread_duty.hpp"
 
 namespace sluice::cpu {
 namespace {
 
 constexpr int looks_before_sleep = 50;
 
+thread_local const worker_pool* helped = nullptr;  // by this thread
+
 }  // namespace
 
 worker_pool::worker_pool(std::size_t workers) : workers_(workers) {
+    std::fegetenv(&environment_);
     threads_.reserve(workers);
     ids_.reserve(workers);
     try {
@@ -63,8 +66,26 @@ void worker_pool::work() {
     }
 }
 
+bool worker_pool::take(place& ready) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (!ready.is_ready_) return false;
+    ready_.remove(ready);
+    ready.is_ready_ = false;
+    return true;
+}
+
+worker_pool::helper::helper(const worker_pool& of) noexcept
+    : before_(std::exchange(helped, &of)), duty_(detail::thread_duty::runs_commands) {
+    std::fegetenv(&environment_);
+    std::fesetenv(&of.environment_);
+}
+worker_pool::helper::~helper() {
+    std::fesetenv(&environment_);
+    helped = before_;
+}
+
 bool worker_pool::is_worker() const noexcept {
-    return std::ranges::find(ids_, std::this_thread::get_id()) != ids_.end();
+    return helped == this || std::ranges::find(ids_, std::this_thread::get_id()) != ids_.end();
 }
 
 void worker_pool::close() noexcept {

@@ -3,10 +3,14 @@
 // stream that must wait for another releases its worker. Among ready streams the most urgent (the lowest numbers) run
 // first; equals run in the order in which they became ready.
 //
+// A thread that waits for a stream can take it from the queue and run it (cpu_stream::wait). Then it computes with the
+// floating-point environment of the workers, which is that of the thread that made the pool.
+//
 // Thread safety: all members may be called on any thread; close() only once.
 #pragma once
 
 #include <atomic>
+#include <cfenv>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "sluice/async/detail/thread_duty.hpp"
 #include "sluice/base/detail/pairing_heap.hpp"
 
 namespace sluice::cpu {
@@ -63,7 +68,22 @@ public:
     // The stream has become more urgent: if it is ready, moves it before less urgent ones.
     void raise_urgency(place& one) noexcept;
     std::size_t workers() const noexcept { return workers_; }
-    // Whether the calling thread is one of the workers.
+    // Takes the stream from the queue, so that the calling thread can run it; false when it is not queued.
+    bool take(place& ready) noexcept;
+    // While this exists, the calling thread is like a worker: it runs a stream that it has taken.
+    class helper {
+    public:
+        explicit helper(const worker_pool& of) noexcept;
+        helper(const helper&) = delete;  // belongs to the thread
+        helper& operator=(const helper&) = delete;
+        ~helper();
+
+    private:
+        const worker_pool* const before_;
+        const detail::duty_scope duty_;
+        std::fenv_t environment_;  // of the thread otherwise
+    };
+    // Whether the calling thread is one of the workers, or a helper.
     bool is_worker() const noexcept;
     // Ends the threads after what they currently run.
     void close() noexcept;
@@ -72,6 +92,7 @@ private:
     void work();
 
     const std::size_t workers_;
+    std::fenv_t environment_;
     std::mutex mutex_;
     std::condition_variable wake_;
     detail::pairing_heap<place, place::goes_first> ready_;

@@ -293,6 +293,39 @@ void find_host_values(prepared_graph& in) {
     }
 }
 
+// --- expressions that become one ----------------------------------------------------------------------------------
+
+// Since operator set 7, operands are broadcast as expressions do it.
+bool is_fusible(const step& each) {
+    return each.what->fused_inputs != operators::none && each.opset >= 7 && !each.is_on_host && each.inner.empty();
+}
+
+// Finds the values of expressions that only one other expression reads.
+void find_left_values(prepared_graph& in) {
+    constexpr std::size_t none = ~std::size_t{0}, several = none - 1;
+    std::vector<std::size_t> reader(in.slots, none);
+    const auto note = [&](slot one, std::size_t by) {
+        if (one != no_slot) reader[one] = reader[one] == none ? by : several;
+    };
+    for (std::size_t i = 0; i < in.steps.size(); ++i) {
+        const step& each = in.steps[i];
+        for (std::size_t k = 0; k < each.inputs.size(); ++k) {
+            const bool may_be_left = is_fusible(each) && (each.what->fused_inputs & operators::input_bit(k)) != 0;
+            note(each.inputs[k], may_be_left ? i : several);
+        }
+        for (const auto& [from, inner] : each.inner) {
+            find_left_values(*inner);
+            for (const auto& one : inner->captures) note(one.outside, several);
+        }
+    }
+    for (const slot one : in.outputs) note(one, several);
+    for (step& each : in.steps) {
+        if (!is_fusible(each) || each.outputs.empty() || each.outputs[0] == no_slot) continue;
+        const slot made = each.outputs[0];
+        each.leaves_to_next = reader[made] < several && !in.needed_on_host[made];
+    }
+}
+
 // --- running --------------------------------------------------------------------------------------------------
 
 any_tensor uploaded(execution_context& context, const any_tensor& from) {
@@ -317,21 +350,29 @@ public:
                                             " inputs is given " + std::to_string(inputs.size()));
         }
         std::vector<any_tensor> slots(body.slots);
+        left_values left;
         for (const auto& [at, value] : body.constants) slots[at] = value;
         for (std::size_t i = 0; i < inputs.size(); ++i) slots[body.inputs[i]] = std::move(inputs[i]);
         for (const auto& each : body.captures) slots[each.inside] = (*outside)[each.outside];
         for (const step& each : body.steps) {
-            carry_out(each, slots, where);
-            for (const slot one : each.released) slots[one] = {};
+            carry_out(each, slots, where, &left);
+            for (const slot one : each.released) {
+                slots[one] = {};
+                left.erase(one);
+            }
         }
         std::vector<any_tensor> outputs;
         for (const slot each : body.outputs) outputs.push_back(slots[each]);
         return outputs;
     }
 
-    void carry_out(const step& each, std::vector<any_tensor>& slots, place where) const {
+    // What expressions have left to the next ones.
+    using left_values = std::map<slot, std::shared_ptr<const operators::expression_part>>;
+
+    void carry_out(const step& each, std::vector<any_tensor>& slots, place where, left_values* left = nullptr) const {
         const place here = place_of(each, slots, where);
         std::vector<any_tensor> inputs, outputs(each.outputs.size());
+        std::vector<std::shared_ptr<const operators::expression_part>> left_to_it;
         inputs.reserve(each.inputs.size());
         for (std::size_t i = 0; i < each.inputs.size(); ++i) {
             const slot at = each.inputs[i];
@@ -339,8 +380,11 @@ public:
                 inputs.emplace_back();
                 continue;
             }
-            if (here == place::device && !takes_on_host(each, i) && !takes_shape_only(each, i) &&
-                !slots[at].is_on_device() && each.inner.empty()) {
+            if (left != nullptr && left->contains(at)) {
+                left_to_it.resize(each.inputs.size());
+                left_to_it[i] = left->at(at);
+            } else if (here == place::device && !takes_on_host(each, i) && !takes_shape_only(each, i) &&
+                       !slots[at].is_on_device() && each.inner.empty()) {
                 slots[at] = uploaded(*context_, slots[at]);
             }
             inputs.push_back(slots[at]);
@@ -349,10 +393,13 @@ public:
             for (const slot one : each.read_inside)
                 if (slots[one] && !slots[one].is_on_device()) slots[one] = uploaded(*context_, slots[one]);
         }
-        run_environment environment{&model_.path, context_, {}, checks_};
+        run_environment environment{.path = &model_.path, .context = context_, .run_graph = {}, .checks = checks_};
         environment.run_graph = [&](const graph& body, std::vector<any_tensor> given) {
             return (*this)(*each.inner.at(&body), std::move(given), &slots, here);
         };
+        std::shared_ptr<const operators::expression_part> left_by_it;
+        environment.left_to_us = left_to_it;
+        if (left != nullptr && here == place::device && each.leaves_to_next) environment.leave_to_next = &left_by_it;
         node_call call(environment, *each.from, each.position, each.opset, here, inputs, outputs);
         std::optional<sluice::detail::name_scope> name;
         if (here == place::device) name.emplace(*context_, each.label);
@@ -362,6 +409,7 @@ public:
             if (!outputs[i] && call.wants_output(i)) call.refuse("does not give its output " + std::to_string(i));
             slots[each.outputs[i]] = std::move(outputs[i]);
         }
+        if (left_by_it != nullptr) left->emplace(each.outputs[0], std::move(left_by_it));
     }
 
 private:
@@ -433,6 +481,7 @@ prepared_network::prepared_network(model from, execution_context& context) : mod
     body_ = preparation(model_).prepare();
     find_host_values(body_);
     fold(body_, false);
+    find_left_values(body_);
     upload_constants(body_, context);
 }
 

@@ -33,6 +33,7 @@ struct step {
     std::map<const graph*, std::shared_ptr<prepared_graph>> inner = {};
     std::vector<slot> read_inside = {};  // values that steps of inner graphs read on a device
     bool is_on_host = false;             // its outputs are needed there
+    bool leaves_to_next = false;         // its output is left to the next expression
 };
 
 class prepared_graph {

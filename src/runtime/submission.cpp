@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/helping.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
 #include "sluice/runtime/detail/wait_checks.hpp"
 
@@ -121,6 +122,7 @@ void submission::poll() const noexcept {
 }
 
 void submission::await_completion(std::optional<wait_mode> mode) const {
+    const helping_scope helps;
     require_may_wait(*this, "wait");
     any_point([&](const stream_point& point) {
         wait(point, mode);

@@ -125,6 +125,67 @@ TEST_F(networks, are_compiled_into_graphs) {
     }
 }
 
+// The commands of the graph that computes the network's first output from this input and downloads it.
+template <typename T>
+std::size_t commands_of(const network& made, scheduling_policy& pool, const shape& input) {
+    const auto fast = compile(
+        pool,
+        [&](tensor<T> x) {
+            return made.forward({any_tensor(std::move(x))}).and_then([](std::vector<any_tensor> values) {
+                return download(values.at(0).on_device<T>());
+            });
+        },
+        device_input<T>(input));
+    return fast(sync(zeros<T>(input), pool)).estimate().commands;
+}
+
+TEST_F(networks, carry_out_chains_of_elementwise_operators_in_one_kernel) {
+    const network chain = sync(make_network(scaled()), pool);
+    EXPECT_EQ(commands_of<float>(chain, pool, {2, 2}), 2u);  // the kernel, the download
+
+    // Two operators read `scaled`, or a caller does: it is written to memory.
+    model branches = scaled();
+    branches.body.nodes[3] = make_node("Max", {"scaled", "shifted"}, {"y"});
+    const network read_twice = sync(make_network(branches), pool);
+    EXPECT_EQ(commands_of<float>(read_twice, pool, {2, 2}), 3u);
+    EXPECT_THAT(sync(read_twice.run({rows}), pool).at(0).values<float>(), ElementsAre(3, 7, -5, 13));
+    model with_two_outputs = scaled();
+    with_two_outputs.body.outputs.push_back(f32("scaled", {named("rows"), of(2)}));
+    const network gives_it = sync(make_network(with_two_outputs), pool);
+    EXPECT_EQ(commands_of<float>(gives_it, pool, {2, 2}), 3u);
+    EXPECT_THAT(sync(gives_it.run({rows}), pool).at(1).values<float>(), ElementsAre(2, 6, -6, 12));
+}
+
+// f16 between two operators is rounded, so that each element has the same bits as alone.
+TEST_F(networks, leave_roundings_between_operators_as_they_are) {
+    model halves;
+    halves.path = "halves.onnx";
+    halves.opsets = {{"", 17}};
+    halves.body.inputs = {{"x", io::dtype::f16, {{of(1)}}}};
+    halves.body.outputs = {{"y", io::dtype::f16, {{of(1)}}}};
+    halves.body.constants = {{"one", tensor_of<half>({half(1)}, {1})}};
+    halves.body.nodes = {make_node("Add", {"x", "one"}, {"larger"}), make_node("Sub", {"larger", "one"}, {"y"})};
+    const network made = sync(make_network(std::move(halves)), pool);
+    EXPECT_EQ(commands_of<half>(made, pool, {1}), 3u);
+    const any_tensor small(std::vector<half>{half(0.0001f)}, {1});
+    EXPECT_EQ(static_cast<float>(sync(made.run({small}), pool).at(0).values<half>()[0]), 0.0f);
+}
+
+// One kernel for both would compute each exponential three times.
+TEST_F(networks, write_a_value_before_it_is_broadcast) {
+    model broadcasts;
+    broadcasts.path = "broadcasts.onnx";
+    broadcasts.opsets = {{"", 17}};
+    broadcasts.body.inputs = {f32("x", {of(2)})};
+    broadcasts.body.outputs = {f32("y", {of(3), of(2)})};
+    broadcasts.body.constants = {{"columns", tensor_of<float>({1, 2, 3}, {3, 1})}};
+    broadcasts.body.nodes = {make_node("Exp", {"x"}, {"e"}), make_node("Add", {"e", "columns"}, {"y"})};
+    const network made = sync(make_network(std::move(broadcasts)), pool);
+    EXPECT_EQ(commands_of<float>(made, pool, {2}), 3u);
+    const any_tensor zeros(std::vector<float>{0, 0}, {2});
+    EXPECT_THAT(sync(made.run({zeros}), pool).at(0).values<float>(), ElementsAre(2, 2, 3, 3, 4, 4));
+}
+
 TEST_F(networks, are_not_recorded_again_when_their_graphs_are_launched) {
     const network made = sync(make_network(scaled()), pool);
     int recordings = 0;

@@ -69,7 +69,7 @@ void map(node_call& in, const Formula& formula) {
     const any_tensor& x = in.input(0);
     Accepts(in, x);
     expression e(in);
-    const value read = e.input(x);
+    const value read = e.input(0);
     e.give(0, x.type(), formula(e, read));
     e.run();
 }
@@ -84,7 +84,7 @@ void binary(node_call& in) {
     Accepts(in, in.input(0));
     require_same_type(in, 0, 1);
     expression e(in);
-    value a = e.input(in.input(0)), b = e.input(second_operand(in));
+    value a = e.input(0), b = in.opset() >= 7 ? e.input(1) : e.input(second_operand(in));
     if (IsExchanged) std::swap(a, b);
     value made = e.apply(What, a, b);
     if (IsNegated) made = e.apply(logical_not, made);
@@ -111,7 +111,7 @@ void variadic(node_call& in) {
         std::array<value, expression_program::max_inputs> read{};
         std::size_t count = 0;
         if (so_far) read[count++] = e.input(so_far);
-        for (; count < room && next < in.input_count(); ++next) read[count++] = e.input(in.input(next));
+        for (; count < room && next < in.input_count(); ++next) read[count++] = e.input(next);
         value made = read[0];
         for (std::size_t i = 1; i < count; ++i) made = e.apply(What, made, read[i]);
         const bool is_last = next == in.input_count();
@@ -240,7 +240,7 @@ void clip(node_call& in) {
     const any_tensor& x = in.input(0);
     require_number(in, x);
     expression e(in);
-    value made = e.input(x);
+    value made = e.input(0);
     if (in.opset() < 11) {
         if (in.has("min")) made = e.apply(maximum, made, e.constant(in.real("min", 0)));
         if (in.has("max")) made = e.apply(minimum, made, e.constant(in.real("max", 0)));
@@ -263,7 +263,7 @@ void power_of(node_call& in) {
     require_number(in, in.input(0));
     require_number(in, in.input(1));
     expression e(in);
-    const value base = e.input(in.input(0)), exponent = e.input(second_operand(in));
+    const value base = e.input(0), exponent = in.opset() >= 7 ? e.input(1) : e.input(second_operand(in));
     e.give(0, in.input(0).type(), e.apply(power, base, exponent));
     e.run();
 }
@@ -314,7 +314,7 @@ void where(node_call& in) {
     require_boolean(in, in.input(0));
     require_same_type(in, 1, 2);
     expression e(in);
-    const value condition = e.input(in.input(0)), a = e.input(in.input(1)), b = e.input(in.input(2));
+    const value condition = e.input(0), a = e.input(1), b = e.input(2);
     e.give(0, in.input(1).type(), e.apply(choose, condition, a, b));
     e.run();
 }
@@ -378,13 +378,19 @@ void dropout(node_call& in) {
     e.run();
 }
 
-template <requirement Accepts, opcode What>
-definition one(std::string_view name) {
-    return {name, 1, 1, 1, {}, &unary<Accepts, What>};
+// One that takes values of other expressions as these inputs.
+definition fused(std::uint32_t inputs, definition made) {
+    made.fused_inputs = inputs;
+    return made;
 }
 template <requirement Accepts, opcode What>
+definition one(std::string_view name) {
+    return fused(input_bit(0), {name, 1, 1, 1, {}, &unary<Accepts, What>});
+}
+constexpr std::uint32_t both = input_bit(0) | input_bit(1);
+template <requirement Accepts, opcode What>
 definition two(std::string_view name) {
-    return {name, 2, 2, 1, {"axis", "broadcast"}, &binary<Accepts, What>};
+    return fused(both, {name, 2, 2, 1, {"axis", "broadcast"}, &binary<Accepts, What>});
 }
 
 const std::vector<definition>& list() {
@@ -427,36 +433,36 @@ const std::vector<definition>& list() {
         two<require_whole, bitwise_and>("BitwiseAnd"),
         two<require_whole, bitwise_or>("BitwiseOr"),
         two<require_whole, bitwise_xor>("BitwiseXor"),
-        {"Less", 2, 2, 1, {"axis", "broadcast"}, &binary<require_number, less, true>},
-        {"Greater", 2, 2, 1, {"axis", "broadcast"}, &binary<require_number, less, true, true>},
-        {"LessOrEqual", 2, 2, 1, {}, &binary<require_number, less_equal, true>},
-        {"GreaterOrEqual", 2, 2, 1, {}, &binary<require_number, less_equal, true, true>},
-        {"Equal", 2, 2, 1, {"axis", "broadcast"}, &binary<require_any, equal, true>},
+        fused(both, {"Less", 2, 2, 1, {"axis", "broadcast"}, &binary<require_number, less, true>}),
+        fused(both, {"Greater", 2, 2, 1, {"axis", "broadcast"}, &binary<require_number, less, true, true>}),
+        fused(both, {"LessOrEqual", 2, 2, 1, {}, &binary<require_number, less_equal, true>}),
+        fused(both, {"GreaterOrEqual", 2, 2, 1, {}, &binary<require_number, less_equal, true, true>}),
+        fused(both, {"Equal", 2, 2, 1, {"axis", "broadcast"}, &binary<require_any, equal, true>}),
         {"Identity", 1, 1, 1, {}, &identity},
-        {"Sum", 1, any_number, 1, {}, &variadic<add>},
-        {"Mean", 1, any_number, 1, {}, &variadic<add, true>},
-        {"Max", 1, any_number, 1, {}, &variadic<maximum>},
-        {"Min", 1, any_number, 1, {}, &variadic<minimum>},
-        {"LeakyRelu", 1, 1, 1, {"alpha"}, &leaky_relu},
-        {"Elu", 1, 1, 1, {"alpha"}, &elu},
-        {"Selu", 1, 1, 1, {"alpha", "gamma"}, &selu},
-        {"Celu", 1, 1, 1, {"alpha"}, &celu},
-        {"HardSigmoid", 1, 1, 1, {"alpha", "beta"}, &hard_sigmoid},
-        {"HardSwish", 1, 1, 1, {}, &hard_swish},
-        {"Swish", 1, 1, 1, {"alpha"}, &swish},
-        {"Mish", 1, 1, 1, {}, &mish},
-        {"Softsign", 1, 1, 1, {}, &softsign},
-        {"ThresholdedRelu", 1, 1, 1, {"alpha"}, &thresholded_relu},
-        {"Shrink", 1, 1, 1, {"bias", "lambd"}, &shrink},
-        {"Gelu", 1, 1, 1, {"approximate"}, &gelu},
+        fused(operators::all, {"Sum", 1, any_number, 1, {}, &variadic<add>}),
+        fused(operators::all, {"Mean", 1, any_number, 1, {}, &variadic<add, true>}),
+        fused(operators::all, {"Max", 1, any_number, 1, {}, &variadic<maximum>}),
+        fused(operators::all, {"Min", 1, any_number, 1, {}, &variadic<minimum>}),
+        fused(input_bit(0), {"LeakyRelu", 1, 1, 1, {"alpha"}, &leaky_relu}),
+        fused(input_bit(0), {"Elu", 1, 1, 1, {"alpha"}, &elu}),
+        fused(input_bit(0), {"Selu", 1, 1, 1, {"alpha", "gamma"}, &selu}),
+        fused(input_bit(0), {"Celu", 1, 1, 1, {"alpha"}, &celu}),
+        fused(input_bit(0), {"HardSigmoid", 1, 1, 1, {"alpha", "beta"}, &hard_sigmoid}),
+        fused(input_bit(0), {"HardSwish", 1, 1, 1, {}, &hard_swish}),
+        fused(input_bit(0), {"Swish", 1, 1, 1, {"alpha"}, &swish}),
+        fused(input_bit(0), {"Mish", 1, 1, 1, {}, &mish}),
+        fused(input_bit(0), {"Softsign", 1, 1, 1, {}, &softsign}),
+        fused(input_bit(0), {"ThresholdedRelu", 1, 1, 1, {"alpha"}, &thresholded_relu}),
+        fused(input_bit(0), {"Shrink", 1, 1, 1, {"bias", "lambd"}, &shrink}),
+        fused(input_bit(0), {"Gelu", 1, 1, 1, {"approximate"}, &gelu}),
         {"PRelu", 2, 2, 1, {}, &prelu},
-        {"Clip", 1, 3, 1, {"min", "max"}, &clip},
-        {"Pow", 2, 2, 1, {"axis", "broadcast"}, &power_of},
+        fused(input_bit(0), {"Clip", 1, 3, 1, {"min", "max"}, &clip}),
+        fused(both, {"Pow", 2, 2, 1, {"axis", "broadcast"}, &power_of}),
         {"Mod", 2, 2, 1, {"fmod"}, &modulo},
         {"BitShift", 2, 2, 1, {"direction"}, &shift},
         {"IsInf", 1, 1, 1, {"detect_negative", "detect_positive"}, &is_infinite},
         {"IsNaN", 1, 1, 1, {}, &is_not_a_number},
-        {"Where", 3, 3, 1, {}, &where},
+        fused(operators::all, {"Where", 3, 3, 1, {}, &where}),
         {"Cast", 1, 1, 1, {"to", "saturate", "round_mode"}, &cast},
         {.name = "CastLike",
          .least_inputs = 2,

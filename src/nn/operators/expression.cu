@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <type_traits>
 #include <utility>
 
 #include "nn/operators/launch_each.hpp"
+#include "nn/operators/numbers.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::nn::operators {
@@ -147,68 +149,6 @@ SLUICE_KERNEL Number apply_step(opcode what, Number a, Number b, Number c) {
     }
 }
 
-// --- reading and writing -----------------------------------------------------------------------------------------
-
-template <typename Number>
-SLUICE_KERNEL Number read_as(const void* from, io::dtype type, std::size_t i) {
-    using enum io::dtype;
-    switch (type) {
-        case f16: return static_cast<Number>(static_cast<float>(static_cast<const half*>(from)[i]));
-        case bf16: return static_cast<Number>(static_cast<float>(static_cast<const bfloat16*>(from)[i]));
-        case f32: return static_cast<Number>(static_cast<const float*>(from)[i]);
-        case f64: return static_cast<Number>(static_cast<const double*>(from)[i]);
-        case i8: return static_cast<Number>(static_cast<const std::int8_t*>(from)[i]);
-        case u8: return static_cast<Number>(static_cast<const std::uint8_t*>(from)[i]);
-        case i16: return static_cast<Number>(static_cast<const std::int16_t*>(from)[i]);
-        case u16: return static_cast<Number>(static_cast<const std::uint16_t*>(from)[i]);
-        case i32: return static_cast<Number>(static_cast<const std::int32_t*>(from)[i]);
-        case u32: return static_cast<Number>(static_cast<const std::uint32_t*>(from)[i]);
-        case i64: return static_cast<Number>(static_cast<const std::int64_t*>(from)[i]);
-        case u64: return static_cast<Number>(static_cast<const std::uint64_t*>(from)[i]);
-        case boolean: return static_cast<Number>(static_cast<const std::uint8_t*>(from)[i] != 0);
-    }
-    return 0;
-}
-
-// Into an integer: numbers that it cannot hold become the nearest one, NaN becomes 0 (as PTX and most runtimes do).
-template <typename Number>
-SLUICE_KERNEL std::int64_t whole(Number value) {
-    if constexpr (is_real<Number>) {
-        if (value != value) return 0;
-        if (value >= Number(9223372036854775808.0)) return INT64_MAX;
-        if (value <= Number(-9223372036854775808.0)) return INT64_MIN;
-    }
-    return static_cast<std::int64_t>(value);
-}
-template <typename Number>
-SLUICE_KERNEL std::uint64_t unsigned_whole(Number value) {
-    if constexpr (is_real<Number>) {
-        if (!(value > Number(0))) return static_cast<std::uint64_t>(whole(value));
-        if (value >= Number(18446744073709551616.0)) return UINT64_MAX;
-    }
-    return static_cast<std::uint64_t>(value);
-}
-
-template <typename Number>
-SLUICE_KERNEL void write_as(void* to, io::dtype type, std::size_t i, Number value) {
-    using enum io::dtype;
-    switch (type) {
-        case f16: static_cast<half*>(to)[i] = half(static_cast<float>(value)); return;
-        case bf16: static_cast<bfloat16*>(to)[i] = bfloat16(static_cast<float>(value)); return;
-        case f32: static_cast<float*>(to)[i] = static_cast<float>(value); return;
-        case f64: static_cast<double*>(to)[i] = static_cast<double>(value); return;
-        case i8: static_cast<std::int8_t*>(to)[i] = static_cast<std::int8_t>(whole(value)); return;
-        case u8: static_cast<std::uint8_t*>(to)[i] = static_cast<std::uint8_t>(whole(value)); return;
-        case i16: static_cast<std::int16_t*>(to)[i] = static_cast<std::int16_t>(whole(value)); return;
-        case u16: static_cast<std::uint16_t*>(to)[i] = static_cast<std::uint16_t>(whole(value)); return;
-        case i32: static_cast<std::int32_t*>(to)[i] = static_cast<std::int32_t>(whole(value)); return;
-        case u32: static_cast<std::uint32_t*>(to)[i] = static_cast<std::uint32_t>(whole(value)); return;
-        case i64: static_cast<std::int64_t*>(to)[i] = whole(value); return;
-        case u64: static_cast<std::uint64_t*>(to)[i] = unsigned_whole(value); return;
-        case boolean: static_cast<std::uint8_t*>(to)[i] = value != 0 ? 1 : 0; return;
-    }
-}
-
 // --- the kernel --------------------------------------------------------------------------------------------------
 
 // On a CPU each index is a block of elements, so that a step is a loop over an array; on a GPU it is one element.
@@ -232,7 +172,7 @@ struct expression_kernel {
 #if defined(__CUDA_ARCH__)
         Number values[expression_program::max_inputs + expression_program::max_steps];
         for (std::size_t k = 0; k < all.inputs; ++k)
-            values[k] = read_as<Number>(all.from[k], all.from_type[k], place_of(k, index));
+            values[k] = load_number<Number>(all.from[k], all.from_type[k], place_of(k, index));
         for (std::size_t k = 0; k < all.steps; ++k) {
             const auto& step = all.code[k];
             values[all.inputs + k] = step.what == opcode::constant ? static_cast<Number>(all.constants[step.a])
@@ -240,7 +180,7 @@ struct expression_kernel {
                                                                                         values[step.b], values[step.c]);
         }
         for (std::size_t k = 0; k < all.outputs; ++k)
-            write_as<Number>(all.to[k], all.to_type[k], index, values[all.to_register[k]]);
+            store_number<Number>(all.to[k], all.to_type[k], index, values[all.to_register[k]]);
 #else
         Number values[expression_program::max_inputs + expression_program::max_steps][block];
         const std::size_t first = index * block, size = all.count - first < block ? all.count - first : block;
@@ -250,7 +190,7 @@ struct expression_kernel {
                 for (std::size_t i = 0; i < size; ++i) values[k][i] = static_cast<Number>(from[i]);
             } else if (all.is_dense[k]) {
                 for (std::size_t i = 0; i < size; ++i)
-                    values[k][i] = read_as<Number>(all.from[k], all.from_type[k], first + i);
+                    values[k][i] = load_number<Number>(all.from[k], all.from_type[k], first + i);
             } else {
                 read_broadcast(k, first, size, values[k]);
             }
@@ -270,7 +210,8 @@ struct expression_kernel {
                 auto* const to = static_cast<float*>(all.to[k]) + first;
                 for (std::size_t i = 0; i < size; ++i) to[i] = static_cast<float>(made[i]);
             } else {
-                for (std::size_t i = 0; i < size; ++i) write_as<Number>(all.to[k], all.to_type[k], first + i, made[i]);
+                for (std::size_t i = 0; i < size; ++i)
+                    store_number<Number>(all.to[k], all.to_type[k], first + i, made[i]);
             }
         }
 #endif
@@ -285,7 +226,7 @@ private:
         std::size_t at = place_of(input, first);
         const std::size_t* const strides = all.from_strides[input];
         for (std::size_t i = 0; i < size; ++i) {
-            to[i] = read_as<Number>(all.from[input], all.from_type[input], at);
+            to[i] = load_number<Number>(all.from[input], all.from_type[input], at);
             for (std::size_t d = all.rank; d-- > 0;) {
                 at += strides[d];
                 if (++coordinates[d] < all.lengths[d]) break;
@@ -320,8 +261,8 @@ private:
 };
 
 template <typename Number>
-void run_as(const node_call& in, const expression_program& program, const std::vector<any_tensor>& inputs,
-            const std::vector<any_tensor>& outputs) {
+void launch_as(const node_call& in, const expression_program& program, const std::vector<any_tensor>& inputs,
+               const std::vector<any_tensor>& outputs) {
     const bool is_gpu = in.where() == place::device && in.context().device().kind() == device_kind::cuda;
     const std::size_t indices = is_gpu ? program.count : (program.count + block - 1) / block;
     const auto part = [](const std::vector<any_tensor>& of, std::size_t i) { return &of[i < of.size() ? i : 0]; };
@@ -332,81 +273,178 @@ void run_as(const node_call& in, const expression_program& program, const std::v
          {part(outputs, 0), part(outputs, 1), part(outputs, 2), part(outputs, 3)});
 }
 
-}  // namespace
-
-expression::value expression::input(const any_tensor& from) {
-    if (program_.inputs == expression_program::max_inputs || program_.steps != 0)
-        throw error(errc::invalid_argument, "an expression has at most 8 inputs, before its steps", {"expression"});
-    shape_ = inputs_.empty() ? from.shape() : broadcast(in_, shape_, from.shape());
-    inputs_.push_back(from);
-    return program_.inputs++;
-}
-
-expression::value expression::constant(double number) {
-    if (constants_ == expression_program::max_constants)
-        throw error(errc::invalid_argument, "an expression has too many constants", {"expression"});
-    program_.constants[constants_] = number;
-    const auto at = static_cast<value>(constants_++);
-    return apply(opcode::constant, at, at, at);
-}
-
-expression::value expression::apply(opcode what, value a, value b, value c) {
-    if (program_.steps == expression_program::max_steps)
-        throw error(errc::invalid_argument, "an expression has too many steps", {"expression"});
-    program_.code[program_.steps] = {what, a, b, c};
-    return static_cast<value>(program_.inputs + program_.steps++);
-}
-
-void expression::give(std::size_t output, io::dtype type, value what) {
-    give(in_.make_output(output, type, shape_), what);
-}
-
-void expression::give(const any_tensor& to, value what) {
-    if (program_.outputs == expression_program::max_outputs)
-        throw error(errc::invalid_argument, "an expression has too many outputs", {"expression"});
-    program_.to_register[program_.outputs++] = what;
-    outputs_.push_back(to);
-}
-
 // Neighbouring dimensions in which all inputs move alike become one.
-void expression::set_strides() {
+void set_strides(const node_call& in, expression_program& program, const lengths& shape,
+                 const std::vector<any_tensor>& inputs) {
     std::vector<lengths> strides;
-    for (const any_tensor& each : inputs_) {
-        lengths own = strides_of(each.shape()), made(shape_.size(), 0);
+    for (const any_tensor& each : inputs) {
+        lengths own = strides_of(each.shape()), made(shape.size(), 0);
         for (std::size_t i = 0; i < own.size(); ++i) {
-            if (each.shape()[i] != 1) made[shape_.size() - own.size() + i] = own[i];
+            if (each.shape()[i] != 1) made[shape.size() - own.size() + i] = own[i];
         }
         strides.push_back(std::move(made));
     }
     lengths merged;
-    std::vector<lengths> merged_strides(inputs_.size());
-    for (std::size_t d = 0; d < shape_.size(); ++d) {
-        if (shape_[d] == 1) continue;
+    std::vector<lengths> merged_strides(inputs.size());
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+        if (shape[d] == 1) continue;
         const bool continues = !merged.empty() && std::ranges::all_of(strides, [&](const lengths& of) {
             const std::size_t k = static_cast<std::size_t>(&of - strides.data());
-            return merged_strides[k].back() == of[d] * shape_[d];
+            return merged_strides[k].back() == of[d] * shape[d];
         });
         if (continues) {
-            merged.back() *= shape_[d];
+            merged.back() *= shape[d];
             for (std::size_t k = 0; k < strides.size(); ++k) merged_strides[k].back() = strides[k][d];
         } else {
-            merged.push_back(shape_[d]);
+            merged.push_back(shape[d]);
             for (std::size_t k = 0; k < strides.size(); ++k) merged_strides[k].push_back(strides[k][d]);
         }
     }
-    if (merged.size() > expression_program::max_rank) in_.refuse_unsupported("broadcasts in more than 6 dimensions");
-    program_.rank = static_cast<std::uint8_t>(merged.size());
-    std::ranges::copy(merged, program_.lengths);
-    for (std::size_t k = 0; k < inputs_.size(); ++k) {
-        std::ranges::copy(merged_strides[k], program_.from_strides[k]);
-        program_.is_dense[k] = inputs_[k].elements() == program_.count;
+    if (merged.size() > expression_program::max_rank) in.refuse_unsupported("broadcasts in more than 6 dimensions");
+    program.rank = static_cast<std::uint8_t>(merged.size());
+    std::ranges::copy(merged, program.lengths);
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+        std::ranges::copy(merged_strides[k], program.from_strides[k]);
+        program.is_dense[k] = inputs[k].elements() == program.count;
     }
 }
 
-void expression::run() {
-    program_.count = product_of(shape_);
-    if (program_.count == 0 || in_.where() == place::nowhere) return;
-    set_strides();
+// Carries out the part; the outputs get these values of it.
+void launch_part(const node_call& in, const expression_part& part, const std::vector<any_tensor>& outputs,
+                 const std::vector<std::uint8_t>& values) {
+    expression_program program;
+    program.count = product_of(part.shape);
+    program.inputs = static_cast<std::uint16_t>(part.inputs.size());
+    program.steps = static_cast<std::uint16_t>(part.steps.size());
+    program.outputs = static_cast<std::uint16_t>(outputs.size());
+    const auto in_register = [&](std::uint8_t value) {
+        return value < expression_part::first_step
+                   ? value
+                   : static_cast<std::uint8_t>(value - expression_part::first_step + part.inputs.size());
+    };
+    for (std::size_t k = 0; k < part.steps.size(); ++k) {
+        const auto [what, a, b, c] = part.steps[k];
+        program.code[k] = what == opcode::constant
+                              ? part.steps[k]
+                              : expression_program::step{what, in_register(a), in_register(b), in_register(c)};
+    }
+    std::ranges::copy(part.constants, program.constants);
+    set_strides(in, program, part.shape, part.inputs);
+    for (std::size_t k = 0; k < part.inputs.size(); ++k) {
+        if (part.inputs[k].elements() != 0 && in.read<void>(part.inputs[k]) == nullptr)
+            throw error(errc::invalid_argument, "an expression reads a value that has no memory", {in.name()});
+        program.from[k] = in.read<void>(part.inputs[k]);
+        program.from_type[k] = part.inputs[k].type();
+    }
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+        program.to[k] = in.write<void>(outputs[k]);
+        program.to_type[k] = outputs[k].type();
+        program.to_register[k] = in_register(values[k]);
+    }
+    switch (part.kind) {
+        case number_kind::f32: return launch_as<float>(in, program, part.inputs, outputs);
+        case number_kind::f64: return launch_as<double>(in, program, part.inputs, outputs);
+        case number_kind::i64: return launch_as<std::int64_t>(in, program, part.inputs, outputs);
+        case number_kind::u64: return launch_as<std::uint64_t>(in, program, part.inputs, outputs);
+    }
+}
+
+// Whether a number of this kind is the same after it was written to memory of this type and read again. A boolean is
+// made by a comparison: 0 or 1.
+bool is_kept_by(io::dtype type, number_kind kind) {
+    switch (type) {
+        case io::dtype::boolean: return true;
+        case io::dtype::f32: return kind == number_kind::f32;
+        case io::dtype::f64: return kind == number_kind::f64;
+        case io::dtype::i64: return kind == number_kind::i64;
+        case io::dtype::u64: return kind == number_kind::u64;
+        default: return false;
+    }
+}
+
+// The inputs, constants and steps of parts, one after the other.
+class joined_parts {
+public:
+    explicit joined_parts(expression_part& to) : to_(to) {}
+
+    std::uint8_t add_input(const any_tensor& x) {
+        for (std::size_t k = 0; k < to_.inputs.size(); ++k) {
+            const any_tensor& known = to_.inputs[k];
+            if (x.memory() != nullptr && known.memory() == x.memory() && known.type() == x.type() &&
+                known.shape() == x.shape()) {
+                return static_cast<std::uint8_t>(k);
+            }
+        }
+        to_.inputs.push_back(x);
+        return static_cast<std::uint8_t>(to_.inputs.size() - 1);
+    }
+
+    // Steps whose inputs have these values now. `results`, values of theirs, become the values that they have now.
+    void add_steps(const std::vector<expression_program::step>& steps, const std::vector<double>& constants,
+                   const std::vector<std::uint8_t>& inputs, std::span<std::uint8_t> results) {
+        const std::size_t earlier_steps = to_.steps.size(), first_constant = to_.constants.size();
+        const auto moved = [&](std::uint8_t value) {
+            return value < expression_part::first_step ? inputs[value]
+                                                       : static_cast<std::uint8_t>(value + earlier_steps);
+        };
+        for (const auto& [what, a, b, c] : steps) {
+            if (what == opcode::constant) {
+                const auto at = static_cast<std::uint8_t>(a + first_constant);
+                to_.steps.push_back({what, at, at, at});
+            } else {
+                to_.steps.push_back({what, moved(a), moved(b), moved(c)});
+            }
+        }
+        to_.constants.insert(to_.constants.end(), constants.begin(), constants.end());
+        for (std::uint8_t& each : results) each = moved(each);
+    }
+
+private:
+    expression_part& to_;
+};
+
+}  // namespace
+
+expression::value expression::input(const any_tensor& from, part_ptr part) {
+    if (leaves_.size() == expression_program::max_inputs)
+        throw error(errc::invalid_argument, "an expression has at most 8 inputs", {"expression"});
+    shape_ = leaves_.empty() ? from.shape() : broadcast(in_, shape_, from.shape());
+    leaves_.push_back({from, std::move(part)});
+    return static_cast<value>(leaves_.size() - 1);
+}
+
+expression::value expression::constant(double number) {
+    if (constants_.size() == expression_program::max_constants)
+        throw error(errc::invalid_argument, "an expression has too many constants", {"expression"});
+    constants_.push_back(number);
+    const auto at = static_cast<value>(constants_.size() - 1);
+    return apply(opcode::constant, at, at, at);
+}
+
+expression::value expression::apply(opcode what, value a, value b, value c) {
+    if (steps_.size() == expression_program::max_steps)
+        throw error(errc::invalid_argument, "an expression has too many steps", {"expression"});
+    steps_.push_back({what, a, b, c});
+    return static_cast<value>(expression_part::first_step + steps_.size() - 1);
+}
+
+void expression::give(std::size_t output, io::dtype type, value what) {
+    is_left_to_next_ = in_.may_leave_to_next() && output == 0 && product_of(shape_) != 0;
+    if (is_left_to_next_) {
+        in_.set_output(0, any_tensor::of_shape(type, shape_));
+        targets_.push_back({any_tensor::of_shape(type, shape_), what});
+        return;
+    }
+    give(in_.make_output(output, type, shape_), what);
+}
+
+void expression::give(const any_tensor& to, value what) {
+    if (targets_.size() == expression_program::max_outputs)
+        throw error(errc::invalid_argument, "an expression has too many outputs", {"expression"});
+    targets_.push_back({to, what});
+}
+
+number_kind expression::kind() const {
     bool has_real = false, has_double = false, has_whole = false, has_unsigned = false, has_mixed_sign = false;
     const auto note = [&](io::dtype type) {
         has_double |= type == io::dtype::f64;
@@ -416,18 +454,59 @@ void expression::run() {
         has_mixed_sign |=
             type == io::dtype::i64 || type == io::dtype::i32 || type == io::dtype::i16 || type == io::dtype::i8;
     };
-    for (std::size_t k = 0; k < inputs_.size(); ++k) {
-        program_.from[k] = in_.read<void>(inputs_[k]);
-        note(program_.from_type[k] = inputs_[k].type());
+    for (const leaf& each : leaves_) note(each.x.type());
+    for (const target& each : targets_) note(each.to.type());
+    if (has_double || (has_real && has_whole)) return number_kind::f64;
+    if (has_real) return number_kind::f32;
+    return has_unsigned && !has_mixed_sign ? number_kind::u64 : number_kind::i64;
+}
+
+// This expression with the parts that were left to it, as far as there is room; and the values of the targets.
+expression_part expression::joined(std::vector<value>& given) const {
+    expression_part made;
+    made.kind = kind();
+    made.shape = shape_;
+    joined_parts parts(made);
+    std::vector<value> values;
+    for (std::size_t k = 0; k < leaves_.size(); ++k) {
+        const auto& [x, part] = leaves_[k];
+        if (part == nullptr) {
+            values.push_back(parts.add_input(x));
+            continue;
+        }
+        const bool has_room =
+            made.inputs.size() + part->inputs.size() + leaves_.size() - k - 1 <= expression_program::max_inputs &&
+            made.steps.size() + part->steps.size() + steps_.size() <= expression_program::max_steps &&
+            made.constants.size() + part->constants.size() + constants_.size() <= expression_program::max_constants;
+        if (has_room && part->kind == made.kind && is_kept_by(part->type, made.kind) && part->shape == shape_) {
+            std::vector<value> inner;
+            for (const any_tensor& each : part->inputs) inner.push_back(parts.add_input(each));
+            values.push_back(part->result);
+            parts.add_steps(part->steps, part->constants, inner, std::span(values).last(1));
+        } else {
+            const any_tensor written = in_.make(part->type, part->shape);
+            launch_part(in_, *part, {written}, {part->result});
+            values.push_back(parts.add_input(written));
+        }
     }
-    for (std::size_t k = 0; k < outputs_.size(); ++k) {
-        program_.to[k] = in_.write<void>(outputs_[k]);
-        note(program_.to_type[k] = outputs_[k].type());
+    given.clear();
+    for (const target& each : targets_) given.push_back(each.what);
+    parts.add_steps(steps_, constants_, values, given);
+    if (!targets_.empty()) {
+        made.result = given.front();
+        made.type = targets_.front().to.type();
     }
-    if (has_double || (has_real && has_whole)) return run_as<double>(in_, program_, inputs_, outputs_);
-    if (has_real) return run_as<float>(in_, program_, inputs_, outputs_);
-    if (has_unsigned && !has_mixed_sign) return run_as<std::uint64_t>(in_, program_, inputs_, outputs_);
-    run_as<std::int64_t>(in_, program_, inputs_, outputs_);
+    return made;
+}
+
+void expression::run() {
+    if (product_of(shape_) == 0 || in_.where() == place::nowhere) return;
+    std::vector<value> values;
+    expression_part part = joined(values);
+    if (is_left_to_next_) return in_.leave_to_next(std::make_shared<const expression_part>(std::move(part)));
+    std::vector<any_tensor> outputs;
+    for (const target& each : targets_) outputs.push_back(each.to);
+    launch_part(in_, part, outputs, values);
 }
 
 }  // namespace sluice::nn::operators

@@ -6,12 +6,16 @@
 //     e.give(0, io::dtype::f32, e.apply(opcode::relu, e.apply(opcode::add, x, y)));
 //     e.run();
 //
+// Where only one node reads a value, and is an expression too, the value is not written to memory: the expressions
+// become one, as long as that changes no bit of the result (expression_part).
+//
 // Each value of the program is a number of one kind for all: float (also for 16-bit elements), double, or a signed or
 // unsigned 64-bit integer. Elements are converted when they are read and written. Comparisons give 0 or 1.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "nn/operators/node_call.hpp"
@@ -99,14 +103,33 @@ struct expression_program {
     std::size_t count = 0;
 };
 
+// The numbers in which a program computes.
+enum class number_kind : std::uint8_t { f32, f64, i64, u64 };
+
+// A program without outputs: a node's, whose value the next expression computes for itself.
+struct expression_part {
+    // A value below max_inputs is an input, another one the result of a step.
+    static constexpr std::uint8_t first_step = expression_program::max_inputs;
+
+    std::vector<any_tensor> inputs;
+    std::vector<double> constants;
+    std::vector<expression_program::step> steps;
+    std::uint8_t result = 0;
+    number_kind kind = number_kind::f32;
+    io::dtype type = io::dtype::f32;  // of the result
+    lengths shape;
+};
+
 class expression {
 public:
     using value = std::uint8_t;
 
     explicit expression(node_call& in) : in_(in) {}
 
-    // All inputs come before the first apply.
-    value input(const any_tensor& from);
+    value input(const any_tensor& from) { return input(from, nullptr); }
+    // The node's input of this number. Only it may be a value that another expression has left to this one
+    // (definition::fused_inputs).
+    value input(std::size_t of_node) { return input(in_.input(of_node), in_.left_to_us(of_node)); }
     value constant(double number);
     value apply(opcode what, value a) { return apply(what, a, a, a); }
     value apply(opcode what, value a, value b) { return apply(what, a, b, b); }
@@ -119,18 +142,31 @@ public:
     // The shape of all inputs together.
     const lengths& shape() const noexcept { return shape_; }
 
-    // Submits the kernel.
+    // Submits the kernel, or leaves the expression to the next one.
     void run();
 
 private:
-    void set_strides();
+    using part_ptr = std::shared_ptr<const expression_part>;
+    struct leaf {
+        any_tensor x;
+        part_ptr part;  // null: x has memory
+    };
+    struct target {
+        any_tensor to;
+        value what;
+    };
+
+    value input(const any_tensor& from, part_ptr part);
+    number_kind kind() const;
+    expression_part joined(std::vector<value>& given) const;
 
     node_call& in_;
-    expression_program program_;
-    std::size_t constants_ = 0;
-    std::vector<any_tensor> inputs_;
-    std::vector<any_tensor> outputs_;
+    std::vector<leaf> leaves_;
+    std::vector<expression_program::step> steps_;
+    std::vector<double> constants_;
+    std::vector<target> targets_;
     lengths shape_;
+    bool is_left_to_next_ = false;
 };
 
 }  // namespace sluice::nn::operators

@@ -13,9 +13,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sluice/base/half.hpp"
@@ -46,13 +48,19 @@ struct device_check {
 };
 std::string text_of_wrong_number(const device_check& check, std::uint64_t at);
 
-// What is the same for all nodes of one run.
+struct expression_part;
+
+// What a node_call needs to know of the run.
 struct run_environment {
     const std::filesystem::path* path;  // of the model, for messages
     execution_context* context;         // null: there is no device
     // Runs an inner graph (of If, Loop, Scan) with these inputs, here or on the host; gives its outputs.
     std::function<std::vector<any_tensor>(const graph&, std::vector<any_tensor>)> run_graph;
-    // Where checks on a GPU are noted. Null: nobody reads them, and none are made.
+    // For expressions (expression.hpp): what they leave to the next node. Of each input, null where it has memory; and
+    // where the output may be left, null where it must be written.
+    std::span<const std::shared_ptr<const expression_part>> left_to_us = {};
+    std::shared_ptr<const expression_part>* leave_to_next = nullptr;
+    // Where checks on a GPU are noted. Null: no node reads them, and none are made.
     std::vector<device_check>* checks = nullptr;
 };
 
@@ -85,6 +93,15 @@ public:
     integers host_integers(std::size_t i) const;
     // The same for one number: of any type, as a double.
     double host_number(std::size_t i) const;
+
+    // An input that another expression has left to this node.
+    std::shared_ptr<const expression_part> left_to_us(std::size_t i) const {
+        return i < environment_.left_to_us.size() ? environment_.left_to_us[i] : nullptr;
+    }
+    bool may_leave_to_next() const noexcept { return environment_.leave_to_next != nullptr; }
+    void leave_to_next(std::shared_ptr<const expression_part> part) const {
+        *environment_.leave_to_next = std::move(part);
+    }
 
     // --- attributes ---
     bool has(std::string_view attribute) const { return node_.attributes.contains(attribute); }

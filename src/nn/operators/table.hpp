@@ -32,6 +32,9 @@ struct definition {
     std::uint32_t shape_inputs = none;
     std::int64_t since = 1, until = std::numeric_limits<std::int64_t>::max();  // versions of the operator set
     std::string_view domain = {};
+    // The inputs that may be values which an expression has left to this node. If there are any, its output 0 may be
+    // left to the next one: it is the only output, and is made by an expression.
+    std::uint32_t fused_inputs = none;
     bool is_random = false;  // gives other numbers each time: not computed beforehand
 };
 
