@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the calls of oneDNN share.
 //
-// Each worker thread has its own primitives, single-threaded (the workers are the parallelism), each with a
-// scratchpad of the caller's: oneDNN 2.6 gives wrong results when a primitive with its own scratchpad runs
-// on another thread than the one that made it.
+// Each thread has its own primitives, single-threaded (the workers are the parallelism), each with a scratchpad of the
+// caller's: oneDNN 2.6 gives wrong results when a primitive with its own scratchpad runs on another thread than the one
+// that made it. The thread may be one of the program's, which waits for the device: what it says to OpenMP stays.
 #pragma once
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "sluice/base/error.hpp"
@@ -77,32 +79,61 @@ private:
     std::unordered_map<int, dnnl::memory> arguments_;
 };
 
-// While it lives, oneDNN plans on this thread as it does on a worker.
-class as_on_a_worker {
+// While it lives, oneDNN plans and computes on the calling thread only.
+class single_threaded {
 public:
-    as_on_a_worker() { omp_set_num_threads(1); }
-    as_on_a_worker(const as_on_a_worker&) = delete;  // it sets the thread's own state back
-    as_on_a_worker& operator=(const as_on_a_worker&) = delete;
-    ~as_on_a_worker() { omp_set_num_threads(before_); }
+    single_threaded() { omp_set_num_threads(1); }
+    single_threaded(const single_threaded&) = delete;  // it sets the thread's own state back
+    single_threaded& operator=(const single_threaded&) = delete;
+    ~single_threaded() { omp_set_num_threads(before_); }
 
 private:
     const int before_ = omp_get_max_threads();
 };
 
+// A T of the calling thread's own. A thread that ends leaves its T to the next one that needs one, because making plans
+// takes longer than most calls.
+template <typename T>
+T& of_this_thread() {
+    struct idle_objects {
+        std::mutex mutex;
+        std::vector<std::unique_ptr<T>> all;
+    };
+    static idle_objects& idle = *new idle_objects;  // never destroyed: threads may end after main
+    struct holder {
+        holder() {
+            const std::lock_guard lock(idle.mutex);
+            if (!idle.all.empty()) {
+                mine = std::move(idle.all.back());
+                idle.all.pop_back();
+            } else {
+                idle.all.reserve(idle.all.capacity() + 1);  // so that ~holder cannot fail
+                mine = std::make_unique<T>();
+            }
+        }
+        ~holder() {
+            const std::lock_guard lock(idle.mutex);
+            idle.all.push_back(std::move(mine));
+        }
+        std::unique_ptr<T> mine;
+    };
+    thread_local holder held;
+    return *held.mine;
+}
+
 // Shapes seen on one thread before what is known of the oldest is thrown away together.
 inline constexpr std::size_t kept_plans = 256;
 
-// One worker thread's plans of one kind. Describe makes the primitive_desc for a key.
+// One thread's plans of one kind (of_this_thread). Describe makes the primitive_desc for a key.
 template <typename Key, typename Primitive>
-class worker_plans {
+class thread_plans {
 public:
-    worker_plans() { omp_set_num_threads(1); }
-
     using describe_function = typename Primitive::primitive_desc (*)(const Key& key);
 
     // Where `scratch` is too small, the thread's own is used. Throws device_error when oneDNN refuses.
     void run(const Key& key, describe_function describe, const error_context& context, const float* source,
              const float* weights, const float* bias, float* out, std::span<std::byte> scratch = {}) try {
+        const single_threaded here;
         auto known = plans_.find(key);
         if (known == plans_.end()) {
             // One worker at a time generates code; the next finds it in oneDNN's own cache.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "nn/fused_sizes.hpp"
 #include "sluice/devices/replicate.hpp"
 #include "sluice/kernels/cast.hpp"
 #include "sluice/kernels/elementwise.hpp"
@@ -19,10 +20,6 @@ namespace {
 // wider ones once there are blocks of them for every multiprocessor.
 constexpr std::size_t always_fused_width = 128;
 constexpr std::size_t fused_rows = 8192;
-// On a CPU (bench/results, fused_mlp_cpu): networks of few weights are faster fused at every number of rows, others at
-// the few rows for which a library would read all weights again and again.
-constexpr std::size_t always_fused_bytes_on_cpu = std::size_t{4} << 20;
-constexpr std::size_t fused_rows_on_cpu = 16;
 // Up to here the weights are all that a layer reads (bench/results, matvec).
 constexpr std::size_t matvec_rows = 2;
 

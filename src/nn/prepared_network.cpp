@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "nn/passes/passes.hpp"
+#include "nn/passes/steps.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
@@ -161,26 +163,8 @@ private:
             made.steps.push_back(std::move(next));
         }
         for (const value_info& each : body.outputs) made.outputs.push_back(slot_of(here, each.name));
-        find_last_uses(made);
         made.needed_on_host.assign(made.slots, false);
         return made;
-    }
-
-    static void find_last_uses(prepared_graph& in) {
-        std::vector<bool> is_used_later(in.slots, false);
-        for (const slot each : in.outputs) is_used_later[each] = true;
-        const auto use = [&](step& by, slot each) {
-            if (each == no_slot || is_used_later[each]) return;
-            is_used_later[each] = true;
-            by.released.push_back(each);
-        };
-        for (std::size_t i = in.steps.size(); i-- > 0;) {
-            step& each = in.steps[i];
-            for (const slot one : each.outputs) use(each, one);  // one that nothing uses
-            for (const slot one : each.inputs) use(each, one);
-            for (const auto& [body, inner] : each.inner)
-                for (const auto& one : inner->captures) use(each, one.outside);
-        }
     }
 
     const model& model_;
@@ -302,27 +286,19 @@ bool is_fusible(const step& each) {
 
 // Finds the values of expressions that only one other expression reads.
 void find_left_values(prepared_graph& in) {
-    constexpr std::size_t none = ~std::size_t{0}, several = none - 1;
-    std::vector<std::size_t> reader(in.slots, none);
-    const auto note = [&](slot one, std::size_t by) {
-        if (one != no_slot) reader[one] = reader[one] == none ? by : several;
+    const std::vector<std::size_t> readers = only_readers(in);
+    const auto takes = [&](std::size_t at, slot value) {
+        const step& reader = in.steps[at];
+        const auto input = std::ranges::find(reader.inputs, value) - reader.inputs.begin();
+        return is_fusible(reader) &&
+               (reader.what->fused_inputs & operators::input_bit(static_cast<std::size_t>(input))) != 0;
     };
-    for (std::size_t i = 0; i < in.steps.size(); ++i) {
-        const step& each = in.steps[i];
-        for (std::size_t k = 0; k < each.inputs.size(); ++k) {
-            const bool may_be_left = is_fusible(each) && (each.what->fused_inputs & operators::input_bit(k)) != 0;
-            note(each.inputs[k], may_be_left ? i : several);
-        }
-        for (const auto& [from, inner] : each.inner) {
-            find_left_values(*inner);
-            for (const auto& one : inner->captures) note(one.outside, several);
-        }
-    }
-    for (const slot one : in.outputs) note(one, several);
     for (step& each : in.steps) {
+        for (const auto& [from, inner] : each.inner) find_left_values(*inner);
         if (!is_fusible(each) || each.outputs.empty() || each.outputs[0] == no_slot) continue;
         const slot made = each.outputs[0];
-        each.leaves_to_next = reader[made] < several && !in.needed_on_host[made];
+        const std::size_t by = readers[made];
+        each.leaves_to_next = by < several_steps && !in.needed_on_host[made] && takes(by, made);
     }
 }
 
@@ -393,7 +369,8 @@ public:
             for (const slot one : each.read_inside)
                 if (slots[one] && !slots[one].is_on_device()) slots[one] = uploaded(*context_, slots[one]);
         }
-        run_environment environment{.path = &model_.path, .context = context_, .run_graph = {}, .checks = checks_};
+        run_environment environment{
+            .path = &model_.path, .context = context_, .run_graph = {}, .layers = each.layers.get(), .checks = checks_};
         environment.run_graph = [&](const graph& body, std::vector<any_tensor> given) {
             return (*this)(*each.inner.at(&body), std::move(given), &slots, here);
         };
@@ -481,6 +458,9 @@ prepared_network::prepared_network(model from, execution_context& context) : mod
     body_ = preparation(model_).prepare();
     find_host_values(body_);
     fold(body_, false);
+    fold_batch_normalizations(body_);
+    fuse_dense_layers(body_, context);
+    find_last_uses(body_);
     find_left_values(body_);
     upload_constants(body_, context);
 }

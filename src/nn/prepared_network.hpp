@@ -31,9 +31,10 @@ struct step {
     std::vector<slot> inputs, outputs;
     std::vector<slot> released;  // values that nothing after this step uses
     std::map<const graph*, std::shared_ptr<prepared_graph>> inner = {};
-    std::vector<slot> read_inside = {};  // values that steps of inner graphs read on a device
-    bool is_on_host = false;             // its outputs are needed there
-    bool leaves_to_next = false;         // its output is left to the next expression
+    std::vector<slot> read_inside = {};                          // values that steps of inner graphs read on a device
+    bool is_on_host = false;                                     // its outputs are needed there
+    bool leaves_to_next = false;                                 // its output is left to the next expression
+    std::shared_ptr<const operators::dense_layers> layers = {};  // which are this step
 };
 
 class prepared_graph {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "nn/small_models.hpp"
 #include "sluice/graph/executable_graph.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
@@ -19,28 +20,10 @@
 namespace sluice::nn::network_tests {
 namespace {
 
+using namespace test_support;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-value_info f32(std::string name, std::vector<dimension> shape) { return {std::move(name), io::dtype::f32, shape}; }
-dimension named(std::string name) { return {.length = {}, .name = std::move(name)}; }
-dimension of(std::size_t length) { return {.length = length, .name = {}}; }
-
-template <typename T>
-constant tensor_of(const std::vector<T>& values, std::vector<std::size_t> shape) {
-    return {
-        io::dtype_of<T>, std::move(shape),
-        std::make_shared<const std::string>(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T))};
-}
-
-node make_node(std::string op, std::vector<std::string> inputs, std::vector<std::string> outputs) {
-    node made;
-    made.op = std::move(op);
-    made.inputs = std::move(inputs);
-    made.outputs = std::move(outputs);
-    return made;
-}
 
 // y = relu(x * scale + shift), of any number of rows; z = x's shape.
 model scaled() {
@@ -123,20 +106,6 @@ TEST_F(networks, are_compiled_into_graphs) {
         EXPECT_EQ(sync(upload(std::vector<float>{x, 2, -3, 4}, {2, 2}).and_then(fast), pool),
                   (std::vector<float>{2 * x + 1, 7, 0, 13}));
     }
-}
-
-// The commands of the graph that computes the network's first output from this input and downloads it.
-template <typename T>
-std::size_t commands_of(const network& made, scheduling_policy& pool, const shape& input) {
-    const auto fast = compile(
-        pool,
-        [&](tensor<T> x) {
-            return made.forward({any_tensor(std::move(x))}).and_then([](std::vector<any_tensor> values) {
-                return download(values.at(0).on_device<T>());
-            });
-        },
-        device_input<T>(input));
-    return fast(sync(zeros<T>(input), pool)).estimate().commands;
 }
 
 TEST_F(networks, carry_out_chains_of_elementwise_operators_in_one_kernel) {

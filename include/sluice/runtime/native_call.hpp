@@ -12,8 +12,8 @@
 // The function and the arguments of the last kind must be trivially copyable. It accesses no other device memory.
 //
 // On a GPU it runs on the submitting thread and must only enqueue. In a compiled graph it is captured at its place: it
-// may fork to streams of its own through events, and must join them. On a CPU device it runs on a worker thread, in
-// stream order, and on.handle is null.
+// may fork to streams of its own through events, and must join them. On a CPU device it runs in stream order, on a
+// worker thread or on a thread that waits for it, and on.handle is null.
 //
 // Errors: submit throws an exception of the function on a GPU; on a CPU the waiter receives it.
 #pragma once

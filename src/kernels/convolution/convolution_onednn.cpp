@@ -70,7 +70,7 @@ std::optional<std::size_t> convolution_on_cpu_workspace_bytes(const convolution_
     if (known.size() >= onednn::kept_plans) known.clear();
     std::optional<std::size_t> bytes;
     try {
-        const onednn::as_on_a_worker here;
+        const onednn::single_threaded here;
         // With a bias or without: the caller need not know yet.
         bytes =
             std::max(describe(key).scratchpad_desc().get_size(), describe({form, false}).scratchpad_desc().get_size());
@@ -80,7 +80,7 @@ std::optional<std::size_t> convolution_on_cpu_workspace_bytes(const convolution_
 }
 
 void convolution_on_cpu(const convolution_call& call) {
-    thread_local onednn::worker_plans<plan_key, convolution_forward> mine;
+    auto& mine = onednn::of_this_thread<onednn::thread_plans<plan_key, convolution_forward>>();
     const convolution_form& form = call.form;
     const error_context context{"convolution", "cpu"};
     mine.run({form, call.bias != nullptr}, &describe, context, call.x, call.filter, call.bias, call.out,

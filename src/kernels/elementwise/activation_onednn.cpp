@@ -82,13 +82,12 @@ bool are_finite(std::span<const float> x) {
     return others == 0;
 }
 
-// One worker thread's.
+// One thread's.
 class block_activations {
 public:
-    block_activations() { omp_set_num_threads(1); }
-
     // At most a block.
     void run(std::span<float> x, activation after) {
+        const onednn::single_threaded here;
         const bool has_others = !are_finite(x);
         if (has_others) std::copy(x.begin(), x.end(), before_.begin());
         run_library(x, after);
@@ -120,7 +119,7 @@ private:
 void activate_on_cpu(std::span<float> x, activation after, const error_context& context) try {
     if (after == activation::relu) return rectify_on_cpu(x);
     if (after == activation::none || after == activation::softmax) return;
-    thread_local block_activations mine;
+    auto& mine = onednn::of_this_thread<block_activations>();
     for (; !x.empty(); x = x.subspan(std::min(x.size(), most_of_block))) {
         mine.run(x.first(std::min(x.size(), most_of_block)), after);
     }

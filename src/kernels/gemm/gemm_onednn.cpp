@@ -41,7 +41,7 @@ inner_product::primitive_desc describe(const plan_key& key) {
 }  // namespace
 
 void gemm_on_cpu(const gemm_call& call) {
-    thread_local onednn::worker_plans<plan_key, inner_product> mine;
+    auto& mine = onednn::of_this_thread<onednn::thread_plans<plan_key, inner_product>>();
     const gemm_problem& of = call.problem;
     const plan_key key{of.rows, of.columns, of.inner, of.b_is_transposed, call.bias != nullptr};
     const auto floats = [](const void* operand) { return static_cast<const float*>(operand); };

@@ -184,17 +184,7 @@ struct expression_kernel {
 #else
         Number values[expression_program::max_inputs + expression_program::max_steps][block];
         const std::size_t first = index * block, size = all.count - first < block ? all.count - first : block;
-        for (std::size_t k = 0; k < all.inputs; ++k) {
-            if (all.is_dense[k] && all.from_type[k] == io::dtype::f32) {
-                const auto* const from = static_cast<const float*>(all.from[k]) + first;
-                for (std::size_t i = 0; i < size; ++i) values[k][i] = static_cast<Number>(from[i]);
-            } else if (all.is_dense[k]) {
-                for (std::size_t i = 0; i < size; ++i)
-                    values[k][i] = load_number<Number>(all.from[k], all.from_type[k], first + i);
-            } else {
-                read_broadcast(k, first, size, values[k]);
-            }
-        }
+        for (std::size_t k = 0; k < all.inputs; ++k) read_block(k, first, size, values[k]);
         for (std::size_t k = 0; k < all.steps; ++k) {
             const auto step = all.code[k];
             Number* const made = values[all.inputs + k];
@@ -218,21 +208,42 @@ struct expression_kernel {
     }
 
 private:
-    // Counts the coordinates up, without a division for each element.
-    void read_broadcast(std::size_t input, std::size_t first, std::size_t size, Number* to) const {
+    // Elements first, first + 1, ... of the input as it is broadcast: run by run of the last dimension.
+    void read_block(std::size_t input, std::size_t first, std::size_t size, Number* to) const {
+        if (all.is_dense[input]) return read_run(input, first, 1, size, to);
+        const std::size_t* const strides = all.from_strides[input];
+        const std::size_t last = all.rank - 1;  // of rank 0 there is one element, which is dense
         std::size_t coordinates[expression_program::max_rank];
         for (std::size_t d = all.rank, rest = first; d-- > 0; rest /= all.lengths[d])
             coordinates[d] = rest % all.lengths[d];
         std::size_t at = place_of(input, first);
-        const std::size_t* const strides = all.from_strides[input];
-        for (std::size_t i = 0; i < size; ++i) {
-            to[i] = load_number<Number>(all.from[input], all.from_type[input], at);
-            for (std::size_t d = all.rank; d-- > 0;) {
+        for (std::size_t i = 0; i < size;) {
+            const std::size_t of_run = all.lengths[last] - coordinates[last], left = size - i;
+            const std::size_t run = of_run < left ? of_run : left;
+            read_run(input, at, strides[last], run, to + i);
+            i += run;
+            if (run < of_run) return;
+            at -= coordinates[last] * strides[last];
+            coordinates[last] = 0;
+            for (std::size_t d = last; d-- > 0;) {
                 at += strides[d];
                 if (++coordinates[d] < all.lengths[d]) break;
                 at -= all.lengths[d] * strides[d];
                 coordinates[d] = 0;
             }
+        }
+    }
+    void read_run(std::size_t input, std::size_t at, std::size_t stride, std::size_t size, Number* to) const {
+        const void* const from = all.from[input];
+        const io::dtype type = all.from_type[input];
+        if (stride == 0) {
+            const Number one = load_number<Number>(from, type, at);
+            for (std::size_t i = 0; i < size; ++i) to[i] = one;
+        } else if (type == io::dtype::f32 && stride == 1) {
+            const float* const numbers = static_cast<const float*>(from) + at;
+            for (std::size_t i = 0; i < size; ++i) to[i] = static_cast<Number>(numbers[i]);
+        } else {
+            for (std::size_t i = 0; i < size; ++i) to[i] = load_number<Number>(from, type, at + i * stride);
         }
     }
 
@@ -244,6 +255,9 @@ private:
     static void apply_block(opcode what, const Number* a, const Number* b, const Number* c, Number* made,
                             std::size_t size) {
         switch (what) {
+            case opcode::negative: return loop<opcode::negative>(a, b, c, made, size);
+            case opcode::absolute: return loop<opcode::absolute>(a, b, c, made, size);
+            case opcode::reciprocal: return loop<opcode::reciprocal>(a, b, c, made, size);
             case opcode::add: return loop<opcode::add>(a, b, c, made, size);
             case opcode::subtract: return loop<opcode::subtract>(a, b, c, made, size);
             case opcode::multiply: return loop<opcode::multiply>(a, b, c, made, size);
@@ -252,11 +266,21 @@ private:
             case opcode::maximum: return loop<opcode::maximum>(a, b, c, made, size);
             case opcode::minimum: return loop<opcode::minimum>(a, b, c, made, size);
             case opcode::less: return loop<opcode::less>(a, b, c, made, size);
+            case opcode::less_equal: return loop<opcode::less_equal>(a, b, c, made, size);
             case opcode::equal: return loop<opcode::equal>(a, b, c, made, size);
             case opcode::choose: return loop<opcode::choose>(a, b, c, made, size);
-            default:
-                for (std::size_t i = 0; i < size; ++i) made[i] = apply_step<Number>(what, a[i], b[i], c[i]);
+            default: break;
         }
+        if constexpr (is_real<Number>) {
+            switch (what) {
+                case opcode::square_root: return loop<opcode::square_root>(a, b, c, made, size);
+                case opcode::exponential: return loop<opcode::exponential>(a, b, c, made, size);
+                case opcode::sigmoid: return loop<opcode::sigmoid>(a, b, c, made, size);
+                case opcode::hyperbolic_tangent: return loop<opcode::hyperbolic_tangent>(a, b, c, made, size);
+                default: break;
+            }
+        }
+        for (std::size_t i = 0; i < size; ++i) made[i] = apply_step<Number>(what, a[i], b[i], c[i]);
     }
 };
 

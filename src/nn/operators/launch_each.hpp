@@ -11,7 +11,8 @@
 //
 // The kernel is trivially copyable, at most 4,000 bytes, without padding (in_word.hpp), and holds addresses of in.read
 // and in.write. The lists name the tensors that it reads and writes. Tensors that are written are written nowhere else
-// and by one index only.
+// and by one index only. A kernel may have a faster form for hosts, `void on_host(std::size_t count) const`, which does
+// what the calls for all numbers below the count do.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +47,11 @@ struct each_closure {
 template <typename Kernel>
 void each_on_host(const void* erased) {
     const auto& all = *static_cast<const each_closure<Kernel>*>(erased);
-    for (std::size_t i = 0; i < all.count; ++i) all.kernel(i);
+    if constexpr (requires { all.kernel.on_host(all.count); }) {
+        all.kernel.on_host(all.count);
+    } else {
+        for (std::size_t i = 0; i < all.count; ++i) all.kernel(i);
+    }
 }
 
 #if defined(__CUDACC__)

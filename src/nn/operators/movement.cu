@@ -50,6 +50,28 @@ struct moved_by_view {
     Word* y;
     strided_view view;
     SLUICE_KERNEL void operator()(std::size_t i) const { y[i] = x[view(i)]; }
+
+    // Run by run of the last dimension.
+    void on_host(std::size_t count) const {
+        if (view.rank == 0) return std::fill_n(y, count, x[view.begin]);
+        const std::size_t last = view.rank - 1, length = view.length[last];
+        const std::int64_t step = view.stride[last];
+        std::size_t coordinates[strided_view::max_rank] = {};
+        const Word* from = x + view.begin;
+        for (std::size_t i = 0; i < count; i += length) {
+            if (step == 1) {
+                std::copy_n(from, length, y + i);
+            } else {
+                for (std::size_t k = 0; k < length; ++k) y[i + k] = from[static_cast<std::int64_t>(k) * step];
+            }
+            for (std::size_t d = last; d-- > 0;) {
+                from += view.stride[d];
+                if (++coordinates[d] < view.length[d]) break;
+                from -= static_cast<std::int64_t>(view.length[d]) * view.stride[d];
+                coordinates[d] = 0;
+            }
+        }
+    }
 };
 
 }  // namespace
@@ -261,6 +283,14 @@ struct joined_rows {
         std::size_t k = 0, first = 0;
         while (column >= end[k]) first = end[k++];
         y[row * row_of_y + begin + column] = from[k][row * (end[k] - first) + column - first];
+    }
+
+    void on_host(std::size_t count) const {
+        for (std::size_t row = 0; row < count / width; ++row) {
+            Word* const to = y + row * row_of_y + begin;
+            for (std::size_t k = 0, first = 0; first < width; first = end[k++])
+                std::copy_n(from[k] + row * (end[k] - first), end[k] - first, to + first);
+        }
     }
 };
 

@@ -48,6 +48,7 @@ struct device_check {
 };
 std::string text_of_wrong_number(const device_check& check, std::uint64_t at);
 
+struct dense_layers;
 struct expression_part;
 
 // What a node_call needs to know of the run.
@@ -60,6 +61,8 @@ struct run_environment {
     // where the output may be left, null where it must be written.
     std::span<const std::shared_ptr<const expression_part>> left_to_us = {};
     std::shared_ptr<const expression_part>* leave_to_next = nullptr;
+    // Of the step that passes have made of dense layers (dense_layers.hpp).
+    const dense_layers* layers = nullptr;
     // Where checks on a GPU are noted. Null: no node reads them, and none are made.
     std::vector<device_check>* checks = nullptr;
 };

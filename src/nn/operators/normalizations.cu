@@ -282,6 +282,27 @@ void batch_normalization(node_call& in) {
     if (in.wants_output(2)) write_running(in, 2, in.input(4), of.variance);
 }
 
+// Of constant numbers: x * factor + addend, for each channel. Inputs 1 and 3 are the factors and addends of f32, 2 and
+// 4 the same of f64.
+void scale_channels(node_call& in) {
+    const any_tensor& x = in.input(0);
+    require_normalizable(in, x);
+    const std::size_t rank = x.shape().size();
+    if (rank == 0) in.refuse_shapes("takes a batch with channels, and is given " + to_string(x));
+    lengths seen_as(rank == 1 ? 1 : rank - 1, 1);
+    if (rank > 1) seen_as[0] = x.shape()[1];
+    const bool is_double = x.type() == io::dtype::f64;
+    const any_tensor &factor = in.input(is_double ? 2 : 1), &addend = in.input(is_double ? 4 : 3);
+    if (factor.elements() != seen_as[0]) {
+        in.refuse_shapes("has " + std::to_string(seen_as[0]) + " channels, and " + std::to_string(factor.elements()) +
+                         " numbers of each kind for them");
+    }
+    expression e(in);
+    const auto own = e.input(0), by = e.input(factor.with_shape(seen_as)), added = e.input(addend.with_shape(seen_as));
+    e.give(0, x.type(), e.apply(opcode::add, e.apply(opcode::multiply, own, by), added));
+    e.run();
+}
+
 // --- LRN ---------------------------------------------------------------------------------------------------------
 
 // x / (bias + alpha / size * sum of squares of the channels around)^beta
@@ -347,6 +368,17 @@ const std::vector<definition>& list_of_normalizations() {
 }
 
 }  // namespace
+
+const definition& folded_batch_normalization() {
+    static const definition made = {.name = "BatchNormalization",
+                                    .least_inputs = 5,
+                                    .most_inputs = 5,
+                                    .most_outputs = 1,
+                                    .attributes = {},
+                                    .run = &scale_channels,
+                                    .fused_inputs = input_bit(0)};
+    return made;
+}
 
 std::span<const definition> normalizations() { return list_of_normalizations(); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements of any type, read and written as one of three kinds of numbers: double, std::int64_t and std::uint64_t. For
-// kernels that few types deserve instances of. For files that nvcc compiles.
+// Elements of any type, read and written as one of four kinds of numbers: double, float, std::int64_t and
+// std::uint64_t. For kernels that few types deserve instances of. For files that nvcc compiles.
 #pragma once
 
 #include <cstddef>
@@ -69,24 +69,18 @@ SLUICE_KERNEL inline std::uint64_t to_unsigned(double value) {
 template <typename Number>
 SLUICE_KERNEL void store_number(void* to, io::dtype type, std::size_t i, Number value) {
     using enum io::dtype;
+    switch (type) {
+        case f16: static_cast<half*>(to)[i] = half(static_cast<float>(value)); return;
+        case bf16: static_cast<bfloat16*>(to)[i] = bfloat16(static_cast<float>(value)); return;
+        case f32: static_cast<float*>(to)[i] = static_cast<float>(value); return;
+        case f64: static_cast<double*>(to)[i] = static_cast<double>(value); return;
+        default: break;
+    }
     std::uint64_t bits = 0;
-    if constexpr (std::is_same_v<Number, double>) {
-        switch (type) {
-            case f16: static_cast<half*>(to)[i] = half(static_cast<float>(value)); return;
-            case bf16: static_cast<bfloat16*>(to)[i] = bfloat16(static_cast<float>(value)); return;
-            case f32: static_cast<float*>(to)[i] = static_cast<float>(value); return;
-            case f64: static_cast<double*>(to)[i] = value; return;
-            default: bits = type == u64 ? to_unsigned(value) : static_cast<std::uint64_t>(to_signed(value));
-        }
+    if constexpr (std::is_floating_point_v<Number>) {
+        bits = type == u64 ? to_unsigned(value) : static_cast<std::uint64_t>(to_signed(value));
     } else {
         bits = static_cast<std::uint64_t>(value);
-        switch (type) {
-            case f16: static_cast<half*>(to)[i] = half(static_cast<float>(value)); return;
-            case bf16: static_cast<bfloat16*>(to)[i] = bfloat16(static_cast<float>(value)); return;
-            case f32: static_cast<float*>(to)[i] = static_cast<float>(value); return;
-            case f64: static_cast<double*>(to)[i] = static_cast<double>(value); return;
-            default: break;
-        }
     }
     switch (type) {
         case i8:

@@ -15,6 +15,8 @@ namespace {
 
 // --- kernels -----------------------------------------------------------------------------------------------------
 
+constexpr std::size_t windows_at_once = 64;
+
 // Splits the index of an output element: [planes, output...].
 struct pooled_output {
     std::size_t plane, at[3];
@@ -27,6 +29,43 @@ struct pooled_output {
         plane = index;
     }
 };
+
+// On a host, windows of one row side by side: calls begin(place, first, size) for the windows [first, first + size) of
+// each row, whose outputs are from `place` on; then take(window - first, element) for each element of each of them, in
+// the order of a window's elements; then end(place, first, size).
+template <typename T, typename Begin, typename Take, typename End>
+void for_rows(const window_grid& grid, const T* x, std::size_t outputs, const Begin& begin, const Take& take,
+              const End& end) {
+    const std::size_t width = grid.output[2], most = windows_at_once;
+    for (std::size_t row = 0; row < outputs / width; ++row) {
+        const pooled_output to(row * width, grid);
+        const T* const plane = x + to.plane * grid.input_size();
+        const auto r0 = grid.in_image(to.at[0], 0), r1 = grid.in_image(to.at[1], 1);
+        for (std::size_t first = 0; first < width; first += most) {
+            const std::size_t size = std::min(most, width - first), place = row * width + first;
+            begin(place, first, size);
+            for (std::size_t w0 = r0.first; w0 < r0.last; ++w0) {
+                for (std::size_t w1 = r1.first; w1 < r1.last; ++w1) {
+                    const std::size_t p0 = grid.place(to.at[0], w0, 0), p1 = grid.place(to.at[1], w1, 1);
+                    const T* const line = plane + (p0 * grid.input[1] + p1) * grid.input[2];
+                    for (std::size_t w2 = 0; w2 < grid.window[2]; ++w2) {
+                        const auto with = grid.windows_with(w2, 2);
+                        const std::size_t from = std::max(with.first, first), last = std::min(with.last, first + size);
+                        if (from >= last) continue;
+                        const T* const element = line + grid.place(from, w2, 2);
+                        if (grid.stride[2] == 1) {
+                            for (std::size_t o = 0; o < last - from; ++o) take(from - first + o, element[o]);
+                        } else {
+                            for (std::size_t o = 0; o < last - from; ++o)
+                                take(from - first + o, element[o * grid.stride[2]]);
+                        }
+                    }
+                }
+            }
+            end(place, first, size);
+        }
+    }
+}
 
 // Smaller than all others.
 template <typename T>
@@ -80,6 +119,25 @@ struct maximum_of_window {
         where[index] = is_found ? static_cast<std::int64_t>(to.plane * grid.input_size() + place) : -1;
     }
 
+    void on_host(std::size_t count) const {
+        if (where != nullptr) {
+            for (std::size_t i = 0; i < count; ++i) (*this)(i);
+            return;
+        }
+        computed<T> most[windows_at_once];
+        for_rows(
+            grid, x, count,
+            [&](std::size_t, std::size_t, std::size_t size) { std::fill_n(most, size, lowest_of<T>()); },
+            [&](std::size_t window, T element) {
+                const auto value = static_cast<computed<T>>(element);
+                computed<T>& so_far = most[window];
+                so_far = value > so_far || (value != value && so_far == so_far) ? value : so_far;
+            },
+            [&](std::size_t place, std::size_t, std::size_t size) {
+                for (std::size_t i = 0; i < size; ++i) y[place + i] = static_cast<T>(most[i]);
+            });
+    }
+
 private:
     // Dimensions that the image does not have are 1, and the place in them 0.
     SLUICE_KERNEL std::size_t column_major(std::size_t at0, std::size_t at1, std::size_t at2) const {
@@ -98,13 +156,7 @@ struct average_of_window {
         const pooled_output to(index, grid);
         const T* const plane = x + to.plane * grid.input_size();
         const auto r0 = grid.in_image(to.at[0], 0), r1 = grid.in_image(to.at[1], 1), r2 = grid.in_image(to.at[2], 2);
-        double sum = 0, count = 1;
-        for (std::size_t d = 0; d < 3; ++d) {
-            const auto counted = counts_padding
-                                     ? grid.within(to.at[d], d, 0, grid.before[d] + grid.input[d] + grid.after[d])
-                                     : grid.in_image(to.at[d], d);
-            count *= counted.last > counted.first ? static_cast<double>(counted.last - counted.first) : 0.0;
-        }
+        double sum = 0;
         for (std::size_t w0 = r0.first; w0 < r0.last; ++w0) {
             for (std::size_t w1 = r1.first; w1 < r1.last; ++w1) {
                 const std::size_t line =
@@ -113,7 +165,35 @@ struct average_of_window {
                     sum += static_cast<double>(static_cast<computed<T>>(plane[line + grid.place(to.at[2], w2, 2)]));
             }
         }
-        y[index] = static_cast<T>(static_cast<computed<T>>(count > 0 ? sum / count : 0.0));
+        y[index] = mean_of(sum, counted(to));
+    }
+
+    void on_host(std::size_t outputs) const {
+        double sums[windows_at_once];
+        for_rows(
+            grid, x, outputs, [&](std::size_t, std::size_t, std::size_t size) { std::fill_n(sums, size, 0.0); },
+            [&](std::size_t window, T element) {
+                sums[window] += static_cast<double>(static_cast<computed<T>>(element));
+            },
+            [&](std::size_t place, std::size_t, std::size_t size) {
+                for (std::size_t i = 0; i < size; ++i)
+                    y[place + i] = mean_of(sums[i], counted(pooled_output(place + i, grid)));
+            });
+    }
+
+private:
+    SLUICE_KERNEL double counted(const pooled_output& to) const {
+        double count = 1;
+        for (std::size_t d = 0; d < 3; ++d) {
+            const auto counted = counts_padding
+                                     ? grid.within(to.at[d], d, 0, grid.before[d] + grid.input[d] + grid.after[d])
+                                     : grid.in_image(to.at[d], d);
+            count *= counted.last > counted.first ? static_cast<double>(counted.last - counted.first) : 0.0;
+        }
+        return count;
+    }
+    SLUICE_KERNEL static T mean_of(double sum, double count) {
+        return static_cast<T>(static_cast<computed<T>>(count > 0 ? sum / count : 0.0));
     }
 };
 

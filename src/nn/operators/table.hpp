@@ -59,6 +59,11 @@ std::span<const definition> resampling();
 std::span<const definition> shapes();
 std::span<const definition> signals();
 
+// What passes make of nodes. BatchNormalization with constant numbers, whose inputs are x, the factors in f32 and in
+// f64, and the addends likewise; and dense layers, of which run_environment says the numbers.
+const definition& folded_batch_normalization();
+const definition& fused_dense_layers();
+
 // The operator of this name and version, or null.
 const definition* find(std::string_view domain, std::string_view name, std::int64_t opset);
 // Whether there is one of another version.

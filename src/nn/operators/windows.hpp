@@ -39,6 +39,13 @@ struct window_grid {
         return {first, last < window[d] ? last : window[d]};
     }
     SLUICE_KERNEL range in_image(std::size_t o, std::size_t d) const { return within(o, d, before[d], input[d]); }
+    // The windows whose element k is in the image: [first, last).
+    SLUICE_KERNEL range windows_with(std::size_t k, std::size_t d) const {
+        const std::size_t at = k * dilation[d], end = before[d] + input[d];
+        const std::size_t first = at >= before[d] ? 0 : (before[d] - at + stride[d] - 1) / stride[d];
+        const std::size_t last = at >= end ? 0 : (end - at + stride[d] - 1) / stride[d];
+        return {first, last < output[d] ? last : output[d]};
+    }
     // The element of the image that is element k of window o.
     SLUICE_KERNEL std::size_t place(std::size_t o, std::size_t k, std::size_t d) const {
         return o * stride[d] + k * dilation[d] - before[d];

@@ -5,6 +5,7 @@
 
 #include "sluice/asio/detail/requirements.hpp"
 
+#include <atomic>
 #include <boost/asio/associated_allocator.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/associated_executor.hpp>
@@ -16,8 +17,11 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
 #include <boost/system/system_error.hpp>
+#include <chrono>
 #include <memory>
+#include <new>
 #include <optional>
+#include <thread>
 
 #include "sluice/asio/detail/wait_arguments.hpp"
 #include "sluice/asio/detail/wait_service.hpp"
@@ -120,30 +124,42 @@ private:
         std::shared_ptr<handler_wait> wait_;
     };
 
-    // Posted to the executor: calls the handler. When it is dropped uncalled, it drops the handler.
+    // Posted to the executor: calls the handler. When it is dropped uncalled, it drops the handler; but not where post
+    // fails, which may be repeated.
     class delivery {
     public:
         using allocator_type = boost::asio::associated_allocator_t<Handler>;
 
-        delivery(std::shared_ptr<handler_wait> wait, typename kept::owner kept) noexcept
-            : wait_(std::move(wait)), kept_(std::move(kept)) {}
+        explicit delivery(std::shared_ptr<handler_wait> wait) noexcept : wait_(std::move(wait)) {}
+        delivery(delivery&&) noexcept = default;
+        delivery& operator=(delivery&&) = delete;  // it is used once
+        ~delivery() {
+            if (!wait_) return;
+            if (wait_->posting_ == std::this_thread::get_id()) {
+                wait_->is_dropped_by_post_ = true;
+            } else {
+                wait_->drop_handler();
+            }
+        }
 
-        allocator_type get_allocator() const noexcept { return boost::asio::get_associated_allocator(kept_->handler); }
+        allocator_type get_allocator() const noexcept {
+            return boost::asio::get_associated_allocator(wait_->kept_->handler);
+        }
 
         void operator()() {
-            auto slot = boost::asio::get_associated_cancellation_slot(kept_->handler);
+            const auto wait = std::move(wait_);
+            auto kept = std::move(wait->kept_);
+            auto slot = boost::asio::get_associated_cancellation_slot(kept->handler);
             if (slot.is_connected()) slot.clear();
-            Handler handler(std::move(kept_->handler));
-            kept_.reset();
+            Handler handler(std::move(kept->handler));
+            kept.reset();
             std::exception_ptr failure;
-            auto values = wait_->outcome(failure);
-            wait_.reset();
+            auto values = wait->outcome(failure);
             std::apply([&](auto&... each) { std::move(handler)(std::move(failure), std::move(each)...); }, values);
         }
 
     private:
         std::shared_ptr<handler_wait> wait_;
-        typename kept::owner kept_;
     };
 
     arguments outcome(std::exception_ptr& failure) {
@@ -157,11 +173,25 @@ private:
     }
 
     void start() noexcept override { waited_.start(); }
+    // Where memory is out, the handler waits for some. Another exception of the executor ends the program.
     void deliver(end how) noexcept override {
         how_ = how;
         const auto target = kept_->target;
-        auto self = std::static_pointer_cast<handler_wait>(shared_from_this());
-        boost::asio::post(target, delivery(std::move(self), std::move(kept_)));
+        const auto self = std::static_pointer_cast<handler_wait>(shared_from_this());
+        while (!is_posted(target, self)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    bool is_posted(const typename kept::executor& target, const std::shared_ptr<handler_wait>& self) {
+        posting_ = std::this_thread::get_id();
+        is_dropped_by_post_ = false;
+        try {
+            boost::asio::post(target, delivery(self));
+        } catch (const std::bad_alloc&) {
+            posting_ = {};
+            return false;
+        }
+        posting_ = {};
+        if (is_dropped_by_post_) drop_handler();  // the executor takes nothing any more
+        return true;
     }
     void drop_handler() noexcept override { kept_.reset(); }
     abandonment abandon() noexcept override { return waited_.abandon(); }
@@ -169,6 +199,8 @@ private:
     Waited waited_;
     typename kept::owner kept_;
     end how_ = end::completed;
+    std::atomic<std::thread::id> posting_{};  // the thread that is in post
+    bool is_dropped_by_post_ = false;         // belongs to that thread
 };
 
 // Starts to wait for a Waited that is constructed from the arguments.

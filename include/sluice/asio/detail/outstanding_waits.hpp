@@ -53,7 +53,8 @@ public:
 
     // Joins the list and starts. When the context is being destroyed already, drops the handler instead.
     void begin(std::shared_ptr<outstanding_waits> among) noexcept;
-    // What it waits for has completed. Called once, on any thread; allocates, since it posts.
+    // What it waits for has completed. Called once, on any thread; allocates, since it posts: blocks while
+    // memory is out.
     void complete() noexcept;
     // Ends the wait, unless it has ended: delivers the handler when no function of a host-driven operation runs or will
     // run. The caller keeps this object alive.

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// passes: change the steps of a prepared graph so that fewer commands compute the same. They run after constants are
+// folded, and before constants are on the device. A network may then differ from its model in the last bits of a
+// number, as it does between devices.
+#pragma once
+
+#include "nn/prepared_network.hpp"
+
+namespace sluice::nn::detail {
+
+// A batch normalization of constant numbers is a factor and an addend for each channel. They become part of the
+// constant weights and the bias of the convolution or matrix product before it, if only the normalization reads that
+// one; else the normalization becomes an expression that uses them. For numbers of f32. Also in the graphs of steps.
+void fold_batch_normalizations(prepared_graph& in);
+
+// Stretches of dense layers (Gemm, or MatMul and Add, with constant f32 weights; and their activations) become one
+// command each (kernels/fused_mlp.hpp): on a CPU, where a stretch has so few weights that this is faster for any number
+// of rows.
+void fuse_dense_layers(prepared_graph& in, execution_context& context);
+
+// Sets, for each step, the values that nothing after it uses. Also in the graphs of steps.
+void find_last_uses(prepared_graph& in);
+
+}  // namespace sluice::nn::detail

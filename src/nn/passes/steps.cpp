@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/passes/steps.hpp"
+
+#include <utility>
+
+#include "nn/passes/passes.hpp"
+
+namespace sluice::nn::detail {
+namespace {
+
+template <typename T, typename Value>
+Value attribute_of(const step& of, std::string_view name, Value otherwise) {
+    const T* const found = of.from->find<T>(name);
+    return found != nullptr ? Value(*found) : otherwise;
+}
+
+}  // namespace
+
+bool is(const step& what, std::string_view op) { return what.from->domain.empty() && what.from->op == op; }
+std::int64_t integer(const step& of, std::string_view attribute, std::int64_t otherwise) {
+    return attribute_of<std::int64_t>(of, attribute, otherwise);
+}
+float real(const step& of, std::string_view attribute, float otherwise) {
+    return attribute_of<float>(of, attribute, otherwise);
+}
+std::string_view text(const step& of, std::string_view attribute, std::string_view otherwise) {
+    return attribute_of<std::string>(of, attribute, otherwise);
+}
+
+const any_tensor* constant_input(const prepared_graph& in, const step& of, std::size_t input) {
+    if (input >= of.inputs.size() || of.inputs[input] == no_slot) return nullptr;
+    const auto found = in.constants.find(of.inputs[input]);
+    if (found == in.constants.end() || !found->second.is_on_host()) return nullptr;
+    return found->second.type() == io::dtype::f32 ? &found->second : nullptr;
+}
+
+slot add_constant(prepared_graph& in, any_tensor value) {
+    const slot made = static_cast<slot>(in.slots++);
+    in.needed_on_host.push_back(false);
+    in.constants.emplace(made, std::move(value));
+    return made;
+}
+
+std::vector<std::size_t> only_readers(const prepared_graph& in) {
+    std::vector<std::size_t> readers(in.slots, no_step);
+    const auto note = [&](slot one, std::size_t by) {
+        if (one != no_slot) readers[one] = readers[one] == no_step ? by : several_steps;
+    };
+    for (std::size_t i = 0; i < in.steps.size(); ++i) {
+        for (const slot each : in.steps[i].inputs) note(each, i);
+        for (const auto& [from, inner] : in.steps[i].inner)
+            for (const auto& each : inner->captures) note(each.outside, several_steps);
+    }
+    for (const slot each : in.outputs) note(each, several_steps);
+    return readers;
+}
+
+std::vector<std::size_t> givers(const prepared_graph& in) {
+    std::vector<std::size_t> made(in.slots, no_step);
+    for (std::size_t i = 0; i < in.steps.size(); ++i)
+        for (const slot each : in.steps[i].outputs)
+            if (each != no_slot) made[each] = i;
+    return made;
+}
+
+void find_last_uses(prepared_graph& in) {
+    std::vector<bool> is_used_later(in.slots, false);
+    for (const slot each : in.outputs) is_used_later[each] = true;
+    const auto use = [&](step& by, slot each) {
+        if (each == no_slot || is_used_later[each]) return;
+        is_used_later[each] = true;
+        by.released.push_back(each);
+    };
+    for (std::size_t i = in.steps.size(); i-- > 0;) {
+        step& each = in.steps[i];
+        each.released.clear();
+        for (const slot one : each.outputs) use(each, one);  // one that nothing uses
+        for (const slot one : each.inputs) use(each, one);
+        for (const auto& [body, inner] : each.inner) {
+            find_last_uses(*inner);
+            for (const auto& one : inner->captures) use(each, one.outside);
+        }
+    }
+}
+
+}  // namespace sluice::nn::detail

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What passes ask of steps and of their constants.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "nn/prepared_network.hpp"
+
+namespace sluice::nn::detail {
+
+// Whether the step is this operator of ONNX's own domain.
+bool is(const step& what, std::string_view op);
+std::int64_t integer(const step& of, std::string_view attribute, std::int64_t otherwise);
+float real(const step& of, std::string_view attribute, float otherwise);
+std::string_view text(const step& of, std::string_view attribute, std::string_view otherwise);
+
+// Null unless the step has this input, and it is a constant of f32 in host memory.
+const any_tensor* constant_input(const prepared_graph& in, const step& of, std::size_t input);
+slot add_constant(prepared_graph& in, any_tensor value);
+
+// For each slot the only step that reads it, no_step if none does, several_steps if several do, or a graph of a step,
+// or the graph's caller.
+inline constexpr std::size_t no_step = ~std::size_t{0}, several_steps = no_step - 1;
+std::vector<std::size_t> only_readers(const prepared_graph& in);
+// For each slot the step that gives it, or no_step.
+std::vector<std::size_t> givers(const prepared_graph& in);
+
+}  // namespace sluice::nn::detail
