@@ -17,6 +17,7 @@ ASIO_SUITE(asio_executors);
 struct memory_count {
     std::atomic<int> allocated = 0;
     std::atomic<int> returned = 0;
+    std::atomic<int> failures = 0;  // so many allocations fail next
 };
 
 template <typename T>
@@ -29,6 +30,10 @@ public:
     counting_allocator(const counting_allocator<U>& other) noexcept : count_(other.count()) {}
 
     T* allocate(std::size_t size) {
+        if (count_->failures > 0) {
+            --count_->failures;
+            throw std::bad_alloc();
+        }
         ++count_->allocated;
         return std::allocator<T>().allocate(size);
     }
@@ -170,6 +175,23 @@ TEST_P(asio_executors, the_associated_allocator_is_used_and_gets_its_memory_back
     EXPECT_GT(count.allocated, 0);
     context.run();
     EXPECT_EQ(not_returned, 0);
+    EXPECT_EQ(count.allocated, count.returned);
+}
+
+TEST_P(asio_executors, where_memory_is_out_when_the_wait_ends_the_handler_waits_for_memory) {
+    NEEDS_A_GATE();
+    memory_count count;
+    received<numbers> result;
+    {
+        gate held(home);
+        async_wait(spawn(work(1), pool),
+                   net::bind_allocator(counting_allocator<void>(count), on_context(result.handler())));
+        count.failures = 3;
+    }
+    context.run();
+    EXPECT_EQ(count.failures, 0);
+    EXPECT_EQ(result.calls, 1);
+    EXPECT_EQ(result.value, combined(1));
     EXPECT_EQ(count.allocated, count.returned);
 }
 

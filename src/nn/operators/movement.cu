@@ -53,7 +53,10 @@ struct moved_by_view {
 
     // Run by run of the last dimension.
     void on_host(std::size_t count) const {
-        if (view.rank == 0) return std::fill_n(y, count, x[view.begin]);
+        if (view.rank == 0) {
+            y[0] = x[view.begin];
+            return;
+        }
         const std::size_t last = view.rank - 1, length = view.length[last];
         const std::int64_t step = view.stride[last];
         std::size_t coordinates[strided_view::max_rank] = {};

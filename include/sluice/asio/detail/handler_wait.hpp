@@ -186,10 +186,10 @@ private:
         try {
             boost::asio::post(target, delivery(self));
         } catch (const std::bad_alloc&) {
-            posting_ = {};
+            posting_ = std::thread::id();
             return false;
         }
-        posting_ = {};
+        posting_ = std::thread::id();
         if (is_dropped_by_post_) drop_handler();  // the executor takes nothing any more
         return true;
     }
