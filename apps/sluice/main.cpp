@@ -25,27 +25,27 @@ void require_written(std::ostream& out) {
     if (!out.flush()) throw std::runtime_error("cannot write to standard output");
 }
 
-// An ONNX network that is no multi-layer perceptron. False: it is one, or another file.
-bool run_as_network(const app::run_options& options, bool as_json) {
-    if (!app::is_onnx(options.model)) return false;
-    nn::model network = nn::load_onnx(options.model);
-    if (!app::is_run_as_network(options, network)) return false;
-    const app::network_result result = app::run_network(options, std::move(network));
-    std::cout << (as_json ? app::to_json(options, result) + "\n" : app::to_text(options, result));
-    require_written(std::cout);
-    if (!result.missed.empty()) throw app::requirement_missed(result.missed);
-    return true;
-}
-
-void run_here(const app::run_options& options, bool as_json) {
-    if (run_as_network(options, as_json)) return;
-    const app::run_result result = app::run(options);
+template <typename Result>
+void report(const app::run_options& options, bool as_json, const Result& result) {
     std::cout << (as_json ? app::to_json(options, result) + "\n" : app::to_text(options, result));
     require_written(std::cout);
     if (!result.missed.empty()) throw app::requirement_missed(result.missed);
     if (!result.trace_failure.empty()) {
         throw std::runtime_error("the run is complete, its trace is not: " + result.trace_failure);
     }
+}
+
+// An ONNX network that is no multi-layer perceptron. False: it is one, or another file.
+bool run_as_network(const app::run_options& options, bool as_json) {
+    if (!app::is_onnx(options.model)) return false;
+    nn::model network = nn::load_onnx(options.model);
+    if (!app::is_run_as_network(options, network)) return false;
+    report(options, as_json, app::run_network(options, std::move(network)));
+    return true;
+}
+
+void run_here(const app::run_options& options, bool as_json) {
+    if (!run_as_network(options, as_json)) report(options, as_json, app::run(options));
 }
 
 int run(const app::command_line& line) {

@@ -19,7 +19,7 @@ std::string exact(Number value) {
 
 }  // namespace
 
-bool meets_tolerance(const run_options& options, const run_result& result) noexcept {
+bool meets_tolerance(const run_options& options, const run_outcome& result) noexcept {
     if (!options.tolerance) return true;
     // As float, like the difference: then 0.1 allows a difference that is printed as 0.1.
     const double largest = std::numeric_limits<float>::max();
@@ -27,16 +27,16 @@ bool meets_tolerance(const run_options& options, const run_result& result) noexc
     return result.largest_difference && *result.largest_difference <= tolerance;
 }
 
-bool meets_accuracy(const run_options& options, const run_result& result) noexcept {
+bool meets_accuracy(const run_options& options, const run_outcome& result) noexcept {
     if (!options.min_accuracy) return true;
     return result.correct && accuracy_of(result) >= *options.min_accuracy;
 }
 
-double accuracy_of(const run_result& result) noexcept {
+double accuracy_of(const run_outcome& result) noexcept {
     return static_cast<double>(*result.correct) / static_cast<double>(result.rows);
 }
 
-std::string missed_requirements(const run_options& options, const run_result& result) {
+std::string missed_requirements(const run_options& options, const run_outcome& result) {
     std::string text;
     if (!meets_tolerance(options, result)) {
         text = "the largest difference from " + options.reference->string() + " is " +
@@ -47,7 +47,8 @@ std::string missed_requirements(const run_options& options, const run_result& re
         text += "the accuracy is " + exact(accuracy_of(result)) + ", --min-accuracy requires " +
                 exact(*options.min_accuracy);
     }
-    return text.empty() || !options.output ? text : text + "; no output is written";
+    const bool has_output = options.output || !options.outputs_of_network.empty();
+    return text.empty() || !has_output ? text : text + "; no output is written";
 }
 
 }  // namespace sluice::app

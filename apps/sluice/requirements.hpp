@@ -9,14 +9,14 @@
 namespace sluice::app {
 
 // Whether the outputs are as near to the reference as required; true where nothing is required. NaN is never near.
-bool meets_tolerance(const run_options& options, const run_result& result) noexcept;
+bool meets_tolerance(const run_options& options, const run_outcome& result) noexcept;
 // Whether enough rows have the class of their label; true where nothing is required.
-bool meets_accuracy(const run_options& options, const run_result& result) noexcept;
+bool meets_accuracy(const run_options& options, const run_outcome& result) noexcept;
 
 // Part of the rows whose largest output is at the label's class, from 0 to 1. Of a result with `correct`.
-double accuracy_of(const run_result& result) noexcept;
+double accuracy_of(const run_outcome& result) noexcept;
 
 // Which requirements the run misses, in one sentence; empty when it misses none.
-std::string missed_requirements(const run_options& options, const run_result& result);
+std::string missed_requirements(const run_options& options, const run_outcome& result);
 
 }  // namespace sluice::app

@@ -41,16 +41,6 @@ run_measurement measure(const nn::engine& engine, input_rows& input, const signa
     return made;
 }
 
-// Returns why it failed; empty when it did not.
-std::string write_traces(trace_files& to, trace_recorder& from, const run_options& options) {
-    try {
-        to.write(from.take(), {.title = "sluice run " + options.model.filename().string()});
-        return {};
-    } catch (const std::exception& failure) {
-        return failure.what();
-    }
-}
-
 }  // namespace
 
 run_result run(const run_options& options) {
@@ -106,7 +96,7 @@ run_result run(const run_options& options) {
     if (writer) writer->commit();
     if (recorder) {
         result.commands_not_traced = recorder->dropped();
-        result.trace_failure = write_traces(traces, *recorder, options);
+        result.trace_failure = traces.write(*recorder, {.title = "sluice run " + options.model.filename().string()});
     }
     return result;
 }

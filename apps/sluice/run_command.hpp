@@ -55,21 +55,27 @@ struct rank_use {
     std::vector<device_use> devices;
 };
 
-struct run_result {
+// What every run tells.
+struct run_outcome {
     std::size_t rows = 0;
-    std::size_t outputs = 0;  // a row
-    // From the first batch submitted to the last result. Reads, compares and writes rows meanwhile; loading the network
-    // and the warm-up come before, moving the output to its name after.
+    // Of a multi-layer perceptron: from the first batch submitted to the last result; reads, compares and writes rows
+    // meanwhile; loading the network and the warm-up come before, moving the output to its name after. Of another
+    // network: from the inputs in host memory to the outputs there, the network being on the device.
     double seconds = 0;
-    std::optional<run_measurement> measured;
-    std::size_t streams = 0;  // of each device
-    std::vector<device_use> devices;
-    std::vector<rank_use> ranks;              // of a distributed run, by rank; their devices are in `devices` too
     std::optional<std::size_t> correct;       // rows whose largest output is the label
     std::optional<float> largest_difference;  // from the reference; NaN when one of two values is NaN
     std::size_t commands_not_traced = 0;      // of a trace that was full
     std::string trace_failure;                // why a trace or a timeline could not be written; empty when all is well
     std::string missed;                       // the requirements that it misses, in words; then nothing was written
+};
+
+// Of a multi-layer perceptron, row by row.
+struct run_result : run_outcome {
+    std::size_t outputs = 0;  // a row
+    std::optional<run_measurement> measured;
+    std::size_t streams = 0;  // of each device
+    std::vector<device_use> devices;
+    std::vector<rank_use> ranks;  // of a distributed run, by rank; their devices are in `devices` too
 };
 
 // A shorter run gives no throughput: the clock, a page that is read for the first time or a busy core would decide it.

@@ -16,17 +16,12 @@ struct network_output {
     std::string name;
     std::string type_and_shape;  // "f32 [8, 10]"
     std::optional<std::filesystem::path> file;
-    std::optional<double> largest_difference;  // from the reference of this output; NaN when one of two values is
 };
 
-struct network_result {
+// `rows` are known with labels only.
+struct network_result : run_outcome {
     device_use device;
     std::vector<network_output> outputs;
-    std::optional<std::size_t> correct;  // rows of the only output whose largest number is at the label
-    std::size_t rows = 0;
-    double seconds = 0;  // from the inputs in host memory to the outputs there, the network being on the device
-    std::size_t commands_not_traced = 0;
-    std::string missed;  // the requirements that it misses, in words; then nothing was written
 };
 
 // Whether `sluice run` takes this way: the options name inputs or outputs, or the network is no multi-layer perceptron.

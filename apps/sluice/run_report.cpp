@@ -6,6 +6,7 @@
 #include "json_line.hpp"
 #include "requirements.hpp"
 #include "run_command.hpp"
+#include "run_network.hpp"
 #include "sluice/base/printable.hpp"
 
 namespace sluice::app {
@@ -46,7 +47,7 @@ nlohmann::json to_json(const run_measurement& measured) {
     return {{"passes", measured.passes}, {"seconds", measured.seconds}};
 }
 
-void write_outputs_check(std::ostream& text, const run_options& options, const run_result& result) {
+void write_checks(std::ostream& text, const run_options& options, const run_outcome& result) {
     if (result.correct) {
         text << "accuracy            " << std::fixed << std::setprecision(4) << accuracy_of(result) << " ("
              << *result.correct << " of " << result.rows << ")" << std::defaultfloat << std::setprecision(6);
@@ -61,6 +62,30 @@ void write_outputs_check(std::ostream& text, const run_options& options, const r
         if (options.tolerance) text << ", at most " << *options.tolerance << verdict(meets_tolerance(options, result));
         text << '\n';
     }
+}
+
+void write_traces(std::ostream& text, const run_options& options, const run_outcome& result) {
+    if (!result.trace_failure.empty()) return;
+    if (options.trace) text << "trace               " << shown(*options.trace) << '\n';
+    if (options.timeline) text << "timeline            " << shown(*options.timeline) << '\n';
+    if (result.commands_not_traced != 0) {
+        text << "                    " << result.commands_not_traced << " commands found no room in the trace\n";
+    }
+}
+
+void add_checks(nlohmann::json& report, const run_options& options, const run_outcome& result) {
+    if (result.correct) report["accuracy"] = accuracy_of(result);
+    // JSON has no NaN: null says that there was a difference but no number for it.
+    if (result.largest_difference) report["largest_difference"] = *result.largest_difference;
+    if (options.min_accuracy) report["min_accuracy"] = *options.min_accuracy;
+    if (options.tolerance) report["tolerance"] = *options.tolerance;
+    if (options.min_accuracy || options.tolerance) report["passed"] = result.missed.empty();
+}
+
+void add_traces(nlohmann::json& report, const run_options& options, const run_outcome& result) {
+    if (options.trace && result.trace_failure.empty()) report["trace"] = options.trace->string();
+    if (options.timeline && result.trace_failure.empty()) report["timeline"] = options.timeline->string();
+    if (result.commands_not_traced != 0) report["commands_not_traced"] = result.commands_not_traced;
 }
 
 void write_times(std::ostream& text, const run_result& result) {
@@ -99,17 +124,10 @@ std::string to_json(const run_options& options, const run_result& result) {
     if (const auto rows_per_second = throughput_of(result)) report["rows_per_second"] = *rows_per_second;
     if (result.measured) report["measured"] = to_json(*result.measured);
     if (!result.ranks.empty()) report["ranks"] = to_json(result.ranks);
-    if (result.correct) report["accuracy"] = accuracy_of(result);
-    // JSON has no NaN: null says that there was a difference but no number for it.
-    if (result.largest_difference) report["largest_difference"] = *result.largest_difference;
-    if (options.min_accuracy) report["min_accuracy"] = *options.min_accuracy;
-    if (options.tolerance) report["tolerance"] = *options.tolerance;
-    if (options.min_accuracy || options.tolerance) report["passed"] = result.missed.empty();
+    add_checks(report, options, result);
     if (!result.missed.empty()) return json_line(report);  // no file was written
     if (options.output) report["output"] = options.output->string();
-    if (options.trace && result.trace_failure.empty()) report["trace"] = options.trace->string();
-    if (options.timeline && result.trace_failure.empty()) report["timeline"] = options.timeline->string();
-    if (result.commands_not_traced != 0) report["commands_not_traced"] = result.commands_not_traced;
+    add_traces(report, options, result);
     return json_line(report);
 }
 
@@ -127,16 +145,43 @@ std::string to_text(const run_options& options, const run_result& result) {
     }
     text << "\nrows                " << result.rows << " in batches of " << options.batch << " on " << result.streams
          << (result.streams == 1 ? " stream" : " streams") << '\n';
-    write_outputs_check(text, options, result);
+    write_checks(text, options, result);
     write_times(text, result);
     if (!result.missed.empty()) return text.str();  // no file was written
     if (options.output) text << "output              " << shown(*options.output) << '\n';
-    if (!result.trace_failure.empty()) return text.str();
-    if (options.trace) text << "trace               " << shown(*options.trace) << '\n';
-    if (options.timeline) text << "timeline            " << shown(*options.timeline) << '\n';
-    if (result.commands_not_traced != 0) {
-        text << "                    " << result.commands_not_traced << " commands found no room in the trace\n";
+    write_traces(text, options, result);
+    return text.str();
+}
+
+std::string to_json(const run_options& options, const network_result& result) {
+    auto outputs = nlohmann::json::array();
+    for (const network_output& each : result.outputs) {
+        nlohmann::json one{{"name", each.name}, {"tensor", each.type_and_shape}};
+        if (each.file && result.missed.empty()) one["file"] = each.file->string();
+        outputs.push_back(std::move(one));
     }
+    nlohmann::json report{{"model", options.model.string()},
+                          {"devices", to_json(std::vector{result.device})},
+                          {"outputs", outputs},
+                          {"seconds", result.seconds}};
+    add_checks(report, options, result);
+    if (!result.missed.empty()) return json_line(report);  // no file was written
+    add_traces(report, options, result);
+    return json_line(report);
+}
+
+std::string to_text(const run_options& options, const network_result& result) {
+    std::ostringstream text;
+    text << "device              " << to_text(std::vector{result.device}) << '\n';
+    for (const network_output& each : result.outputs) {
+        text << "output              " << printable(each.name) << ": " << each.type_and_shape;
+        if (each.file && result.missed.empty()) text << ", in " << shown(*each.file);
+        text << '\n';
+    }
+    write_checks(text, options, result);
+    text << "time                " << std::fixed << std::setprecision(2) << result.seconds * 1e3
+         << " ms, the first run of the network\n";
+    if (result.missed.empty()) write_traces(text, options, result);
     return text.str();
 }
 

@@ -4,9 +4,11 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "sluice/io/atomic_file.hpp"
 #include "sluice/trace/trace.hpp"
+#include "sluice/trace/trace_recorder.hpp"
 
 namespace sluice::app {
 
@@ -18,8 +20,9 @@ public:
     trace_files(const std::optional<std::filesystem::path>& chrome,
                 const std::optional<std::filesystem::path>& timeline);
 
-    // Writes each file whole or not at all. Once only. Throws file_error.
-    void write(const trace& made, const timeline_options& how);
+    // Writes what was recorded, each file whole or not at all. Once only. Returns why it failed; empty when it did not:
+    // a run that is complete is not lost for its trace.
+    std::string write(trace_recorder& from, const timeline_options& how);
 
 private:
     std::optional<io::atomic_file> chrome_;

@@ -8,6 +8,9 @@
 
 #include "apps/support/sample_files.hpp"
 #include "apps/support/subprocess.hpp"
+#include "io/support/file_size_limit.hpp"
+#include "sluice/base/file_error.hpp"
+#include "sluice/network_files.hpp"
 
 namespace sluice::app::testing::network_run_tests {
 namespace {
@@ -15,6 +18,7 @@ namespace {
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const std::string cnn = SLUICE_SOURCE_DIR "/models/digits_cnn.onnx";
 const std::string cnn_logits = SLUICE_SOURCE_DIR "/data/digits_cnn_logits.npy";
@@ -62,8 +66,26 @@ TEST(tool_network, misses_a_requirement_and_writes_nothing) {
     const outcome came = run_tool({"run", cnn, digits().input, "--device", "cpu", "--reference", digits().reference,
                                    "--tolerance", "1e-4", "--output", output});
     EXPECT_EQ(came.exit_code, 3) << came;
-    EXPECT_THAT(came.err, HasSubstr("the largest difference of 'logits' from "));
+    EXPECT_THAT(came.err, AllOf(HasSubstr("the largest difference from " + digits().reference + " is "),
+                                HasSubstr(", --tolerance allows 1e-04; no output is written")));
+    EXPECT_THAT(came.out, AllOf(HasSubstr("at most 0.0001: missed"), Not(HasSubstr(output))));
     EXPECT_FALSE(std::filesystem::exists(output));
+}
+
+TEST(tool_network, keeps_its_outputs_when_the_disk_is_too_full_for_the_timeline) {
+    const temporary_directory directory;
+    const std::string output = directory / "logits.npy", timeline = directory / "timeline.svg";
+    const std::string input = write_array(directory, "one.npy", {1, 64}, std::vector<float>(64, 1.0f));
+    outcome came;
+    {
+        const io::testing::file_size_limit limit(1'000);  // the outputs have 168 bytes, the timeline some 15,000
+        came = run_tool({"run", cnn, input, "--device", "cpu", "--timeline", timeline, "--output", output});
+    }
+    EXPECT_EQ(came.exit_code, 1) << came;
+    EXPECT_THAT(came.out, AllOf(HasSubstr("time"), HasSubstr(output), Not(HasSubstr(timeline))));
+    EXPECT_THAT(came.err, AllOf(HasSubstr("the run is complete, its trace is not"), HasSubstr(timeline)));
+    EXPECT_EQ(directory.entries(), 2);
+    EXPECT_EQ(read_array(output).size(), 10u);
 }
 
 TEST(tool_network, refuses_what_the_network_does_not_have) {
@@ -74,6 +96,34 @@ TEST(tool_network, refuses_what_the_network_does_not_have) {
     expect_refused({cnn, digits().labels}, "input 'input'");
     expect_refused({digits().model, "--input", "x=" + digits().input}, "are for networks in ONNX files");
     expect_refused({cnn}, "input is required");
+}
+
+TEST(network_files, differ_by_what_a_float_would_round_away) {
+    const temporary_directory directory;
+    const std::int64_t whole = (std::int64_t{1} << 60) + 1;
+    const std::string stored = write_array<std::int64_t>(directory, "i64.npy", {2}, {whole, -whole});
+    const auto given = [](std::vector<std::int64_t> values) { return nn::any_tensor(values, {2}); };
+    EXPECT_EQ(largest_difference(given({whole, -whole}), stored), 0);
+    EXPECT_EQ(largest_difference(given({whole - 1, -whole}), stored), 1);
+    EXPECT_EQ(largest_difference(given({-whole, -whole}), stored), 0x1p61f);
+
+    const std::string fine = write_array<double>(directory, "f64.npy", {1}, {1.0});
+    EXPECT_EQ(largest_difference(nn::any_tensor(std::vector{1.0}, {1}), fine), 0);
+    EXPECT_EQ(largest_difference(nn::any_tensor(std::vector{1.0 + 0x1p-52}, {1}), fine), 0x1p-52f);
+    const std::string tiny = write_array<double>(directory, "tiny.npy", {1}, {1e-300});
+    EXPECT_GT(largest_difference(nn::any_tensor(std::vector{2e-300}, {1}), tiny), 0);
+    EXPECT_EQ(largest_difference(nn::any_tensor(std::vector{1.0f}, {1}), fine), 0);  // of another type
+}
+
+TEST(network_files, of_another_shape_are_refused_with_both) {
+    const temporary_directory directory;
+    const std::string stored = write_array<float>(directory, "r.npy", {2, 1}, {1, 2});
+    try {
+        largest_difference(nn::any_tensor(std::vector<float>{1, 2}, {2}), stored);
+        FAIL();
+    } catch (const file_error& failure) {
+        EXPECT_THAT(failure.what(), AllOf(HasSubstr("is [2, 1]; the output is [2]"), HasSubstr(stored)));
+    }
 }
 
 TEST(tool_operators, are_those_of_the_documentation) {
