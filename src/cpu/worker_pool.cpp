@@ -11,16 +11,13 @@ namespace {
 
 constexpr int looks_before_sleep = 50;
 
-thread_local const worker_pool* helped = nullptr;  // by this thread
-
 }  // namespace
 
 worker_pool::worker_pool(std::size_t workers) : workers_(workers) {
     std::fegetenv(&environment_);
     threads_.reserve(workers);
-    ids_.reserve(workers);
     try {
-        for (std::size_t i = 0; i < workers; ++i) ids_.push_back(threads_.emplace_back([this] { work(); }).get_id());
+        for (std::size_t i = 0; i < workers; ++i) threads_.emplace_back([this] { work(); });
     } catch (...) {  // the system provides no more threads: end those already started
         close();
         throw;
@@ -48,22 +45,92 @@ void worker_pool::raise_urgency(place& one) noexcept {
 
 void worker_pool::work() {
     const detail::duty_scope duty(detail::thread_duty::runs_commands);
+    const detail::part_runner_scope runner(this);
+    const auto has_work = [this] { return !ready_.empty() || closing_ || parts_to_join() != nullptr; };
     std::unique_lock lock(mutex_);
     for (;;) {
         // Check a few times before sleeping: waking a thread costs more than most commands.
-        for (int look = 0; look < looks_before_sleep && ready_.empty() && !closing_; ++look) {
+        for (int look = 0; look < looks_before_sleep && !has_work(); ++look) {
             lock.unlock();
             std::this_thread::yield();
             lock.lock();
         }
-        wake_.wait(lock, [&] { return !ready_.empty() || closing_; });
-        if (ready_.empty()) return;
-        place& next = *ready_.pop();
-        next.is_ready_ = false;
+        ++asleep_;
+        wake_.wait(lock, has_work);
+        --asleep_;
+        if (!ready_.empty()) {
+            place& next = *ready_.pop();
+            next.is_ready_ = false;
+            lock.unlock();
+            next.of_.run();
+            lock.lock();
+        } else if (shared_parts* const work = parts_to_join()) {
+            join(*work, lock, false);
+        } else {
+            return;
+        }
+    }
+}
+
+worker_pool::shared_parts* worker_pool::parts_to_join() const noexcept {
+    shared_parts* found = shared_;
+    while (found != nullptr && found->threads >= workers_) found = found->next_shared;
+    return found;
+}
+
+void worker_pool::stop_sharing(shared_parts& work) noexcept {
+    for (shared_parts** link = &shared_; *link != nullptr; link = &(*link)->next_shared) {
+        if (*link != &work) continue;
+        *link = work.next_shared;
+        return;
+    }
+}
+
+void worker_pool::join(shared_parts& work, std::unique_lock<std::mutex>& lock, bool is_of_this_thread) {
+    ++work.threads;
+    while (work.next < work.parts && (is_of_this_thread || ready_.empty())) {
+        const std::size_t part = work.next++;
+        if (work.next == work.parts) stop_sharing(work);
         lock.unlock();
-        next.of_.run();
+        std::exception_ptr failure;
+        try {
+            work.function(part);
+        } catch (...) {
+            failure = std::current_exception();
+        }
+        lock.lock();
+        if (!failure) continue;
+        if (!work.failure) work.failure = std::move(failure);
+        work.next = work.parts;
+        stop_sharing(work);
+    }
+    --work.threads;
+    // From here on the thread that shares may end the work, unless it is this one.
+    if (!is_of_this_thread && work.threads == 0) parts_over_.notify_all();
+}
+
+void worker_pool::run_parts(std::size_t parts, detail::part_function function) {
+    if (workers_ == 1) {
+        for (std::size_t part = 0; part < parts; ++part) function(part);
+        return;
+    }
+    shared_parts work{.function = function, .parts = parts};
+    std::unique_lock lock(mutex_);
+    work.next_shared = shared_;
+    shared_ = &work;
+    const std::size_t others = std::min({parts - 1, workers_ - 1, asleep_});
+    lock.unlock();
+    for (std::size_t i = 0; i < others; ++i) wake_.notify_one();
+    lock.lock();
+    join(work, lock, true);
+    // The others are in their last parts.
+    for (int look = 0; look < looks_before_sleep && work.threads != 0; ++look) {
+        lock.unlock();
+        std::this_thread::yield();
         lock.lock();
     }
+    parts_over_.wait(lock, [&] { return work.threads == 0; });
+    if (work.failure) std::rethrow_exception(std::move(work.failure));
 }
 
 bool worker_pool::take(place& ready) noexcept {
@@ -74,19 +141,11 @@ bool worker_pool::take(place& ready) noexcept {
     return true;
 }
 
-worker_pool::helper::helper(const worker_pool& of) noexcept
-    : before_(std::exchange(helped, &of)), duty_(detail::thread_duty::runs_commands) {
+worker_pool::helper::helper(worker_pool& of) noexcept : runner_(&of), duty_(detail::thread_duty::runs_commands) {
     std::fegetenv(&environment_);
     std::fesetenv(&of.environment_);
 }
-worker_pool::helper::~helper() {
-    std::fesetenv(&environment_);
-    helped = before_;
-}
-
-bool worker_pool::is_worker() const noexcept {
-    return helped == this || std::ranges::find(ids_, std::this_thread::get_id()) != ids_.end();
-}
+worker_pool::helper::~helper() { std::fesetenv(&environment_); }
 
 void worker_pool::close() noexcept {
     {

@@ -6,6 +6,9 @@
 // A thread that waits for a stream can take it from the queue and run it (cpu_stream::wait). Then it computes with the
 // floating-point environment of the workers, which is that of the thread that made the pool.
 //
+// A command that divides its work into parts (runtime/parallel_parts.hpp) shares them with workers for which no stream
+// is ready. Such a worker returns to the streams after the part that it has begun.
+//
 // Thread safety: all members may be called on any thread; close() only once.
 #pragma once
 
@@ -14,10 +17,12 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "runtime/parallel_parts.hpp"
 #include "sluice/async/detail/thread_duty.hpp"
 #include "sluice/base/detail/pairing_heap.hpp"
 
@@ -25,7 +30,7 @@ namespace sluice::cpu {
 
 class cpu_stream;
 
-class worker_pool {
+class worker_pool final : public detail::part_runner {
 public:
     // A stream's entry in the queue of ready streams.
     class place {
@@ -73,23 +78,39 @@ public:
     // While this exists, the calling thread is like a worker: it runs a stream that it has taken.
     class helper {
     public:
-        explicit helper(const worker_pool& of) noexcept;
+        explicit helper(worker_pool& of) noexcept;
         helper(const helper&) = delete;  // belongs to the thread
         helper& operator=(const helper&) = delete;
         ~helper();
 
     private:
-        const worker_pool* const before_;
+        const detail::part_runner_scope runner_;
         const detail::duty_scope duty_;
         std::fenv_t environment_;  // of the thread otherwise
     };
     // Whether the calling thread is one of the workers, or a helper.
-    bool is_worker() const noexcept;
+    bool is_worker() const noexcept { return detail::current_part_runner() == this; }
+    // With at most as many threads as there are workers, the calling one among them.
+    void run_parts(std::size_t parts, detail::part_function function) override;
     // Ends the threads after what they currently run.
     void close() noexcept;
 
 private:
+    // The parts of a command that its thread shares.
+    struct shared_parts {
+        detail::part_function function;
+        std::size_t parts;
+        std::size_t next = 0;     // the first that no thread has begun
+        std::size_t threads = 0;  // which carry out parts
+        std::exception_ptr failure = {};
+        shared_parts* next_shared = nullptr;
+    };
+
     void work();
+    // All of these with the lock held; join releases it during a part.
+    shared_parts* parts_to_join() const noexcept;
+    void join(shared_parts& work, std::unique_lock<std::mutex>& lock, bool is_of_this_thread);
+    void stop_sharing(shared_parts& work) noexcept;
 
     const std::size_t workers_;
     std::fenv_t environment_;
@@ -98,7 +119,9 @@ private:
     detail::pairing_heap<place, place::goes_first> ready_;
     std::uint64_t turns_ = 0;
     bool closing_ = false;
-    std::vector<std::thread::id> ids_;  // of the threads, in the order of creation
+    std::size_t asleep_ = 0;          // workers
+    shared_parts* shared_ = nullptr;  // all with parts that no thread has begun
+    std::condition_variable parts_over_;
     std::vector<std::thread> threads_;  // last: they use all of the above
 };
 

@@ -124,15 +124,14 @@ T& of_this_thread() {
 // Shapes seen on one thread before what is known of the oldest is thrown away together.
 inline constexpr std::size_t kept_plans = 256;
 
-// One thread's plans of one kind (of_this_thread). Describe makes the primitive_desc for a key.
-template <typename Key, typename Primitive>
+// One thread's plans of one kind (of_this_thread), by key. A Plan is made by Plan(key), has scratch_bytes() and a run()
+// that takes scratch memory of so many bytes and the stream at last.
+template <typename Key, typename Plan>
 class thread_plans {
 public:
-    using describe_function = typename Primitive::primitive_desc (*)(const Key& key);
-
     // Where `scratch` is too small, the thread's own is used. Throws device_error when oneDNN refuses.
-    void run(const Key& key, describe_function describe, const error_context& context, const float* source,
-             const float* weights, const float* bias, float* out, std::span<std::byte> scratch = {}) try {
+    template <typename... Operands>
+    void run(const Key& key, const error_context& context, std::span<std::byte> scratch, Operands... operands) try {
         const single_threaded here;
         auto known = plans_.find(key);
         if (known == plans_.end()) {
@@ -140,14 +139,14 @@ public:
             static std::mutex making;
             const std::lock_guard lock(making);
             if (plans_.size() >= kept_plans) plans_.clear();
-            known = plans_.emplace(key, plan<Primitive>(describe(key), bias != nullptr)).first;
+            known = plans_.try_emplace(key, key).first;
         }
-        plan<Primitive>& with = known->second;
+        Plan& with = known->second;
         if (scratch.size() < with.scratch_bytes()) {
             if (scratch_.size() < with.scratch_bytes()) scratch_.resize(with.scratch_bytes());
             scratch = scratch_;
         }
-        with.run(source, weights, bias, out, scratch.data(), stream_);
+        with.run(operands..., scratch.data(), stream_);
     } catch (const dnnl::error& refused) {
         throw device_error(make_error_code(errc::device_failed), std::string("oneDNN: ") + refused.what(), context);
     }
@@ -155,7 +154,7 @@ public:
 private:
     dnnl::stream stream_{engine()};
     std::vector<std::byte> scratch_;
-    std::map<Key, plan<Primitive>> plans_;
+    std::map<Key, Plan> plans_;
 };
 
 }  // namespace sluice::kernels::onednn

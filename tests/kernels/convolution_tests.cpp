@@ -32,6 +32,13 @@ const convolution_case all_cases[] = {
     {{4, 33, 6, 7}, {65, 33, 1, 1}},                                          // a plain product
     {{300, 3, 17, 19}, {7, 3, 3, 3}, {.padding = {1, 1}}},                    // several passes on a CPU
     {{1, 2, 300, 280}, {3, 2, 5, 3}, {.stride = {1, 2}, .padding = {2, 0}}},  // one image is more than a pass
+    // For workers of a CPU together, or in blocks of channels there, or both.
+    {{1, 32, 30, 31}, {130, 32, 3, 3}, {.padding = {1, 1}}},
+    {{2, 20, 40, 40}, {40, 20, 3, 3}, {.stride = {1, 2}}},
+    {{1, 64, 40, 40}, {256, 16, 1, 1}, {.groups = 4}},
+    {{1, 24, 40, 37}, {24, 1, 3, 3}, {.stride = {2, 1}, .padding = {1, 1}, .groups = 24}},
+    {{3, 13, 30, 30}, {13, 1, 5, 5}, {.padding = {2, 2}, .groups = 13}},
+    {{2, 200, 80, 80}, {200, 1, 3, 3}, {.groups = 200}},
 };
 
 std::string text_of(const convolution_case& of) {

@@ -16,8 +16,9 @@ constexpr activation all_activations[] = {activation::none,    activation::relu,
 struct gemm_shape {
     std::size_t rows, columns, inner;
 };
-constexpr gemm_shape all_shapes[] = {{1, 1, 1},   {1, 7, 3},   {5, 1, 4},     {3, 10, 1},     {16, 16, 16},
-                                     {17, 31, 9}, {1, 64, 33}, {100, 10, 64}, {257, 129, 65}, {64, 128, 784}};
+constexpr gemm_shape all_shapes[] = {{1, 1, 1},       {1, 7, 3},      {5, 1, 4},     {3, 10, 1},     {16, 16, 16},
+                                     {17, 31, 9},     {1, 64, 33},    {100, 10, 64}, {257, 129, 65}, {64, 128, 784},
+                                     {200, 120, 401}, {1, 3001, 3000}};  // for workers of a CPU together
 
 class gemms : public conformance_test {
 protected:

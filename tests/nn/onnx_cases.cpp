@@ -266,12 +266,11 @@ private:
     bool is_reading_ = false;
 };
 
-// Answers that are known to differ on a CPU, and why. They are listed as that; elsewhere they have to pass.
+// Answers that differ with some kernels of oneDNN, and why: listed as passed, and no failure on a CPU.
 const std::map<std::string, std::string> known_differences = {
     {"light/light_squeezenet",
      "differs: a softmax of 1000 numbers near 1e10 that are equal but for rounding, which the expected answer has "
-     "alike "
-     "in all channels and oneDNN's product has not in the last ones"},
+     "alike in all channels; not all kernels of oneDNN round all channels alike"},
 };
 
 std::map<std::string, std::string> read_list(const fs::path& path) {
@@ -327,14 +326,15 @@ int main(int count, char** arguments) {
             std::string result = all.result_of(folder);
             const auto known = known_differences.find(name);
             const bool may_differ = known != known_differences.end() && device.starts_with("cpu");
-            if (may_differ && result.starts_with("WRONG")) result = known->second;
+            if (may_differ && result.starts_with("WRONG")) {
+                std::cout << name << " " << known->second << '\n';
+                result = "passed";
+                ++counts["known to differ"];
+            }
             ++counts[std::string(kind) + " " + result.substr(0, result.find(':'))];
             const bool is_wrong = result.starts_with("WRONG");
             const auto line = listed.find(name);
-            const bool differs_on_cpu = line != listed.end() && line->second.starts_with("differs: ");
-            const bool is_listed =
-                line != listed.end() &&
-                (differs_on_cpu && !device.starts_with("cpu") ? result == "passed" : line->second == result);
+            const bool is_listed = line != listed.end() && line->second == result;
             if (line != listed.end()) listed.erase(line);
             if (!is_wrong) results[name] = result;
             if (is_wrong || (!writes && !is_listed)) {

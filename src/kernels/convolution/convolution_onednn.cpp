@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // convolution on a CPU by oneDNN, with the bias fused; then the activation.
+//
+// oneDNN multiplies matrices for dense images, after it has copied each window (im2col). Where that copy costs as much
+// as the products, for few filters or one channel a group, it is faster to bring the images into the blocks of channels
+// that its own convolutions take, and back.
 #include <algorithm>
 #include <compare>
 #include <map>
+#include <string_view>
 
 #include "kernels/convolution/convolution_dispatch.hpp"
 #include "kernels/elementwise/activation_on_cpu.hpp"
 #include "kernels/onednn.hpp"
+#include "runtime/parallel_parts.hpp"
 
 namespace sluice::kernels {
 namespace {
@@ -24,18 +30,31 @@ dnnl::memory::dims dims(Sizes... sizes) {
     return {static_cast<dnnl_dim_t>(sizes)...};
 }
 
-convolution_forward::primitive_desc describe(const plan_key& key) {
-    using tag = dnnl::memory::format_tag;
-    const convolution_form& form = key.form;
-    const auto f32 = dnnl::memory::data_type::f32;
+using tag = dnnl::memory::format_tag;
+constexpr auto f32 = dnnl::memory::data_type::f32;
+
+// Dense, or in the layout of another tag.
+dnnl::memory::desc source_of(const convolution_form& form, tag as = tag::nchw) {
+    return {dims(form.images, form.channels, form.height, form.width), f32, as};
+}
+dnnl::memory::desc out_of(const convolution_form& form, tag as = tag::nchw) {
+    return {dims(form.images, form.filters, form.out_height, form.out_width), f32, as};
+}
+dnnl::memory::desc weights_of(const convolution_form& form, bool is_dense = true) {
     const std::size_t groups = form.groups, filters = form.filters / groups, channels = form.channels / groups;
-    const dnnl::memory::desc source(dims(form.images, form.channels, form.height, form.width), f32, tag::nchw);
-    const dnnl::memory::desc weights =
-        groups == 1 ? dnnl::memory::desc(dims(filters, channels, form.filter_height, form.filter_width), f32, tag::oihw)
-                    : dnnl::memory::desc(dims(groups, filters, channels, form.filter_height, form.filter_width), f32,
-                                         tag::goihw);
+    if (groups == 1) {
+        return {dims(filters, channels, form.filter_height, form.filter_width), f32, is_dense ? tag::oihw : tag::any};
+    }
+    return {dims(groups, filters, channels, form.filter_height, form.filter_width), f32,
+            is_dense ? tag::goihw : tag::any};
+}
+
+convolution_forward::primitive_desc describe(const plan_key& key, bool is_dense) {
+    const convolution_form& form = key.form;
+    const dnnl::memory::desc source = source_of(form, is_dense ? tag::nchw : tag::any);
+    const dnnl::memory::desc weights = weights_of(form, is_dense);
     const dnnl::memory::desc bias(dims(form.filters), f32, tag::x);
-    const dnnl::memory::desc out(dims(form.images, form.filters, form.out_height, form.out_width), f32, tag::nchw);
+    const dnnl::memory::desc out = out_of(form, is_dense ? tag::nchw : tag::any);
     const auto strides = dims(form.stride.height, form.stride.width);
     const auto padding = dims(form.padding.height, form.padding.width);
     const auto dilates = dims(form.dilation.height - 1, form.dilation.width - 1);  // 0 is none there
@@ -60,8 +79,164 @@ convolution_forward::primitive_desc describe(const plan_key& key) {
 #endif
 }
 
+// Elements that im2col would copy, at least, for blocks to be worth their copies; and the most filters.
+constexpr std::size_t least_copied = 20'000, most_filters_in_blocks = 192;
+
+bool may_gain_from_blocks(const convolution_form& form) {
+    const bool is_depthwise = form.groups == form.channels && form.groups == form.filters;
+    const std::size_t copied = form.images * form.channels * form.filter_height * form.filter_width * form.positions();
+    return form.filter_height * form.filter_width > 1 && copied >= least_copied &&
+           (is_depthwise || (form.groups == 1 && form.filters <= most_filters_in_blocks));
+}
+
+// In oneDNN's layouts where that is faster, else in dense ones.
+convolution_forward::primitive_desc choose(const plan_key& key) {
+    if (may_gain_from_blocks(key.form)) {
+        try {
+            const auto made = describe(key, false);
+            const std::string_view how = made.impl_info_str();
+            if (how.starts_with("jit") || how.starts_with("brg")) return made;  // no im2col
+        } catch (const dnnl::error&) {                                          // this version has none
+        }
+    }
+    return describe(key, true);
+}
+
+std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// An operand that the convolution takes in a layout of its own: in scratch memory, by a copy.
+class other_layout {
+public:
+    other_layout() = default;
+    other_layout(const dnnl::memory::desc& from, const dnnl::memory::desc& to) {
+        if (from == to) return;
+        from_ = dnnl::memory(from, onednn::engine(), nullptr);
+        to_ = dnnl::memory(to, onednn::engine(), nullptr);
+        const dnnl::reorder::primitive_desc desc(onednn::engine(), from, onednn::engine(), to, onednn::attributes());
+        scratchpad_ = dnnl::memory(desc.scratchpad_desc(), onednn::engine(), nullptr);
+        scratch_bytes_ = desc.scratchpad_desc().get_size();
+        copy_ = dnnl::reorder(desc);
+        is_needed_ = true;
+    }
+
+    bool is_needed() const noexcept { return is_needed_; }
+    std::size_t scratch_bytes() const noexcept { return scratch_bytes_; }
+    void copy(const void* from, void* to, void* scratch, dnnl::stream stream) {
+        from_.set_data_handle(const_cast<void*>(from));  // oneDNN only reads it
+        to_.set_data_handle(to);
+        scratchpad_.set_data_handle(scratch);
+        copy_.execute(stream, {{DNNL_ARG_FROM, from_}, {DNNL_ARG_TO, to_}, {DNNL_ARG_SCRATCHPAD, scratchpad_}});
+        stream.wait();
+    }
+
+private:
+    bool is_needed_ = false;
+    std::size_t scratch_bytes_ = 0;
+    dnnl::memory from_, to_, scratchpad_;
+    dnnl::reorder copy_;
+};
+
+class convolution_plan {
+public:
+    explicit convolution_plan(const plan_key& key) : convolution_plan(key, choose(key)) {}
+
+    // The operands in layouts of their own, then what one of the copies or the convolution needs.
+    std::size_t scratch_bytes() const noexcept { return operand_bytes_ + shared_bytes_; }
+
+    void run(const float* source, const float* weights, const float* bias, float* out, void* scratch,
+             dnnl::stream stream) {
+        auto* place = static_cast<std::byte*>(scratch);
+        void* const shared = place + operand_bytes_;
+        const auto taken = [&](other_layout& as, const float* dense, std::size_t bytes) {
+            if (!as.is_needed()) return dense;
+            auto* const here = reinterpret_cast<float*>(std::exchange(place, place + bytes));
+            as.copy(dense, here, shared, stream);
+            return static_cast<const float*>(here);
+        };
+        source = taken(source_, source, source_bytes_);
+        weights = taken(weights_, weights, weights_bytes_);
+        if (!out_.is_needed()) return product_.run(source, weights, bias, out, shared, stream);
+        product_.run(source, weights, bias, reinterpret_cast<float*>(place), shared, stream);
+        out_.copy(place, out, shared, stream);
+    }
+
+private:
+    convolution_plan(const plan_key& key, const convolution_forward::primitive_desc& desc)
+        : source_(source_of(key.form), desc.src_desc()),
+          weights_(weights_of(key.form), desc.weights_desc()),
+          out_(desc.dst_desc(), out_of(key.form)),
+          product_(desc, key.has_bias),
+          source_bytes_(source_.is_needed() ? aligned(desc.src_desc().get_size()) : 0),
+          weights_bytes_(weights_.is_needed() ? aligned(desc.weights_desc().get_size()) : 0),
+          operand_bytes_(source_bytes_ + weights_bytes_ + (out_.is_needed() ? aligned(desc.dst_desc().get_size()) : 0)),
+          shared_bytes_(std::max(
+              {product_.scratch_bytes(), source_.scratch_bytes(), weights_.scratch_bytes(), out_.scratch_bytes()})) {}
+
+    other_layout source_, weights_, out_;
+    onednn::plan<convolution_forward> product_;
+    std::size_t source_bytes_, weights_bytes_, operand_bytes_, shared_bytes_;
+};
+
+// How a convolution is divided: by images, or by groups, or by filters.
+struct division {
+    std::size_t parts, size, unit;
+    std::size_t convolution_form::* counted;
+};
+
+// Products, and elements with what it costs to move one, in a part that another worker may carry out: some 100 µs.
+constexpr std::size_t least_of_part = std::size_t{4} << 20, products_of_element = 16;
+// Each part copies all windows of its image.
+constexpr std::size_t least_filters = 64;
+
+division divided(const convolution_form& form) {
+    const std::size_t outputs = form.images * form.filters * form.positions();
+    const std::size_t inputs = form.images * form.channels * form.height * form.width;
+    const std::size_t work = outputs * form.products() + (inputs + outputs) * products_of_element;
+    const auto by = [&](std::size_t size, std::size_t unit, std::size_t convolution_form::* counted) {
+        return division{sluice::detail::parts_for(work, least_of_part, size / unit), size, unit, counted};
+    };
+    if (form.images > 1) return by(form.images, 1, &convolution_form::images);
+    if (form.groups > 1) return by(form.groups, 1, &convolution_form::groups);
+    return by(form.filters, least_filters, &convolution_form::filters);
+}
+
+// The part of the convolution with these images, groups or filters.
+convolution_call part_of(const convolution_call& all, const division& how, const sluice::detail::part_range& range) {
+    convolution_call some = all;
+    const convolution_form& form = all.form;
+    const std::size_t count = range.last - range.first;
+    const auto skip_filters = [&](std::size_t filters) {
+        some.filter += filters * form.products();
+        if (some.bias != nullptr) some.bias += filters;
+        some.out += filters * form.positions();
+    };
+    if (how.counted == &convolution_form::images) {
+        some.x += range.first * form.channels * form.height * form.width;
+        some.out += range.first * form.filters * form.positions();
+    } else if (how.counted == &convolution_form::groups) {
+        const std::size_t channels = form.channels / form.groups, filters = form.filters / form.groups;
+        some.x += range.first * channels * form.height * form.width;
+        skip_filters(range.first * filters);
+        some.form.channels = count * channels;
+        some.form.filters = count * filters;
+    } else {
+        skip_filters(range.first);
+    }
+    some.form.*how.counted = count;
+    return some;
+}
+
+void convolve(const convolution_call& call, std::span<std::byte> scratch) {
+    auto& mine = onednn::of_this_thread<onednn::thread_plans<plan_key, convolution_plan>>();
+    const convolution_form& form = call.form;
+    const error_context context{"convolution", "cpu"};
+    mine.run({form, call.bias != nullptr}, context, scratch, call.x, call.filter, call.bias, call.out);
+    activate_on_cpu({call.out, form.images * form.filters * form.positions()}, call.after, context);
+}
+
 }  // namespace
 
+// Parts take their threads' own scratch memory.
 std::optional<std::size_t> convolution_on_cpu_workspace_bytes(const convolution_form& form) {
     thread_local std::map<plan_key, std::optional<std::size_t>> known;
     const plan_key key{form, true};
@@ -72,20 +247,19 @@ std::optional<std::size_t> convolution_on_cpu_workspace_bytes(const convolution_
     try {
         const onednn::single_threaded here;
         // With a bias or without: the caller need not know yet.
-        bytes =
-            std::max(describe(key).scratchpad_desc().get_size(), describe({form, false}).scratchpad_desc().get_size());
+        bytes = std::max(convolution_plan(key).scratch_bytes(), convolution_plan({form, false}).scratch_bytes());
+        if (divided(form).parts > 1) bytes = 0;
     } catch (const dnnl::error&) {  // not done by this version: im2col does it
     }
     return known.emplace(key, bytes).first->second;
 }
 
 void convolution_on_cpu(const convolution_call& call) {
-    auto& mine = onednn::of_this_thread<onednn::thread_plans<plan_key, convolution_forward>>();
-    const convolution_form& form = call.form;
-    const error_context context{"convolution", "cpu"};
-    mine.run({form, call.bias != nullptr}, &describe, context, call.x, call.filter, call.bias, call.out,
-             {static_cast<std::byte*>(call.workspace), call.workspace_bytes});
-    activate_on_cpu({call.out, form.images * form.filters * form.positions()}, call.after, context);
+    const division how = divided(call.form);
+    if (how.parts == 1) return convolve(call, {static_cast<std::byte*>(call.workspace), call.workspace_bytes});
+    sluice::detail::for_parts(how.parts, [&](std::size_t part) {
+        convolve(part_of(call, how, sluice::detail::range_of_part(how.size, how.parts, part, how.unit)), {});
+    });
 }
 
 }  // namespace sluice::kernels

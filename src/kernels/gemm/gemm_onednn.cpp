@@ -5,6 +5,7 @@
 #include "kernels/elementwise/activation_on_cpu.hpp"
 #include "kernels/gemm/gemm_dispatch.hpp"
 #include "kernels/onednn.hpp"
+#include "runtime/parallel_parts.hpp"
 
 namespace sluice::kernels {
 namespace {
@@ -38,17 +39,46 @@ inner_product::primitive_desc describe(const plan_key& key) {
 #endif
 }
 
+class gemm_plan : public onednn::plan<inner_product> {
+public:
+    explicit gemm_plan(const plan_key& key) : plan(describe(key), key.has_bias) {}
+};
+
+// Of multiplications and additions, in a part that another worker may carry out: some 100 µs.
+constexpr std::size_t least_of_part = std::size_t{4} << 20;
+constexpr std::size_t least_rows = 16, least_columns = 64;
+
+void multiply(const gemm_problem& of, const float* a, const float* b, const float* bias, float* out, activation after) {
+    auto& mine = onednn::of_this_thread<onednn::thread_plans<plan_key, gemm_plan>>();
+    const plan_key key{of.rows, of.columns, of.inner, of.b_is_transposed, bias != nullptr};
+    const error_context context{"gemm", "cpu"};
+    mine.run(key, context, {}, a, b, bias, out);
+    activate_on_cpu({out, of.rows * of.columns}, after, context);
+}
+
 }  // namespace
 
 void gemm_on_cpu(const gemm_call& call) {
-    auto& mine = onednn::of_this_thread<onednn::thread_plans<plan_key, inner_product>>();
     const gemm_problem& of = call.problem;
-    const plan_key key{of.rows, of.columns, of.inner, of.b_is_transposed, call.bias != nullptr};
     const auto floats = [](const void* operand) { return static_cast<const float*>(operand); };
-    const error_context context{"gemm", "cpu"};
+    const float *const a = floats(call.a), *const b = floats(call.b), *const bias = floats(call.bias);
     auto* const out = static_cast<float*>(call.out);
-    mine.run(key, &describe, context, floats(call.a), floats(call.b), floats(call.bias), out);
-    activate_on_cpu({out, of.rows * of.columns}, call.after, context);
+    const std::size_t work = of.rows * of.columns * of.inner;
+    // A row of a matrix that is multiplied by a transposed one is divided by columns; both parts are dense then.
+    const bool by_columns = of.rows == 1 && of.b_is_transposed;
+    const std::size_t size = by_columns ? of.columns : of.rows, unit = by_columns ? least_columns : least_rows;
+    const std::size_t parts = sluice::detail::parts_for(work, least_of_part, size / unit);
+    sluice::detail::for_parts(parts, [&](std::size_t part) {
+        const auto range = sluice::detail::range_of_part(size, parts, part, unit);
+        gemm_problem some = of;
+        (by_columns ? some.columns : some.rows) = range.last - range.first;
+        if (by_columns) {
+            multiply(some, a, b + range.first * of.inner, bias != nullptr ? bias + range.first : nullptr,
+                     out + range.first, call.after);
+        } else {
+            multiply(some, a + range.first * of.inner, b, bias, out + range.first * of.columns, call.after);
+        }
+    });
 }
 
 }  // namespace sluice::kernels

@@ -156,6 +156,8 @@ constexpr std::size_t block = 128;
 
 template <typename Number>
 struct expression_kernel {
+    static constexpr std::size_t numbers_of_part = 256;  // blocks
+
     expression_program all;
 
     SLUICE_KERNEL std::size_t place_of(std::size_t input, std::size_t i) const {

@@ -11,8 +11,12 @@
 //
 // The kernel is trivially copyable, at most 4,000 bytes, without padding (in_word.hpp), and holds addresses of in.read
 // and in.write. The lists name the tensors that it reads and writes. Tensors that are written are written nowhere else
-// and by one index only. A kernel may have a faster form for hosts, `void on_host(std::size_t count) const`, which does
-// what the calls for all numbers below the count do.
+// and by one index only.
+//
+// On a CPU device large counts are divided among workers (runtime/parallel_parts.hpp). There a kernel may have
+//     void on_host(std::size_t first, std::size_t last) const;   what the calls for these numbers do, and faster;
+//     std::size_t host_unit() const;                             `first` is a multiple of it, and `last` or the end
+//     static constexpr std::size_t numbers_of_part;              the calls that take some 50 µs
 #pragma once
 
 #include <algorithm>
@@ -23,6 +27,7 @@
 
 #include "nn/operators/in_word.hpp"
 #include "nn/operators/node_call.hpp"
+#include "runtime/parallel_parts.hpp"
 #include "sluice/base/kernel.hpp"
 #include "sluice/runtime/command.hpp"
 #include "sluice/runtime/detail/closure.hpp"
@@ -45,13 +50,28 @@ struct each_closure {
 };
 
 template <typename Kernel>
+constexpr std::size_t numbers_of_part() {
+    if constexpr (requires { Kernel::numbers_of_part; }) {
+        return Kernel::numbers_of_part;
+    } else {
+        return 32'768;
+    }
+}
+
+template <typename Kernel>
 void each_on_host(const void* erased) {
     const auto& all = *static_cast<const each_closure<Kernel>*>(erased);
-    if constexpr (requires { all.kernel.on_host(all.count); }) {
-        all.kernel.on_host(all.count);
-    } else {
-        for (std::size_t i = 0; i < all.count; ++i) all.kernel(i);
-    }
+    std::size_t unit = 1;
+    if constexpr (requires { all.kernel.host_unit(); }) unit = all.kernel.host_unit();
+    const std::size_t parts = sluice::detail::parts_for(all.count, numbers_of_part<Kernel>(), all.count / unit);
+    sluice::detail::for_parts(parts, [&](std::size_t part) {
+        const auto range = sluice::detail::range_of_part(all.count, parts, part, unit);
+        if constexpr (requires { all.kernel.on_host(range.first, range.last); }) {
+            all.kernel.on_host(range.first, range.last);
+        } else {
+            for (std::size_t i = range.first; i < range.last; ++i) all.kernel(i);
+        }
+    });
 }
 
 #if defined(__CUDACC__)

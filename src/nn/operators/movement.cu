@@ -52,22 +52,25 @@ struct moved_by_view {
     SLUICE_KERNEL void operator()(std::size_t i) const { y[i] = x[view(i)]; }
 
     // Run by run of the last dimension.
-    void on_host(std::size_t count) const {
+    std::size_t host_unit() const { return view.rank != 0 ? view.length[view.rank - 1] : 1; }
+    void on_host(std::size_t first, std::size_t last) const {
         if (view.rank == 0) {
             y[0] = x[view.begin];
             return;
         }
-        const std::size_t last = view.rank - 1, length = view.length[last];
-        const std::int64_t step = view.stride[last];
+        const std::size_t inner = view.rank - 1, length = view.length[inner];
+        const std::int64_t step = view.stride[inner];
         std::size_t coordinates[strided_view::max_rank] = {};
-        const Word* from = x + view.begin;
-        for (std::size_t i = 0; i < count; i += length) {
+        for (std::size_t d = inner, rest = first / length; d-- > 0; rest /= view.length[d])
+            coordinates[d] = rest % view.length[d];
+        const Word* from = x + view(first);
+        for (std::size_t i = first; i < last; i += length) {
             if (step == 1) {
                 std::copy_n(from, length, y + i);
             } else {
                 for (std::size_t k = 0; k < length; ++k) y[i + k] = from[static_cast<std::int64_t>(k) * step];
             }
-            for (std::size_t d = last; d-- > 0;) {
+            for (std::size_t d = inner; d-- > 0;) {
                 from += view.stride[d];
                 if (++coordinates[d] < view.length[d]) break;
                 from -= static_cast<std::int64_t>(view.length[d]) * view.stride[d];
@@ -288,8 +291,9 @@ struct joined_rows {
         y[row * row_of_y + begin + column] = from[k][row * (end[k] - first) + column - first];
     }
 
-    void on_host(std::size_t count) const {
-        for (std::size_t row = 0; row < count / width; ++row) {
+    std::size_t host_unit() const { return width; }
+    void on_host(std::size_t first_index, std::size_t last_index) const {
+        for (std::size_t row = first_index / width; row < last_index / width; ++row) {
             Word* const to = y + row * row_of_y + begin;
             for (std::size_t k = 0, first = 0; first < width; first = end[k++])
                 std::copy_n(from[k] + row * (end[k] - first), end[k] - first, to + first);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/operators/number_checks.hpp"
 
+#include <atomic>
 #include <string>
 
 #include "nn/operators/launch_each.hpp"
@@ -56,7 +57,9 @@ struct first_wrong_number {
 #if defined(__CUDA_ARCH__)
         atomicMin(found, static_cast<unsigned long long>(i));
 #else
-        if (i < *found) *found = i;
+        const std::atomic_ref<unsigned long long> first(*found);
+        for (unsigned long long now = first; i < now && !first.compare_exchange_weak(now, i);) {
+        }
 #endif
     }
 };

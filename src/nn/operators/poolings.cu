@@ -30,14 +30,14 @@ struct pooled_output {
     }
 };
 
-// On a host, windows of one row side by side: calls begin(place, first, size) for the windows [first, first + size) of
-// each row, whose outputs are from `place` on; then take(window - first, element) for each element of each of them, in
-// the order of a window's elements; then end(place, first, size).
+// On a host, windows of one row side by side, for whole rows of outputs: calls begin(place, first, size) for the
+// windows [first, first + size) of each row, whose outputs are from `place` on; then take(window - first, element) for
+// each element of each of them, in the order of a window's elements; then end(place, first, size).
 template <typename T, typename Begin, typename Take, typename End>
-void for_rows(const window_grid& grid, const T* x, std::size_t outputs, const Begin& begin, const Take& take,
-              const End& end) {
+void for_rows(const window_grid& grid, const T* x, std::size_t first_output, std::size_t last_output,
+              const Begin& begin, const Take& take, const End& end) {
     const std::size_t width = grid.output[2], most = windows_at_once;
-    for (std::size_t row = 0; row < outputs / width; ++row) {
+    for (std::size_t row = first_output / width; row < last_output / width; ++row) {
         const pooled_output to(row * width, grid);
         const T* const plane = x + to.plane * grid.input_size();
         const auto r0 = grid.in_image(to.at[0], 0), r1 = grid.in_image(to.at[1], 1);
@@ -119,14 +119,16 @@ struct maximum_of_window {
         where[index] = is_found ? static_cast<std::int64_t>(to.plane * grid.input_size() + place) : -1;
     }
 
-    void on_host(std::size_t count) const {
+    static constexpr std::size_t numbers_of_part = 4'096;
+    std::size_t host_unit() const { return grid.output[2]; }
+    void on_host(std::size_t first_output, std::size_t last_output) const {
         if (where != nullptr) {
-            for (std::size_t i = 0; i < count; ++i) (*this)(i);
+            for (std::size_t i = first_output; i < last_output; ++i) (*this)(i);
             return;
         }
         computed<T> most[windows_at_once];
         for_rows(
-            grid, x, count,
+            grid, x, first_output, last_output,
             [&](std::size_t, std::size_t, std::size_t size) { std::fill_n(most, size, lowest_of<T>()); },
             [&](std::size_t window, T element) {
                 const auto value = static_cast<computed<T>>(element);
@@ -168,10 +170,13 @@ struct average_of_window {
         y[index] = mean_of(sum, counted(to));
     }
 
-    void on_host(std::size_t outputs) const {
+    static constexpr std::size_t numbers_of_part = 4'096;
+    std::size_t host_unit() const { return grid.output[2]; }
+    void on_host(std::size_t first_output, std::size_t last_output) const {
         double sums[windows_at_once];
         for_rows(
-            grid, x, outputs, [&](std::size_t, std::size_t, std::size_t size) { std::fill_n(sums, size, 0.0); },
+            grid, x, first_output, last_output,
+            [&](std::size_t, std::size_t, std::size_t size) { std::fill_n(sums, size, 0.0); },
             [&](std::size_t window, T element) {
                 sums[window] += static_cast<double>(static_cast<computed<T>>(element));
             },
