@@ -42,11 +42,13 @@ protected:
 
     // A tensor over the block, whose release is counted.
     tensor<unsigned> adopted(const std::shared_ptr<lender::block>& from, const shape& shape = {size}) {
-        return adopt(on, from->data(), shape, [this, from](unsigned*) { released.add(); });
+        return adopt(on, from->data(), shape, [releases = releases, from](unsigned*) { releases->add(); });
     }
 
     lender others{GetParam()};
-    release_count released;  // before the streams: they are released after the last tensor
+    // Shared with the tensors: the last may be released after the test.
+    const std::shared_ptr<release_count> releases = std::make_shared<release_count>();
+    release_count& released = *releases;
     round_robin pool{on, 2};
     stream a = pool.next();
     stream b = pool.next();
