@@ -6,7 +6,6 @@
 #include <cstring>
 #include <utility>
 
-#include "cuda/callback_scope.hpp"
 #include "cuda/capture_stream.hpp"
 #include "cuda/condition.hpp"
 #include "runtime/group_launch.hpp"
@@ -14,26 +13,7 @@
 #include "sluice/runtime/row_copy.hpp"
 
 namespace sluice::cuda {
-void cuda_graph_program::run_host_call(void* erased) {
-    const callback_scope here;
-    auto& state = *static_cast<host_call_state*>(erased);
-    try {
-        if (state.call) state.call();
-    } catch (...) {
-        state.failure = std::current_exception();
-    }
-}
-
 bool can_start_early(const device& on) noexcept { return on.properties().compute_capability >= 90; }
-
-std::exception_ptr cuda_graph_program::host_call_states::take_failure() noexcept {
-    std::exception_ptr first;
-    for (const auto& each : all) {
-        std::exception_ptr failure = std::exchange(each->failure, nullptr);
-        if (!first) first = std::move(failure);
-    }
-    return first;
-}
 
 cuda_graph_program::cuda_graph_program(device& owner, int ordinal, command_graph commands)
     : owner_(owner),
@@ -89,10 +69,10 @@ CUfunc_st* cuda_graph_program::kernel_of(const launch_command& command, const er
 cuda_graph_program::built cuda_graph_program::build(const command_graph& from) {
     built made;
     made.graph = api::create_graph();
-    host_call_states host_calls;
+    graph_host_calls host_calls;
     std::vector<open_loop> loops;
     build_into(made.graph.get(), from, made.nodes, host_calls, loops, {}, false);
-    if (!host_calls.all.empty()) made.host_calls = std::make_shared<host_call_states>(std::move(host_calls));
+    if (!host_calls.all.empty()) made.host_calls = std::make_shared<graph_host_calls>(std::move(host_calls));
     return made;
 }
 
@@ -182,7 +162,7 @@ void cuda_graph_program::add_nothing(CUgraph_st* to, api::graph_node_handle afte
 }
 
 api::graph_node_handle cuda_graph_program::add_part(CUgraph_st* to, api::graph_dependencies after,
-                                                    const graph_node& node, host_call_states& host_calls,
+                                                    const graph_node& node, graph_host_calls& host_calls,
                                                     std::vector<open_loop>& loops, bool is_inside) {
     const error_context context = context_of(node);
     const auto& part = std::get<conditional_command>(node.what);
@@ -211,7 +191,7 @@ api::graph_node_handle cuda_graph_program::add_part(CUgraph_st* to, api::graph_d
 
 // Builds into an empty graph.
 void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, std::vector<built_node>& nodes,
-                                    host_call_states& host_calls, std::vector<open_loop>& loops,
+                                    graph_host_calls& host_calls, std::vector<open_loop>& loops,
                                     flag_condition condition, bool is_inside) {
     nodes.clear();
     nodes.reserve(from.nodes.size());
@@ -269,8 +249,8 @@ void cuda_graph_program::build_into(CUgraph_st* to, const command_graph& from, s
             // Later nodes get one node to come after, however many the library call became.
             made = leaves.size() == 1 ? leaves.front() : api::add_empty(to, after, context);
         } else if (const auto* host = std::get_if<host_command>(&node.what)) {
-            host_calls.all.push_back(std::make_unique<host_call_state>(host_call_state{host->call, {}}));
-            made = api::add_host_call(to, after, &run_host_call, host_calls.all.back().get(), context);
+            host_calls.all.push_back(std::make_unique<graph_host_call>(host->call));
+            made = api::add_host_call(to, after, &graph_host_call::run, host_calls.all.back().get(), context);
         } else {
             made = add_part(to, after, node, host_calls, loops, is_inside);
         }

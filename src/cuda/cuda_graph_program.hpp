@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "cuda/api/graph.hpp"
+#include "cuda/graph_host_calls.hpp"
 #include "cuda/root_chains.hpp"
 #include "cuda/small_copy.hpp"
 #include "sluice/runtime/graph_program.hpp"
@@ -53,18 +54,8 @@ public:
     };
     const std::shared_ptr<const running>& now() const noexcept { return running_; }
 
-    // The host calls of the launches from here to the next update. Each launch keeps them and checks for exceptions
-    // they threw.
-    struct host_call_state {
-        std::function<void()> call;
-        std::exception_ptr failure = {};
-    };
-    struct host_call_states {
-        std::vector<std::unique_ptr<host_call_state>> all;
-        // Returns the first failure and forgets it.
-        std::exception_ptr take_failure() noexcept;
-    };
-    const std::shared_ptr<host_call_states>& host_calls() const noexcept { return host_calls_; }
+    // The host calls of the launches from here to the next update.
+    const std::shared_ptr<graph_host_calls>& host_calls() const noexcept { return host_calls_; }
 
 private:
     struct built_node {
@@ -79,9 +70,8 @@ private:
     struct built {
         api::graph_handle graph;
         std::vector<built_node> nodes;
-        std::shared_ptr<host_call_states> host_calls;
+        std::shared_ptr<graph_host_calls> host_calls;
     };
-    static void run_host_call(void* state);
     built build(const command_graph& from);
     // A loop around the nodes being built whose kernels set the condition: its mark and its handle.
     struct open_loop {
@@ -94,7 +84,7 @@ private:
         const int* flag = nullptr;
     };
     void build_into(CUgraph_st* to, const command_graph& from, std::vector<built_node>& nodes,
-                    host_call_states& host_calls, std::vector<open_loop>& loops, flag_condition condition,
+                    graph_host_calls& host_calls, std::vector<open_loop>& loops, flag_condition condition,
                     bool is_inside);
     root_chains::kind kind_of(const graph_node& node) const noexcept;
     bool is_by_kernel(const copy_command& copy) const noexcept;
@@ -107,7 +97,7 @@ private:
     api::graph_node_handle add_launch(CUgraph_st* to, api::graph_dependencies after, const command_graph& from,
                                       const graph_node& node, const std::vector<open_loop>& loops);
     api::graph_node_handle add_part(CUgraph_st* to, api::graph_dependencies after, const graph_node& node,
-                                    host_call_states& host_calls, std::vector<open_loop>& loops, bool is_inside);
+                                    graph_host_calls& host_calls, std::vector<open_loop>& loops, bool is_inside);
     void add_nothing(CUgraph_st* to, api::graph_node_handle after);
     api::graph_node_handle add_condition(CUgraph_st* to, api::graph_dependencies after, flag_condition condition);
     api::graph_exec_handle instantiate(CUgraph_st* graph);
@@ -138,7 +128,7 @@ private:
     std::vector<built_node> nodes_;
     std::shared_ptr<CUgraphExec_st> exec_;
     std::shared_ptr<const running> running_;
-    std::shared_ptr<host_call_states> host_calls_;
+    std::shared_ptr<graph_host_calls> host_calls_;
     std::vector<std::size_t> dirty_;
     std::vector<bool> is_dirty_;
     std::vector<bool> is_disabled_;  // empty: no node is disabled

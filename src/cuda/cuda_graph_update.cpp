@@ -99,12 +99,12 @@ void cuda_graph_program::set_launch(std::size_t index, const launch_command& lau
 // From one update to the next, host calls have new states: launches in flight keep the previous ones.
 void cuda_graph_program::renew_host_calls() {
     if (host_calls_ == nullptr) return;
-    auto fresh = std::make_shared<host_call_states>();
+    auto fresh = std::make_shared<graph_host_calls>();
     for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
         const auto* const host = std::get_if<host_command>(&graph_->nodes[i].what);
         if (host == nullptr) continue;
-        fresh->all.push_back(std::make_unique<host_call_state>(host_call_state{host->call, {}}));
-        api::set_host_call(exec_.get(), nodes_[i].handle, &run_host_call, fresh->all.back().get(),
+        fresh->all.push_back(std::make_unique<graph_host_call>(host->call));
+        api::set_host_call(exec_.get(), nodes_[i].handle, &graph_host_call::run, fresh->all.back().get(),
                            context_of(graph_->nodes[i]));
     }
     host_calls_ = std::move(fresh);

@@ -42,14 +42,22 @@ private:
 
 }  // namespace
 
-// What a host callback carries. The stream owns it until the callback runs, then the callback does. After a fault it
-// never runs.
+// The callbacks of a stream that have not begun: a list, latest first. They keep it alive, and it keeps them: after a
+// fault it is not known whether the driver will still call them, even when the stream is destroyed.
+struct cuda_stream::host_works {
+    std::mutex mutex;  // held for a few pointer moves only
+    std::unique_ptr<host_work> latest;
+};
+
+// What a host callback carries. The list owns it until the callback runs, then the callback does.
 struct cuda_stream::host_work {
-    cuda_stream& on;
+    const std::shared_ptr<host_works> list;
     std::function<void()> call;
     detail::outcome_ref outcome;
-    std::unique_ptr<host_work> next = nullptr;  // the next in the stream's list
-    host_work* previous = nullptr;
+    std::shared_ptr<graph_host_calls> of_graph;  // null, or those before it, which the driver may also call late
+    bool is_abandoned = false;
+    std::unique_ptr<host_work> earlier = nullptr;
+    host_work* later = nullptr;
 
     static void run(void* erased) {
         const callback_scope here;
@@ -64,19 +72,28 @@ struct cuda_stream::host_work {
         work->outcome->settle(std::move(failure));
     }
 
+    static host_work& add(std::unique_ptr<host_work> made) {
+        host_work& work = *made;
+        host_works& list = *work.list;
+        const std::lock_guard lock(list.mutex);
+        work.earlier = std::move(list.latest);
+        if (work.earlier) work.earlier->later = &work;
+        list.latest = std::move(made);
+        return work;
+    }
     static std::unique_ptr<host_work> take_over(host_work& work) {
-        const std::lock_guard lock(work.on.mutex_);
-        std::unique_ptr<host_work>& link = work.previous != nullptr ? work.previous->next : work.on.host_work_;
+        const std::lock_guard lock(work.list->mutex);
+        std::unique_ptr<host_work>& link = work.later != nullptr ? work.later->earlier : work.list->latest;
         std::unique_ptr<host_work> taken = std::move(link);
-        link = std::move(taken->next);
-        if (link) link->previous = taken->previous;
+        link = std::move(taken->earlier);
+        if (link) link->later = taken->later;
         return taken;
     }
 };
 
 cuda_stream::cuda_stream(command_queue& owner, int ordinal, const stream_options& options,
                          std::shared_ptr<event_pool> marks)
-    : owner_(owner), ordinal_(ordinal), marks_(std::move(marks)) {
+    : owner_(owner), ordinal_(ordinal), marks_(std::move(marks)), host_works_(std::make_shared<host_works>()) {
     const api::device_scope scope(ordinal);
     if (options.foreign) {
         attach(options.foreign);
@@ -92,8 +109,8 @@ cuda_stream::cuda_stream(command_queue& owner, int ordinal, const stream_options
 }
 
 cuda_stream::~cuda_stream() {
-    stream_.reset();                                              // no callback comes after this
-    while (host_work_) host_work_ = std::move(host_work_->next);  // one by one: the list may be long
+    stream_.reset();  // before the memory that its commands use
+    abandon();
 }
 
 native_stream cuda_stream::native() const noexcept { return {device_kind::cuda, handle_, &owner_}; }
@@ -236,16 +253,14 @@ std::exception_ptr cuda_stream::library_call(const command_info& info, const lib
 }
 
 void cuda_stream::host_call(const command_info& info, host_command command) {
-    auto made =
-        std::make_unique<host_work>(host_work{*this, std::move(command.call), detail::outcome_ref(info.outcome)});
-    host_work& work = *made;
-    {
-        // Listed before the call, because the callback may run before the call returns.
-        const std::lock_guard lock(mutex_);
-        work.next = std::move(host_work_);
-        if (work.next) work.next->previous = &work;
-        host_work_ = std::move(made);
-    }
+    call_host(info, std::move(command.call), nullptr);
+}
+
+void cuda_stream::call_host(const command_info& info, std::function<void()> function,
+                            std::shared_ptr<graph_host_calls> of) {
+    // Listed before the call, because the callback may run before the call returns.
+    host_work& work = host_work::add(std::make_unique<host_work>(
+        host_work{host_works_, std::move(function), detail::outcome_ref(info.outcome), std::move(of)}));
     try {
         enqueue(info, [&](const error_context& context) { api::call_host(handle_, &host_work::run, &work, context); });
     } catch (...) {
@@ -263,10 +278,10 @@ void cuda_stream::graph(const command_info& info, const graph_command& command) 
         keep_for_next_command(program.now());
         if (program.host_calls() == nullptr) return;
         // After the graph, on the same ticket: reports failures of its host calls, and keeps their states until then.
-        host_call(info, {[states = program.host_calls()] {
-                      if (std::exception_ptr failure = states->take_failure())
-                          std::rethrow_exception(std::move(failure));
-                  }});
+        const auto report = [states = program.host_calls()] {
+            if (std::exception_ptr failure = states->take_failure()) std::rethrow_exception(std::move(failure));
+        };
+        call_host(info, report, program.host_calls());
     } catch (...) {
         // The caller will treat the command as not submitted, so the graph must have completed.
         api::synchronize(handle_);
@@ -274,12 +289,36 @@ void cuda_stream::graph(const command_info& info, const graph_command& command) 
     }
 }
 
-// Destroys the calls; the stream keeps their list nodes in case a callback still runs.
 void cuda_stream::abandon() noexcept {
+    drop_calls();
+    // The device may be lost because of another one. Then its GPU continues and uses the memory; closing the device
+    // waits for it and calls this again.
+    if (stream_ != nullptr && api::query(handle_) == api::not_ready) return;
     std::deque<kept_owner> owners;  // destroyed outside the lock
     const std::lock_guard lock(mutex_);
     owners.swap(kept_owners_);
-    for (host_work* each = host_work_.get(); each != nullptr; each = each->next.get()) each->call = nullptr;
+}
+
+// Destroys the functions, without locks, since they are the user's. What the driver may call stays.
+void cuda_stream::drop_calls() noexcept {
+    for (;;) {
+        std::array<std::function<void()>, 32> calls;
+        std::array<std::shared_ptr<graph_host_calls>, calls.size()> graphs;
+        std::size_t count = 0;
+        {
+            const std::lock_guard lock(host_works_->mutex);
+            for (host_work* each = host_works_->latest.get(); each != nullptr; each = each->earlier.get()) {
+                if (count == calls.size()) break;
+                if (std::exchange(each->is_abandoned, true)) continue;
+                calls[count].swap(each->call);
+                graphs[count++] = each->of_graph;
+            }
+        }
+        if (count == 0) return;
+        for (const auto& each : graphs) {
+            if (each != nullptr) each->abandon();
+        }
+    }
 }
 
 ticket cuda_stream::hand_over(ticket upto) {

@@ -11,12 +11,14 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 
 #include "cuda/api/runtime.hpp"
 #include "cuda/commands_in_flight.hpp"
 #include "cuda/event_pool.hpp"
+#include "cuda/graph_host_calls.hpp"
 #include "sluice/runtime/detail/outcome.hpp"
 #include "sluice/runtime/interpreter.hpp"
 
@@ -53,6 +55,7 @@ public:
 
 private:
     struct host_work;
+    struct host_works;
     struct free_flag {
         void operator()(std::uint64_t* flag) const noexcept { api::free_pinned(flag); }
     };
@@ -68,7 +71,10 @@ private:
     void poll_foreign() noexcept;
     void keep_for_next_command(const std::shared_ptr<const void>& owner);
     void keep_function(const std::shared_ptr<const loaded_function>& function);
+    // `of` is null, or the graph whose host calls come before the function.
+    void call_host(const command_info& info, std::function<void()> function, std::shared_ptr<graph_host_calls> of);
     void drop_passed_owners();
+    void drop_calls() noexcept;
     void has_passed(ticket number) noexcept;
     // Poisons the device: the driver has reported a fault with this code.
     void report_fault(int code, std::string_view call) noexcept;
@@ -92,7 +98,9 @@ private:
     };
     std::array<known_kernel, 64> known_kernels_;  // by a hash of the symbol; a collision replaces the entry
     commands_in_flight in_flight_;
-    std::mutex mutex_;  // guards recordings of the two events, and the members below
+    // Guards recordings of the two events, and the members below. Held during calls of the driver, so no callback may
+    // lock it: such a call may wait until the GPU is idle, and the GPU for the callback.
+    std::mutex mutex_;
     ticket covered_ = 0;
     struct kept_owner {
         ticket until;
@@ -100,7 +108,7 @@ private:
     };
     std::atomic<bool> keeps_owners_{false};  // whether kept_owners_ has any: read without the lock for each copy
     std::deque<kept_owner> kept_owners_;     // of memory that commands may still use
-    std::unique_ptr<host_work> host_work_;   // callbacks that have not run: a list, latest first
+    const std::shared_ptr<host_works> host_works_;
 };
 
 }  // namespace sluice::cuda

@@ -119,14 +119,20 @@ void free_blocks::file(storage& block) {
     (has_others ? there.common : there.own).add(block);
 }
 
-void free_blocks::poll() const noexcept {
-    for (const lane& each : lanes_) {
-        if (each.own.oldest() != nullptr) each.queue->interpreter().poll();
+bool free_blocks::next_queues(queues_to_poll& found) const noexcept {
+    found.count = 0;
+    const auto add = [&](command_queue* queue) {
+        if (found.count != found.all.size()) found.all[found.count++] = queue;
+    };
+    for (; found.next_lane < lanes_.size() && found.count < found.all.size() / 2; ++found.next_lane) {
+        const lane& each = lanes_[found.next_lane];
+        if (each.own.oldest() != nullptr) add(each.queue);
         if (each.common.oldest() == nullptr) continue;
-        each.common.oldest()->history_.for_each_last_use([](const stream_point& use) {
-            if (!is_over(use)) use.queue->interpreter().poll();
+        each.common.oldest()->history_.for_each_last_use([&](const stream_point& use) {
+            if (!is_over(use)) add(use.queue);
         });
     }
+    return found.count != 0;
 }
 
 storage* free_blocks::take_any() noexcept {

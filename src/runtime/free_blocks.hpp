@@ -11,6 +11,7 @@
 // Thread safety: none; the pool guards it.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -35,8 +36,14 @@ public:
     // A block that no queue except `user` may still use; null when none is known. With a null user, a block that no
     // queue may still use.
     storage* take(const command_queue* user) noexcept;
-    // Queries the progress of the queues on which the next blocks depend.
-    void poll() const noexcept;
+    // The queues on whose progress the next blocks depend: as many as fit, from the lane after the previous call's.
+    // False when there are no more. The caller polls them, without the pool's lock.
+    struct queues_to_poll {
+        std::array<command_queue*, 32> all;
+        std::size_t count = 0;
+        std::size_t next_lane = 0;
+    };
+    bool next_queues(queues_to_poll& found) const noexcept;
     // Any block, even one that queues may still use; null when there is none. Queries no queue.
     storage* take_any() noexcept;
 

@@ -54,20 +54,12 @@ storage_ref memory_pool::allocate(std::size_t bytes, const command_queue* user, 
     owner_.throw_if_refusing();
     if (bytes > std::size_t{1} << 60) throw out_of_memory(bytes, source_.info().free_bytes, context_of(info, owner_));
     const std::size_t index = class_of(bytes);
-    storage* block = nullptr;
-    bool is_first = false;
-    {
-        const std::lock_guard lock(guard_);
-        ++usage_.allocations;
-        block = take_cached(index, user);
-        if (block != nullptr) is_first = count_in_use(*block);
-    }
+    storage* block = take_cached(index, user);
     if (block == nullptr) {
         block = make(bytes, bytes_of_class(index), info);
         const std::lock_guard lock(guard_);
-        is_first = count_in_use(*block);
+        if (count_in_use(*block)) owner_.retain_runtime();
     }
-    if (is_first) owner_.retain_runtime();
     block->references_.store(1, std::memory_order_relaxed);
     source_.on_allocate(block->data(), bytes, user == nullptr);
     return storage_ref::adopt(block);
@@ -83,15 +75,31 @@ detail::free_blocks& memory_pool::free_of(std::size_t index) {
     return *free_[index];
 }
 
+// The lock is not held while streams are queried: such a call of the driver may wait until the GPU is idle, the GPU may
+// wait for a host call, and what the host call's thread destroys returns to this pool.
 storage* memory_pool::take_cached(std::size_t index, const command_queue* user) {
-    detail::free_blocks& blocks = free_of(index);
-    storage* block = blocks.take(user);
-    if (block == nullptr && !blocks.empty()) {
-        blocks.poll();
-        block = blocks.take(user);
+    const auto take = [&]() -> storage* {
+        storage* const block = free_of(index).take(user);
+        if (block == nullptr) return nullptr;
+        usage_.cached_bytes -= block->capacity_bytes();
+        if (count_in_use(*block)) owner_.retain_runtime();
+        return block;
+    };
+    detail::free_blocks::queues_to_poll queues;
+    bool any = false;
+    {
+        const std::lock_guard lock(guard_);
+        ++usage_.allocations;  // once for each call of allocate
+        if (storage* const block = take()) return block;
+        any = free_of(index).next_queues(queues);
     }
-    if (block != nullptr) usage_.cached_bytes -= block->capacity_bytes();
-    return block;
+    while (any) {
+        for (std::size_t i = 0; i < queues.count; ++i) queues.all[i]->interpreter().poll();
+        const std::lock_guard lock(guard_);
+        if (storage* const block = take()) return block;
+        any = free_of(index).next_queues(queues);
+    }
+    return nullptr;
 }
 
 // A call of the driver may be the first to see a fault. Then the streams are polled, so that the device knows the

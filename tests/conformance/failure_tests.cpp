@@ -2,11 +2,14 @@
 // A failure follows the data: readers of the data that a failed command should have written receive it, and no other
 // operation does.
 #include <array>
+#include <latch>
+#include <memory>
 #include <optional>
 
 #include "conformance/backend.hpp"
 #include "conformance/kernels.hpp"
 #include "conformance/support/awaiting.hpp"
+#include "runtime/completion_service.hpp"
 #include "sluice/kernels/elementwise.hpp"
 #include "support/million.hpp"
 
@@ -50,6 +53,18 @@ protected:
 INSTANTIATE_TEST_SUITE_P(, failures, testing::ValuesIn(enrolled_backends()), backend_name);
 
 unsigned first_of(const numbers& all) { return all.front(); }
+
+// Posted to the completion thread, which runs what was posted before first.
+class completion_thread_has_run : public work_item {
+public:
+    completion_thread_has_run()
+        : work_item([](work_item& self) noexcept { static_cast<completion_thread_has_run&>(self).ran_.count_down(); }) {
+    }
+    void wait() { ran_.wait(); }
+
+private:
+    std::latch ran_{1};
+};
 
 }  // namespace
 
@@ -271,6 +286,25 @@ TEST_P(failures, an_operation_of_many_commands_reports_a_failure_of_any_of_them)
         });
         EXPECT_EQ(failure_of(spawn(std::move(many), pool)), "mine") << failing_one;
     }
+}
+
+// A device is lost also where another one has faulted: then it may still carry out its commands.
+TEST_P(failures, what_a_copy_uses_lives_until_the_copy_is_over_although_the_device_is_lost) {
+    NEEDS_A_GATE();
+    auto x = ones(), y = ones();
+    auto owner = std::make_shared<int>(1);
+    const std::weak_ptr<int> watched = owner;
+    gate held(a);
+    const std::array accesses{memory_access{x.memory(), access_mode::write},
+                              memory_access{y.memory(), access_mode::read}};
+    a.copy({"copy", accesses}, {x.memory()->data(), y.memory()->data(), size * sizeof(unsigned),
+                                copy_direction::device_to_device, std::move(owner)});
+    on.poison(std::make_exception_ptr(device_error(errc::device_failed, "planted")));
+    completion_thread_has_run after_the_report;
+    on.service().post(after_the_report);
+    after_the_report.wait();
+    EXPECT_FALSE(watched.expired());
+    held.open();
 }
 
 }  // namespace sluice::conformance::failure_tests

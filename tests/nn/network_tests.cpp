@@ -5,6 +5,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -321,6 +323,31 @@ TEST_F(networks, give_inputs_and_constants_back_that_are_outputs) {
 }
 
 // Eight inputs at a time are added in one kernel.
+TEST_F(networks, wrap_whole_numbers_around) {
+    constexpr auto most = std::numeric_limits<std::int64_t>::max(), least = std::numeric_limits<std::int64_t>::min();
+    struct operation {
+        std::string name;
+        std::int64_t x, y, wanted;
+    };
+    const operation all[] = {{"Add", most, 1, least},  {"Sub", least, 1, most},
+                             {"Mul", most, 2, -2},     {"Neg", least, 0, least},
+                             {"Abs", least, 0, least}, {"Div", least, -1, least},
+                             {"Mod", least, -1, 0},    {"Pow", 3, 41, -420491770248316829}};
+    for (const auto& [name, x, y, wanted] : all) {
+        model made;
+        made.path = "made.onnx";
+        made.opsets = {{"", 17}};
+        made.body.inputs = {{"x", io::dtype::i64, {{of(1)}}}, {"y", io::dtype::i64, {{of(1)}}}};
+        made.body.outputs = {{"z", io::dtype::i64, {{of(1)}}}};
+        const bool is_unary = name == "Neg" || name == "Abs";
+        made.body.nodes = {
+            make_node(name, is_unary ? std::vector<std::string>{"x"} : std::vector<std::string>{"x", "y"}, {"z"})};
+        const auto of_one = [](std::int64_t number) { return any_tensor(std::vector<std::int64_t>{number}, {1}); };
+        const auto answers = sync(sync(make_network(made), pool).run({of_one(x), of_one(y)}), pool);
+        EXPECT_EQ(answers.at(0).values<std::int64_t>()[0], wanted) << name;
+    }
+}
+
 TEST_F(networks, add_any_number_of_tensors) {
     model from;
     from.path = "sum.onnx";

@@ -86,6 +86,31 @@ TEST_F(memory_pool_test, host_memory_is_handed_out_only_when_no_command_uses_it)
     EXPECT_EQ(a.allocate_host(1000).get(), block);
 }
 
+// A query of a stream may wait for a thread of the driver that returns memory to the pool.
+TEST_F(memory_pool_test, another_thread_may_return_memory_while_streams_are_queried) {
+    storage_ref x = a.allocate(1000), y = b.allocate(1000);
+    const storage* const block = y.get();
+    write(a, x);
+    x = {};
+    recorded.record_of(a).on_poll = [&] { std::jthread([&] { y = {}; }).join(); };
+    const storage_ref found = b.allocate(1000);
+    EXPECT_EQ(found.get(), block);
+}
+
+TEST_F(memory_pool_test, all_queues_that_still_use_blocks_are_queried_however_many) {
+    std::vector<stream_lease> many;
+    for (int i = 0; i < 100; ++i) many.emplace_back(recorded.on);
+    std::vector<storage_ref> blocks;
+    for (const stream_lease& each : many) {
+        blocks.push_back(each->allocate(1000));
+        write(*each, blocks.back());
+    }
+    const storage* const last = blocks.back().get();
+    blocks.clear();
+    recorded.record_of(*many.back()).done = 1;
+    EXPECT_EQ(recorded.c->allocate(1000).get(), last);
+}
+
 // With a constant number of blocks in flight, the pool stops calling the source after one round, however many blocks.
 TEST_F(memory_pool_test, a_steady_state_never_calls_the_source_with_any_number_of_blocks_in_flight) {
     constexpr std::size_t in_flight = 500;

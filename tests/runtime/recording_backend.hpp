@@ -57,7 +57,10 @@ public:
 
     native_stream native() const noexcept override { return {device_kind::cpu, nullptr, &owner_}; }
     ticket passed() const noexcept override { return passed_; }
-    void poll() noexcept override { passed_ = std::max(passed_, done); }
+    void poll() noexcept override {
+        if (on_poll) on_poll();
+        passed_ = std::max(passed_, done);
+    }
     void wait(ticket upto, wait_mode) override {
         if (fault) std::rethrow_exception(fault);
         awaited.push_back(upto);
@@ -68,6 +71,7 @@ public:
     std::vector<recorded_wait> waits;
     std::vector<ticket> awaited;          // by the host
     ticket done = 0;                      // the ticket that the next poll finds passed
+    std::function<void()> on_poll;        // called by each poll
     bool refuses_the_next = false;        // enqueueing throws, once
     bool waits_cover_everything = false;  // a wait covers all that the other stream has issued
     bool refuses_marks = false;

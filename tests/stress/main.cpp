@@ -2,14 +2,17 @@
 // Runs random programs in every possible way and compares the results bit for bit with a plain evaluation on the host.
 //
 //     stress [--seconds N] [--threads N] [--seed S] [--sessions N] [--only NAME] [--without NAME] [--device NAME]
+//            [--stuck N] [--or-skip CODE]
 //
 // A session is generated from its seed, and each further session adds one to the seed. A failure names its session's
 // seed; `--seed S --sessions 1` with the same number of threads repeats that session. Several threads do not run the
 // same way each time: `--again` with more --sessions repeats the same seed. NAME is programs, inner, simulated,
 // launchable, host-driven or deep; `--without` also takes features of programs: control, inner, pointers, selection.
-// Exits with 1 when something failed. A session that takes ten minutes is stuck: the process prints its seed and ends.
+// Exits with 1 when something failed; with CODE when there is no such device, unless SLUICE_REQUIRE_GPU is set. A
+// session that takes longer than `--stuck`, 600 seconds, is stuck: the process prints its seed and ends.
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -17,6 +20,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -36,6 +40,8 @@ struct settings {
     bool again = false;
     std::set<std::string> only, without;
     std::string device = "auto";
+    double stuck = 600;            // seconds
+    std::optional<int> skip_code;  // where the device is absent
 
     bool runs(const std::string& name) const {
         return (only.empty() || only.contains(name)) && !without.contains(name);
@@ -75,6 +81,10 @@ settings read_settings(int count, char** words) {
             made.session.selection &= value != "selection";
         } else if (word == "--device") {
             made.device = value;
+        } else if (word == "--stuck") {
+            made.stuck = std::stod(value);
+        } else if (word == "--or-skip") {
+            made.skip_code = std::stoi(value);
         } else {
             refuse("'" + word + "' is not an option");
         }
@@ -110,7 +120,7 @@ void print_seed_on_death() {
 // Ends the process when a session is stuck.
 class watch {
 public:
-    watch() : thread_([this](const std::stop_token& stop) { run(stop); }) {}
+    explicit watch(double limit) : limit_(limit), thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
     void begins(std::uint64_t seed) {
         const std::lock_guard lock(mutex_);
@@ -123,7 +133,7 @@ private:
         std::unique_lock lock(mutex_);
         while (!stop.stop_requested()) {
             changed_.wait_for(lock, stop, std::chrono::seconds(1), [] { return false; });
-            if (std::chrono::steady_clock::now() - began_ < std::chrono::minutes(10)) continue;
+            if (std::chrono::steady_clock::now() - began_ < limit_) continue;
             std::printf("FAILED: the session of seed %llu is stuck\n",
                         static_cast<unsigned long long>(seed_now.load()));
             std::fflush(stdout);
@@ -131,6 +141,7 @@ private:
         }
     }
 
+    const std::chrono::duration<double> limit_;
     std::mutex mutex_;
     std::condition_variable_any changed_;
     std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
@@ -148,6 +159,11 @@ void run_session(sluice::device& on, const settings& with, const session_options
     if (with.runs("deep") && (turn % 16 == 0 || !with.only.empty())) run_deep(on, session, found);
 }
 
+bool has_device(const sluice::runtime& machine, const std::string& name) {
+    const auto all = machine.devices();
+    return std::ranges::any_of(all, [&](const sluice::device* each) { return each->name() == name; });
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -156,10 +172,14 @@ int main(int count, char** words) {
                 with.session.threads);
     std::fflush(stdout);
     sluice::runtime machine({.cpu_workers = 3});
+    if (with.skip_code && std::getenv("SLUICE_REQUIRE_GPU") == nullptr && !has_device(machine, with.device)) {
+        std::printf("skipped: there is no device %s\n", with.device.c_str());
+        return *with.skip_code;
+    }
     sluice::device& on = machine.find(with.device);
     print_seed_on_death();
     report found;
-    watch stuck;
+    watch stuck(with.stuck);
     const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(with.seconds);
     session_options session = with.session;
     std::uint64_t done = 0;

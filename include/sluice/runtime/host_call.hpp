@@ -6,10 +6,10 @@
 //     })
 //
 // The function runs when the stream reaches it: on a thread of the GPU's driver; for a CPU device on one of its workers
-// or on a thread that waits for it. Arguments that are pending<T> arrive opened, as T; others arrive unchanged. The
-// result is pending again. The function must not call Sluice or CUDA: a wait for the device throws
-// errc::invalid_argument there. While it runs, its stream runs nothing else. When it throws, each waiter and each
-// command that reads the result receives the exception. A host_call whose arguments failed does not run.
+// or on a thread that waits for it. Arguments that are pending<T> arrive opened, as T; others unchanged. The result is
+// pending again. The function must not call Sluice or CUDA (a wait for the device throws errc::invalid_argument), nor
+// lock what another thread holds while it calls them. While it runs, its stream runs nothing else. What it throws
+// reaches each waiter and each command that reads the result. Where an argument failed, it does not run.
 //
 // Data on a device must be downloaded first: tensors cannot be arguments.
 #pragma once

@@ -70,7 +70,7 @@ private:
 
     bool count_in_use(const storage& block) noexcept;                    // whether it is the only one in use; lock held
     detail::free_blocks& free_of(std::size_t index);                     // lock held
-    storage* take_cached(std::size_t index, const command_queue* user);  // null if none is ready; lock held
+    storage* take_cached(std::size_t index, const command_queue* user);  // null if none is ready
     void* allocate_from_source(std::size_t bytes);
     storage* make(std::size_t requested_bytes, std::size_t bytes, const command_info& info);  // throws out_of_memory
     void give_back(storage* block) noexcept;
@@ -88,7 +88,7 @@ private:
 
     device& owner_;
     memory_source& source_;
-    mutable detail::spin_lock guard_;    // guards the lists and the statistics; held for a few pointer moves
+    mutable detail::spin_lock guard_;    // guards lists and statistics; not held during calls of the driver
     std::mutex foreign_mutex_;           // guards the list of foreign storages
     storage* latest_foreign_ = nullptr;  // linked by older_ and newer_
     std::mutex shortage_mutex_;          // one thread at a time frees memory; the others find it free afterwards

@@ -26,6 +26,42 @@ SLUICE_KERNEL bool is_negative(Number value) {
     }
 }
 
+// Whole numbers wrap around: they are computed as unsigned ones, since overflow of signed ones is undefined.
+template <typename Number, typename Compute>
+SLUICE_KERNEL Number wrapping(Number a, Number b, Compute compute) {
+    if constexpr (is_real<Number>) {
+        return compute(a, b);
+    } else {
+        return static_cast<Number>(compute(static_cast<std::uint64_t>(a), static_cast<std::uint64_t>(b)));
+    }
+}
+struct plus_each {
+    template <typename T>
+    SLUICE_KERNEL T operator()(T a, T b) const {
+        return a + b;
+    }
+};
+struct minus_each {
+    template <typename T>
+    SLUICE_KERNEL T operator()(T a, T b) const {
+        return a - b;
+    }
+};
+struct times_each {
+    template <typename T>
+    SLUICE_KERNEL T operator()(T a, T b) const {
+        return a * b;
+    }
+};
+template <typename Number>
+SLUICE_KERNEL Number negated(Number a) {
+    if constexpr (is_real<Number>) {
+        return -a;
+    } else {
+        return wrapping(Number(0), a, minus_each());
+    }
+}
+
 // --- one step ----------------------------------------------------------------------------------------------------
 
 template <typename Number>
@@ -35,8 +71,8 @@ SLUICE_KERNEL Number whole_power(Number base, Number exponent) {
     }
     Number result = 1;
     for (; exponent != 0; exponent /= 2) {
-        if (exponent % 2 != 0) result *= base;
-        base *= base;
+        if (exponent % 2 != 0) result = wrapping(result, base, times_each());
+        base = wrapping(base, base, times_each());
     }
     return result;
 }
@@ -92,22 +128,22 @@ SLUICE_KERNEL Number apply_whole(opcode what, Number a, Number b) {
 template <typename Number>
 SLUICE_KERNEL Number apply_step(opcode what, Number a, Number b, Number c) {
     switch (what) {
-        case opcode::negative: return -a;
-        case opcode::absolute: return is_negative(a) ? -a : (a == 0 ? Number(0) : a);
+        case opcode::negative: return negated(a);
+        case opcode::absolute: return is_negative(a) ? negated(a) : (a == 0 ? Number(0) : a);
         case opcode::sign: return a > 0 ? Number(1) : is_negative(a) ? static_cast<Number>(-1) : a;
         case opcode::reciprocal: return a != 0 || is_real<Number> ? Number(1) / a : Number(0);
         case opcode::relu: return is_negative(a) ? Number(0) : a;
         case opcode::logical_not: return a == 0;
-        case opcode::add: return a + b;
-        case opcode::subtract: return a - b;
-        case opcode::multiply: return a * b;
+        case opcode::add: return wrapping(a, b, plus_each());
+        case opcode::subtract: return wrapping(a, b, minus_each());
+        case opcode::multiply: return wrapping(a, b, times_each());
         case opcode::divide:
             if constexpr (is_real<Number>) {
                 return a / b;
             } else {
                 // The smallest number divided by -1 would overflow.
                 if (b == 0) return 0;
-                return b == static_cast<Number>(-1) && std::is_signed_v<Number> ? Number(0) - a : a / b;
+                return b == static_cast<Number>(-1) && std::is_signed_v<Number> ? negated(a) : a / b;
             }
         case opcode::modulus:
             if constexpr (is_real<Number>) {
