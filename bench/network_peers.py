@@ -96,7 +96,7 @@ def compare(program, name, path, rows):
     medians = {which: statistics.median(values) for which, values in times.items()}
     others = {which: round(medians[which], 2) for which in peers}
     best = min(others.values())
-    for how in ("run", "compiled"):
+    for how in ("run", "compiled", "direct"):
         print(json.dumps({
             "figure": "network_cpu", "params": {"network": name, "rows": rows, "how": how},
             "value": round(medians[how], 2), "unit": "us", "baseline": best, "ratio": round(medians[how] / best, 3),

@@ -52,6 +52,7 @@
 #include "sluice/kernels/whole_tensor.hpp"
 #include "sluice/nn/any_tensor.hpp"
 #include "sluice/nn/engine.hpp"
+#include "sluice/nn/host_view.hpp"
 #include "sluice/nn/mlp_model.hpp"
 #include "sluice/nn/model.hpp"
 #include "sluice/nn/network.hpp"

@@ -277,6 +277,11 @@ void cpu_stream::help(ticket upto) {
     }
 }
 
+std::exception_ptr cpu_stream::run_at_once(const detail::replay_list& list) {
+    const worker_pool::helper helper(workers_);
+    return list.run(native());
+}
+
 void cpu_stream::wait(ticket upto, wait_mode mode) {
     if (detail::may_help()) help(upto);
     for (int look = 0; mode != wait_mode::block && passed() < upto; ++look) {

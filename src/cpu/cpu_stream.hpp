@@ -21,6 +21,7 @@
 #include "cpu/ring_queue.hpp"
 #include "cpu/worker_pool.hpp"
 #include "runtime/graph_replay.hpp"
+#include "runtime/runs_at_once.hpp"
 #include "sluice/runtime/detail/outcome.hpp"
 #include "sluice/runtime/interpreter.hpp"
 
@@ -28,7 +29,7 @@ namespace sluice::cpu {
 
 class cpu_mark;
 
-class cpu_stream final : public stream_interpreter {
+class cpu_stream final : public stream_interpreter, public detail::runs_at_once {
 public:
     cpu_stream(worker_pool& workers, command_queue& owner, int priority)
         : workers_(workers), owner_(owner), priority_(priority), place_(*this, priority) {}
@@ -48,6 +49,8 @@ public:
     void wait(ticket upto, wait_mode mode) override;
     void trim() noexcept override;
     bool change(const stream_options& options) noexcept override;
+
+    std::exception_ptr run_at_once(const detail::replay_list& list) override;
 
     // Runs commands until there are none, one must wait, or it is another stream's turn. Called by one worker at a
     // time.

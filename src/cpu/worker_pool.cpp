@@ -14,7 +14,6 @@ constexpr int looks_before_sleep = 50;
 }  // namespace
 
 worker_pool::worker_pool(std::size_t workers) : workers_(workers) {
-    std::fegetenv(&environment_);
     threads_.reserve(workers);
     try {
         for (std::size_t i = 0; i < workers; ++i) threads_.emplace_back([this] { work(); });
@@ -140,12 +139,6 @@ bool worker_pool::take(place& ready) noexcept {
     ready.is_ready_ = false;
     return true;
 }
-
-worker_pool::helper::helper(worker_pool& of) noexcept : runner_(&of), duty_(detail::thread_duty::runs_commands) {
-    std::fegetenv(&environment_);
-    std::fesetenv(&of.environment_);
-}
-worker_pool::helper::~helper() { std::fesetenv(&environment_); }
 
 void worker_pool::close() noexcept {
     {

@@ -13,7 +13,6 @@
 #pragma once
 
 #include <atomic>
-#include <cfenv>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "cpu/float_environment.hpp"
 #include "runtime/parallel_parts.hpp"
 #include "sluice/async/detail/thread_duty.hpp"
 #include "sluice/base/detail/pairing_heap.hpp"
@@ -78,15 +78,13 @@ public:
     // While this exists, the calling thread is like a worker: it runs a stream that it has taken.
     class helper {
     public:
-        explicit helper(worker_pool& of) noexcept;
-        helper(const helper&) = delete;  // belongs to the thread
-        helper& operator=(const helper&) = delete;
-        ~helper();
+        explicit helper(worker_pool& of) noexcept
+            : runner_(&of), duty_(detail::thread_duty::runs_commands), environment_(of.environment_) {}
 
     private:
         const detail::part_runner_scope runner_;
         const detail::duty_scope duty_;
-        std::fenv_t environment_;  // of the thread otherwise
+        const float_environment::scope environment_;
     };
     // Whether the calling thread is one of the workers, or a helper.
     bool is_worker() const noexcept { return detail::current_part_runner() == this; }
@@ -113,7 +111,7 @@ private:
     void stop_sharing(shared_parts& work) noexcept;
 
     const std::size_t workers_;
-    std::fenv_t environment_;
+    const float_environment environment_;  // of the thread that makes the pool
     std::mutex mutex_;
     std::condition_variable wake_;
     detail::pairing_heap<place, place::goes_first> ready_;

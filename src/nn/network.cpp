@@ -1,61 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/nn/network.hpp"
 
-#include <cstring>
-#include <filesystem>
 #include <limits>
 #include <utility>
 
+#include "nn/landed_outputs.hpp"
 #include "nn/prepared_network.hpp"
-#include "sluice/base/error.hpp"
-#include "sluice/base/file_error.hpp"
-#include "sluice/runtime/transfer.hpp"
 
 namespace sluice::nn {
-namespace {
-
-constexpr std::size_t output_alignment = 64;
-
-std::size_t aligned(std::size_t bytes) { return (bytes + output_alignment - 1) / output_alignment * output_alignment; }
-
-// Outputs whose elements begin at multiples of output_alignment in one block of host memory, without those that are in
-// host memory already. Then what the checks found.
-struct landed {
-    std::filesystem::path path;  // of the model
-    std::vector<any_tensor> outputs;
-    std::vector<operators::device_check> checks;
-    storage_ref block;
-
-    // The same in the block of another run.
-    landed with_memory(const storage_ref& other) const { return {path, outputs, checks, other}; }
-
-    std::vector<any_tensor> operator()() const {
-        std::vector<any_tensor> made;
-        std::size_t at = 0;
-        for (const any_tensor& each : outputs) {
-            if (each.is_on_host()) {
-                made.push_back(each);
-                continue;
-            }
-            std::byte* to = nullptr;
-            made.push_back(any_tensor::make_on_host(each.type(), each.shape(), to));
-            if (each.size_bytes() != 0)
-                std::memcpy(to, static_cast<const std::byte*>(block->data()) + at, each.size_bytes());
-            at += aligned(each.size_bytes());
-        }
-        for (const operators::device_check& each : checks) {
-            std::uint64_t found = 0;
-            std::memcpy(&found, static_cast<const std::byte*>(block->data()) + at, sizeof(found));
-            at += output_alignment;
-            if (found == ~std::uint64_t{0}) continue;
-            throw file_error(path, file_error::no_offset, each.node, operators::text_of_wrong_number(each, found),
-                             errc::out_of_range);
-        }
-        return made;
-    }
-};
-
-}  // namespace
 
 const std::vector<value_info>& network::inputs() const noexcept { return made_->from().body.inputs; }
 const std::vector<value_info>& network::outputs() const noexcept { return made_->from().body.outputs; }
@@ -63,6 +15,10 @@ bool network::is_host_input(std::size_t input) const noexcept { return made_->is
 
 forward_values network::forward(std::vector<any_tensor> inputs) const { return {*this, std::move(inputs)}; }
 run_network network::run(std::vector<any_tensor> inputs) const { return {*this, std::move(inputs)}; }
+
+void network::operator()(std::span<const input_view> inputs, std::span<const output_view> outputs) const {
+    made_->answer(inputs, outputs);
+}
 
 std::vector<any_tensor> network::infer(std::vector<any_tensor> inputs) const {
     return made_->run(nullptr, operators::place::nowhere, std::move(inputs));
@@ -74,33 +30,9 @@ std::vector<any_tensor> forward_values::submit(execution_context& context) && {
 work_estimate forward_values::estimate() const { return {network_.prepared().commands()}; }
 
 pending<std::vector<any_tensor>> run_network::submit(execution_context& context) && {
-    std::vector<operators::device_check> checks;
-    std::vector<any_tensor> outputs =
-        network_.prepared().run(&context, operators::place::device, std::move(inputs_), &checks);
-    std::size_t bytes = checks.size() * output_alignment;
-    for (const any_tensor& each : outputs)
-        if (!each.is_on_host()) bytes += aligned(each.size_bytes());
-    const command_info info{"download"};
-    const stream on = context.stream();
-    const storage_ref block = bytes != 0 ? on.allocate_host(bytes, info) : storage_ref();
-    std::size_t at = 0;
-    for (any_tensor& each : outputs) {
-        if (each.is_on_host()) {
-            each = each.with_memory({});
-            continue;
-        }
-        if (each.size_bytes() != 0)
-            sluice::detail::copy_to_host(on, info, *block, at, *each.memory(), each.size_bytes());
-        at += aligned(each.size_bytes());
-        each = any_tensor::of_shape(each.type(), each.shape());  // the device's memory is not needed any more
-    }
-    for (operators::device_check& each : checks) {
-        sluice::detail::copy_to_host(on, info, *block, at, *each.found.memory(), each.found.size_bytes());
-        at += output_alignment;
-        each.found = {};
-    }
-    return output::from(landed{network_.prepared().from().path, std::move(outputs), std::move(checks), block},
-                        block.get());
+    detail::landed_outputs landed = detail::submit_run(network_.prepared(), context, std::move(inputs_));
+    storage* const block = landed.block.get();
+    return output::from(std::move(landed), block);
 }
 work_estimate run_network::estimate() const { return {network_.prepared().commands()}; }
 

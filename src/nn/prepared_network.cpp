@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "nn/direct_calls.hpp"
 #include "nn/passes/passes.hpp"
 #include "nn/passes/steps.hpp"
 #include "sluice/base/error.hpp"
@@ -454,7 +455,8 @@ private:
 
 void check_operators(const model& from) { static_cast<void>(preparation(from).prepare()); }
 
-prepared_network::prepared_network(model from, execution_context& context) : model_(std::move(from)) {
+prepared_network::prepared_network(model from, execution_context& context)
+    : model_(std::move(from)), direct_(std::make_unique<direct_calls>(*this, context.device())) {
     body_ = preparation(model_).prepare();
     find_host_values(body_);
     fold(body_, false);
@@ -463,6 +465,12 @@ prepared_network::prepared_network(model from, execution_context& context) : mod
     find_last_uses(body_);
     find_left_values(body_);
     upload_constants(body_, context);
+}
+
+prepared_network::~prepared_network() = default;
+
+void prepared_network::answer(std::span<const input_view> inputs, std::span<const output_view> outputs) const {
+    (*direct_)(inputs, outputs);
 }
 
 // Carries out the steps whose inputs are all constants.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,6 +13,7 @@
 
 #include "nn/operators/table.hpp"
 #include "sluice/nn/any_tensor.hpp"
+#include "sluice/nn/host_view.hpp"
 #include "sluice/nn/model.hpp"
 
 namespace sluice::nn::detail {
@@ -20,6 +22,7 @@ namespace sluice::nn::detail {
 using slot = std::uint32_t;
 inline constexpr slot no_slot = ~slot{0};
 
+class direct_calls;
 class prepared_graph;
 
 struct step {
@@ -56,14 +59,20 @@ class prepared_network {
 public:
     // Throws what make_network says.
     prepared_network(model from, execution_context& context);
+    prepared_network(const prepared_network&) = delete;  // direct calls point to it
+    prepared_network& operator=(const prepared_network&) = delete;
+    ~prepared_network();
 
     const model& from() const noexcept { return model_; }
     bool is_host_input(std::size_t input) const noexcept { return body_.needed_on_host[body_.inputs[input]]; }
     std::size_t commands() const noexcept { return body_.steps.size(); }
+    const prepared_graph& body() const noexcept { return body_; }
 
     // Checks that a GPU makes are noted in `checks`, unless it is null.
     std::vector<any_tensor> run(execution_context* context, operators::place where, std::vector<any_tensor> inputs,
                                 std::vector<operators::device_check>* checks = nullptr) const;
+    // See network::operator().
+    void answer(std::span<const input_view> inputs, std::span<const output_view> outputs) const;
 
 private:
     void require_fitting(const std::vector<any_tensor>& inputs) const;
@@ -73,6 +82,7 @@ private:
 
     model model_;
     prepared_graph body_;
+    const std::unique_ptr<direct_calls> direct_;  // last: they use the others
 };
 
 // See nn::check_operators.

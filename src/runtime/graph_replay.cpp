@@ -80,7 +80,9 @@ private:
     const replay_order& order_;
 };
 
-std::shared_ptr<replay_list> make_list(command_graph graph, std::vector<bool> is_disabled) {
+}  // namespace
+
+std::shared_ptr<replay_list> make_replay_list(command_graph graph, std::vector<bool> is_disabled) {
     const bool launches_others =
         std::ranges::any_of(graph.nodes, [](const graph_node& node) { return !node.launched_owners.empty(); });
     const bool may_fail =
@@ -88,8 +90,6 @@ std::shared_ptr<replay_list> make_list(command_graph graph, std::vector<bool> is
     const bool launches = launches_others || graph.is_for_kernels;
     return std::make_shared<replay_list>(replay_list{std::move(graph), std::move(is_disabled), may_fail, launches});
 }
-
-}  // namespace
 
 std::exception_ptr replay_list::run(const native_stream& on, const replay_order& order) const {
     return launches ? run_with_launched_graphs(*this, on, order) : run_nodes(on, order);
@@ -103,7 +103,7 @@ std::exception_ptr replay_list::run_nodes(const native_stream& on, const replay_
     }
 }
 
-replay_program::replay_program(command_graph commands) : list_(make_list(std::move(commands), {})) {}
+replay_program::replay_program(command_graph commands) : list_(make_replay_list(std::move(commands), {})) {}
 
 replay_list& replay_program::own() {
     // Commands that run the list hold references and only ever release them, so once this is the only reference it
@@ -126,7 +126,7 @@ void replay_program::update(command_graph to) {
     graph_difference difference = compare(list_->graph, to);
     const bool has_same_nodes = difference.has_same_topology;
     // Also when nothing differs: the new commands own what they need.
-    list_ = make_list(std::move(to), has_same_nodes ? list_->is_disabled : std::vector<bool>());
+    list_ = make_replay_list(std::move(to), has_same_nodes ? list_->is_disabled : std::vector<bool>());
     if (difference.is_same()) return;
     const bool is_new = !has_same_nodes || !difference.other_groups.empty();  // (as on a GPU)
     if (is_new) refusal_ = std::move(has_same_nodes ? difference.other_groups : difference.why);

@@ -31,6 +31,8 @@ struct replay_list {
     std::exception_ptr run_nodes(const native_stream& on, const replay_order& order) const;
 };
 
+std::shared_ptr<replay_list> make_replay_list(command_graph graph, std::vector<bool> is_disabled = {});
+
 // What kernels hold to launch a program: it stays the same while the program's list changes.
 struct launch_target {
     const replay_list* now = nullptr;  // owned by the program

@@ -57,6 +57,16 @@ TEST_F(networks, a_network_is_asked_what_it_takes) {
     EXPECT_EQ(to_string(shapes[0]), "f32 [32, 10]");
 }
 
+TEST_F(networks, a_network_answers_at_once) {
+    const nn::network digits = sync(nn::make_network(nn::load_onnx(models / "digits_cnn.onnx")), pool);
+    const std::vector<float> row(pixels.begin(), pixels.begin() + 64);
+    std::vector<float> logits(10);
+    digits({{row, {1, 64}}}, {{logits, {1, 10}}});  // written when this returns
+
+    expected.resize(10);
+    expect_logits(logits);
+}
+
 TEST_F(networks, a_network_is_a_part_of_a_pipeline) {
     const nn::network digits = sync(nn::make_network(nn::load_onnx(models / "digits_cnn.onnx")), pool);
     const auto classify = [=](tensor<float> x) {

@@ -3,6 +3,7 @@
 //
 //     const nn::network digits = sync(nn::make_network(nn::load_onnx("digits.onnx")), pool);
 //     const auto answers = sync(digits.run({nn::any_tensor(pixels, {n, 64})}), pool);   // answers[0].values<float>()
+//     digits({{pixels, {n, 64}}}, {{logits, {n, 10}}});   // at once: for small networks on a CPU
 //
 // Where a value is computed: what depends only on constants, when the network is made; what depends on shapes, e.g. the
 // new shape of a Reshape, on the host while the network is submitted; everything else on the device. Some operators
@@ -14,13 +15,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "sluice/nn/any_tensor.hpp"
+#include "sluice/nn/host_view.hpp"
 #include "sluice/nn/model.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/execution_context.hpp"
@@ -57,6 +61,20 @@ public:
     // Gather, ScatterND, ...) are errors: when submitted, if they are in host memory; else of the wait
     // (errc::out_of_range).
     run_network run(std::vector<any_tensor> inputs) const;
+
+    // Answers at once: reads the inputs and writes the outputs, in the model's orders, before it returns. On a CPU the
+    // calling thread computes, without a queue and without waking a thread; workers of the device help with large
+    // commands. From the third call with inputs of the same types and shapes on, this allocates no memory: the second
+    // one compiles the network for them, and keeps buffers for the 64 combinations that were used last. On a GPU, on a
+    // device that is traced, and for networks that draw random numbers or have host inputs, the commands go to a stream
+    // of its own, which it waits for. May be called on several threads at once; they do not wait for each other.
+    // Throws what run and the wait for it throw; errc::shape_mismatch for views that do not fit the network, by name:
+    // then no output is written. Where the network cannot be compiled, and in its first two calls, it throws
+    // errc::invalid_argument where sync would.
+    void operator()(std::span<const input_view> inputs, std::span<const output_view> outputs) const;
+    void operator()(std::initializer_list<input_view> inputs, std::initializer_list<output_view> outputs) const {
+        (*this)(std::span(inputs.begin(), inputs.size()), std::span(outputs.begin(), outputs.size()));
+    }
 
     // The types and shapes of the outputs for inputs of these types and shapes; nothing is computed. Host inputs need
     // their elements.

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// direct_calls: answers of a network at once. For each combination of input shapes that comes again, the network is
+// compiled once; on a CPU device the calling thread then runs the recorded commands itself.
+//
+// Thread safety: may be called on any thread. Each call has memory of its own while it runs; threads that call at the
+// same time with the same shapes get one compiled network each.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "sluice/base/detail/spin_lock.hpp"
+#include "sluice/nn/host_view.hpp"
+#include "sluice/runtime/device.hpp"
+
+namespace sluice::nn::detail {
+
+class prepared_network;
+
+class direct_calls {
+public:
+    direct_calls(const prepared_network& of, device& on) noexcept;
+    direct_calls(const direct_calls&) = delete;  // calls point to it
+    direct_calls& operator=(const direct_calls&) = delete;
+    ~direct_calls();
+
+    // See network::operator().
+    void operator()(std::span<const input_view> inputs, std::span<const output_view> outputs);
+
+private:
+    class call;
+    struct return_to_idle;
+
+    call* take_idle(std::span<const input_view> inputs) noexcept;
+    // Whether these shapes have come before. From here on they have.
+    bool is_repeated(std::span<const input_view> inputs);
+    void call_once(std::span<const input_view> inputs, std::span<const output_view> outputs);
+    // Null where the network cannot be compiled, or when too many are in use.
+    call* add(std::span<const input_view> inputs);
+
+    const prepared_network& of_;
+    device& on_;
+    sluice::detail::spin_lock guard_;  // guards all of these; held for a few comparisons
+    std::vector<std::unique_ptr<call>> calls_;
+    std::vector<std::vector<view_form>> seen_;  // once, the latest last
+    bool cannot_compile_ = false;
+    std::uint64_t turn_ = 0;
+};
+
+}  // namespace sluice::nn::detail

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/landed_outputs.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "nn/prepared_network.hpp"
+#include "sluice/base/error.hpp"
+#include "sluice/base/file_error.hpp"
+#include "sluice/base/printable.hpp"
+#include "sluice/runtime/execution_context.hpp"
+#include "sluice/runtime/transfer.hpp"
+
+namespace sluice::nn::detail {
+namespace {
+
+constexpr std::size_t output_alignment = 64;
+
+std::size_t aligned(std::size_t bytes) { return (bytes + output_alignment - 1) / output_alignment * output_alignment; }
+
+// Calls function(place of the output, address of its elements) for each, in order.
+template <typename Function>
+void for_each_output(const landed_outputs& in, const Function& function) {
+    const auto* at = in.block ? static_cast<const std::byte*>(in.block->data()) : nullptr;
+    for (std::size_t i = 0; i < in.outputs.size(); ++i) {
+        const any_tensor& each = in.outputs[i];
+        if (each.is_on_host()) {
+            function(i, each.bytes().data());
+            continue;
+        }
+        function(i, at);
+        at += aligned(each.size_bytes());
+    }
+}
+
+}  // namespace
+
+void landed_outputs::require_passed_checks() const {
+    if (checks.empty()) return;
+    std::size_t at = 0;
+    for (const any_tensor& each : outputs)
+        if (!each.is_on_host()) at += aligned(each.size_bytes());
+    for (const operators::device_check& each : checks) {
+        std::uint64_t found = 0;
+        std::memcpy(&found, static_cast<const std::byte*>(block->data()) + at, sizeof(found));
+        at += output_alignment;
+        if (found == ~std::uint64_t{0}) continue;
+        throw file_error(path, file_error::no_offset, each.node, operators::text_of_wrong_number(each, found),
+                         errc::out_of_range);
+    }
+}
+
+std::vector<any_tensor> landed_outputs::operator()() const {
+    require_passed_checks();
+    std::vector<any_tensor> made;
+    for_each_output(*this, [&](std::size_t i, const std::byte* from) {
+        if (outputs[i].is_on_host()) {
+            made.push_back(outputs[i]);
+            return;
+        }
+        std::byte* to = nullptr;
+        made.push_back(any_tensor::make_on_host(outputs[i].type(), outputs[i].shape(), to));
+        if (outputs[i].size_bytes() != 0) std::memcpy(to, from, outputs[i].size_bytes());
+    });
+    return made;
+}
+
+void landed_outputs::require_fitting(std::span<const value_info> names, std::span<const output_view> to) const {
+    const auto refuse = [&](const std::string& why) { throw error(errc::shape_mismatch, path.string() + ": " + why); };
+    if (to.size() != outputs.size()) {
+        refuse("the network gives " + std::to_string(outputs.size()) + " outputs, and is given room for " +
+               std::to_string(to.size()));
+    }
+    for (std::size_t i = 0; i < to.size(); ++i) {
+        const view_form& room = to[i].form();
+        if (room.type() == outputs[i].type() && std::ranges::equal(room.shape(), outputs[i].shape())) {
+            if (to[i].data() == nullptr && room.size_bytes() != 0)
+                throw error(errc::invalid_argument,
+                            path.string() + ": the view for output " + in_quotes(names[i].name) + " has no memory");
+            continue;
+        }
+        refuse("output " + in_quotes(names[i].name) + " is " + to_string(outputs[i]) + ", and is given room for " +
+               room.text());
+    }
+}
+
+void landed_outputs::copy_to(std::span<const output_view> to) const {
+    require_passed_checks();
+    for_each_output(*this, [&](std::size_t i, const std::byte* from) {
+        if (outputs[i].size_bytes() != 0) std::memcpy(to[i].data(), from, outputs[i].size_bytes());
+    });
+}
+
+landed_outputs submit_run(const prepared_network& of, execution_context& context, std::vector<any_tensor> inputs) {
+    landed_outputs made{of.from().path, {}, {}, {}};
+    made.outputs = of.run(&context, operators::place::device, std::move(inputs), &made.checks);
+    std::size_t bytes = made.checks.size() * output_alignment;
+    for (const any_tensor& each : made.outputs)
+        if (!each.is_on_host()) bytes += aligned(each.size_bytes());
+    const command_info info{"download"};
+    const stream on = context.stream();
+    if (bytes != 0) made.block = on.allocate_host(bytes, info);
+    std::size_t at = 0;
+    for (any_tensor& each : made.outputs) {
+        if (each.is_on_host()) {
+            each = each.with_memory({});
+            continue;
+        }
+        if (each.size_bytes() != 0)
+            sluice::detail::copy_to_host(on, info, *made.block, at, *each.memory(), each.size_bytes());
+        at += aligned(each.size_bytes());
+        each = any_tensor::of_shape(each.type(), each.shape());  // the device's memory is not needed any more
+    }
+    for (operators::device_check& each : made.checks) {
+        sluice::detail::copy_to_host(on, info, *made.block, at, *each.found.memory(), each.found.size_bytes());
+        at += output_alignment;
+        each.found = {};
+    }
+    return made;
+}
+
+}  // namespace sluice::nn::detail

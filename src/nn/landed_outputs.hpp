@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// landed_outputs: what a run of a network leaves in host memory.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "nn/operators/node_call.hpp"
+#include "sluice/nn/any_tensor.hpp"
+#include "sluice/nn/host_view.hpp"
+#include "sluice/runtime/storage.hpp"
+
+namespace sluice::nn::detail {
+
+class prepared_network;
+
+// Outputs whose elements begin at multiples of 64 bytes in one block of host memory, without those that are in host
+// memory already. Then what the checks found.
+struct landed_outputs {
+    std::filesystem::path path;  // of the model
+    std::vector<any_tensor> outputs;
+    std::vector<operators::device_check> checks;
+    storage_ref block;
+
+    // The same in the block of another run.
+    landed_outputs with_memory(const storage_ref& other) const { return {path, outputs, checks, other}; }
+
+    // Copies of the outputs. Throws file_error (errc::out_of_range) for what a check has found.
+    std::vector<any_tensor> operator()() const;
+
+    // Throws errc::shape_mismatch unless there is a view for each output, of its type and shape.
+    void require_fitting(std::span<const value_info> names, std::span<const output_view> to) const;
+    // Copies the outputs to these views, which fit. Throws what operator() throws, before it writes.
+    void copy_to(std::span<const output_view> to) const;
+
+    void require_passed_checks() const;
+};
+
+// Submits a run and the copies of its outputs to the host. They may be read after the wait.
+landed_outputs submit_run(const prepared_network& of, execution_context& context, std::vector<any_tensor> inputs);
+
+}  // namespace sluice::nn::detail

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers at once: network(inputs, outputs). Several calls with the same shapes, because the first two go other ways.
+#include <gmock/gmock.h>
+
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "nn/small_models.hpp"
+#include "sluice/nn/network.hpp"
+#include "sluice/op/value.hpp"
+#include "sluice/runtime/host_call.hpp"
+#include "sluice/runtime/runtime.hpp"
+#include "sluice/runtime/scheduling_policy.hpp"
+#include "sluice/runtime/sync.hpp"
+#include "sluice/sim/simulator.hpp"
+#include "sluice/trace/trace_recorder.hpp"
+
+namespace sluice::nn::direct_calls_tests {
+namespace {
+
+using namespace test_support;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using numbers = std::vector<float>;
+
+constexpr int repetitions = 4;
+
+model empty_model(std::string name) {
+    model made;
+    made.path = std::move(name);
+    made.opsets = {{"", 17}};
+    return made;
+}
+
+// y = softmax(relu(x * w) * w), z = 2 x
+model layers() {
+    model made = empty_model("layers.onnx");
+    made.body.inputs = {f32("x", {named("rows"), of(2)})};
+    made.body.outputs = {f32("y", {named("rows"), of(2)}), f32("z", {named("rows"), of(2)})};
+    made.body.constants = {{"w", tensor_of<float>({1, -2, 0.5f, 3}, {2, 2})}, {"two", tensor_of<float>({2}, {})}};
+    made.body.nodes = {make_node("MatMul", {"x", "w"}, {"a"}), make_node("Relu", {"a"}, {"b"}),
+                       make_node("MatMul", {"b", "w"}, {"c"}), make_node("Softmax", {"c"}, {"y"}),
+                       make_node("Mul", {"x", "two"}, {"z"})};
+    return made;
+}
+
+// y = x[places]
+model gathers() {
+    model made = empty_model("gathers.onnx");
+    made.body.inputs = {f32("x", {of(3)}), {"places", io::dtype::i64, {{of(2)}}}};
+    made.body.outputs = {f32("y", {of(2)})};
+    made.body.nodes = {make_node("Gather", {"x", "places"}, {"y"})};
+    return made;
+}
+
+class direct_calls : public ::testing::Test {
+protected:
+    network make(model from) { return sync(make_network(std::move(from)), pool); }
+
+    static std::string refusal(errc code, auto&& call) {
+        try {
+            call();
+        } catch (const error& failure) {
+            EXPECT_EQ(failure.code(), code);
+            return failure.what();
+        }
+        return "no error";
+    }
+    void expect_as_run(const network& made, const numbers& x) {
+        const std::size_t rows = x.size() / 2;
+        numbers y(x.size()), z(x.size());
+        made({{x, {rows, 2}}}, {{y, {rows, 2}}, {z, {rows, 2}}});
+        const auto expected = sync(made.run({any_tensor(x, {rows, 2})}), pool);
+        EXPECT_THAT(y, testing::ElementsAreArray(expected.at(0).values<float>()));
+        EXPECT_THAT(z, testing::ElementsAreArray(expected.at(1).values<float>()));
+    }
+
+    runtime machine{runtime_options{.cpu_devices = 1, .cpu_workers = 2, .cuda = false}};
+    round_robin pool{machine.find("cpu:0"), 2};
+};
+
+}  // namespace
+
+TEST_F(direct_calls, give_the_same_bits_as_run) {
+    const network made = make(layers());
+    for (int i = 0; i < repetitions; ++i) {
+        const auto step = static_cast<float>(i);
+        expect_as_run(made, {step, -1});
+        expect_as_run(made, {1, 2, step, 4, 5, -step});
+    }
+    expect_as_run(made, {});
+}
+
+TEST_F(direct_calls, take_inputs_of_ever_other_shapes) {
+    const network made = make(layers());
+    for (int turn = 0; turn < 3; ++turn)
+        for (std::size_t rows = 1; rows < 100; ++rows) expect_as_run(made, numbers(2 * rows, 0.25f));
+}
+
+TEST_F(direct_calls, run_on_several_threads_at_once) {
+    const network made = make(layers());
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 8; ++t) {
+        threads.emplace_back([&, t] {
+            for (int i = 0; i < 200; ++i) {
+                const std::size_t rows = 1 + static_cast<std::size_t>(i % 3);
+                const numbers x(2 * rows, static_cast<float>(t + i));
+                numbers y(x.size()), z(x.size());
+                made({{x, {rows, 2}}}, {{y, {rows, 2}}, {z, {rows, 2}}});
+                EXPECT_THAT(z, Each(2 * static_cast<float>(t + i)));
+            }
+        });
+    }
+    for (std::thread& each : threads) each.join();
+}
+
+TEST_F(direct_calls, refuse_views_that_do_not_fit_and_write_nothing) {
+    const network made = make(layers());
+    const numbers x{1, 2};
+    for (int i = 0; i < repetitions; ++i) {
+        numbers y{7, 7}, z{7, 7}, more(3, 7);
+        EXPECT_THAT(refusal(errc::shape_mismatch, [&] { made({{x, {1, 2}}}, {{y, {1, 2}}}); }),
+                    HasSubstr("layers.onnx: the network gives 2 outputs, and is given room for 1"));
+        EXPECT_THAT(refusal(errc::shape_mismatch, [&] { made({{x, {1, 2}}}, {{y, {1, 2}}, {more, {1, 3}}}); }),
+                    HasSubstr("output 'z' is f32 [1, 2], and is given room for f32 [1, 3]"));
+        EXPECT_THAT(refusal(errc::shape_mismatch, [&] { made({{x, {2, 1}}}, {{y, {1, 2}}, {z, {1, 2}}}); }),
+                    HasSubstr("input 'x': dimension 1 is 2, and is given 1"));
+        EXPECT_THAT(refusal(errc::shape_mismatch, [&] { made({}, {{y, {1, 2}}, {z, {1, 2}}}); }),
+                    HasSubstr("takes 1 inputs, and is given 0"));
+        const std::vector<double> wide{1, 2};
+        EXPECT_THAT(refusal(errc::shape_mismatch, [&] { made({{wide, {1, 2}}}, {{y, {1, 2}}, {z, {1, 2}}}); }),
+                    HasSubstr("input 'x' is f32, and is given f64"));
+        EXPECT_THAT(y, Each(7));
+        EXPECT_THAT(z, Each(7));
+        expect_as_run(made, x);
+    }
+}
+
+TEST_F(direct_calls, refuse_views_without_numbers_and_of_wrong_lengths) {
+    const network made = make(layers());
+    numbers x{1, 2}, y(2), z(2);
+    EXPECT_THAT(refusal(errc::shape_mismatch, [&] { input_view(x, {1, 3}); }),
+                HasSubstr("2 numbers do not fill f32 [1, 3]"));
+    EXPECT_THAT(refusal(errc::shape_mismatch, [&] { input_view(x, {2, 1, 1, 1, 1, 1, 1, 1, 1}); }),
+                HasSubstr("a view has at most 8 dimensions"));
+    EXPECT_THAT(refusal(errc::shape_mismatch, [&] { output_view(x, {~std::size_t{0}, 2}); }), HasSubstr("has no size"));
+    const std::vector<std::size_t> shape{1, 2};
+    EXPECT_THAT(refusal(errc::invalid_argument,
+                        [&] { made({input_view(io::dtype::f32, nullptr, shape)}, {{y, {1, 2}}, {z, {1, 2}}}); }),
+                HasSubstr("the view of input 0 has no memory"));
+    for (int i = 0; i < repetitions; ++i) {
+        EXPECT_THAT(refusal(errc::invalid_argument,
+                            [&] { made({{x, shape}}, {{y, shape}, output_view(io::dtype::f32, nullptr, shape)}); }),
+                    HasSubstr("the view for output 'z' has no memory"));
+    }
+}
+
+TEST_F(direct_calls, report_what_fails_while_they_run_and_answer_again) {
+    const network made = make(gathers());
+    const numbers x{1, 2, 3};
+    for (int i = 0; i < repetitions; ++i) {
+        numbers y{7, 7};
+        const std::vector<std::int64_t> good{2, -3}, bad{0, 3};
+        EXPECT_THAT(refusal(errc::out_of_range, [&] { made({{x, {3}}, {bad, {2}}}, {{y, {2}}}); }),
+                    AllOf(HasSubstr("index 3"), HasSubstr("-3 to 2 are possible")));
+        EXPECT_THAT(y, ElementsAre(7, 7));
+        made({{x, {3}}, {good, {2}}}, {{y, {2}}});
+        EXPECT_THAT(y, ElementsAre(3, 1));
+    }
+}
+
+TEST_F(direct_calls, draw_other_random_numbers_each_time) {
+    model from = empty_model("random.onnx");
+    from.body.inputs = {f32("x", {of(4)})};
+    from.body.outputs = {f32("y", {of(4)})};
+    from.body.nodes = {make_node("RandomUniformLike", {"x"}, {"r"}), make_node("Add", {"x", "r"}, {"y"})};
+    const network made = make(from);
+    const numbers x(4, 0);
+    std::vector<numbers> all;
+    for (int i = 0; i < repetitions; ++i) {
+        numbers y(4);
+        made({{x, {4}}}, {{y, {4}}});
+        EXPECT_THAT(all, Each(testing::Ne(y)));
+        all.push_back(y);
+    }
+}
+
+// The shape is in an input, whose numbers the host needs.
+TEST_F(direct_calls, take_inputs_that_the_host_needs) {
+    model from = empty_model("reshapes.onnx");
+    from.body.inputs = {f32("x", {of(6)}), {"shape", io::dtype::i64, {{of(2)}}}};
+    from.body.outputs = {f32("y", {named("a"), named("b")})};
+    from.body.nodes = {make_node("Reshape", {"x", "shape"}, {"y"})};
+    const network made = make(from);
+    const numbers x{1, 2, 3, 4, 5, 6};
+    for (const std::size_t rows : {2, 3, 2, 6, 3, 3}) {
+        const std::vector<std::int64_t> shape{static_cast<std::int64_t>(rows), -1};
+        numbers y(6);
+        made({{x, {6}}, {shape, {2}}}, {{y, {rows, 6 / rows}}});
+        EXPECT_EQ(y, x);
+        EXPECT_THAT(refusal(errc::shape_mismatch, [&] { made({{x, {6}}, {shape, {2}}}, {{y, {1, 6}}}); }),
+                    HasSubstr("and is given room for f32 [1, 6]"));
+    }
+}
+
+TEST_F(direct_calls, give_outputs_that_are_inputs_constants_and_shapes) {
+    model from = empty_model("copies.onnx");
+    from.body.inputs = {f32("x", {named("n")})};
+    from.body.outputs = {f32("x", {named("n")}), f32("c", {of(1)}), {"s", io::dtype::i64, {{of(1)}}}};
+    from.body.constants = {{"c", tensor_of<float>({9}, {1})}};
+    from.body.nodes = {make_node("Shape", {"x"}, {"s"})};
+    const network made = make(from);
+    for (int i = 0; i < repetitions; ++i) {
+        const numbers x{static_cast<float>(i), 2};
+        numbers copy(2), c(1);
+        std::vector<std::int64_t> s(1);
+        made({{x, {2}}}, {{copy, {2}}, {c, {1}}, {s, {1}}});
+        EXPECT_EQ(copy, x);
+        EXPECT_THAT(c, ElementsAre(9));
+        EXPECT_THAT(s, ElementsAre(2));
+    }
+}
+
+TEST_F(direct_calls, outlive_the_runtime_and_are_refused_then) {
+    auto other = std::make_unique<runtime>(runtime_options{.cpu_workers = 1, .cuda = false});
+    auto on = std::make_unique<single_stream>(other->find("cpu:0"));
+    const network made = sync(make_network(layers()), *on);
+    const numbers x{1, 2};
+    numbers y(2), z(2);
+    const auto call = [&] { made({{x, {1, 2}}}, {{y, {1, 2}}, {z, {1, 2}}}); };
+    for (int i = 0; i < repetitions; ++i) call();
+    on.reset();
+    other.reset();
+    EXPECT_THROW(call(), error);
+}
+
+TEST_F(direct_calls, are_possible_in_a_host_call_once_the_network_knows_the_shapes) {
+    const network made = make(layers());
+    const numbers x{1, 2};
+    const auto call = [&] {
+        numbers y(2), z(2);
+        made({{x, {1, 2}}}, {{y, {1, 2}}, {z, {1, 2}}});
+        return z;
+    };
+    const auto inside = [&] { return sync(value(0).and_then([&](int) { return host_call(call); }), pool); };
+    EXPECT_THAT(refusal(errc::invalid_argument, inside), HasSubstr("network"));
+    for (int i = 0; i < repetitions; ++i) call();
+    EXPECT_THAT(inside(), ElementsAre(2, 4));
+}
+
+TEST_F(direct_calls, are_traced) {
+    trace_recorder recorder;
+    runtime watched(runtime_options{.cpu_workers = 1, .cuda = false, .trace = &recorder});
+    single_stream on(watched.find("cpu:0"));
+    const network seen = sync(make_network(layers()), on);
+    const numbers x{1, 2};
+    numbers y(2), z(2);
+    for (int i = 0; i < repetitions; ++i) {
+        static_cast<void>(recorder.take());
+        seen({{x, {1, 2}}}, {{y, {1, 2}}, {z, {1, 2}}});
+        EXPECT_FALSE(recorder.take().events.empty());
+    }
+}
+
+TEST_F(direct_calls, are_simulated_without_a_finding) {
+    sim::simulator simulated;
+    single_stream on(simulated.device());
+    const network made = sync(make_network(layers()), on);
+    for (int i = 0; i < repetitions; ++i) {
+        const numbers x{static_cast<float>(i), 2};
+        numbers y(2), z(2);
+        made({{x, {1, 2}}}, {{y, {1, 2}}, {z, {1, 2}}});
+        EXPECT_THAT(z, ElementsAre(2 * static_cast<float>(i), 4));
+    }
+    EXPECT_TRUE(simulated.findings().empty());
+}
+
+}  // namespace sluice::nn::direct_calls_tests
