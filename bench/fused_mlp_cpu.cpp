@@ -62,7 +62,7 @@ void compare(const std::vector<std::size_t>& features, const std::string& name, 
     std::vector<float> ours(rows * features.back());
     std::vector<std::vector<float>> theirs;
     for (const mlp_layer& layer : layers) theirs.emplace_back(rows * layer.out_features);
-    std::vector<float> scratch(kernels::fused_mlp_scratch_floats(network.form()));
+    std::vector<float> scratch(kernels::fused_mlp_scratch_floats(rows, network.form(), kernels::fused_type::f32));
     const kernels::fused_mlp_call call{x.data(), ours.data(),    network.image().device_data(),
                                        rows,     network.form(), scratch.data()};
 

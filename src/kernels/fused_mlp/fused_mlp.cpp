@@ -194,7 +194,7 @@ void fused_mlp(stream on, const tensor<T>& x, const packed_mlp<T>& network, tens
     if (on.owner().kind() == device_kind::cuda) {
         command = kernels::fused_mlp_on_cuda(call, type, on.owner());
     } else {
-        scratch = on.workspace(kernels::fused_mlp_scratch_floats(call.form) * sizeof(float));
+        scratch = on.workspace(kernels::fused_mlp_scratch_floats(call.rows, call.form, type) * sizeof(float));
         call.scratch = static_cast<float*>(scratch->data());
     }
     command.host_function = &run_on_host<type>;

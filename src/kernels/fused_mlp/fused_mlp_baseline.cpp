@@ -6,8 +6,6 @@
 
 namespace sluice::kernels {
 
-float* fused_mlp_baseline(const cpu_block& block, const float* image, const detail::fused_mlp_form& form) {
-    return forward(block, image, form);
-}
+const cpu_loops fused_mlp_baseline = {&forward, &layer_columns, &softmax_rows};
 
 }  // namespace sluice::kernels

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // fused_mlp on a CPU: a block of rows goes through all layers before the next one does, so that the activations of
 // narrow layers stay in the first cache and their weights in the second; the weights of wide ones are read from front
-// to back. The loops are compiled three times, for the vector units that x86-64 processors have (fused_mlp_avx512.cpp,
-// fused_mlp_avx2.cpp, and fused_mlp_baseline.cpp, which is the only one elsewhere); which of them runs is asked of the
-// processor, once.
+// to back. Workers share many rows; of few rows they share the columns of each layer. Each element is the same sum in
+// the same order, whoever computes it.
+//
+// The loops are compiled three times, for the vector units that x86-64 processors have (fused_mlp_avx512.cpp,
+// fused_mlp_avx2.cpp, and fused_mlp_baseline.cpp, which is the only one elsewhere). The processor is queried once to
+// select one.
 //
 // The image: for each layer panels of 16 columns, [panels][in][16] float, then [panels][16] biases.
 #pragma once
@@ -31,9 +34,25 @@ struct cpu_block {
     std::size_t stride;     // all layers' columns, in whole panels
 };
 
-using cpu_forward = float*(const cpu_block& block, const float* image, const detail::fused_mlp_form& form);
-cpu_forward fused_mlp_baseline;
-cpu_forward fused_mlp_avx2;
-cpu_forward fused_mlp_avx512;
+// Some columns of one layer, for the rows of a block.
+struct cpu_columns {
+    const float* x;  // [rows][in]
+    std::size_t x_stride;
+    std::size_t rows;
+    const float* image;  // of the layer
+    std::size_t in, columns;
+    activation after;
+    float* out;  // [rows][columns]
+    std::size_t out_stride;
+    std::size_t first_panel, last_panel;  // those in between are written
+};
+
+// The loops for one kind of vector unit.
+struct cpu_loops {
+    float* (*forward)(const cpu_block& block, const float* image, const detail::fused_mlp_form& form);
+    void (*layer)(const cpu_columns& what);  // without a softmax, which needs whole rows
+    void (*softmax)(float* x, std::size_t stride, std::size_t rows, std::size_t columns);
+};
+extern const cpu_loops fused_mlp_baseline, fused_mlp_avx2, fused_mlp_avx512;
 
 }  // namespace sluice::kernels

@@ -32,7 +32,7 @@ struct fused_mlp_call {
     const void* image;
     std::size_t rows;
     detail::fused_mlp_form form;
-    float* scratch = nullptr;  // on a CPU: fused_mlp_scratch_floats(form) of them
+    float* scratch = nullptr;  // on a CPU: as many as fused_mlp_scratch_floats says
 };
 
 // Which column of the inputs is at place k of the first layer's tensor core steps; the same for places n of the
@@ -66,9 +66,9 @@ inline constexpr fused_type fused_type_of = std::same_as<T, half>       ? fused_
                                                                         : fused_type::f32;
 
 // How much scratch memory the body for a CPU needs.
-std::size_t fused_mlp_scratch_floats(const detail::fused_mlp_form& form) noexcept;
+std::size_t fused_mlp_scratch_floats(std::size_t rows, const detail::fused_mlp_form& form, fused_type type) noexcept;
 
-// Runs on a worker thread of a CPU device, all of it.
+// Runs all of it, on a worker thread of a CPU device, which other workers may help.
 void fused_mlp_on_cpu(const fused_mlp_call& call, fused_type type);
 
 // The launch for a GPU. Throws errc::unsupported when the device cannot.

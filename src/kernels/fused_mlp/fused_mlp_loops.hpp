@@ -53,9 +53,8 @@ void multiply_rows(const float* x, std::size_t x_stride, const float* weight, co
     }
 }
 
-void multiply(const float* x, std::size_t x_stride, std::size_t rows, const float* weight, std::size_t in,
-              std::size_t panels, float* out, std::size_t out_stride) {
-    const float* const bias = weight + panels * in * 16;
+void multiply(const float* x, std::size_t x_stride, std::size_t rows, const float* weight, const float* bias,
+              std::size_t in, std::size_t panels, float* out, std::size_t out_stride) {
     std::size_t r = 0;
     for (; r + SLUICE_TILE_ROWS <= rows; r += SLUICE_TILE_ROWS) {
         multiply_rows<SLUICE_TILE_ROWS, SLUICE_TILE_PANELS>(x + r * x_stride, x_stride, weight, bias, in, panels,
@@ -91,17 +90,29 @@ void softmax_row(float* x, std::size_t columns) {
     for (std::size_t c = 0; c < columns; ++c) x[c] /= sum;
 }
 
-void activate_rows(float* x, std::size_t stride, std::size_t rows, std::size_t columns, activation what) {
+void softmax_rows(float* x, std::size_t stride, std::size_t rows, std::size_t columns) {
+    for (std::size_t r = 0; r < rows; ++r) softmax_row(x + r * stride, columns);
+}
+
+void activate(float* x, std::size_t stride, std::size_t rows, std::size_t columns, activation what) {
     switch (what) {
-        case activation::none: return;
+        case activation::none:
+        case activation::softmax: return;
         case activation::relu: return apply<activation::relu>(x, stride, rows, columns);
         case activation::gelu: return apply<activation::gelu>(x, stride, rows, columns);
         case activation::sigmoid: return apply<activation::sigmoid>(x, stride, rows, columns);
         case activation::tanh: return apply<activation::tanh>(x, stride, rows, columns);
-        case activation::softmax:
-            for (std::size_t r = 0; r < rows; ++r) softmax_row(x + r * stride, columns);
-            return;
     }
+}
+
+void layer_columns(const cpu_columns& what) {
+    const std::size_t all = (what.columns + 15) / 16, panels = what.last_panel - what.first_panel;
+    const float* const bias = what.image + all * what.in * 16;
+    float* const out = what.out + what.first_panel * 16;
+    multiply(what.x, what.x_stride, what.rows, what.image + what.first_panel * what.in * 16,
+             bias + what.first_panel * 16, what.in, panels, out, what.out_stride);
+    const std::size_t end = what.last_panel * 16 < what.columns ? what.last_panel * 16 : what.columns;
+    activate(out, what.out_stride, what.rows, end - what.first_panel * 16, what.after);
 }
 
 float* forward(const cpu_block& block, const float* image, const detail::fused_mlp_form& form) {
@@ -112,8 +123,8 @@ float* forward(const cpu_block& block, const float* image, const detail::fused_m
         const std::size_t in = form.features[layer], columns = form.features[layer + 1];
         const std::size_t panels = (columns + 15) / 16;
         out = block.activations[layer % 2];
-        multiply(x, x_stride, block.rows, image, in, panels, out, block.stride);
-        activate_rows(out, block.stride, block.rows, columns, form.after[layer]);
+        layer_columns({x, x_stride, block.rows, image, in, columns, form.after[layer], out, block.stride, 0, panels});
+        if (form.after[layer] == activation::softmax) softmax_rows(out, block.stride, block.rows, columns);
         image += panels * 16 * (in + 1);
         x = out;
         x_stride = block.stride;
