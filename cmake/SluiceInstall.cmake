@@ -1,8 +1,11 @@
-# The install rules: the library, its headers, and a CMake package that finds the library's dependencies.
+# The install rules: the library, its headers, a CMake package that finds the library's dependencies, and a file for
+# pkg-config. The component `development` is all of this; `tool` is the command-line tool (apps/sluice).
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(sluice_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sluice)
+
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 
 install(TARGETS sluice EXPORT sluiceTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/sluice DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -19,3 +22,22 @@ install(FILES
     ${PROJECT_BINARY_DIR}/sluiceConfigVersion.cmake
     ${PROJECT_SOURCE_DIR}/cmake/SluiceKernelSources.cmake
     DESTINATION ${sluice_package_dir})
+
+# For pkg-config: what a program links besides the static library.
+set(libraries ${SLUICE_CPU_MATH_NAME} ${SLUICE_CPU_MATH_EXTRA_LIBRARIES} ${SLUICE_ONNX_LIBRARY_NAME})
+list(TRANSFORM libraries PREPEND -l)
+if(SLUICE_HAS_CUDA)
+    list(APPEND libraries -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt)
+endif()
+list(JOIN libraries " " sluice_pc_libraries)
+string(APPEND sluice_pc_libraries " -pthread")
+set(sluice_pc_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH sluice_pc_prefix /usr/${sluice_pc_dir} /usr)
+configure_file(${PROJECT_SOURCE_DIR}/cmake/sluice.pc.in ${PROJECT_BINARY_DIR}/sluice.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/sluice.pc DESTINATION ${sluice_pc_dir})
+
+configure_file(${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake.in ${PROJECT_BINARY_DIR}/uninstall.cmake @ONLY)
+if(PROJECT_IS_TOP_LEVEL)
+    add_custom_target(uninstall COMMAND ${CMAKE_COMMAND} -P ${PROJECT_BINARY_DIR}/uninstall.cmake)
+    include(SluicePackages)
+endif()

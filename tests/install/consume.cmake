@@ -25,3 +25,15 @@ run(${WORK_DIR}/build/consumer)
 if(HAS_ASIO)
     run(${WORK_DIR}/build/asio_consumer)
 endif()
+
+# The same program without CMake.
+find_program(PKG_CONFIG pkg-config)
+if(PKG_CONFIG)
+    file(GLOB_RECURSE found ${WORK_DIR}/moved/*/sluice.pc)
+    get_filename_component(folder ${found} DIRECTORY)
+    execute_process(COMMAND ${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${folder} ${PKG_CONFIG} --cflags --libs sluice
+        OUTPUT_VARIABLE flags OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    separate_arguments(flags UNIX_COMMAND ${flags})
+    run(${CXX_COMPILER} -std=c++20 -O1 -x c++ ${HELLO} -x none ${flags} -o ${WORK_DIR}/hello_by_pkg_config)
+    run(${WORK_DIR}/hello_by_pkg_config)
+endif()
