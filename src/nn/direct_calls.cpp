@@ -92,6 +92,9 @@ public:
           on_(on),
           core_(on, graph_inputs_of(inputs_), {.name = "network"}, source_location::current()) {
         core_.compile(record_);
+        // Functions of the host are recorded for one launch.
+        if (core_.commands().has_host_calls())
+            throw error(errc::graph_refused, "the network calls functions of the host", {"network", on.name()});
         for (const view_form& each : inputs_) blocks_.push_back(on_->allocate_host(each.size_bytes(), {"input"}));
     }
 

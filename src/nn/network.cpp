@@ -45,10 +45,10 @@ std::vector<known_operator> known_operators() {
     return known;
 }
 
-void check_operators(const model& from) { detail::check_operators(from); }
+void check_operators(const model& from, const own_operators& own) { detail::check_operators(from, own); }
 
 network make_network_operation::submit(execution_context& context) && {
-    return network(std::make_shared<const detail::prepared_network>(std::move(model_), context));
+    return network(std::make_shared<const detail::prepared_network>(std::move(model_), own_, context));
 }
 
 }  // namespace sluice::nn

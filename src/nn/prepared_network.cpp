@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "nn/direct_calls.hpp"
+#include "nn/node_checks.hpp"
 #include "nn/passes/passes.hpp"
 #include "nn/passes/steps.hpp"
 #include "sluice/base/error.hpp"
@@ -33,7 +34,7 @@ constexpr std::size_t always_folded_bytes = std::size_t{1} << 20;
 
 class preparation {
 public:
-    explicit preparation(const model& from) : model_(from) {}
+    preparation(const model& from, const operators::known_to_network& known) : model_(from), known_(known) {}
 
     prepared_graph prepare() {
         nn::check(model_);  // a model need not come from a file
@@ -68,11 +69,10 @@ private:
     void list_unknown(const graph& body) {
         for (std::size_t i = 0; i < body.nodes.size(); ++i) {
             const node& each = body.nodes[i];
-            if (operators::find(each.domain, each.op, opset_of(each, i)) == nullptr) {
-                const std::string version =
-                    (each.domain.empty() ? "ai.onnx" : printable(each.domain)) + " " +
-                    std::to_string(opset_of(each, i)) +
-                    (operators::is_known(each.domain, each.op) ? " (known in other versions)" : "");
+            if (known_.find(each.domain, each.op, opset_of(each, i)) == nullptr) {
+                const std::string version = (each.domain.empty() ? "ai.onnx" : printable(each.domain)) + " " +
+                                            std::to_string(opset_of(each, i)) +
+                                            (known_.is_known(each.domain, each.op) ? " (known in other versions)" : "");
                 const auto [known, is_new] = unknown_.try_emplace({each.domain, each.op}, unknown{});
                 if (is_new) known->second.first = label_of(each, i) + " of " + version;
                 ++known->second.nodes;
@@ -98,29 +98,6 @@ private:
         throw file_error(model_.path, file_error::no_offset, label_of(which, position), why);
     }
 
-    void check(const node& each, std::size_t position, const definition& what) const {
-        if (each.inputs.size() < what.least_inputs || each.inputs.size() > what.most_inputs) {
-            refuse(each, position,
-                   "has " + std::to_string(each.inputs.size()) + " inputs; the operator takes " +
-                       std::to_string(what.least_inputs) +
-                       (what.most_inputs == operators::any_number ? " or more"
-                        : what.most_inputs == what.least_inputs   ? ""
-                                                                  : " to " + std::to_string(what.most_inputs)));
-        }
-        for (std::size_t i = 0; i < what.least_inputs; ++i)
-            if (each.inputs[i].empty()) refuse(each, position, "leaves out its input " + std::to_string(i));
-        if (each.outputs.size() > what.most_outputs)
-            refuse(each, position, "has " + std::to_string(each.outputs.size()) + " outputs, which is too many");
-        for (const auto& [name, value] : each.attributes) {
-            if (std::ranges::find(what.attributes, name) != what.attributes.end()) continue;
-            std::string known;
-            for (const std::string_view one : what.attributes) known += (known.empty() ? "" : ", ") + std::string(one);
-            refuse(each, position,
-                   "has the attribute " + in_quotes(name) + ", which its operator does not have" +
-                       (known.empty() ? "" : "; it has " + known));
-        }
-    }
-
     // The slot of a value; a value of the graphs around is brought in.
     slot slot_of(scope& here, const std::string& name) {
         if (name.empty()) return no_slot;
@@ -137,6 +114,15 @@ private:
         return made;
     }
 
+    static std::vector<const value_info*> declared_outputs(const graph& body, const node& of) {
+        std::vector<const value_info*> found;
+        for (const std::string& name : of.outputs) {
+            const auto output = std::ranges::find(body.outputs, name, &value_info::name);
+            found.push_back(output != body.outputs.end() ? &*output : nullptr);
+        }
+        return found;
+    }
+
     prepared_graph prepare(const graph& body, const scope* around) {
         prepared_graph made;
         scope here{around, &made, {}};
@@ -146,7 +132,7 @@ private:
         for (std::size_t i = 0; i < body.nodes.size(); ++i) {
             const node& each = body.nodes[i];
             const std::int64_t opset = opset_of(each, i);
-            step next{.what = operators::find(each.domain, each.op, opset),
+            step next{.what = known_.find(each.domain, each.op, opset),
                       .from = &each,
                       .position = i,
                       .opset = opset,
@@ -154,7 +140,8 @@ private:
                       .inputs = {},
                       .outputs = {},
                       .released = {}};
-            check(each, i, *next.what);
+            check_node(model_.path, each, i, *next.what);
+            if (next.what->own != nullptr && around == nullptr) next.declared = declared_outputs(body, each);
             for (const std::string& name : each.inputs) next.inputs.push_back(slot_of(here, name));
             for (const auto& [name, value] : each.attributes) {
                 if (const auto* const inner = std::get_if<std::shared_ptr<const graph>>(&value))
@@ -169,6 +156,7 @@ private:
     }
 
     const model& model_;
+    const operators::known_to_network& known_;
     std::map<std::pair<std::string, std::string>, unknown> unknown_;  // by domain and operator
 };
 
@@ -315,6 +303,9 @@ any_tensor uploaded(execution_context& context, const any_tensor& from) {
     return from.with_memory(std::move(to));
 }
 
+// Commands keep the name's address, and outlive networks.
+std::string_view command_name(const definition& of) { return of.own != nullptr ? "own operator" : of.name; }
+
 class graph_run {
 public:
     graph_run(const model& of, execution_context* context, std::vector<operators::device_check>* checks)
@@ -370,8 +361,14 @@ public:
             for (const slot one : each.read_inside)
                 if (slots[one] && !slots[one].is_on_device()) slots[one] = uploaded(*context_, slots[one]);
         }
-        run_environment environment{
-            .path = &model_.path, .context = context_, .run_graph = {}, .layers = each.layers.get(), .checks = checks_};
+        run_environment environment{.path = &model_.path,
+                                    .command_name = command_name(*each.what),
+                                    .context = context_,
+                                    .run_graph = {},
+                                    .layers = each.layers.get(),
+                                    .checks = checks_,
+                                    .own = each.what->own,
+                                    .declared = each.declared};
         environment.run_graph = [&](const graph& body, std::vector<any_tensor> given) {
             return (*this)(*each.inner.at(&body), std::move(given), &slots, here);
         };
@@ -453,11 +450,14 @@ private:
 
 }  // namespace
 
-void check_operators(const model& from) { static_cast<void>(preparation(from).prepare()); }
+void check_operators(const model& from, const own_operators& own) {
+    const operators::known_to_network known(own);
+    static_cast<void>(preparation(from, known).prepare());
+}
 
-prepared_network::prepared_network(model from, execution_context& context)
-    : model_(std::move(from)), direct_(std::make_unique<direct_calls>(*this, context.device())) {
-    body_ = preparation(model_).prepare();
+prepared_network::prepared_network(model from, const own_operators& own, execution_context& context)
+    : model_(std::move(from)), known_(own), direct_(std::make_unique<direct_calls>(*this, context.device())) {
+    body_ = preparation(model_, known_).prepare();
     find_host_values(body_);
     fold(body_, false);
     fold_batch_normalizations(body_);
@@ -523,7 +523,11 @@ bool prepared_network::fold_step(prepared_graph& body, const step& each) const {
     for (const slot one : each.outputs)
         if (one != no_slot) needed += shapes[one].size_bytes();
     if (needed > bytes) return false;
-    runner.carry_out(each, slots, place::host);
+    try {
+        runner.carry_out(each, slots, place::host);
+    } catch (const operators::needs_device&) {
+        return false;
+    }
     for (const slot one : each.outputs)
         if (one != no_slot && slots[one]) body.constants.insert_or_assign(one, std::move(slots[one]));
     return true;

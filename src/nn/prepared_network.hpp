@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "nn/operators/own.hpp"
 #include "nn/operators/table.hpp"
 #include "sluice/nn/any_tensor.hpp"
 #include "sluice/nn/host_view.hpp"
@@ -38,6 +39,7 @@ struct step {
     bool is_on_host = false;                                     // its outputs are needed there
     bool leaves_to_next = false;                                 // its output is left to the next expression
     std::shared_ptr<const operators::dense_layers> layers = {};  // which are this step
+    std::vector<const value_info*> declared = {};                // outputs of an own operator: run_environment
 };
 
 class prepared_graph {
@@ -58,7 +60,7 @@ public:
 class prepared_network {
 public:
     // Throws what make_network says.
-    prepared_network(model from, execution_context& context);
+    prepared_network(model from, const own_operators& own, execution_context& context);
     prepared_network(const prepared_network&) = delete;  // direct calls point to it
     prepared_network& operator=(const prepared_network&) = delete;
     ~prepared_network();
@@ -81,11 +83,12 @@ private:
     void upload_constants(prepared_graph& body, execution_context& context);
 
     model model_;
+    operators::known_to_network known_;
     prepared_graph body_;
     const std::unique_ptr<direct_calls> direct_;  // last: they use the others
 };
 
 // See nn::check_operators.
-void check_operators(const model& from);
+void check_operators(const model& from, const own_operators& own);
 
 }  // namespace sluice::nn::detail

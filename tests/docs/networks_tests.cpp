@@ -2,6 +2,7 @@
 // The code in docs/networks.md. Runs on the default device: a GPU where there is one.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 
@@ -81,6 +82,34 @@ TEST_F(networks, a_network_is_a_part_of_a_pipeline) {
 
     expect_logits(logits);
     expect_logits(again);
+}
+
+TEST(networks_in_cpp, a_network_is_written) {
+    runtime machine;
+    round_robin pool(machine.default_device(), 4);
+    const io::safetensors_file weights(models / "digits.safetensors");
+    nn::model_builder build("digits");
+    auto x = build.input("pixels", {"rows", 64});
+    for (const std::string layer : {"0", "2"})
+        x = build.relu(
+            build.linear(x, build.constant(weights, layer + ".weight"), build.constant(weights, layer + ".bias")));
+    x = build.linear(x, build.constant(weights, "4.weight"), build.constant(weights, "4.bias"));
+    build.output("digit", build.node("ArgMax", {x}, {{"axis", 1}, {"keepdims", 0}}));
+    const nn::network digits = sync(nn::make_network(build.finish()), pool);
+
+    EXPECT_EQ(build.describe(x), "f32 [rows, 10]");
+    const io::npy_file inputs(data / "digits_inputs.npy");
+    std::vector<float> images(32 * 64);
+    inputs.view().read_rows(0, images);
+    const auto answers = sync(digits.run({nn::any_tensor(images, {32, 64})}), pool);
+    const std::span<const std::int64_t> found = answers[0].values<std::int64_t>();
+    ASSERT_EQ(found.size(), 32u);
+    std::vector<float> expected_logits(32 * 10);
+    io::npy_file(data / "digits_logits.npy").view().read_rows(0, expected_logits);
+    for (std::size_t row = 0; row < 32; ++row) {
+        const auto* const first = expected_logits.data() + row * 10;
+        EXPECT_EQ(found[row], std::max_element(first, first + 10) - first);
+    }
 }
 
 }  // namespace sluice::docs::networks_tests

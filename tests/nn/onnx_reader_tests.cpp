@@ -266,6 +266,27 @@ TEST(onnx_reader, writes_functions_out_where_they_are_called) {
     EXPECT_EQ(*network.body.nodes.at(1).find<float>("value_float"), 0.25f);
 }
 
+TEST(onnx_reader, keeps_calls_of_a_function_that_is_an_operator_of_the_users_own) {
+    onnx_maker made = with_function();
+    made.file.mutable_functions(0)->set_domain("com.example");
+    made.body().mutable_node(1)->set_domain("com.example");
+    onnx::OperatorSetIdProto& version = *made.file.add_opset_import();
+    version.set_domain("com.example");
+    version.set_version(1);
+    const std::string bytes = made.bytes();
+    const auto operators_of = [&](const own_operators& own) {
+        std::vector<std::string> names;
+        for (const node& each : read_onnx(std::as_bytes(std::span(bytes)), "made.onnx", own).body.nodes)
+            names.push_back(each.op);
+        return names;
+    };
+    EXPECT_THAT(operators_of({}), ElementsAre("Gemm", "Constant", "Mul", "Max"));
+    const auto run = [](operator_call&) {};
+    EXPECT_THAT(operators_of({{.domain = "com.example", .name = "Leaky", .run = run}}), ElementsAre("Gemm", "Leaky"));
+    EXPECT_THAT(operators_of({{.domain = "com.other", .name = "Leaky", .run = run}}),
+                ElementsAre("Gemm", "Constant", "Mul", "Max"));
+}
+
 TEST(onnx_reader, refuses_functions_that_cannot_be_written_out) {
     onnx_maker made = with_function();
     onnx_maker::set(*made.body().mutable_node(1), "angle", 0.25f);

@@ -26,6 +26,7 @@
 #include "sluice/nn/any_tensor.hpp"
 #include "sluice/nn/host_view.hpp"
 #include "sluice/nn/model.hpp"
+#include "sluice/nn/own_operator.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/execution_context.hpp"
 #include "sluice/runtime/pending.hpp"
@@ -119,13 +120,15 @@ class make_network_operation : public operation_base<make_network_operation> {
 public:
     using output = network;
 
-    explicit make_network_operation(model from) : model_(std::move(from)) {}
+    explicit make_network_operation(model from, own_operators own = {})
+        : model_(std::move(from)), own_(std::move(own)) {}
 
     output submit(execution_context& context) &&;
     work_estimate estimate() const { return {model_.body.constants.size()}; }
 
 private:
     model model_;
+    own_operators own_;
 };
 
 // The operators that Sluice has, in the order of domain, name and version. `since` and `until` are versions of the
@@ -139,12 +142,14 @@ struct known_operator {
 std::vector<known_operator> known_operators();
 
 // Throws what make_network throws for operators that are not known, and for wrong nodes, without a device.
-void check_operators(const model& from);
+void check_operators(const model& from, const own_operators& own = {});
 
 // Checks that the network can run, computes what depends on constants only, and puts the rest of the constants on the
-// context's device, once. Throws file_error (errc::unsupported) that lists all operators that are not known, with
-// their nodes and operator sets; file_error for a node with a wrong number of inputs or outputs, or with an attribute
-// that its operator does not have.
-inline make_network_operation make_network(model from) { return make_network_operation(std::move(from)); }
+// context's device, once. `own` are operators of the caller's own, beside those of ONNX. Throws file_error
+// (errc::unsupported) that lists all operators that are not known, with their nodes and operator sets; file_error for a
+// node with a wrong number of inputs or outputs, or with an attribute that its operator does not have.
+inline make_network_operation make_network(model from, own_operators own = {}) {
+    return make_network_operation(std::move(from), std::move(own));
+}
 
 }  // namespace sluice::nn

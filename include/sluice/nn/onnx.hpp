@@ -10,6 +10,7 @@
 #include <span>
 
 #include "sluice/nn/model.hpp"
+#include "sluice/nn/own_operator.hpp"
 
 namespace sluice::nn {
 
@@ -21,16 +22,16 @@ inline constexpr std::int64_t newest_onnx_opset = 28;
 
 // Reads the file, and files beside it that it names (external data), checks them whole, and closes them. An input that
 // the file also gives as a constant is a constant here. Nodes that call functions of the file become the functions'
-// nodes. The host's memory holds the constants once.
+// nodes, unless `own` has the operator: then the function is not used. The host's memory holds the constants once.
 //
 // Throws file_error that names the file and the node, value or field: when it is no ONNX model, is damaged or cut off,
 // of an unknown version, or has what Sluice does not know: other types than dtype has, sequences, maps, sparse or text
 // tensors, fields of a newer standard; when a constant's size is not its shape's; when external data is
 // outside the model's folder, or shorter than named; and when nn::check throws. error (errc::unsupported) when Sluice
 // was built without protobuf.
-model load_onnx(const std::filesystem::path& path);
+model load_onnx(const std::filesystem::path& path, const own_operators& own = {});
 
 // The same from memory; `path` is for messages, and its folder is where external data is looked for.
-model read_onnx(std::span<const std::byte> file, const std::filesystem::path& path);
+model read_onnx(std::span<const std::byte> file, const std::filesystem::path& path, const own_operators& own = {});
 
 }  // namespace sluice::nn

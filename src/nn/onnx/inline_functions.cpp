@@ -22,7 +22,8 @@ std::string own_domain(const std::string& domain) { return domain == "ai.onnx" ?
 
 class inliner {
 public:
-    inliner(const std::filesystem::path& path, onnx::ModelProto& file) : path_(path), file_(file) {
+    inliner(const std::filesystem::path& path, onnx::ModelProto& file, const own_operators& own)
+        : path_(path), file_(file), own_(own) {
         for (const onnx::FunctionProto& each : file.functions()) {
             const std::string label = "function " + in_quotes(each.name());
             if (!each.unknown_fields().empty()) refuse(label, "has a field that is not known");
@@ -57,6 +58,7 @@ private:
     }
 
     const onnx::FunctionProto* called_by(const onnx::NodeProto& each) const {
+        if (own_.contains(each.domain(), each.op_type())) return nullptr;
         const auto found = functions_.find(key_of(each.domain(), each.op_type(), each.overload()));
         return found == functions_.end() ? nullptr : found->second;
     }
@@ -182,6 +184,7 @@ private:
 
     const std::filesystem::path& path_;
     onnx::ModelProto& file_;
+    const own_operators& own_;
     std::map<std::string, const onnx::FunctionProto*> functions_;
     std::map<std::string, std::int64_t> imports_;
     std::size_t nodes_ = 0, calls_ = 0;
@@ -189,6 +192,8 @@ private:
 
 }  // namespace
 
-void inline_functions(const std::filesystem::path& path, onnx::ModelProto& file) { inliner(path, file).run(); }
+void inline_functions(const std::filesystem::path& path, onnx::ModelProto& file, const own_operators& own) {
+    inliner(path, file, own).run();
+}
 
 }  // namespace sluice::nn::detail

@@ -8,12 +8,12 @@ namespace sluice::nn {
 
 bool onnx_supported() noexcept { return false; }
 
-model read_onnx(std::span<const std::byte>, const std::filesystem::path& path) {
+model read_onnx(std::span<const std::byte>, const std::filesystem::path& path, const own_operators&) {
     throw error(errc::unsupported, printable(path.native()) +
                                        ": this Sluice was built without protobuf, which ONNX files need; install "
                                        "libprotobuf-dev and protobuf-compiler, and build again");
 }
 
-model load_onnx(const std::filesystem::path& path) { return read_onnx({}, path); }
+model load_onnx(const std::filesystem::path& path, const own_operators& own) { return read_onnx({}, path, own); }
 
 }  // namespace sluice::nn

@@ -64,7 +64,7 @@ std::string domain_of(const std::string& domain) { return domain == "ai.onnx" ? 
 
 class reader {
 public:
-    explicit reader(const std::filesystem::path& path) : path_(path) {}
+    reader(const std::filesystem::path& path, const own_operators& own) : path_(path), own_(own) {}
 
     model read(onnx::ModelProto& file) const {
         if (!file.has_ir_version() || !file.has_graph())
@@ -74,7 +74,7 @@ public:
             refuse("ir_version", "is " + std::to_string(file.ir_version()) + "; " + std::to_string(oldest_ir) + " to " +
                                      std::to_string(newest_ir) + " are known");
         }
-        detail::inline_functions(path_, file);
+        detail::inline_functions(path_, file, own_);
         model made;
         made.path = path_;
         made.producer = file.producer_name();
@@ -316,13 +316,14 @@ private:
     }
 
     const std::filesystem::path& path_;
+    const own_operators& own_;
 };
 
 }  // namespace
 
 bool onnx_supported() noexcept { return true; }
 
-model read_onnx(std::span<const std::byte> file, const std::filesystem::path& path) {
+model read_onnx(std::span<const std::byte> file, const std::filesystem::path& path, const own_operators& own) {
     if (file.size() > std::size_t(std::numeric_limits<int>::max())) {
         throw file_error(path, file_error::no_offset, {},
                          "is larger than 2 GiB, which no ONNX model is: large constants are kept as external data");
@@ -331,15 +332,15 @@ model read_onnx(std::span<const std::byte> file, const std::filesystem::path& pa
         onnx::ModelProto message;
         if (!message.ParseFromArray(file.data(), int(file.size())))
             throw file_error(path, file_error::no_offset, {}, "is not an ONNX model, or is damaged or cut off");
-        return reader(path).read(message);
+        return reader(path, own).read(message);
     } catch (const std::bad_alloc&) {
         throw file_error(path, file_error::no_offset, {}, "needs more memory than there is", errc::out_of_memory);
     }
 }
 
-model load_onnx(const std::filesystem::path& path) {
+model load_onnx(const std::filesystem::path& path, const own_operators& own) {
     const io::mapped_file file(path);
-    model made = read_onnx(file.bytes(), path);
+    model made = read_onnx(file.bytes(), path, own);
     file.require_unchanged();
     return made;
 }

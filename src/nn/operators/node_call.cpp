@@ -115,7 +115,7 @@ any_tensor node_call::make(io::dtype type, lengths shape) const {
             return any_tensor::make_on_host(type, std::move(shape), unused);
         }
         case place::device: {
-            const command_info info{node_.op};
+            const command_info info{name()};
             return any_tensor(type, std::move(shape),
                               context().stream().allocate(std::max<std::size_t>(*bytes, 1), info));
         }
@@ -153,10 +153,10 @@ void node_call::copy(const any_tensor& from, const any_tensor& to) const {
     }
     const std::array accesses{memory_access{from.memory(), access_mode::read},
                               memory_access{to.memory(), access_mode::write}};
-    context().stream().copy({node_.op, accesses}, {.destination = to.memory()->data(),
-                                                   .source = from.memory()->data(),
-                                                   .bytes = bytes,
-                                                   .direction = copy_direction::device_to_device});
+    context().stream().copy({name(), accesses}, {.destination = to.memory()->data(),
+                                                 .source = from.memory()->data(),
+                                                 .bytes = bytes,
+                                                 .direction = copy_direction::device_to_device});
 }
 
 // --- refusals ---

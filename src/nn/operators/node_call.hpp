@@ -29,6 +29,10 @@ namespace sluice {
 class execution_context;
 }
 
+namespace sluice::nn {
+struct own_operator;
+}
+
 namespace sluice::nn::operators {
 
 enum class place : unsigned char { host, device, nowhere };
@@ -54,6 +58,7 @@ struct expression_part;
 // What a node_call needs to know of the run.
 struct run_environment {
     const std::filesystem::path* path;  // of the model, for messages
+    std::string_view command_name;      // of the commands: never freed
     execution_context* context;         // null: there is no device
     // Runs an inner graph (of If, Loop, Scan) with these inputs, here or on the host; gives its outputs.
     std::function<std::vector<any_tensor>(const graph&, std::vector<any_tensor>)> run_graph;
@@ -65,6 +70,9 @@ struct run_environment {
     const dense_layers* layers = nullptr;
     // Where checks on a GPU are noted. Null: no node reads them, and none are made.
     std::vector<device_check>* checks = nullptr;
+    // Of an operator of the user's own: it, and for each output what the model says of it, or null.
+    const own_operator* own = nullptr;
+    std::span<const value_info* const> declared = {};
 };
 
 class node_call {
@@ -84,7 +92,7 @@ public:
     place where() const noexcept { return where_; }
     const run_environment& environment() const noexcept { return environment_; }
     execution_context& context() const noexcept { return *environment_.context; }  // on a device
-    const std::string& name() const noexcept { return node_.op; }
+    std::string_view name() const noexcept { return environment_.command_name; }
     std::string label() const;  // for messages
 
     // --- inputs ---
@@ -126,6 +134,7 @@ public:
     // --- outputs ---
     std::size_t output_count() const noexcept { return outputs_.size(); }
     bool wants_output(std::size_t i) const noexcept { return i < outputs_.size() && !node_.outputs[i].empty(); }
+    const any_tensor& output(std::size_t i) const { return outputs_[i]; }
     // New memory at the place of the call.
     any_tensor make(io::dtype type, lengths shape) const;
     // The same as the output i; returns it. An output that is not wanted is made all the same.

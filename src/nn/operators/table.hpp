@@ -35,7 +35,8 @@ struct definition {
     // The inputs that may be values which an expression has left to this node. If there are any, its output 0 may be
     // left to the next one: it is the only output, and is made by an expression.
     std::uint32_t fused_inputs = none;
-    bool is_random = false;  // gives other numbers each time: not computed beforehand
+    bool is_random = false;             // gives other numbers each time: not computed beforehand
+    const own_operator* own = nullptr;  // of the user (own.hpp)
 };
 
 // Each family's operators.
