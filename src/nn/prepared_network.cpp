@@ -13,6 +13,7 @@
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/op/detail/runtime_hooks.hpp"
+#include "sluice/runtime/device.hpp"
 #include "sluice/runtime/execution_context.hpp"
 #include "sluice/runtime/transfer.hpp"
 
@@ -454,11 +455,15 @@ private:
 
 void check_operators(const model& from) { static_cast<void>(preparation(from).prepare()); }
 
-prepared_network::prepared_network(model from, execution_context& context) : model_(std::move(from)) {
+prepared_network::prepared_network(model from, const network_options& options, execution_context& context)
+    : model_(std::move(from)) {
     body_ = preparation(model_).prepare();
     find_host_values(body_);
     fold(body_, false);
     fold_batch_normalizations(body_);
+    rounding_.precision = options.precision;
+    rounding_.support = support_of(options.precision, context.device());
+    round_products(body_, options.precision, context, rounding_);
     fuse_dense_layers(body_, context);
     find_last_uses(body_);
     find_left_values(body_);

@@ -13,6 +13,7 @@
 #include "nn/operators/table.hpp"
 #include "sluice/nn/any_tensor.hpp"
 #include "sluice/nn/model.hpp"
+#include "sluice/nn/network.hpp"
 
 namespace sluice::nn::detail {
 
@@ -55,11 +56,12 @@ public:
 class prepared_network {
 public:
     // Throws what make_network says.
-    prepared_network(model from, execution_context& context);
+    prepared_network(model from, const network_options& options, execution_context& context);
 
     const model& from() const noexcept { return model_; }
     bool is_host_input(std::size_t input) const noexcept { return body_.needed_on_host[body_.inputs[input]]; }
     std::size_t commands() const noexcept { return body_.steps.size(); }
+    const rounding_report& rounding() const noexcept { return rounding_; }
 
     // Checks that a GPU makes are noted in `checks`, unless it is null.
     std::vector<any_tensor> run(execution_context* context, operators::place where, std::vector<any_tensor> inputs,
@@ -73,6 +75,7 @@ private:
 
     model model_;
     prepared_graph body_;
+    rounding_report rounding_;
 };
 
 // See nn::check_operators.
