@@ -101,8 +101,8 @@ std::string to_text(const used_precision& used) {
     if (used.rounding.precision != nn::precision::f32)
         text << "                    differs from f32 by " << shown(used.difference) << ", on " << sample << '\n';
     for (const nn::precision_measurement& each : used.measured) {
-        text << "                    " << nn::to_string(each.rounding.precision) << ": " << std::setprecision(3)
-             << each.seconds * 1e6 << " µs";
+        text << "                    " << nn::to_string(each.rounding.precision) << ": " << std::fixed
+             << std::setprecision(3) << each.seconds * 1e3 << " ms";
         if (each.rounding.precision != nn::precision::f32)
             text << (each.is_accurate ? ", " : ", too inaccurate: ") << shown(each.difference);
         text << '\n';

@@ -20,7 +20,7 @@ namespace {
 
 constexpr double least_gain = 1.05;
 constexpr std::size_t least_runs = 5, most_runs = 1000;
-constexpr double seconds_of_measurement = 0.05;
+constexpr double seconds_of_measurement = 0.3;  // of all together
 
 double difference_of_two(double a, double b) {
     if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
@@ -86,18 +86,29 @@ void add_difference(const any_tensor& expected, const any_tensor& actual, output
     }
 }
 
-double median_run(const network& made, const std::vector<any_tensor>& sample, scheduling_policy& pool) {
+// Medians of the times of one run; the networks run in turn.
+std::vector<double> median_runs(const std::vector<network>& all, const std::vector<any_tensor>& sample,
+                                scheduling_policy& pool) {
     using clock = std::chrono::steady_clock;
-    std::vector<double> times;
+    std::vector<std::vector<double>> times(all.size());
     const auto begin = clock::now();
-    while (times.size() < least_runs || (times.size() < most_runs && std::chrono::duration<double>(clock::now() - begin)
-                                                                             .count() < seconds_of_measurement)) {
-        const auto start = clock::now();
-        sync(made.run(sample), pool);
-        times.push_back(std::chrono::duration<double>(clock::now() - start).count());
+    const auto is_enough = [&](std::size_t rounds) {
+        return rounds >= most_runs || (rounds >= least_runs &&
+                                       std::chrono::duration<double>(clock::now() - begin).count() >= seconds_of_measurement);
+    };
+    for (std::size_t round = 0; !is_enough(round); ++round) {
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            const auto start = clock::now();
+            sync(all[i].run(sample), pool);
+            times[i].push_back(std::chrono::duration<double>(clock::now() - start).count());
+        }
     }
-    std::ranges::nth_element(times, times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2));
-    return times[times.size() / 2];
+    std::vector<double> medians;
+    for (std::vector<double>& each : times) {
+        std::ranges::nth_element(each, each.begin() + static_cast<std::ptrdiff_t>(each.size() / 2));
+        medians.push_back(each[each.size() / 2]);
+    }
+    return medians;
 }
 
 }  // namespace
@@ -116,25 +127,27 @@ output_difference difference_of(const std::vector<any_tensor>& f32, const std::v
 precision_choice choose_precision(const model& from, const std::vector<any_tensor>& sample, scheduling_policy& pool,
                                   const precision_bounds& bounds) {
     precision_choice made;
+    std::vector<network> networks;
     std::vector<any_tensor> expected;
-    double fastest = 0;
     for (const precision each : {precision::f32, precision::bf16, precision::f16, precision::int8}) {
-        const network one = sync(make_network(from, {.precision = each}), pool);
-        precision_measurement measured{.rounding = one.rounding(), .seconds = 0, .difference = {}, .is_accurate = true};
-        const std::vector<any_tensor> outputs = sync(one.run(sample), pool);
+        networks.push_back(sync(make_network(from, {.precision = each}), pool));
+        const std::vector<any_tensor> outputs = sync(networks.back().run(sample), pool);  // also the warm-up
         if (each == precision::f32) expected = outputs;
-        measured.difference = difference_of(expected, outputs);
-        measured.is_accurate =
-            measured.difference.relative <= bounds.relative_difference &&
-            (!bounds.keeps_largest || measured.difference.agreeing_rows == measured.difference.rows);
-        measured.seconds = median_run(one, sample, pool);
-        if (each == precision::f32) {
-            fastest = measured.seconds / least_gain;
-        } else if (measured.is_accurate && measured.rounding.rounded != 0 && measured.seconds < fastest) {
-            made.chosen = each;
-            fastest = measured.seconds;
-        }
+        precision_measurement measured{
+            .rounding = networks.back().rounding(), .seconds = 0, .difference = difference_of(expected, outputs)};
+        const output_difference& difference = measured.difference;
+        measured.is_accurate = difference.relative <= bounds.relative_difference &&
+                               (!bounds.keeps_largest || difference.agreeing_rows == difference.rows);
         made.measured.push_back(std::move(measured));
+    }
+    const std::vector<double> seconds = median_runs(networks, sample, pool);
+    double fastest = seconds.front() / least_gain;
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+        precision_measurement& each = made.measured[i];
+        each.seconds = seconds[i];
+        if (i == 0 || !each.is_accurate || each.rounding.rounded == 0 || seconds[i] >= fastest) continue;
+        made.chosen = each.rounding.precision;
+        fastest = seconds[i];
     }
     return made;
 }

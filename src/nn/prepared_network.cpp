@@ -459,7 +459,9 @@ prepared_network::prepared_network(model from, const network_options& options, e
     : model_(std::move(from)) {
     body_ = preparation(model_).prepare();
     find_host_values(body_);
-    fold(body_, false);
+    fold(body_, false, folding::all_but_dequantized);
+    rounding_.quantized = fuse_quantized_products(body_, context);
+    fold(body_, false, folding::all);
     fold_batch_normalizations(body_);
     rounding_.precision = options.precision;
     rounding_.support = support_of(options.precision, context.device());
@@ -471,12 +473,12 @@ prepared_network::prepared_network(model from, const network_options& options, e
 }
 
 // Carries out the steps whose inputs are all constants.
-void prepared_network::fold(prepared_graph& body, bool is_inner) {
+void prepared_network::fold(prepared_graph& body, bool is_inner, folding what) {
     std::vector<step> left;
     for (step& each : body.steps) {
         bool is_folded = false;
         try {
-            is_folded = fold_step(body, each);
+            is_folded = fold_step(body, each, what);
         } catch (const error&) {
             // A graph inside may never run, and then it does not matter that one of its nodes cannot.
             if (!is_inner) throw;
@@ -494,13 +496,14 @@ void prepared_network::fold(prepared_graph& body, bool is_inner) {
                 to.insert_or_assign(one.inside, found->second);
                 return true;
             });
-            fold(*inner, true);
+            fold(*inner, true, what);
         }
     }
 }
 
 // Carries out a step whose inputs are all constants, unless that takes too much memory. Says whether it did.
-bool prepared_network::fold_step(prepared_graph& body, const step& each) const {
+bool prepared_network::fold_step(prepared_graph& body, const step& each, folding what) const {
+    if (what == folding::all_but_dequantized && is(each, "DequantizeLinear")) return false;
     const auto is_constant = [&](slot one) { return one == no_slot || body.constants.contains(one); };
     if (!each.inner.empty() || each.what->is_random || !std::ranges::all_of(each.inputs, is_constant)) return false;
     const graph_run runner(model_, nullptr, nullptr);

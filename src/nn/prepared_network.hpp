@@ -69,8 +69,9 @@ public:
 
 private:
     void require_fitting(const std::vector<any_tensor>& inputs) const;
-    void fold(prepared_graph& body, bool is_inner);
-    bool fold_step(prepared_graph& body, const step& each) const;
+    enum class folding : unsigned char { all_but_dequantized, all };
+    void fold(prepared_graph& body, bool is_inner, folding what);
+    bool fold_step(prepared_graph& body, const step& each, folding what) const;
     void upload_constants(prepared_graph& body, execution_context& context);
 
     model model_;

@@ -45,6 +45,7 @@ precision_support support_of(precision what, const device& on);
 struct rounding_report {
     nn::precision precision = nn::precision::f32;
     std::size_t rounded = 0;        // products and convolutions
+    std::size_t quantized = 0;      // between DequantizeLinear and QuantizeLinear: computed with the file's integers
     std::vector<std::string> kept;  // those in the model's types: the node, a colon, why
     precision_support support;      // of the device
 };

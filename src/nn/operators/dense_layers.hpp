@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // dense_layers: what passes make of a stretch of dense layers, or of one product or convolution whose factors are
-// rounded.
+// rounded or quantized.
 #pragma once
 
 #include <optional>
 
-#include "kernels/rounded_layers/rounded_layers.hpp"
+#include "kernels/rounded_layers/quantized_product.hpp"
+#include "nn/operators/convolutions.hpp"
 #include "nn/operators/table.hpp"
 #include "sluice/io/dtype.hpp"
 #include "sluice/kernels/fused_mlp.hpp"
@@ -24,11 +25,21 @@ struct rounded_operator {
     std::size_t position = 0;  // of its node
 };
 
+// Of passes/quantized_products.cpp, on a CPU.
+struct quantized_operator {
+    bool is_convolution = false;
+    bool takes_matrix = false;
+    std::size_t in_features = 0, out_features = 0;  // of a product
+    kernels::quantized_form numbers = {};
+    std::optional<shared_tensor<std::byte>> image = {};
+};
+
 struct dense_layers {
     bool takes_matrix = false;  // one of its nodes does; else rows may have any number of dimensions
     // One of them.
     std::optional<packed_mlp<float>> network = {};
     std::optional<rounded_operator> rounded = {};
+    std::optional<quantized_operator> quantized = {};
 };
 
 // Dense layers: the input is their rows. A convolution: the inputs are those of Conv, but only the shape of the filters
@@ -36,5 +47,11 @@ struct dense_layers {
 const definition& rounded_dense_layers();
 const definition& rounded_convolution();
 const definition& narrowed_operator();
+// The input is quantized rows, or the inputs are those of Conv, the images quantized and of the filters only the shape.
+const definition& quantized_layer();
+const definition& quantized_convolution();
+
+// Of images of one or two dimensions.
+kernels::convolution_form form_of(const convolution_layout& of);
 
 }  // namespace sluice::nn::operators

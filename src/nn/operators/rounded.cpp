@@ -37,23 +37,6 @@ void run_rounded_layers(node_call& in) {
     kernels::submit_rounded_layers(in.context().stream(), as_tensor(x, {rows, features}), made.form, **made.image, to);
 }
 
-kernels::convolution_form form_of(const convolution_layout& of) {
-    const window_grid& grid = of.grid;
-    return {.images = of.images,
-            .channels = of.groups * of.channels,
-            .height = grid.input[1],
-            .width = grid.input[2],
-            .filters = of.groups * of.filters,
-            .filter_height = grid.window[1],
-            .filter_width = grid.window[2],
-            .out_height = grid.output[1],
-            .out_width = grid.output[2],
-            .stride = {grid.stride[1], grid.stride[2]},
-            .padding = {grid.before[1], grid.before[2]},
-            .dilation = {grid.dilation[1], grid.dilation[2]},
-            .groups = of.groups};
-}
-
 void run_rounded_convolution(node_call& in) {
     const rounded_operator& made = *in.environment().layers->rounded;
     const any_tensor &x = in.input(0), &filter = in.input(1);

@@ -55,7 +55,7 @@ public:
                                         .most_bytes = std::numeric_limits<std::size_t>::max(),
                                         .widest = kernels::most_rounded_features});
         for (std::size_t i = 0; i < in_.steps.size(); ++i) {
-            if (!is_left_[i] || in_.steps[i].is_on_host) continue;
+            if (!is_left_[i] || in_.steps[i].is_on_host || in_.steps[i].layers != nullptr) continue;
             if (is_on_cpu_ && round_layers(layers.from(i))) continue;
             round(in_.steps[i]);
         }
