@@ -19,6 +19,8 @@
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
+#include "sluice/runtime/transfer.hpp"
+#include "sluice/sim/explore.hpp"
 #include "sluice/sim/simulator.hpp"
 
 namespace sluice::nn::precision_tests {
@@ -257,6 +259,22 @@ TEST_F(precisions, give_the_same_bits_compiled_and_simulated) {
         EXPECT_TRUE(std::ranges::equal(simulated_values.at(0).values<float>(), expected));
     }
     EXPECT_TRUE(simulated.findings().empty());
+}
+
+TEST_F(precisions, are_explored_without_a_finding) {
+    const std::vector<float> x = noise(3 * 40, 1);
+    for (const precision each : rounded_ones) {
+        const auto twice = [&] {
+            return make_network(perceptron(), {.precision = each}).and_then([&](const network& made) {
+                return upload(x, {3, 40}).and_then([made](tensor<float> rows) {
+                    return made.forward({any_tensor(std::move(rows))}).and_then([](std::vector<any_tensor> values) {
+                        return download(values.at(0).on_device<float>());
+                    });
+                });
+            });
+        };
+        sim::explore(twice, {.schedules = 50}).require_clean();
+    }
 }
 
 TEST_F(precisions, differ_by_numbers_rows_and_labels) {
