@@ -58,7 +58,8 @@ nn::model perceptron(const std::vector<std::size_t>& widths) {
         const std::string n = std::to_string(i);
         const bool is_last = i + 2 == widths.size();
         const std::size_t in = widths[i], out = widths[i + 1];
-        made.body.constants.insert({"w" + n, constant_of(in * out, std::sqrt(2.0f / static_cast<float>(in)), {out, in})});
+        made.body.constants.insert(
+            {"w" + n, constant_of(in * out, std::sqrt(2.0f / static_cast<float>(in)), {out, in})});
         made.body.constants.insert({"b" + n, constant_of(out, 0.05f, {out})});
         nn::node product;
         product.op = "Gemm";
@@ -79,7 +80,8 @@ nn::model perceptron(const std::vector<std::size_t>& widths) {
 std::vector<nn::any_tensor> inputs_of(const nn::model& of, std::size_t rows) {
     std::vector<nn::any_tensor> made;
     for (const nn::value_info& each : of.body.inputs) {
-        if (!each.shape || each.type != io::dtype::f32) throw std::runtime_error("an input is not f32 of a known shape");
+        if (!each.shape || each.type != io::dtype::f32)
+            throw std::runtime_error("an input is not f32 of a known shape");
         std::vector<std::size_t> lengths;
         std::size_t size = 1;
         for (const nn::dimension& one : *each.shape) size *= lengths.emplace_back(one.length.value_or(rows));
@@ -116,9 +118,8 @@ void measure(const std::string& name, const nn::model& model, std::size_t rows, 
         for (const bool is_run : {false, true}) {
             print({"network_precision",
                    "{\"network\": \"" + name + "\", \"rows\": " + std::to_string(rows) + ", \"precision\": \"" +
-                       std::string(nn::to_string(all[i])) + "\", \"how\": \"" + made.support.how +
-                       "\", \"call\": \"" + (is_run ? "run" : "compiled") + "\", " + numbers +
-                       ", \"baseline\": \"f32\"}",
+                       std::string(nn::to_string(all[i])) + "\", \"how\": \"" + made.support.how + "\", \"call\": \"" +
+                       (is_run ? "run" : "compiled") + "\", " + numbers + ", \"baseline\": \"f32\"}",
                    is_run ? of_runs[i] : of_launches[i], "us", is_run ? of_runs[0] : of_launches[0],
                    on.properties().name + ", " + std::to_string(on.properties().compute_units) + " cores"});
         }

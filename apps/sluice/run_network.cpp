@@ -37,7 +37,8 @@ void refuse_options_of_rows(const run_options& options) {
     for (const auto& [name, is_given] : given) {
         if (is_given) {
             refuse(std::string(name) +
-                   " is for multi-layer perceptrons in f32, which run row by row; this network runs once, with whole arrays");
+                   " is for multi-layer perceptrons in f32, which run row by row; this network runs once, with whole "
+                   "arrays");
         }
     }
     if (options.device == "all") refuse("--device all is for multi-layer perceptrons in f32; name one device");

@@ -95,9 +95,8 @@ std::string to_text(const used_precision& used) {
     std::ostringstream text;
     text << "precision           " << shown(used.rounding) << '\n';
     for (const std::string& each : used.rounding.kept) text << "                    in f32: " << each << '\n';
-    const std::string sample = used.rows == 0 ? "the inputs"
-                                              : std::to_string(used.sample_rows) + " of " +
-                                                    std::to_string(used.rows) + " rows";
+    const std::string sample =
+        used.rows == 0 ? "the inputs" : std::to_string(used.sample_rows) + " of " + std::to_string(used.rows) + " rows";
     if (used.rounding.precision != nn::precision::f32)
         text << "                    differs from f32 by " << shown(used.difference) << ", on " << sample << '\n';
     for (const nn::precision_measurement& each : used.measured) {

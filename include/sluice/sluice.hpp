@@ -57,6 +57,8 @@
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/onnx.hpp"
 #include "sluice/nn/plan.hpp"
+#include "sluice/nn/precision.hpp"
+#include "sluice/nn/precision_choice.hpp"
 #include "sluice/nn/to_mlp.hpp"
 #include "sluice/op/any_operation.hpp"
 #include "sluice/op/cancellation.hpp"

@@ -10,10 +10,8 @@
 namespace sluice::nn {
 namespace {
 
-constexpr std::array<std::pair<precision, std::string_view>, 4> names{{{precision::f32, "f32"},
-                                                                       {precision::bf16, "bf16"},
-                                                                       {precision::f16, "f16"},
-                                                                       {precision::int8, "int8"}}};
+constexpr std::array<std::pair<precision, std::string_view>, 4> names{
+    {{precision::f32, "f32"}, {precision::bf16, "bf16"}, {precision::f16, "f16"}, {precision::int8, "int8"}}};
 
 precision_support support_of_cpu(kernels::rounded_type type) {
     const kernels::rounded_kernel& best = kernels::rounded_kernels(type).front();

@@ -41,8 +41,7 @@ std::size_t place_of_largest(std::span<const T> row) {
 }
 
 template <typename T>
-void add_difference(std::span<const T> expected, std::span<const T> actual, std::size_t width,
-                    output_difference& to) {
+void add_difference(std::span<const T> expected, std::span<const T> actual, std::size_t width, output_difference& to) {
     double largest = 0, magnitude = 0;
     for (std::size_t i = 0; i < expected.size(); ++i) {
         const auto a = static_cast<double>(expected[i]), b = static_cast<double>(actual[i]);
@@ -51,7 +50,8 @@ void add_difference(std::span<const T> expected, std::span<const T> actual, std:
     }
     to.largest = std::max(to.largest, largest);
     if (largest != 0)
-        to.relative = std::max(to.relative, magnitude != 0 ? largest / magnitude : std::numeric_limits<double>::infinity());
+        to.relative =
+            std::max(to.relative, magnitude != 0 ? largest / magnitude : std::numeric_limits<double>::infinity());
     for (std::size_t first = 0; width > 1 && first < expected.size(); first += width) {
         ++to.rows;
         to.agreeing_rows +=
@@ -93,8 +93,9 @@ std::vector<double> median_runs(const std::vector<network>& all, const std::vect
     std::vector<std::vector<double>> times(all.size());
     const auto begin = clock::now();
     const auto is_enough = [&](std::size_t rounds) {
-        return rounds >= most_runs || (rounds >= least_runs &&
-                                       std::chrono::duration<double>(clock::now() - begin).count() >= seconds_of_measurement);
+        return rounds >= most_runs ||
+               (rounds >= least_runs &&
+                std::chrono::duration<double>(clock::now() - begin).count() >= seconds_of_measurement);
     };
     for (std::size_t round = 0; !is_enough(round); ++round) {
         for (std::size_t i = 0; i < all.size(); ++i) {

@@ -61,9 +61,10 @@ TEST(tool_precision, reports_the_difference_from_f32_on_a_sample) {
 TEST(tool_precision, says_it_in_words) {
     const outcome came = run_in(perceptron, "bf16");
     ASSERT_EQ(came.exit_code, 0) << came;
-    EXPECT_THAT(came.out, AllOf(HasSubstr("\nprecision           bf16 ("), HasSubstr(", 3 of 3 products and convolutions\n"),
-                                HasSubstr("differs from f32 by "), HasSubstr(" % of the largest output"),
-                                HasSubstr("rows with the same largest output, on 256 of 450 rows\n")));
+    EXPECT_THAT(came.out,
+                AllOf(HasSubstr("\nprecision           bf16 ("), HasSubstr(", 3 of 3 products and convolutions\n"),
+                      HasSubstr("differs from f32 by "), HasSubstr(" % of the largest output"),
+                      HasSubstr("rows with the same largest output, on 256 of 450 rows\n")));
 }
 
 TEST(tool_precision, is_f32_without_the_option) {
@@ -99,8 +100,8 @@ TEST(tool_precision, auto_takes_one_that_is_accurate_and_reports_all) {
     bool is_among_them = false;
     for (const json& each : report["measured"]) {
         EXPECT_GT(each["seconds"].get<double>(), 0);
-        const bool is_accurate = each["relative_difference"].get<double>() <= 0.01 &&
-                                 each["agreeing_rows"] == each["compared_rows"];
+        const bool is_accurate =
+            each["relative_difference"].get<double>() <= 0.01 && each["agreeing_rows"] == each["compared_rows"];
         EXPECT_EQ(each["accurate"].get<bool>(), is_accurate);
         is_among_them |= each["precision"] == report["precision"] && is_accurate;
     }

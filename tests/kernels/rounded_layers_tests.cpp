@@ -124,7 +124,8 @@ TEST(rounded_layers, are_products_of_the_rounded_factors) {
         for (const std::size_t rows : {1, 2, 3, 4, 5, 8, 11, 12, 13, 31, 48, 49, 100})
             expect_product(type, with, rows, layer(21, 37, activation::none, 3));
         for (const std::size_t in : {1, 2, 3, 15, 16, 17, 64, 515})
-            for (const std::size_t out : {1, 16, 17, 130}) expect_product(type, with, 5, layer(in, out, activation::relu, 5));
+            for (const std::size_t out : {1, 16, 17, 130})
+                expect_product(type, with, 5, layer(in, out, activation::relu, 5));
         mlp_layer without_bias = layer(40, 20, activation::tanh, 9);
         without_bias.bias.clear();
         expect_product(type, with, 7, without_bias);
@@ -158,10 +159,10 @@ TEST(rounded_layers, give_a_row_the_same_bits_whatever_the_other_rows_are) {
 }
 
 TEST(rounded_layers, round_to_nearest_even_once) {
-    std::vector<float> numbers{0,      -0.0f,      1,        1.0f + 0x1p-8f, 1.0f + 3 * 0x1p-9f, 1.0f + 0x1p-9f,
-                               65504,  65519,      -65520,   65536,          3e38f,              0x1p-14f,
-                               infinity, -infinity, 0x1p-15f, 0x1.8p-24f,     0x1p-25f,           -0x1.8p-25f,
-                               0.1f,   1.0f + 0x1p-11f, 1.0f + 3 * 0x1p-12f};
+    std::vector<float> numbers{
+        0,        -0.0f,       1,     1.0f + 0x1p-8f,  1.0f + 3 * 0x1p-9f, 1.0f + 0x1p-9f, 65504,    65519,
+        -65520,   65536,       3e38f, 0x1p-14f,        infinity,           -infinity,      0x1p-15f, 0x1.8p-24f,
+        0x1p-25f, -0x1.8p-25f, 0.1f,  1.0f + 0x1p-11f, 1.0f + 3 * 0x1p-12f};
     for (const float each : random_numbers(1000, 100, 1)) numbers.push_back(each);
     const mlp_layer identity{1, 1, {1}, {}, activation::none};
     for (const rounded_type type : {rounded_type::bf16, rounded_type::f16}) {
@@ -220,7 +221,8 @@ TEST(rounded_layers, take_rows_of_zeros_of_one_number_and_of_any_scale) {
             const std::vector<float> y = run(with, type, {small}, x);
             for (std::size_t c = 0; c < 20; ++c) EXPECT_NEAR(y[c] / scale, at_one[c], 0.05);
         }
-        for (const float each : run(with, type, {small}, std::vector<float>(64, 1e-45f))) EXPECT_LT(std::abs(each), 1e-40f);
+        for (const float each : run(with, type, {small}, std::vector<float>(64, 1e-45f)))
+            EXPECT_LT(std::abs(each), 1e-40f);
     });
 }
 
@@ -284,9 +286,10 @@ TEST(rounded_layers, convolve) {
                         for (std::size_t c = 0; c < channels; ++c) {
                             for (std::size_t r = 0; r < form.filter_height; ++r) {
                                 for (std::size_t s = 0; s < form.filter_width; ++s) {
-                                    const auto row = static_cast<std::ptrdiff_t>(p / form.out_width * form.stride.height +
-                                                                                 r * form.dilation.height) -
-                                                     static_cast<std::ptrdiff_t>(form.padding.height);
+                                    const auto row =
+                                        static_cast<std::ptrdiff_t>(p / form.out_width * form.stride.height +
+                                                                    r * form.dilation.height) -
+                                        static_cast<std::ptrdiff_t>(form.padding.height);
                                     const auto column =
                                         static_cast<std::ptrdiff_t>(p % form.out_width * form.stride.width +
                                                                     s * form.dilation.width) -
@@ -295,10 +298,11 @@ TEST(rounded_layers, convolve) {
                                                            row < static_cast<std::ptrdiff_t>(form.height) &&
                                                            column < static_cast<std::ptrdiff_t>(form.width);
                                     const std::size_t plane = n * form.channels + group * channels + c;
-                                    window[at++] = is_inside ? x[(plane * form.height + static_cast<std::size_t>(row)) *
-                                                                     form.width +
-                                                                 static_cast<std::size_t>(column)]
-                                                             : 0.0f;
+                                    window[at++] =
+                                        is_inside
+                                            ? x[(plane * form.height + static_cast<std::size_t>(row)) * form.width +
+                                                static_cast<std::size_t>(column)]
+                                            : 0.0f;
                                 }
                             }
                         }

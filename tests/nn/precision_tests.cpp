@@ -62,20 +62,25 @@ model make(std::vector<dimension> input, std::size_t output_dimensions) {
 // Three layers: 40 to 70 to 33 to 10.
 model perceptron() {
     model made = make({named("rows"), of(40)}, 2);
-    made.body.constants = {{"w1", numbers({70, 40}, 0, 0.3f)}, {"b1", numbers({70}, 1)},
-                           {"w2", numbers({70, 33}, 2, 0.3f)}, {"b2", numbers({33}, 3)},
+    made.body.constants = {{"w1", numbers({70, 40}, 0, 0.3f)},
+                           {"b1", numbers({70}, 1)},
+                           {"w2", numbers({70, 33}, 2, 0.3f)},
+                           {"b2", numbers({33}, 3)},
                            {"w3", numbers({33, 10}, 4, 0.3f)}};
-    made.body.nodes = {make_node("Gemm", {"x", "w1", "b1"}, {"g1"}), make_node("Relu", {"g1"}, {"r1"}),
-                       make_node("MatMul", {"r1", "w2"}, {"m2"}),    make_node("Add", {"m2", "b2"}, {"a2"}),
-                       make_node("Tanh", {"a2"}, {"t2"}),            make_node("MatMul", {"t2", "w3"}, {"y"})};
+    made.body.nodes = {make_node("Gemm", {"x", "w1", "b1"}, {"g1"}),
+                       make_node("Relu", {"g1"}, {"r1"}),
+                       make_node("MatMul", {"r1", "w2"}, {"m2"}),
+                       make_node("Add", {"m2", "b2"}, {"a2"}),
+                       make_node("Tanh", {"a2"}, {"t2"}),
+                       make_node("MatMul", {"t2", "w3"}, {"y"})};
     made.body.nodes[0].attributes["transB"] = std::int64_t{1};
     return made;
 }
 
 model convolutions() {
     model made = make({named("images"), of(4), of(9), of(8)}, 4);
-    made.body.constants = {{"f1", numbers({16, 2, 3, 3}, 0, 0.3f)}, {"c1", numbers({16}, 1)},
-                           {"f2", numbers({8, 16, 2, 3}, 2, 0.2f)}};
+    made.body.constants = {
+        {"f1", numbers({16, 2, 3, 3}, 0, 0.3f)}, {"c1", numbers({16}, 1)}, {"f2", numbers({8, 16, 2, 3}, 2, 0.2f)}};
     made.body.nodes = {make_node("Conv", {"x", "f1", "c1"}, {"v1"}), make_node("Relu", {"v1"}, {"r1"}),
                        make_node("Conv", {"r1", "f2"}, {"y"})};
     made.body.nodes[0].attributes = {{"group", std::int64_t{2}}, {"pads", std::vector<std::int64_t>{1, 0, 0, 2}}};
@@ -322,7 +327,8 @@ TEST_F(precisions, are_chosen_only_if_they_keep_the_outputs) {
     }
 
     const std::vector<any_tensor> rows{any_tensor(noise(64 * 40, 1), {64, 40})};
-    const precision_choice other = choose_precision(perceptron(), rows, pool, {.relative_difference = 0.5, .keeps_largest = false});
+    const precision_choice other =
+        choose_precision(perceptron(), rows, pool, {.relative_difference = 0.5, .keeps_largest = false});
     for (const precision_measurement& each : other.measured) EXPECT_TRUE(each.is_accurate);
     const auto fastest = std::ranges::min_element(other.measured, {}, &precision_measurement::seconds);
     if (other.chosen != precision::f32) {

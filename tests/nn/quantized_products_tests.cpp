@@ -34,8 +34,8 @@ std::vector<T> integers(std::size_t count, std::uint32_t seed, int low, int high
 }
 
 struct choices {
-    bool is_signed = false;            // the activations
-    bool is_by_channel = true;         // the weights' scales
+    bool is_signed = false;     // the activations
+    bool is_by_channel = true;  // the weights' scales
     bool has_bias = true, has_relu = false, has_output_scale = true;
     bool is_transposed = true;  // of Gemm
 };
@@ -136,7 +136,8 @@ protected:
         std::size_t count = 1;
         for (const std::size_t each : shape) count *= each;
         std::vector<float> values;
-        for (const int each : integers<int>(count, 77, -4000, 4000)) values.push_back(0.001f * static_cast<float>(each));
+        for (const int each : integers<int>(count, 77, -4000, 4000))
+            values.push_back(0.001f * static_cast<float>(each));
         return any_tensor(values, std::move(shape));
     }
 
@@ -190,7 +191,7 @@ TEST_F(quantized_networks, saturate) {
     const network fused = sync(make_network(made), pool);
     ASSERT_EQ(fused.rounding().quantized, 1u);
     const std::vector<float> y = output(fused, {input({30, 40})});
-    EXPECT_EQ(*std::ranges::max_element(y), 125 * 0.001f);   // (255 - 130)
+    EXPECT_EQ(*std::ranges::max_element(y), 125 * 0.001f);  // (255 - 130)
     EXPECT_EQ(*std::ranges::min_element(y), -130 * 0.001f);
     EXPECT_EQ(y, output(sync(make_network(by_nodes(made)), pool),
                         {input({30, 40}), any_tensor(made.body.constants.at("w_q"))}));

@@ -38,8 +38,8 @@ public:
 
     void run(std::size_t image, std::size_t group, std::size_t first, std::size_t count) {
         const std::size_t channels = form_.channels / form_.groups, pixels = form_.height * form_.width;
-        const auto* const planes = reinterpret_cast<const std::uint8_t*>(call_.x) +
-                                   (image * form_.channels + group * channels) * pixels;
+        const auto* const planes =
+            reinterpret_cast<const std::uint8_t*>(call_.x) + (image * form_.channels + group * channels) * pixels;
         for (std::size_t i = 0; i < count; ++i) copy_window(planes, first + i, windows_.data() + i * padded_);
         multiply(group, count);
         write(image * form_.filters + group * filters_, first, count);
@@ -49,7 +49,8 @@ public:
     void run_rows(std::size_t first, std::size_t count) {
         const auto* const x = reinterpret_cast<const std::uint8_t*>(call_.x) + first * form_.channels;
         for (std::size_t i = 0; i < count; ++i)
-            for (std::size_t k = 0; k < form_.channels; ++k) windows_[i * padded_ + k] = x[i * form_.channels + k] ^ flip_;
+            for (std::size_t k = 0; k < form_.channels; ++k)
+                windows_[i * padded_ + k] = x[i * form_.channels + k] ^ flip_;
         multiply(0, count);
         for (std::size_t i = 0; i < count; ++i)
             for (std::size_t c = 0; c < filters_; ++c) put((first + i) * filters_ + c, outputs_[i * columns_ + c]);

@@ -31,7 +31,7 @@ struct quantized_form {
     float x_scale = 1, y_scale = 1;
     std::int32_t x_zero = 0, y_zero = 0;
     io::dtype x_type = io::dtype::u8, y_type = io::dtype::u8;  // i8 or u8; y also f32
-    activation after = activation::none;                        // or ReLU
+    activation after = activation::none;                       // or ReLU
 };
 
 struct quantized_call {

@@ -34,7 +34,7 @@ struct int8_tile {
         for (int r = 0; r < Rows; ++r) {
             for (int p = 0; p < Panels; ++p) {
                 *reinterpret_cast<loose_integers*>(of.out + (row + static_cast<std::size_t>(r)) * of.out_stride +
-                                                 (panel + static_cast<std::size_t>(p)) * 16) = sum[r][p];
+                                                   (panel + static_cast<std::size_t>(p)) * 16) = sum[r][p];
             }
         }
     }

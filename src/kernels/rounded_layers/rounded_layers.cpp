@@ -123,10 +123,8 @@ std::span<const rounded_kernel> rounded_kernels(rounded_type type) {
 #if defined(SLUICE_X86_VARIANTS)
         const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                                 __builtin_cpu_supports("avx512vl");
-        if (has_avx512 && __builtin_cpu_supports("avx512bf16"))
-            of(rounded_type::bf16).push_back(rounded_avx512_bf16());
-        if (has_avx512 && __builtin_cpu_supports("avx512vnni"))
-            of(rounded_type::int8).push_back(rounded_avx512_vnni());
+        if (has_avx512 && __builtin_cpu_supports("avx512bf16")) of(rounded_type::bf16).push_back(rounded_avx512_bf16());
+        if (has_avx512 && __builtin_cpu_supports("avx512vnni")) of(rounded_type::int8).push_back(rounded_avx512_vnni());
         if (has_avx512) add(rounded_avx512());
         if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
             add(rounded_avx2());

@@ -8,7 +8,8 @@
 //
 // int8: the weights of an output are the integers round(weight / step), step being their largest magnitude / 127. A
 // row's inputs are the integers clamp(round(x / scale) + zero, 0, 255) with
-//     low = min(0, row's smallest)   high = max(0, row's largest)   scale = (high - low) / 255   zero = round(-low / scale)
+//     low = min(0, row's smallest)   high = max(0, row's largest)   scale = (high - low) / 255   zero = round(-low /
+//     scale)
 // as DynamicQuantizeLinear has them for a whole tensor. Sums are exact 32-bit integers:
 //     y = after(sum * (scale * step) + bias)
 // A row with a NaN or an infinity has NaN in all outputs. A row whose scale would be 0 counts as zeros.
@@ -98,9 +99,9 @@ struct rounded_part {
 
 // What one kind of processor does.
 struct rounded_kernel {
-    std::string_view name;        // "AVX-512-BF16"
-    bool has_own_products;        // instructions that multiply the rounded factors; else they are widened first
-    std::size_t element_bytes;    // of a rounded input
+    std::string_view name;      // "AVX-512-BF16"
+    bool has_own_products;      // instructions that multiply the rounded factors; else they are widened first
+    std::size_t element_bytes;  // of a rounded input
     // [count][padded] from x; beyond `in` zeros.
     void (*round_rows)(const float* x, std::size_t x_stride, std::size_t count, std::size_t in, std::size_t padded,
                        std::byte* rows, row_quantity* quantities);
@@ -131,7 +132,8 @@ void run_rounded_layers(const rounded_call& call);
 
 // --- commands ------------------------------------------------------------------------------------------------------
 
-// On a device that is a CPU. x is [rows, in features], out [rows, out features] and not x; both dense and f32. Does not block.
+// On a device that is a CPU. x is [rows, in features], out [rows, out features] and not x; both dense and f32. Does not
+// block.
 void submit_rounded_layers(stream on, const tensor<float>& x, const rounded_form& form, const tensor<std::byte>& image,
                            tensor<float>& out);
 

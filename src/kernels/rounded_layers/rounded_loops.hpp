@@ -126,8 +126,10 @@ struct wide_group<rounded_type::bf16> {
 [[gnu::always_inline]] inline std::size_t column_of(std::size_t panel, int v) {
     return panel * rounded_panel + static_cast<std::size_t>(v) * lanes;
 }
-[[gnu::always_inline]] inline std::size_t weights_of(std::size_t groups, std::size_t k, int v, std::size_t column_bytes) {
-    const auto panel = static_cast<std::size_t>(v / vectors_of_panel), part = static_cast<std::size_t>(v % vectors_of_panel);
+[[gnu::always_inline]] inline std::size_t weights_of(std::size_t groups, std::size_t k, int v,
+                                                     std::size_t column_bytes) {
+    const auto panel = static_cast<std::size_t>(v / vectors_of_panel),
+               part = static_cast<std::size_t>(v % vectors_of_panel);
     return ((panel * groups + k) * rounded_panel + part * lanes) * column_bytes;
 }
 
@@ -151,7 +153,10 @@ struct float_tiles {
                     for (int g = 0; g < group; ++g) {
                         for (int r = 0; r < Rows; ++r) {
                             float each;
-                            memcpy(&each, x + static_cast<std::size_t>(r) * of.row_bytes + (k * group + static_cast<std::size_t>(g)) * 4, 4);
+                            memcpy(&each,
+                                   x + static_cast<std::size_t>(r) * of.row_bytes +
+                                       (k * group + static_cast<std::size_t>(g)) * 4,
+                                   4);
                             sum[r][v] += each * w.of[g];
                         }
                     }
@@ -322,7 +327,8 @@ struct integer_tile {
         const std::byte* const x = of.rows + row * of.row_bytes;
         for (std::size_t k = 0; k < of.groups; ++k) {
             for (int v = 0; v < across; ++v) {
-                const integers four = *reinterpret_cast<const loose_integers*>(weights + weights_of(of.groups, k, v, 4));
+                const integers four =
+                    *reinterpret_cast<const loose_integers*>(weights + weights_of(of.groups, k, v, 4));
                 for (int r = 0; r < Rows; ++r) {
                     std::uint32_t inputs;
                     memcpy(&inputs, x + static_cast<std::size_t>(r) * of.row_bytes + 4 * k, sizeof(inputs));

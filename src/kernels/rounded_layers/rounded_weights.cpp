@@ -64,8 +64,7 @@ rounded_layer_places places_of(rounded_type type, std::size_t in, std::size_t ou
 }
 
 std::string_view why_not_rounded(rounded_type type, const mlp_layer& layer) {
-    if (std::max(layer.in_features, layer.out_features) > most_rounded_features)
-        return "it is wider than 65535";
+    if (std::max(layer.in_features, layer.out_features) > most_rounded_features) return "it is wider than 65535";
     const float smallest_normal = std::numeric_limits<float>::min();
     float largest = 0;
     for (std::size_t c = 0; c < layer.out_features; ++c) {

@@ -107,12 +107,8 @@ const definition& rounded_convolution() {
 }
 
 const definition& narrowed_operator() {
-    static const definition made = {.name = "Gemm",
-                                    .least_inputs = 2,
-                                    .most_inputs = 3,
-                                    .most_outputs = 1,
-                                    .attributes = {},
-                                    .run = &run_narrowed};
+    static const definition made = {
+        .name = "Gemm", .least_inputs = 2, .most_inputs = 3, .most_outputs = 1, .attributes = {}, .run = &run_narrowed};
     return made;
 }
 

@@ -19,12 +19,12 @@ void fold_batch_normalizations(prepared_graph& in);
 // of rows.
 void fuse_dense_layers(prepared_graph& in, execution_context& context);
 
-// On a CPU: products and convolutions whose factors come from DequantizeLinear (the weights constant), with a ReLU and a
-// QuantizeLinear after them, are computed with integers. Before constants are dequantized. Says how many.
+// On a CPU: products and convolutions whose factors come from DequantizeLinear (the weights constant), with a ReLU and
+// a QuantizeLinear after them, are computed with integers. Before constants are dequantized. Says how many.
 std::size_t fuse_quantized_products(prepared_graph& in, execution_context& context);
 
-// Products and convolutions with constant weights are computed with fewer bits, as precision.hpp says. Notes in `report`
-// which are. Also in the graphs of steps.
+// Products and convolutions with constant weights are computed with fewer bits, as precision.hpp says. Notes in
+// `report` which are. Also in the graphs of steps.
 void round_products(prepared_graph& in, precision what, execution_context& context, rounding_report& report);
 
 // Sets, for each step, the values that nothing after it uses. Also in the graphs of steps.

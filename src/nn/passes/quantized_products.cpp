@@ -33,7 +33,11 @@ bool is_usable(float scale) { return std::isnormal(scale) && scale > 0; }
 class quantized_search {
 public:
     quantized_search(prepared_graph& in, execution_context& context)
-        : in_(in), context_(context), readers_(only_readers(in)), givers_(givers(in)), is_left_(in.steps.size(), true) {}
+        : in_(in),
+          context_(context),
+          readers_(only_readers(in)),
+          givers_(givers(in)),
+          is_left_(in.steps.size(), true) {}
 
     // How many were found.
     std::size_t run() {
@@ -100,7 +104,8 @@ private:
         const auto rank = static_cast<std::int64_t>(w->shape().size());
         std::int64_t scaled = integer(of, "axis", 1);
         if (scaled < 0) scaled += rank;
-        if (!is_one && (scaled != static_cast<std::int64_t>(axis) || scale->shape() != operators::lengths{made.out_features}))
+        if (!is_one &&
+            (scaled != static_cast<std::int64_t>(axis) || scale->shape() != operators::lengths{made.out_features}))
             return {};
         if (zero != nullptr && (zero->type() != w->type() || zero->elements() != scale->elements())) return {};
         const bool is_by_columns = axis != 0;  // a matrix [in, out]
@@ -160,7 +165,8 @@ private:
         step& product = in_.steps[at];
         const bool is_convolution = is(product, "Conv"), is_gemm = is(product, "Gemm");
         if (product.is_on_host || (!is_convolution && !is_gemm && !is(product, "MatMul"))) return false;
-        if (is_gemm && (integer(product, "transA", 0) != 0 || real(product, "alpha", 1) != 1 || real(product, "beta", 1) != 1))
+        if (is_gemm &&
+            (integer(product, "transA", 0) != 0 || real(product, "alpha", 1) != 1 || real(product, "beta", 1) != 1))
             return false;
         const step* const x = dequantization_of(product.inputs[0]);
         const step* const w = dequantization_of(product.inputs[1]);
@@ -228,8 +234,11 @@ private:
             const auto some = [&](const auto& from, std::ptrdiff_t count) {
                 return std::decay_t<decltype(from)>(from.begin() + g * count, from.begin() + (g + 1) * count);
             };
-            made.push_back({whole.in_features, static_cast<std::size_t>(outputs), some(whole.weight, size),
-                            some(whole.steps, outputs), {}});
+            made.push_back({whole.in_features,
+                            static_cast<std::size_t>(outputs),
+                            some(whole.weight, size),
+                            some(whole.steps, outputs),
+                            {}});
             if (!whole.bias.empty()) made.back().bias = some(whole.bias, outputs);
         }
         return made;

@@ -30,7 +30,9 @@ using operators::rounded_operator;
 constexpr std::size_t least_filters = 8;
 
 rounded_type type_of(precision what) {
-    return what == precision::bf16 ? rounded_type::bf16 : what == precision::f16 ? rounded_type::f16 : rounded_type::int8;
+    return what == precision::bf16  ? rounded_type::bf16
+           : what == precision::f16 ? rounded_type::f16
+                                    : rounded_type::int8;
 }
 
 template <typename T>
@@ -97,8 +99,8 @@ private:
     }
 
     void round(step& each) {
-        static constexpr std::array<std::string_view, 8> others{"Attention", "ConvTranspose", "DeformConv", "Einsum",
-                                                                "GRU",       "LSTM",          "RNN",        "CausalConv"};
+        static constexpr std::array<std::string_view, 8> others{
+            "Attention", "ConvTranspose", "DeformConv", "Einsum", "GRU", "LSTM", "RNN", "CausalConv"};
         if (std::ranges::any_of(others, [&](std::string_view op) { return is(each, op); }))
             return keep(each, each.from->op + " is computed in f32");
         const bool is_convolution = is(each, "Conv");
@@ -133,7 +135,8 @@ private:
     std::string_view round_on_cpu(step& each, const any_tensor& weights) {
         if (!is(each, "Conv")) {
             const std::string_view why_not = kernels::why_not_rounded(type_of(what_), layer_of(each, weights));
-            return !why_not.empty() ? why_not : "it is no product of rows by one matrix, perhaps with a bias for each column";
+            return !why_not.empty() ? why_not
+                                    : "it is no product of rows by one matrix, perhaps with a bias for each column";
         }
         const std::int64_t groups = integer(each, "group", 1);
         const auto& shape = weights.shape();
