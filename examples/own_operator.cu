@@ -32,7 +32,7 @@ int main() try {
 
     runtime machine;
     round_robin pool(machine.default_device(), 2);
-    const nn::network small = sync(nn::make_network(build.finish(), operators), pool);
+    const nn::network small = sync(nn::make_network(build.finish(), {.own = operators}), pool);
 
     const std::vector<float> rows = {1, 2, 3, -1, 0.5f, 0};
     const auto answers = sync(small.run({nn::any_tensor(rows, {2, 3})}), pool);
@@ -49,7 +49,7 @@ int main() try {
     std::printf("compiled:  %.5f %.5f | %.5f %.5f\n", again[0], again[1], again[2], again[3]);
 
     const auto simulated = [&](scheduling_policy& streams) {
-        const nn::network there = sync(nn::make_network(build.finish(), operators), streams);
+        const nn::network there = sync(nn::make_network(build.finish(), {.own = operators}), streams);
         return sync(there.run({nn::any_tensor(rows, {2, 3})}), streams)[0].values<float>()[0];
     };
     sim::explore(simulated, {.schedules = 200}).require_clean();

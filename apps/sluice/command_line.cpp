@@ -102,6 +102,11 @@ void add_run(CLI::App& app, run_options& options) {
     app.add_option("--device", options.device, "cpu, cpu:N, cuda, cuda:N, all (GPUs, or else CPUs) or auto")
         ->type_name("DEVICE")
         ->capture_default_str();
+    app.add_option("--precision", options.precision,
+                   "Of an ONNX network's products and convolutions; the report says how far outputs are from those of "
+                   "f32. auto: the fastest that is accurate on some rows (default: f32)")
+        ->type_name("auto|f32|bf16|f16|int8")
+        ->check(CLI::IsMember({"auto", "f32", "bf16", "f16", "int8"}));
     app.add_option("--batch", options.batch, "Rows in a batch")
         ->type_name("ROWS")
         ->capture_default_str()

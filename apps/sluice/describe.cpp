@@ -10,6 +10,7 @@
 #include "json_line.hpp"
 #include "network_file.hpp"
 #include "sluice/base/printable.hpp"
+#include "sluice/nn/precision.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "text_table.hpp"
 
@@ -35,8 +36,12 @@ void describe_devices(const runtime& machine, bool as_json, std::ostream& out) {
     text_table table({"device", "name", "units", "memory", "free"});
     text_table limits({"device", "threads per block", "warp", "shared per block", "concurrent kernels", "copy engines",
                        "priorities"});
+    text_table precisions({"device", "bf16", "f16", "int8"});
     for (const device* each : machine.devices()) {
         const device_properties& properties = each->properties();
+        const auto how = [&](nn::precision what) { return nn::support_of(what, *each).how; };
+        const std::string bf16 = how(nn::precision::bf16), f16 = how(nn::precision::f16),
+                          int8 = how(nn::precision::int8);
         const memory_info memory = each->memory();
         const priority_range priorities = each->priorities();
         list.push_back({{"device", each->name()},
@@ -48,6 +53,7 @@ void describe_devices(const runtime& machine, bool as_json, std::ostream& out) {
                         {"max_threads_per_block", properties.max_threads_per_block},
                         {"warp_size", properties.warp_size},
                         {"max_shared_bytes_per_block", properties.max_shared_bytes_per_block},
+                        {"precisions", {{"bf16", bf16}, {"f16", f16}, {"int8", int8}}},
                         {"concurrent_kernels", properties.concurrent_kernels},
                         {"async_copy_engines", properties.async_copy_engines},
                         {"lowest_priority", priorities.lowest},
@@ -58,12 +64,13 @@ void describe_devices(const runtime& machine, bool as_json, std::ostream& out) {
                     std::to_string(properties.warp_size), kibibytes(properties.max_shared_bytes_per_block),
                     properties.concurrent_kernels ? "yes" : "no", std::to_string(properties.async_copy_engines),
                     text_of(priorities)});
+        precisions.add({each->name(), bf16, f16, int8});
     }
     if (as_json) {
         out << json_line({{"devices", list}, {"why_no_gpu", machine.why_no_gpu()}}) << '\n';
         return;
     }
-    out << table << '\n' << limits;
+    out << table << '\n' << limits << '\n' << precisions;
     if (!machine.why_no_gpu().empty()) out << "no GPU: " << printable(machine.why_no_gpu()) << '\n';
 }
 

@@ -10,6 +10,7 @@
 #include "requirements.hpp"
 #include "run_devices.hpp"
 #include "run_inputs.hpp"
+#include "run_precision.hpp"
 #include "sluice/io/npy_writer.hpp"
 #include "sluice/runtime/sync.hpp"
 #include "sluice/trace/trace_recorder.hpp"
@@ -47,6 +48,7 @@ run_result run(const run_options& options) {
     // Everything is read and checked before a device is touched or a file is created.
     if (!options.named_inputs.empty() || options.named_outputs.size() > 1)
         throw error(errc::invalid_argument, "--input and several --output are for networks in ONNX files", {"run"});
+    refuse_precision_of_rows(options);
     check_output_names(options);
     const nn::mlp_model model = load_network(options.model, options.network);
     input_rows input(options.input, model.in_features());

@@ -27,6 +27,7 @@ struct run_options {
     std::vector<std::filesystem::path> outputs_of_network;
     std::optional<std::filesystem::path> trace;     // for Perfetto
     std::optional<std::filesystem::path> timeline;  // a picture
+    std::string precision;                          // auto, f32, bf16, f16, int8; empty: f32, and nothing is said of it
     std::string device = "auto";                    // cpu, cpu:N, cuda, cuda:N, all, auto
     std::size_t batch = 1024;
     std::size_t streams = 0;                // of each device; 0: 4, or 4 a worker on a CPU

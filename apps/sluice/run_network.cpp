@@ -37,10 +37,11 @@ void refuse_options_of_rows(const run_options& options) {
     for (const auto& [name, is_given] : given) {
         if (is_given) {
             refuse(std::string(name) +
-                   " is for multi-layer perceptrons, which run row by row; this network runs once, with whole arrays");
+                   " is for multi-layer perceptrons in f32, which run row by row; this network runs once, with whole "
+                   "arrays");
         }
     }
-    if (options.device == "all") refuse("--device all is for multi-layer perceptrons; name one device");
+    if (options.device == "all") refuse("--device all is for multi-layer perceptrons in f32; name one device");
     if (options.network.hidden || options.network.output)
         refuse("an ONNX file has its activations as nodes: leave out --activation and --output-activation");
 }
@@ -72,7 +73,7 @@ void write_outputs(const std::vector<nn::any_tensor>& answers, const network_res
 }  // namespace
 
 bool is_run_as_network(const run_options& options, const nn::model& network) {
-    if (!options.named_inputs.empty() || options.named_outputs.size() > 1) return true;
+    if (!options.named_inputs.empty() || options.named_outputs.size() > 1 || asks_for_precision(options)) return true;
     const auto is_named = [](const std::string& word) { return word.find('=') != std::string::npos; };
     if (std::ranges::any_of(options.named_outputs, is_named)) return true;
     try {
@@ -109,12 +110,12 @@ network_result run_network(const run_options& options, nn::model network) {
     runtime machine({.cuda = !options.device.starts_with("cpu"), .trace = recorder ? &*recorder : nullptr});
     device& on = machine.find(options.device);
     round_robin pool(on, 4);
-    const nn::network ready = sync(nn::make_network(std::move(network)), pool);
+    network_result result;
+    const nn::network ready = make_in_precision(options, std::move(network), inputs, pool, result.precision);
     const signal_guard guard;  // before a file exists that a signal would leave on the disk
     trace_files traces(options.trace, options.timeline);
     if (recorder) static_cast<void>(recorder->take());  // how the network came to the device
 
-    network_result result;
     result.device = {on.name(), on.properties().name};
     const auto start = clock::now();
     const std::vector<nn::any_tensor> answers = sync(ready.run(std::move(inputs)), pool);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "run_command.hpp"
+#include "run_precision.hpp"
 #include "sluice/nn/model.hpp"
 
 namespace sluice::app {
@@ -22,9 +23,11 @@ struct network_output {
 struct network_result : run_outcome {
     device_use device;
     std::vector<network_output> outputs;
+    std::optional<used_precision> precision;
 };
 
-// Whether `sluice run` takes this way: the options name inputs or outputs, or the network is no multi-layer perceptron.
+// Whether `sluice run` takes this way: the options name inputs or
+// outputs, or a precision other than f32, or the network is no multi-layer perceptron.
 bool is_run_as_network(const run_options& options, const nn::model& network);
 
 // Blocks. Throws file_error and error, as run(); errc::invalid_argument for options that are for rows only, for inputs

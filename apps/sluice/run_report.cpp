@@ -43,6 +43,38 @@ std::string to_text(const std::vector<device_use>& devices) {
 // What a report says after the figure of a requirement.
 std::string verdict(bool is_met) { return is_met ? ": passed" : ": missed"; }
 
+nlohmann::json to_json(const nn::rounding_report& of) {
+    return {{"precision", nn::to_string(of.precision)},
+            {"how", of.support.how},
+            {"native", of.support.is_native},
+            {"rounded", of.rounded},
+            {"kept", of.kept}};
+}
+
+// JSON has no infinity: null says that there was a difference but no number for it.
+nlohmann::json to_json(const nn::output_difference& of) {
+    return {{"largest_difference", of.largest},
+            {"relative_difference", of.relative},
+            {"compared_rows", of.rows},
+            {"agreeing_rows", of.agreeing_rows}};
+}
+
+nlohmann::json to_json(const used_precision& used) {
+    nlohmann::json made = to_json(used.rounding);
+    made["asked"] = used.asked;
+    made["rows"] = used.rows;
+    made["sample_rows"] = used.sample_rows;
+    if (used.rounding.precision != nn::precision::f32) made.update(to_json(used.difference));
+    for (const nn::precision_measurement& each : used.measured) {
+        nlohmann::json one = to_json(each.rounding);
+        one.update(to_json(each.difference));
+        one["seconds"] = each.seconds;
+        one["accurate"] = each.is_accurate;
+        made["measured"].push_back(std::move(one));
+    }
+    return made;
+}
+
 nlohmann::json to_json(const run_measurement& measured) {
     return {{"passes", measured.passes}, {"seconds", measured.seconds}};
 }
@@ -164,6 +196,7 @@ std::string to_json(const run_options& options, const network_result& result) {
                           {"devices", to_json(std::vector{result.device})},
                           {"outputs", outputs},
                           {"seconds", result.seconds}};
+    if (result.precision) report["precision"] = to_json(*result.precision);
     add_checks(report, options, result);
     if (!result.missed.empty()) return json_line(report);  // no file was written
     add_traces(report, options, result);
@@ -173,6 +206,7 @@ std::string to_json(const run_options& options, const network_result& result) {
 std::string to_text(const run_options& options, const network_result& result) {
     std::ostringstream text;
     text << "device              " << to_text(std::vector{result.device}) << '\n';
+    if (result.precision) text << to_text(*result.precision);
     for (const network_output& each : result.outputs) {
         text << "output              " << printable(each.name) << ": " << each.type_and_shape;
         if (each.file && result.missed.empty()) text << ", in " << shown(*each.file);

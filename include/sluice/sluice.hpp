@@ -61,6 +61,8 @@
 #include "sluice/nn/operator_call.hpp"
 #include "sluice/nn/own_operator.hpp"
 #include "sluice/nn/plan.hpp"
+#include "sluice/nn/precision.hpp"
+#include "sluice/nn/precision_choice.hpp"
 #include "sluice/nn/to_mlp.hpp"
 #include "sluice/op/any_operation.hpp"
 #include "sluice/op/cancellation.hpp"

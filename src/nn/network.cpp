@@ -11,6 +11,7 @@ namespace sluice::nn {
 
 const std::vector<value_info>& network::inputs() const noexcept { return made_->from().body.inputs; }
 const std::vector<value_info>& network::outputs() const noexcept { return made_->from().body.outputs; }
+const rounding_report& network::rounding() const noexcept { return made_->rounding(); }
 bool network::is_host_input(std::size_t input) const noexcept { return made_->is_host_input(input); }
 
 forward_values network::forward(std::vector<any_tensor> inputs) const { return {*this, std::move(inputs)}; }
@@ -48,7 +49,7 @@ std::vector<known_operator> known_operators() {
 void check_operators(const model& from, const own_operators& own) { detail::check_operators(from, own); }
 
 network make_network_operation::submit(execution_context& context) && {
-    return network(std::make_shared<const detail::prepared_network>(std::move(model_), own_, context));
+    return network(std::make_shared<const detail::prepared_network>(std::move(model_), options_, context));
 }
 
 }  // namespace sluice::nn

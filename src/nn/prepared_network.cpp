@@ -15,6 +15,7 @@
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/op/detail/runtime_hooks.hpp"
+#include "sluice/runtime/device.hpp"
 #include "sluice/runtime/execution_context.hpp"
 #include "sluice/runtime/transfer.hpp"
 
@@ -455,12 +456,17 @@ void check_operators(const model& from, const own_operators& own) {
     static_cast<void>(preparation(from, known).prepare());
 }
 
-prepared_network::prepared_network(model from, const own_operators& own, execution_context& context)
-    : model_(std::move(from)), known_(own), direct_(std::make_unique<direct_calls>(*this, context.device())) {
+prepared_network::prepared_network(model from, const network_options& options, execution_context& context)
+    : model_(std::move(from)), known_(options.own), direct_(std::make_unique<direct_calls>(*this, context.device())) {
     body_ = preparation(model_, known_).prepare();
     find_host_values(body_);
-    fold(body_, false);
+    fold(body_, false, folding::all_but_dequantized);
+    rounding_.quantized = fuse_quantized_products(body_, context);
+    fold(body_, false, folding::all);
     fold_batch_normalizations(body_);
+    rounding_.precision = options.precision;
+    rounding_.support = support_of(options.precision, context.device());
+    round_products(body_, options.precision, context, rounding_);
     fuse_dense_layers(body_, context);
     find_last_uses(body_);
     find_left_values(body_);
@@ -474,12 +480,12 @@ void prepared_network::answer(std::span<const input_view> inputs, std::span<cons
 }
 
 // Carries out the steps whose inputs are all constants.
-void prepared_network::fold(prepared_graph& body, bool is_inner) {
+void prepared_network::fold(prepared_graph& body, bool is_inner, folding what) {
     std::vector<step> left;
     for (step& each : body.steps) {
         bool is_folded = false;
         try {
-            is_folded = fold_step(body, each);
+            is_folded = fold_step(body, each, what);
         } catch (const error&) {
             // A graph inside may never run, and then it does not matter that one of its nodes cannot.
             if (!is_inner) throw;
@@ -497,13 +503,14 @@ void prepared_network::fold(prepared_graph& body, bool is_inner) {
                 to.insert_or_assign(one.inside, found->second);
                 return true;
             });
-            fold(*inner, true);
+            fold(*inner, true, what);
         }
     }
 }
 
 // Carries out a step whose inputs are all constants, unless that takes too much memory. Says whether it did.
-bool prepared_network::fold_step(prepared_graph& body, const step& each) const {
+bool prepared_network::fold_step(prepared_graph& body, const step& each, folding what) const {
+    if (what == folding::all_but_dequantized && is(each, "DequantizeLinear")) return false;
     const auto is_constant = [&](slot one) { return one == no_slot || body.constants.contains(one); };
     if (!each.inner.empty() || each.what->is_random || !std::ranges::all_of(each.inputs, is_constant)) return false;
     const graph_run runner(model_, nullptr, nullptr);

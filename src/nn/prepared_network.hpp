@@ -16,6 +16,7 @@
 #include "sluice/nn/any_tensor.hpp"
 #include "sluice/nn/host_view.hpp"
 #include "sluice/nn/model.hpp"
+#include "sluice/nn/network.hpp"
 
 namespace sluice::nn::detail {
 
@@ -60,7 +61,7 @@ public:
 class prepared_network {
 public:
     // Throws what make_network says.
-    prepared_network(model from, const own_operators& own, execution_context& context);
+    prepared_network(model from, const network_options& options, execution_context& context);
     prepared_network(const prepared_network&) = delete;  // direct calls point to it
     prepared_network& operator=(const prepared_network&) = delete;
     ~prepared_network();
@@ -69,6 +70,7 @@ public:
     bool is_host_input(std::size_t input) const noexcept { return body_.needed_on_host[body_.inputs[input]]; }
     std::size_t commands() const noexcept { return body_.steps.size(); }
     const prepared_graph& body() const noexcept { return body_; }
+    const rounding_report& rounding() const noexcept { return rounding_; }
 
     // Checks that a GPU makes are noted in `checks`, unless it is null.
     std::vector<any_tensor> run(execution_context* context, operators::place where, std::vector<any_tensor> inputs,
@@ -78,13 +80,15 @@ public:
 
 private:
     void require_fitting(const std::vector<any_tensor>& inputs) const;
-    void fold(prepared_graph& body, bool is_inner);
-    bool fold_step(prepared_graph& body, const step& each) const;
+    enum class folding : unsigned char { all_but_dequantized, all };
+    void fold(prepared_graph& body, bool is_inner, folding what);
+    bool fold_step(prepared_graph& body, const step& each, folding what) const;
     void upload_constants(prepared_graph& body, execution_context& context);
 
     model model_;
     operators::known_to_network known_;
     prepared_graph body_;
+    rounding_report rounding_;
     const std::unique_ptr<direct_calls> direct_;  // last: they use the others
 };
 

@@ -112,4 +112,22 @@ TEST(networks_in_cpp, a_network_is_written) {
     }
 }
 
+TEST_F(networks, in_other_precisions) {
+    const nn::any_tensor rows(pixels, {32, 64});
+    const nn::model model = nn::load_onnx(models / "digits_cnn.onnx");
+    const nn::network fast = sync(nn::make_network(model, {.precision = nn::precision::bf16}), pool);
+    for (const std::string& each : fast.rounding().kept) std::cout << "in f32: " << each << '\n';
+
+    const nn::precision_choice choice = nn::choose_precision(model, {rows}, pool);
+    for (const nn::precision_measurement& each : choice.measured) {
+        std::cout << to_string(each.rounding.precision) << ": " << each.seconds * 1e3 << " ms, "
+                  << each.difference.relative * 100 << " % from f32\n";
+    }
+    const nn::network chosen = sync(nn::make_network(model, {.precision = choice.chosen}), pool);
+    EXPECT_TRUE(fast.rounding().kept.empty());
+    EXPECT_EQ(choice.measured.size(), 4u);
+    const std::vector<nn::any_tensor> outputs = sync(chosen.run({rows}), pool);
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(outputs[0].values<float>()[i], expected[i], 0.5);
+}
+
 }  // namespace sluice::docs::networks_tests

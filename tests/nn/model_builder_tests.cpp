@@ -200,7 +200,7 @@ TEST_F(model_builders, know_operators_of_the_users_own) {
     build.output("y", y);
     const model made = build.finish();
     EXPECT_EQ(made.opsets.at("com.example"), 2);
-    const network ready = sync(make_network(made, own), pool);
+    const network ready = sync(make_network(made, {.own = own}), pool);
     EXPECT_THAT(sync(ready.run({rows}), pool)[0].shape(), ElementsAre(4));
     EXPECT_THAT(refusal(errc::unsupported, [&] { build.node("com.example.Flap", {x}); }),
                 HasSubstr("there is no operator 'com.example.Flap'; the nearest is 'com.example.Flat'"));

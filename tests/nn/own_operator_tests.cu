@@ -153,7 +153,7 @@ class own_operator_in_networks : public ::testing::Test {
 protected:
     std::vector<any_tensor> run(model from, std::vector<any_tensor> inputs,
                                 const own_operators& own = all_operators()) {
-        const network made = sync(make_network(std::move(from), own), pool);
+        const network made = sync(make_network(std::move(from), {.own = own}), pool);
         return sync(made.run(std::move(inputs)), pool);
     }
     // Of a network with one node, whose operator this function is.
@@ -227,13 +227,13 @@ TEST_F(own_operator_in_networks, are_computed_beforehand_where_inputs_are_consta
     model from = one_node("Scaled");
     from.body.constants["two"] = tensor_of<float>({1, 2}, {1, 2});
     from.body.nodes = {own_node("Scaled", {"two"}, {"folded"}), make_node("Add", {"x", "folded"}, {"y"})};
-    const network made = sync(make_network(from, all_operators()), pool);
+    const network made = sync(make_network(from, {.own = all_operators()}), pool);
     EXPECT_EQ(made.forward({rows}).estimate().commands, 1u);
     EXPECT_THAT(sync(made.run({rows}), pool)[0].values<float>(), ElementsAre(-1.5f, -2.5f, -5.5f, -0.5f));
 
     own_operator random{.domain = "com.example", .name = "Scaled", .attributes = {"more"}, .is_random = true};
     random.run = &run_scaled;
-    EXPECT_EQ(sync(make_network(from, own_operators({random})), pool).forward({rows}).estimate().commands, 2u);
+    EXPECT_EQ(sync(make_network(from, {.own = own_operators({random})}), pool).forward({rows}).estimate().commands, 2u);
 }
 
 TEST_F(own_operator_in_networks, use_operations_of_the_library) {
@@ -243,7 +243,7 @@ TEST_F(own_operator_in_networks, use_operations_of_the_library) {
     const auto answers = run(from, {rows});
     EXPECT_EQ(to_string(answers[0]), "f32 [2, 3]");
     EXPECT_THAT(answers[0].values<float>(), ElementsAre(3, 4, 3, 1, 8, -9));
-    const network made = sync(make_network(from, all_operators()), pool);
+    const network made = sync(make_network(from, {.own = all_operators()}), pool);
     EXPECT_EQ(to_string(made.infer({rows})[0]), "f32 [2, 3]");
 
     // Not on the host: of constants only it is left to the device.
@@ -264,7 +264,7 @@ TEST_F(own_operator_in_networks, read_numbers_on_the_host) {
     model from = one_node("Ones");
     from.body.inputs = {{"lengths", io::dtype::i64, {{of(2)}}}};
     from.body.nodes[0].inputs = {"lengths"};
-    const network made = sync(make_network(from, all_operators()), pool);
+    const network made = sync(make_network(from, {.own = all_operators()}), pool);
     EXPECT_TRUE(made.is_host_input(0));
     const any_tensor lengths(std::vector<std::int64_t>{2, 1}, {2});
     const auto answers = sync(made.run({lengths}), pool);
@@ -274,7 +274,7 @@ TEST_F(own_operator_in_networks, read_numbers_on_the_host) {
 
 TEST_F(own_operator_in_networks, infer_types_and_shapes_without_work) {
     for (const char* const op : {"Scaled", "Rows", "Places"}) {
-        const network made = sync(make_network(one_node(op), all_operators()), pool);
+        const network made = sync(make_network(one_node(op), {.own = all_operators()}), pool);
         const auto shapes = made.infer({rows});
         EXPECT_EQ(to_string(shapes.at(0)), "f32 [2, 2]");
         EXPECT_FALSE(shapes[0].is_on_host() || shapes[0].is_on_device());
@@ -287,7 +287,7 @@ TEST_F(own_operator_in_networks, are_not_recorded_again_when_their_graphs_are_la
     model from = one_node("Scaled");
     from.body.nodes = {own_node("Scaled", {"x"}, {"a"}), own_node("Places", {"a"}, {"b"}),
                        own_node("Rows", {"b"}, {"y"})};
-    const network made = sync(make_network(from, all_operators()), pool);
+    const network made = sync(make_network(from, {.own = all_operators()}), pool);
     int recordings = 0;
     const auto fast = compile(
         pool,
@@ -311,7 +311,7 @@ TEST_F(own_operator_in_networks, are_explored_without_a_finding) {
         [&](scheduling_policy& streams) {
             model from = one_node("Scaled");
             from.body.nodes = {own_node("Scaled", {"x"}, {"a"}), own_node("Places", {"a"}, {"y"})};
-            const network made = sync(make_network(from, all_operators()), streams);
+            const network made = sync(make_network(from, {.own = all_operators()}), streams);
             return sync(made.run({rows}), streams)[0].values<float>()[3];
         },
         {.schedules = 100})
@@ -319,7 +319,7 @@ TEST_F(own_operator_in_networks, are_explored_without_a_finding) {
 }
 
 TEST_F(own_operator_in_networks, run_on_several_threads) {
-    const network made = sync(make_network(one_node("Rows"), all_operators()), pool);
+    const network made = sync(make_network(one_node("Rows"), {.own = all_operators()}), pool);
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t) {
         threads.emplace_back([&, t] {
@@ -350,7 +350,7 @@ TEST_F(own_operator_in_networks, are_chosen_by_version) {
 
 TEST_F(own_operator_in_networks, outlive_the_list_that_they_were_in) {
     std::optional<own_operators> list(all_operators());
-    const network made = sync(make_network(one_node("Scaled"), *list), pool);
+    const network made = sync(make_network(one_node("Scaled"), {.own = *list}), pool);
     list.reset();
     EXPECT_THAT(sync(made.run({rows}), pool)[0].values<float>(), ElementsAre(-2.5f, -4.5f, 5.5f, -8.5f));
 }

@@ -20,6 +20,7 @@
 #include "sluice/requirements.hpp"
 #include "sluice/run_devices.hpp"
 #include "sluice/run_inputs.hpp"
+#include "sluice/run_precision.hpp"
 
 namespace sluice::app {
 namespace {
@@ -170,6 +171,7 @@ private:
         json terms;
         if (job_.rank() == 0) {
             refuse_options_of_one_process(options_);
+            refuse_precision_of_rows(options_);
             check_output_names(options_);
             model_ = job_.alive_while([&] { return load_network(options_.model, options_.network); });
             input_.emplace(options_.input, model_.in_features());

@@ -27,6 +27,7 @@
 #include "sluice/nn/host_view.hpp"
 #include "sluice/nn/model.hpp"
 #include "sluice/nn/own_operator.hpp"
+#include "sluice/nn/precision.hpp"
 #include "sluice/op/operation.hpp"
 #include "sluice/runtime/execution_context.hpp"
 #include "sluice/runtime/pending.hpp"
@@ -40,6 +41,13 @@ class prepared_network;
 class forward_values;
 class run_network;
 
+struct network_options {
+    // Operators of the caller's own, beside those of ONNX.
+    own_operators own = {};
+    // How products and convolutions are computed. f32: as the model says.
+    nn::precision precision = nn::precision::f32;
+};
+
 class network {
 public:
     // Use make_network.
@@ -49,6 +57,8 @@ public:
     const std::vector<value_info>& outputs() const noexcept;
     // Whether the input has to be in host memory.
     bool is_host_input(std::size_t input) const noexcept;
+    // Which products and convolutions are computed in which precision, and what the device has for it.
+    const rounding_report& rounding() const noexcept;
 
     // The outputs for these inputs, in the model's orders; both on the device, or in host memory where that is how they
     // are computed. Inputs in host memory are uploaded. When submitted, throws errc::shape_mismatch for a wrong number
@@ -120,15 +130,15 @@ class make_network_operation : public operation_base<make_network_operation> {
 public:
     using output = network;
 
-    explicit make_network_operation(model from, own_operators own = {})
-        : model_(std::move(from)), own_(std::move(own)) {}
+    explicit make_network_operation(model from, network_options options = {})
+        : model_(std::move(from)), options_(std::move(options)) {}
 
     output submit(execution_context& context) &&;
     work_estimate estimate() const { return {model_.body.constants.size()}; }
 
 private:
     model model_;
-    own_operators own_;
+    network_options options_;
 };
 
 // The operators that Sluice has, in the order of domain, name and version. `since` and `until` are versions of the
@@ -145,11 +155,11 @@ std::vector<known_operator> known_operators();
 void check_operators(const model& from, const own_operators& own = {});
 
 // Checks that the network can run, computes what depends on constants only, and puts the rest of the constants on the
-// context's device, once. `own` are operators of the caller's own, beside those of ONNX. Throws file_error
-// (errc::unsupported) that lists all operators that are not known, with their nodes and operator sets; file_error for a
-// node with a wrong number of inputs or outputs, or with an attribute that its operator does not have.
-inline make_network_operation make_network(model from, own_operators own = {}) {
-    return make_network_operation(std::move(from), std::move(own));
+// context's device, once. Throws file_error (errc::unsupported) that lists all operators that are not known, with their
+// nodes and operator sets; file_error for a node with a wrong number of inputs or outputs, or with an attribute that
+// its operator does not have.
+inline make_network_operation make_network(model from, network_options options = {}) {
+    return make_network_operation(std::move(from), std::move(options));
 }
 
 }  // namespace sluice::nn

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "nn/prepared_network.hpp"
+#include "sluice/nn/precision.hpp"
 
 namespace sluice::nn::detail {
 
@@ -17,6 +18,14 @@ void fold_batch_normalizations(prepared_graph& in);
 // command each (kernels/fused_mlp.hpp): on a CPU, where a stretch has so few weights that this is faster for any number
 // of rows.
 void fuse_dense_layers(prepared_graph& in, execution_context& context);
+
+// On a CPU: products and convolutions whose factors come from DequantizeLinear (the weights constant), with a ReLU and
+// a QuantizeLinear after them, are computed with integers. Before constants are dequantized. Says how many.
+std::size_t fuse_quantized_products(prepared_graph& in, execution_context& context);
+
+// Products and convolutions with constant weights are computed with fewer bits, as precision.hpp says. Notes in
+// `report` which are. Also in the graphs of steps.
+void round_products(prepared_graph& in, precision what, execution_context& context, rounding_report& report);
 
 // Sets, for each step, the values that nothing after it uses. Also in the graphs of steps.
 void find_last_uses(prepared_graph& in);

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// precision: in which numbers a network multiplies, and what a device has for them.
+//
+//     const nn::network fast = sync(nn::make_network(model, {.precision = nn::precision::bf16}), pool);
+//     for (const std::string& each : fast.rounding().kept) std::cout << each << '\n';
+//
+// f32      The model's own types. No number is rounded that the file does not round. The default.
+// bf16     Products and convolutions (MatMul, Gemm, Conv) of f32 with constant weights: the weights are rounded to the
+// f16      type once, their inputs at each run; products and sums are f32. All else stays f32: activations, biases,
+//          normalizations, what has no constant weights, and the network's inputs and outputs. On a GPU the biases and
+//          the result of each product are rounded to the type as well.
+// int8     The same products; the weights of each output are integers from -127 to 127 times one number, and on a CPU
+//          the inputs of each row (of a convolution: of each window) integers from 0 to 255, from which one integer is
+//          subtracted, times another number. Sums are exact integers. On a GPU only the weights are rounded.
+//
+// What is not rounded although it is a product or convolution is in rounding().kept, with the reason: nothing is
+// rounded that would lose more than the rounding, e.g. a weight that is infinite in f16. How much a network's outputs
+// change can only be measured: choose_precision (precision_choice.hpp) does it for some inputs of yours.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice {
+class device;
+}
+
+namespace sluice::nn {
+
+enum class precision : unsigned char { f32, bf16, f16, int8 };
+
+std::string_view to_string(precision what) noexcept;
+std::optional<precision> precision_from_string(std::string_view text) noexcept;
+
+// What a device has for it.
+struct precision_support {
+    bool is_native = false;  // it multiplies these numbers; else they are widened first
+    std::string how;         // "AVX-512-BF16", "f32 arithmetic with AVX2, on rounded factors"
+};
+precision_support support_of(precision what, const device& on);
+
+// What was made of a network's products and convolutions.
+struct rounding_report {
+    nn::precision precision = nn::precision::f32;
+    std::size_t rounded = 0;        // products and convolutions
+    std::size_t quantized = 0;      // between DequantizeLinear and QuantizeLinear: computed with the file's integers
+    std::vector<std::string> kept;  // those in the model's types: the node, a colon, why
+    precision_support support;      // of the device
+};
+
+}  // namespace sluice::nn

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/rounded_layers/quantized_product.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "runtime/parallel_parts.hpp"
+#include "sluice/runtime/stream.hpp"
+
+namespace sluice::kernels {
+namespace {
+
+// Multiplications and additions in a part that another worker may carry out, some 50 µs; and how many of them take as
+// long as to copy an element of a window.
+constexpr std::size_t work_of_part = std::size_t{2} << 20, work_of_copy = 16;
+
+// The nearest integer, halves to even; far from it, any number as far.
+float nearest_of(float x) { return (std::clamp(x, -0x1p20f, 0x1p20f) + 0x1.8p23f) - 0x1.8p23f; }
+
+// Some windows of one group of one image: the rows of a product.
+class quantized_block {
+public:
+    explicit quantized_block(const quantized_call& call)
+        : call_(call),
+          form_(call.form),
+          filters_(form_.filters / form_.groups),
+          columns_(panels_of_columns(filters_) * rounded_panel),
+          padded_(padded_inputs(rounded_type::int8, form_.products())),
+          places_(places_of(rounded_type::int8, form_.products(), filters_)),
+          // Signed bytes become unsigned ones, which the kernel takes: all, with the zero point, are 128 larger.
+          flip_(call.numbers.x_type == io::dtype::i8 ? 0x80 : 0),
+          zero_(call.numbers.x_zero + (flip_ != 0 ? 128 : 0)),
+          windows_(rounded_block * padded_),
+          outputs_(rounded_block * columns_) {
+        quantities_.fill({call.numbers.x_scale, zero_});
+    }
+
+    void run(std::size_t image, std::size_t group, std::size_t first, std::size_t count) {
+        const std::size_t channels = form_.channels / form_.groups, pixels = form_.height * form_.width;
+        const auto* const planes =
+            reinterpret_cast<const std::uint8_t*>(call_.x) + (image * form_.channels + group * channels) * pixels;
+        for (std::size_t i = 0; i < count; ++i) copy_window(planes, first + i, windows_.data() + i * padded_);
+        multiply(group, count);
+        write(image * form_.filters + group * filters_, first, count);
+    }
+
+    // Rows of a product: images of one pixel.
+    void run_rows(std::size_t first, std::size_t count) {
+        const auto* const x = reinterpret_cast<const std::uint8_t*>(call_.x) + first * form_.channels;
+        for (std::size_t i = 0; i < count; ++i)
+            for (std::size_t k = 0; k < form_.channels; ++k)
+                windows_[i * padded_ + k] = x[i * form_.channels + k] ^ flip_;
+        multiply(0, count);
+        for (std::size_t i = 0; i < count; ++i)
+            for (std::size_t c = 0; c < filters_; ++c) put((first + i) * filters_ + c, outputs_[i * columns_ + c]);
+    }
+
+private:
+    void copy_window(const std::uint8_t* planes, std::size_t position, std::uint8_t* to) const {
+        const std::size_t top = position / form_.out_width * form_.stride.height,
+                          left = position % form_.out_width * form_.stride.width;
+        const auto zero = static_cast<std::uint8_t>(zero_);
+        for (std::size_t c = 0; c < form_.channels / form_.groups; ++c) {
+            for (std::size_t r = 0; r < form_.filter_height; ++r) {
+                // Below 0 these wrap to large numbers, which are outside as well.
+                const std::size_t y = top + r * form_.dilation.height - form_.padding.height;
+                const std::uint8_t* const line = planes + (c * form_.height + (y < form_.height ? y : 0)) * form_.width;
+                for (std::size_t s = 0; s < form_.filter_width; ++s) {
+                    const std::size_t x = left + s * form_.dilation.width - form_.padding.width;
+                    *to++ = y < form_.height && x < form_.width ? static_cast<std::uint8_t>(line[x] ^ flip_) : zero;
+                }
+            }
+        }
+    }
+
+    void multiply(std::size_t group, std::size_t count) {
+        const std::byte* const layer = call_.image + group * places_.end;
+        call_.with->multiply({
+            .rows = reinterpret_cast<const std::byte*>(windows_.data()),
+            .row_bytes = padded_,
+            .count = count,
+            .weights = layer,
+            .groups = padded_ / group_of(rounded_type::int8),
+            .panels = columns_ / rounded_panel,
+            .biases = reinterpret_cast<const float*>(layer + places_.biases),
+            .steps = reinterpret_cast<const float*>(layer + places_.steps),
+            .column_sums = reinterpret_cast<const std::int32_t*>(layer + places_.column_sums),
+            .quantities = quantities_.data(),
+            .after = call_.numbers.after,
+            .out = outputs_.data(),
+            .out_stride = columns_,
+        });
+    }
+
+    void put(std::size_t at, float real) const {
+        const quantized_form& numbers = call_.numbers;
+        if (numbers.y_type == io::dtype::f32) {
+            std::memcpy(call_.y + at * sizeof(real), &real, sizeof(real));
+            return;
+        }
+        const float low = numbers.y_type == io::dtype::i8 ? -128 : 0;
+        const float q = nearest_of(real / numbers.y_scale) + static_cast<float>(numbers.y_zero);
+        call_.y[at] = static_cast<std::byte>(static_cast<std::int32_t>(std::clamp(q, low, low + 255)));
+    }
+
+    void write(std::size_t plane, std::size_t first, std::size_t count) const {
+        for (std::size_t f = 0; f < filters_; ++f)
+            for (std::size_t i = 0; i < count; ++i)
+                put((plane + f) * form_.positions() + first + i, outputs_[i * columns_ + f]);
+    }
+
+    const quantized_call& call_;
+    const convolution_form& form_;
+    const std::size_t filters_, columns_, padded_;  // of one group
+    const rounded_layer_places places_;
+    const std::uint8_t flip_;
+    const std::int32_t zero_;
+    std::vector<std::uint8_t> windows_;
+    std::vector<float> outputs_;
+    std::array<row_quantity, rounded_block> quantities_;
+};
+
+void multiply_on_host(const void* closure) { run_quantized_product(*static_cast<const quantized_call*>(closure)); }
+
+}  // namespace
+
+std::vector<std::byte> integer_image(const std::vector<integer_layer>& layers) {
+    std::vector<std::byte> image;
+    for (const integer_layer& layer : layers) {
+        const std::size_t in = layer.in_features, padded = padded_inputs(rounded_type::int8, in);
+        const rounded_layer_places at = places_of(rounded_type::int8, in, layer.out_features);
+        const std::size_t first = image.size();
+        image.resize(first + at.end);
+        std::byte* const to = image.data() + first;
+        for (std::size_t c = 0; c < layer.out_features; ++c) {
+            std::byte* const panel = to + c / rounded_panel * padded * rounded_panel;
+            std::int32_t sum = 0;
+            for (std::size_t k = 0; k < in; ++k) {
+                const std::int8_t q = layer.weight[c * in + k];
+                panel[(k / 4 * rounded_panel + c % rounded_panel) * 4 + k % 4] = static_cast<std::byte>(q);
+                sum += q;
+            }
+            std::memcpy(to + at.steps + c * sizeof(float), &layer.steps[c], sizeof(float));
+            std::memcpy(to + at.column_sums + c * sizeof(sum), &sum, sizeof(sum));
+        }
+        if (!layer.bias.empty()) std::memcpy(to + at.biases, layer.bias.data(), layer.bias.size() * sizeof(float));
+    }
+    return image;
+}
+
+void run_quantized_product(const quantized_call& call) {
+    const convolution_form& form = call.form;
+    // Rows of a product are images of one pixel, of which many are one block.
+    const bool is_product = form.positions() == 1 && form.height * form.width == 1 && form.groups == 1 &&
+                            form.filter_height * form.filter_width == 1;
+    const std::size_t rows = is_product ? form.images : form.positions();
+    const std::size_t blocks = (rows + rounded_block - 1) / rounded_block;
+    const std::size_t units = is_product ? blocks : form.images * form.groups * blocks;
+    const std::size_t windows = form.images * form.groups * form.positions();
+    const std::size_t work = windows * form.products() * (form.filters / form.groups + work_of_copy);
+    const std::size_t parts = sluice::detail::parts_for(work, work_of_part, units);
+    sluice::detail::for_parts(parts, [&](std::size_t part) {
+        quantized_block block(call);
+        const auto range = sluice::detail::range_of_part(units, parts, part);
+        for (std::size_t unit = range.first; unit < range.last; ++unit) {
+            const std::size_t first = unit % blocks * rounded_block, rest = unit / blocks;
+            const std::size_t count = std::min(rounded_block, rows - first);
+            is_product ? block.run_rows(first, count) : block.run(rest / form.groups, rest % form.groups, first, count);
+        }
+    });
+}
+
+void submit_quantized_product(stream on, storage& x, const convolution_form& form, const quantized_form& numbers,
+                              const tensor<std::byte>& image, storage& y) {
+    quantized_call call{.x = static_cast<const std::byte*>(x.data()),
+                        .y = static_cast<std::byte*>(y.data()),
+                        .image = image.device_data(),
+                        .with = &rounded_kernels(rounded_type::int8).front(),
+                        .form = form,
+                        .numbers = numbers};
+    launch_command command;
+    command.host_function = &multiply_on_host;
+    detail::set_closure(command, call);
+    const std::array accesses{memory_access{&x, access_mode::read}, memory_access{image.memory(), access_mode::read},
+                              memory_access{&y, access_mode::write}};
+    on.launch({"quantized_product", accesses, {}}, command);
+}
+
+}  // namespace sluice::kernels

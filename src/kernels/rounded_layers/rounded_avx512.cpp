@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rounded layers on a CPU with AVX-512 but without products of 16 or 8 bits: 32 registers of 16 numbers.
+#define SLUICE_LANES 16
+#define SLUICE_TILE_ROWS 12
+#define SLUICE_TILE_PANELS 2
+#include "kernels/rounded_layers/rounded_loops.hpp"
+#include "kernels/rounded_layers/rounded_tables.hpp"
+
+namespace sluice::kernels {
+
+rounded_table rounded_avx512() {
+    constexpr auto bf16 = rounded_type::bf16, f16 = rounded_type::f16;
+    return {{"f32 arithmetic with AVX-512", false, sizeof(float), &round_float_rows<bf16>, &multiply_floats<bf16>},
+            {"f32 arithmetic with AVX-512", false, sizeof(float), &round_float_rows<f16>, &multiply_floats<f16>},
+            {"16-bit integer products with AVX-512", false, 1, &round_integer_rows, &multiply_integers}};
+}
+
+}  // namespace sluice::kernels

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rounded layers on a CPU with what every processor of the architecture has.
+#define SLUICE_LANES 4
+#define SLUICE_TILE_ROWS 2
+#define SLUICE_TILE_PANELS 1
+#include "kernels/rounded_layers/rounded_loops.hpp"
+#include "kernels/rounded_layers/rounded_tables.hpp"
+
+namespace sluice::kernels {
+
+rounded_table rounded_baseline() {
+    constexpr auto bf16 = rounded_type::bf16, f16 = rounded_type::f16;
+    return {{"f32 arithmetic", false, sizeof(float), &round_float_rows<bf16>, &multiply_floats<bf16>},
+            {"f32 arithmetic", false, sizeof(float), &round_float_rows<f16>, &multiply_floats<f16>},
+            {"16-bit integer products", false, 1, &round_integer_rows, &multiply_integers}};
+}
+
+}  // namespace sluice::kernels

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/rounded_layers/rounded_layers.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "kernels/rounded_layers/rounded_tables.hpp"
+#include "runtime/parallel_parts.hpp"
+#include "sluice/runtime/stream.hpp"
+
+namespace sluice::kernels {
+namespace {
+
+// Of all layers: the widest outputs, in whole panels, and the most bytes of a row of rounded inputs.
+struct row_sizes {
+    std::size_t columns = 0, input_bytes = 0;
+};
+row_sizes sizes_of(const rounded_form& form, std::size_t element_bytes) {
+    row_sizes made;
+    for (std::size_t i = 0; i < form.layers; ++i) {
+        made.columns = std::max(made.columns, panels_of_columns(form.features[i + 1]) * rounded_panel);
+        made.input_bytes =
+            std::max(made.input_bytes, aligned_bytes(padded_inputs(form.type, form.features[i]) * element_bytes));
+    }
+    return made;
+}
+
+// Scratch memory of one block of rows.
+struct block_memory {
+    std::byte* inputs;
+    float* outputs;
+    row_quantity* quantities;
+};
+constexpr std::size_t quantity_bytes = aligned_bytes(rounded_block * sizeof(row_quantity));
+
+// Multiplications and additions in a part that another worker may carry out: some 50 µs.
+constexpr std::size_t least_of_part = std::size_t{2} << 20;
+constexpr std::size_t least_panels = 4, least_rows = 12;
+
+// A block of rows through all layers. The columns of a layer are divided among workers if there is enough to do.
+class block_run {
+public:
+    block_run(const rounded_call& call, std::byte* scratch, bool divides)
+        : call_(call), sizes_(sizes_of(call.form, call.with->element_bytes)), divides_(divides) {
+        memory_.quantities = reinterpret_cast<row_quantity*>(scratch);
+        memory_.inputs = scratch + quantity_bytes;
+        memory_.outputs = reinterpret_cast<float*>(memory_.inputs + rounded_block * sizes_.input_bytes);
+    }
+
+    void operator()(std::size_t first, std::size_t rows) const {
+        const rounded_form& form = call_.form;
+        const float* x = call_.x + first * form.features[0];
+        std::size_t x_stride = form.features[0];
+        const std::byte* image = call_.image;
+        for (std::size_t i = 0; i < form.layers; ++i) {
+            const std::size_t in = form.features[i], out = form.features[i + 1];
+            call_.with->round_rows(x, x_stride, rows, in, padded_inputs(form.type, in), memory_.inputs,
+                                   memory_.quantities);
+            multiply(i, rows, image);
+            x = memory_.outputs;
+            x_stride = panels_of_columns(out) * rounded_panel;
+            image += places_of(form.type, in, out).end;
+        }
+        const std::size_t out = form.features[form.layers];
+        for (std::size_t r = 0; r < rows; ++r)
+            std::copy_n(memory_.outputs + r * x_stride, out, call_.out + (first + r) * out);
+    }
+
+private:
+    void multiply(std::size_t layer, std::size_t rows, const std::byte* image) const {
+        const rounded_form& form = call_.form;
+        const std::size_t in = form.features[layer], out = form.features[layer + 1];
+        const std::size_t padded = padded_inputs(form.type, in), panels = panels_of_columns(out);
+        const std::size_t panel_bytes = padded * rounded_panel * weight_bytes(form.type);
+        const rounded_layer_places at = places_of(form.type, in, out);
+        const std::size_t parts =
+            divides_ ? sluice::detail::parts_for(rows * in * out, least_of_part, panels / least_panels) : 1;
+        sluice::detail::for_parts(parts, [&](std::size_t part) {
+            const auto range = sluice::detail::range_of_part(panels, parts, part, least_panels);
+            const std::size_t first_column = range.first * rounded_panel;
+            call_.with->multiply({
+                .rows = memory_.inputs,
+                .row_bytes = padded * call_.with->element_bytes,
+                .count = rows,
+                .weights = image + range.first * panel_bytes,
+                .groups = padded / group_of(form.type),
+                .panels = range.last - range.first,
+                .biases = reinterpret_cast<const float*>(image + at.biases) + first_column,
+                .steps = reinterpret_cast<const float*>(image + at.steps) + first_column,
+                .column_sums = reinterpret_cast<const std::int32_t*>(image + at.column_sums) + first_column,
+                .quantities = memory_.quantities,
+                .after = form.after[layer],
+                .out = memory_.outputs + first_column,
+                .out_stride = panels * rounded_panel,
+            });
+        });
+    }
+
+    const rounded_call& call_;
+    const row_sizes sizes_;
+    const bool divides_;
+    block_memory memory_;
+};
+
+std::size_t scratch_bytes(const row_sizes& sizes) {
+    return quantity_bytes + rounded_block * (sizes.input_bytes + aligned_bytes(sizes.columns * sizeof(float)));
+}
+
+void run_on_host(const void* closure) { run_rounded_layers(*static_cast<const rounded_call*>(closure)); }
+
+}  // namespace
+
+std::span<const rounded_kernel> rounded_kernels(rounded_type type) {
+    static const std::array<std::vector<rounded_kernel>, 3> all = [] {
+        std::array<std::vector<rounded_kernel>, 3> made;
+        const auto of = [&](rounded_type which) -> auto& { return made[static_cast<std::size_t>(which)]; };
+        const auto add = [&](const rounded_table& table) {
+            for (const auto which : {rounded_type::bf16, rounded_type::f16, rounded_type::int8})
+                of(which).push_back(table[which]);
+        };
+#if defined(SLUICE_X86_VARIANTS)
+        const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                                __builtin_cpu_supports("avx512vl");
+        if (has_avx512 && __builtin_cpu_supports("avx512bf16")) of(rounded_type::bf16).push_back(rounded_avx512_bf16());
+        if (has_avx512 && __builtin_cpu_supports("avx512vnni")) of(rounded_type::int8).push_back(rounded_avx512_vnni());
+        if (has_avx512) add(rounded_avx512());
+        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+            add(rounded_avx2());
+#endif
+        add(rounded_baseline());
+        return made;
+    }();
+    return all[static_cast<std::size_t>(type)];
+}
+
+std::size_t rounded_scratch_bytes(const rounded_form& form) noexcept {
+    return scratch_bytes(sizes_of(form, sizeof(float)));  // the most that a kernel's elements have
+}
+
+void run_rounded_layers(const rounded_call& call) {
+    if (call.rows <= rounded_block) return block_run(call, call.scratch, true)(0, call.rows);
+    std::size_t work = 0;
+    for (std::size_t i = 0; i < call.form.layers; ++i)
+        work += call.rows * call.form.features[i] * call.form.features[i + 1];
+    const std::size_t parts = sluice::detail::parts_for(work, least_of_part, call.rows / least_rows);
+    sluice::detail::for_parts(parts, [&](std::size_t part) {
+        thread_local std::vector<std::byte> mine;  // each part needs scratch memory of its own
+        const std::size_t bytes = scratch_bytes(sizes_of(call.form, call.with->element_bytes));
+        if (mine.size() < bytes) mine.resize(bytes);
+        const block_run run(call, mine.data(), false);
+        const auto range = sluice::detail::range_of_part(call.rows, parts, part, least_rows);
+        for (std::size_t first = range.first; first < range.last; first += rounded_block)
+            run(first, std::min(rounded_block, range.last - first));
+    });
+}
+
+void submit_rounded_layers(stream on, const tensor<float>& x, const rounded_form& form, const tensor<std::byte>& image,
+                           tensor<float>& out) {
+    if (x.rows() == 0) return;
+    const storage_ref scratch = on.workspace(rounded_scratch_bytes(form));
+    rounded_call call{.x = x.device_data(),
+                      .out = out.device_data(),
+                      .image = image.device_data(),
+                      .scratch = static_cast<std::byte*>(scratch->data()),
+                      .with = &rounded_kernels(form.type).front(),
+                      .rows = x.rows(),
+                      .form = form};
+    launch_command command;
+    command.host_function = &run_on_host;
+    detail::set_closure(command, call);
+    const std::array accesses{
+        memory_access{x.memory(), access_mode::read}, memory_access{image.memory(), access_mode::read},
+        memory_access{out.memory(), access_mode::write}, memory_access{scratch.get(), access_mode::write}};
+    on.launch({"rounded_layers", accesses, {}}, command);
+}
+
+}  // namespace sluice::kernels

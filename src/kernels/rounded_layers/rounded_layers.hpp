@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dense layers on a CPU whose factors are rounded to 16 or 8 bits; inputs and outputs are f32.
+//
+//     y = after(sum over k of rounded(x[k]) * rounded(weight[k]) + bias)
+//
+// bf16, f16: both factors are rounded to nearest even, once; products and sums are f32. (A processor with AVX-512-BF16
+// takes subnormal factors and sums for 0.)
+//
+// int8: the weights of an output are the integers round(weight / step), step being their largest magnitude / 127. A
+// row's inputs are the integers clamp(round(x / scale) + zero, 0, 255) with
+//     low = min(0, row's smallest)   high = max(0, row's largest)   scale = (high - low) / 255   zero = round(-low /
+//     scale)
+// as DynamicQuantizeLinear has them for a whole tensor. Sums are exact 32-bit integers:
+//     y = after(sum * (scale * step) + bias)
+// A row with a NaN or an infinity has NaN in all outputs. A row whose scale would be 0 counts as zeros.
+//
+// The image of the weights, for each layer, each part at a multiple of 64 bytes: panels of 16 columns, [panels][inner]
+// [16][group] elements, a group being the 2 (bf16), 1 (f16) or 4 (int8) neighbours along `in` that one instruction
+// multiplies; then [panels][16] biases, and for int8 as many steps and as many sums of a column's integers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "kernels/convolution/convolution_dispatch.hpp"
+#include "sluice/kernels/activation.hpp"
+#include "sluice/kernels/fused_mlp.hpp"
+#include "sluice/runtime/detail/closure.hpp"
+
+namespace sluice::kernels {
+
+enum class rounded_type : unsigned char { bf16, f16, int8 };
+
+inline constexpr std::size_t rounded_panel = 16;  // columns
+inline constexpr std::size_t most_rounded_layers = 9;
+// Of one layer. With more inputs than this, sums of int8 could leave 32 bits.
+inline constexpr std::size_t most_rounded_features = 65'535;
+
+constexpr std::size_t group_of(rounded_type type) {
+    return type == rounded_type::int8 ? 4 : type == rounded_type::bf16 ? 2 : 1;
+}
+constexpr std::size_t panels_of_columns(std::size_t columns) { return (columns + rounded_panel - 1) / rounded_panel; }
+// `in` in whole groups.
+constexpr std::size_t padded_inputs(rounded_type type, std::size_t in) {
+    const std::size_t group = group_of(type);
+    return (in + group - 1) / group * group;
+}
+
+// Trivially copyable.
+struct rounded_form {
+    std::uint32_t features[most_rounded_layers + 1] = {};  // of the inputs, then of each layer's outputs
+    activation after[most_rounded_layers] = {};
+    rounded_type type = rounded_type::bf16;
+    unsigned char layers = 0;
+};
+
+constexpr std::size_t weight_bytes(rounded_type type) { return type == rounded_type::int8 ? 1 : 2; }
+constexpr std::size_t aligned_bytes(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// Where a layer's parts are, in bytes from the layer's begin.
+struct rounded_layer_places {
+    std::size_t biases, steps, column_sums, end;
+};
+rounded_layer_places places_of(rounded_type type, std::size_t in, std::size_t out);
+
+// Why the layer cannot be rounded so without losing more than the rounding: "a weight is no finite number", say. Empty
+// if it can. A bias may be anything.
+std::string_view why_not_rounded(rounded_type type, const mlp_layer& layer);
+
+rounded_form form_of(rounded_type type, const std::vector<mlp_layer>& layers);
+std::vector<std::byte> rounded_image(rounded_type type, const std::vector<mlp_layer>& layers);
+
+// --- kernels -----------------------------------------------------------------------------------------------------
+
+// How the integers of a row came from its numbers.
+struct row_quantity {
+    float scale;  // NaN: the row has a NaN or an infinity
+    std::int32_t zero;
+};
+
+// Rows that are rounded, times some panels of a layer.
+struct rounded_part {
+    const std::byte* rows;
+    std::size_t row_bytes, count;  // of rows
+    const std::byte* weights;      // of the first panel
+    std::size_t groups, panels;
+    // For int8 the last three belong to the first panel, too.
+    const float* biases;
+    const float* steps;
+    const std::int32_t* column_sums;
+    const row_quantity* quantities;  // of int8, for each row
+    activation after;
+    float* out;  // [count][out_stride]; whole panels are written
+    std::size_t out_stride;
+};
+
+// What one kind of processor does.
+struct rounded_kernel {
+    std::string_view name;      // "AVX-512-BF16"
+    bool has_own_products;      // instructions that multiply the rounded factors; else they are widened first
+    std::size_t element_bytes;  // of a rounded input
+    // [count][padded] from x; beyond `in` zeros.
+    void (*round_rows)(const float* x, std::size_t x_stride, std::size_t count, std::size_t in, std::size_t padded,
+                       std::byte* rows, row_quantity* quantities);
+    void (*multiply)(const rounded_part& part);
+};
+
+// All that this processor can run, the fastest first.
+std::span<const rounded_kernel> rounded_kernels(rounded_type type);
+
+// Of rows at a time.
+inline constexpr std::size_t rounded_block = 48;
+
+// How much scratch memory one block of rows needs, for any kernel.
+std::size_t rounded_scratch_bytes(const rounded_form& form) noexcept;
+
+struct rounded_call {
+    const float* x;
+    float* out;
+    const std::byte* image;
+    std::byte* scratch;  // rounded_scratch_bytes(form) of them
+    const rounded_kernel* with;
+    std::size_t rows;
+    rounded_form form;
+};
+
+// On a worker thread of a CPU device, all of it, with the workers that have nothing else to do.
+void run_rounded_layers(const rounded_call& call);
+
+// --- commands ------------------------------------------------------------------------------------------------------
+
+// On a device that is a CPU. x is [rows, in features], out [rows, out features] and not x; both dense and f32. Does not
+// block.
+void submit_rounded_layers(stream on, const tensor<float>& x, const rounded_form& form, const tensor<std::byte>& image,
+                           tensor<float>& out);
+
+// A convolution as such a layer for each group, whose rows are the windows (in the order channel, height, width): for
+// int8 each window has a scale of its own. `image` has the layers of the groups, one after the other.
+struct rounded_convolution {
+    const float* x;
+    float* out;
+    const std::byte* image;
+    const rounded_kernel* with;
+    convolution_form form;
+    rounded_type type;
+};
+void run_rounded_convolution(const rounded_convolution& call);
+// x is [images, channels, height, width], out [images, filters, height, width] and not x.
+void submit_rounded_convolution(stream on, const tensor<float>& x, const convolution_form& form, rounded_type type,
+                                const tensor<std::byte>& image, tensor<float>& out);
+
+}  // namespace sluice::kernels
+
+// None has an array of classes.
+template <>
+inline constexpr bool sluice::detail::can_clear_padding<sluice::kernels::rounded_call> =
+    sluice::detail::compiler_clears_padding;
+template <>
+inline constexpr bool sluice::detail::can_clear_padding<sluice::kernels::rounded_convolution> =
+    sluice::detail::compiler_clears_padding;

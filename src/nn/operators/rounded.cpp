@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "nn/operators/convolutions.hpp"
+#include "nn/operators/dense_layers.hpp"
+#include "nn/operators/expression.hpp"
+#include "nn/operators/node_call.hpp"
+#include "sluice/runtime/execution_context.hpp"
+
+namespace sluice::nn::operators {
+namespace {
+
+tensor<float> as_tensor(const any_tensor& x, const shape& as) {
+    return {buffer<float>(x.shared_memory(), x.elements()), as};
+}
+
+void run_rounded_layers(node_call& in) {
+    const bool takes_matrix = in.environment().layers->takes_matrix;
+    const rounded_operator& made = *in.environment().layers->rounded;
+    const any_tensor& x = in.input(0);
+    const std::size_t features = made.form.features[0], outputs = made.form.features[made.form.layers];
+    if (x.type() != io::dtype::f32)
+        in.refuse("multiplies and adds tensors of different types: " + to_string(x) + " and weights of f32");
+    if (x.shape().empty() || x.shape().back() != features || (takes_matrix && x.shape().size() != 2)) {
+        in.refuse_shapes("multiplies " + to_string(x) + " by " + std::to_string(features) + " rows of weights" +
+                         (takes_matrix ? "; it has to be a matrix" : ""));
+    }
+    lengths shape = x.shape();
+    shape.back() = outputs;
+    const std::size_t rows = product_of(std::span(shape).first(shape.size() - 1));
+    const any_tensor& y = in.make_output(0, io::dtype::f32, shape);
+    if (rows == 0 || in.where() == place::nowhere) return;
+    tensor<float> to = as_tensor(y, {rows, outputs});
+    kernels::submit_rounded_layers(in.context().stream(), as_tensor(x, {rows, features}), made.form, **made.image, to);
+}
+
+void run_rounded_convolution(node_call& in) {
+    const rounded_operator& made = *in.environment().layers->rounded;
+    const any_tensor &x = in.input(0), &filter = in.input(1);
+    if (x.type() != filter.type()) in.refuse("has the image " + to_string(x) + " and the filter " + to_string(filter));
+    const convolution_layout of = convolution_of(in, x, filter);
+    const any_tensor& y = in.make_output(0, x.type(), of.output_shape());
+    if (y.elements() == 0 || in.where() == place::nowhere) return;
+    const kernels::convolution_form form = form_of(of);
+    tensor<float> to = as_tensor(y, {form.images, form.filters, form.out_height, form.out_width});
+    kernels::submit_rounded_convolution(in.context().stream(),
+                                        as_tensor(x, {form.images, form.channels, form.height, form.width}), form,
+                                        made.form.type, **made.image, to);
+}
+
+any_tensor converted(node_call& in, const any_tensor& x, io::dtype type) {
+    if (x.type() == type) return x;
+    any_tensor made = in.make(type, x.shape());
+    if (made.elements() == 0) return made;
+    expression e(in);
+    e.give(made, e.input(x));
+    e.run();
+    return made;
+}
+
+void run_narrowed(node_call& in) {
+    const rounded_operator& made = *in.environment().layers->rounded;
+    std::vector<any_tensor> inputs, outputs(1);
+    for (std::size_t i = 0; i < in.input_count(); ++i) {
+        if (!in.has_input(i)) {
+            inputs.emplace_back();
+            continue;
+        }
+        const any_tensor& each = in.input(i);
+        if (each.type() != io::dtype::f32 && each.type() != made.type)
+            in.refuse("multiplies tensors of different types: " + to_string(each) + " and weights of f32");
+        inputs.push_back(converted(in, each, made.type));
+    }
+    node_call inside(in.environment(), in.what(), made.position, in.opset(), in.where(), inputs, outputs);
+    made.whole->run(inside);
+    const any_tensor& y = in.make_output(0, io::dtype::f32, outputs[0].shape());
+    if (y.elements() == 0 || in.where() == place::nowhere) return;
+    expression e(in);
+    e.give(y, e.input(outputs[0]));
+    e.run();
+}
+
+}  // namespace
+
+const definition& rounded_dense_layers() {
+    static const definition made = {.name = "Gemm",
+                                    .least_inputs = 1,
+                                    .most_inputs = 1,
+                                    .most_outputs = 1,
+                                    .attributes = {},
+                                    .run = &run_rounded_layers};
+    return made;
+}
+
+const definition& rounded_convolution() {
+    static const definition made = {.name = "Conv",
+                                    .least_inputs = 2,
+                                    .most_inputs = 2,
+                                    .most_outputs = 1,
+                                    .attributes = {},
+                                    .run = &run_rounded_convolution,
+                                    .shape_inputs = input_bit(1)};
+    return made;
+}
+
+const definition& narrowed_operator() {
+    static const definition made = {
+        .name = "Gemm", .least_inputs = 2, .most_inputs = 3, .most_outputs = 1, .attributes = {}, .run = &run_narrowed};
+    return made;
+}
+
+}  // namespace sluice::nn::operators

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// DequantizeLinear, a product or convolution, and QuantizeLinear become one command that computes with integers.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "nn/operators/dense_layers.hpp"
+#include "nn/passes/dense_search.hpp"
+#include "nn/passes/passes.hpp"
+#include "nn/passes/steps.hpp"
+#include "sluice/runtime/device.hpp"
+#include "sluice/runtime/execution_context.hpp"
+#include "sluice/runtime/transfer.hpp"
+
+namespace sluice::nn::detail {
+namespace {
+
+using io::dtype;
+using kernels::integer_layer;
+
+bool is_byte(dtype type) { return type == dtype::i8 || type == dtype::u8; }
+std::int32_t integer_at(const any_tensor& x, std::size_t i) {
+    switch (x.type()) {
+        case dtype::i8: return x.values<std::int8_t>()[i];
+        case dtype::u8: return x.values<std::uint8_t>()[i];
+        default: return x.values<std::int32_t>()[i];
+    }
+}
+bool is_usable(float scale) { return std::isnormal(scale) && scale > 0; }
+
+class quantized_search {
+public:
+    quantized_search(prepared_graph& in, execution_context& context)
+        : in_(in),
+          context_(context),
+          readers_(only_readers(in)),
+          givers_(givers(in)),
+          is_left_(in.steps.size(), true) {}
+
+    // How many were found.
+    std::size_t run() {
+        std::size_t found = 0;
+        for (std::size_t i = 0; i < in_.steps.size(); ++i) found += is_left_[i] && fuse(i);
+        erase_steps(in_, is_left_);
+        if (found != 0) erase_unread();
+        return found;
+    }
+
+private:
+    // One number with its zero point, for all elements of a value.
+    struct quantity {
+        float scale = 0;
+        std::int32_t zero = 0;
+        dtype type = dtype::u8;
+    };
+
+    const any_tensor* constant(const step& of, std::size_t input) const {
+        if (input >= of.inputs.size() || of.inputs[input] == no_slot) return nullptr;
+        const auto found = in_.constants.find(of.inputs[input]);
+        return found != in_.constants.end() && found->second.is_on_host() ? &found->second : nullptr;
+    }
+    static bool is_plain(const step& of) {
+        return !of.is_on_host && of.from->domain.empty() && integer(of, "block_size", 0) == 0 &&
+               integer(of, "output_dtype", 0) == 0 && integer(of, "precision", 0) == 0;
+    }
+    const step* dequantization_of(slot value) const {
+        if (value == no_slot || givers_[value] == no_step) return nullptr;
+        const step& found = in_.steps[givers_[value]];
+        return is(found, "DequantizeLinear") && is_plain(found) ? &found : nullptr;
+    }
+
+    // Of a QuantizeLinear or DequantizeLinear with one scale. The type is that of the zero point, u8 without one.
+    std::optional<quantity> quantity_of(const step& of) const {
+        const any_tensor* const scale = constant(of, 1);
+        if (scale == nullptr || scale->type() != dtype::f32 || scale->elements() != 1 || scale->shape().size() > 1)
+            return {};
+        quantity made{scale->values<float>()[0], 0, dtype::u8};
+        if (!is_usable(made.scale)) return {};
+        if (of.inputs.size() < 3 || of.inputs[2] == no_slot) return made;
+        const any_tensor* const zero = constant(of, 2);
+        if (zero == nullptr || zero->elements() != 1 || !is_byte(zero->type())) return {};
+        made.type = zero->type();
+        made.zero = integer_at(*zero, 0);
+        return made;
+    }
+
+    // The weights that are dequantized: [outputs, the rest]. `axis` is that of the outputs.
+    std::optional<integer_layer> weights_of(const step& of, std::size_t axis) const {
+        const any_tensor* const w = constant(of, 0);
+        const any_tensor* const scale = constant(of, 1);
+        const any_tensor* const zero = constant(of, 2);
+        const bool has_zero = of.inputs.size() > 2 && of.inputs[2] != no_slot;
+        if (w == nullptr || scale == nullptr || (has_zero && zero == nullptr) || !is_byte(w->type()) ||
+            w->elements() == 0 || w->shape().size() < 2 || scale->type() != dtype::f32) {
+            return {};
+        }
+        integer_layer made;
+        made.out_features = w->shape()[axis];
+        made.in_features = w->elements() / made.out_features;
+        if (std::max(made.in_features, made.out_features) > kernels::most_rounded_features) return {};
+        const bool is_one = scale->elements() == 1 && scale->shape().size() <= 1;
+        const auto rank = static_cast<std::int64_t>(w->shape().size());
+        std::int64_t scaled = integer(of, "axis", 1);
+        if (scaled < 0) scaled += rank;
+        if (!is_one &&
+            (scaled != static_cast<std::int64_t>(axis) || scale->shape() != operators::lengths{made.out_features}))
+            return {};
+        if (zero != nullptr && (zero->type() != w->type() || zero->elements() != scale->elements())) return {};
+        const bool is_by_columns = axis != 0;  // a matrix [in, out]
+        made.weight.resize(w->elements());
+        for (std::size_t c = 0; c < made.out_features; ++c) {
+            made.steps.push_back(scale->values<float>()[is_one ? 0 : c]);
+            if (!is_usable(made.steps[c])) return {};
+            const std::int32_t moved = zero != nullptr ? integer_at(*zero, is_one ? 0 : c) : 0;
+            for (std::size_t k = 0; k < made.in_features; ++k) {
+                const std::size_t at = is_by_columns ? k * made.out_features + c : c * made.in_features + k;
+                const std::int32_t q = integer_at(*w, at) - moved;
+                if (q < -128 || q > 127) return {};
+                made.weight[c * made.in_features + k] = static_cast<std::int8_t>(q);
+            }
+        }
+        return made;
+    }
+
+    // Finite numbers for each output, f32 or dequantized from i32.
+    bool set_bias(integer_layer& to, slot value) const {
+        if (value == no_slot) return true;
+        const auto found = in_.constants.find(value);
+        if (found != in_.constants.end() && found->second.type() == dtype::f32 && found->second.is_on_host()) {
+            if (found->second.shape().empty() || found->second.shape().back() != to.out_features) return false;
+            const auto given = found->second.values<float>();
+            to.bias.assign(given.begin(), given.end());
+        } else if (const step* const from = dequantization_of(value)) {
+            const any_tensor* const q = constant(*from, 0);
+            const any_tensor* const scale = constant(*from, 1);
+            const any_tensor* const zero = constant(*from, 2);
+            if (q == nullptr || scale == nullptr || q->type() != dtype::i32 || scale->type() != dtype::f32 ||
+                q->shape() != operators::lengths{to.out_features}) {
+                return false;
+            }
+            if (from->inputs.size() > 2 && from->inputs[2] != no_slot &&
+                (zero == nullptr || zero->type() != dtype::i32 ||
+                 std::ranges::any_of(zero->values<std::int32_t>(), [](auto each) { return each != 0; }))) {
+                return false;
+            }
+            if (scale->elements() != 1 && scale->elements() != q->elements()) return false;
+            for (std::size_t i = 0; i < q->elements(); ++i)
+                to.bias.push_back(static_cast<float>(q->values<std::int32_t>()[i]) *
+                                  scale->values<float>()[scale->elements() == 1 ? 0 : i]);
+        } else {
+            return false;
+        }
+        return to.bias.size() == to.out_features &&
+               std::ranges::all_of(to.bias, [](float each) { return std::isfinite(each); });
+    }
+
+    std::size_t next(slot value) const {
+        const std::size_t by = readers_[value];
+        return by >= several_steps || in_.needed_on_host[value] || in_.steps[by].is_on_host ? no_step : by;
+    }
+
+    bool fuse(std::size_t at) {
+        step& product = in_.steps[at];
+        const bool is_convolution = is(product, "Conv"), is_gemm = is(product, "Gemm");
+        if (product.is_on_host || (!is_convolution && !is_gemm && !is(product, "MatMul"))) return false;
+        if (is_gemm &&
+            (integer(product, "transA", 0) != 0 || real(product, "alpha", 1) != 1 || real(product, "beta", 1) != 1))
+            return false;
+        const step* const x = dequantization_of(product.inputs[0]);
+        const step* const w = dequantization_of(product.inputs[1]);
+        if (x == nullptr || w == nullptr || constant(*x, 0) != nullptr) return false;
+        // Without a zero point nothing says which type the integers have.
+        if (x->inputs.size() < 3 || x->inputs[2] == no_slot) return false;
+        const std::optional<quantity> of_x = quantity_of(*x);
+        const bool is_by_columns = !is_convolution && !(is_gemm && integer(product, "transB", 0) != 0);
+        const any_tensor* const given = constant(*w, 0);
+        if (!of_x || given == nullptr) return false;
+        const std::size_t rank = given->shape().size();
+        if (is_convolution ? rank < 3 || rank > 4 : rank != 2) return false;
+        std::optional<integer_layer> weights = weights_of(*w, is_by_columns ? 1 : 0);
+        const std::int64_t groups = is_convolution ? integer(product, "group", 1) : 1;
+        if (!weights || groups < 1 || weights->out_features % static_cast<std::size_t>(groups) != 0) return false;
+        if (!set_bias(*weights, product.inputs.size() > 2 ? product.inputs[2] : no_slot)) return false;
+        make(at, *x, *of_x, *weights, *w, static_cast<std::size_t>(groups));
+        return true;
+    }
+
+    void make(std::size_t at, const step& x, const quantity& of_x, const integer_layer& weights, const step& w,
+              std::size_t groups) {
+        step& product = in_.steps[at];
+        operators::quantized_operator made{.is_convolution = is(product, "Conv"),
+                                           .takes_matrix = is(product, "Gemm"),
+                                           .in_features = weights.in_features,
+                                           .out_features = weights.out_features};
+        made.numbers = {.x_scale = of_x.scale, .x_zero = of_x.zero, .x_type = of_x.type, .y_type = dtype::f32};
+        slot output = product.outputs[0];
+        const auto take = [&](std::size_t which) {
+            is_left_[which] = false;
+            output = in_.steps[which].outputs[0];
+            product.label += " to " + in_.steps[which].label;
+        };
+        std::size_t after = next(output);
+        if (after != no_step && is(in_.steps[after], "Relu")) {
+            made.numbers.after = activation::relu;
+            take(after);
+            after = next(output);
+        }
+        if (after != no_step && is(in_.steps[after], "QuantizeLinear") && is_plain(in_.steps[after])) {
+            if (const auto of_y = quantity_of(in_.steps[after])) {
+                made.numbers.y_scale = of_y->scale;
+                made.numbers.y_zero = of_y->zero;
+                made.numbers.y_type = of_y->type;
+                take(after);
+            }
+        }
+        std::vector<std::byte> image = kernels::integer_image(split(weights, groups));
+        const std::size_t bytes = image.size();
+        made.image.emplace(upload(std::move(image), {bytes}).submit(context_));
+        product.inputs = {x.inputs[0]};
+        if (made.is_convolution) product.inputs.push_back(w.inputs[0]);  // for its shape
+        product.outputs = {output};
+        product.what = made.is_convolution ? &operators::quantized_convolution() : &operators::quantized_layer();
+        product.layers =
+            std::make_shared<const operators::dense_layers>(operators::dense_layers{.quantized = std::move(made)});
+    }
+
+    static std::vector<integer_layer> split(const integer_layer& whole, std::size_t groups) {
+        const auto outputs = static_cast<std::ptrdiff_t>(whole.out_features / groups);
+        const auto size = outputs * static_cast<std::ptrdiff_t>(whole.in_features);
+        std::vector<integer_layer> made;
+        for (std::ptrdiff_t g = 0; g < static_cast<std::ptrdiff_t>(groups); ++g) {
+            const auto some = [&](const auto& from, std::ptrdiff_t count) {
+                return std::decay_t<decltype(from)>(from.begin() + g * count, from.begin() + (g + 1) * count);
+            };
+            made.push_back({whole.in_features,
+                            static_cast<std::size_t>(outputs),
+                            some(whole.weight, size),
+                            some(whole.steps, outputs),
+                            {}});
+            if (!whole.bias.empty()) made.back().bias = some(whole.bias, outputs);
+        }
+        return made;
+    }
+
+    // Dequantizations that nothing reads any more.
+    void erase_unread() {
+        const std::vector<std::size_t> readers = only_readers(in_);
+        std::erase_if(in_.steps, [&](const step& each) {
+            return is(each, "DequantizeLinear") && each.outputs[0] != no_slot && readers[each.outputs[0]] == no_step &&
+                   !in_.needed_on_host[each.outputs[0]];
+        });
+    }
+
+    prepared_graph& in_;
+    execution_context& context_;
+    const std::vector<std::size_t> readers_, givers_;
+    std::vector<bool> is_left_;
+};
+
+}  // namespace
+
+std::size_t fuse_quantized_products(prepared_graph& in, execution_context& context) {
+    if (context.device().kind() != device_kind::cpu) return 0;
+    return quantized_search(in, context).run();
+}
+
+}  // namespace sluice::nn::detail
