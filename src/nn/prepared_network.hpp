@@ -35,6 +35,7 @@ struct step {
     bool is_on_host = false;                                     // its outputs are needed there
     bool leaves_to_next = false;                                 // its output is left to the next expression
     std::shared_ptr<const operators::dense_layers> layers = {};  // which are this step
+    std::vector<const node*> also = {};                          // nodes after `from` that passes made a part of it
 };
 
 class prepared_graph {
@@ -50,6 +51,7 @@ public:
     std::unordered_map<slot, any_tensor> constants;
     std::vector<bool> needed_on_host;  // for each slot
     std::size_t slots = 0;
+    std::vector<std::string> names;  // of the values, by slot; those that passes add have none
 };
 
 class prepared_network {
@@ -60,6 +62,7 @@ public:
     const model& from() const noexcept { return model_; }
     bool is_host_input(std::size_t input) const noexcept { return body_.needed_on_host[body_.inputs[input]]; }
     std::size_t commands() const noexcept { return body_.steps.size(); }
+    const prepared_graph& body() const noexcept { return body_; }
 
     // Checks that a GPU makes are noted in `checks`, unless it is null.
     std::vector<any_tensor> run(execution_context* context, operators::place where, std::vector<any_tensor> inputs,

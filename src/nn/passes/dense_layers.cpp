@@ -135,6 +135,11 @@ private:
     const std::vector<std::size_t> readers_;
 };
 
+void join(const step& one, step& to) {
+    to.also.push_back(one.from);
+    to.also.insert(to.also.end(), one.also.begin(), one.also.end());
+}
+
 }  // namespace
 
 void fuse_dense_layers(prepared_graph& in, execution_context& context) {
@@ -148,7 +153,10 @@ void fuse_dense_layers(prepared_graph& in, execution_context& context) {
         bool takes_matrix = false;
         std::vector<mlp_layer> numbers;
         for (found_layer& each : found) {
-            for (const std::size_t at : each.steps) is_left[at] = at == i;
+            for (const std::size_t at : each.steps) {
+                is_left[at] = at == i;
+                if (at != i) join(in.steps[at], in.steps[i]);
+            }
             takes_matrix |= each.takes_matrix;
             numbers.push_back(std::move(each.numbers));
         }
