@@ -8,7 +8,7 @@
 
 namespace sluice::app {
 
-// A percentile is told when at least five calls are slower, so of 10, 50 and 500 calls; and no figure of less than
+// There is a percentile when at least five calls are slower, so of 10, 50 and 500 calls; and no figure of less than
 // least_measurable_seconds in all.
 inline constexpr std::size_t least_calls_of_p50 = 10, least_calls_of_p90 = 50, least_calls_of_p99 = 500;
 

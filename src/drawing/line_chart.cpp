@@ -52,7 +52,8 @@ struct chart_sizes {
 using chart = chart_sizes;
 
 bool is_shown(const chart_point& point) {
-    return std::isfinite(point.x) && std::isfinite(point.y) && point.x > 0 && point.y > 0;
+    const auto is_usual = [](double number) { return number > 1e-200 && number < 1e200; };
+    return is_usual(point.x) && is_usual(point.y);
 }
 
 // "0.5", "20", "3,000,000"
@@ -147,7 +148,7 @@ private:
     }
 
     static double spread_of(const chart_point& point) {
-        return point.up_to && std::isfinite(*point.up_to) ? *point.up_to : point.y;
+        return point.up_to && is_shown({point.x, *point.up_to}) ? *point.up_to : point.y;
     }
 
     void axes(const line_chart& of, const std::vector<double>& xs, const std::vector<double>& ys, const log_scale& x,
