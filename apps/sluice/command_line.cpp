@@ -149,11 +149,13 @@ std::string did_you_mean(const std::string& word) {
     const std::string option = word.substr(0, word.find('='));
     const std::vector<std::string> names = option_names(chosen);
     std::string suggestion = did_you_mean(nearest(option, names));
+    std::vector<std::string> others;
     for (const CLI::App* other : app.get_subcommands([](const CLI::App*) { return true; })) {
         const std::vector<std::string> theirs = option_names(*other);
         const bool is_there = std::ranges::find(theirs, option) != theirs.end();
-        if (is_there) suggestion = ", which is an option of '" + other->get_name() + "'; the ";
+        if (is_there) others.push_back("'" + other->get_name() + "'");
     }
+    if (!others.empty()) suggestion = ", which is an option of " + listed(others) + "; the ";
     const bool is_command = &chosen != &app;
     refuse("unknown option '" + option + "'" + (is_command ? " of '" + chosen.get_name() + "'" : "") + suggestion +
            "options are " + listed(names) + " ('sluice help" + (is_command ? " " + chosen.get_name() : "") +

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "measuring_options.hpp"
 
+#include <charconv>
 #include <limits>
+#include <string>
+#include <system_error>
+#include <vector>
 
 #include "option_parts.hpp"
 
@@ -11,6 +15,15 @@ namespace {
 constexpr int most_rows = 1 << 30;
 const std::string time_range = "a number of seconds from 0.001 to 86400";
 constexpr double least_seconds = 1e-3, most_seconds = 24 * 3600;
+
+std::size_t rows_from(const std::string& word) {
+    int rows = 0;
+    const auto [stop, failure] = std::from_chars(word.data(), word.data() + word.size(), rows);
+    const bool is_number = failure == std::errc() && stop == word.data() + word.size();
+    if (!is_number || rows < 1 || rows > most_rows)
+        throw CLI::ValidationError("--batch", "accepted are numbers from 1 to " + std::to_string(most_rows));
+    return static_cast<std::size_t>(rows);
+}
 
 void add_device(CLI::App& app, std::string& to) {
     app.add_option("--device", to, "cpu, cpu:N, cuda, cuda:N or auto")->type_name("DEVICE")->capture_default_str();
@@ -32,18 +45,16 @@ void add_batch(CLI::App& app, std::size_t& to, const std::string& otherwise) {
 void add_bench(CLI::App& app, bench_options& options) {
     add_model(app, options.model);
     add_samples(app, options.inputs);
-    app.add_option("--batch", options.batches, "Rows of a call; several, with commas, are measured one after the other")
+    add_list(app, "--batch", "Rows of a call; several, with commas, are measured one after the other",
+             [&](const std::vector<std::string>& words) {
+                 options.batches.clear();
+                 for (const std::string& each : words) options.batches.push_back(rows_from(each));
+             })
         ->type_name("ROWS")
-        ->delimiter(',')
-        ->expected(1)
-        ->allow_extra_args(false)
-        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-        ->check(CLI::Range(1, most_rows))
         ->default_str("1,8,64");
-    add_words(app, "--device", "cpu, cpu:N, cuda, cuda:N, all or auto; several, with commas (default: auto)",
-              options.devices)
-        ->type_name("DEVICE")
-        ->delimiter(',');
+    add_list(app, "--device", "cpu, cpu:N, cuda, cuda:N, all or auto; several, with commas (default: auto)",
+             [&](const std::vector<std::string>& words) { options.devices = words; })
+        ->type_name("DEVICE");
     add_number(app, "--seconds", "Time of each measurement: latencies, then the throughput (default: 1)",
                options.seconds, least_seconds, most_seconds, time_range)
         ->type_name("SECONDS");

@@ -141,9 +141,11 @@ private:
     flow_chart chart_;
 };
 
-std::vector<edge_value> edges_of(const std::vector<nn::value_info>& values) {
+// Where inner graphs leave out the shape, they may leave out the type too.
+std::vector<edge_value> edges_of(const std::vector<nn::value_info>& values, bool are_inner) {
     std::vector<edge_value> all;
-    for (const nn::value_info& each : values) all.push_back({each.name, text_of(each)});
+    for (const nn::value_info& each : values)
+        all.push_back({each.name, each.shape || !are_inner ? text_of(each) : std::string()});
     return all;
 }
 std::vector<edge_value> edges_of(const std::vector<std::string>& names) {
@@ -158,13 +160,13 @@ std::map<std::string, std::string, std::less<>> constants_of(const nn::graph& fr
     return all;
 }
 
-drawn_graph drawn(const nn::graph& from) {
-    drawn_graph made{edges_of(from.inputs), edges_of(from.outputs), {}, constants_of(from)};
+drawn_graph drawn(const nn::graph& from, bool is_inner) {
+    drawn_graph made{edges_of(from.inputs, is_inner), edges_of(from.outputs, is_inner), {}, constants_of(from)};
     for (const nn::node& each : from.nodes) {
         drawn_node node{operator_of(each), each.name, each.inputs, each.outputs, attributes_of(each)};
         for (const auto& [name, value] : each.attributes)
             if (const auto* const inner = std::get_if<std::shared_ptr<const nn::graph>>(&value))
-                node.parts.push_back(drawn(**inner));
+                node.parts.push_back(drawn(**inner, true));
         made.nodes.push_back(std::move(node));
     }
     return made;
@@ -198,14 +200,14 @@ std::string counted(std::size_t count, const char* thing) {
 }  // namespace
 
 flow_chart picture_of(const nn::model& network) {
-    flow_chart made = chart_of_graph(drawn(network.body)).make();
+    flow_chart made = chart_of_graph(drawn(network.body, false)).make();
     made.heading = network.path.filename().string() + ": " + counted(network.body.nodes.size(), "node");
     made.legend = {{flow_look::source, "input"}, {flow_look::step, "node"}, {flow_look::sink, "output"}};
     return made;
 }
 
 flow_chart picture_of(const nn::model& network, const std::vector<nn::network_step>& steps) {
-    const drawn_graph graph{edges_of(network.body.inputs), edges_of(network.body.outputs), drawn(steps),
+    const drawn_graph graph{edges_of(network.body.inputs, false), edges_of(network.body.outputs, false), drawn(steps),
                             constants_of(network.body)};
     flow_chart made = chart_of_graph(graph).make();
     made.heading = "after the passes: " + counted(steps.size(), "step");

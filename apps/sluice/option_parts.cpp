@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "option_parts.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace sluice::app {
@@ -46,6 +47,26 @@ CLI::Option* add_number(CLI::App& app, const std::string& option, const std::str
 CLI::Option* add_words(CLI::App& app, const std::string& option, const std::string& help,
                        std::vector<std::string>& to) {
     return app.add_option(option, to, help)
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+CLI::Option* add_list(CLI::App& app, const std::string& option, const std::string& help,
+                      const std::function<void(const std::vector<std::string>&)>& take) {
+    const auto split = [option, take](const std::vector<std::string>& given) {
+        std::vector<std::string> words;
+        for (const std::string& each : given) {
+            for (std::size_t at = 0; at <= each.size();) {
+                const std::size_t end = std::min(each.find(',', at), each.size());
+                words.push_back(each.substr(at, end - at));
+                if (words.back().empty()) throw CLI::ValidationError(option, "a word between commas is empty");
+                at = end + 1;
+            }
+        }
+        take(words);
+    };
+    return app.add_option_function<std::vector<std::string>>(option, split, help)
         ->expected(1)
         ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

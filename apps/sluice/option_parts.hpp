@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,10 @@ CLI::Option* add_number(CLI::App& app, const std::string& option, const std::str
 
 // One word each time the option is given; it may be given several times.
 CLI::Option* add_words(CLI::App& app, const std::string& option, const std::string& help, std::vector<std::string>& to);
+
+// Words between commas; the option may be given several times. No word is empty.
+CLI::Option* add_list(CLI::App& app, const std::string& option, const std::string& help,
+                      const std::function<void(const std::vector<std::string>&)>& take);
 
 // Inputs from files, and what is to be known of those without: --input, --size, --seed.
 void add_samples(CLI::App& app, sample_options& options);

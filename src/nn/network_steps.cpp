@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The steps of a prepared network, as users see them.
+#include <memory>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "nn/prepared_network.hpp"
@@ -35,8 +37,12 @@ network_step shown(const step& each, const prepared_graph& in) {
     made.outputs = names_of(each.outputs, in);
     made.is_on_host = each.is_on_host;
     made.may_join_next = each.leaves_to_next;
-    for (const auto& [from, inner] : each.inner)
-        made.parts.push_back({names_of(inner->inputs, *inner), names_of(inner->outputs, *inner), steps_of(*inner)});
+    for (const auto& [name, value] : each.from->attributes) {  // in the order of their names
+        const auto* const body = std::get_if<std::shared_ptr<const graph>>(&value);
+        if (body == nullptr) continue;
+        const prepared_graph& inner = *each.inner.at(body->get());
+        made.parts.push_back({names_of(inner.inputs, inner), names_of(inner.outputs, inner), steps_of(inner)});
+    }
     return made;
 }
 

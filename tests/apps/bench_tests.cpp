@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // `sluice bench`
 #include <gmock/gmock.h>
+#include <signal.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "apps/support/sample_files.hpp"
 #include "apps/support/subprocess.hpp"
@@ -97,7 +101,8 @@ TEST(tool_bench, draws_latency_and_throughput) {
     ASSERT_EQ(came.exit_code, 0) << came;
     EXPECT_THAT(came.out, HasSubstr("plot: " + plot));
     std::ifstream file(plot);
-    const xml_element picture = xml_reader::read({std::istreambuf_iterator<char>(file), {}});
+    const std::string drawn{std::istreambuf_iterator<char>(file), {}};
+    const xml_element picture = xml_reader::read(drawn);
     std::size_t dots = 0;
     for (const xml_element* each : picture.of_class("series"))
         if (!each->children.empty() && each->children.front().name == "title") dots += each->of_class("dot").size();
@@ -126,6 +131,19 @@ TEST(tool_bench, measures_a_network_without_a_batch_as_it_is) {
         EXPECT_TRUE(each["batch"].is_null());
         EXPECT_TRUE(each.contains("calls_per_second"));
     }
+}
+
+TEST(tool_bench, that_is_interrupted_leaves_no_file) {
+    const temporary_directory directory;
+    tool_process run(
+        {"bench", digits().model, "--device", "cpu", "--seconds", "600", "--plot", directory / "plot.svg"});
+    while (directory.entries() == 0 && !run.has_ended()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    run.send(SIGTERM);
+    const outcome came = run.wait();
+    EXPECT_EQ(came.exit_code, 130) << came;
+    EXPECT_EQ(came.out, "");
+    EXPECT_EQ(came.err, "sluice: interrupted\n");
+    EXPECT_EQ(directory.entries(), 0);
 }
 
 TEST(tool_bench, refuses_what_it_cannot_measure_and_leaves_no_file) {

@@ -28,7 +28,8 @@ const std::string branches = SLUICE_SOURCE_DIR "/tests/fuzz/corpus/onnx/branches
 
 xml_element read_picture(const std::string& path) {
     std::ifstream file(path);
-    return xml_reader::read({std::istreambuf_iterator<char>(file), {}});
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    return xml_reader::read(text);
 }
 xml_element picture_of(std::vector<std::string> arguments) {
     const temporary_directory directory;

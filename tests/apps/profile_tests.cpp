@@ -4,7 +4,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "apps/support/sample_files.hpp"
 #include "apps/support/subprocess.hpp"

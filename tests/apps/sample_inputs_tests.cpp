@@ -112,8 +112,8 @@ TEST(sample_inputs, are_numbers_that_every_type_holds_and_the_same_for_each_seed
     EXPECT_GT(distinct.size(), 200u);
     EXPECT_TRUE(std::ranges::equal(f32.bytes(), numbers(io::dtype::f32, 1).bytes()));
     EXPECT_FALSE(std::ranges::equal(f32.bytes(), numbers(io::dtype::f32, 2).bytes()));
-    for (const std::int64_t each : numbers(io::dtype::i64, 1).values<std::int64_t>())
-        EXPECT_TRUE(each == 0 || each == 1);
+    const auto i64 = numbers(io::dtype::i64, 1);
+    for (const std::int64_t each : i64.values<std::int64_t>()) EXPECT_TRUE(each == 0 || each == 1);
 }
 
 TEST(sample_inputs, that_would_not_fit_into_memory_are_refused) {
