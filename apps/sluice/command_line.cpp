@@ -10,45 +10,17 @@
 #include <utility>
 #include <vector>
 
+#include "command_list.hpp"
+#include "completion.hpp"
 #include "exit_status.hpp"
+#include "manual_page.hpp"
+#include "measuring_options.hpp"
+#include "option_parts.hpp"
 #include "sluice/base/error.hpp"
 #include "suggestion.hpp"
 
 namespace sluice::app {
 namespace {
-
-void add_activation(CLI::App& app, const std::string& option, const std::string& help, std::optional<activation>& to) {
-    app.add_option_function<std::string>(
-           option,
-           [option, &to](const std::string& name) {
-               to = activation_from_string(name);
-               if (!to) {
-                   throw CLI::ValidationError(option, "unknown activation; accepted are " + nn::accepted_activations());
-               }
-           },
-           help)
-        ->type_name("NAME");
-}
-
-// What the file of a network need not say.
-void add_network(CLI::App& app, nn::mlp_load_options& options) {
-    add_activation(app, "--activation", "The activation after each hidden layer, where the network's file has none",
-                   options.hidden);
-    add_activation(app, "--output-activation",
-                   "The activation after the last layer, where the file has none (default: none)", options.output);
-}
-
-// A number from `least` to `most`. Unlike CLI::Range it refuses NaN.
-CLI::Option* add_number(CLI::App& app, const std::string& option, const std::string& help, std::optional<double>& to,
-                        double least, double most, const std::string& accepted) {
-    return app.add_option_function<double>(
-        option,
-        [=, &to](double value) {
-            if (!(value >= least && value <= most)) throw CLI::ValidationError(option, "accepted is " + accepted);
-            to = value;
-        },
-        help);
-}
 
 void add_checks(CLI::App& app, run_options& options) {
     CLI::Option* const labels =
@@ -182,11 +154,13 @@ std::string did_you_mean(const std::string& word) {
     const std::string option = word.substr(0, word.find('='));
     const std::vector<std::string> names = option_names(chosen);
     std::string suggestion = did_you_mean(nearest(option, names));
+    std::vector<std::string> others;
     for (const CLI::App* other : app.get_subcommands([](const CLI::App*) { return true; })) {
         const std::vector<std::string> theirs = option_names(*other);
         const bool is_there = std::ranges::find(theirs, option) != theirs.end();
-        if (is_there) suggestion = ", which is an option of '" + other->get_name() + "'; the ";
+        if (is_there) others.push_back("'" + other->get_name() + "'");
     }
+    if (!others.empty()) suggestion = ", which is an option of " + listed(others) + "; the ";
     const bool is_command = &chosen != &app;
     refuse("unknown option '" + option + "'" + (is_command ? " of '" + chosen.get_name() + "'" : "") + suggestion +
            "options are " + listed(names) + " ('sluice help" + (is_command ? " " + chosen.get_name() : "") +
@@ -245,17 +219,26 @@ command_line parse_command_line(int argc, const char* const* argv) {
     CLI::App* const run = app.add_subcommand("run", "Run a network over an array of inputs");
     add_run(*run, line.run);
     add_distribution(*run, line);
+    CLI::App* const bench =
+        app.add_subcommand("bench", "Measure latency and throughput of a network, over batch sizes and devices");
+    add_bench(*bench, line.benching);
+    CLI::App* const profile = app.add_subcommand("profile", "Measure the time of each node of a network");
+    add_profile(*profile, line.profiling);
+    CLI::App* const compare = app.add_subcommand("compare", "Compare the outputs of two networks, for the same inputs");
+    add_compare(*compare, line.comparing);
     CLI::App* const devices = app.add_subcommand("devices", "List the devices of this machine");
-    CLI::App* const inspect = app.add_subcommand("inspect", "Describe a network");
-    inspect->add_option("model", line.model, "Network: a safetensors or ONNX file (MODEL.onnx)")
-        ->required()
-        ->type_name("MODEL");
-    add_network(*inspect, line.network);
+    CLI::App* const inspect = app.add_subcommand("inspect", "Describe a network, also as a picture");
+    add_inspect(*inspect, line.inspecting);
     CLI::App* const tune =
         app.add_subcommand("tune", "Measure the algorithms for matrix products on a GPU; later runs use the fastest");
     add_tune(*tune, line.tuning);
     CLI::App* const operators =
         app.add_subcommand("operators", "List the operators of ONNX that networks may have, with their versions");
+    CLI::App* const completion =
+        app.add_subcommand("completion", "Print a script with which a shell completes commands and options");
+    std::string shell;
+    completion->add_option("shell", shell, listed(known_shells()))->required()->type_name("SHELL");
+    CLI::App* const manual = app.add_subcommand("manual", "Print the manual page, for man");
     CLI::App* const help = app.add_subcommand("help", "Describe all commands, or one of them");
     std::string topic;
     help->add_option("command", topic, "The command to describe")->type_name("COMMAND");
@@ -273,7 +256,12 @@ command_line parse_command_line(int argc, const char* const* argv) {
         return line;
     }
     if (help->parsed()) line.text = help_for(app, topic);
+    if (completion->parsed()) line.text = completion_script(describe_commands(app), shell);
+    if (manual->parsed()) line.text = manual_page(describe_commands(app), SLUICE_VERSION);
     if (run->parsed()) line.what = command::run;
+    if (bench->parsed()) line.what = command::bench;
+    if (profile->parsed()) line.what = command::profile;
+    if (compare->parsed()) line.what = command::compare;
     if (devices->parsed()) line.what = command::devices;
     if (inspect->parsed()) line.what = command::inspect;
     if (tune->parsed()) line.what = command::tune;

@@ -2,25 +2,29 @@
 // The command line of the tool: commands, options, help, and what is said about words that it does not know.
 #pragma once
 
-#include <filesystem>
 #include <string>
 
+#include "bench_command.hpp"
+#include "compare_command.hpp"
+#include "inspect_command.hpp"
+#include "profile_command.hpp"
 #include "run_command.hpp"
-#include "sluice/nn/mlp_model.hpp"
 #include "tune_command.hpp"
 
 namespace sluice::app {
 
-enum class command { show_text, run, devices, inspect, operators, tune };
+enum class command { show_text, run, bench, profile, compare, devices, inspect, operators, tune };
 
 struct command_line {
     command what = command::show_text;
-    std::string text;  // the help or the version that was requested
+    std::string text;  // what was requested: the help, the version, a script for a shell, the manual page
     bool as_json = false;
     run_options run;
     bool is_distributed = false;
-    std::filesystem::path model;   // of `inspect`
-    nn::mlp_load_options network;  // of `inspect`
+    bench_options benching;
+    profile_options profiling;
+    compare_options comparing;
+    inspect_options inspecting;
     tune_options tuning;
 };
 

@@ -6,9 +6,7 @@
 #include <ostream>
 #include <sstream>
 
-#include "describe_onnx.hpp"
 #include "json_line.hpp"
-#include "network_file.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/nn/precision.hpp"
 #include "sluice/runtime/runtime.hpp"
@@ -74,10 +72,8 @@ void describe_devices(const runtime& machine, bool as_json, std::ostream& out) {
     if (!machine.why_no_gpu().empty()) out << "no GPU: " << printable(machine.why_no_gpu()) << '\n';
 }
 
-void describe_model(const std::filesystem::path& model, const nn::mlp_load_options& options, bool as_json,
-                    std::ostream& out) {
-    if (is_onnx(model) && !options.hidden && !options.output) return describe_onnx(model, as_json, out);
-    const nn::mlp_model network = load_network(model, options);
+void describe_layers(const nn::mlp_model& network, const std::filesystem::path& model, bool as_json,
+                     std::ostream& out) {
     auto layers = nlohmann::json::array();
     text_table table({"layer", "in", "out", "bias", "activation", "parameters"});
     for (const nn::dense_layer& layer : network.layers) {

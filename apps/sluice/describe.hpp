@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `sluice devices` and `sluice inspect MODEL`: reports for people (a table) and for scripts (JSON).
+// `sluice devices` and `sluice inspect MODEL.safetensors`: reports for people (a table) and for scripts (JSON).
 #pragma once
 
 #include <filesystem>
@@ -14,8 +14,7 @@ class runtime;
 namespace sluice::app {
 
 void describe_devices(const runtime& machine, bool as_json, std::ostream& out);
-// Throws file_error for a file that is not a network. `options` name what the file does not.
-void describe_model(const std::filesystem::path& model, const nn::mlp_load_options& options, bool as_json,
-                    std::ostream& out);
+// Of a multi-layer perceptron, which was read from this file.
+void describe_layers(const nn::mlp_model& network, const std::filesystem::path& model, bool as_json, std::ostream& out);
 
 }  // namespace sluice::app

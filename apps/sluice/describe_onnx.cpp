@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "json_line.hpp"
+#include "network_words.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/nn/network.hpp"
@@ -16,27 +17,6 @@
 
 namespace sluice::app {
 namespace {
-
-// "f32 [batch, 64]"; a length without a name is "?", and so is a shape that the file does not say.
-std::string text_of(const nn::value_info& value) {
-    std::string text = std::string(to_string(value.type)) + " ";
-    if (!value.shape) return text + "?";
-    text += "[";
-    for (std::size_t i = 0; i < value.shape->size(); ++i) {
-        const nn::dimension& each = (*value.shape)[i];
-        if (i != 0) text += ", ";
-        text += each.length ? std::to_string(*each.length) : each.name.empty() ? "?" : each.name;
-    }
-    return text + "]";
-}
-
-std::string joined(const std::vector<std::string>& names) {
-    std::string text;
-    for (const std::string& each : names) text += (text.empty() ? "" : ", ") + (each.empty() ? "-" : each);
-    return text;
-}
-
-std::string operator_of(const nn::node& each) { return each.domain.empty() ? each.op : each.domain + "." + each.op; }
 
 nlohmann::json to_json(const std::vector<nn::value_info>& values) {
     auto array = nlohmann::json::array();
@@ -57,6 +37,37 @@ nlohmann::json to_json(const std::vector<nn::value_info>& values) {
     return array;
 }
 
+nlohmann::json to_json(const std::vector<nn::network_step>& steps) {
+    auto array = nlohmann::json::array();
+    for (const nn::network_step& each : steps) {
+        nlohmann::json one{{"name", each.name},          {"operators", each.operators},
+                           {"inputs", each.inputs},      {"outputs", each.outputs},
+                           {"on_host", each.is_on_host}, {"may_join_next", each.may_join_next}};
+        if (!each.parts.empty()) {
+            one["parts"] = nlohmann::json::array();
+            for (const nn::network_part& part : each.parts) one["parts"].push_back(to_json(part.steps));
+        }
+        array.push_back(std::move(one));
+    }
+    return array;
+}
+
+void add_steps(text_table& table, const std::vector<nn::network_step>& steps, const std::string& indent) {
+    for (const nn::network_step& each : steps) {
+        table.add({indent + each.name, joined(each.operators, " + "), joined(each.inputs), joined(each.outputs),
+                   each.is_on_host      ? "on the host"
+                   : each.may_join_next ? "may join the next step's kernel"
+                                        : ""});
+        for (const nn::network_part& part : each.parts) add_steps(table, part.steps, indent + "  ");
+    }
+}
+
+void write_steps(const std::vector<nn::network_step>& steps, std::ostream& out) {
+    text_table table({"step", "operators", "takes", "gives", "how"});
+    add_steps(table, steps, {});
+    out << "after the passes: " << steps.size() << (steps.size() == 1 ? " step\n" : " steps\n") << table;
+}
+
 // Why `sluice run` refuses the network; none when it runs it.
 std::optional<std::string> refusal_of(const nn::model& network) {
     try {
@@ -69,8 +80,8 @@ std::optional<std::string> refusal_of(const nn::model& network) {
 
 }  // namespace
 
-void describe_onnx(const std::filesystem::path& model, bool as_json, std::ostream& out) {
-    const nn::model network = nn::load_onnx(model);
+void describe_onnx(const nn::model& network, const std::vector<nn::network_step>* steps, bool as_json,
+                   std::ostream& out) {
     const std::optional<std::string> refusal = refusal_of(network);
     std::size_t parameters = 0;
     for (const auto& [name, value] : network.body.constants) parameters += value.elements();
@@ -83,7 +94,7 @@ void describe_onnx(const std::filesystem::path& model, bool as_json, std::ostrea
                              {"inputs", each.inputs},
                              {"outputs", each.outputs}});
         }
-        nlohmann::json all = {{"model", model.string()},
+        nlohmann::json all = {{"model", network.path.string()},
                               {"producer", network.producer},
                               {"opsets", nlohmann::json::object()},
                               {"inputs", to_json(network.body.inputs)},
@@ -94,10 +105,12 @@ void describe_onnx(const std::filesystem::path& model, bool as_json, std::ostrea
         for (const auto& [domain, version] : network.opsets)
             all["opsets"][domain.empty() ? "ai.onnx" : domain] = version;
         if (refusal) all["refusal"] = *refusal;
+        if (steps != nullptr) all["steps"] = to_json(*steps);
         out << json_line(all) << '\n';
         return;
     }
-    out << printable(model.native()) << ": " << network.body.nodes.size() << " nodes, " << parameters << " parameters";
+    out << printable(network.path.native()) << ": " << network.body.nodes.size() << " nodes, " << parameters
+        << " parameters";
     for (const auto& [domain, version] : network.opsets)
         out << ", " << (domain.empty() ? "ai.onnx" : printable(domain)) << " " << version;
     if (!network.producer.empty()) out << ", made by " << printable(network.producer);
@@ -113,6 +126,7 @@ void describe_onnx(const std::filesystem::path& model, bool as_json, std::ostrea
                    joined(each.outputs)});
     }
     out << table;
+    if (steps != nullptr) write_steps(*steps, out);
     out << (refusal ? "`sluice run` refuses it: " + *refusal : std::string("`sluice run` runs it")) << '\n';
 }
 

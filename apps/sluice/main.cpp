@@ -3,14 +3,18 @@
 
 #include <iostream>
 
+#include "bench_command.hpp"
 #include "command_line.hpp"
+#include "compare_command.hpp"
 #include "describe.hpp"
 #include "describe_onnx.hpp"
 #include "distributed/distributed_run.hpp"
 #include "error_report.hpp"
 #include "exit_status.hpp"
+#include "inspect_command.hpp"
 #include "network_file.hpp"
 #include "process_guard.hpp"
+#include "profile_command.hpp"
 #include "run_command.hpp"
 #include "run_network.hpp"
 #include "sluice/nn/onnx.hpp"
@@ -48,11 +52,35 @@ void run_here(const app::run_options& options, bool as_json) {
     if (!run_as_network(options, as_json)) report(options, as_json, app::run(options));
 }
 
+template <typename Options, typename Result>
+void write(const Options& options, const Result& result, bool as_json) {
+    as_json ? write_json(options, result, std::cout) : write_text(options, result, std::cout);
+    require_written(std::cout);
+}
+
+void bench(const app::bench_options& options, bool as_json) { write(options, app::bench(options), as_json); }
+
+void profile(const app::profile_options& options, bool as_json) {
+    const app::profile_result result = app::profile(options);
+    write(options, result, as_json);
+    if (!result.trace_failure.empty())
+        throw std::runtime_error("the profile is complete, its trace is not: " + result.trace_failure);
+}
+
+void compare(const app::compare_options& options, bool as_json) {
+    const app::compare_result result = app::compare(options);
+    write(options, result, as_json);
+    if (!result.missed.empty()) throw app::requirement_missed(result.missed);
+}
+
 int run(const app::command_line& line) {
     switch (line.what) {
         case app::command::show_text: std::cout << line.text; break;
         case app::command::devices: app::describe_devices(runtime(), line.as_json, std::cout); break;
-        case app::command::inspect: app::describe_model(line.model, line.network, line.as_json, std::cout); break;
+        case app::command::bench: bench(line.benching, line.as_json); break;
+        case app::command::profile: profile(line.profiling, line.as_json); break;
+        case app::command::compare: compare(line.comparing, line.as_json); break;
+        case app::command::inspect: app::inspect(line.inspecting, line.as_json, std::cout); break;
         case app::command::operators: app::describe_operators(line.as_json, std::cout); break;
         case app::command::tune: app::tune(line.tuning, line.as_json, std::cout); break;
         case app::command::run:

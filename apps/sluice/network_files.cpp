@@ -15,7 +15,7 @@
 namespace sluice::app {
 namespace {
 
-[[noreturn]] void refuse(const std::string& why) { throw error(errc::invalid_argument, why, {"run"}); }
+[[noreturn]] void refuse(const std::string& why) { throw error(errc::invalid_argument, why); }
 
 template <typename T>
 T element_at(const std::byte* from) {
@@ -24,7 +24,15 @@ T element_at(const std::byte* from) {
     return value;
 }
 
-// A long double holds every number of each type.
+// A difference is not rounded to none.
+float difference_of(long double left, long double right) {
+    if (left == right) return 0;  // infinities too
+    const auto made = static_cast<float>(std::abs(left - right));
+    return made == 0 ? std::numeric_limits<float>::denorm_min() : made;
+}
+
+}  // namespace
+
 long double number_at(const std::byte* from, io::dtype type) {
     switch (type) {
         case io::dtype::f16: return io::f16_to_float(element_at<std::uint16_t>(from));
@@ -43,15 +51,6 @@ long double number_at(const std::byte* from, io::dtype type) {
     }
     return std::numeric_limits<long double>::quiet_NaN();
 }
-
-// A difference is not rounded to none.
-float difference_of(long double left, long double right) {
-    if (left == right) return 0;  // infinities too
-    const auto made = static_cast<float>(std::abs(left - right));
-    return made == 0 ? std::numeric_limits<float>::denorm_min() : made;
-}
-
-}  // namespace
 
 std::string names_of(const std::vector<nn::value_info>& values) {
     std::string text;

@@ -2,6 +2,7 @@
 // The files with the inputs and outputs of an ONNX network: NAME=FILE words, .npy files.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -22,6 +23,9 @@ named_paths files_by_name(const std::vector<std::string>& words, const std::vect
 // Of the type that the network takes: numbers of other types become floats where it takes floats. Throws file_error for
 // a file of another type, or one that is changed meanwhile.
 nn::any_tensor read_input(const std::filesystem::path& path, const nn::value_info& as);
+
+// The element at an address. A long double holds every number of each type.
+long double number_at(const std::byte* from, io::dtype type);
 
 // From the array in the file, which has the output's shape. NaN when one of two values is NaN; equal infinities do not
 // differ. Throws file_error.

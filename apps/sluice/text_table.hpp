@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A plain table: each column as wide as its widest cell, numbers to the right.
+// A plain table: each column as wide as its widest cell, numbers to the right; "-" stands for one that is not known.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,8 @@ public:
         for (std::size_t i = 0; i < columns_.size(); ++i) {
             std::string& cell = row[i] = printable(row[i]);
             columns_[i].width = std::max(columns_[i].width, width_of(cell));
-            columns_[i].is_numeric &= !cell.empty() && std::isdigit(static_cast<unsigned char>(cell.front())) != 0;
+            columns_[i].is_numeric &=
+                cell == "-" || (!cell.empty() && std::isdigit(static_cast<unsigned char>(cell.front())) != 0);
         }
         rows_.push_back(std::move(row));
     }

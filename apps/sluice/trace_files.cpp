@@ -16,7 +16,14 @@ trace_files::trace_files(const std::optional<std::filesystem::path>& chrome,
 
 std::string trace_files::write(trace_recorder& from, const timeline_options& how) {
     try {
-        const trace made = from.take();
+        return write(from.take(), how);
+    } catch (const std::exception& failure) {
+        return failure.what();
+    }
+}
+
+std::string trace_files::write(const trace& made, const timeline_options& how) {
+    try {
         if (chrome_) io::write_file(*chrome_, [&](std::ostream& to) { write_chrome_trace(made, to); });
         if (timeline_) io::write_file(*timeline_, [&](std::ostream& to) { write_timeline(made, to, how); });
         return {};

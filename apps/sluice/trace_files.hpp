@@ -23,6 +23,7 @@ public:
     // Writes what was recorded, each file whole or not at all. Once only. Returns why it failed; empty when it did not:
     // a run that is complete is not lost for its trace.
     std::string write(trace_recorder& from, const timeline_options& how);
+    std::string write(const trace& made, const timeline_options& how);
 
 private:
     std::optional<io::atomic_file> chrome_;

@@ -4,15 +4,11 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <tuple>
 #include <utility>
-
-#include "drawing/graph_words.hpp"
 
 namespace sluice::detail {
 namespace {
 
-constexpr double row_gap_px = 66;  // room for an arrow's two lines of words
 constexpr double gap_px = 26;      // between neighbours
 constexpr double padding_px = 18;  // around a body
 constexpr double way_px = 8;       // of an edge that passes through a row
@@ -26,8 +22,8 @@ struct item {
     std::vector<std::size_t> parents = {}, children = {};  // items
 };
 
-// Edges out of one node for one reason.
-using trunk_key = std::tuple<std::uint32_t, std::uint32_t, edge_reason, bool>;
+// Edges out of one node that share their way: the node, and the number of its trunk.
+using trunk_key = std::pair<std::uint32_t, std::uint32_t>;
 struct trunk {
     std::size_t last_rank = 0;          // of the nodes that it leads to
     std::vector<std::size_t> passings;  // items, one for each rank between
@@ -36,9 +32,9 @@ struct trunk {
 
 class layered_layout {
 public:
-    layered_layout(const command_graph& graph, const std::function<drawing_size(const graph_node&)>& size_of)
-        : graph_(graph), items_(graph.nodes.size()) {
-        for (const graph_node& node : graph.nodes) made_.boxes.push_back(box_of(node, size_of));
+    layered_layout(const layout_graph& graph, double row_gap_px)
+        : graph_(graph), row_gap_px_(row_gap_px), items_(graph.nodes.size()) {
+        for (const layout_node& node : graph.nodes) made_.boxes.push_back(box_of(node));
         rank();
         connect();
         for (std::size_t i = 0; i < items_.size(); ++i) {
@@ -59,15 +55,14 @@ public:
     }
 
 private:
-    static drawn_box box_of(const graph_node& node, const std::function<drawing_size(const graph_node&)>& size_of) {
-        const drawing_size words = size_of(node);
-        drawn_box box{0, 0, words.width, words.height, nullptr, 0, 0};
-        if (const command_graph* const body = body_of(node)) {
-            box.body = std::make_unique<graph_layout>(lay_out(*body, size_of));
+    drawn_box box_of(const layout_node& node) const {
+        drawn_box box{0, 0, node.words.width, node.words.height, nullptr, 0, 0};
+        if (node.body != nullptr) {
+            box.body = std::make_unique<graph_layout>(lay_out(*node.body, row_gap_px_));
             box.width = std::max(box.width, box.body->width + 2 * padding_px);
             box.height += box.body->height + padding_px;
             box.body_x = (box.width - box.body->width) / 2;
-            box.body_y = words.height;
+            box.body_y = node.words.height;
         }
         return box;
     }
@@ -75,28 +70,26 @@ private:
     void rank() {
         for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
             items_[i].width = made_.boxes[i].width;
-            for (const graph_edge& edge : graph_.nodes[i].after)
+            for (const layout_edge& edge : graph_.nodes[i].after)
                 items_[i].rank = std::max(items_[i].rank, items_[edge.from].rank + 1);
         }
     }
 
-    static trunk_key key_of(const graph_edge& edge) {
-        return {edge.from, edge.memory, edge.reason, edge.is_programmatic};
-    }
+    static trunk_key key_of(const layout_edge& edge) { return {edge.from, edge.trunk}; }
 
     // Gives items to the edges that pass through rows, and gives all items their neighbours.
     void connect() {
         for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-            for (const graph_edge& edge : graph_.nodes[i].after) {
+            for (const layout_edge& edge : graph_.nodes[i].after) {
                 trunk& of = trunks_[key_of(edge)];
                 of.last_rank = std::max(of.last_rank, items_[i].rank);
                 of.to.push_back(i);
             }
         }
         std::size_t passings = 0;
-        for (const auto& [key, of] : trunks_) passings += of.last_rank - items_[std::get<0>(key)].rank - 1;
+        for (const auto& [key, of] : trunks_) passings += of.last_rank - items_[key.first].rank - 1;
         for (auto& [key, of] : trunks_) {
-            std::size_t above = std::get<0>(key);
+            std::size_t above = key.first;
             // Where there are too many, edges cross boxes: no reader could follow them anyway.
             for (std::size_t r = items_[above].rank + 1; r < of.last_rank && passings <= most_passings; ++r) {
                 of.passings.push_back(items_.size());
@@ -105,7 +98,7 @@ private:
                 above = items_.size() - 1;
             }
             std::ranges::sort(of.to, {}, [&](std::size_t node) { return std::pair(items_[node].rank, node); });
-            for (const std::size_t node : of.to) join(item_above(std::get<0>(key), of, node), node);
+            for (const std::size_t node : of.to) join(item_above(key.first, of, node), node);
         }
     }
     void join(std::size_t above, std::size_t below) {
@@ -184,9 +177,9 @@ private:
             }
             row_tops_.push_back(top);
             row_bottoms_.push_back(top + height);
-            top += height + row_gap_px;
+            top += height + row_gap_px_;
         }
-        made_.height = top - row_gap_px;
+        made_.height = top - row_gap_px_;
     }
 
     // The ends of arrows at one side of a box, from left to right as the arrows come.
@@ -205,7 +198,7 @@ private:
         std::vector<std::vector<std::pair<double, trunk_key>>> out(graph_.nodes.size());
         for (const auto& [key, of] : trunks_) {
             const std::size_t first = of.passings.empty() ? of.to.front() : of.passings.front();
-            out[std::get<0>(key)].push_back({items_[first].center, key});
+            out[key.first].push_back({items_[first].center, key});
         }
         std::map<trunk_key, double> out_at;
         for (std::size_t i = 0; i < out.size(); ++i) out_at.merge(ports(made_.boxes[i], std::move(out[i])));
@@ -216,7 +209,7 @@ private:
         std::ranges::sort(order, {}, [&](std::size_t node) { return std::pair(items_[node].rank, node); });
         for (const std::size_t node : order) {
             std::vector<std::pair<double, std::size_t>> in;
-            const std::vector<graph_edge>& edges = graph_.nodes[node].after;
+            const std::vector<layout_edge>& edges = graph_.nodes[node].after;
             for (std::size_t e = 0; e < edges.size(); ++e) {
                 const std::size_t above = item_above(edges[e].from, trunks_[key_of(edges[e])], node);
                 in.push_back({items_[above].center, e});
@@ -224,15 +217,16 @@ private:
             const std::map<std::size_t, double> in_at = ports(made_.boxes[node], std::move(in));
             for (std::size_t e = 0; e < edges.size(); ++e) {
                 const trunk_key key = key_of(edges[e]);
-                draw(static_cast<std::uint32_t>(node), edges[e], out_at[key], in_at.at(e), drawn[key]);
+                draw(static_cast<std::uint32_t>(node), e, out_at[key], in_at.at(e), drawn[key]);
             }
         }
     }
 
-    void draw(std::uint32_t node, const graph_edge& edge, double out_x, double in_x, std::size_t& drawn) {
+    void draw(std::uint32_t node, std::size_t number, double out_x, double in_x, std::size_t& drawn) {
+        const layout_edge& edge = graph_.nodes[node].after[number];
         const trunk& of = trunks_[key_of(edge)];
         const std::size_t passings = passings_to(edge.from, of, node);
-        drawn_arrow arrow{node, &edge, {}};
+        drawn_arrow arrow{node, number, {}};
         if (drawn == 0) {
             const drawn_box& from = made_.boxes[edge.from];
             arrow.way.push_back({out_x, from.bottom(), row_bottoms_[items_[edge.from].rank]});
@@ -248,7 +242,8 @@ private:
         made_.arrows.push_back(std::move(arrow));
     }
 
-    const command_graph& graph_;
+    const layout_graph& graph_;
+    const double row_gap_px_;
     graph_layout made_;
     std::vector<item> items_;  // the nodes first
     std::map<trunk_key, trunk> trunks_;
@@ -258,8 +253,6 @@ private:
 
 }  // namespace
 
-graph_layout lay_out(const command_graph& graph, const std::function<drawing_size(const graph_node&)>& size_of) {
-    return layered_layout(graph, size_of).make();
-}
+graph_layout lay_out(const layout_graph& graph, double row_gap_px) { return layered_layout(graph, row_gap_px).make(); }
 
 }  // namespace sluice::detail

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Places the boxes and arrows of a graph's picture. Layered: a node's rank is the length of the longest path to it,
 // ranks are rows; in a row, nodes are in the order of the mean of their parents' places. Edges over several rows pass
-// between the boxes of those in between; edges out of one node for the same reason share their way as far as it goes.
+// between the boxes of those in between.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
-
-#include "sluice/runtime/command_graph.hpp"
 
 namespace sluice::detail {
 
@@ -18,12 +16,27 @@ struct drawing_size {
     double height;
 };
 
+// What is to be placed.
+struct layout_graph;
+struct layout_edge {
+    std::uint32_t from;   // an earlier node
+    std::uint32_t trunk;  // edges out of one node with the same number share their way as far as it goes
+};
+struct layout_node {
+    drawing_size words;              // how large its box must be for its words
+    std::vector<layout_edge> after;  // the nodes that come before it
+    std::unique_ptr<const layout_graph> body = {};
+};
+struct layout_graph {
+    std::vector<layout_node> nodes;  // every edge leads from an earlier node to a later one
+};
+
 struct graph_layout;
 
 struct drawn_box {
     double x, y;  // of its left upper corner
     double width, height;
-    // Of a condition or loop, below its words: the body, and where its corner is.
+    // Of a node with a body, below its words: the body, and where its corner is.
     std::unique_ptr<graph_layout> body;
     double body_x, body_y;
 
@@ -38,8 +51,8 @@ struct drawn_vertical {
 };
 
 struct drawn_arrow {
-    std::uint32_t node;  // that comes later
-    const graph_edge* edge;
+    std::uint32_t node;               // that comes later
+    std::size_t edge;                 // of the node: an index into layout_node::after
     std::vector<drawn_vertical> way;  // at least two; the last ends at the node
 };
 
@@ -49,7 +62,7 @@ struct graph_layout {
     std::vector<drawn_arrow> arrows;
 };
 
-// `size_of` returns how large a box must be for its words. Points into the graph, which must outlive it.
-graph_layout lay_out(const command_graph& graph, const std::function<drawing_size(const graph_node&)>& size_of);
+// `row_gap_px` is between rows; the default has room for two lines of words at an arrow.
+graph_layout lay_out(const layout_graph& graph, double row_gap_px = 66);
 
 }  // namespace sluice::detail

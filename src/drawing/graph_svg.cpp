@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "drawing/command_layout.hpp"
 #include "drawing/graph_layout.hpp"
 #include "drawing/graph_style.hpp"
 #include "drawing/graph_words.hpp"
@@ -138,7 +139,7 @@ public:
         : graph_(graph),
           memory_(graph.memory),
           summary_(detail::graph_summary(graph)),
-          layout_(detail::lay_out(graph, [this](const graph_node& node) { return size_of(node); })),
+          layout_(detail::lay_out(detail::to_layout(graph, [this](const graph_node& node) { return size_of(node); }))),
           width_px_(std::max(layout_.width + 2 * margin_px, least_width_px)),
           legend_(legend_of(graph, width_px_)),
           top_px_(legend_.empty() ? heading_px + 30 : legend_.back().at.y + 28),
@@ -195,7 +196,7 @@ private:
         svg_.begin_group("arrows");
         for (const drawn_arrow& each : layout.arrows) arrow(graph, each, corner);
         std::vector<std::size_t> leaving(graph.nodes.size());
-        for (const drawn_arrow& each : layout.arrows) ++leaving[each.edge->from];
+        for (const drawn_arrow& each : layout.arrows) ++leaving[edge_of(graph, each).from];
         // By where they end: the curves of the rows above there, and the words that are there already.
         std::map<long, gap> gaps;
         for (const drawn_arrow& each : layout.arrows) {
@@ -207,8 +208,8 @@ private:
         }
         for (const drawn_arrow& each : layout.arrows) {
             const bool is_one_of_many = graph.nodes[each.node].after.size() > 1;
-            const bool is_one_from_many = leaving[each.edge->from] > 1;
-            words(each, corner, layout.width,
+            const bool is_one_from_many = leaving[edge_of(graph, each).from] > 1;
+            words(each, edge_of(graph, each), corner, layout.width,
                   is_one_of_many     ? 0.25
                   : is_one_from_many ? 0.75
                                      : 0.5,
@@ -241,8 +242,9 @@ private:
 
     void arrow(const command_graph& graph, const drawn_arrow& of, svg_writer::point corner) {
         const auto moved = [&](double x, double y) { return svg_writer::point{corner.x + x, corner.y + y}; };
-        svg_.begin_group(arrow_class(of.edge->reason, of.edge->is_programmatic));
-        svg_.title(detail::edge_tooltip(graph, graph.nodes[of.node], *of.edge, memory_));
+        const graph_edge& edge = edge_of(graph, of);
+        svg_.begin_group(arrow_class(edge.reason, edge.is_programmatic));
+        svg_.title(detail::edge_tooltip(graph, graph.nodes[of.node], edge, memory_));
         for (std::size_t i = 0; i < of.way.size(); ++i) {
             const auto& [x, top, bottom] = of.way[i];
             const bool is_last = i + 1 == of.way.size();
@@ -255,6 +257,10 @@ private:
         svg_.end_group();
     }
 
+    static const graph_edge& edge_of(const command_graph& graph, const drawn_arrow& of) {
+        return graph.nodes[of.node].after[of.edge];
+    }
+
     struct gap {
         std::vector<drawn_curve> curves;
         std::vector<taken_place> words;
@@ -262,11 +268,11 @@ private:
 
     // Two lines at an arrow's last curve: over what, and why. Where they hide no other arrow, if there is such a place,
     // and not beyond the layout's edges.
-    void words(const drawn_arrow& of, svg_writer::point corner, double layout_px, double best_part, gap& here) {
+    void words(const drawn_arrow& of, const graph_edge& edge, svg_writer::point corner, double layout_px,
+               double best_part, gap& here) {
         if (here.curves.size() > most_curves) return;
-        const std::string over =
-            detail::elided(detail::memory_text(of.edge->memory, memory_), small_font, arrow_words_px);
-        const std::string_view why = detail::reason_text(of.edge->reason);
+        const std::string over = detail::elided(detail::memory_text(edge.memory, memory_), small_font, arrow_words_px);
+        const std::string_view why = detail::reason_text(edge.reason);
         const double half_px = std::max(text_px(over, small_font), text_px(why, small_font)) / 2;
         const drawn_vertical &from = of.way[of.way.size() - 2], &to = of.way.back();
         for (const double part : {best_part, 0.25, 0.5, 0.75}) {
@@ -280,7 +286,7 @@ private:
                                     [&](const auto& other) { return other.of != &of && other.crosses(place); }))
                 continue;
             here.words.push_back(place);
-            svg_.begin_group("words " + std::string(detail::reason_word(of.edge->reason)));
+            svg_.begin_group("words " + std::string(detail::reason_word(edge.reason)));
             svg_.rect("plate", {at.x - half_px, at.y - words_px / 2}, 2 * half_px, words_px);
             svg_.markup("\n");
             svg_.text("over", {at.x, at.y - 4}, over, "middle");

@@ -111,6 +111,7 @@ private:
     }
     static slot new_slot(scope& here, const std::string& name) {
         const slot made = static_cast<slot>(here.made->slots++);
+        here.made->names.push_back(name);
         if (!name.empty()) here.names[name] = made;
         return made;
     }

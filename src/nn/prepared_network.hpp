@@ -41,6 +41,7 @@ struct step {
     bool leaves_to_next = false;                                 // its output is left to the next expression
     std::shared_ptr<const operators::dense_layers> layers = {};  // which are this step
     std::vector<const value_info*> declared = {};                // outputs of an own operator: run_environment
+    std::vector<const node*> also = {};                          // nodes after `from` that passes made a part of it
 };
 
 class prepared_graph {
@@ -56,6 +57,7 @@ public:
     std::unordered_map<slot, any_tensor> constants;
     std::vector<bool> needed_on_host;  // for each slot
     std::size_t slots = 0;
+    std::vector<std::string> names;  // of the values, by slot; those that passes add have none
 };
 
 class prepared_network {

@@ -66,12 +66,14 @@ TEST(tool_command_line, has_help_and_a_version) {
 TEST(tool_command_line, has_a_command_help_that_says_the_same) {
     const std::string all = help_of({"help"});
     EXPECT_EQ(all, help_of({"--help"}));
-    for (const char* name : {"run", "devices", "inspect", "operators", "tune", "help"})
+    const std::vector<std::string> names{"run",     "bench", "profile",   "compare",    "devices",
+                                         "inspect", "tune",  "operators", "completion", "manual"};
+    EXPECT_THAT(all, HasSubstr("help"));
+    for (const std::string& name : names) {
         EXPECT_THAT(all, HasSubstr(name));
-    for (const char* name : {"run", "devices", "inspect", "operators", "tune"}) {
         const std::string one = help_of({"help", name});
         EXPECT_EQ(one, help_of({name, "--help"}));
-        EXPECT_THAT(one, HasSubstr("sluice " + std::string(name)));
+        EXPECT_THAT(one, HasSubstr("sluice " + name));
     }
     expect_refused({"help", "rnu"}, {"unknown command 'rnu'", "did you mean 'run'?"});
 }
@@ -99,8 +101,12 @@ TEST(tool_command_line, that_requests_nothing_known_is_refused) {
 
 TEST(tool_command_line, answers_an_unknown_command_with_the_nearest_and_all) {
     expect_refused({"rnu", "a", "b"},
-                   {"unknown command 'rnu'; did you mean 'run'?", "run, devices, inspect, tune, operators, help"});
-    expect_refused({"walk"}, {"unknown command 'walk'; the commands are run, devices, inspect, tune, operators, help"});
+                   {"unknown command 'rnu'; did you mean 'run'?",
+                    "run, bench, profile, compare, devices, inspect, tune, operators, completion, manual, help"});
+    expect_refused(
+        {"walk"},
+        {"unknown command 'walk'; the commands are run, bench, profile, compare, devices, inspect, tune, operators, "
+         "completion, manual, help"});
     expect_refused({}, {"a command is missing; the commands are run,"});
     expect_refused({digits().model, digits().input}, {"did you mean 'run " + digits().model + "'?"});
 }

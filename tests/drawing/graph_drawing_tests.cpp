@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "drawing/graph_layout.hpp"
+#include "drawing/command_layout.hpp"
 #include "graph/support/dot_reader.hpp"
 #include "graph/support/graph_builder.hpp"
 #include "sluice/base/error.hpp"
@@ -238,7 +238,7 @@ TEST(graph_dot, of_nothing_is_an_empty_graph) {
 }
 
 detail::graph_layout lay_out(const command_graph& graph) {
-    return detail::lay_out(graph, [](const graph_node&) { return detail::drawing_size{100, 40}; });
+    return detail::lay_out(detail::to_layout(graph, [](const graph_node&) { return detail::drawing_size{100, 40}; }));
 }
 
 TEST(graph_layout, puts_what_comes_later_below_and_keeps_neighbours_apart) {

@@ -48,6 +48,26 @@ struct network_options {
     nn::precision precision = nn::precision::f32;
 };
 
+struct network_part;
+
+// What a network does at once: a node, or several that the passes made one (docs/design/networks.md).
+struct network_step {
+    std::string name;                    // its commands have it in traces: "conv1"; the operator's, for a node without
+    std::vector<std::string> operators;  // of its nodes, in order: "Conv", "BatchNormalization"
+    std::vector<std::string> inputs;     // names of values, without those that are left out or that passes have made
+    std::vector<std::string> outputs;    // the same
+    bool is_on_host = false;             // it is computed on the host while the network is submitted
+    // It is a part of the next step's kernel, where the shapes of a run permit that.
+    bool may_join_next = false;
+    std::vector<network_part> parts;  // of If, Loop, Scan
+};
+
+// A graph inside a step.
+struct network_part {
+    std::vector<std::string> inputs, outputs;  // names of values
+    std::vector<network_step> steps;
+};
+
 class network {
 public:
     // Use make_network.
@@ -90,6 +110,10 @@ public:
     // The types and shapes of the outputs for inputs of these types and shapes; nothing is computed. Host inputs need
     // their elements.
     std::vector<any_tensor> infer(std::vector<any_tensor> inputs) const;
+
+    // The steps of a run, in order, as the passes have left them; what was computed beforehand is not among them. They
+    // may differ from device to device. For display.
+    std::vector<network_step> steps() const;
 
     const detail::prepared_network& prepared() const noexcept { return *made_; }
 

@@ -63,6 +63,7 @@ private:
         const slot from = normalization.inputs[0], made = normalization.outputs[0];
         if (givers_[from] != no_step && readers_[from] == at && fold_into(in_.steps[givers_[from]], numbers)) {
             in_.steps[givers_[from]].outputs = {made};
+            in_.steps[givers_[from]].also.push_back(normalization.from);
             givers_[made] = givers_[from];
             return true;
         }

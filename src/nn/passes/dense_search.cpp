@@ -49,9 +49,13 @@ std::vector<found_layer> dense_search::from(std::size_t at) const {
 
 step& dense_search::join(prepared_graph& in, const std::vector<found_layer>& layers, std::vector<bool>& is_left) {
     const std::size_t first = layers.front().steps.front(), last = layers.back().steps.back();
-    for (const found_layer& each : layers)
-        for (const std::size_t at : each.steps) is_left[at] = at == first;
     step& whole = in.steps[first];
+    for (const found_layer& each : layers) {
+        for (const std::size_t at : each.steps) {
+            is_left[at] = at == first;
+            if (at != first) note_joined(in.steps[at], whole);
+        }
+    }
     if (last != first) whole.label += " to " + in.steps[last].label;
     whole.inputs.resize(1);
     whole.outputs = {layers.back().output};

@@ -200,6 +200,7 @@ private:
             is_left_[which] = false;
             output = in_.steps[which].outputs[0];
             product.label += " to " + in_.steps[which].label;
+            note_joined(in_.steps[which], product);
         };
         std::size_t after = next(output);
         if (after != no_step && is(in_.steps[after], "Relu")) {

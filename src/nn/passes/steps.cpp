@@ -83,4 +83,9 @@ void find_last_uses(prepared_graph& in) {
     }
 }
 
+void note_joined(const step& one, step& to) {
+    to.also.push_back(one.from);
+    to.also.insert(to.also.end(), one.also.begin(), one.also.end());
+}
+
 }  // namespace sluice::nn::detail

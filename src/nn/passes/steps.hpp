@@ -26,4 +26,7 @@ std::vector<std::size_t> only_readers(const prepared_graph& in);
 // For each slot the step that gives it, or no_step.
 std::vector<std::size_t> givers(const prepared_graph& in);
 
+// Notes that a pass makes one step a part of another one.
+void note_joined(const step& one, step& to);
+
 }  // namespace sluice::nn::detail

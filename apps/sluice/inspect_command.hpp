@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// `sluice inspect`: what is in a network, as a table and as a picture.
+#pragma once
+
+#include <filesystem>
+#include <iosfwd>
+#include <optional>
+#include <string>
+
+#include "sluice/nn/mlp_model.hpp"
+
+namespace sluice::app {
+
+struct inspect_options {
+    std::filesystem::path model;
+    nn::mlp_load_options network;
+    bool passes = false;                           // also what the passes make of it
+    std::string device = "auto";                   // for which
+    std::optional<std::filesystem::path> picture;  // SVG
+};
+
+// Blocks. Throws file_error for a file that is not a network, and with `passes` as nn::make_network; error
+// (errc::invalid_argument) for passes of a multi-layer perceptron.
+void inspect(const inspect_options& options, bool as_json, std::ostream& out);
+
+}  // namespace sluice::app

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pictures of networks: a box for each input, node and output, and an arrow from what gives a value to what takes it.
+// Constants are words in the boxes that take them; graphs of If, Loop and Scan are boxes inside.
+#pragma once
+
+#include <vector>
+
+#include "sluice/drawing/flow_chart.hpp"
+#include "sluice/nn/mlp_model.hpp"
+#include "sluice/nn/model.hpp"
+#include "sluice/nn/network.hpp"
+
+namespace sluice::app {
+
+// As the file has it.
+flow_chart picture_of(const nn::model& network);
+// After the passes: `steps` are nn::network::steps of the same network.
+flow_chart picture_of(const nn::model& network, const std::vector<nn::network_step>& steps);
+flow_chart picture_of(const nn::mlp_model& network);
+
+}  // namespace sluice::app

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile_command.hpp"
+
+#include <iomanip>
+#include <ostream>
+#include <sstream>
+#include <utility>
+
+#include "json_line.hpp"
+#include "output_names.hpp"
+#include "process_guard.hpp"
+#include "profile_rows.hpp"
+#include "ready_network.hpp"
+#include "sluice/base/error.hpp"
+#include "sluice/base/printable.hpp"
+#include "sluice/runtime/runtime.hpp"
+#include "sluice/runtime/scheduling_policy.hpp"
+#include "sluice/trace/trace_recorder.hpp"
+#include "step_names.hpp"
+#include "text_table.hpp"
+#include "trace_files.hpp"
+
+namespace sluice::app {
+namespace {
+
+// Runs the network, and leaves the last run's trace.
+trace record(const ready_network& network, const std::vector<nn::any_tensor>& inputs, scheduling_policy& pool,
+             trace_recorder& recorder, std::size_t runs, const signal_guard& guard, profile_sums& sums) {
+    for (std::size_t i = 0; i < warm_up_runs; ++i) {
+        static_cast<void>(network.run(inputs, pool));
+        guard.check();
+    }
+    static_cast<void>(recorder.take());
+    trace last;
+    for (std::size_t i = 0; i < runs; ++i) {
+        static_cast<void>(network.run(inputs, pool));
+        guard.check();
+        last = recorder.take();
+        sums.add(last);
+    }
+    if (recorder.dropped() != 0) {
+        throw error(errc::out_of_memory, std::to_string(recorder.dropped()) +
+                                             " commands found no room in the trace: the times would be wrong");
+    }
+    return last;
+}
+
+std::string fixed(double number, int digits) {
+    std::ostringstream text;
+    text << std::fixed << std::setprecision(digits) << number;
+    return text.str();
+}
+
+std::size_t nodes_of(const loaded_network& network) {
+    if (const auto* const graph = std::get_if<nn::model>(&network.what)) return graph->body.nodes.size();
+    return std::get<nn::mlp_model>(network.what).layers.size();
+}
+
+}  // namespace
+
+profile_result profile(const profile_options& options) {
+    run_options files;
+    files.trace = options.trace;
+    files.timeline = options.timeline;
+    check_output_names(files);
+    loaded_network model = load_any_network(options.model, options.network);
+    if (auto* const graph = std::get_if<nn::model>(&model.what)) *graph = with_distinct_names(std::move(*graph));
+    sample_options samples = options.inputs;
+    if (!options.input.empty()) samples.files.push_back(options.input);
+
+    profile_result result;
+    result.nodes = nodes_of(model);
+    trace_recorder recorder;
+    const runtime machine({.cuda = !options.device.starts_with("cpu"), .trace = &recorder});
+    device& on = machine.find(options.device);
+    result.device = {on.name(), on.properties().name};
+    round_robin pool(on, 1);
+    const ready_network network(std::move(model), pool);
+    const sample_inputs inputs(network.inputs(), samples, [&](std::size_t i) { return network.is_host_input(i); });
+    const std::size_t rows = options.batch != 0 ? options.batch : inputs.rows_of_files().value_or(1);
+    if (inputs.has_batch()) result.batch = rows;
+    result.inputs = inputs.source();
+
+    const signal_guard guard;  // before a file exists that a signal would leave on the disk
+    trace_files written(options.trace, options.timeline);
+    profile_sums sums;
+    const trace last = record(network, inputs.of_batch(rows), pool, recorder, options.runs, guard, sums);
+    sums.fill(result, network.network() != nullptr ? network.network()->steps() : std::vector<nn::network_step>());
+    result.trace_failure = written.write(last, {.title = "sluice profile " + options.model.filename().string()});
+    return result;
+}
+
+void write_json(const profile_options& options, const profile_result& result, std::ostream& out) {
+    auto rows = nlohmann::json::array();
+    for (const profile_row& each : result.rows) {
+        rows.push_back({{"operators", each.operators},
+                        {"node", each.node},
+                        {"commands", each.commands},
+                        {"us", each.microseconds},
+                        {"share", each.share}});
+    }
+    nlohmann::json line{{"model", options.model.string()},
+                        {"device", result.device.name},
+                        {"name", result.device.hardware},
+                        {"inputs", result.inputs},
+                        {"batch", result.batch ? nlohmann::json(*result.batch) : nlohmann::json(nullptr)},
+                        {"runs", options.runs},
+                        {"rows", rows},
+                        {"us", result.microseconds},
+                        {"span_us", result.span_microseconds},
+                        {"nodes", result.nodes},
+                        {"steps_on_host", result.on_host},
+                        {"steps_without_commands", result.without_commands}};
+    if (result.trace_failure.empty()) {
+        if (options.trace) line["trace"] = options.trace->string();
+        if (options.timeline) line["timeline"] = options.timeline->string();
+    }
+    out << json_line(line) << '\n';
+}
+
+void write_text(const profile_options& options, const profile_result& result, std::ostream& out) {
+    out << printable(options.model.native()) << " on " << result.device.name << " ("
+        << printable(result.device.hardware) << ")";
+    if (result.batch) out << ", batch " << *result.batch;
+    out << ", " << result.nodes << " nodes\n";
+    text_table table({"us", "share", "operator", "node", "commands"});
+    for (const profile_row& each : result.rows) {
+        table.add(
+            {fixed(each.microseconds, 1), fixed(100 * each.share, 1) + " %", each.operators, each.node, each.commands});
+    }
+    out << table;
+    out << "all commands: " << fixed(result.microseconds, 1) << " us a run; from the first one's start to the last "
+        << "one's end " << fixed(result.span_microseconds, 1) << " us\n"
+        << "inputs: " << printable(result.inputs) << '\n'
+        << "measured: the mean of " << options.runs << " runs, one at a time, by the device's clock; a command's time "
+        << "is from when the stream reached it to when it was complete\n"
+        << "nodes that one command carries out are one row; " << result.on_host << " steps are computed on the host, "
+        << result.without_commands << " need no command\n";
+    if (!result.trace_failure.empty()) return;
+    if (options.trace) out << "trace of the last run: " << printable(options.trace->native()) << '\n';
+    if (options.timeline) out << "timeline of the last run: " << printable(options.timeline->native()) << '\n';
+}
+
+}  // namespace sluice::app

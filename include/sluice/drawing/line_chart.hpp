@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Line charts of measurements: both axes are logarithmic, and the x axis has a tick for each value that was measured.
+//
+//     line_chart chart{.title = "Latency", .x_label = "batch (rows)", .y_label = "time of a call (µs)"};
+//     chart.series.push_back({.name = "cpu:0", .points = {{1, 5.2, 6.0}, {8, 9.1, 12.5}}});
+//     write_line_charts("digits.onnx", {&chart, 1}, out);
+//
+// Charts stand side by side, each with its legend below. Words may hold anything: they are escaped.
+#pragma once
+
+#include <cstddef>
+#include <iosfwd>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+struct chart_point {
+    double x = 0, y = 0;
+    std::optional<double> up_to = {};  // a thin line from y to there
+};
+
+struct chart_series {
+    std::string name = {};
+    std::vector<chart_point> points = {};  // in order of x
+    std::size_t colour = 0;                // of eight; larger numbers begin again
+    bool is_dashed = false;
+};
+
+struct line_chart {
+    std::string title = {};
+    std::string x_label = {}, y_label = {};  // with units
+    std::vector<chart_series> series = {};
+};
+
+// Writes a picture by itself (SVG), on a light ground. Points with a coordinate that is not between 1e-200 and
+// 1e200 are left out. Failures are left in the stream's state.
+void write_line_charts(const std::string& title, std::span<const line_chart> charts, std::ostream& to);
+
+}  // namespace sluice

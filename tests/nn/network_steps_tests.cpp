@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// network::steps says what a network does after the passes.
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "nn/small_models.hpp"
+#include "sluice/nn/network.hpp"
+#include "sluice/runtime/runtime.hpp"
+#include "sluice/runtime/scheduling_policy.hpp"
+#include "sluice/runtime/sync.hpp"
+
+namespace sluice::nn::network_steps_tests {
+namespace {
+
+using namespace test_support;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constant ones(std::vector<std::size_t> shape) {
+    std::size_t count = 1;
+    for (const std::size_t each : shape) count *= each;
+    return tensor_of(std::vector<float>(count, 1.0f), std::move(shape));
+}
+node named_node(std::string name, std::string op, std::vector<std::string> inputs, std::vector<std::string> outputs) {
+    node made = make_node(std::move(op), std::move(inputs), std::move(outputs));
+    made.name = std::move(name);
+    return made;
+}
+
+class network_steps : public ::testing::Test {
+protected:
+    static model make(std::vector<dimension> input) {
+        model made;
+        made.path = "made.onnx";
+        made.opsets = {{"", 20}};
+        const std::size_t rank = input.size();
+        made.body.inputs = {f32("x", std::move(input))};
+        made.body.outputs = {f32("y", std::vector<dimension>(rank, named("")))};
+        return made;
+    }
+    std::vector<network_step> steps_of(const model& from) { return sync(make_network(from), pool).steps(); }
+
+    runtime machine{runtime_options{.cuda = false}};
+    round_robin pool{machine.find("cpu:0"), 1};
+};
+
+}  // namespace
+
+TEST_F(network_steps, are_the_nodes_where_no_pass_applies) {
+    model made = make({named("n"), of(2)});
+    made.body.nodes = {named_node("a", "Relu", {"x"}, {"r"}), make_node("Softmax", {"r"}, {"y"})};
+    const auto steps = steps_of(made);
+    ASSERT_EQ(steps.size(), 2u);
+    EXPECT_EQ(steps[0].name, "a");
+    EXPECT_THAT(steps[0].operators, ElementsAre("Relu"));
+    EXPECT_THAT(steps[0].inputs, ElementsAre("x"));
+    EXPECT_THAT(steps[0].outputs, ElementsAre("r"));
+    EXPECT_FALSE(steps[0].is_on_host || steps[0].may_join_next);
+    EXPECT_EQ(steps[1].name, "Softmax");  // the operator's: the node has none
+    EXPECT_THAT(steps[1].outputs, ElementsAre("y"));
+}
+
+TEST_F(network_steps, name_all_nodes_of_dense_layers) {
+    model made = make({named("n"), of(2)});
+    made.body.constants = {{"w", ones({2, 3})}, {"v", ones({3, 2})}, {"b", ones({3})}};
+    made.body.nodes = {named_node("fc1", "MatMul", {"x", "w"}, {"1"}), named_node("bias", "Add", {"1", "b"}, {"2"}),
+                       named_node("act", "Relu", {"2"}, {"3"}), named_node("fc2", "MatMul", {"3", "v"}, {"y"})};
+    const auto steps = steps_of(made);
+    ASSERT_EQ(steps.size(), 1u);
+    EXPECT_EQ(steps[0].name, "fc1 to fc2");
+    EXPECT_THAT(steps[0].operators, ElementsAre("MatMul", "Add", "Relu", "MatMul"));
+    EXPECT_THAT(steps[0].inputs, ElementsAre("x"));
+    EXPECT_THAT(steps[0].outputs, ElementsAre("y"));
+}
+
+TEST_F(network_steps, name_a_normalization_that_is_part_of_a_convolution) {
+    model made = make({of(1), of(2), of(4), of(4)});
+    made.body.constants = {{"f", ones({2, 2, 1, 1})}, {"s", ones({2})}};
+    made.body.nodes = {named_node("conv", "Conv", {"x", "f"}, {"c"}),
+                       named_node("norm", "BatchNormalization", {"c", "s", "s", "s", "s"}, {"y"})};
+    const auto steps = steps_of(made);
+    ASSERT_EQ(steps.size(), 1u);
+    EXPECT_THAT(steps[0].operators, ElementsAre("Conv", "BatchNormalization"));
+    EXPECT_THAT(steps[0].inputs, ElementsAre("x"));  // not the filters that the pass has made
+    EXPECT_THAT(steps[0].outputs, ElementsAre("y"));
+}
+
+TEST_F(network_steps, say_what_may_become_a_part_of_the_next_and_what_is_on_the_host) {
+    model made = make({named("n"), of(4)});
+    made.body.nodes = {named_node("a", "Mul", {"x", "x"}, {"1"}), named_node("b", "Tanh", {"1"}, {"2"}),
+                       named_node("shape", "Shape", {"x"}, {"s"}), named_node("c", "Reshape", {"2", "s"}, {"y"})};
+    const auto steps = steps_of(made);
+    ASSERT_EQ(steps.size(), 4u);
+    EXPECT_TRUE(steps[0].may_join_next);
+    EXPECT_FALSE(steps[1].may_join_next);
+    EXPECT_FALSE(steps[0].is_on_host);
+    EXPECT_TRUE(steps[2].is_on_host);
+}
+
+TEST_F(network_steps, leave_out_what_is_computed_beforehand) {
+    model made = make({of(2)});
+    made.body.constants = {{"a", ones({2})}, {"b", ones({2})}};
+    made.body.nodes = {make_node("Add", {"a", "b"}, {"c"}), make_node("Mul", {"x", "c"}, {"y"})};
+    const auto steps = steps_of(made);
+    ASSERT_EQ(steps.size(), 1u);
+    EXPECT_THAT(steps[0].inputs, ElementsAre("x", "c"));
+}
+
+TEST_F(network_steps, hold_those_of_inner_graphs) {
+    model made = make({of(2)});
+    made.body.inputs.push_back({"condition", io::dtype::boolean, {{of(1)}}});
+    const auto branch = [](const char* op) {
+        auto body = std::make_shared<graph>();
+        body->outputs = {f32("r", {of(2)})};
+        body->nodes = {make_node(op, {"x"}, {"r"})};
+        return std::shared_ptr<const graph>(std::move(body));
+    };
+    node choice = named_node("choice", "If", {"condition"}, {"y"});
+    choice.attributes["then_branch"] = branch("Relu");
+    choice.attributes["else_branch"] = branch("Tanh");
+    made.body.nodes = {choice};
+    const auto steps = steps_of(made);
+    ASSERT_EQ(steps.size(), 1u);
+    ASSERT_EQ(steps[0].parts.size(), 2u);
+    std::vector<std::string> operators;
+    for (const network_part& part : steps[0].parts) {
+        ASSERT_EQ(part.steps.size(), 1u);
+        EXPECT_THAT(part.inputs, IsEmpty());
+        EXPECT_THAT(part.outputs, ElementsAre("r"));
+        EXPECT_THAT(part.steps[0].inputs, ElementsAre("x"));
+        operators.push_back(part.steps[0].operators.at(0));
+    }
+    EXPECT_THAT(operators, ::testing::UnorderedElementsAre("Relu", "Tanh"));
+}
+
+}  // namespace sluice::nn::network_steps_tests
