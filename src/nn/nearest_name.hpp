@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The name that somebody has probably meant.
+// nearest_name: of some names the one that is most like a name that does not exist, for messages.
 #pragma once
 
 #include <string>

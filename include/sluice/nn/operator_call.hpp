@@ -98,7 +98,7 @@ private:
 // A tensor of any number of dimensions is a matrix here: the last one has the columns, all others have the rows. Throws
 // errc::shape_mismatch for a tile without elements.
 struct tensor_tiles {
-    const new_tensor& whole;
+    new_tensor whole;
     std::size_t rows, columns;  // of a tile
 };
 tensor_tiles in_tiles(const new_tensor& of, std::size_t rows, std::size_t columns);
