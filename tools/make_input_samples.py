@@ -298,7 +298,7 @@ def make_network():
     write(OUT / "plain.onnx", model.SerializeToString(deterministic=True))
     helper.set_model_props(model, {"sluice.image.size": "16", "sluice.image.crop": "12",
                                    "sluice.image.mean": "0.485,0.456,0.406", "sluice.image.std": "0.229,0.224,0.225",
-                                   "author": "nobody"})
+                                   "author": "a test"})
     write(OUT / "pictures.onnx", model.SerializeToString(deterministic=True))
 
 

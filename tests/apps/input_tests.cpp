@@ -177,6 +177,15 @@ TEST(tool_archives, that_are_damaged_are_refused) {
     expect_refused({cnn, directory.write("empty.npz", zip_bytes({}))}, "there is no array in it");
 }
 
+TEST(tool_outputs, are_refused_under_the_names_of_other_formats) {
+    const temporary_directory directory;
+    for (const std::string name : {"o.npz", "o.CSV", "o.png", "o.npz:x"}) {
+        expect_refused({cnn, digits().input, "--output", directory / name}, "outputs are NumPy arrays; name FILE.npy");
+        expect_refused({digits().model, digits().input, "--output", directory / name}, "outputs are NumPy arrays");
+    }
+    EXPECT_EQ(directory.entries(), 0);
+}
+
 TEST(tool_images, become_the_input_by_the_networks_metadata) {
     if (!reads_pictures()) GTEST_SKIP() << "there are no libraries for pictures here";
     EXPECT_EQ(input_of({pictures, photo}), expected_floats("normalized"));

@@ -110,6 +110,18 @@ TEST(image_normalization, gives_the_floats_of_torchvision) {
     EXPECT_EQ(normalized(made, image_layout::nchw, by), expected_floats("normalized"));
 }
 
+TEST(image_normalization, is_what_networks_for_photographs_take) {
+    if (!png_supported()) GTEST_SKIP() << "there is no libpng here";
+    const std::filesystem::path file = testing::image_data / "rgb.png";
+    io::image photo = io::convert(io::read_image(file), io::image_format::rgb);
+    photo = io::crop(io::resize(photo, io::size_for_shorter_side(photo, 16)), {12, 12});
+    std::vector<float> x(3 * 12 * 12);  // [1, 3, 12, 12]
+    const io::image_normalization by{.scale = {}, .mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
+    io::write_normalized(photo, io::image_layout::nchw, by, x);
+
+    EXPECT_EQ(x, expected_floats("normalized"));
+}
+
 TEST(image_normalization, divides_every_number_as_a_float) {
     std::vector<std::uint16_t> all(256);
     std::vector<float> expected;
