@@ -284,7 +284,7 @@ def make_pictures():
         "jpeg/huge.jpg": photo.replace(struct.pack(">HH", 5, 7), struct.pack(">HH", 65500, 65500), 1),
         "jpeg/cmyk.jpg": saved(tiny.convert("CMYK"), "JPEG"),
     }
-    hostile["jpeg/many_scans.jpg"] = jpeg_of_scans(10)
+    hostile["jpeg/many_scans.jpg"] = jpeg_of_scans(2)
     for name, contents in hostile.items():
         write(HOSTILE / name, contents)
 

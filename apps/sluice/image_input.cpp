@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <system_error>
 
 #include "sluice/base/error.hpp"
 #include "sluice/base/file_error.hpp"
@@ -165,13 +166,19 @@ bool is_image_name(const std::filesystem::path& path) {
 }
 
 std::vector<std::filesystem::path> image_files(const std::filesystem::path& path) {
-    if (!std::filesystem::is_directory(path)) return {path};
+    std::error_code failure;
+    if (!std::filesystem::is_directory(path, failure)) return {path};
     std::vector<std::filesystem::path> files;
-    for (const auto& each : std::filesystem::directory_iterator(path)) {
-        const bool is_hidden = each.path().filename().native().starts_with('.');
-        if (!is_hidden && !each.is_directory() && is_image_name(each.path())) files.push_back(each.path());
+    std::filesystem::directory_iterator at(path, failure);
+    for (; !failure && at != std::filesystem::directory_iterator(); at.increment(failure)) {
+        const std::filesystem::path& each = at->path();
+        std::error_code absent;  // then it is refused when it is read
+        const bool is_hidden = each.filename().native().starts_with('.');
+        if (!is_hidden && is_image_name(each) && !std::filesystem::is_directory(each, absent)) files.push_back(each);
     }
-    if (files.empty()) refuse_image(path, "pictures", "the folder has none: no file in it ends in .png, .jpg or .jpeg");
+    if (failure) throw file_error(path, file_error::no_offset, "open", failure.message(), errc::io_failed);
+    if (files.empty())
+        refuse_image(path, "type", "is a directory without pictures: no file in it ends in .png, .jpg or .jpeg");
     std::ranges::sort(files);
     return files;
 }

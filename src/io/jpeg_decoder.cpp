@@ -15,8 +15,9 @@
 namespace sluice::io {
 namespace {
 
-// A progressive picture comes in scans, each over all of it. A small file can have any number of them, and take hours.
-constexpr int most_scans = 500;
+// A progressive picture comes in scans, each over all of it; encoders write some ten. A small file can have any number
+// of them, and take hours.
+constexpr int most_scans = 100;
 
 struct jpeg_work {
     jpeg_decompress_struct jpeg{};

@@ -177,6 +177,17 @@ TEST(tool_archives, that_are_damaged_are_refused) {
     expect_refused({cnn, directory.write("empty.npz", zip_bytes({}))}, "there is no array in it");
 }
 
+TEST(tool_archives, that_would_inflate_to_more_than_the_limit_need_little_memory) {
+    const temporary_directory directory;
+    const io::testing::zip_part bomb{"x.npy", std::string(3 << 20, '\0'), std::uint64_t{3} << 30, 8};
+    const outcome came = run_tool({"run", cnn, directory.write("bomb.npz", zip_bytes({bomb})), "--device", "cpu"});
+    EXPECT_EQ(came.exit_code, 2) << came;
+    EXPECT_THAT(came.err, HasSubstr("'x' has 3221225472 bytes; compressed arrays may have 1073741824"));
+#ifndef SLUICE_IS_SANITIZED
+    EXPECT_LT(came.peak_memory_bytes, std::size_t{200} << 20);
+#endif
+}
+
 TEST(tool_outputs, are_refused_under_the_names_of_other_formats) {
     const temporary_directory directory;
     for (const std::string name : {"o.npz", "o.CSV", "o.png", "o.npz:x"}) {
@@ -210,6 +221,7 @@ TEST(tool_images, of_a_folder_are_a_batch_in_the_order_of_their_names) {
     directory.write("a.jpeg", read_file(image_data / "rgb.jpg"));
     directory.write(".c.png", "hidden");
     directory.write("labels.txt", "no picture");
+    std::filesystem::create_directory(directory / "d.png");
     std::vector<float> both = input_of({pictures, directory.path()});
     const std::vector<float> first = input_of({pictures, image_data / "rgb.jpg"});
     ASSERT_EQ(both.size(), 2 * first.size());
@@ -279,7 +291,7 @@ TEST(tool_images, that_are_damaged_or_absent_are_refused) {
     expect_refused({pictures, directory / "none.png"}, "none.png: open: ");
     const temporary_directory empty;
     empty.write("notes.txt", "");
-    expect_refused({pictures, empty.path()}, "pictures: the folder has none");
+    expect_refused({pictures, empty.path()}, "type: is a directory without pictures");
 }
 
 TEST(tool_images, that_are_huge_need_little_memory) {
