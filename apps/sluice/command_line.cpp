@@ -13,6 +13,7 @@
 #include "command_list.hpp"
 #include "completion.hpp"
 #include "exit_status.hpp"
+#include "image_options.hpp"
 #include "manual_page.hpp"
 #include "measuring_options.hpp"
 #include "option_parts.hpp"
@@ -62,13 +63,19 @@ void add_run(CLI::App& app, run_options& options) {
     app.add_option("model", options.model, "Network: a safetensors or ONNX file (MODEL.onnx)")
         ->required()
         ->type_name("MODEL");
-    app.add_option("input", options.input, "Rows of features, or the only input of an ONNX network: a NumPy file")
-        ->type_name("INPUT.npy");
+    app.add_option("input", options.input,
+                   "Rows of features, or the only input of an ONNX network: INPUT.npy, INPUT.npz, INPUT.npz:MEMBER, "
+                   "INPUT.csv, INPUT.png, INPUT.jpg, or a folder of pictures")
+        ->type_name("INPUT");
     app.add_option("--input", options.named_inputs, "An input of an ONNX network, by its name")
-        ->type_name("NAME=INPUT.npy")
+        ->type_name("NAME=INPUT")
         ->expected(1)
         ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+    app.add_option("--csv", options.csv, "How tables are read: header=yes or no, separator=C, tab or space")
+        ->type_name("KEY=VALUE...");
+    app.add_option("--image", options.image, std::string("How pictures are read: ") + image_keys)
+        ->type_name("KEY=VALUE...");
     add_checks(app, options);
     add_outputs(app, options);
     app.add_option("--device", options.device, "cpu, cpu:N, cuda, cuda:N, all (GPUs, or else CPUs) or auto")

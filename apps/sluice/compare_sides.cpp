@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "input_files.hpp"
 #include "network_files.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
@@ -76,7 +77,7 @@ value_pairs pair_values(const std::vector<nn::value_info>& a, const std::vector<
 compared_side::compared_side(const std::filesystem::path& file, const nn::mlp_load_options& options) {
     if (is_array(file)) {
         outputs_ = {whole_file(file)};
-        stored_ = read_input(file, outputs_.front());
+        stored_ = read_plain_input(file, outputs_.front());
     } else {
         loaded_.emplace(load_any_network(file, options));
         outputs_ = loaded_->outputs;

@@ -75,25 +75,6 @@ named_paths files_by_name(const std::vector<std::string>& words, const std::vect
     return made;
 }
 
-nn::any_tensor read_input(const std::filesystem::path& path, const nn::value_info& as) {
-    const io::npy_file file(path);
-    const io::npy_view& view = file.view();
-    const std::vector<std::size_t>& shape = view.shape();
-    std::byte* to = nullptr;
-    nn::any_tensor made = nn::any_tensor::make_on_host(as.type, shape, to);
-    if (view.element_type() == as.type) {
-        if (!view.data().empty()) std::memcpy(to, view.data().data(), view.data().size());
-    } else if (as.type == io::dtype::f32) {
-        io::convert_to_float(view.element_type(), view.data(), {reinterpret_cast<float*>(to), made.elements()});
-    } else {
-        throw file_error(path, file_error::no_offset, "descr",
-                         "has elements of type " + std::string(io::to_string(view.element_type())) + "; the input " +
-                             in_quotes(as.name) + " is " + std::string(io::to_string(as.type)));
-    }
-    file.file().require_unchanged();
-    return made;
-}
-
 float largest_difference(const nn::any_tensor& answer, const std::filesystem::path& path) {
     const io::npy_file file(path);
     const io::npy_view& view = file.view();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files with the inputs and outputs of an ONNX network: NAME=FILE words, .npy files.
+// The files of an ONNX network by the names of its inputs and outputs: NAME=FILE words.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,6 @@ using named_paths = std::map<std::string, std::filesystem::path>;
 // errc::invalid_argument with the option for a name that is not among the values.
 named_paths files_by_name(const std::vector<std::string>& words, const std::vector<nn::value_info>& values,
                           const std::string& option);
-
-// Of the type that the network takes: numbers of other types become floats where it takes floats. Throws file_error for
-// a file of another type, or one that is changed meanwhile.
-nn::any_tensor read_input(const std::filesystem::path& path, const nn::value_info& as);
 
 // The element at an address. A long double holds every number of each type.
 long double number_at(const std::byte* from, io::dtype type);

@@ -6,7 +6,9 @@
 #include <system_error>
 #include <vector>
 
+#include "input_files.hpp"
 #include "sluice/base/error.hpp"
+#include "sluice/base/printable.hpp"
 
 namespace sluice::app {
 namespace {
@@ -28,6 +30,15 @@ bool are_one_file(const std::filesystem::path& left, const std::filesystem::path
     return std::filesystem::weakly_canonical(left, absent) == std::filesystem::weakly_canonical(right, absent);
 }
 
+// An array must not stand under the name of another format.
+void refuse_other_formats(const std::filesystem::path& name) {
+    std::error_code absent;
+    if (std::filesystem::is_directory(name, absent)) return;  // refused when the file is created
+    if (source_of(name).kind == input_kind::npy) return;
+    throw error(errc::invalid_argument,
+                "--output " + in_quotes(name.native()) + ": outputs are NumPy arrays; name FILE.npy", {"run"});
+}
+
 }  // namespace
 
 void check_output_names(const run_options& options) {
@@ -46,6 +57,8 @@ void check_output_names(const run_options& options) {
     };
     add("--output", options.output);
     for (const std::filesystem::path& each : options.outputs_of_network) add("--output", each);
+    if (options.output) refuse_other_formats(*options.output);
+    for (const std::filesystem::path& each : options.outputs_of_network) refuse_other_formats(each);
     add("--trace", options.trace);
     add("--timeline", options.timeline);
 }

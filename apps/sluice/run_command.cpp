@@ -51,7 +51,7 @@ run_result run(const run_options& options) {
     refuse_precision_of_rows(options);
     check_output_names(options);
     const nn::mlp_model model = load_network(options.model, options.network);
-    input_rows input(options.input, model.in_features());
+    input_rows input(options, model.in_features());
     run_result result;
     result.rows = input.count();
     result.outputs = model.out_features();

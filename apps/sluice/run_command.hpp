@@ -19,6 +19,7 @@ struct run_options {
     std::filesystem::path input;
     std::vector<std::string> named_inputs;   // of a network of any operators: NAME=FILE
     std::vector<std::string> named_outputs;  // likewise, or one FILE
+    std::string csv, image;                  // how tables and pictures are read: words KEY=VALUE
     std::optional<std::filesystem::path> labels;
     std::optional<std::filesystem::path> reference;  // outputs to compare with
     std::optional<double> tolerance;                 // largest difference from them that is no failure

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 
+#include "input_files.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/io/file_memory.hpp"
 #include "sluice/runtime/transfer.hpp"
@@ -33,19 +34,33 @@ std::vector<double> read_labels(const io::npy_view& view, row_range range) {
 
 }  // namespace
 
-input_rows::input_rows(const std::filesystem::path& path, std::size_t width)
-    : file_(std::make_shared<const io::npy_file>(path)) {
-    const io::npy_view& view = file_->view();
-    if (view.shape().size() != 2) refuse(view, "shape", "the input must have two dimensions, rows and features");
-    if (view.rows() == 0) refuse(view, "shape", "there are no rows");
-    if (view.shape()[1] != width) {
-        refuse(view, "shape",
-               "rows have " + std::to_string(view.shape()[1]) + " values, the network takes " + std::to_string(width));
+input_rows::input_rows(const run_options& options, std::size_t width) {
+    const input_source source = source_of(options.input);
+    const input_options how = parse_input_options(options, {source});
+    if (source.kind == input_kind::npy) {
+        file_ = std::make_shared<const io::npy_file>(source.file);
+    } else {
+        const nn::dimension rows{.length = {}, .name = "rows"}, features{.length = width, .name = {}};
+        read_ = read_input(source, {"input", io::dtype::f32, std::vector{rows, features}}, how);
+    }
+    const auto refuse = [&](const std::string& why) {
+        throw file_error(options.input, file_error::no_offset, "shape", why);
+    };
+    const std::vector<std::size_t>& shape = file_ ? file_->view().shape() : read_.shape();
+    if (shape.size() != 2) refuse("the input must have two dimensions, rows and features");
+    if (shape[0] == 0) refuse("there are no rows");
+    if (shape[1] != width) {
+        refuse("rows have " + std::to_string(shape[1]) + " values, the network takes " + std::to_string(width));
     }
 }
 
 // Mapped f32 rows are copied once, by the upload; other types are converted first.
 any_operation<tensor<float>> input_rows::batch(row_range rows) const {
+    if (!file_) {
+        const std::size_t width = read_.shape()[1];
+        const auto numbers = read_.values<float>().subspan(rows.first * width, rows.count * width);
+        return upload(numbers, read_.host_owner(), shape{rows.count, width});
+    }
     const io::npy_view& view = file_->view();
     const shape shape{rows.count, view.row_elements()};
     const std::span<const std::byte> bytes = view.row_range(rows.first, rows.count);
@@ -59,6 +74,7 @@ any_operation<tensor<float>> input_rows::batch(row_range rows) const {
 }
 
 void input_rows::release_until(std::size_t first, std::size_t done) {
+    if (!file_) return;
     constexpr std::size_t step_bytes = std::size_t{32} << 20;  // each call interrupts every core
     const std::size_t from = std::max(first, released_);
     if ((done - from) * file_->view().row_bytes() < step_bytes) return;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arrays that a run reads: its input, and the labels and the reference that its outputs are compared with.
 //
-// All are mapped and checked before anything runs, the labels only in the rows that are run.
+// All are checked before anything runs, the labels only in the rows that are run. NumPy arrays are mapped, other inputs
+// are in memory.
 //
 // Thread safety: none; one thread feeds the run and takes its outputs.
 #pragma once
@@ -15,6 +16,7 @@
 
 #include "run_command.hpp"
 #include "sluice/io/npy.hpp"
+#include "sluice/nn/any_tensor.hpp"
 #include "sluice/op/any_operation.hpp"
 #include "sluice/runtime/tensor.hpp"
 
@@ -25,23 +27,28 @@ struct row_range {
     std::size_t count = 0;
 };
 
-// Rows of features. Throws file_error unless the file is a matrix of `width` columns with at least one row.
+// Rows of features, of whichever kind the input is. Throws as read_input, and file_error unless it is a matrix of
+// `width` columns with at least one row.
 class input_rows {
 public:
-    input_rows(const std::filesystem::path& path, std::size_t width);
+    input_rows(const run_options& options, std::size_t width);
 
-    std::size_t count() const noexcept { return file_->view().rows(); }
-    // An operation that puts these rows on a device. Rows that the file holds as f32 are read from there when it runs.
+    std::size_t count() const noexcept { return file_ ? file_->view().rows() : read_.shape().front(); }
+    // An operation that puts these rows on a device. Rows that a file holds as f32 are read from there when it runs.
     any_operation<tensor<float>> batch(row_range rows) const;
     // Releases the pages of the rows in [first, done), now and then: a large input does not stay resident.
     void release_until(std::size_t first, std::size_t done);
     // Before the rows are read once more.
     void begin_again() noexcept { released_ = 0; }
     // Throws file_error when the file was changed since it was opened.
-    void require_unchanged() const { file_->file().require_unchanged(); }
+    void require_unchanged() const {
+        if (file_) file_->file().require_unchanged();
+    }
 
 private:
+    // A NumPy array, else null.
     std::shared_ptr<const io::npy_file> file_;
+    nn::any_tensor read_;
     std::size_t released_ = 0;  // the pages of the rows before it are
 };
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "input_files.hpp"
 #include "network_files.hpp"
 #include "output_names.hpp"
 #include "process_guard.hpp"
@@ -46,6 +47,17 @@ void refuse_options_of_rows(const run_options& options) {
         refuse("an ONNX file has its activations as nodes: leave out --activation and --output-activation");
 }
 
+// In the order of the network's inputs.
+std::vector<nn::any_tensor> read_inputs(const run_options& options, const named_paths& files,
+                                        const std::vector<nn::value_info>& takes) {
+    std::vector<input_source> sources;
+    for (const nn::value_info& each : takes) sources.push_back(source_of(files.at(each.name)));
+    const input_options how = parse_input_options(options, sources);
+    std::vector<nn::any_tensor> inputs;
+    for (std::size_t i = 0; i < sources.size(); ++i) inputs.push_back(read_input(sources[i], takes[i], how));
+    return inputs;
+}
+
 // Of the only output, which is f32 [rows, classes].
 void count_correct(const run_options& options, const std::vector<nn::any_tensor>& answers, run_outcome& result) {
     const bool fits = answers.size() == 1 && answers[0].type() == io::dtype::f32 && answers[0].shape().size() == 2;
@@ -74,6 +86,7 @@ void write_outputs(const std::vector<nn::any_tensor>& answers, const network_res
 
 bool is_run_as_network(const run_options& options, const nn::model& network) {
     if (!options.named_inputs.empty() || options.named_outputs.size() > 1 || asks_for_precision(options)) return true;
+    if (source_of(options.input).kind == input_kind::images) return true;  // the network says how they are read
     const auto is_named = [](const std::string& word) { return word.find('=') != std::string::npos; };
     if (std::ranges::any_of(options.named_outputs, is_named)) return true;
     try {
@@ -102,8 +115,7 @@ network_result run_network(const run_options& options, nn::model network) {
     for (const auto& [name, file] : output_files) files.outputs_of_network.push_back(file);
     check_output_names(files);
 
-    std::vector<nn::any_tensor> inputs;
-    for (const nn::value_info& each : takes) inputs.push_back(read_input(input_files.at(each.name), each));
+    std::vector<nn::any_tensor> inputs = read_inputs(options, input_files, takes);
 
     std::optional<trace_recorder> recorder;
     if (options.trace || options.timeline) recorder.emplace();

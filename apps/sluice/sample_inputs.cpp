@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "input_files.hpp"
 #include "network_files.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
@@ -80,7 +81,7 @@ sample_inputs::sample_inputs(std::vector<nn::value_info> takes, const sample_opt
         const nn::value_info& what = takes_[i];
         const auto file = files.find(what.name);
         if (file != files.end()) {
-            from_files_.emplace(i, read_input(file->second, what));
+            from_files_.emplace(i, read_plain_input(file->second, what));
             names_of_files_.push_back(file->second.string());
         } else if (is_host_input(i)) {
             refuse("shapes depend on the numbers of the input " + in_quotes(what.name) +

@@ -8,7 +8,10 @@
 #include <string>
 #include <string_view>
 
+#include "fuzz/read_csv.hpp"
+#include "fuzz/read_image.hpp"
 #include "fuzz/read_npy.hpp"
+#include "fuzz/read_npz.hpp"
 #include "fuzz/read_safetensors.hpp"
 #include "io/support/hostile_files.hpp"
 #include "io/support/temporary_directory.hpp"
@@ -45,6 +48,29 @@ TEST(fuzz_regressions, hostile_safetensors_are_read_or_refused) {
 
 TEST(fuzz_regressions, hostile_npy_are_read_or_refused) {
     replay(tests_directory / "regressions/npy", io::fuzz::read_npy);
+}
+
+TEST(fuzz_regressions, npz_files_are_read_or_refused) {
+    if (!io::zlib_supported()) GTEST_SKIP() << "there is no zlib here";
+    replay(tests_directory / "fuzz/corpus/npz", io::fuzz::read_npz);
+    replay(tests_directory / "regressions/npz", io::fuzz::read_npz);
+}
+
+TEST(fuzz_regressions, tables_are_read_or_refused) {
+    replay(tests_directory / "fuzz/corpus/csv", io::fuzz::read_csv);
+    replay(tests_directory / "regressions/csv", io::fuzz::read_csv);
+}
+
+TEST(fuzz_regressions, png_files_are_read_or_refused) {
+    if (!io::png_supported()) GTEST_SKIP() << "there is no libpng here";
+    replay(tests_directory / "fuzz/corpus/png", io::fuzz::read_image);
+    replay(tests_directory / "regressions/png", io::fuzz::read_image);
+}
+
+TEST(fuzz_regressions, jpeg_files_are_read_or_refused) {
+    if (!io::jpeg_supported()) GTEST_SKIP() << "there is no libjpeg here";
+    replay(tests_directory / "fuzz/corpus/jpeg", io::fuzz::read_image);
+    replay(tests_directory / "regressions/jpeg", io::fuzz::read_image);
 }
 
 }  // namespace

@@ -88,6 +88,15 @@ TEST(onnx_reader, reads_the_network_of_the_repository) {
     EXPECT_EQ(network.body.constants.at("0.weight").shape, (std::vector<std::size_t>{128, 64}));
 }
 
+TEST(onnx_reader, reads_what_the_exporter_noted) {
+    const auto path = std::filesystem::path(SLUICE_SOURCE_DIR) / "tests/io/data/pictures.onnx";
+    EXPECT_THAT(load_onnx_metadata(path),
+                ::testing::Contains(std::pair<std::string, std::string>("sluice.image.crop", "12")));
+    EXPECT_TRUE(load_onnx_metadata(models / "digits.onnx").empty());
+    const temporary_directory directory;
+    EXPECT_THROW(load_onnx_metadata(directory.write("no.onnx", "\xff\xff")), file_error);
+}
+
 TEST(onnx_reader, reads_numbers_of_each_type_from_the_field_of_that_type) {
     onnx::TensorProto f32 = typed(1, {2});
     f32.add_float_data(1.5f);

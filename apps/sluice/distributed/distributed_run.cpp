@@ -174,14 +174,14 @@ private:
             refuse_precision_of_rows(options_);
             check_output_names(options_);
             model_ = job_.alive_while([&] { return load_network(options_.model, options_.network); });
-            input_.emplace(options_.input, model_.in_features());
+            input_.emplace(options_, model_.in_features());
             terms = terms_of(options_, input_->count());
             terms["layers"] = outline_of(model_);
         }
         terms = json::parse(job_.share_text(terms.dump()));
         if (job_.rank() != 0) {
             model_ = model_from(terms["layers"]);
-            input_.emplace(options_.input, model_.in_features());
+            input_.emplace(options_, model_.in_features());
             check_terms(terms_of(options_, input_->count()), terms);
         }
         rows_ = input_->count();

@@ -8,6 +8,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "sluice/nn/model.hpp"
 #include "sluice/nn/own_operator.hpp"
@@ -33,5 +36,9 @@ model load_onnx(const std::filesystem::path& path, const own_operators& own = {}
 
 // The same from memory; `path` is for messages, and its folder is where external data is looked for.
 model read_onnx(std::span<const std::byte> file, const std::filesystem::path& path, const own_operators& own = {});
+
+// What the exporter noted in the file beside the network (metadata_props): keys and values in the file's order; a key
+// may be there twice. Throws as load_onnx, but looks at nothing else.
+std::vector<std::pair<std::string, std::string>> load_onnx_metadata(const std::filesystem::path& path);
 
 }  // namespace sluice::nn

@@ -319,23 +319,46 @@ private:
     const own_operators& own_;
 };
 
+onnx::ModelProto parse_message(std::span<const std::byte> file, const std::filesystem::path& path) {
+    if (file.size() > std::size_t(std::numeric_limits<int>::max())) {
+        throw file_error(path, file_error::no_offset, {},
+                         "is larger than 2 GiB, which no ONNX model is: large constants are kept as external data");
+    }
+    onnx::ModelProto message;
+    if (!message.ParseFromArray(file.data(), int(file.size())))
+        throw file_error(path, file_error::no_offset, {}, "is not an ONNX model, or is damaged or cut off");
+    return message;
+}
+
+[[noreturn]] void refuse_size(const std::filesystem::path& path) {
+    throw file_error(path, file_error::no_offset, {}, "needs more memory than there is", errc::out_of_memory);
+}
+
 }  // namespace
 
 bool onnx_supported() noexcept { return true; }
 
 model read_onnx(std::span<const std::byte> file, const std::filesystem::path& path, const own_operators& own) {
-    if (file.size() > std::size_t(std::numeric_limits<int>::max())) {
-        throw file_error(path, file_error::no_offset, {},
-                         "is larger than 2 GiB, which no ONNX model is: large constants are kept as external data");
-    }
     try {
-        onnx::ModelProto message;
-        if (!message.ParseFromArray(file.data(), int(file.size())))
-            throw file_error(path, file_error::no_offset, {}, "is not an ONNX model, or is damaged or cut off");
+        onnx::ModelProto message = parse_message(file, path);
         return reader(path, own).read(message);
     } catch (const std::bad_alloc&) {
-        throw file_error(path, file_error::no_offset, {}, "needs more memory than there is", errc::out_of_memory);
+        refuse_size(path);
     }
+}
+
+std::vector<std::pair<std::string, std::string>> load_onnx_metadata(const std::filesystem::path& path) {
+    const io::mapped_file file(path);
+    std::vector<std::pair<std::string, std::string>> made;
+    try {
+        const onnx::ModelProto message = parse_message(file.bytes(), path);
+        for (const onnx::StringStringEntryProto& each : message.metadata_props())
+            made.emplace_back(each.key(), each.value());
+    } catch (const std::bad_alloc&) {
+        refuse_size(path);
+    }
+    file.require_unchanged();
+    return made;
 }
 
 model load_onnx(const std::filesystem::path& path, const own_operators& own) {
