@@ -6,12 +6,13 @@
 #include <string>
 
 #include "run_command.hpp"
+#include "serve_command.hpp"
 #include "sluice/nn/mlp_model.hpp"
 #include "tune_command.hpp"
 
 namespace sluice::app {
 
-enum class command { show_text, run, devices, inspect, operators, tune };
+enum class command { show_text, run, devices, inspect, operators, tune, serve };
 
 struct command_line {
     command what = command::show_text;
@@ -22,6 +23,7 @@ struct command_line {
     std::filesystem::path model;   // of `inspect`
     nn::mlp_load_options network;  // of `inspect`
     tune_options tuning;
+    serve_options serving;
 };
 
 // Whether --json is among the words: errors of parsing are reported as JSON too.

@@ -13,6 +13,7 @@
 #include "process_guard.hpp"
 #include "run_command.hpp"
 #include "run_network.hpp"
+#include "serve_command.hpp"
 #include "sluice/nn/onnx.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "tune_command.hpp"
@@ -55,6 +56,7 @@ int run(const app::command_line& line) {
         case app::command::inspect: app::describe_model(line.model, line.network, line.as_json, std::cout); break;
         case app::command::operators: app::describe_operators(line.as_json, std::cout); break;
         case app::command::tune: app::tune(line.tuning, line.as_json, std::cout); break;
+        case app::command::serve: app::serve_models(line.serving, std::cerr); break;
         case app::command::run:
             if (line.is_distributed) return app::run_distributed(line.run, line.as_json, std::cout, std::cerr);
             run_here(line.run, line.as_json);
