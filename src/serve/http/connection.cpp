@@ -30,6 +30,7 @@ std::string text_of(message_fault fault) {
     switch (fault) {
         case message_fault::field_twice: return "a field of the header that must be there once is there twice";
         case message_fault::no_host: return "a request of HTTP/1.1 needs the field Host";
+        case message_fault::bad_length: return "Content-Length is no number of bytes";
         case message_fault::transfer_coding: return "of transfer codings, only chunked is supported";
         case message_fault::bad_json_length: return "Inference-Header-Content-Length is no number of bytes";
         case message_fault::too_many_fields: return "the header has more than 100 fields";

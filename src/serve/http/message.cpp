@@ -5,6 +5,7 @@
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/error.hpp>
 #include <charconv>
+#include <utility>
 
 namespace sluice::serve {
 namespace {
@@ -73,6 +74,11 @@ void message_parser::on_field_impl(http::field field, text name, text value, err
             return take_media_type(to_.content_type, view(value));
         case http::field::content_encoding:
             to_.is_encoded = to_.is_encoded || !boost::beast::iequals(value, "identity");
+            return;
+        case http::field::content_length:  // Beast takes lists of equal lengths; a proxy may take another of them
+            if (std::exchange(has_length_, true)) return refuse(message_fault::field_twice, failure);
+            if (!std::ranges::all_of(value, [](char c) { return c >= '0' && c <= '9'; }))
+                refuse(message_fault::bad_length, failure);
             return;
         case http::field::transfer_encoding:
             if (!boost::beast::iequals(value, "chunked")) refuse(message_fault::transfer_coding, failure);

@@ -31,6 +31,7 @@ enum class message_fault {
     none,
     field_twice,
     no_host,
+    bad_length,
     transfer_coding,
     bad_json_length,
     too_many_fields,
@@ -71,6 +72,7 @@ private:
     std::size_t fields_ = 0;
     bool is_1_1_ = false;
     bool is_header_over_ = false;
+    bool has_length_ = false;
     message_fault fault_ = message_fault::none;
 };
 

@@ -79,6 +79,11 @@ route of_model(const segments& path) noexcept {
 }  // namespace
 
 route find_route(std::string_view target) noexcept {
+    constexpr std::string_view scheme = "http://";  // as a proxy writes it
+    if (target.starts_with(scheme)) {
+        const std::size_t path_begin = target.find('/', scheme.size());
+        target = path_begin == std::string_view::npos ? "/" : target.substr(path_begin);
+    }
     const segments path = split(target.substr(0, target.find('?')));
     if (path.is_too_long) return {};
     if (path.count == 0) return {endpoint::page};
