@@ -2,6 +2,7 @@
 #include "serve/metrics.hpp"
 
 #include <charconv>
+#include <cmath>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -15,8 +16,11 @@ struct model_row {
     bool is_ready;
 };
 
+// Counts as integers, for people.
 std::string text_of(double value) {
     char text[32];
+    if (value == std::floor(value) && value < 1e15)
+        return {text, std::to_chars(text, text + sizeof(text), static_cast<std::int64_t>(value)).ptr};
     return {text, std::to_chars(text, text + sizeof(text), value).ptr};
 }
 
