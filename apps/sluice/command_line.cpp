@@ -183,6 +183,11 @@ void add_serve(CLI::App& app, serve_options& options) {
         ->type_name("PORT")
         ->capture_default_str();
     add_serve_limits(app, options);
+    app.add_option("--tokens", options.tokens,
+                   "A file with a token a line; requests must name one (Authorization: Bearer TOKEN)")
+        ->type_name("FILE");
+    app.add_flag("--share-port", options.http.shares_port,
+                 "Listen where another server does that also has this option, so that it can be replaced");
     app.add_flag("--model-control", options.lets_load,
                  "Let clients load and unload models; without it only where the address is this machine's own");
     app.add_option("--drain-timeout", options.drain_seconds,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve_command.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <mutex>
 #include <ostream>
 #include <thread>
@@ -11,6 +13,7 @@
 #include "json_line.hpp"
 #include "process_guard.hpp"
 #include "sluice/base/error.hpp"
+#include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/serve/network_engine.hpp"
 #include "sluice/serve/server.hpp"
@@ -19,6 +22,7 @@ namespace sluice::app {
 namespace {
 
 constexpr std::chrono::milliseconds poll_time{20};
+constexpr std::size_t shortest_token = 16;
 
 std::string time_text() {
     const auto now = std::chrono::system_clock::now();
@@ -53,6 +57,27 @@ serve::log_sink lines_to(std::ostream& log, bool as_json) {
     };
 }
 
+// One a line.
+std::vector<std::string> read_tokens(const std::filesystem::path& path) {
+    std::ifstream in(path);
+    std::vector<std::string> tokens;
+    for (std::string line; std::getline(in, line);) {
+        if (!line.empty() && line.back() == '\r') line.pop_back();
+        if (line.empty()) continue;
+        const bool is_right = line.size() >= shortest_token &&
+                              std::ranges::all_of(line, [](char each) { return each > ' ' && each < 127; });
+        if (!is_right) {  // the token itself is not for a log
+            throw file_error(
+                path, file_error::no_offset, "line " + std::to_string(tokens.size() + 1),
+                "a token has at least " + std::to_string(shortest_token) + " characters of ASCII, and no spaces");
+        }
+        tokens.push_back(std::move(line));
+    }
+    if (in.bad() || tokens.empty())
+        throw file_error(path, file_error::no_offset, "", "the file has no tokens, or cannot be read");
+    return tokens;
+}
+
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
 
 serve::model_source source_of(const serve_options& options) {
@@ -73,13 +98,14 @@ void serve_models(const serve_options& options, std::ostream& log) {
                     "this sluice was built without HTTP: " + serve::why_no_http() + " was not found when it was built");
     }
     const serve::log_sink sink = lines_to(log, options.log_as_json);
-    const signal_guard guard;
     serve::network_engine engine({.device = options.device, .machine = {.cuda = !options.device.starts_with("cpu")}});
     serve::server models(source_of(options), engine, sink);
     models.load_all();
+    const signal_guard guard;  // until now a signal ends the process
 
     serve::http_options http = options.http;
     http.version = SLUICE_VERSION;
+    if (!options.tokens.empty()) http.tokens = read_tokens(options.tokens);
     http.repository_control = options.lets_load || is_loopback(http.address);
     serve::http_front front(models, http, sink);
     sink({log_level::info, "listening", "listening on " + url_of(http, front.port()), {}});

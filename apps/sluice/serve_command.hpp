@@ -17,7 +17,8 @@ struct serve_options {
     std::filesystem::path repository;
     std::string device = "auto";
     serve::http_options http;
-    bool lets_load = false;  // repository_control also where other machines may reach the server
+    std::filesystem::path tokens;  // a file; empty: no tokens are needed
+    bool lets_load = false;        // repository_control also where other machines may reach the server
     std::size_t drain_seconds = 30;
     bool log_as_json = false;
 };

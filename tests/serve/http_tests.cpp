@@ -288,6 +288,35 @@ TEST(http, the_page_and_the_description_come_from_here_alone) {
     EXPECT_TRUE(openapi["paths"].contains("/v2/models/{model}/infer"));
 }
 
+TEST(http, tokens_are_needed_where_there_are_some) {
+    const http_server server({.tokens = {"first-token-of-16", "second-token-of-16"}});
+    raw_client client = server.client();
+    const http_answer refused = client.ask(get_request("/v2"));
+    EXPECT_EQ(refused.status, 401);
+    EXPECT_EQ(refused.field("WWW-Authenticate"), "Bearer");
+    const auto with = [](const std::string& token) {
+        return "GET /v2 HTTP/1.1\r\nHost: test\r\nAuthorization: " + token + "\r\n\r\n";
+    };
+    EXPECT_EQ(client.ask(with("Bearer first-token-of-16")).status, 200);
+    EXPECT_EQ(client.ask(with("bearer second-token-of-16")).status, 200);
+    for (const char* const wrong :
+         {"Bearer first-token-of-1", "Bearer first-token-of-166", "Bearer ", "Bearer", "first-token-of-16",
+          "Basic first-token-of-16", "Bearer third-token-of-16", "Bearer first-token-of-16first-token-of-16"}) {
+        EXPECT_EQ(client.ask(with(wrong)).status, 401) << wrong;
+    }
+    EXPECT_EQ(client.ask(get_request("/metrics")).status, 401);
+    for (const char* const open : {"/", "/v2/health/live", "/v2/health/ready"})
+        EXPECT_EQ(client.ask(get_request(open)).status, 200) << open;
+    EXPECT_EQ(server.ask(infer_request(1)).status, 401);
+}
+
+TEST(http, a_new_server_takes_the_port_before_the_old_one_ends) {
+    http_server old({.shares_port = true});
+    const http_front fresh(*old.models, {.port = old.front->port(), .shares_port = true});
+    EXPECT_EQ(fresh.port(), old.front->port());
+    EXPECT_THROW(http_front(*old.models, {.port = fresh.port()}), error);
+}
+
 TEST(http, several_threads_listen_on_one_port) {
     const http_server server({.threads = 3});
     for (int i = 0; i < 30; ++i) EXPECT_EQ(server.ask(infer_request(1)).status, 200);

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <thread>
 #include <vector>
@@ -52,8 +53,8 @@ std::vector<std::string> with(std::vector<std::string> words, std::vector<std::s
 // The tool serves; it listens when this is constructed.
 class serving {
 public:
-    explicit serving(const std::vector<std::string>& words)
-        : tool_(with({"serve", "--device", "cpu", "--port", std::to_string(port_)}, words)) {
+    explicit serving(const std::vector<std::string>& words, unsigned short port = free_port())
+        : port_(port), tool_(with({"serve", "--device", "cpu", "--port", std::to_string(port_)}, words)) {
         while (true) {
             try {
                 raw_client probe(port_);
@@ -71,7 +72,7 @@ public:
     outcome wait() { return tool_.wait(); }
 
 private:
-    unsigned short port_ = free_port();
+    unsigned short port_;
     tool_process tool_;
 };
 
@@ -169,6 +170,49 @@ TEST(serve_tool, other_machines_may_not_load_models_unless_told) {
     EXPECT_EQ(open.client().ask(post_request("/v2/repository/models/digits/load", "{}")).status, 200);
 }
 
+TEST(serve_tool, tokens_come_from_a_file) {
+    const io::testing::temporary_directory folder;
+    std::ofstream(folder / "tokens") << "a-token-that-is-long\n\nanother-that-is-long\r\n";
+    serving server({"--tokens", (folder / "tokens").string(), digits});
+    raw_client client = server.client();
+    EXPECT_EQ(client.ask(post_request("/v2/models/digits/infer", digits_request())).status, 401);
+    EXPECT_EQ(client
+                  .ask(post_request("/v2/models/digits/infer", digits_request(),
+                                    "Authorization: Bearer another-that-is-long\r\n"))
+                  .status,
+              200);
+}
+
+// A server takes the place of another while clients ask. A connection that the system completes between the last accept
+// and the close of the old listening socket is reset: those few microseconds are all that may be lost.
+TEST(serve_tool, one_server_replaces_another_on_its_port) {
+    const unsigned short port = free_port();
+    auto old = std::make_unique<serving>(std::vector<std::string>{"--share-port", digits}, port);
+    std::atomic<bool> stops{false};
+    std::atomic<int> answered{0}, lost{0};
+    std::vector<std::jthread> clients;
+    for (int i = 0; i < 2; ++i) {
+        clients.emplace_back([&] {
+            while (!stops) {  // each on a connection of its own
+                try {
+                    ++(raw_client(port).ask(get_request("/v2/models/digits")).status == 200 ? answered : lost);
+                } catch (const std::system_error&) {
+                    ++lost;
+                }
+            }
+        });
+    }
+    serving fresh({"--share-port", digits, "fresh=" + digits}, port);
+    while (raw_client(port).ask(get_request("/v2/models/fresh")).status != 200) std::this_thread::sleep_for(1ms);
+    old->send(SIGTERM);
+    EXPECT_EQ(old->wait().exit_code, 0);
+    const int after = answered;
+    while (answered < after + 50) std::this_thread::yield();
+    stops = true;
+    clients.clear();
+    EXPECT_LE(lost, 1);
+}
+
 TEST(serve_tool, what_cannot_be_served_is_refused_at_the_start) {
     const io::testing::temporary_directory folder;
     const std::string empty = (folder / "empty.onnx").string();
@@ -189,6 +233,9 @@ TEST(serve_tool, what_cannot_be_served_is_refused_at_the_start) {
     refused({"--repository", (folder / "").string()}, "'max_bach': this key is unknown");
     refused({digits, "--address", "localhost", "--port", "0"}, "no address to listen on");
     refused({digits, "--log", "xml"}, "text and json");
+    std::ofstream(folder / "tokens") << "a-token-that-is-long\nshort\n";
+    refused({digits, "--tokens", (folder / "tokens").string()}, "line 2: a token has at least 16 characters");
+    refused({digits, "--tokens", (folder / "no tokens").string()}, "no tokens");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "sluice/serve/log.hpp"
 #include "sluice/serve/server.hpp"
@@ -36,6 +37,11 @@ struct http_options {
     std::chrono::milliseconds body_time{30'000};    // from there to its last byte
     std::chrono::milliseconds idle_time{75'000};    // between two requests
     std::chrono::milliseconds write_time{30'000};   // without progress
+    // A request names one of them ("Authorization: Bearer TOKEN"), unless it asks for the page or the server's health.
+    // Empty: no request needs one.
+    std::vector<std::string> tokens = {};
+    // Another process may listen on the same port, if it also says so: a new server starts before the old one ends.
+    bool shares_port = false;
     // Whether clients may load and unload models.
     bool repository_control = true;
     // Of the server, in its metadata.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
+#include <boost/beast/core/string.hpp>
 #include <boost/beast/http/error.hpp>
 #include <utility>
 
@@ -45,6 +46,27 @@ bool is_from_another_site(const http_message& message) {
     if (message.origin.empty()) return false;
     const std::size_t scheme = message.origin.find("://");
     return scheme == std::string::npos || message.origin.substr(scheme + 3) != message.host;
+}
+
+// The time says nothing about how much of a token was right.
+bool has_token(std::string_view authorization, const std::vector<std::string>& tokens) {
+    constexpr std::string_view scheme = "bearer ";
+    if (authorization.size() <= scheme.size() ||
+        !boost::beast::iequals(boost::beast::string_view(authorization.data(), scheme.size()), "bearer "))
+        return false;
+    authorization.remove_prefix(scheme.size());
+    bool is_one = false;
+    for (const std::string& each : tokens) {
+        unsigned difference = each.size() == authorization.size() ? 0 : 1;
+        for (std::size_t i = 0; i < authorization.size(); ++i)
+            difference |= static_cast<unsigned char>(authorization[i] ^ each[i % each.size()]);
+        is_one = is_one || difference == 0;
+    }
+    return is_one;
+}
+
+bool needs_token(endpoint to) {
+    return to != endpoint::page && to != endpoint::server_live && to != endpoint::server_ready;
 }
 
 bool is_accepted_type(const std::string& type) {
@@ -177,6 +199,12 @@ std::optional<reply> connection::header_refusal() const {
         return made;
     }
     if (is_from_another_site(message_)) return error_reply(403, "requests of pages of other sites are refused");
+    if (!state.options.tokens.empty() && needs_token(route_.to) &&
+        !has_token(message_.authorization, state.options.tokens)) {
+        reply made = error_reply(401, "a token is needed (Authorization: Bearer TOKEN)");
+        made.asks_token = true;
+        return made;
+    }
     const bool is_post = message_.method == http::verb::post;
     if (is_post && !is_accepted_type(message_.content_type)) {
         return error_reply(415, "the content type is " + in_quotes(message_.content_type) +

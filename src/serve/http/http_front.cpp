@@ -41,7 +41,7 @@ public:
         if (options.threads == 0) throw error(errc::invalid_argument, "a front end needs a thread");
         try {
             for (std::size_t i = 0; i < options.threads; ++i) {
-                loops_.push_back(std::make_shared<loop>(state_, at, options.threads > 1));
+                loops_.push_back(std::make_shared<loop>(state_, at, options.threads > 1 || options.shares_port));
                 at.port(loops_.front()->port());
             }
         } catch (const boost::system::system_error& failure) {

@@ -30,7 +30,7 @@ void take_media_type(std::string& to, std::string_view value) {
 
 void http_message::clear() noexcept {
     method = http::verb::unknown;
-    for (std::string* each : {&target, &content_type, &host, &origin, &body}) {
+    for (std::string* each : {&target, &content_type, &host, &origin, &authorization, &body}) {
         if (each->capacity() > kept_capacity) std::string().swap(*each);
         each->clear();
     }
@@ -69,6 +69,7 @@ void message_parser::on_field_impl(http::field field, text name, text value, err
     switch (field) {
         case http::field::host: return take_once(to_.host, value, failure);
         case http::field::origin: return take_once(to_.origin, value, failure);
+        case http::field::authorization: return take_once(to_.authorization, value, failure);
         case http::field::content_type:
             if (!to_.content_type.empty()) return refuse(message_fault::field_twice, failure);
             return take_media_type(to_.content_type, view(value));

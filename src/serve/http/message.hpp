@@ -18,6 +18,7 @@ struct http_message {
     std::string content_type;  // lower case, without parameters
     std::string host;
     std::string origin;
+    std::string authorization;
     std::string body;
     std::optional<std::size_t> json_bytes;  // Inference-Header-Content-Length
     bool expects_continue = false;

@@ -13,6 +13,7 @@ std::string_view status_line(int status) {
     switch (status) {
         case 200: return "HTTP/1.1 200 OK\r\n";
         case 400: return "HTTP/1.1 400 Bad Request\r\n";
+        case 401: return "HTTP/1.1 401 Unauthorized\r\n";
         case 403: return "HTTP/1.1 403 Forbidden\r\n";
         case 404: return "HTTP/1.1 404 Not Found\r\n";
         case 405: return "HTTP/1.1 405 Method Not Allowed\r\n";
@@ -71,6 +72,7 @@ void append_head(std::string& to, const reply& what, bool keeps_connection, std:
     to += std::to_string(what.body.size());
     if (what.json_bytes) to += "\r\nInference-Header-Content-Length: " + std::to_string(*what.json_bytes);
     if (!what.allow.empty()) (to += "\r\nAllow: ") += what.allow;
+    if (what.asks_token) to += "\r\nWWW-Authenticate: Bearer";
     if (what.retry) to += "\r\nRetry-After: 1";
     if (what.is_page) {
         to +=

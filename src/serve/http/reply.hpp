@@ -20,6 +20,7 @@ struct reply {
     std::string_view allow = {};            // the field Allow
     std::optional<std::size_t> json_bytes;  // Inference-Header-Content-Length
     bool is_page = false;                   // for a browser: with the fields that confine it
+    bool asks_token = false;                // the request needs one
     bool retry = false;                     // the same request may succeed in a second
 };
 

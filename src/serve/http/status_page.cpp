@@ -21,6 +21,7 @@ pre { background: #f4f4f4; padding: .8em; overflow: auto; max-height: 24em; }
 </style>
 <h1>sluice serve</h1>
 <p id="server">...</p>
+<p id="locked" hidden><label>Token <input id="token" type="password" autocomplete="off"></label></p>
 <table><thead><tr><th>model</th><th>version</th><th>device</th><th>answered</th><th>failed</th><th>refused</th>
 <th>waiting</th><th>rows a batch</th><th>median, µs</th><th>99 %, µs</th></tr></thead>
 <tbody id="models"></tbody></table>
@@ -36,8 +37,13 @@ pre { background: #f4f4f4; padding: .8em; overflow: auto; max-height: 24em; }
 "use strict";
 const at = id => document.getElementById(id);
 const get = async (path, body) => {
-  const made = body === undefined ? {} : {method: "POST", headers: {"Content-Type": "application/json"}, body};
+  const made = body === undefined ? {headers: {}} : {method: "POST", headers: {"Content-Type": "application/json"}, body};
+  if (at("token").value) made.headers.Authorization = "Bearer " + at("token").value;
   const reply = await fetch(path, made);
+  if (reply.status === 401) {
+    at("locked").hidden = false;
+    throw new Error("a token is needed");
+  }
   const text = await reply.text();
   return {status: reply.status, text, json: text ? JSON.parse(text) : {}};
 };
