@@ -105,7 +105,7 @@ void loop::tick() {
     }
     timer_.expires_after(tick_time);
     timer_.async_wait([self = shared_from_this()](const boost::system::error_code& failure) {
-        if (!failure) self->tick();
+        if (!failure && !self->ends_) self->tick();
     });
 }
 
@@ -130,6 +130,7 @@ void loop::close_idle(bool also_fresh) {
 
 void loop::begin_drain() {
     post([self = shared_from_this()] {
+        if (self->ends_) return;
         self->timer_.cancel();
         self->tick();
     });
@@ -140,6 +141,7 @@ std::size_t loop::end() {
     std::promise<void> closed;
     asio::post(io_, [&] {
         boost::system::error_code ignored;
+        ends_ = true;  // the handler of a timer that has expired may be waiting behind this one
         acceptor_.close(ignored);
         timer_.cancel();
         while (!connections_.empty()) {

@@ -70,6 +70,7 @@ private:
     std::string date_;
     clock::time_point now_ = clock::now();
     clock::time_point drain_began_{};
+    bool ends_ = false;
     bool accepts_ = false;  // a wait for connections is in flight
     std::unordered_map<const connection*, std::shared_ptr<connection>> connections_;
     std::thread thread_;
