@@ -112,8 +112,7 @@ TEST(serve_tool, sigterm_under_load_loses_no_request) {
         std::atomic<int> answered{0}, refused{0}, lost{0};
         std::vector<std::thread> clients;
         for (int i = 0; i < 8; ++i) {
-            clients.emplace_back([&] {
-                raw_client client = server.client();
+            clients.emplace_back([&, client = server.client()]() mutable {
                 while (true) {
                     const http_answer got = client.ask(request);
                     if (got.status != 200) {
