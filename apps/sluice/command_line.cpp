@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <sstream>
 #include <string_view>
@@ -118,6 +119,74 @@ void add_tune(CLI::App& app, tune_options& options) {
     app.add_flag("--plain-b", options.plain_b, "b is [inner, columns], not [columns, inner] as in layers");
     app.add_option("--device", options.device, "cuda:N")->type_name("DEVICE")->capture_default_str();
     app.add_option("--table", options.table, "File for the table (default: in the user's cache)")->type_name("FILE");
+}
+
+// A number of seconds, kept in milliseconds.
+void add_time(CLI::App& app, const std::string& option, const std::string& help, std::chrono::milliseconds& to) {
+    const auto shown = std::chrono::duration_cast<std::chrono::seconds>(to).count();
+    app.add_option_function<int>(
+           option, [&to](int seconds) { to = std::chrono::seconds(seconds); },
+           help + " (default: " + std::to_string(shown) + ")")
+        ->type_name("SECONDS")
+        ->check(CLI::Range(1, 24 * 3600));
+}
+
+void add_serve_limits(CLI::App& app, serve_options& options) {
+    serve::http_options& http = options.http;
+    const auto add_count = [&app](const char* option, const char* help, std::size_t& to, std::size_t most) {
+        app.add_option(option, to, help)
+            ->type_name("COUNT")
+            ->capture_default_str()
+            ->check(CLI::Range(std::size_t{1}, most));
+    };
+    add_count("--threads", "Threads that take requests", http.threads, 256);
+    add_count("--connections", "Connections; more are refused", http.connections, 1'000'000);
+    add_count("--max-body", "Bytes of a request's body", http.body_bytes, std::size_t{1} << 40);
+    add_count("--max-json", "Bytes of a body's JSON", http.json_bytes, std::size_t{1} << 32);
+    add_count("--max-memory", "Bytes of all requests' bodies", http.all_bodies_bytes, std::size_t{1} << 44);
+    add_time(app, "--header-timeout", "Time in which a request's header must arrive", http.header_time);
+    add_time(app, "--body-timeout", "Time in which its body must arrive", http.body_time);
+    add_time(app, "--idle-timeout", "Time between two requests of a connection", http.idle_time);
+}
+
+void add_serve(CLI::App& app, serve_options& options) {
+    CLI::Option* const models =
+        app.add_option("model", options.models, "Networks: ONNX or safetensors files, served under the files' names")
+            ->type_name("[NAME=]MODEL");
+    app.add_option("--repository", options.repository,
+                   "A folder of models: NAME/VERSION/model.onnx or NAME/model.onnx, with NAME/config.json")
+        ->type_name("DIR")
+        ->excludes(models);
+    app.add_option("--device", options.device, "cpu, cpu:N, cuda, cuda:N or auto")
+        ->type_name("DEVICE")
+        ->capture_default_str();
+    app.add_option("--address", options.http.address, "The address to listen on; 0.0.0.0 is all of IPv4, :: of IPv6")
+        ->type_name("ADDRESS")
+        ->capture_default_str();
+    app.add_option("--port", options.http.port, "The port; 0 is one that is free")
+        ->type_name("PORT")
+        ->capture_default_str();
+    add_serve_limits(app, options);
+    app.add_option("--tokens", options.tokens,
+                   "A file with a token a line; requests must name one (Authorization: Bearer TOKEN)")
+        ->type_name("FILE");
+    app.add_flag("--share-port", options.http.shares_port,
+                 "Listen where another server does that also has this option, so that it can be replaced");
+    app.add_flag("--model-control", options.lets_load,
+                 "Let clients load and unload models; without it only where the address is this machine's own");
+    app.add_option("--drain-timeout", options.drain_seconds,
+                   "Longest time for accepted requests after SIGTERM; with requests left the status is 1")
+        ->type_name("SECONDS")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 24 * 3600));
+    app.add_option_function<std::string>(
+           "--log",
+           [&options](const std::string& form) {
+               if (form != "json" && form != "text") throw CLI::ValidationError("--log", "accepted are text and json");
+               options.log_as_json = form == "json";
+           },
+           "Log lines on standard error: text, or a JSON object each (default: text)")
+        ->type_name("FORM");
 }
 
 std::vector<std::string> command_names(const CLI::App& app) {
@@ -239,6 +308,9 @@ command_line parse_command_line(int argc, const char* const* argv) {
     CLI::App* const tune =
         app.add_subcommand("tune", "Measure the algorithms for matrix products on a GPU; later runs use the fastest");
     add_tune(*tune, line.tuning);
+    CLI::App* const serve =
+        app.add_subcommand("serve", "Answer requests to networks over HTTP (Open Inference Protocol)");
+    add_serve(*serve, line.serving);
     CLI::App* const operators =
         app.add_subcommand("operators", "List the operators of ONNX that networks may have, with their versions");
     CLI::App* const completion =
@@ -256,6 +328,8 @@ command_line parse_command_line(int argc, const char* const* argv) {
             // A run over rows has one output.
             if (line.run.named_outputs.size() == 1) line.run.output = line.run.named_outputs.front();
         }
+        if (serve->parsed() && line.serving.models.empty() && line.serving.repository.empty())
+            throw CLI::RequiredError("model or --repository");
     } catch (const CLI::ParseError& error) {
         std::ostringstream text;
         if (app.exit(error, text, text) != 0) refuse(app, error);
@@ -272,6 +346,7 @@ command_line parse_command_line(int argc, const char* const* argv) {
     if (devices->parsed()) line.what = command::devices;
     if (inspect->parsed()) line.what = command::inspect;
     if (tune->parsed()) line.what = command::tune;
+    if (serve->parsed()) line.what = command::serve;
     if (operators->parsed()) line.what = command::operators;
     return line;
 }

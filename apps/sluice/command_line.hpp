@@ -9,11 +9,12 @@
 #include "inspect_command.hpp"
 #include "profile_command.hpp"
 #include "run_command.hpp"
+#include "serve_command.hpp"
 #include "tune_command.hpp"
 
 namespace sluice::app {
 
-enum class command { show_text, run, bench, profile, compare, devices, inspect, operators, tune };
+enum class command { show_text, run, bench, profile, compare, devices, inspect, operators, tune, serve };
 
 struct command_line {
     command what = command::show_text;
@@ -26,6 +27,7 @@ struct command_line {
     compare_options comparing;
     inspect_options inspecting;
     tune_options tuning;
+    serve_options serving;
 };
 
 // Whether --json is among the words: errors of parsing are reported as JSON too.

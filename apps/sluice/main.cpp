@@ -17,6 +17,7 @@
 #include "profile_command.hpp"
 #include "run_command.hpp"
 #include "run_network.hpp"
+#include "serve_command.hpp"
 #include "sluice/nn/onnx.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "tune_command.hpp"
@@ -83,6 +84,7 @@ int run(const app::command_line& line) {
         case app::command::inspect: app::inspect(line.inspecting, line.as_json, std::cout); break;
         case app::command::operators: app::describe_operators(line.as_json, std::cout); break;
         case app::command::tune: app::tune(line.tuning, line.as_json, std::cout); break;
+        case app::command::serve: app::serve_models(line.serving, std::cerr); break;
         case app::command::run:
             if (line.is_distributed) return app::run_distributed(line.run, line.as_json, std::cout, std::cerr);
             run_here(line.run, line.as_json);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Checks that includes point one way: base <- {op, async, io} <- runtime <- {cpu, cuda, sim}
-<- {devices, graph, kernels} <- nn <- apps, and runtime <- trace <- {sim, drawing}.
+<- {devices, graph, kernels} <- nn <- serve <- apps, and runtime <- trace <- {sim, drawing}.
 
     include_directions.py REPOSITORY      prints each include that breaks a rule, and fails
     include_directions.py --self-test     plants violations in a temporary tree, and fails unless each is found
@@ -9,7 +9,8 @@ The rules, for include/sluice, src and apps:
   - a room (a folder) includes itself and the rooms that MAY_INCLUDE lists;
   - a public header (include/sluice) includes no private one (src);
   - base, op and async include no library except the standard library;
-  - only asio includes Boost, and no room includes asio;
+  - only asio and src/serve/http include Boost, and no room includes asio;
+  - only src/serve/http includes simdjson;
   - one file of the tool includes MPI;
   - a project include names a file that exists.
 A header directly in include/sluice combines rooms: it may include any of them, and no room may include it.
@@ -38,13 +39,16 @@ MAY_INCLUDE = {
     "graph": GROUND | {"runtime"} | BACKENDS,
     "kernels": GROUND | {"runtime"} | BACKENDS,
     "nn": GROUND | {"runtime", "devices", "graph", "kernels"} | BACKENDS,
+    "serve": GROUND | {"runtime", "devices", "graph", "kernels", "nn"},
     "asio": GROUND | {"runtime"},
 }
 TOP = "the top"  # sluice/*.hpp
 APPS = "apps"
 ADAPTOR = "asio"
+SERVE = "serve"
+HTTP = pathlib.Path("src/serve/http")
 MPI = pathlib.Path("apps/sluice/distributed/mpi.cpp")
-MAY_INCLUDE[TOP] = set(MAY_INCLUDE)
+MAY_INCLUDE[TOP] = set(MAY_INCLUDE) - {SERVE}
 MAY_INCLUDE[APPS] = set(MAY_INCLUDE)  # now with TOP
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -96,8 +100,10 @@ def why_not(root, source, bracket, name):
             return "no such file in the project (other libraries' headers go in angle brackets)"
         if room in FOUNDATIONS and re.search(r"[/.]", name):
             return f"{room} may include only project headers and the standard library"
-        if name.startswith("boost/") and room != ADAPTOR:
-            return "only asio includes Boost"
+        if name.startswith("boost/") and room != ADAPTOR and not source.is_relative_to(HTTP):
+            return f"only asio and {HTTP} include Boost"
+        if name == "simdjson.h" and not source.is_relative_to(HTTP):
+            return f"only {HTTP} includes simdjson"
         if name == "mpi.h" and source != MPI:
             return f"only {MPI} includes MPI"
         return None
@@ -149,6 +155,10 @@ HEALTHY = {
     "include/sluice/asio/wait.hpp": '#include <boost/asio.hpp>\n#include "sluice/runtime/stream.hpp"\n',
     "include/sluice/asio.hpp": '#include "sluice/asio/wait.hpp"\n',
     "include/sluice/sluice.hpp": '#include "sluice/nn/engine.hpp"\n',
+    "include/sluice/serve/server.hpp": '#include "sluice/nn/engine.hpp"\n',
+    "src/serve/http/loop.cpp": (
+        '#include <boost/asio.hpp>\n#include <simdjson.h>\n#include "sluice/serve/server.hpp"\n'
+    ),
     "src/cuda/api/check.hpp": "",
     "src/cuda/device.cpp": (
         '#include "sluice/cuda/device.hpp"\n#include "cuda/api/check.hpp"\n#include "api/check.hpp"\n'
@@ -181,8 +191,13 @@ PLANTED = [  # file, include, the reason that must be given
     ("include/sluice/nn/engine.hpp", '"sluice/sluice.hpp"', "nn may not include the top"),
     ("include/sluice/nn/engine.hpp", '"sluice/asio/wait.hpp"', "nn may not include asio"),
     ("include/sluice/asio/wait.hpp", '"sluice/nn/engine.hpp"', "asio may not include nn"),
-    ("include/sluice/runtime/stream.hpp", "<boost/asio.hpp>", "only asio includes Boost"),
-    ("include/sluice/sluice.hpp", "<boost/asio.hpp>", "only asio includes Boost"),
+    ("include/sluice/runtime/stream.hpp", "<boost/asio.hpp>", "include Boost"),
+    ("include/sluice/sluice.hpp", "<boost/asio.hpp>", "include Boost"),
+    ("include/sluice/sluice.hpp", '"sluice/serve/server.hpp"', "may not include serve"),
+    ("include/sluice/nn/engine.hpp", '"sluice/serve/server.hpp"', "nn may not include serve"),
+    ("include/sluice/serve/server.hpp", "<boost/asio.hpp>", "include Boost"),
+    ("src/serve/server.cpp", "<simdjson.h>", "includes simdjson"),
+    ("src/serve/server.cpp", '"sluice/asio/wait.hpp"', "serve may not include asio"),
     ("include/sluice/sluice.hpp", '"sluice/asio/wait.hpp"', "only sluice/asio.hpp includes asio"),
     ("include/sluice/sluice.hpp", '"sluice/asio.hpp"', "only sluice/asio.hpp includes asio"),
     ("include/sluice/cuda/device.hpp", '"cuda/api/check.hpp"', "a public header includes a private one"),

@@ -31,6 +31,7 @@ ROOMS = {
     "graph": "graph: compiled graphs",
     "kernels": "kernels: operations of the library",
     "nn": "nn: networks",
+    "serve": "serve: the server of networks",
     "asio": "asio: Boost.Asio",
 }
 INTRODUCTION = f"""# Public headers
@@ -38,8 +39,8 @@ INTRODUCTION = f"""# Public headers
 <!-- Made by `{COMMAND}`; the test docs.headers compares. -->
 
 `#include <sluice/sluice.hpp>` brings the headers that are marked with a star. Include single headers where compile time
-matters. All names are in the namespace `sluice`; those of a few rooms are in `sluice::sim`, `sluice::io`, `sluice::nn`
-and `sluice::cuda`. Headers in folders named `detail` are the library's own: they may change at any time.
+matters. All names are in the namespace `sluice`; those of a few rooms are in `sluice::sim`, `sluice::io`, `sluice::nn`,
+`sluice::serve` and `sluice::cuda`. Headers in folders named `detail` are the library's own: they may change at any time.
 """
 
 

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve_command.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+#include <ostream>
+#include <thread>
+
+#include "exit_status.hpp"
+#include "json_line.hpp"
+#include "process_guard.hpp"
+#include "sluice/base/error.hpp"
+#include "sluice/base/file_error.hpp"
+#include "sluice/base/printable.hpp"
+#include "sluice/serve/network_engine.hpp"
+#include "sluice/serve/server.hpp"
+
+namespace sluice::app {
+namespace {
+
+constexpr std::chrono::milliseconds poll_time{20};
+constexpr std::size_t shortest_token = 16;
+
+std::string time_text() {
+    const auto now = std::chrono::system_clock::now();
+    const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+    const auto milliseconds =
+        std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
+    std::tm parts{};
+    ::gmtime_r(&seconds, &parts);
+    char text[40];
+    const std::size_t length = std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &parts);
+    std::string made(text, length);
+    const std::string digits = std::to_string(milliseconds + 1000);
+    return made + "." + digits.substr(1) + "Z";
+}
+
+serve::log_sink lines_to(std::ostream& log, bool as_json) {
+    auto one_at_a_time = std::make_shared<std::mutex>();
+    return [&log, as_json, one_at_a_time](const serve::log_line& line) {
+        std::string text;
+        if (as_json) {
+            nlohmann::json made{{"time", time_text()},
+                                {"level", to_string(line.level)},
+                                {"event", line.event},
+                                {"message", line.message}};
+            if (!line.model.empty()) made["model"] = line.model;
+            text = json_line(made);
+        } else {
+            text = time_text() + " " + std::string(to_string(line.level)) + " " + printable(line.message);
+        }
+        const std::lock_guard lock(*one_at_a_time);
+        log << text << '\n' << std::flush;
+    };
+}
+
+// One a line.
+std::vector<std::string> read_tokens(const std::filesystem::path& path) {
+    std::ifstream in(path);
+    std::vector<std::string> tokens;
+    for (std::string line; std::getline(in, line);) {
+        if (!line.empty() && line.back() == '\r') line.pop_back();
+        if (line.empty()) continue;
+        const bool is_right = line.size() >= shortest_token &&
+                              std::ranges::all_of(line, [](char each) { return each > ' ' && each < 127; });
+        if (!is_right) {  // the token itself is not for a log
+            throw file_error(
+                path, file_error::no_offset, "line " + std::to_string(tokens.size() + 1),
+                "a token has at least " + std::to_string(shortest_token) + " characters of ASCII, and no spaces");
+        }
+        tokens.push_back(std::move(line));
+    }
+    if (in.bad() || tokens.empty())
+        throw file_error(path, file_error::no_offset, "", "the file has no tokens, or cannot be read");
+    return tokens;
+}
+
+bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+
+serve::model_source source_of(const serve_options& options) {
+    return options.models.empty() ? serve::model_source::repository(options.repository)
+                                  : serve::model_source::files(options.models);
+}
+
+std::string url_of(const serve::http_options& http, unsigned short port) {
+    const bool is_v6 = http.address.find(':') != std::string::npos;
+    return "http://" + (is_v6 ? "[" + http.address + "]" : http.address) + ":" + std::to_string(port);
+}
+
+}  // namespace
+
+void serve_models(const serve_options& options, std::ostream& log) {
+    if (!serve::http_supported()) {
+        throw error(errc::unsupported,
+                    "this sluice was built without HTTP: " + serve::why_no_http() + " was not found when it was built");
+    }
+    const serve::log_sink sink = lines_to(log, options.log_as_json);
+    serve::network_engine engine({.device = options.device, .machine = {.cuda = !options.device.starts_with("cpu")}});
+    serve::server models(source_of(options), engine, sink);
+    models.load_all();
+    const signal_guard guard;  // until now a signal ends the process
+
+    serve::http_options http = options.http;
+    http.version = SLUICE_VERSION;
+    if (!options.tokens.empty()) http.tokens = read_tokens(options.tokens);
+    http.repository_control = options.lets_load || is_loopback(http.address);
+    serve::http_front front(models, http, sink);
+    sink({log_level::info, "listening", "listening on " + url_of(http, front.port()), {}});
+    while (!guard.requested()) std::this_thread::sleep_for(poll_time);
+
+    const std::size_t cut = front.drain(std::chrono::seconds(options.drain_seconds));
+    if (cut == 0) {
+        sink({log_level::info, "end", "every request that was accepted is answered", {}});
+        return;
+    }
+    sink({log_level::error, "end", std::to_string(cut) + " requests were cut off: the time to end was over", {}});
+    std::_Exit(failed);  // a model that is computing cannot be stopped
+}
+
+}  // namespace sluice::app

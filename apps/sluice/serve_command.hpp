@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// `sluice serve`: answers requests to networks over HTTP, until a signal ends it.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "sluice/serve/http_front.hpp"
+
+namespace sluice::app {
+
+struct serve_options {
+    std::vector<std::string> models;  // PATH or NAME=PATH
+    std::filesystem::path repository;
+    std::string device = "auto";
+    serve::http_options http;
+    std::filesystem::path tokens;  // a file; empty: no tokens are needed
+    bool lets_load = false;        // repository_control also where other machines may reach the server
+    std::size_t drain_seconds = 30;
+    bool log_as_json = false;
+};
+
+// Blocks until SIGTERM, SIGINT or SIGHUP has come and the requests that were accepted are answered. Logs to `log`.
+// Throws error for models that cannot be loaded and an address that cannot be listened on; errc::unsupported, with what
+// is missing, when Sluice was built without HTTP. Does not return when requests had to be cut off: it ends the process
+// with the status `failed`.
+void serve_models(const serve_options& options, std::ostream& log);
+
+}  // namespace sluice::app

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// engine: what loads models and computes batches. The server knows no device: this is where it ends.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sluice/nn/any_tensor.hpp"
+#include "sluice/nn/model.hpp"
+#include "sluice/serve/model_config.hpp"
+#include "sluice/serve/model_files.hpp"
+
+namespace sluice::serve {
+
+// A model that is ready to run. Thread safety: all members may be called on any thread.
+class loaded_model {
+public:
+    virtual ~loaded_model() = default;
+
+    virtual const std::vector<nn::value_info>& inputs() const noexcept = 0;
+    virtual const std::vector<nn::value_info>& outputs() const noexcept = 0;
+    virtual std::string platform() const = 0;     // "sluice_onnx"
+    virtual std::string device_name() const = 0;  // "cpu:0"
+
+    // The outputs for these inputs, both in host memory and in the model's orders. Blocks until they are computed.
+    // Throws error when the inputs do not fit, and when the device fails.
+    virtual std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const = 0;
+};
+
+class engine {
+public:
+    virtual ~engine() = default;
+
+    // Reads the model and puts it on its device. Blocks. Throws error (file_error names the file) for a model that
+    // cannot be loaded. May be called on several threads.
+    virtual std::shared_ptr<const loaded_model> load(const model_version& which, const model_config& how) = 0;
+};
+
+}  // namespace sluice::serve

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// http_front: serves models over HTTP/1.1 by the Open Inference Protocol (KServe v2), with binary tensor data.
+//
+//     serve::http_front http(models, {.port = 8000});
+//     ...
+//     http.drain(std::chrono::seconds(30));
+//
+// Needs Boost 1.81 and simdjson when Sluice is built; http_supported says whether they were there.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sluice/serve/log.hpp"
+#include "sluice/serve/server.hpp"
+
+namespace sluice::serve {
+
+bool http_supported() noexcept;
+// What was missing when Sluice was built: "Boost 1.81 or later"; empty when nothing was.
+std::string why_no_http();
+
+struct http_options {
+    std::string address = "127.0.0.1";  // an IPv4 or IPv6 address
+    unsigned short port = 8000;         // 0: one that is free
+    // Threads that take requests, each with its own connections.
+    std::size_t threads = 1;
+    std::size_t connections = 1000;  // more are refused
+    std::size_t header_bytes = 16 << 10;
+    std::size_t body_bytes = 64 << 20;
+    std::size_t json_bytes = 16 << 20;              // of the body's JSON
+    std::size_t all_bodies_bytes = 1UL << 30;       // of all requests at a time
+    std::chrono::milliseconds header_time{10'000};  // from the first byte of a request to the last of its header
+    std::chrono::milliseconds body_time{30'000};    // from there to its last byte
+    std::chrono::milliseconds idle_time{75'000};    // between two requests
+    std::chrono::milliseconds write_time{30'000};   // without progress
+    // A request names one of them ("Authorization: Bearer TOKEN"), unless it asks for the page or the server's health.
+    // Empty: no request needs one.
+    std::vector<std::string> tokens = {};
+    // Another process may listen on the same port, if it also says so: a new server starts before the old one ends.
+    bool shares_port = false;
+    // Whether clients may load and unload models.
+    bool repository_control = true;
+    // Of the server, in its metadata.
+    std::string version = {};
+};
+
+class http_front {
+public:
+    // Listens, and starts the threads. `models` must outlive this. Throws error: invalid_argument for a text that is no
+    // address, io_failed when the address cannot be listened on, unsupported when Sluice was built without HTTP.
+    http_front(server& models, const http_options& options = {}, log_sink log = {});
+    http_front(const http_front&) = delete;  // it owns threads
+    http_front& operator=(const http_front&) = delete;
+    ~http_front();  // drain(0)
+
+    unsigned short port() const noexcept;
+
+    // Refuses new requests (503) and new connections, and blocks until those that were accepted are answered, at most
+    // for this time. Then all connections are closed. Gives the number of requests that were cut off.
+    std::size_t drain(std::chrono::milliseconds at_most);
+
+    class implementation;
+
+private:
+    std::unique_ptr<implementation> made_;
+};
+
+}  // namespace sluice::serve

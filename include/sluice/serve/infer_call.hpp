@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// infer_call: one request to a model, from its arrival to its answer; and lent_thread, the thread of a front end.
+//
+// A front end derives from both. It owns the memory of the inputs, which must stay until the call is answered.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sluice/serve/refusal.hpp"
+#include "sluice/serve/tensor_view.hpp"
+
+namespace sluice::serve {
+
+class served_model;
+
+class infer_call {
+public:
+    using clock = std::chrono::steady_clock;
+
+    virtual ~infer_call() = default;
+
+    // One of the two is called, once, on the thread that has computed the batch. `outputs` are in the model's order and
+    // valid during the call. Neither may call the model.
+    virtual void answer(std::span<const tensor_view> outputs) noexcept = 0;
+    virtual void refuse(const refusal& why) noexcept = 0;
+
+    std::vector<tensor_view> inputs;            // in the model's order
+    std::optional<clock::time_point> deadline;  // a batch that begins later leaves this call out
+};
+
+// A thread that takes requests and can compute short batches between them, without the way to another thread and back.
+class lent_thread {
+public:
+    virtual ~lent_thread() = default;
+
+    // Calls model->run_waiting() on that thread, after it has taken the requests that have arrived by now.
+    virtual void run_soon(std::shared_ptr<served_model> model) = 0;
+};
+
+}  // namespace sluice::serve

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// log_sink: where a server says what it does: starts, loads, failures, the end. Requests are not among it.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "sluice/runtime/log.hpp"
+
+namespace sluice::serve {
+
+struct log_line {
+    log_level level = log_level::info;
+    std::string event;  // "model_loaded": one word for programs
+    std::string message;
+    std::string model;  // empty: it concerns the whole server
+};
+
+// Called on any thread, several at the same time. May be empty.
+using log_sink = std::function<void(const log_line&)>;
+
+}  // namespace sluice::serve

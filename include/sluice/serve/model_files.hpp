@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// model_files: where the files of a model are; and model_source, which finds them: in a repository, or files by name.
+//
+// A repository is a folder. A model NAME is NAME/VERSION/model.onnx, with versions 1, 2, ..., or NAME/model.onnx, which
+// is version 1; model.safetensors takes the place of model.onnx. NAME/config.json may say how it is served.
+//
+// A name has 1 to 128 letters, digits, '.', '_' and '-', and begins with a letter or a digit. Nothing outside of the
+// repository is read: a link that leads out of it is refused.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sluice::serve {
+
+struct model_version {
+    std::string name;
+    std::size_t version = 1;
+    std::filesystem::path file;
+};
+
+struct model_files {
+    std::string name;
+    std::vector<model_version> versions;  // ascending, not empty
+    std::filesystem::path config;         // empty: there is none
+};
+
+// Whether the name may be that of a model.
+bool is_model_name(std::string_view name) noexcept;
+
+class model_source {
+public:
+    // Throws file_error when the folder does not exist.
+    static model_source repository(const std::filesystem::path& folder);
+    // Words PATH or NAME=PATH; without a name it is the file's, without its ending. Throws errc::invalid_argument for a
+    // name that is not allowed or is there twice, file_error for a file that does not exist.
+    static model_source files(const std::vector<std::string>& words);
+
+    bool is_repository() const noexcept { return !folder_.empty(); }
+    // All names, sorted; in a repository those of the folders that are there now.
+    std::vector<std::string> names() const;
+    bool has(std::string_view name) const;
+    // Looks into the folder now. Throws file_error for a model without a version, with two files in one version, with a
+    // file of another name or with a link that leads out of the repository; errc::invalid_argument for an unknown name.
+    model_files find(std::string_view name) const;
+
+private:
+    std::filesystem::path folder_;  // canonical
+    std::map<std::string, std::filesystem::path, std::less<>> files_;
+};
+
+}  // namespace sluice::serve

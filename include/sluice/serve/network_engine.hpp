@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// network_engine: the engine that runs networks of ONNX and safetensors files on a device of this machine.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "sluice/runtime/runtime.hpp"
+#include "sluice/serve/engine.hpp"
+
+namespace sluice::serve {
+
+struct network_engine_options {
+    std::string device = "auto";  // as runtime::find takes it
+    runtime_options machine = {};
+};
+
+class network_engine final : public engine {
+public:
+    // Throws errc::device_not_found.
+    explicit network_engine(const network_engine_options& options = {});
+
+    std::shared_ptr<const loaded_model> load(const model_version& which, const model_config& how) override;
+    device& default_device() const { return machine_.find(device_); }
+    const runtime& machine() const noexcept { return machine_; }
+
+private:
+    runtime machine_;
+    std::string device_;
+};
+
+}  // namespace sluice::serve

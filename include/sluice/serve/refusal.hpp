@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// refusal: why a request has no answer. Each front end says it in its protocol's words: a status of HTTP or gRPC.
+//
+// Thread safety: refusals are immutable once made.
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <string>
+#include <utility>
+
+namespace sluice::serve {
+
+enum class refusal_kind {
+    bad_request,  // the request is wrong; the same request is always refused
+    not_found,    // there is no such model or version
+    forbidden,    // the server does not allow it
+    queue_full,   // too many requests wait: try again later
+    unavailable,  // the server ends, or the model is not ready: try another server
+    late,         // the request's time was over before it was computed
+    failed,       // the model or its device failed
+};
+
+class refusal : public std::exception {
+public:
+    refusal(refusal_kind kind, std::string why, std::size_t waiting = 0)
+        : kind_(kind), why_(std::move(why)), waiting_(waiting) {}
+
+    refusal_kind kind() const noexcept { return kind_; }
+    const char* what() const noexcept override { return why_.c_str(); }
+    const std::string& why() const noexcept { return why_; }
+    // Of queue_full: the requests that wait.
+    std::size_t waiting() const noexcept { return waiting_; }
+
+private:
+    refusal_kind kind_;
+    std::string why_;
+    std::size_t waiting_;
+};
+
+// What a request gets when computing it has thrown `failure`: shapes, indices and arguments that do not fit are the
+// request's fault; everything else is the model's or the device's.
+refusal refusal_of(const std::exception& failure);
+
+}  // namespace sluice::serve

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// served_model: one version of a model with its queue, its threads and its statistics.
+//
+// A request that arrives while nothing is computed begins at once. Those that wait are computed together: they are
+// joined along the first dimension, when the model allows it (joins_because). A batch that is expected to be short runs
+// on the thread that the front end lends; a longer one on a thread of this model, so that it holds up no other model.
+//
+// Thread safety: all members may be called on any thread.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sluice/serve/engine.hpp"
+#include "sluice/serve/infer_call.hpp"
+#include "sluice/serve/model_config.hpp"
+#include "sluice/serve/statistics.hpp"
+
+namespace sluice::serve {
+
+// One request in the queue.
+struct waiting_call {
+    std::shared_ptr<infer_call> call;
+    infer_call::clock::time_point since;
+    std::size_t rows = 1;      // of a model that joins: the length of the first dimension
+    std::size_t elements = 0;  // of all inputs
+};
+
+class served_model : public std::enable_shared_from_this<served_model> {
+public:
+    // Tries the model with numbers of its own, and starts the threads. Throws error when the configuration asks for
+    // batches and the model's rows depend on each other.
+    static std::shared_ptr<served_model> make(std::string name, std::size_t version,
+                                              std::shared_ptr<const loaded_model> network, const model_config& config);
+    served_model(const served_model&) = delete;  // it owns threads
+    served_model& operator=(const served_model&) = delete;
+    ~served_model();  // close()
+
+    const std::string& name() const noexcept { return name_; }
+    std::size_t version() const noexcept { return version_; }
+    const loaded_model& network() const noexcept { return *network_; }
+    const model_config& config() const noexcept { return config_; }
+    // The rows of one batch; 1: requests are computed one by one.
+    std::size_t max_batch() const noexcept { return max_batch_; }
+    // Why requests are joined, or why not: for people.
+    const std::string& joins_because() const noexcept { return joins_because_; }
+    // False after a failure of the device.
+    bool is_ready() const;
+
+    // Takes the request into the queue. It is answered later, on another thread or, after the return, on `lent`. False:
+    // close() was called, so look for the model's successor. Throws refusal for inputs that do not fit the model
+    // (bad_request), a full queue, and a model whose device has failed.
+    bool submit(std::shared_ptr<infer_call> call, lent_thread* lent = nullptr);
+
+    // Computes one batch of those that wait, on this thread. For lent_thread.
+    void run_waiting();
+
+    // Takes no more requests, and blocks until those that it has are answered.
+    void close();
+
+    model_statistics statistics() const;
+
+private:
+    using clock = infer_call::clock;
+
+    served_model(std::string name, std::size_t version, std::shared_ptr<const loaded_model> network,
+                 const model_config& config);
+    void start();
+    void work();
+    bool is_short(std::size_t elements) const;
+    void lend_to(lent_thread& thread);
+    std::vector<waiting_call> take(std::vector<waiting_call>& late);
+    void run_batch(std::vector<waiting_call> batch, std::vector<waiting_call> late, bool on_caller_thread);
+    void compute(std::vector<waiting_call>& batch, bool on_caller_thread);
+    void compute_each(std::vector<waiting_call>& batch, bool on_caller_thread);
+    void note_failure(const std::exception& failure);
+
+    const std::string name_;
+    const std::size_t version_;
+    const std::shared_ptr<const loaded_model> network_;
+    const model_config config_;
+    std::size_t max_batch_ = 1;
+    std::string joins_because_;
+
+    mutable std::mutex mutex_;
+    std::condition_variable has_work_;
+    std::condition_variable is_idle_;
+    std::deque<waiting_call> queue_;
+    std::size_t running_ = 0;  // requests
+    std::size_t idle_threads_ = 0;
+    bool is_lent_ = false;  // run_waiting() will be called
+    bool is_closing_ = false;
+    bool joins_ = false;
+    std::string broken_;           // why the device failed
+    clock::duration typical_{};    // time of a batch; 0: not known
+    double typical_elements_ = 1;  // of such a batch
+    model_statistics statistics_;
+    std::vector<std::thread> threads_;
+};
+
+}  // namespace sluice::serve

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// server: the models that are served: loaded, replaced and unloaded while requests arrive. It knows no protocol and no
+// device; a front end (http_front) takes requests for it, and an engine computes.
+//
+//     serve::network_engine engine({.device = "auto"});
+//     serve::server models(serve::model_source::repository("models"), engine);
+//     models.load_all();
+//     models.find("digits")->submit(call);
+//
+// Thread safety: all members may be called on any thread.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sluice/serve/engine.hpp"
+#include "sluice/serve/log.hpp"
+#include "sluice/serve/model_files.hpp"
+#include "sluice/serve/served_model.hpp"
+
+namespace sluice::serve {
+
+// A model in the list of all: one row for each version that is loaded or has failed to load.
+struct index_entry {
+    std::string name;
+    std::size_t version = 0;  // 0: not known
+    bool is_ready = false;
+    std::string reason;  // why it is not ready
+};
+
+class server {
+public:
+    // `engine` must outlive the server.
+    server(model_source source, engine& engine, log_sink log = {});
+    server(const server&) = delete;  // models are handed out by it
+    server& operator=(const server&) = delete;
+    ~server();  // answers what was accepted
+
+    // Loads each model of the source. Throws the first failure, with the model's name.
+    void load_all();
+    // Loads the model, or again what its files and configuration are now. Requests meanwhile are answered by the
+    // version that was there before; it ends when its last request is answered. Blocks. Throws refusal (not_found), and
+    // what loading throws; then what was loaded stays.
+    void load(std::string_view name);
+    // Requests that were accepted are answered. Blocks. Throws refusal (not_found) for a model that is not loaded.
+    void unload(std::string_view name);
+
+    // The version of the model, or without one its latest. Throws refusal: not_found, or unavailable for a model that
+    // has failed to load.
+    std::shared_ptr<served_model> find(std::string_view name, std::optional<std::size_t> version = {}) const;
+    // The versions that are loaded, ascending; empty for a model that is not.
+    std::vector<std::size_t> versions_of(std::string_view name) const;
+    std::vector<std::shared_ptr<served_model>> all() const;
+    // Also the models of the source that are not loaded.
+    std::vector<index_entry> index() const;
+
+    // Whether every model is ready and begin_drain() was not called.
+    bool is_ready() const;
+    // From now on front ends refuse new requests, and is_ready() is false.
+    void begin_drain();
+    bool is_draining() const;
+
+private:
+    struct entry {
+        std::map<std::size_t, std::shared_ptr<served_model>> versions;
+        std::string failure;  // of the last load
+    };
+    std::map<std::size_t, std::shared_ptr<served_model>> load_versions(const std::string& name);
+    void say(log_level level, std::string event, std::string message, std::string_view model) const;
+
+    const model_source source_;
+    engine& engine_;
+    const log_sink log_;
+    mutable std::mutex mutex_;  // of what follows
+    std::mutex loading_;        // one load or unload at a time
+    std::map<std::string, entry, std::less<>> models_;
+    bool is_draining_ = false;
+};
+
+}  // namespace sluice::serve

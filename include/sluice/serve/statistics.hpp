@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// statistics: what a model has done since it was loaded.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace sluice::serve {
+
+struct duration_sum {
+    std::uint64_t count = 0;
+    std::chrono::nanoseconds total{0};
+
+    void add(std::chrono::nanoseconds one, std::uint64_t times = 1) noexcept {
+        count += times;
+        total += one * static_cast<std::int64_t>(times);
+    }
+};
+
+// The batches of one number of rows.
+struct batch_statistics {
+    duration_sum input, infer, output;
+};
+
+struct model_statistics {
+    // Upper bounds of the histogram of the requests' times, in microseconds; the last bucket has no bound.
+    static constexpr std::array<std::uint64_t, 15> bounds_us{
+        25, 50, 100, 250, 500, 1'000, 2'500, 5'000, 10'000, 25'000, 50'000, 100'000, 250'000, 1'000'000, 5'000'000};
+
+    duration_sum success;                // requests that were answered, from the queue's entrance to the answer
+    duration_sum fail;                   // requests that were computed and failed
+    duration_sum queue;                  // the time that each waited
+    duration_sum input;                  // joining the inputs of a batch, for each of its requests; so the two below
+    duration_sum infer;                  // computing
+    duration_sum output;                 // splitting and writing the answers
+    std::uint64_t refused_full = 0;      // the queue was full
+    std::uint64_t refused_late = 0;      // the request's time was over
+    std::uint64_t rows = 0;              // inferences: rows of batches; of a model without batches, requests
+    std::uint64_t batches = 0;           // executions
+    std::uint64_t on_caller_thread = 0;  // batches that ran on the thread that took the requests
+    std::chrono::system_clock::time_point last{};
+    std::array<std::uint64_t, bounds_us.size() + 1> latency{};
+    std::map<std::size_t, batch_statistics> by_rows;
+    std::size_t waiting = 0;  // now
+    std::size_t running = 0;  // requests in batches that are computed now
+};
+
+}  // namespace sluice::serve

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// tensor_view: a tensor of a request or an answer, in memory of another owner; and the protocol's names of types.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "sluice/io/dtype.hpp"
+
+namespace sluice::serve {
+
+// The lengths of a tensor, without memory of its own.
+class tensor_shape {
+public:
+    static constexpr std::size_t most_dimensions = 16;
+
+    tensor_shape() = default;
+    // Needs at most most_dimensions lengths.
+    explicit tensor_shape(std::span<const std::size_t> lengths) noexcept {
+        for (const std::size_t each : lengths) push_back(each);
+    }
+
+    void push_back(std::size_t length) noexcept { lengths_[rank_++] = length; }
+    std::size_t rank() const noexcept { return rank_; }
+    std::span<const std::size_t> lengths() const noexcept { return {lengths_.data(), rank_}; }
+    std::size_t& operator[](std::size_t at) noexcept { return lengths_[at]; }
+    std::size_t operator[](std::size_t at) const noexcept { return lengths_[at]; }
+
+private:
+    std::array<std::size_t, most_dimensions> lengths_{};
+    std::size_t rank_ = 0;
+};
+
+// Row-major, little-endian; the bytes need no alignment.
+struct tensor_view {
+    io::dtype type = io::dtype::f32;
+    tensor_shape shape;
+    std::span<const std::byte> bytes;
+};
+
+// The Open Inference Protocol's name of a type: "FP32", "BOOL".
+std::string_view datatype_of(io::dtype type) noexcept;
+// The reverse. Empty for a name that is unknown, and for BYTES: tensors of text are not supported.
+std::optional<io::dtype> dtype_of_datatype(std::string_view name) noexcept;
+// "FP32, FP64, ...": for messages.
+std::string known_datatypes();
+
+}  // namespace sluice::serve

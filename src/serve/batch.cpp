@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/batch.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "sluice/base/printable.hpp"
+
+namespace sluice::serve {
+namespace {
+
+[[noreturn]] void refuse(const nn::value_info& input, const std::string& why) {
+    throw refusal(refusal_kind::bad_request, "input " + in_quotes(input.name) + ": " + why);
+}
+
+std::string text_of(const std::vector<nn::dimension>& shape) {
+    std::string text = "[";
+    for (const nn::dimension& each : shape) {
+        if (text.size() > 1) text += ", ";
+        text += each.length ? std::to_string(*each.length) : each.name.empty() ? "?" : printable(each.name, 40);
+    }
+    return text + "]";
+}
+
+// The lengths that dimensions of a name have in this request.
+using named_lengths = std::vector<std::pair<const std::string*, std::size_t>>;
+
+void require_shape(const nn::value_info& input, const tensor_shape& shape, named_lengths& named) {
+    if (!input.shape) return;
+    const auto fits = [&](std::size_t at) {
+        const nn::dimension& wanted = (*input.shape)[at];
+        if (wanted.length) return *wanted.length == shape[at];
+        if (wanted.name.empty()) return true;
+        for (const auto& [name, length] : named)
+            if (*name == wanted.name) return length == shape[at];
+        named.emplace_back(&wanted.name, shape[at]);
+        return true;
+    };
+    bool is_right = input.shape->size() == shape.rank();
+    for (std::size_t i = 0; is_right && i < shape.rank(); ++i) is_right = fits(i);
+    if (!is_right) {
+        refuse(input, "the shape is " + nn::to_string(shape.lengths()) + "; the model takes " + text_of(*input.shape));
+    }
+}
+
+std::vector<std::size_t> lengths_of(const tensor_shape& shape) {
+    return {shape.lengths().begin(), shape.lengths().end()};
+}
+
+}  // namespace
+
+void require_inputs(const std::vector<nn::value_info>& model, std::span<const tensor_view> inputs) {
+    if (inputs.size() != model.size()) {
+        throw refusal(refusal_kind::bad_request, "the request has " + std::to_string(inputs.size()) +
+                                                     " inputs; the model takes " + std::to_string(model.size()));
+    }
+    named_lengths named;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        const tensor_view& input = inputs[i];
+        if (input.type != model[i].type) {
+            refuse(model[i], "the datatype is " + std::string(datatype_of(input.type)) + "; the model takes " +
+                                 std::string(datatype_of(model[i].type)));
+        }
+        require_shape(model[i], input.shape, named);
+        const auto bytes = io::byte_count(input.shape.lengths(), input.type);
+        if (!bytes) refuse(model[i], "the shape " + nn::to_string(input.shape.lengths()) + " is too large");
+        if (*bytes != input.bytes.size()) {
+            refuse(model[i], "the shape " + nn::to_string(input.shape.lengths()) + " takes " + std::to_string(*bytes) +
+                                 " bytes; the data has " + std::to_string(input.bytes.size()));
+        }
+    }
+}
+
+bool can_join(std::span<const tensor_view> left, std::span<const tensor_view> right) {
+    // A model whose dimensions have no names takes inputs of different first lengths: those are not rows.
+    return std::ranges::equal(left, right, [&](const tensor_view& a, const tensor_view& b) {
+        return a.shape[0] == left.front().shape[0] && b.shape[0] == right.front().shape[0] &&
+               std::ranges::equal(a.shape.lengths().subspan(1), b.shape.lengths().subspan(1));
+    });
+}
+
+std::vector<nn::any_tensor> join(std::span<const waiting_call> batch) {
+    const std::vector<tensor_view>& first = batch.front().call->inputs;
+    std::size_t rows = 0;
+    for (const waiting_call& each : batch) rows += each.rows;
+    std::vector<nn::any_tensor> joined;
+    joined.reserve(first.size());
+    for (std::size_t i = 0; i < first.size(); ++i) {
+        std::vector<std::size_t> shape = lengths_of(first[i].shape);
+        if (batch.size() > 1) shape.front() = rows;
+        std::byte* to = nullptr;
+        joined.push_back(nn::any_tensor::make_on_host(first[i].type, std::move(shape), to));
+        for (const waiting_call& each : batch) {
+            const std::span<const std::byte> bytes = each.call->inputs[i].bytes;
+            if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+            to += bytes.size();
+        }
+    }
+    return joined;
+}
+
+bool answer_each(std::span<const waiting_call> batch, const std::vector<nn::any_tensor>& outputs) {
+    std::size_t rows = 0;
+    for (const waiting_call& each : batch) rows += each.rows;
+    std::vector<tensor_view> views;
+    views.reserve(outputs.size());
+    for (const nn::any_tensor& each : outputs) {
+        const bool has_rows = !each.shape().empty() && each.shape().front() == rows;
+        if (batch.size() > 1 && !has_rows) return false;
+        views.push_back({each.type(), tensor_shape(each.shape()), each.bytes()});
+    }
+    if (batch.size() == 1) {
+        batch.front().call->answer(views);
+        return true;
+    }
+    std::vector<std::size_t> row_bytes;
+    for (const tensor_view& each : views) row_bytes.push_back(rows == 0 ? 0 : each.bytes.size() / rows);
+    std::size_t at = 0;
+    for (const waiting_call& each : batch) {
+        for (std::size_t i = 0; i < views.size(); ++i) {
+            views[i].shape[0] = each.rows;
+            views[i].bytes = outputs[i].bytes().subspan(at * row_bytes[i], each.rows * row_bytes[i]);
+        }
+        each.call->answer(views);
+        at += each.rows;
+    }
+    return true;
+}
+
+}  // namespace sluice::serve

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inputs of several requests as those of one, and its outputs as theirs.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sluice/nn/any_tensor.hpp"
+#include "sluice/nn/model.hpp"
+#include "sluice/serve/infer_call.hpp"
+#include "sluice/serve/served_model.hpp"
+
+namespace sluice::serve {
+
+// Throws refusal (bad_request), by the input's name, unless the tensors have the model's number, types, dimensions and
+// as many bytes as their shapes; dimensions of one name must be equal.
+void require_inputs(const std::vector<nn::value_info>& model, std::span<const tensor_view> inputs);
+
+// Whether the inputs can be joined along the first dimension: all other lengths are equal.
+bool can_join(std::span<const tensor_view> left, std::span<const tensor_view> right);
+
+// The inputs of the batch, copied: of one request as they are, of several joined.
+std::vector<nn::any_tensor> join(std::span<const waiting_call> batch);
+
+// Answers each request with its rows; of one request with the whole outputs. False, and answers nothing, when an output
+// does not have as many rows as the batch.
+bool answer_each(std::span<const waiting_call> batch, const std::vector<nn::any_tensor>& outputs);
+
+}  // namespace sluice::serve

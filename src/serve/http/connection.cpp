@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/http/connection.hpp"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/string.hpp>
+#include <boost/beast/http/error.hpp>
+#include <utility>
+
+#include "serve/http/endpoints.hpp"
+#include "serve/http/infer_answer.hpp"
+#include "sluice/base/printable.hpp"
+
+namespace sluice::serve {
+namespace {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+constexpr std::size_t read_bytes = 16 << 10;
+constexpr std::size_t long_read_bytes = 256 << 10;  // of a long body
+constexpr std::size_t kept_bytes = 1 << 20;
+constexpr std::chrono::milliseconds linger_time{2000};
+constexpr int most_steps = 16;  // requests of one connection before others have their turn
+constexpr std::size_t most_waiting_loads = 16;
+
+std::string text_of(message_fault fault) {
+    switch (fault) {
+        case message_fault::field_twice: return "a field of the header that must be there once is there twice";
+        case message_fault::no_host: return "a request of HTTP/1.1 needs the field Host";
+        case message_fault::bad_length: return "Content-Length is no number of bytes";
+        case message_fault::transfer_coding: return "of transfer codings, only chunked is supported";
+        case message_fault::bad_json_length: return "Inference-Header-Content-Length is no number of bytes";
+        case message_fault::too_many_fields: return "the header has more than 100 fields";
+        case message_fault::body_too_long: return "the body is too long";
+        case message_fault::none: break;
+    }
+    return {};
+}
+
+// A page of another site must not use a server that only this machine reaches.
+bool is_from_another_site(const http_message& message) {
+    if (message.origin.empty()) return false;
+    const std::size_t scheme = message.origin.find("://");
+    return scheme == std::string::npos || message.origin.substr(scheme + 3) != message.host;
+}
+
+// The time says nothing about how much of a token was right.
+bool has_token(std::string_view authorization, const std::vector<std::string>& tokens) {
+    constexpr std::string_view scheme = "bearer ";
+    if (authorization.size() <= scheme.size() ||
+        !boost::beast::iequals(boost::beast::string_view(authorization.data(), scheme.size()), "bearer "))
+        return false;
+    authorization.remove_prefix(scheme.size());
+    bool is_one = false;
+    for (const std::string& each : tokens) {
+        unsigned difference = each.size() == authorization.size() ? 0 : 1;
+        for (std::size_t i = 0; i < authorization.size(); ++i)
+            difference |= static_cast<unsigned char>(authorization[i] ^ each[i % each.size()]);
+        is_one = is_one || difference == 0;
+    }
+    return is_one;
+}
+
+bool needs_token(endpoint to) {
+    return to != endpoint::page && to != endpoint::server_live && to != endpoint::server_ready;
+}
+
+bool is_accepted_type(const std::string& type) {
+    return type.empty() || type == json_type || type == "application/octet-stream";
+}
+
+}  // namespace
+
+connection::connection(std::shared_ptr<loop> on, tcp::socket socket)
+    : loop_(std::move(on)), socket_(std::move(socket)) {}
+
+void connection::expire_after(std::chrono::milliseconds time) { time_limit_ = loop::clock::now() + time; }
+
+void connection::start() {
+    error_code failure;
+    socket_.non_blocking(true, failure);
+    if (!failure) socket_.set_option(tcp::no_delay(true), failure);
+    if (failure) return close();
+    begin_request();
+    read_more();
+}
+
+void connection::begin_request() {
+    phase_ = phase::reading;
+    has_begun_ = is_accepted_ = closes_ = false;
+    loop_->state().body_bytes -= std::exchange(charged_, 0);
+    message_.clear();
+    parser_.emplace(message_, loop_->state().options.header_bytes, loop_->state().options.body_bytes);
+    // Coarse: for each request the clock is not read.
+    time_limit_ = loop_->now() + loop_->state().options.idle_time;
+}
+
+void connection::close() {
+    if (std::exchange(phase_, phase::closed) == phase::closed) return;
+    error_code ignored;
+    socket_.close(ignored);
+    loop_->state().body_bytes -= std::exchange(charged_, 0);
+    loop_->forget(*this);
+}
+
+void connection::give_up() {
+    const bool is_slow = phase_ == phase::reading && has_begun_;
+    if (!is_slow) return close();
+    error_code ignored;
+    socket_.cancel(ignored);  // the read
+    send(error_reply(408, "the request did not arrive in time"), true);
+}
+
+void connection::read_more() {
+    const bool is_long = is_accepted_ && message_.body.size() > read_bytes;
+    const auto into = buffer_.prepare(is_long ? long_read_bytes : read_bytes);
+    socket_.async_read_some(into, [self = shared_from_this()](const error_code& failure, std::size_t bytes) {
+        if (self->phase_ != phase::reading) return;
+        if (failure == asio::error::eof) return self->end_of_input();
+        if (failure) return self->close();
+        self->buffer_.commit(bytes);
+        self->step();
+    });
+}
+
+// The client will send no more, but may read.
+void connection::end_of_input() {
+    if (!has_begun_) return close();
+    send(error_reply(400, "the request ends before it is complete"), true);
+}
+
+void connection::step() {
+    is_stepping_ = true;
+    int steps = 0;
+    while (phase_ == phase::reading && buffer_.size() != 0 && steps++ < most_steps && parse()) handle();
+    is_stepping_ = false;
+    if (phase_ != phase::reading) return;
+    const bool has_next = !has_begun_ && buffer_.size() != 0;  // after a refusal
+    if (steps > most_steps || has_next) return step_soon();
+    read_more();
+}
+
+void connection::step_soon() {
+    asio::post(socket_.get_executor(), [self = shared_from_this()] {
+        if (self->phase_ == phase::reading) self->step();
+    });
+}
+
+// True: the request is complete.
+bool connection::parse() {
+    if (!std::exchange(has_begun_, true)) expire_after(loop_->state().options.header_time);
+    while (true) {
+        error_code failure;
+        const std::size_t used = parser_->put(buffer_.data(), failure);
+        buffer_.consume(used);
+        if (failure == http::error::need_more) failure = {};
+        if (failure) {
+            refuse_message(failure);
+            return false;
+        }
+        if (parser_->is_header_done() && !is_accepted_ && !accept_header()) return false;
+        if (is_accepted_ && !charge_body()) return false;
+        if (parser_->is_done()) return true;
+        if (used == 0 || buffer_.size() == 0) return false;
+    }
+}
+
+bool connection::charge_body() {
+    if (message_.body.size() <= charged_) return true;
+    const std::size_t more = message_.body.size() - charged_;
+    if (!loop_->state().take_memory(more)) {
+        send(error_reply(503, "the memory for requests is in use"), true);
+        return false;
+    }
+    charged_ += more;
+    return true;
+}
+
+void connection::refuse_message(const error_code& failure) {
+    const message_fault fault = parser_->fault();
+    int status = 400;
+    if (failure == http::error::header_limit || fault == message_fault::too_many_fields) status = 431;
+    if (fault == message_fault::body_too_long) status = 413;
+    const std::string why = fault == message_fault::none ? failure.message() : text_of(fault);
+    send(error_reply(status, "this is no request of HTTP/1.1 that is accepted: " + why), true);
+}
+
+std::optional<reply> connection::header_refusal() const {
+    const front_state& state = loop_->state();
+    if (route_.to == endpoint::none)
+        return error_reply(404, "there is no such path; GET /v2/openapi.json describes those that there are");
+    if (!is_allowed(route_.to, message_.method)) {
+        reply made = error_reply(405, "accepted methods are " + std::string(methods_of(route_.to)));
+        made.allow = methods_of(route_.to);
+        return made;
+    }
+    if (is_from_another_site(message_)) return error_reply(403, "requests of pages of other sites are refused");
+    if (!state.options.tokens.empty() && needs_token(route_.to) &&
+        !has_token(message_.authorization, state.options.tokens)) {
+        reply made = error_reply(401, "a token is needed (Authorization: Bearer TOKEN)");
+        made.asks_token = true;
+        return made;
+    }
+    const bool is_post = message_.method == http::verb::post;
+    if (is_post && !is_accepted_type(message_.content_type)) {
+        return error_reply(415, "the content type is " + in_quotes(message_.content_type) +
+                                    "; accepted are application/json and application/octet-stream");
+    }
+    if (message_.is_encoded) return error_reply(415, "a content encoding is not supported");
+    const auto length = parser_->content_length();
+    if (length && *length > state.options.body_bytes) {
+        return error_reply(413, "the body has " + std::to_string(*length) + " bytes; accepted are " +
+                                    std::to_string(state.options.body_bytes));
+    }
+    if (is_post && state.is_draining && route_.to != endpoint::repository_index)
+        return error_reply(503, "the server ends and takes no more requests");
+    return std::nullopt;
+}
+
+// False: the request is refused by its header.
+bool connection::accept_header() {
+    route_ = find_route(message_.target);
+    if (std::optional<reply> refused = header_refusal()) {
+        send(std::move(*refused), !parser_->is_done());  // what follows of the body is not read
+        return false;
+    }
+    is_accepted_ = true;
+    parser_->eager(true);
+    if (parser_->is_done()) return true;
+    expire_after(loop_->state().options.body_time);
+    if (const auto length = parser_->content_length()) {
+        if (!loop_->state().take_memory(*length)) {
+            send(error_reply(503, "the memory for requests is in use"), true);
+            return false;
+        }
+        charged_ = *length;
+    }
+    if (message_.expects_continue && buffer_.size() == 0) {
+        error_code ignored;  // a client that does not get it sends the body anyway, later
+        socket_.write_some(asio::buffer("HTTP/1.1 100 Continue\r\n\r\n", 25), ignored);
+    }
+    return true;
+}
+
+void connection::handle() {
+    phase_ = phase::computing;
+    time_limit_ = loop::clock::time_point::max();
+    try {
+        switch (route_.to) {
+            case endpoint::infer: return handle_infer();
+            case endpoint::repository_load:
+            case endpoint::repository_unload: return handle_load();
+            default: return send(answer_of(route_, message_.body, loop_->state()));
+        }
+    } catch (const refusal& why) {
+        send(reply_of(why));
+    } catch (const std::exception& failure) {
+        send(reply_of(refusal_of(failure)));
+    }
+}
+
+void connection::handle_infer() {
+    // Where the model is replaced meanwhile, the request is read again for its successor.
+    while (true) {
+        model_ = loop_->state().models.find(route_.model, route_.version);
+        loop_->reader().read(message_.body, message_.json_bytes, model_->network().inputs(),
+                             model_->network().outputs(), request_);
+        inputs.swap(request_.inputs);
+        deadline.reset();
+        if (request_.timeout) deadline = clock::now() + *request_.timeout;
+        if (model_->submit(shared_from_this(), loop_.get())) return;
+        inputs.swap(request_.inputs);
+    }
+}
+
+void connection::handle_load() {
+    front_state& state = loop_->state();
+    if (!state.options.repository_control)
+        throw refusal(refusal_kind::forbidden, "this server does not let clients load and unload models");
+    require_load_parameters(message_.body);
+    if (state.waiting_loads.fetch_add(1) >= most_waiting_loads) {
+        const std::size_t waiting = --state.waiting_loads;
+        throw refusal(refusal_kind::queue_full, "too many loads wait", waiting);
+    }
+    asio::post(state.loading, [self = shared_from_this()] {
+        reply made;
+        try {
+            front_state& its = self->loop_->state();
+            if (self->route_.to == endpoint::repository_load)
+                its.models.load(self->route_.model);
+            else
+                its.models.unload(self->route_.model);
+            made.body = "{}";
+        } catch (const std::exception& failure) {
+            made = reply_of(refusal_of(failure));
+        }
+        --self->loop_->state().waiting_loads;
+        self->deliver(std::move(made));
+    });
+}
+
+void connection::answer(std::span<const tensor_view> outputs) noexcept {
+    reply made;
+    try {
+        made.body = std::move(spare_);
+        made.json_bytes = write_infer_answer(made.body, *model_, request_, outputs);
+        if (made.json_bytes) made.content_type = "application/octet-stream";
+    } catch (const std::exception& failure) {
+        made = reply_of(refusal_of(failure));
+    }
+    deliver(std::move(made));
+}
+
+void connection::refuse(const refusal& why) noexcept { deliver(reply_of(why)); }
+
+// On any thread. On the loop's, nothing but the sending happens here: the model that calls must not be called.
+void connection::deliver(reply made) noexcept {
+    if (loop_->is_this_thread()) return send(std::move(made));
+    reply_ = std::move(made);
+    loop_->post([self = shared_from_this()] { self->send(std::move(self->reply_)); });
+}
+
+void connection::send(reply made, bool must_close) {
+    if (phase_ == phase::closed) return;
+    model_.reset();
+    reply_ = std::move(made);
+    ++loop_->state().replies[static_cast<std::size_t>(reply_.status)];
+    closes_ = must_close || !parser_->keeps_connection() || loop_->state().is_draining;
+    head_.clear();
+    append_head(head_, reply_, !closes_, loop_->date());
+    if (message_.method == http::verb::head) {
+        reply_.body.clear();
+    }
+    phase_ = phase::writing;
+    send_now();
+}
+
+// Most answers fit into the socket's memory, so they are written without a wait.
+void connection::send_now() {
+    const std::array<asio::const_buffer, 2> parts{asio::buffer(head_), asio::buffer(reply_.body)};
+    error_code failure;
+    const std::size_t written = socket_.write_some(parts, failure);
+    if (failure && failure != asio::error::would_block) return close();
+    const std::size_t all = head_.size() + reply_.body.size();
+    if (!failure && written == all) return sent();
+    send_rest(failure ? 0 : written);
+}
+
+void connection::send_rest(std::size_t already) {
+    const std::size_t of_head = std::min(already, head_.size());
+    const std::array<asio::const_buffer, 2> parts{asio::buffer(head_) + of_head,
+                                                  asio::buffer(reply_.body) + (already - of_head)};
+    expire_after(loop_->state().options.write_time);
+    socket_.async_write_some(parts, [self = shared_from_this(), already](const error_code& failure, std::size_t more) {
+        if (self->phase_ != phase::writing) return;
+        if (failure) return self->close();
+        const std::size_t written = already + more;
+        if (written == self->head_.size() + self->reply_.body.size()) return self->sent();
+        self->send_rest(written);
+    });
+}
+
+void connection::sent() {
+    if (reply_.body.capacity() <= kept_bytes) spare_ = std::move(reply_.body);
+    if (closes_) return linger();
+    if (buffer_.capacity() > kept_bytes && buffer_.size() == 0) buffer_.shrink_to_fit();
+    begin_request();
+    if (is_stepping_) return;  // the loop there continues
+    if (buffer_.size() != 0) return step_soon();
+    read_more();
+}
+
+// Closing with unread input would reset the connection, and the client could lose the answer.
+void connection::linger() {
+    if (phase_ != phase::lingering) {
+        phase_ = phase::lingering;
+        expire_after(linger_time);
+        error_code failure;
+        socket_.shutdown(tcp::socket::shutdown_send, failure);
+        if (failure) return close();
+    }
+    buffer_.clear();
+    socket_.async_read_some(buffer_.prepare(read_bytes),
+                            [self = shared_from_this()](const error_code& failure, std::size_t) {
+                                if (self->phase_ != phase::lingering) return;
+                                if (failure) return self->close();
+                                self->linger();
+                            });
+}
+
+}  // namespace sluice::serve

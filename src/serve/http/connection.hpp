@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// One connection: it reads requests one after the other and writes their answers in this order.
+//
+// All members run on the loop's thread, except answer() and refuse(), which run where the batch was computed. From
+// submit() until then nothing else touches the request and the reply.
+#pragma once
+
+#include <array>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "serve/http/infer_body.hpp"
+#include "serve/http/loop.hpp"
+#include "serve/http/message.hpp"
+#include "serve/http/reply.hpp"
+#include "serve/http/routes.hpp"
+#include "sluice/serve/infer_call.hpp"
+#include "sluice/serve/served_model.hpp"
+
+namespace sluice::serve {
+
+class connection final : public infer_call, public std::enable_shared_from_this<connection> {
+public:
+    connection(std::shared_ptr<loop> on, boost::asio::ip::tcp::socket socket);
+
+    void start();
+    void close();
+    bool is_late(loop::clock::time_point now) const noexcept { return now > time_limit_; }
+    // Waits for the first byte of a request.
+    bool is_idle() const noexcept { return phase_ == phase::reading && !has_begun_; }
+    // A request was accepted, and its answer is not sent.
+    bool has_request() const noexcept {
+        return (phase_ == phase::reading && is_accepted_) || phase_ == phase::computing || phase_ == phase::writing;
+    }
+    // The time is over: closes, with an answer where the client has sent a part of a request.
+    void give_up();
+
+    void answer(std::span<const tensor_view> outputs) noexcept override;
+    void refuse(const refusal& why) noexcept override;
+
+private:
+    enum class phase { reading, computing, writing, lingering, closed };
+
+    void begin_request();
+    void step();
+    void step_soon();
+    bool parse();
+    void read_more();
+    void end_of_input();
+    bool accept_header();
+    std::optional<reply> header_refusal() const;
+    bool charge_body();
+    void refuse_message(const boost::system::error_code& failure);
+    void handle();
+    void handle_infer();
+    void handle_load();
+    void deliver(reply made) noexcept;
+    void send(reply made, bool must_close = false);
+    void send_now();
+    void send_rest(std::size_t sent);
+    void sent();
+    void linger();
+    void expire_after(std::chrono::milliseconds time);
+
+    const std::shared_ptr<loop> loop_;  // before the socket, which ends first
+    boost::asio::ip::tcp::socket socket_;
+    boost::beast::flat_buffer buffer_;
+    http_message message_;
+    std::optional<message_parser> parser_;
+    infer_body request_;
+    route route_;
+    std::shared_ptr<served_model> model_;  // of the request that is computed
+    reply reply_;
+    std::string head_;
+    std::string spare_;  // the last body's memory, for the next one
+    phase phase_ = phase::reading;
+    bool has_begun_ = false;    // the first byte of the request is there
+    bool is_accepted_ = false;  // its header is there and right
+    bool is_stepping_ = false;
+    bool closes_ = false;  // after this answer
+    std::size_t charged_ = 0;
+    loop::clock::time_point time_limit_;
+};
+
+}  // namespace sluice::serve

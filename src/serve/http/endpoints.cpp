@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/http/endpoints.hpp"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "serve/metrics.hpp"
+#include "sluice/base/printable.hpp"
+
+namespace sluice::serve {
+namespace {
+
+using json = nlohmann::json;
+
+constexpr std::size_t longest_body = 1 << 16;
+constexpr int deepest = 8;
+
+reply json_reply(const json& value) {
+    reply made;
+    made.body = value.dump(-1, ' ', false, json::error_handler_t::replace);
+    return made;
+}
+
+[[noreturn]] void refuse(const std::string& why) { throw refusal(refusal_kind::bad_request, why); }
+
+// Empty: {}.
+json parsed(const std::string& body) {
+    if (body.empty()) return json::object();
+    if (body.size() > longest_body) refuse("the body is longer than 64 KiB");
+    const auto watch = [](int depth, json::parse_event_t, json&) {
+        if (depth > deepest) refuse("the body is nested too deep");
+        return true;
+    };
+    json value = json::parse(body, watch, false);
+    if (!value.is_object()) refuse("the body is no JSON object");
+    return value;
+}
+
+json shape_of(const nn::value_info& value) {
+    json shape = json::array();
+    if (!value.shape) return shape;
+    for (const nn::dimension& each : *value.shape) shape.push_back(each.length ? json(*each.length) : json(-1));
+    return shape;
+}
+
+json tensors_of(const std::vector<nn::value_info>& values) {
+    json all = json::array();
+    for (const nn::value_info& each : values)
+        all.push_back({{"name", each.name}, {"datatype", datatype_of(each.type)}, {"shape", shape_of(each)}});
+    return all;
+}
+
+json metadata_of(const served_model& model, const server& models) {
+    json versions = json::array();
+    for (const std::size_t each : models.versions_of(model.name())) versions.push_back(std::to_string(each));
+    return {{"name", model.name()},
+            {"versions", versions},
+            {"platform", model.network().platform()},
+            {"inputs", tensors_of(model.network().inputs())},
+            {"outputs", tensors_of(model.network().outputs())}};
+}
+
+json to_json(const duration_sum& sum) { return {{"count", sum.count}, {"ns", sum.total.count()}}; }
+
+json statistics_of(const served_model& model) {
+    const model_statistics its = model.statistics();
+    json batches = json::array();
+    for (const auto& [rows, batch] : its.by_rows)
+        batches.push_back({{"batch_size", rows},
+                           {"compute_input", to_json(batch.input)},
+                           {"compute_infer", to_json(batch.infer)},
+                           {"compute_output", to_json(batch.output)}});
+    const auto last = std::chrono::duration_cast<std::chrono::milliseconds>(its.last.time_since_epoch()).count();
+    json latency = json::array();
+    for (const std::uint64_t each : its.latency) latency.push_back(each);
+    return {{"name", model.name()},
+            {"version", std::to_string(model.version())},
+            {"last_inference", last},
+            {"inference_count", its.rows},
+            {"execution_count", its.batches},
+            {"inference_stats",
+             {{"success", to_json(its.success)},
+              {"fail", to_json(its.fail)},
+              {"queue", to_json(its.queue)},
+              {"compute_input", to_json(its.input)},
+              {"compute_infer", to_json(its.infer)},
+              {"compute_output", to_json(its.output)}}},
+            {"batch_stats", batches},
+            // What Triton does not have.
+            {"sluice",
+             {{"device", model.network().device_name()},
+              {"waiting", its.waiting},
+              {"running", its.running},
+              {"queue", model.config().queue},
+              {"max_batch", model.max_batch()},
+              {"joins_because", model.joins_because()},
+              {"refused_queue_full", its.refused_full},
+              {"refused_late", its.refused_late},
+              {"latency_bounds_us", model_statistics::bounds_us},
+              {"latency_counts", latency}}}};
+}
+
+reply statistics_reply(const route& to, const server& models) {
+    json all = json::array();
+    if (to.to == endpoint::all_statistics) {
+        for (const auto& each : models.all()) all.push_back(statistics_of(*each));
+    } else {
+        all.push_back(statistics_of(*models.find(to.model, to.version)));
+    }
+    return json_reply({{"model_stats", all}});
+}
+
+reply index_reply(const std::string& body, const server& models) {
+    bool only_ready = false;
+    const json asked = parsed(body);  // named: a loop over a temporary's items would outlive it
+    for (const auto& [key, value] : asked.items()) {
+        if (key != "ready") refuse("the body has the unknown key " + in_quotes(key) + "; the key is ready");
+        if (!value.is_boolean()) refuse("'ready' is not true or false");
+        only_ready = value.get<bool>();
+    }
+    json all = json::array();
+    for (const index_entry& each : models.index()) {
+        if (only_ready && !each.is_ready) continue;
+        json row{{"name", each.name}, {"state", each.is_ready ? "READY" : "UNAVAILABLE"}, {"reason", each.reason}};
+        if (each.version != 0) row["version"] = std::to_string(each.version);
+        all.push_back(std::move(row));
+    }
+    return json_reply(all);
+}
+
+http_metrics http_metrics_of(const front_state& state) {
+    http_metrics now;
+    for (std::size_t status = 0; status < state.replies.size(); ++status)
+        if (const std::uint64_t count = state.replies[status]) now.replies[static_cast<int>(status)] = count;
+    now.connections = state.connections;
+    now.body_bytes = state.body_bytes;
+    return now;
+}
+
+reply readiness(bool is_ready) {
+    reply made;
+    if (!is_ready) made = error_reply(503, "not ready");
+    return made;
+}
+
+reply text_reply(std::string_view text, std::string_view type) {
+    reply made;
+    made.body = text;
+    made.content_type = type;
+    return made;
+}
+
+reply page_reply() {
+    reply made = text_reply(status_page_text(), "text/html; charset=utf-8");
+    made.is_page = true;
+    return made;
+}
+
+}  // namespace
+
+void require_load_parameters(const std::string& body) {
+    const json all = parsed(body);
+    for (const auto& [key, value] : all.items()) {
+        if (key != "parameters") refuse("the body has the unknown key " + in_quotes(key) + "; the key is parameters");
+        if (!value.is_object()) refuse("'parameters' is no object");
+        for (const auto& [name, its] : value.items()) {
+            if (name != "unload_dependents")  // there are none
+                refuse("the parameter " + in_quotes(name) + " is not supported: a model is loaded as its files are");
+        }
+    }
+}
+
+reply answer_of(const route& to, const std::string& body, const front_state& state) {
+    const server& models = state.models;
+    switch (to.to) {
+        case endpoint::page: return page_reply();
+        case endpoint::metrics:
+            return text_reply(metrics_of(state.models, http_metrics_of(state)),
+                              "text/plain; version=0.0.4; charset=utf-8");
+        case endpoint::openapi: return text_reply(openapi_text(), json_type);
+        case endpoint::server_metadata:
+            return json_reply({{"name", "sluice"},
+                               {"version", state.options.version},
+                               {"extensions", {"binary_tensor_data", "model_repository", "statistics"}}});
+        case endpoint::server_live: return {};
+        case endpoint::server_ready: return readiness(models.is_ready());
+        case endpoint::all_statistics:
+        case endpoint::model_statistics: return statistics_reply(to, models);
+        case endpoint::repository_index: return index_reply(body, models);
+        case endpoint::model_metadata: return json_reply(metadata_of(*models.find(to.model, to.version), models));
+        case endpoint::model_ready:
+            return readiness(!models.is_draining() && models.find(to.model, to.version)->is_ready());
+        default: return error_reply(404, "there is no such path");
+    }
+}
+
+}  // namespace sluice::serve

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the loops of one front end share.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <boost/asio/thread_pool.hpp>
+#include <cstddef>
+#include <cstdint>
+
+#include "sluice/serve/http_front.hpp"
+
+namespace sluice::serve {
+
+struct front_state {
+    front_state(server& its_models, const http_options& its_options, log_sink its_log)
+        : models(its_models), options(its_options), log(std::move(its_log)) {}
+
+    // False: the requests that are being read would fill more memory than allowed.
+    bool take_memory(std::size_t bytes) noexcept {
+        if (body_bytes.fetch_add(bytes) + bytes <= options.all_bodies_bytes) return true;
+        body_bytes -= bytes;
+        return false;
+    }
+
+    server& models;
+    const http_options options;
+    const log_sink log;
+    boost::asio::thread_pool loading{1};  // loads models, one after the other: that takes long
+    std::atomic<std::size_t> waiting_loads{0};
+    std::atomic<bool> is_draining{false};
+    std::atomic<std::size_t> connections{0};
+    std::atomic<std::size_t> body_bytes{0};
+    std::array<std::atomic<std::uint64_t>, 600> replies{};  // by status
+};
+
+}  // namespace sluice::serve

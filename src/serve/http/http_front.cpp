@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/serve/http_front.hpp"
+
+#include <boost/asio/ip/address.hpp>
+#include <boost/system/system_error.hpp>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "serve/http/front_state.hpp"
+#include "serve/http/loop.hpp"
+#include "sluice/base/error.hpp"
+#include "sluice/base/printable.hpp"
+
+namespace sluice::serve {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+constexpr std::chrono::milliseconds poll_time{5};
+
+tcp::endpoint endpoint_of(const http_options& options) {
+    boost::system::error_code failure;
+    const auto address = asio::ip::make_address(options.address, failure);
+    if (failure) {
+        throw error(errc::invalid_argument, in_quotes(options.address) +
+                                                " is no address to listen on; accepted is one of IPv4 or IPv6, such as "
+                                                "127.0.0.1, 0.0.0.0 or ::1");
+    }
+    return {address, options.port};
+}
+
+}  // namespace
+
+class http_front::implementation {
+public:
+    implementation(server& models, const http_options& options, log_sink log)
+        : state_(std::make_shared<front_state>(models, options, std::move(log))) {
+        tcp::endpoint at = endpoint_of(options);
+        if (options.threads == 0) throw error(errc::invalid_argument, "a front end needs a thread");
+        try {
+            for (std::size_t i = 0; i < options.threads; ++i) {
+                loops_.push_back(std::make_shared<loop>(state_, at, options.threads > 1 || options.shares_port));
+                at.port(loops_.front()->port());
+            }
+        } catch (const boost::system::system_error& failure) {
+            throw error(errc::io_failed, "cannot listen on " + options.address + ", port " +
+                                             std::to_string(options.port) + ": " + failure.code().message());
+        }
+        port_ = at.port();
+        for (const auto& each : loops_) each->start();
+    }
+    implementation(const implementation&) = delete;
+    implementation& operator=(const implementation&) = delete;
+    ~implementation() {
+        drain(std::chrono::milliseconds(0));
+        state_->loading.join();
+    }
+
+    unsigned short port() const noexcept { return port_; }
+
+    std::size_t drain(std::chrono::milliseconds at_most) {
+        if (std::exchange(has_drained_, true)) return 0;
+        const auto limit = loop::clock::now() + at_most;
+        state_->models.begin_drain();
+        state_->is_draining = true;
+        if (at_most.count() != 0) {
+            for (const auto& each : loops_) each->begin_drain();
+            while (loop::clock::now() < limit && !is_empty()) std::this_thread::sleep_for(poll_time);
+        }
+        std::size_t cut = 0;
+        for (const auto& each : loops_) cut += each->end();
+        return cut;
+    }
+
+private:
+    bool is_empty() const {
+        for (const auto& each : loops_)
+            if (!each->is_empty()) return false;
+        return true;
+    }
+
+    std::shared_ptr<front_state> state_;
+    std::vector<std::shared_ptr<loop>> loops_;
+    unsigned short port_ = 0;
+    bool has_drained_ = false;
+};
+
+bool http_supported() noexcept { return true; }
+std::string why_no_http() { return {}; }
+
+http_front::http_front(server& models, const http_options& options, log_sink log)
+    : made_(std::make_unique<implementation>(models, options, std::move(log))) {}
+http_front::~http_front() = default;
+unsigned short http_front::port() const noexcept { return made_->port(); }
+std::size_t http_front::drain(std::chrono::milliseconds at_most) { return made_->drain(at_most); }
+
+}  // namespace sluice::serve

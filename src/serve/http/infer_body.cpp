@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/http/infer_body.hpp"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "serve/http/json_numbers.hpp"
+#include "sluice/base/printable.hpp"
+#include "sluice/serve/refusal.hpp"
+
+namespace sluice::serve {
+namespace {
+
+namespace dom = simdjson::dom;
+
+constexpr std::size_t deepest = 32;
+constexpr std::size_t kept_json_bytes = 1 << 20;  // memory for longer documents is not kept
+constexpr std::uint64_t longest_timeout_us = 3'600'000'000;
+
+[[noreturn]] void refuse(const std::string& why) { throw refusal(refusal_kind::bad_request, why); }
+
+std::string names_of(const std::vector<nn::value_info>& values) {
+    std::string all;
+    for (const nn::value_info& each : values) all += (all.empty() ? "" : ", ") + in_quotes(each.name);
+    return all;
+}
+
+template <typename T>
+T value_as(dom::element from, const std::string& where, std::string_view wanted) {
+    T value;
+    if (from.get(value) != simdjson::SUCCESS) refuse(where + " is not " + std::string(wanted));
+    return value;
+}
+
+// Calls `read` for each member. Refuses a key that is there twice, and gives unknown ones to `read`, which refuses
+// them.
+template <typename Read>
+void read_object(dom::object from, const std::string& where, const Read& read) {
+    constexpr std::size_t most_keys = 32;
+    std::array<std::string_view, most_keys> seen;
+    std::size_t count = 0;
+    for (const dom::key_value_pair each : from) {
+        const auto end = seen.begin() + static_cast<std::ptrdiff_t>(count);
+        if (std::find(seen.begin(), end, each.key) != end)
+            refuse(where + " has the key " + in_quotes(each.key) + " twice");
+        if (count == most_keys) refuse(where + " has too many keys");
+        seen[count++] = each.key;
+        read(each.key, each.value);
+    }
+}
+
+[[noreturn]] void refuse_key(const std::string& where, std::string_view key, const char* known) {
+    refuse(where + " has the unknown key " + in_quotes(key) + "; the keys are " + known);
+}
+
+[[noreturn]] void refuse_parameter(const std::string& where, std::string_view key, const char* known) {
+    static constexpr std::array<std::string_view, 8> unsupported{
+        "sequence_id",          "sequence_start",          "sequence_end",        "priority", "classification",
+        "shared_memory_region", "shared_memory_byte_size", "shared_memory_offset"};
+    const bool is_known = std::ranges::find(unsupported, key) != unsupported.end();
+    refuse(where + " has the parameter " + in_quotes(key) + ", which " +
+           (is_known ? "this server does not support" : "is unknown") + "; supported are " + known);
+}
+
+// Reads one body.
+class body_reading {
+public:
+    body_reading(std::string_view binary, bool has_binary, const std::vector<nn::value_info>& inputs,
+                 const std::vector<nn::value_info>& outputs, infer_body& to)
+        : binary_(std::as_bytes(std::span(binary))),
+          has_binary_(has_binary),
+          inputs_(inputs),
+          outputs_(outputs),
+          to_(to),
+          numbers_at_(inputs.size(), is_missing) {
+        to_.inputs.resize(inputs.size());
+    }
+
+    void read(dom::element document) {
+        bool has_inputs = false;
+        read_object(value_as<dom::object>(document, "the body", "a JSON object"), "the request",
+                    [&](std::string_view key, dom::element value) {
+                        has_inputs = has_inputs || key == "inputs";
+                        read_member(key, value);
+                    });
+        if (!has_inputs) refuse("the request has no 'inputs'");
+        finish();
+    }
+
+private:
+    static constexpr std::size_t is_missing = ~std::size_t{0};
+    static constexpr std::size_t is_binary = is_missing - 1;
+
+    void read_member(std::string_view key, dom::element value) {
+        if (key == "id") {
+            to_.id = value_as<std::string_view>(value, "'id'", "a text");
+            to_.has_id = true;
+        } else if (key == "parameters") {
+            read_parameters(value_as<dom::object>(value, "'parameters'", "an object"));
+        } else if (key == "inputs") {
+            for (const dom::element each : value_as<dom::array>(value, "'inputs'", "an array")) read_input(each);
+        } else if (key == "outputs") {
+            const auto list = value_as<dom::array>(value, "'outputs'", "an array");
+            has_outputs_ = list.begin() != list.end();
+            for (const dom::element each : list) read_output(each);
+        } else {
+            refuse_key("the request", key, "id, parameters, inputs, outputs");
+        }
+    }
+
+    void read_parameters(dom::object from) {
+        read_object(from, "'parameters'", [&](std::string_view key, dom::element value) {
+            if (key == "binary_data_output") {
+                all_binary_ = value_as<bool>(value, "'binary_data_output'", "true or false");
+            } else if (key == "timeout") {
+                const auto time = value_as<std::uint64_t>(value, "'timeout'", "a number of microseconds");
+                if (time > longest_timeout_us) refuse("'timeout' is longer than an hour");
+                if (time != 0) to_.timeout = std::chrono::microseconds(time);
+            } else {
+                refuse_parameter("the request", key, "binary_data_output, timeout");
+            }
+        });
+    }
+
+    struct input_fields {
+        std::optional<std::string_view> name, datatype;
+        std::optional<dom::array> shape, data;
+        std::optional<std::uint64_t> binary_size;
+    };
+
+    void read_input(dom::element from) {
+        input_fields found;
+        const auto object = value_as<dom::object>(from, "an element of 'inputs'", "an object");
+        read_object(object, "an input", [&](std::string_view key, dom::element value) {
+            if (key == "name")
+                found.name = value_as<std::string_view>(value, "an input's 'name'", "a text");
+            else if (key == "datatype")
+                found.datatype = value_as<std::string_view>(value, "an input's 'datatype'", "a text");
+            else if (key == "shape")
+                found.shape = value_as<dom::array>(value, "an input's 'shape'", "an array");
+            else if (key == "data")
+                found.data = value_as<dom::array>(value, "an input's 'data'", "an array");
+            else if (key == "parameters")
+                read_input_parameters(value, found);
+            else
+                refuse_key("an input", key, "name, shape, datatype, parameters, data");
+        });
+        take_input(found);
+    }
+
+    void read_input_parameters(dom::element from, input_fields& to) {
+        read_object(value_as<dom::object>(from, "an input's 'parameters'", "an object"), "an input's 'parameters'",
+                    [&](std::string_view key, dom::element value) {
+                        if (key != "binary_data_size") refuse_parameter("an input", key, "binary_data_size");
+                        to.binary_size = value_as<std::uint64_t>(value, "'binary_data_size'", "a number of bytes");
+                    });
+    }
+
+    std::size_t index_of(const std::vector<nn::value_info>& values, std::string_view name, const char* kind) {
+        const auto found = std::ranges::find(values, name, &nn::value_info::name);
+        if (found == values.end()) {
+            refuse("the model has no " + std::string(kind) + " " + in_quotes(name) + "; it has " + names_of(values));
+        }
+        return static_cast<std::size_t>(found - values.begin());
+    }
+
+    void take_input(const input_fields& found) {
+        if (!found.name) refuse("an input has no 'name'");
+        const std::size_t index = index_of(inputs_, *found.name, "input");
+        const std::string where = "input " + in_quotes(*found.name);
+        if (numbers_at_[index] != is_missing) refuse(where + " is there twice");
+        if (!found.datatype) refuse(where + " has no 'datatype'");
+        if (!found.shape) refuse(where + " has no 'shape'");
+        tensor_view& to = to_.inputs[index];
+        const auto type = dtype_of_datatype(*found.datatype);
+        if (!type) {
+            refuse(where + ": the datatype " + in_quotes(*found.datatype) + " is not supported; supported are " +
+                   known_datatypes());
+        }
+        to.type = *type;
+        to.shape = read_shape(*found.shape, where);
+        if (found.data.has_value() == found.binary_size.has_value()) {
+            refuse(where + (found.data ? " has both 'data' and 'binary_data_size'"
+                                       : " has neither 'data' nor the parameter 'binary_data_size'"));
+        }
+        if (found.binary_size) {
+            to.bytes = take_binary(*found.binary_size, where);
+            numbers_at_[index] = is_binary;
+            return;
+        }
+        to_.numbers.resize((to_.numbers.size() + 15) / 16 * 16);
+        numbers_at_[index] = to_.numbers.size();
+        append_numbers(to_.numbers, to.type, to.shape, *found.data, where);
+    }
+
+    tensor_shape read_shape(dom::array from, const std::string& where) {
+        tensor_shape shape;
+        for (const dom::element each : from) {
+            if (shape.rank() == tensor_shape::most_dimensions)
+                refuse(where + " has more than " + std::to_string(tensor_shape::most_dimensions) + " dimensions");
+            shape.push_back(
+                value_as<std::uint64_t>(each, where + ": a length of the shape", "an integer of at least 0"));
+        }
+        return shape;
+    }
+
+    std::span<const std::byte> take_binary(std::uint64_t size, const std::string& where) {
+        if (!has_binary_) refuse(where + " is binary, but the request has no Inference-Header-Content-Length");
+        if (size > binary_.size() - binary_taken_) {
+            refuse(where + " has " + std::to_string(size) + " bytes of binary data; the body has " +
+                   std::to_string(binary_.size() - binary_taken_) + " left");
+        }
+        const auto taken = binary_.subspan(binary_taken_, size);
+        binary_taken_ += size;
+        return taken;
+    }
+
+    void read_output(dom::element from) {
+        std::optional<std::string_view> name;
+        std::optional<bool> binary;
+        const auto object = value_as<dom::object>(from, "an element of 'outputs'", "an object");
+        read_object(object, "an output", [&](std::string_view key, dom::element value) {
+            if (key == "name")
+                name = value_as<std::string_view>(value, "an output's 'name'", "a text");
+            else if (key == "parameters")
+                binary = read_output_parameters(value);
+            else
+                refuse_key("an output", key, "name, parameters");
+        });
+        if (!name) refuse("an output has no 'name'");
+        const std::size_t index = index_of(outputs_, *name, "output");
+        if (std::ranges::find(to_.outputs, index, &chosen_output::index) != to_.outputs.end())
+            refuse("output " + in_quotes(*name) + " is there twice");
+        to_.outputs.push_back({index, binary.value_or(false)});
+        has_choice_.push_back(binary.has_value());
+    }
+
+    std::optional<bool> read_output_parameters(dom::element from) {
+        std::optional<bool> binary;
+        read_object(value_as<dom::object>(from, "an output's 'parameters'", "an object"), "an output's 'parameters'",
+                    [&](std::string_view key, dom::element value) {
+                        if (key != "binary_data") refuse_parameter("an output", key, "binary_data");
+                        binary = value_as<bool>(value, "'binary_data'", "true or false");
+                    });
+        return binary;
+    }
+
+    // What is known only when all members have been read.
+    void finish() {
+        for (std::size_t i = 0; i < inputs_.size(); ++i) {
+            if (numbers_at_[i] == is_missing) refuse("the request lacks input " + in_quotes(inputs_[i].name));
+            if (numbers_at_[i] == is_binary) continue;
+            tensor_view& to = to_.inputs[i];
+            to.bytes = std::span(to_.numbers).subspan(numbers_at_[i], *io::byte_count(to.shape.lengths(), to.type));
+        }
+        if (binary_taken_ != binary_.size()) {
+            refuse("the body has " + std::to_string(binary_.size()) + " bytes of binary data; the inputs take " +
+                   std::to_string(binary_taken_));
+        }
+        if (!has_outputs_)
+            for (std::size_t i = 0; i < outputs_.size(); ++i) to_.outputs.push_back({i, all_binary_});
+        for (std::size_t i = 0; i < has_choice_.size(); ++i)
+            if (!has_choice_[i]) to_.outputs[i].is_binary = all_binary_;
+    }
+
+    std::span<const std::byte> binary_;
+    bool has_binary_;
+    std::size_t binary_taken_ = 0;
+    const std::vector<nn::value_info>& inputs_;
+    const std::vector<nn::value_info>& outputs_;
+    infer_body& to_;
+    std::vector<std::size_t> numbers_at_;  // of each input: in to_.numbers
+    std::vector<bool> has_choice_;         // of each output: it says whether it is binary
+    bool has_outputs_ = false;
+    bool all_binary_ = false;
+};
+
+}  // namespace
+
+void infer_body::clear() noexcept {
+    id.clear();
+    has_id = false;
+    inputs.clear();
+    outputs.clear();
+    timeout.reset();
+    if (numbers.capacity() > kept_json_bytes) std::vector<std::byte>().swap(numbers);
+    numbers.clear();
+}
+
+struct infer_body_reader::parser {
+    dom::parser json;
+
+    parser() { require_memory(json.allocate(64 << 10, deepest)); }
+
+    static void require_memory(simdjson::error_code failure) {
+        if (failure != simdjson::SUCCESS) throw std::bad_alloc();
+    }
+};
+
+infer_body_reader::infer_body_reader(std::size_t json_bytes)
+    : parser_(std::make_unique<parser>()), json_bytes_(json_bytes) {}
+infer_body_reader::~infer_body_reader() = default;
+
+void infer_body_reader::read(std::string& body, std::optional<std::size_t> json_bytes,
+                             const std::vector<nn::value_info>& inputs, const std::vector<nn::value_info>& outputs,
+                             infer_body& to) {
+    to.clear();
+    const std::size_t length = json_bytes.value_or(body.size());
+    if (length > body.size()) {
+        refuse("Inference-Header-Content-Length is " + std::to_string(length) + "; the body has " +
+               std::to_string(body.size()) + " bytes");
+    }
+    if (length == 0) refuse("the body has no JSON");
+    if (length > json_bytes_) {
+        refuse("the JSON of the body has " + std::to_string(length) + " bytes, more than " +
+               std::to_string(json_bytes_) + "; binary tensor data may be longer");
+    }
+    body.reserve(body.size() + simdjson::SIMDJSON_PADDING);
+    dom::element document;
+    const auto failure = parser_->json.parse(body.data(), length, false).get(document);
+    if (failure == simdjson::MEMALLOC) throw std::bad_alloc();
+    if (failure != simdjson::SUCCESS) refuse("the body is no JSON: " + std::string(simdjson::error_message(failure)));
+    const std::string_view binary = std::string_view(body).substr(length);
+    body_reading(binary, json_bytes.has_value(), inputs, outputs, to).read(document);
+    if (length > kept_json_bytes) parser_ = std::make_unique<parser>();
+}
+
+}  // namespace sluice::serve

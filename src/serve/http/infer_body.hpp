@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The body of an infer request: JSON, and after it binary tensor data. Bodies are hostile: each size is checked against
+// what is there before it is used.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sluice/nn/model.hpp"
+#include "sluice/serve/tensor_view.hpp"
+
+namespace sluice::serve {
+
+struct chosen_output {
+    std::size_t index = 0;  // in the model's order
+    bool is_binary = false;
+};
+
+struct infer_body {
+    std::string id;
+    bool has_id = false;
+    std::vector<tensor_view> inputs;     // in the model's order; in `numbers` or in the body
+    std::vector<chosen_output> outputs;  // in the request's order
+    std::optional<std::chrono::microseconds> timeout;
+    std::vector<std::byte> numbers;  // those that were JSON
+
+    void clear() noexcept;
+};
+
+class infer_body_reader {
+public:
+    // JSON that is longer than json_bytes is refused.
+    explicit infer_body_reader(std::size_t json_bytes);
+    ~infer_body_reader();
+
+    // `json_bytes`: the length of the JSON at the body's beginning; none: the body is JSON. The body's contents stay as
+    // they are; its capacity may grow. Throws refusal (bad_request) that says where the body is wrong. Inputs fit the
+    // model by name; whether their types and shapes do, the model says (require_inputs).
+    void read(std::string& body, std::optional<std::size_t> json_bytes, const std::vector<nn::value_info>& inputs,
+              const std::vector<nn::value_info>& outputs, infer_body& to);
+
+private:
+    struct parser;
+    std::unique_ptr<parser> parser_;
+    std::size_t json_bytes_;
+};
+
+}  // namespace sluice::serve

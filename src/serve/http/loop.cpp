@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/http/loop.hpp"
+
+#include <array>
+#include <boost/asio/socket_base.hpp>
+#include <boost/asio/write.hpp>
+#include <future>
+#include <utility>
+#include <vector>
+
+#include "serve/http/connection.hpp"
+#include "serve/http/reply.hpp"
+#include "sluice/serve/served_model.hpp"
+
+namespace sluice::serve {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+// How exact the times of slow clients are.
+constexpr std::chrono::milliseconds tick_time{100};
+// At the end a connection without a request stays open for this time, so that a request that is on its way gets an
+// answer (503) instead of a reset.
+constexpr std::chrono::milliseconds quiet_time{500};
+
+using reuse_port = asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>;
+
+// A client above the limit learns it at once; whether the answer arrives is not waited for.
+void refuse_connection(tcp::socket socket, const std::string& date) {
+    reply made = error_reply(503, "there are too many connections");
+    made.retry = true;
+    std::string text;
+    append_head(text, made, false, date);
+    text += made.body;
+    boost::system::error_code ignored;
+    socket.non_blocking(true, ignored);
+    socket.write_some(asio::buffer(text), ignored);
+    socket.shutdown(tcp::socket::shutdown_send, ignored);
+}
+
+}  // namespace
+
+loop::loop(std::shared_ptr<front_state> state, const tcp::endpoint& at, bool shares_port)
+    : state_(std::move(state)), reader_(state_->options.json_bytes), date_(http_date()) {
+    acceptor_.open(at.protocol());
+    acceptor_.set_option(tcp::acceptor::reuse_address(true));
+    if (shares_port) acceptor_.set_option(reuse_port(true));
+    acceptor_.bind(at);
+    acceptor_.listen(4096);
+    acceptor_.non_blocking(true);
+}
+
+void loop::start() {
+    accept();
+    tick();
+    std::promise<void> has_id;
+    thread_ = std::thread([this, ready = has_id.get_future()]() mutable {
+        ready.wait();
+        io_.run();
+    });
+    id_ = thread_.get_id();
+    has_id.set_value();
+}
+
+void loop::run_soon(std::shared_ptr<served_model> model) {
+    asio::post(io_, [model = std::move(model)] { model->run_waiting(); });
+}
+
+void loop::accept() {
+    accepts_ = true;
+    acceptor_.async_accept([self = shared_from_this()](const boost::system::error_code& failure, tcp::socket socket) {
+        self->accepts_ = false;
+        if (!self->acceptor_.is_open()) return;
+        if (failure) return;  // no descriptors are left, for instance: the next tick tries again
+        self->take(std::move(socket));
+        self->accept();
+    });
+}
+
+void loop::take(tcp::socket socket) {
+    if (state_->connections.fetch_add(1) >= state_->options.connections) {
+        --state_->connections;
+        return refuse_connection(std::move(socket), date_);
+    }
+    auto made = std::make_shared<connection>(shared_from_this(), std::move(socket));
+    connections_.emplace(made.get(), made);
+    made->start();
+}
+
+void loop::forget(const connection& closed) {
+    if (connections_.erase(&closed) != 0) --state_->connections;
+}
+
+void loop::tick() {
+    now_ = clock::now();
+    date_ = http_date();
+    if (acceptor_.is_open() && !accepts_) accept();
+    close_idle(false);
+    if (state_->is_draining) {
+        if (drain_began_ == clock::time_point{}) drain_began_ = now_;
+        if (acceptor_.is_open()) accept_waiting();
+        if (now_ - drain_began_ >= quiet_time) close_idle(true);
+        is_empty_ = connections_.empty();
+    }
+    timer_.expires_after(tick_time);
+    timer_.async_wait([self = shared_from_this()](const boost::system::error_code& failure) {
+        if (!failure && !self->ends_) self->tick();
+    });
+}
+
+// Connections that the system has accepted for us are not reset: their requests get an answer.
+void loop::accept_waiting() {
+    boost::system::error_code failure;
+    while (true) {
+        tcp::socket socket(io_);
+        acceptor_.accept(socket, failure);
+        if (failure) break;
+        take(std::move(socket));
+    }
+    acceptor_.close(failure);
+}
+
+void loop::close_idle(bool also_fresh) {
+    std::vector<std::shared_ptr<connection>> all;  // those that close leave the map
+    for (const auto& [key, each] : connections_)
+        if (each->is_late(now_) || (also_fresh && each->is_idle())) all.push_back(each);
+    for (const auto& each : all) each->give_up();
+}
+
+void loop::begin_drain() {
+    post([self = shared_from_this()] {
+        if (self->ends_) return;
+        self->timer_.cancel();
+        self->tick();
+    });
+}
+
+std::size_t loop::end() {
+    std::size_t cut = 0;
+    std::promise<void> closed;
+    asio::post(io_, [&] {
+        boost::system::error_code ignored;
+        ends_ = true;  // the handler of a timer that has expired may be waiting behind this one
+        acceptor_.close(ignored);
+        timer_.cancel();
+        while (!connections_.empty()) {
+            const std::shared_ptr<connection> each = connections_.begin()->second;
+            if (each->has_request()) ++cut;
+            each->close();
+        }
+        closed.set_value();
+    });
+    closed.get_future().wait();
+    {
+        const std::lock_guard lock(end_mutex_);
+        has_ended_ = true;
+    }
+    thread_.join();  // nothing is in flight any more
+    return cut;
+}
+
+}  // namespace sluice::serve

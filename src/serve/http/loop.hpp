@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// One thread that takes requests: it listens, and has its own connections.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+
+#include "serve/http/front_state.hpp"
+#include "serve/http/infer_body.hpp"
+#include "sluice/serve/infer_call.hpp"
+
+namespace sluice::serve {
+
+class connection;
+
+class loop final : public lent_thread, public std::enable_shared_from_this<loop> {
+public:
+    using clock = std::chrono::steady_clock;
+
+    // Listens; `shares_port`: with other loops. Throws boost::system::system_error.
+    loop(std::shared_ptr<front_state> state, const boost::asio::ip::tcp::endpoint& at, bool shares_port);
+
+    unsigned short port() const { return acceptor_.local_endpoint().port(); }
+    void start();  // the thread
+
+    // On any thread. The thread ends when the connections do.
+    void begin_drain();
+    // Closes all connections, waits for the thread, and gives the number of requests that were cut off.
+    std::size_t end();
+    // Whether the thread has no connections any more. After begin_drain().
+    bool is_empty() const noexcept { return is_empty_; }
+
+    bool is_this_thread() const noexcept { return std::this_thread::get_id() == id_; }
+    // Runs `what` on this thread, unless it has ended.
+    template <typename Function>
+    void post(Function&& what) {
+        const std::lock_guard lock(end_mutex_);
+        if (!has_ended_) boost::asio::post(io_, std::forward<Function>(what));
+    }
+    void run_soon(std::shared_ptr<served_model> model) override;
+
+    // For connections, on this thread.
+    front_state& state() const noexcept { return *state_; }
+    infer_body_reader& reader() noexcept { return reader_; }
+    const std::string& date() const noexcept { return date_; }
+    clock::time_point now() const noexcept { return now_; }  // of the last tick
+    void forget(const connection& closed);
+
+private:
+    void accept();
+    void take(boost::asio::ip::tcp::socket socket);
+    void tick();
+    void accept_waiting();
+    void close_idle(bool also_fresh);
+
+    std::shared_ptr<front_state> state_;
+    boost::asio::io_context io_{1};
+    boost::asio::ip::tcp::acceptor acceptor_{io_};
+    boost::asio::steady_timer timer_{io_};
+    infer_body_reader reader_;
+    std::string date_;
+    clock::time_point now_ = clock::now();
+    clock::time_point drain_began_{};
+    bool ends_ = false;
+    bool accepts_ = false;  // a wait for connections is in flight
+    std::unordered_map<const connection*, std::shared_ptr<connection>> connections_;
+    std::thread thread_;
+    std::thread::id id_;  // its; also after its end
+    std::atomic<bool> is_empty_{false};
+    std::mutex end_mutex_;
+    bool has_ended_ = false;
+};
+
+}  // namespace sluice::serve

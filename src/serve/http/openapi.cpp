@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/http/endpoints.hpp"
+
+namespace sluice::serve {
+
+std::string_view openapi_text() {
+    static constexpr std::string_view text = R"json({
+"openapi": "3.0.3",
+"info": {
+  "title": "sluice serve",
+  "version": "2",
+  "description": "Open Inference Protocol (KServe v2) with the extensions binary_tensor_data, model_repository and statistics."
+},
+"paths": {
+  "/v2": {"get": {"summary": "The server's name, version and extensions", "responses": {
+    "200": {"$ref": "#/components/responses/json"}}}},
+  "/v2/health/live": {"get": {"summary": "Whether the process answers", "responses": {
+    "200": {"description": "It does"}}}},
+  "/v2/health/ready": {"get": {"summary": "Whether all models are ready and the server does not end", "responses": {
+    "200": {"description": "Ready"}, "503": {"$ref": "#/components/responses/error"}}}},
+  "/v2/models/stats": {"get": {"summary": "Statistics of all models", "responses": {
+    "200": {"$ref": "#/components/responses/json"}}}},
+  "/v2/models/{model}": {"parameters": [{"$ref": "#/components/parameters/model"}],
+    "get": {"summary": "Inputs, outputs and versions of a model", "responses": {
+      "200": {"description": "The model", "content": {"application/json": {
+        "schema": {"$ref": "#/components/schemas/model_metadata"}}}},
+      "404": {"$ref": "#/components/responses/error"}, "503": {"$ref": "#/components/responses/error"}}}},
+  "/v2/models/{model}/versions/{version}": {"parameters": [
+    {"$ref": "#/components/parameters/model"}, {"$ref": "#/components/parameters/version"}],
+    "get": {"summary": "The same of one version", "responses": {
+      "200": {"$ref": "#/components/responses/json"}, "404": {"$ref": "#/components/responses/error"},
+      "503": {"$ref": "#/components/responses/error"}}}},
+  "/v2/models/{model}/ready": {"parameters": [{"$ref": "#/components/parameters/model"}],
+    "get": {"summary": "Whether the model is ready", "responses": {
+      "200": {"description": "Ready"}, "404": {"$ref": "#/components/responses/error"},
+      "503": {"$ref": "#/components/responses/error"}}}},
+  "/v2/models/{model}/versions/{version}/ready": {"parameters": [
+    {"$ref": "#/components/parameters/model"}, {"$ref": "#/components/parameters/version"}],
+    "get": {"summary": "The same of one version", "responses": {
+      "200": {"description": "Ready"}, "404": {"$ref": "#/components/responses/error"},
+      "503": {"$ref": "#/components/responses/error"}}}},
+  "/v2/models/{model}/stats": {"parameters": [{"$ref": "#/components/parameters/model"}],
+    "get": {"summary": "Statistics of a model", "responses": {
+      "200": {"$ref": "#/components/responses/json"}, "404": {"$ref": "#/components/responses/error"},
+      "503": {"$ref": "#/components/responses/error"}}}},
+  "/v2/models/{model}/versions/{version}/stats": {"parameters": [
+    {"$ref": "#/components/parameters/model"}, {"$ref": "#/components/parameters/version"}],
+    "get": {"summary": "The same of one version", "responses": {
+      "200": {"$ref": "#/components/responses/json"}, "404": {"$ref": "#/components/responses/error"},
+      "503": {"$ref": "#/components/responses/error"}}}},
+  "/v2/models/{model}/infer": {"parameters": [{"$ref": "#/components/parameters/model"}],
+    "post": {"summary": "The outputs for these inputs", "requestBody": {"$ref": "#/components/requestBodies/infer"},
+      "responses": {"200": {"$ref": "#/components/responses/infer"}, "default": {"$ref": "#/components/responses/error"}}}},
+  "/v2/models/{model}/versions/{version}/infer": {"parameters": [
+    {"$ref": "#/components/parameters/model"}, {"$ref": "#/components/parameters/version"}],
+    "post": {"summary": "The same of one version", "requestBody": {"$ref": "#/components/requestBodies/infer"},
+      "responses": {"200": {"$ref": "#/components/responses/infer"}, "default": {"$ref": "#/components/responses/error"}}}},
+  "/v2/repository/index": {"post": {"summary": "The models of the repository", "requestBody": {
+    "content": {"application/json": {"schema": {"type": "object", "additionalProperties": false,
+      "properties": {"ready": {"type": "boolean"}}}}}},
+    "responses": {"200": {"$ref": "#/components/responses/json"}, "400": {"$ref": "#/components/responses/error"}}}},
+  "/v2/repository/models/{model}/load": {"parameters": [{"$ref": "#/components/parameters/model"}],
+    "post": {"summary": "Loads the model, or what its files are now", "responses": {
+      "200": {"$ref": "#/components/responses/json"}, "default": {"$ref": "#/components/responses/error"}}}},
+  "/v2/repository/models/{model}/unload": {"parameters": [{"$ref": "#/components/parameters/model"}],
+    "post": {"summary": "Unloads the model when its last request is answered", "responses": {
+      "200": {"$ref": "#/components/responses/json"}, "default": {"$ref": "#/components/responses/error"}}}},
+  "/metrics": {"get": {"summary": "Metrics for Prometheus", "responses": {
+    "200": {"description": "Text of version 0.0.4", "content": {"text/plain": {"schema": {"type": "string"}}}}}}}
+},
+"components": {
+  "parameters": {
+    "model": {"name": "model", "in": "path", "required": true,
+      "schema": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"}},
+    "version": {"name": "version", "in": "path", "required": true, "schema": {"type": "integer", "minimum": 1}}
+  },
+  "requestBodies": {"infer": {"required": true, "content": {
+    "application/json": {"schema": {"$ref": "#/components/schemas/infer_request"}},
+    "application/octet-stream": {"schema": {"type": "string", "format": "binary", "description":
+      "The JSON, of the length that Inference-Header-Content-Length says, and the binary data of the inputs"}}}}},
+  "responses": {
+    "json": {"description": "JSON", "content": {"application/json": {"schema": {}}}},
+    "infer": {"description": "The outputs", "content": {
+      "application/json": {"schema": {"$ref": "#/components/schemas/infer_response"}},
+      "application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}},
+    "error": {"description": "Why there is no answer", "content": {"application/json": {"schema": {
+      "type": "object", "required": ["error"], "properties": {
+        "error": {"type": "string"}, "queue_length": {"type": "integer"}}}}}}
+  },
+  "schemas": {
+    "datatype": {"type": "string", "enum": ["BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32",
+      "INT64", "FP16", "BF16", "FP32", "FP64"]},
+    "tensor_metadata": {"type": "object", "required": ["name", "datatype", "shape"], "properties": {
+      "name": {"type": "string"}, "datatype": {"$ref": "#/components/schemas/datatype"},
+      "shape": {"type": "array", "items": {"type": "integer"}}}},
+    "model_metadata": {"type": "object", "required": ["name", "platform", "inputs", "outputs"], "properties": {
+      "name": {"type": "string"}, "versions": {"type": "array", "items": {"type": "string"}},
+      "platform": {"type": "string"},
+      "inputs": {"type": "array", "items": {"$ref": "#/components/schemas/tensor_metadata"}},
+      "outputs": {"type": "array", "items": {"$ref": "#/components/schemas/tensor_metadata"}}}},
+    "data": {"type": "array", "items": {}},
+    "infer_request": {"type": "object", "required": ["inputs"], "additionalProperties": false, "properties": {
+      "id": {"type": "string"},
+      "parameters": {"type": "object", "additionalProperties": false, "properties": {
+        "binary_data_output": {"type": "boolean"},
+        "timeout": {"type": "integer", "minimum": 0, "description": "Microseconds; 0: none"}}},
+      "inputs": {"type": "array", "items": {"type": "object", "required": ["name", "datatype", "shape"],
+        "additionalProperties": false, "properties": {
+          "name": {"type": "string"}, "datatype": {"$ref": "#/components/schemas/datatype"},
+          "shape": {"type": "array", "maxItems": 16, "items": {"type": "integer", "minimum": 0}},
+          "parameters": {"type": "object", "additionalProperties": false, "properties": {
+            "binary_data_size": {"type": "integer", "minimum": 0}}},
+          "data": {"$ref": "#/components/schemas/data"}}}},
+      "outputs": {"type": "array", "items": {"type": "object", "required": ["name"], "additionalProperties": false,
+        "properties": {"name": {"type": "string"},
+          "parameters": {"type": "object", "additionalProperties": false, "properties": {
+            "binary_data": {"type": "boolean"}}}}}}}},
+    "infer_response": {"type": "object", "required": ["model_name", "outputs"], "properties": {
+      "model_name": {"type": "string"}, "model_version": {"type": "string"}, "id": {"type": "string"},
+      "outputs": {"type": "array", "items": {"type": "object", "required": ["name", "datatype", "shape"], "properties": {
+        "name": {"type": "string"}, "datatype": {"$ref": "#/components/schemas/datatype"},
+        "shape": {"type": "array", "items": {"type": "integer"}},
+        "parameters": {"type": "object", "properties": {"binary_data_size": {"type": "integer"}}},
+        "data": {"$ref": "#/components/schemas/data"}}}}}}
+  }
+}
+})json";
+    return text;
+}
+
+}  // namespace sluice::serve

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which endpoint a request is for.
+#pragma once
+
+#include <boost/beast/http/verb.hpp>
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace sluice::serve {
+
+enum class endpoint {
+    none,  // no such path
+    page,
+    metrics,
+    openapi,
+    server_metadata,
+    server_live,
+    server_ready,
+    all_statistics,
+    repository_index,
+    repository_load,
+    repository_unload,
+    model_metadata,
+    model_ready,
+    model_statistics,
+    infer,
+};
+
+struct route {
+    endpoint to = endpoint::none;
+    std::string_view model = {};  // in the target
+    std::optional<std::size_t> version = {};
+};
+
+// The target without its query. Names of models need no decoding: a target with '%' is no path of ours.
+route find_route(std::string_view target) noexcept;
+
+// "GET, HEAD" or "POST".
+std::string_view methods_of(endpoint to) noexcept;
+bool is_allowed(endpoint to, boost::beast::http::verb method) noexcept;
+
+}  // namespace sluice::serve

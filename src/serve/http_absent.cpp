@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Built without Boost or simdjson.
+#include "sluice/base/error.hpp"
+#include "sluice/serve/http_front.hpp"
+
+namespace sluice::serve {
+
+class http_front::implementation {};
+
+bool http_supported() noexcept { return false; }
+std::string why_no_http() { return SLUICE_HTTP_MISSING; }
+
+http_front::http_front(server&, const http_options&, log_sink) {
+    throw error(errc::unsupported, "this Sluice was built without HTTP: " + why_no_http() + " was not found");
+}
+http_front::~http_front() = default;
+unsigned short http_front::port() const noexcept { return 0; }
+std::size_t http_front::drain(std::chrono::milliseconds) { return 0; }
+
+}  // namespace sluice::serve

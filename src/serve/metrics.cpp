@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/metrics.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace sluice::serve {
+namespace {
+
+struct model_row {
+    std::string labels;  // model="digits",version="1"
+    model_statistics statistics;
+    bool is_ready;
+};
+
+// Counts as integers, for people.
+std::string text_of(double value) {
+    char text[32];
+    if (value == std::floor(value) && value < 1e15)
+        return {text, std::to_chars(text, text + sizeof(text), static_cast<std::int64_t>(value)).ptr};
+    return {text, std::to_chars(text, text + sizeof(text), value).ptr};
+}
+
+double seconds(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e9; }
+
+class metrics_writer {
+public:
+    explicit metrics_writer(std::vector<model_row> models) : models_(std::move(models)) {}
+
+    void begin(const char* name, const char* kind, const char* help) {
+        name_ = name;
+        text_ += std::string("# HELP ") + name + ' ' + help + "\n# TYPE " + name + ' ' + kind + '\n';
+    }
+
+    void sample(const std::string& labels, double value, const char* suffix = "") {
+        text_ += name_ + suffix + (labels.empty() ? "" : "{" + labels + "}") + ' ' + text_of(value) + '\n';
+    }
+
+    void each(const char* name, const char* kind, const char* help,
+              const std::function<double(const model_row&)>& value) {
+        begin(name, kind, help);
+        for (const model_row& model : models_) sample(model.labels, value(model));
+    }
+
+    void requests() {
+        begin("sluice_inference_requests_total", "counter", "Requests by what became of them.");
+        for (const model_row& model : models_) {
+            const model_statistics& its = model.statistics;
+            sample(model.labels + ",result=\"success\"", static_cast<double>(its.success.count));
+            sample(model.labels + ",result=\"failure\"", static_cast<double>(its.fail.count));
+            sample(model.labels + ",result=\"queue_full\"", static_cast<double>(its.refused_full));
+            sample(model.labels + ",result=\"late\"", static_cast<double>(its.refused_late));
+        }
+    }
+
+    void durations() {
+        begin("sluice_inference_request_duration_seconds", "histogram",
+              "From the queue's entrance to the answer, of requests that were answered.");
+        for (const model_row& model : models_) {
+            std::uint64_t count = 0;
+            for (std::size_t i = 0; i < model.statistics.latency.size(); ++i) {
+                count += model.statistics.latency[i];
+                const bool is_last = i == model_statistics::bounds_us.size();
+                const std::string bound =
+                    is_last ? "+Inf" : text_of(static_cast<double>(model_statistics::bounds_us[i]) / 1e6);
+                sample(model.labels + ",le=\"" + bound + "\"", static_cast<double>(count), "_bucket");
+            }
+            sample(model.labels, seconds(model.statistics.success.total), "_sum");
+            sample(model.labels, static_cast<double>(count), "_count");
+        }
+    }
+
+    std::string take() { return std::move(text_); }
+
+private:
+    std::vector<model_row> models_;
+    std::string name_;
+    std::string text_;
+};
+
+}  // namespace
+
+std::string metrics_of(const server& models, const http_metrics& http) {
+    std::vector<model_row> rows;
+    for (const auto& each : models.all()) {
+        // Names have no character that a label would have to escape.
+        rows.push_back({"model=\"" + each->name() + "\",version=\"" + std::to_string(each->version()) + "\"",
+                        each->statistics(), each->is_ready()});
+    }
+    metrics_writer to(std::move(rows));
+    using row = const model_row&;
+    to.requests();
+    to.durations();
+    to.each("sluice_inference_rows_total", "counter", "Rows that were computed.",
+            [](row m) { return static_cast<double>(m.statistics.rows); });
+    to.each("sluice_inference_batches_total", "counter", "Batches that were computed.",
+            [](row m) { return static_cast<double>(m.statistics.batches); });
+    to.each("sluice_inference_queue_seconds_total", "counter", "Time that requests waited.",
+            [](row m) { return seconds(m.statistics.queue.total); });
+    to.each("sluice_inference_compute_input_seconds_total", "counter", "Time for joining inputs, for each request.",
+            [](row m) { return seconds(m.statistics.input.total); });
+    to.each("sluice_inference_compute_infer_seconds_total", "counter", "Time for computing, for each request.",
+            [](row m) { return seconds(m.statistics.infer.total); });
+    to.each("sluice_inference_compute_output_seconds_total", "counter", "Time for writing answers, for each request.",
+            [](row m) { return seconds(m.statistics.output.total); });
+    to.each("sluice_inference_waiting_requests", "gauge", "Requests in the queue.",
+            [](row m) { return static_cast<double>(m.statistics.waiting); });
+    to.each("sluice_inference_running_requests", "gauge", "Requests that are computed.",
+            [](row m) { return static_cast<double>(m.statistics.running); });
+    to.each("sluice_model_ready", "gauge", "1 when the model is ready.", [](row m) { return m.is_ready ? 1.0 : 0.0; });
+    to.begin("sluice_http_replies_total", "counter", "Replies by their status.");
+    for (const auto& [status, count] : http.replies)
+        to.sample("status=\"" + std::to_string(status) + "\"", static_cast<double>(count));
+    to.begin("sluice_http_connections", "gauge", "Connections that are open.");
+    to.sample("", static_cast<double>(http.connections));
+    to.begin("sluice_http_request_bytes", "gauge", "Memory for the bodies of requests.");
+    to.sample("", static_cast<double>(http.body_bytes));
+    to.begin("sluice_server_ready", "gauge", "1 when all models are ready and the server does not end.");
+    to.sample("", models.is_ready() ? 1 : 0);
+    return to.take();
+}
+
+}  // namespace sluice::serve

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text that Prometheus reads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "sluice/serve/server.hpp"
+
+namespace sluice::serve {
+
+// Of a front end.
+struct http_metrics {
+    std::map<int, std::uint64_t> replies;  // by status
+    std::size_t connections = 0;
+    std::size_t body_bytes = 0;
+};
+
+std::string metrics_of(const server& models, const http_metrics& http);
+
+}  // namespace sluice::serve

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/serve/model_files.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <system_error>
+
+#include "sluice/base/file_error.hpp"
+#include "sluice/base/printable.hpp"
+
+namespace sluice::serve {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(const fs::path& path, const std::string& why) {
+    throw file_error(path, file_error::no_offset, "", why);
+}
+
+bool is_letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
+
+// Digits without a leading zero.
+std::optional<std::size_t> version_of(const std::string& name) {
+    int version = 0;
+    const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), version);
+    const bool is_number = failure == std::errc() && end == name.data() + name.size() && version > 0;
+    if (!is_number || name.front() == '0' || name.front() == '-') return std::nullopt;
+    return static_cast<std::size_t>(version);
+}
+
+bool is_there(const fs::path& path) {
+    std::error_code ignored;
+    return fs::exists(path, ignored);
+}
+
+// The path without links. Throws for one that leads out of the folder.
+fs::path inside(const fs::path& folder, const fs::path& path) {
+    std::error_code failure;
+    const fs::path real = fs::canonical(path, failure);
+    if (failure) refuse(path, "the file cannot be found: " + failure.message());
+    const auto [end, ignored] = std::mismatch(folder.begin(), folder.end(), real.begin(), real.end());
+    if (end != folder.end()) refuse(path, "a link leads out of the repository " + folder.string());
+    return real;
+}
+
+// The model's file in a folder; empty when there is none.
+fs::path model_in(const fs::path& repository, const fs::path& folder) {
+    const fs::path onnx = folder / "model.onnx";
+    const fs::path safetensors = folder / "model.safetensors";
+    if (is_there(onnx) && is_there(safetensors)) refuse(folder, "there are both model.onnx and model.safetensors");
+    for (const fs::path& each : {onnx, safetensors}) {
+        if (!is_there(each)) continue;
+        const fs::path real = inside(repository, each);
+        if (!fs::is_regular_file(real)) refuse(each, "this is no file");
+        return real;
+    }
+    return {};
+}
+
+std::vector<model_version> versions_in(const fs::path& repository, const std::string& name) {
+    const fs::path folder = repository / name;
+    inside(repository, folder);
+    std::vector<model_version> found;
+    for (const fs::directory_entry& each : fs::directory_iterator(folder)) {
+        const auto version = version_of(each.path().filename().string());
+        if (!version || !each.is_directory()) continue;
+        const fs::path file = model_in(repository, each.path());
+        if (file.empty()) refuse(each.path(), "a version has the file model.onnx or model.safetensors");
+        found.push_back({name, *version, file});
+    }
+    std::ranges::sort(found, {}, &model_version::version);
+    const fs::path alone = model_in(repository, folder);
+    if (!alone.empty() && !found.empty()) refuse(folder, "there are both versions and a model beside them");
+    if (!alone.empty()) found.push_back({name, 1, alone});
+    if (found.empty()) {
+        refuse(folder,
+               "there is no model: accepted are VERSION/model.onnx, model.onnx, and the same with the ending "
+               ".safetensors");
+    }
+    return found;
+}
+
+void require_regular(const fs::path& file) {
+    std::error_code failure;
+    if (!fs::is_regular_file(file, failure))
+        throw file_error(file, file_error::no_offset, "", failure ? failure.message() : "this is no file",
+                         errc::io_failed);
+}
+
+}  // namespace
+
+bool is_model_name(std::string_view name) noexcept {
+    if (name.empty() || name.size() > 128 || !is_letter_or_digit(name.front())) return false;
+    if (name == "stats") return false;  // GET /v2/models/stats is about all models
+    return std::ranges::all_of(name, [](char c) { return is_letter_or_digit(c) || c == '.' || c == '_' || c == '-'; });
+}
+
+model_source model_source::repository(const fs::path& folder) {
+    std::error_code failure;
+    model_source made;
+    made.folder_ = fs::canonical(folder, failure);
+    if (failure || !fs::is_directory(made.folder_)) {
+        throw file_error(folder, file_error::no_offset, "", failure ? failure.message() : "this is no folder",
+                         errc::io_failed);
+    }
+    return made;
+}
+
+model_source model_source::files(const std::vector<std::string>& words) {
+    model_source made;
+    for (const std::string& word : words) {
+        const std::size_t equals = word.find('=');
+        const fs::path file = equals == std::string::npos ? word : word.substr(equals + 1);
+        const std::string name = equals == std::string::npos ? file.stem().string() : word.substr(0, equals);
+        if (!is_model_name(name)) {
+            throw error(errc::invalid_argument,
+                        in_quotes(name) +
+                            " is no name of a model, which has letters, digits, '.', '_' and '-'; "
+                            "NAME=" +
+                            printable(file.string()) + " gives the model another name");
+        }
+        require_regular(file);
+        if (!made.files_.emplace(name, file).second) {
+            throw error(errc::invalid_argument, "two models have the name " + in_quotes(name) + "; NAME=" +
+                                                    printable(file.string()) + " gives one of them another name");
+        }
+    }
+    return made;
+}
+
+std::vector<std::string> model_source::names() const {
+    std::vector<std::string> all;
+    for (const auto& [name, file] : files_) all.push_back(name);
+    if (!is_repository()) return all;
+    for (const fs::directory_entry& each : fs::directory_iterator(folder_)) {
+        const std::string name = each.path().filename().string();
+        if (is_model_name(name) && each.is_directory()) all.push_back(name);
+    }
+    std::ranges::sort(all);
+    return all;
+}
+
+bool model_source::has(std::string_view name) const {
+    if (!is_model_name(name)) return false;
+    if (!is_repository()) return files_.contains(name);
+    std::error_code ignored;
+    return fs::is_directory(folder_ / name, ignored);
+}
+
+model_files model_source::find(std::string_view name) const {
+    if (!has(name)) throw error(errc::invalid_argument, "there is no model " + in_quotes(name));
+    model_files found;
+    found.name = name;
+    if (!is_repository()) {
+        found.versions = {{found.name, 1, files_.find(name)->second}};
+        return found;
+    }
+    found.versions = versions_in(folder_, found.name);
+    const fs::path config = folder_ / name / "config.json";
+    if (is_there(config)) found.config = inside(folder_, config);
+    return found;
+}
+
+}  // namespace sluice::serve

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/serve/network_engine.hpp"
+
+#include <utility>
+
+#include "serve/mlp_network.hpp"
+#include "sluice/base/error.hpp"
+#include "sluice/nn/network.hpp"
+#include "sluice/nn/onnx.hpp"
+#include "sluice/runtime/scheduling_policy.hpp"
+#include "sluice/runtime/sync.hpp"
+#include "sluice/serve/tensor_view.hpp"
+
+namespace sluice::serve {
+namespace {
+
+class network_on_device final : public loaded_model {
+public:
+    network_on_device(device& on, nn::model from, std::string platform, std::size_t streams)
+        : device_(on.name()),
+          platform_(std::move(platform)),
+          pool_(on, streams),
+          network_(sync(nn::make_network(std::move(from)), pool_)) {}
+
+    const std::vector<nn::value_info>& inputs() const noexcept override { return network_.inputs(); }
+    const std::vector<nn::value_info>& outputs() const noexcept override { return network_.outputs(); }
+    std::string platform() const override { return platform_; }
+    std::string device_name() const override { return device_; }
+
+    std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const override {
+        return sync(network_.run(std::move(inputs)), pool_);
+    }
+
+private:
+    std::string device_;
+    std::string platform_;
+    mutable round_robin pool_;
+    nn::network network_;
+};
+
+bool is_safetensors(const std::filesystem::path& file) { return file.extension() == ".safetensors"; }
+
+void require_no_activations(const model_version& which, const model_config& how) {
+    if (!how.hidden_activation && !how.output_activation) return;
+    throw error(errc::invalid_argument, "model '" + which.name +
+                                            "': an ONNX file has its activations as nodes: leave out activation and "
+                                            "output_activation");
+}
+
+// Text and complex numbers have no tensors here, so the types need no check; but more dimensions than requests may have
+// would never be served.
+void require_few_dimensions(const nn::model& from) {
+    for (const nn::value_info& each : from.body.inputs) {
+        if (each.shape && each.shape->size() > tensor_shape::most_dimensions)
+            throw error(errc::unsupported, "input '" + each.name + "' has more than " +
+                                               std::to_string(tensor_shape::most_dimensions) + " dimensions");
+    }
+}
+
+}  // namespace
+
+network_engine::network_engine(const network_engine_options& options)
+    : machine_(options.machine), device_(machine_.find(options.device).name()) {}
+
+std::shared_ptr<const loaded_model> network_engine::load(const model_version& which, const model_config& how) {
+    device& on = machine_.find(how.device.empty() ? device_ : how.device);
+    const std::size_t streams = how.instances + 1;  // one for a thread that is lent
+    if (is_safetensors(which.file)) {
+        const nn::mlp_model mlp =
+            nn::load_mlp(which.file, {.hidden = how.hidden_activation, .output = how.output_activation});
+        return std::make_shared<network_on_device>(on, to_network(mlp, which.file), "sluice_safetensors", streams);
+    }
+    require_no_activations(which, how);
+    nn::model from = nn::load_onnx(which.file);
+    require_few_dimensions(from);
+    return std::make_shared<network_on_device>(on, std::move(from), "sluice_onnx", streams);
+}
+
+}  // namespace sluice::serve

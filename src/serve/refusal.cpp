@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/serve/refusal.hpp"
+
+#include <new>
+
+#include "sluice/base/error.hpp"
+#include "sluice/base/printable.hpp"
+
+namespace sluice::serve {
+namespace {
+
+// The model has been loaded and tried, so what does not fit is from the request.
+bool is_fault_of_request(const error& failure) {
+    return failure.code() == errc::shape_mismatch || failure.code() == errc::invalid_argument ||
+           failure.code() == errc::out_of_range || failure.code() == errc::bad_file ||
+           failure.code() == errc::unsupported;
+}
+
+}  // namespace
+
+refusal refusal_of(const std::exception& failure) {
+    if (const auto* known = dynamic_cast<const refusal*>(&failure)) return *known;
+    if (dynamic_cast<const std::bad_alloc*>(&failure) != nullptr)
+        return {refusal_kind::failed, "there is not enough memory for this request"};
+    const auto* known = dynamic_cast<const error*>(&failure);
+    const bool is_theirs = known != nullptr && is_fault_of_request(*known);
+    return {is_theirs ? refusal_kind::bad_request : refusal_kind::failed, printable(failure.what())};
+}
+
+}  // namespace sluice::serve

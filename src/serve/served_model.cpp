@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/serve/served_model.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "serve/batch.hpp"
+#include "serve/trial.hpp"
+#include "sluice/base/error.hpp"
+#include "sluice/base/printable.hpp"
+
+namespace sluice::serve {
+namespace {
+
+constexpr std::size_t default_batch = 64;
+constexpr std::size_t most_sizes = 128;  // that statistics tell apart
+
+std::chrono::nanoseconds since(infer_call::clock::time_point begin, infer_call::clock::time_point end) {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin);
+}
+
+void count_latency(model_statistics& to, std::chrono::nanoseconds time) {
+    const auto microseconds = static_cast<std::uint64_t>(time.count() / 1000);
+    const auto bucket = std::ranges::lower_bound(model_statistics::bounds_us, microseconds);
+    ++to.latency[static_cast<std::size_t>(bucket - model_statistics::bounds_us.begin())];
+}
+
+}  // namespace
+
+std::shared_ptr<served_model> served_model::make(std::string name, std::size_t version,
+                                                 std::shared_ptr<const loaded_model> network,
+                                                 const model_config& config) {
+    std::shared_ptr<served_model> made(new served_model(std::move(name), version, std::move(network), config));
+    made->start();
+    return made;
+}
+
+served_model::served_model(std::string name, std::size_t version, std::shared_ptr<const loaded_model> network,
+                           const model_config& config)
+    : name_(std::move(name)), version_(version), network_(std::move(network)), config_(config) {
+    const trial found = try_model(*network_);
+    const bool asks = config_.max_batch.value_or(1) > 1;
+    if (asks && (!found.has_rows || found.rows_depend)) {
+        throw error(errc::invalid_argument, "the configuration asks for batches of " +
+                                                std::to_string(*config_.max_batch) +
+                                                ", but requests cannot be joined: " + found.reason);
+    }
+    max_batch_ = config_.max_batch.value_or(found.rows_are_independent ? default_batch : 1);
+    joins_ = max_batch_ > 1;
+    joins_because_ = asks                     ? "the configuration says so"
+                     : config_.max_batch == 1 ? "the configuration says so"
+                                              : found.reason;
+    typical_ = found.one_row;
+    typical_elements_ = static_cast<double>(std::max<std::size_t>(found.elements, 1));
+}
+
+served_model::~served_model() { close(); }
+
+void served_model::start() {
+    for (std::size_t i = 0; i < config_.instances; ++i) threads_.emplace_back([this] { work(); });
+}
+
+bool served_model::is_ready() const {
+    const std::lock_guard lock(mutex_);
+    return broken_.empty() && !is_closing_;
+}
+
+// Called with the lock.
+bool served_model::is_short(std::size_t elements) const {
+    if (config_.caller_thread_us == 0 || config_.max_delay_us != 0 || typical_ == clock::duration::zero()) return false;
+    const double factor = std::max(1.0, static_cast<double>(elements) / typical_elements_);
+    const auto limit = std::chrono::microseconds(config_.caller_thread_us);
+    return std::chrono::duration<double>(typical_).count() * factor <= std::chrono::duration<double>(limit).count();
+}
+
+bool served_model::submit(std::shared_ptr<infer_call> call, lent_thread* lent) {
+    require_inputs(network_->inputs(), call->inputs);
+    const auto now = clock::now();
+    if (config_.timeout_us != 0) {
+        const auto latest = now + std::chrono::microseconds(config_.timeout_us);
+        call->deadline = std::min(call->deadline.value_or(latest), latest);
+    }
+    waiting_call one{std::move(call), now, 1, 0};
+    for (const tensor_view& each : one.call->inputs) one.elements += each.bytes.size() / io::size_of(each.type);
+    if (max_batch_ > 1) one.rows = one.call->inputs.front().shape[0];
+
+    std::unique_lock lock(mutex_);
+    if (is_closing_) return false;
+    if (!broken_.empty()) throw refusal(refusal_kind::unavailable, "model " + in_quotes(name_) + ": " + broken_);
+    if (queue_.size() >= config_.queue) {
+        ++statistics_.refused_full;
+        throw refusal(
+            refusal_kind::queue_full,
+            "the queue of model " + in_quotes(name_) + " is full: " + std::to_string(queue_.size()) + " requests wait",
+            queue_.size());
+    }
+    const bool lend = lent != nullptr && !is_lent_ && running_ == 0 && is_short(one.elements);
+    queue_.push_back(std::move(one));
+    if (lend) {
+        is_lent_ = true;
+        lock.unlock();
+        lend_to(*lent);
+    } else if (!is_lent_ && idle_threads_ != 0) {
+        lock.unlock();
+        has_work_.notify_one();
+    }
+    return true;
+}
+
+// When the thread cannot take it (no memory), one of ours does.
+void served_model::lend_to(lent_thread& thread) {
+    try {
+        thread.run_soon(shared_from_this());
+    } catch (const std::exception&) {
+        const std::lock_guard lock(mutex_);
+        is_lent_ = false;
+        has_work_.notify_one();
+    }
+}
+
+// Called with the lock. The first that waits, and those behind it that can be joined with it. `late`: those whose time
+// is over.
+std::vector<waiting_call> served_model::take(std::vector<waiting_call>& late) {
+    std::vector<waiting_call> batch;
+    const auto now = clock::now();
+    std::size_t rows = 0;
+    while (!queue_.empty()) {
+        waiting_call& next = queue_.front();
+        if (next.call->deadline && *next.call->deadline < now) {
+            late.push_back(std::move(next));
+            queue_.pop_front();
+            continue;
+        }
+        const bool is_first = batch.empty();
+        const bool fits = is_first || (joins_ && rows + next.rows <= max_batch_ &&
+                                       can_join(batch.front().call->inputs, next.call->inputs));
+        if (!fits) break;
+        rows += next.rows;
+        batch.push_back(std::move(next));
+        queue_.pop_front();
+        if (!joins_) break;
+    }
+    running_ += batch.size() + late.size();
+    statistics_.refused_late += late.size();
+    return batch;
+}
+
+void served_model::run_waiting() {
+    std::vector<waiting_call> late;
+    std::unique_lock lock(mutex_);
+    is_lent_ = false;
+    std::vector<waiting_call> batch = take(late);
+    const bool is_more = !queue_.empty() && idle_threads_ != 0;
+    lock.unlock();
+    if (is_more) has_work_.notify_one();  // what did not fit does not wait for this thread
+    run_batch(std::move(batch), std::move(late), true);
+}
+
+void served_model::work() {
+    const auto delay = std::chrono::microseconds(config_.max_delay_us);
+    std::unique_lock lock(mutex_);
+    while (true) {
+        ++idle_threads_;
+        has_work_.wait(lock, [&] { return is_closing_ || (!queue_.empty() && !is_lent_); });
+        if (delay.count() != 0 && !queue_.empty()) {
+            const auto is_full = [&] {
+                std::size_t rows = 0;
+                for (const waiting_call& each : queue_) rows += each.rows;
+                return is_closing_ || queue_.empty() || rows >= max_batch_;
+            };
+            has_work_.wait_until(lock, queue_.front().since + delay, is_full);
+        }
+        --idle_threads_;
+        if (queue_.empty() && is_closing_) return;
+        std::vector<waiting_call> late;
+        std::vector<waiting_call> batch = take(late);
+        lock.unlock();
+        run_batch(std::move(batch), std::move(late), false);
+        lock.lock();
+    }
+}
+
+void served_model::run_batch(std::vector<waiting_call> batch, std::vector<waiting_call> late, bool on_caller_thread) {
+    const std::size_t calls = batch.size() + late.size();
+    for (waiting_call& each : late) {
+        const auto waited = since(each.since, clock::now());
+        each.call->refuse({refusal_kind::late, "the request has waited " + std::to_string(waited.count() / 1000) +
+                                                   " us, longer than it may; it was not computed"});
+    }
+    if (!batch.empty()) compute(batch, on_caller_thread);
+    batch.clear();  // calls end before close() returns
+    late.clear();
+    const std::lock_guard lock(mutex_);
+    running_ -= calls;
+    if (running_ == 0 && queue_.empty()) is_idle_.notify_all();
+}
+
+void served_model::compute_each(std::vector<waiting_call>& batch, bool on_caller_thread) {
+    for (waiting_call& each : batch) {
+        std::vector<waiting_call> alone;
+        alone.push_back(std::move(each));
+        compute(alone, on_caller_thread);
+    }
+}
+
+// This is where a batch is run.
+void served_model::compute(std::vector<waiting_call>& batch, bool on_caller_thread) {
+    const auto begin = clock::now();
+    clock::time_point joined, computed;
+    try {
+        std::vector<nn::any_tensor> inputs = join(batch);
+        joined = clock::now();
+        const std::vector<nn::any_tensor> outputs = network_->run(std::move(inputs));
+        computed = clock::now();
+        if (!answer_each(batch, outputs)) {
+            {
+                const std::lock_guard lock(mutex_);
+                joins_ = false;
+                joins_because_ = "an output did not have the rows of its batch";
+            }
+            return compute_each(batch, on_caller_thread);
+        }
+    } catch (const std::exception& failure) {
+        // One request's numbers must not fail those of others.
+        if (batch.size() > 1) return compute_each(batch, on_caller_thread);
+        batch.front().call->refuse(refusal_of(failure));
+        note_failure(failure);
+        return;
+    }
+    const auto end = clock::now();
+    std::size_t rows = 0, elements = 0;
+    for (const waiting_call& each : batch) {
+        rows += each.rows;
+        elements += each.elements;
+    }
+    const std::lock_guard lock(mutex_);
+    const auto calls = batch.size();
+    statistics_.input.add(since(begin, joined), calls);
+    statistics_.infer.add(since(joined, computed), calls);
+    statistics_.output.add(since(computed, end), calls);
+    for (const waiting_call& each : batch) {
+        statistics_.queue.add(since(each.since, begin));
+        statistics_.success.add(since(each.since, end));
+        count_latency(statistics_, since(each.since, end));
+    }
+    statistics_.rows += rows;
+    ++statistics_.batches;
+    statistics_.on_caller_thread += on_caller_thread ? 1 : 0;
+    statistics_.last = std::chrono::system_clock::now();
+    if (statistics_.by_rows.size() < most_sizes || statistics_.by_rows.contains(rows)) {
+        batch_statistics& its = statistics_.by_rows[rows];
+        its.input.add(since(begin, joined));
+        its.infer.add(since(joined, computed));
+        its.output.add(since(computed, end));
+    }
+    // A mean that forgets: one batch that was interrupted changes little.
+    const double scale = typical_elements_ / std::max(typical_elements_, static_cast<double>(elements));
+    const auto as_typical = std::chrono::duration_cast<clock::duration>((computed - joined) * scale);
+    typical_ = typical_ == clock::duration::zero() ? as_typical : (typical_ * 15 + as_typical) / 16;
+}
+
+void served_model::note_failure(const std::exception& failure) {
+    const std::lock_guard lock(mutex_);
+    statistics_.fail.add({});
+    const auto* const known = dynamic_cast<const error*>(&failure);
+    if (known != nullptr && (known->code() == errc::device_failed || known->code() == errc::runtime_closed))
+        broken_ = printable(failure.what());
+}
+
+void served_model::close() {
+    std::unique_lock lock(mutex_);
+    is_closing_ = true;
+    has_work_.notify_all();
+    is_idle_.wait(lock, [&] { return queue_.empty() && running_ == 0; });
+    std::vector<std::thread> threads = std::exchange(threads_, {});
+    lock.unlock();
+    for (std::thread& each : threads) each.join();
+}
+
+model_statistics served_model::statistics() const {
+    const std::lock_guard lock(mutex_);
+    model_statistics now = statistics_;
+    now.waiting = queue_.size();
+    now.running = running_;
+    return now;
+}
+
+}  // namespace sluice::serve

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/trial.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "sluice/base/printable.hpp"
+#include "sluice/serve/tensor_view.hpp"
+
+namespace sluice::serve {
+namespace {
+
+constexpr std::size_t trial_rows = 3;
+constexpr std::size_t most_elements = 1 << 22;  // a trial must not fill the memory
+constexpr int timed_runs = 3;
+
+// The same numbers in each process: a trial does not depend on chance.
+class numbers {
+public:
+    std::uint32_t next() noexcept {
+        state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
+        return static_cast<std::uint32_t>(state_ >> 33);
+    }
+    float from_minus_one_to_one() noexcept { return static_cast<float>(next() & 0xffff) / 32768.f - 1.f; }
+
+private:
+    std::uint64_t state_ = 20;
+};
+
+template <typename T>
+void put(std::byte* to, std::size_t at, T value) {
+    std::memcpy(to + at * sizeof(T), &value, sizeof(T));
+}
+
+// Integers may be indices: 0 and 1 are in most ranges.
+void fill(io::dtype type, std::byte* to, std::size_t elements, numbers& random) {
+    for (std::size_t i = 0; i < elements; ++i) {
+        switch (type) {
+            case io::dtype::f16: put(to, i, half(random.from_minus_one_to_one())); break;
+            case io::dtype::bf16: put(to, i, bfloat16(random.from_minus_one_to_one())); break;
+            case io::dtype::f32: put(to, i, random.from_minus_one_to_one()); break;
+            case io::dtype::f64: put(to, i, double{random.from_minus_one_to_one()}); break;
+            default: to[i * io::size_of(type)] = std::byte(random.next() & 1);
+        }
+    }
+}
+
+// One row of each input. Empty when a shape is not known or too large.
+std::vector<nn::any_tensor> make_row(const loaded_model& model, std::size_t free_length, bool has_rows,
+                                     numbers& random) {
+    std::vector<nn::any_tensor> row;
+    for (const nn::value_info& input : model.inputs()) {
+        if (!input.shape || input.shape->size() > tensor_shape::most_dimensions) return {};
+        std::vector<std::size_t> shape;
+        for (const nn::dimension& each : *input.shape) shape.push_back(each.length.value_or(free_length));
+        if (has_rows) shape.front() = 1;
+        const auto elements = io::element_count(shape);
+        if (!elements || *elements > most_elements) return {};
+        std::byte* to = nullptr;
+        row.push_back(nn::any_tensor::make_on_host(input.type, std::move(shape), to));
+        fill(input.type, to, *elements, random);
+    }
+    return row;
+}
+
+std::vector<nn::any_tensor> joined(const std::vector<std::vector<nn::any_tensor>>& rows) {
+    std::vector<nn::any_tensor> all;
+    for (std::size_t input = 0; input < rows.front().size(); ++input) {
+        std::vector<std::size_t> shape = rows.front()[input].shape();
+        shape.front() = rows.size();
+        std::byte* to = nullptr;
+        all.push_back(nn::any_tensor::make_on_host(rows.front()[input].type(), std::move(shape), to));
+        for (const auto& row : rows) {
+            const auto bytes = row[input].bytes();
+            if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
+            to += bytes.size();
+        }
+    }
+    return all;
+}
+
+bool has_rows(const loaded_model& model) {
+    std::string name;
+    const auto first_is_free = [&](const nn::value_info& each) {
+        if (!each.shape || each.shape->empty() || each.shape->front().length) return false;
+        const std::string& its = each.shape->front().name;
+        if (name.empty()) name = its;
+        return its.empty() || its == name;
+    };
+    return !model.inputs().empty() && !model.outputs().empty() && std::ranges::all_of(model.inputs(), first_is_free) &&
+           std::ranges::all_of(model.outputs(), first_is_free);
+}
+
+// Sums may be added in another order for another number of rows.
+template <typename T>
+bool are_near(std::span<const std::byte> left, std::span<const std::byte> right, double tolerance) {
+    for (std::size_t at = 0; at < left.size(); at += sizeof(T)) {
+        T a{}, b{};
+        std::memcpy(&a, left.data() + at, sizeof(T));
+        std::memcpy(&b, right.data() + at, sizeof(T));
+        const double x = static_cast<double>(a), y = static_cast<double>(b);
+        if (std::isnan(x) && std::isnan(y)) continue;
+        if (x != y && !(std::abs(x - y) <= tolerance * std::max(1.0, std::abs(x)))) return false;
+    }
+    return true;
+}
+
+bool are_near(io::dtype type, std::span<const std::byte> left, std::span<const std::byte> right) {
+    switch (type) {
+        case io::dtype::f32: return are_near<float>(left, right, 1e-4);
+        case io::dtype::f64: return are_near<double>(left, right, 1e-6);
+        case io::dtype::f16:
+        case io::dtype::bf16: {
+            std::vector<float> a(left.size() / 2), b(right.size() / 2);
+            io::convert_to_float(type, left, a);
+            io::convert_to_float(type, right, b);
+            return are_near<float>(std::as_bytes(std::span(a)), std::as_bytes(std::span(b)), 0.03);
+        }
+        default: return std::ranges::equal(left, right);
+    }
+}
+
+// Empty: each row of the batch's outputs is that of the row alone.
+std::string difference(const loaded_model& model, const std::vector<std::vector<nn::any_tensor>>& rows) {
+    const std::vector<nn::any_tensor> together = model.run(joined(rows));
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+        const std::vector<nn::any_tensor> alone = model.run(rows[row]);
+        for (std::size_t i = 0; i < alone.size(); ++i) {
+            const std::string name = "output " + in_quotes(model.outputs()[i].name);
+            const bool has_rows = !together[i].shape().empty() && together[i].shape().front() == rows.size() &&
+                                  !alone[i].shape().empty() && alone[i].shape().front() == 1 &&
+                                  alone[i].size_bytes() * rows.size() == together[i].size_bytes();
+            if (!has_rows) return name + " does not have the rows of the batch";
+            const auto its = together[i].bytes().subspan(row * alone[i].size_bytes(), alone[i].size_bytes());
+            if (!are_near(alone[i].type(), its, alone[i].bytes())) return name + " of a row depends on the other rows";
+        }
+    }
+    return {};
+}
+
+void try_lengths(const loaded_model& model, std::size_t free_length, trial& found) {
+    numbers random;
+    std::vector<std::vector<nn::any_tensor>> rows;
+    for (std::size_t i = 0; i < trial_rows; ++i) rows.push_back(make_row(model, free_length, found.has_rows, random));
+    if (rows.front().size() != model.inputs().size()) return;
+    auto best = std::chrono::nanoseconds::max();
+    for (int i = 0; i < timed_runs; ++i) {
+        const auto begin = std::chrono::steady_clock::now();
+        model.run(rows.front());
+        best = std::min<std::chrono::nanoseconds>(best, std::chrono::steady_clock::now() - begin);
+    }
+    found.one_row = best;
+    found.elements = 0;
+    for (const nn::any_tensor& each : rows.front()) found.elements += each.elements();
+    if (!found.has_rows) return;
+    found.reason = difference(model, rows);
+    found.rows_depend = !found.reason.empty();
+    found.rows_are_independent = !found.rows_depend;
+    if (found.rows_are_independent) found.reason = "a trial gave each row the same outputs in a batch as alone";
+}
+
+}  // namespace
+
+trial try_model(const loaded_model& model) {
+    trial found;
+    found.has_rows = has_rows(model);
+    found.reason = found.has_rows ? "no trial was possible: the lengths that the model takes are not known"
+                                  : "the inputs and outputs have no first dimension of one name and any length";
+    for (const std::size_t free_length : {8, 1}) {
+        try {
+            try_lengths(model, free_length, found);
+            break;
+        } catch (const std::exception& failure) {
+            if (found.has_rows) found.reason = "the trial failed: " + printable(failure.what(), 200);
+        }
+    }
+    return found;
+}
+
+}  // namespace sluice::serve

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Asks `sluice serve` with tritonclient, over HTTP, synchronously and with asyncio.
+
+    client_tests.py TOOL        needs tritonclient[http] and numpy; scripts/client_tests brings them
+"""
+
+import asyncio
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import numpy
+import tritonclient.http as sync_client
+import tritonclient.http.aio as async_client
+from tritonclient.utils import InferenceServerException
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+INPUTS = numpy.load(ROOT / "data/digits_inputs.npy")
+LOGITS = numpy.load(ROOT / "data/digits_logits.npy")
+TOOL = sys.argv[1] if len(sys.argv) > 1 else ""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def rows_of(module, begin, end, binary=True):
+    rows = module.InferInput("input", [end - begin, 64], "FP32")
+    rows.set_data_from_numpy(INPUTS[begin:end], binary_data=binary)
+    return [rows]
+
+
+class Clients(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        model = pathlib.Path(cls.folder.name) / "digits/1"
+        model.mkdir(parents=True)
+        (model / "model.safetensors").write_bytes((ROOT / "models/digits.safetensors").read_bytes())
+        cls.address = f"127.0.0.1:{free_port()}"
+        cls.process = subprocess.Popen(
+            [TOOL, "serve", "--repository", cls.folder.name, "--port", cls.address.split(":")[1], "--device", "cpu"])
+        cls.client = sync_client.InferenceServerClient(cls.address)
+        for _ in range(1000):
+            try:
+                if cls.client.is_server_ready():
+                    return
+            except OSError:
+                pass
+            if cls.process.poll() is not None:
+                break
+            time.sleep(0.01)
+        raise RuntimeError("the server does not become ready")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.client.close()
+        cls.process.send_signal(signal.SIGTERM)
+        status = cls.process.wait(timeout=30)
+        cls.folder.cleanup()
+        if status != 0:
+            raise RuntimeError(f"the server ended with the status {status}")
+
+    def expect(self, result, begin, end):
+        logits = result.as_numpy("output")
+        self.assertEqual(logits.shape, (end - begin, 10))
+        numpy.testing.assert_allclose(logits, LOGITS[begin:end], atol=1e-4)
+
+    def test_health_and_metadata(self):
+        self.assertTrue(self.client.is_server_live())
+        self.assertTrue(self.client.is_model_ready("digits"))
+        self.assertTrue(self.client.is_model_ready("digits", "1"))
+        self.assertFalse(self.client.is_model_ready("other"))
+        self.assertEqual(self.client.get_server_metadata()["name"], "sluice")
+        model = self.client.get_model_metadata("digits")
+        self.assertEqual(model["inputs"], [{"name": "input", "datatype": "FP32", "shape": [-1, 64]}])
+
+    def test_binary_and_json_in_and_out(self):
+        for binary_in in True, False:
+            for binary_out in True, False:
+                outputs = [sync_client.InferRequestedOutput("output", binary_data=binary_out)]
+                result = self.client.infer("digits", rows_of(sync_client, 0, 7, binary_in), outputs=outputs,
+                                           request_id="seven", model_version="1")
+                self.expect(result, 0, 7)
+                self.assertEqual(result.get_response()["id"], "seven")
+
+    def test_all_outputs_when_none_is_named(self):
+        self.expect(self.client.infer("digits", rows_of(sync_client, 3, 4)), 3, 4)
+
+    def test_many_requests_at_a_time(self):
+        with sync_client.InferenceServerClient(self.address, concurrency=8) as client:
+            pending = [client.async_infer("digits", rows_of(sync_client, i, i + 1)) for i in range(200)]
+            for i, each in enumerate(pending):
+                self.expect(each.get_result(), i, i + 1)
+
+    def test_asyncio(self):
+        async def ask():
+            async with async_client.InferenceServerClient(self.address) as client:
+                self.assertTrue(await client.is_server_ready())
+                tasks = [client.infer("digits", rows_of(async_client, i, i + 2)) for i in range(100)]
+                for i, result in enumerate(await asyncio.gather(*tasks)):
+                    self.expect(result, i, i + 2)
+        asyncio.run(ask())
+
+    def test_errors_are_the_clients_exceptions(self):
+        wrong = sync_client.InferInput("input", [1, 63], "FP32")
+        wrong.set_data_from_numpy(INPUTS[:1, :63])
+        with self.assertRaisesRegex(InferenceServerException, r"the model takes \[batch, 64\]"):
+            self.client.infer("digits", [wrong])
+        with self.assertRaisesRegex(InferenceServerException, "there is no model 'other'"):
+            self.client.infer("other", rows_of(sync_client, 0, 1))
+        with self.assertRaisesRegex(InferenceServerException, "does not support"):
+            self.client.infer("digits", rows_of(sync_client, 0, 1), sequence_id=5)
+
+    def test_a_timeout_that_is_long_enough(self):
+        self.expect(self.client.infer("digits", rows_of(sync_client, 0, 1), timeout=10_000_000), 0, 1)
+
+    def test_repository(self):
+        row = self.client.get_model_repository_index()[0]
+        self.assertEqual((row["name"], row["version"], row["state"]), ("digits", "1", "READY"))
+        self.client.unload_model("digits")
+        self.assertFalse(self.client.is_model_ready("digits"))
+        self.client.load_model("digits")
+        self.assertTrue(self.client.is_model_ready("digits"))
+
+    def test_statistics(self):
+        def answered():
+            return self.client.get_inference_statistics("digits")["model_stats"][0]["inference_stats"]["success"]["count"]
+        before = answered()
+        self.client.infer("digits", rows_of(sync_client, 0, 1))
+        for _ in range(1000):  # a batch is counted after its answers were sent
+            if answered() != before:
+                break
+            time.sleep(0.01)
+        self.assertEqual(answered(), before + 1)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// Clients that break the rules, on purpose or not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "serve/support/http_server.hpp"
+
+namespace sluice::serve::http_abuse_tests {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::get_request;
+using ::testing::HasSubstr;
+using testing::http_answer;
+using testing::http_server;
+using testing::infer_request;
+using testing::post_request;
+using testing::raw_client;
+
+const std::string post = "POST /v2/models/m/infer HTTP/1.1\r\nHost: test\r\n";
+const std::string get = "GET /v2 HTTP/1.1\r\n";
+
+struct abuse {
+    const char* what;
+    std::string text;
+    int status;
+    const char* says = "";
+};
+class abuses : public ::testing::TestWithParam<abuse> {};
+
+// Each is followed by a request that a proxy may take for a part of it, or for the next one: it gets no answer.
+TEST_P(abuses, are_refused_and_the_connection_ends) {
+    const http_server server;
+    raw_client client = server.client();
+    client.send(GetParam().text + get_request("/v2/health/live"));
+    const http_answer got = client.receive();
+    EXPECT_EQ(got.status, GetParam().status) << got.body;
+    EXPECT_EQ(got.field("Connection"), "close");
+    EXPECT_THAT(got.body, HasSubstr(GetParam().says));
+    client.end_of_input();
+    EXPECT_TRUE(client.is_closed());
+    EXPECT_EQ(server.ask(infer_request(1)).status, 200);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    smuggling, abuses,
+    ::testing::Values(
+        abuse{"length_and_chunked", post + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+        abuse{"chunked_and_length", post + "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 400},
+        abuse{"two_lengths", post + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{} ", 400},
+        abuse{"same_lengths", post + "Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}", 400, "twice"},
+        abuse{"list_of_lengths", post + "Content-Length: 2, 2\r\n\r\n{}", 400},
+        abuse{"signed_length", post + "Content-Length: +2\r\n\r\n{}", 400},
+        abuse{"negative_length", post + "Content-Length: -2\r\n\r\n{}", 400},
+        abuse{"hex_length", post + "Content-Length: 0x2\r\n\r\n{}", 400},
+        abuse{"endless_length", post + "Content-Length: 99999999999999999999999\r\n\r\n", 400},
+        abuse{"gzip_chunked", post + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400, "only chunked"},
+        abuse{"chunked_twice", post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+        abuse{"odd_coding", post + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", 400, "only chunked"},
+        abuse{"space_before_colon", post + "Content-Length : 2\r\n\r\n{}", 400},
+        abuse{"bare_line_feeds", "GET /v2 HTTP/1.1\nHost: test\n\n", 400},
+        abuse{"bad_chunk_length", post + "Transfer-Encoding: chunked\r\n\r\nxyz\r\n", 400},
+        abuse{"chunk_length_overflow", post + "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n", 400},
+        abuse{"chunk_without_end", post + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}xx0\r\n\r\n", 400},
+        abuse{"zero_in_field", get + std::string("Host: te\0st\r\n\r\n", 15), 400}),
+    [](const auto& each) { return each.param.what; });
+
+INSTANTIATE_TEST_SUITE_P(
+    form, abuses,
+    ::testing::Values(abuse{"tls", std::string("\x16\x03\x01\x00\xa5\x01\x00\x00", 8), 400},
+                      abuse{"http_2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
+                      abuse{"no_host", get + "\r\n", 400, "Host"},
+                      abuse{"two_hosts", get + "Host: a\r\nHost: b\r\n\r\n", 400, "twice"},
+                      abuse{"long_header", get + "Host: a\r\nX: " + std::string(100'000, 'a') + "\r\n\r\n", 431},
+                      abuse{"long_target", "GET /" + std::string(100'000, 'a') + " HTTP/1.1\r\nHost: a\r\n\r\n", 431},
+                      abuse{"many_fields",
+                            [] {
+                                std::string text = get + "Host: a\r\n";
+                                for (int i = 0; i < 200; ++i) text += "X: a\r\n";
+                                return text + "\r\n";
+                            }(),
+                            431, "100 fields"},
+                      abuse{"json_length", post + "Inference-Header-Content-Length: x\r\nContent-Length: 2\r\n\r\n{}",
+                            400, "Inference-Header-Content-Length"},
+                      abuse{"json_length_twice",
+                            post + "Inference-Header-Content-Length: 2\r\nInference-Header-Content-Length: 2\r\n"
+                                   "Content-Length: 2\r\n\r\n{}",
+                            400, "twice"}),
+    [](const auto& each) { return each.param.what; });
+
+// Their bodies are not read.
+INSTANTIATE_TEST_SUITE_P(
+    headers, abuses,
+    ::testing::Values(
+        abuse{"long_body", post + "Content-Length: 100000000\r\n\r\n", 413, "accepted are 67108864"},
+        abuse{"form_data", post + "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 2\r\n\r\n{}", 415,
+              "accepted are application/json"},
+        abuse{"plain_text", post + "Content-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}", 415},
+        abuse{"gzip", post + "Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}", 415, "encoding"},
+        abuse{"another_site", post + "Origin: http://evil.example\r\nContent-Length: 2\r\n\r\n{}", 403, "other sites"},
+        abuse{"no_site", post + "Origin: null\r\nContent-Length: 2\r\n\r\n{}", 403},
+        abuse{"no_path", "POST /v2/models/../infer HTTP/1.1\r\nHost: test\r\nContent-Length: 2\r\n\r\n{}", 404},
+        abuse{"encoded_path", "POST /v2/models/%6d/infer HTTP/1.1\r\nHost: test\r\nContent-Length: 2\r\n\r\n{}", 404}),
+    [](const auto& each) { return each.param.what; });
+
+TEST(abuse, the_servers_own_page_may_ask) {
+    const http_server server;
+    EXPECT_EQ(server.ask(post_request("/v2/models/m/infer", "{}", "Origin: http://test\r\n")).status, 400);
+}
+
+TEST(abuse, requests_that_end_early_are_refused) {
+    const http_server server;
+    for (const std::string& text : {std::string("GET /v2 HT"), get, post + "Content-Length: 100\r\n\r\n{}",
+                                    post + "Transfer-Encoding: chunked\r\n\r\n5\r\nab"}) {
+        raw_client client = server.client();
+        client.send(text);
+        client.end_of_input();
+        EXPECT_EQ(client.receive().status, 400) << text;
+        EXPECT_TRUE(client.is_closed());
+    }
+}
+
+TEST(abuse, a_half_closed_connection_gets_its_answer) {
+    const http_server server;
+    raw_client client = server.client();
+    client.send(infer_request(1));
+    client.end_of_input();
+    EXPECT_EQ(client.receive().status, 200);
+    EXPECT_TRUE(client.is_closed());
+}
+
+TEST(abuse, slow_headers_are_timed_out) {
+    const http_server server({.header_time = 200ms});
+    raw_client client = server.client();
+    client.send("GET /v2 HTTP/1.1\r\n");
+    const auto begin = std::chrono::steady_clock::now();
+    // Each byte would be progress; the whole header has one limit.
+    std::jthread drips([&] {
+        for (int i = 0; i < 100 && client.send("X"); ++i) std::this_thread::sleep_for(20ms);
+    });
+    EXPECT_EQ(client.receive().status, 408);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+}
+
+TEST(abuse, slow_bodies_are_timed_out) {
+    const http_server server({.body_time = 200ms});
+    raw_client client = server.client();
+    client.send(post + "Content-Length: 1000\r\n\r\n{");
+    EXPECT_EQ(client.receive().status, 408);
+    EXPECT_TRUE(client.is_closed());
+}
+
+TEST(abuse, silent_connections_are_closed) {
+    const http_server server({.idle_time = 100ms});
+    raw_client silent = server.client(), after = server.client();
+    EXPECT_EQ(after.ask(infer_request(1)).status, 200);
+    EXPECT_TRUE(silent.is_closed());
+    EXPECT_TRUE(after.is_closed());
+}
+
+TEST(abuse, clients_that_do_not_read_are_closed) {
+    const http_server server({.write_time = 200ms});
+    raw_client client = server.client();
+    const std::string head = R"({"inputs":[{"name":"x","datatype":"FP32","shape":[1000000,2],)"
+                             R"("parameters":{"binary_data_size":8000000}}],"parameters":{"binary_data_output":true}})";
+    const std::string request =
+        post_request("/v2/models/m/infer", head + std::string(8'000'000, '\0'),
+                     "Inference-Header-Content-Length: " + std::to_string(head.size()) + "\r\n");
+    int sent = 0;
+    while (client.send(request)) ASSERT_LT(++sent, 100) << "the server reads on, though nobody reads its answers";
+    EXPECT_EQ(server.ask(infer_request(1)).status, 200);
+}
+
+TEST(abuse, more_connections_than_allowed_are_refused) {
+    const http_server server({.connections = 2});
+    {
+        raw_client first = server.client(), second = server.client();
+        EXPECT_EQ(first.ask(get_request("/v2")).status, 200);
+        EXPECT_EQ(second.ask(get_request("/v2")).status, 200);
+        raw_client third = server.client();
+        EXPECT_EQ(third.receive().status, 503);
+        EXPECT_EQ(first.ask(infer_request(1)).status, 200);
+    }
+    // When they have left, there is room again.
+    while (server.ask(get_request("/v2")).status != 200) std::this_thread::sleep_for(5ms);
+}
+
+TEST(abuse, bodies_of_all_connections_have_one_limit) {
+    const http_server server({.all_bodies_bytes = 1'000'000});
+    raw_client large = server.client(), other = server.client();
+    large.send(post + "Content-Length: 900000\r\n\r\n{");
+    const std::string used = "sluice_http_request_bytes 900000\n";
+    while (other.ask(get_request("/metrics")).body.find(used) == std::string::npos) std::this_thread::yield();
+    EXPECT_EQ(other.ask(post + "Content-Length: 200000\r\n\r\n").status, 503);
+    EXPECT_EQ(server.ask(infer_request(1)).status, 200);  // small ones have room
+    large.reset();
+    const std::string free = "sluice_http_request_bytes 0\n";
+    while (server.ask(get_request("/metrics")).body.find(free) == std::string::npos) std::this_thread::yield();
+}
+
+TEST(abuse, chunked_bodies_have_the_same_limits) {
+    const http_server server({.body_bytes = 1000});
+    raw_client client = server.client();
+    client.send(post + "Transfer-Encoding: chunked\r\n\r\n");
+    const std::string chunk = "100\r\n" + std::string(256, ' ') + "\r\n";
+    for (int i = 0; i < 10 && client.send(chunk); ++i) {
+    }
+    EXPECT_EQ(client.receive().status, 413);
+}
+
+}  // namespace
+}  // namespace sluice::serve::http_abuse_tests

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include "serve/support/http_server.hpp"
+#include "sluice/base/error.hpp"
+
+namespace sluice::serve::http_tests {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+using testing::fake_model;
+using testing::get_request;
+using ::testing::HasSubstr;
+using testing::held;
+using testing::http_answer;
+using testing::http_server;
+using testing::infer_request;
+using testing::post_request;
+using testing::raw_client;
+
+TEST(http, says_what_it_is_and_that_it_is_ready) {
+    const http_server server({.version = "1.2.3"});
+    raw_client client = server.client();
+    const json about = json::parse(client.ask(get_request("/v2")).body);
+    EXPECT_EQ(about["name"], "sluice");
+    EXPECT_EQ(about["version"], "1.2.3");
+    EXPECT_EQ(about["extensions"], json::parse(R"(["binary_tensor_data","model_repository","statistics"])"));
+    for (const char* const path : {"/v2/health/live", "/v2/health/ready", "/v2/models/m/ready",
+                                   "/v2/models/m/versions/1/ready", "/v2/", "http://test/v2", "/v2?a=b"}) {
+        EXPECT_EQ(client.ask(get_request(path)).status, 200) << path;
+    }
+}
+
+TEST(http, describes_models) {
+    const http_server server;
+    const json model = json::parse(server.ask(get_request("/v2/models/m")).body);
+    EXPECT_EQ(model, json::parse(R"({"name":"m","versions":["1"],"platform":"fake",
+        "inputs":[{"name":"x","datatype":"FP32","shape":[-1,2]}],
+        "outputs":[{"name":"y","datatype":"FP32","shape":[-1,2]}]})"));
+    EXPECT_EQ(json::parse(server.ask(get_request("/v2/models/m/versions/1")).body), model);
+}
+
+TEST(http, infers_json) {
+    const http_server server;
+    const http_answer got = server.ask(post_request(
+        "/v2/models/m/infer",
+        R"({"id":"a\"b","inputs":[{"name":"x","datatype":"FP32","shape":[2,2],"data":[[1,2],[3,4.5]]}]})"));
+    EXPECT_EQ(got.status, 200);
+    EXPECT_EQ(got.field("Content-Type"), "application/json");
+    EXPECT_EQ(json::parse(got.body), json::parse(R"({"model_name":"m","model_version":"1","id":"a\"b",
+        "outputs":[{"name":"y","datatype":"FP32","shape":[2,2],"data":[2,4,6,9]}]})"));
+}
+
+TEST(http, infers_binary_data_in_and_out) {
+    const http_server server;
+    const std::string head = R"({"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],)"
+                             R"("parameters":{"binary_data_size":8}}],)"
+                             R"("outputs":[{"name":"y","parameters":{"binary_data":true}}]})";
+    const float x[] = {1.5f, -2};
+    const http_answer got = server.ask(
+        post_request("/v2/models/m/versions/1/infer", head + std::string(reinterpret_cast<const char*>(x), 8),
+                     "Inference-Header-Content-Length: " + std::to_string(head.size()) + "\r\n"));
+    ASSERT_EQ(got.status, 200) << got.body;
+    const std::size_t json_bytes = std::stoul(got.field("Inference-Header-Content-Length"));
+    EXPECT_EQ(got.field("Content-Type"), "application/octet-stream");
+    ASSERT_EQ(got.body.size(), json_bytes + 8);
+    const json answer = json::parse(got.body.substr(0, json_bytes));
+    EXPECT_EQ(answer["outputs"][0]["parameters"]["binary_data_size"], 8);
+    EXPECT_FALSE(answer["outputs"][0].contains("data"));
+    float y[2];
+    std::memcpy(y, got.body.data() + json_bytes, 8);
+    EXPECT_EQ(y[0], 3);
+    EXPECT_EQ(y[1], -4);
+}
+
+TEST(http, numbers_that_json_cannot_say_are_refused_unless_they_are_binary) {
+    const http_server server({}, "{}", std::make_shared<fake_model>(std::numeric_limits<float>::infinity()));
+    const http_answer got = server.ask(infer_request(1));
+    EXPECT_EQ(got.status, 400);
+    EXPECT_THAT(got.body, HasSubstr("request it as binary data"));
+    const http_answer binary = server.ask(
+        post_request("/v2/models/m/infer", R"({"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[1,1]}],)"
+                                           R"("parameters":{"binary_data_output":true}})"));
+    EXPECT_EQ(binary.status, 200);
+}
+
+TEST(http, wrong_requests_leave_the_connection_open) {
+    const http_server server;
+    raw_client client = server.client();
+    EXPECT_EQ(client.ask(post_request("/v2/models/m/infer", "{}")).status, 400);
+    EXPECT_EQ(client.ask(post_request("/v2/models/other/infer", "{}")).status, 404);
+    EXPECT_EQ(client.ask(post_request("/v2/models/m/versions/2/infer", "{}")).status, 404);
+    EXPECT_EQ(client.ask(get_request("/v2/nothing")).status, 404);
+    const http_answer method = client.ask(get_request("/v2/models/m/infer"));
+    EXPECT_EQ(method.status, 405);
+    EXPECT_EQ(method.field("Allow"), "POST");
+    EXPECT_EQ(client.ask("DELETE /v2/models/m HTTP/1.1\r\nHost: test\r\n\r\n").field("Allow"), "GET, HEAD");
+    const http_answer wrong = client.ask(infer_request(testing::bad_number));
+    EXPECT_EQ(wrong.status, 400);
+    EXPECT_THAT(json::parse(wrong.body)["error"].get<std::string>(), HasSubstr("13 is out of range"));
+    EXPECT_EQ(client.ask(infer_request(1)).status, 200);
+}
+
+TEST(http, head_has_no_body) {
+    const http_server server;
+    raw_client client = server.client();
+    client.send("HEAD /v2 HTTP/1.1\r\nHost: test\r\n\r\n");
+    const http_answer got = client.receive(false);
+    EXPECT_EQ(got.status, 200);
+    EXPECT_NE(got.field("Content-Length"), "0");
+    EXPECT_EQ(client.ask(get_request("/v2")).status, 200);
+}
+
+TEST(http, pipelined_requests_are_answered_in_their_order) {
+    const http_server server;
+    raw_client client = server.client();
+    std::string text;
+    for (int i = 0; i < 200; ++i) {
+        text += infer_request(static_cast<float>(1000 + i));  // no number that fails
+        text += get_request(i % 2 == 0 ? "/v2/health/live" : "/nothing");
+    }
+    std::jthread sends([&] { client.send(text); });
+    for (int i = 0; i < 200; ++i) {
+        const json got = json::parse(client.receive().body);
+        EXPECT_EQ(got["outputs"][0]["data"][0], 2 * (1000 + i));
+        EXPECT_EQ(client.receive().status, i % 2 == 0 ? 200 : 404);
+    }
+}
+
+TEST(http, requests_arrive_in_any_pieces) {
+    const http_server server;
+    raw_client client = server.client();
+    for (const char each : infer_request(3)) client.send(std::string_view(&each, 1));
+    EXPECT_EQ(client.receive().status, 200);
+    client.send("POST /v2/models/m/infer HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
+    const std::string body = R"({"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[1,2]}]})";
+    for (std::size_t i = 0; i < body.size(); i += 10) {
+        const std::string part = body.substr(i, 10);
+        client.send((part.size() == 10 ? "a" : std::to_string(part.size())) + "\r\n" + part + "\r\n");
+    }
+    // A trailer is no header: it does not say where the JSON ends.
+    client.send("0\r\nInference-Header-Content-Length: 1\r\n\r\n");
+    EXPECT_EQ(client.receive().status, 200);
+}
+
+TEST(http, a_client_that_asks_first_gets_continue) {
+    const http_server server;
+    raw_client client = server.client();
+    const std::string text = infer_request(1);
+    const std::size_t body = text.find("\r\n\r\n") + 4;
+    client.send(text.substr(0, body - 2) + "Expect: 100-continue\r\n\r\n");
+    EXPECT_EQ(client.receive().status, 100);
+    client.send(text.substr(body));
+    EXPECT_EQ(client.receive().status, 200);
+}
+
+TEST(http, answers_longer_than_the_sockets_memory_arrive_whole) {
+    const http_server server;
+    const std::size_t rows = 500'000;
+    std::string data(rows * 8, '\0');
+    const std::string head = R"({"inputs":[{"name":"x","datatype":"FP32","shape":[500000,2],)"
+                             R"("parameters":{"binary_data_size":4000000}}]})";
+    raw_client client = server.client();
+    client.send(post_request("/v2/models/m/infer", head + data,
+                             "Inference-Header-Content-Length: " + std::to_string(head.size()) + "\r\n"));
+    std::this_thread::sleep_for(50ms);  // the answer fills the socket
+    const http_answer got = client.receive();
+    EXPECT_EQ(got.status, 200);
+    EXPECT_EQ(json::parse(got.body)["outputs"][0]["data"].size(), 2 * rows);
+    EXPECT_EQ(client.ask(infer_request(1)).status, 200);
+}
+
+TEST(http, a_full_queue_is_429_with_its_length) {
+    const http_server server({}, R"({"queue": 1, "caller_thread_us": 0})");
+    raw_client first = server.client(), second = server.client(), third = server.client();
+    {
+        const held gate(*server.fake);
+        first.send(infer_request(1));
+        server.fake->wait_until_running();
+        second.send(infer_request(2));
+        while (server.models->find("m")->statistics().waiting != 1) std::this_thread::yield();
+        const http_answer refused = third.ask(infer_request(3));
+        EXPECT_EQ(refused.status, 429);
+        EXPECT_EQ(refused.field("Retry-After"), "1");
+        EXPECT_EQ(json::parse(refused.body)["queue_length"], 1);
+    }
+    EXPECT_EQ(first.receive().status, 200);
+    EXPECT_EQ(second.receive().status, 200);
+    EXPECT_EQ(third.ask(infer_request(3)).status, 200);
+}
+
+TEST(http, late_requests_are_504) {
+    const http_server server({}, R"({"max_batch": 1, "caller_thread_us": 0})");
+    raw_client first = server.client(), second = server.client();
+    {
+        const held gate(*server.fake);
+        first.send(infer_request(1));
+        server.fake->wait_until_running();
+        second.send(post_request("/v2/models/m/infer",
+                                 R"({"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[1,1]}],)"
+                                 R"("parameters":{"timeout":1000}})"));
+        while (server.models->find("m")->statistics().waiting != 1) std::this_thread::yield();
+        std::this_thread::sleep_for(3ms);
+    }
+    EXPECT_EQ(first.receive().status, 200);
+    EXPECT_EQ(second.receive().status, 504);
+}
+
+TEST(http, models_are_listed_loaded_and_unloaded) {
+    const http_server server;
+    raw_client client = server.client();
+    EXPECT_EQ(json::parse(client.ask(post_request("/v2/repository/index", "")).body),
+              json::parse(R"([{"name":"m","version":"1","state":"READY","reason":""}])"));
+    EXPECT_EQ(client.ask(post_request("/v2/repository/models/m/unload", R"({"parameters":{"unload_dependents":true}})"))
+                  .status,
+              200);
+    EXPECT_EQ(client.ask(infer_request(1)).status, 404);
+    EXPECT_EQ(client.ask(post_request("/v2/repository/models/m/unload", "{}")).status, 404);
+    EXPECT_EQ(json::parse(client.ask(post_request("/v2/repository/index", R"({"ready":true})")).body), json::array());
+    EXPECT_EQ(client.ask(post_request("/v2/repository/models/m/load", "{}")).status, 200);
+    EXPECT_EQ(client.ask(infer_request(1)).status, 200);
+    EXPECT_EQ(client.ask(post_request("/v2/repository/models/other/load", "{}")).status, 404);
+    const http_answer config =
+        client.ask(post_request("/v2/repository/models/m/load", R"({"parameters":{"config":"{}"}})"));
+    EXPECT_EQ(config.status, 400);
+    EXPECT_THAT(config.body, HasSubstr("'config' is not supported"));
+}
+
+TEST(http, loading_may_be_forbidden) {
+    const http_server server({.repository_control = false});
+    EXPECT_EQ(server.ask(post_request("/v2/repository/models/m/unload", "{}")).status, 403);
+    EXPECT_EQ(server.ask(infer_request(1)).status, 200);
+}
+
+TEST(http, reloads_under_load_drop_no_request) {
+    const http_server server;
+    std::atomic<bool> stops{false};
+    std::atomic<int> answered{0}, other{0};
+    std::vector<std::thread> clients;
+    for (int i = 0; i < 3; ++i) {
+        clients.emplace_back([&] {
+            raw_client client = server.client();
+            while (!stops) ++(client.ask(infer_request(1)).status == 200 ? answered : other);
+        });
+    }
+    raw_client admin = server.client();
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(admin.ask(post_request("/v2/repository/models/m/load", "{}")).status, 200);
+    while (answered < 100) std::this_thread::yield();
+    stops = true;
+    for (std::thread& each : clients) each.join();
+    EXPECT_EQ(other, 0);
+}
+
+TEST(http, statistics_and_metrics_count_requests) {
+    const http_server server;
+    raw_client client = server.client();
+    client.ask(infer_request(1));
+    client.ask(infer_request(testing::bad_number));
+    while (server.models->find("m")->statistics().running != 0) std::this_thread::yield();
+    const json one = json::parse(client.ask(get_request("/v2/models/m/stats")).body)["model_stats"][0];
+    EXPECT_EQ(one["inference_count"], 1);
+    EXPECT_EQ(one["execution_count"], 1);
+    EXPECT_EQ(one["inference_stats"]["success"]["count"], 1);
+    EXPECT_EQ(one["inference_stats"]["fail"]["count"], 1);
+    EXPECT_EQ(one["batch_stats"][0]["batch_size"], 1);
+    EXPECT_EQ(json::parse(client.ask(get_request("/v2/models/stats")).body)["model_stats"][0]["name"], "m");
+    const http_answer metrics = client.ask(get_request("/metrics"));
+    EXPECT_THAT(metrics.body, HasSubstr("sluice_http_replies_total{status=\"400\"} 1\n"));
+    EXPECT_THAT(metrics.body, HasSubstr("sluice_http_connections 1\n"));
+}
+
+TEST(http, the_page_and_the_description_come_from_here_alone) {
+    const http_server server;
+    const http_answer page = server.ask(get_request("/"));
+    EXPECT_EQ(page.status, 200);
+    EXPECT_THAT(page.field("Content-Security-Policy"), HasSubstr("default-src 'none'"));
+    EXPECT_EQ(page.body.find("http"), page.body.find("https"));  // neither is there
+    const json openapi = json::parse(server.ask(get_request("/v2/openapi.json")).body);
+    EXPECT_TRUE(openapi["paths"].contains("/v2/models/{model}/infer"));
+}
+
+TEST(http, tokens_are_needed_where_there_are_some) {
+    const http_server server({.tokens = {"first-token-of-16", "second-token-of-16"}});
+    raw_client client = server.client();
+    const http_answer refused = client.ask(get_request("/v2"));
+    EXPECT_EQ(refused.status, 401);
+    EXPECT_EQ(refused.field("WWW-Authenticate"), "Bearer");
+    const auto with = [](const std::string& token) {
+        return "GET /v2 HTTP/1.1\r\nHost: test\r\nAuthorization: " + token + "\r\n\r\n";
+    };
+    EXPECT_EQ(client.ask(with("Bearer first-token-of-16")).status, 200);
+    EXPECT_EQ(client.ask(with("bearer second-token-of-16")).status, 200);
+    for (const char* const wrong :
+         {"Bearer first-token-of-1", "Bearer first-token-of-166", "Bearer ", "Bearer", "first-token-of-16",
+          "Basic first-token-of-16", "Bearer third-token-of-16", "Bearer first-token-of-16first-token-of-16"}) {
+        EXPECT_EQ(client.ask(with(wrong)).status, 401) << wrong;
+    }
+    EXPECT_EQ(client.ask(get_request("/metrics")).status, 401);
+    for (const char* const open : {"/", "/v2/health/live", "/v2/health/ready"})
+        EXPECT_EQ(client.ask(get_request(open)).status, 200) << open;
+    EXPECT_EQ(server.ask(infer_request(1)).status, 401);
+}
+
+TEST(http, a_new_server_takes_the_port_before_the_old_one_ends) {
+    http_server old({.shares_port = true});
+    const http_front fresh(*old.models, {.port = old.front->port(), .shares_port = true});
+    EXPECT_EQ(fresh.port(), old.front->port());
+    EXPECT_THROW(http_front(*old.models, {.port = fresh.port()}), error);
+}
+
+TEST(http, several_threads_listen_on_one_port) {
+    const http_server server({.threads = 3});
+    for (int i = 0; i < 30; ++i) EXPECT_EQ(server.ask(infer_request(1)).status, 200);
+}
+
+TEST(http, addresses_that_cannot_be_listened_on_are_refused) {
+    http_server server;
+    EXPECT_THROW(http_front(*server.models, {.address = "localhost"}), error);
+    EXPECT_THROW(http_front(*server.models, {.port = server.front->port()}), error);
+    EXPECT_THROW(http_front(*server.models, {.address = "203.0.113.1"}), error);
+}
+
+TEST(http, drain_answers_accepted_requests_and_refuses_new_ones) {
+    http_server server({}, R"({"caller_thread_us": 0})");
+    raw_client accepted = server.client(), idle = server.client();
+    EXPECT_EQ(idle.ask(infer_request(1)).status, 200);
+    std::jthread drains;
+    std::size_t cut = 99;
+    {
+        const held gate(*server.fake);
+        accepted.send(infer_request(2));
+        server.fake->wait_until_running();
+        drains = std::jthread([&] { cut = server.front->drain(30s); });
+        while (!server.models->is_draining()) std::this_thread::yield();
+        std::this_thread::sleep_for(20ms);
+        const http_answer refused = idle.ask(infer_request(3));
+        EXPECT_EQ(refused.status, 503);
+        EXPECT_EQ(refused.field("Connection"), "close");
+    }
+    const http_answer answer = accepted.receive();
+    EXPECT_EQ(answer.status, 200);
+    EXPECT_EQ(answer.field("Connection"), "close");
+    drains.join();
+    EXPECT_EQ(cut, 0U);
+    EXPECT_TRUE(idle.is_closed());
+    EXPECT_THROW(server.client(), std::system_error);
+}
+
+TEST(http, drain_ends_at_its_limit) {
+    http_server server({}, R"({"caller_thread_us": 0})");
+    raw_client client = server.client();
+    const held gate(*server.fake);
+    client.send(infer_request(1));
+    server.fake->wait_until_running();
+    EXPECT_EQ(server.front->drain(50ms), 1U);
+    EXPECT_TRUE(client.is_closed());
+}
+
+TEST(http, clients_that_leave_while_their_request_is_computed_disturb_nobody) {
+    http_server server({}, R"({"caller_thread_us": 0})");
+    for (int i = 0; i < 5; ++i) {
+        const held gate(*server.fake);
+        raw_client leaves = server.client();
+        leaves.send(infer_request(1));
+        server.fake->wait_until_running();
+        leaves.reset();
+    }
+    EXPECT_EQ(server.ask(infer_request(1)).status, 200);
+}
+
+}  // namespace
+}  // namespace sluice::serve::http_tests

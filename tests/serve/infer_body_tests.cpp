@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/http/infer_body.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "serve/support/fake_engine.hpp"
+#include "sluice/serve/refusal.hpp"
+
+namespace sluice::serve::infer_body_tests {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+nn::value_info value(std::string name, io::dtype type) {
+    return {std::move(name), type, std::vector{testing::named("batch"), testing::of(2)}};
+}
+
+// Takes x and y; gives z and w.
+struct reading {
+    explicit reading(std::string text, std::optional<std::size_t> json_bytes = {}, io::dtype type = io::dtype::f32)
+        : body(std::move(text)) {
+        infer_body_reader(1 << 20).read(body, json_bytes, {value("x", type)},
+                                        {value("z", io::dtype::f32), value("w", io::dtype::f32)}, got);
+    }
+    template <typename T>
+    std::vector<T> values(std::size_t input = 0) const {
+        std::vector<T> all(got.inputs[input].bytes.size() / sizeof(T));
+        std::memcpy(all.data(), got.inputs[input].bytes.data(), all.size() * sizeof(T));
+        return all;
+    }
+
+    std::string body;
+    infer_body got;
+};
+
+std::string with_x(const std::string& members) { return R"({"inputs":[{"name":"x",)" + members + "}]}"; }
+
+TEST(infer_body, flat_and_nested_data_are_the_same) {
+    const reading flat(with_x(R"("datatype":"FP32","shape":[2,2],"data":[1,2.5,-3,4e2])"));
+    EXPECT_THAT(flat.values<float>(), ElementsAre(1, 2.5f, -3, 400));
+    const reading nested(with_x(R"("datatype":"FP32","shape":[2,2],"data":[[1,2.5],[-3,4e2]])"));
+    EXPECT_THAT(nested.values<float>(), ElementsAre(1, 2.5f, -3, 400));
+    EXPECT_EQ(nested.got.outputs.size(), 2U);
+    EXPECT_FALSE(nested.got.outputs.front().is_binary);
+}
+
+TEST(infer_body, members_come_in_any_order) {
+    const reading got(
+        R"({"outputs":[{"name":"w"}],"inputs":[{"data":[7,8],"shape":[1,2],"datatype":"FP32","name":"x"}],)"
+        R"("id":"\u00e4\"","parameters":{"timeout":250}})");
+    EXPECT_THAT(got.values<float>(), ElementsAre(7, 8));
+    EXPECT_EQ(got.got.id, "ä\"");
+    EXPECT_EQ(got.got.timeout, std::chrono::microseconds(250));
+    ASSERT_EQ(got.got.outputs.size(), 1U);
+    EXPECT_EQ(got.got.outputs[0].index, 1U);
+}
+
+TEST(infer_body, every_type_has_its_numbers) {
+    const auto read = [](const char* type, io::dtype as, const char* data) {
+        return reading(with_x(R"("datatype":")" + std::string(type) + R"(","shape":[2],"data":)" + data), {}, as);
+    };
+    EXPECT_THAT(read("INT8", io::dtype::i8, "[-128,127]").values<std::int8_t>(), ElementsAre(-128, 127));
+    EXPECT_THAT(read("UINT8", io::dtype::u8, "[0,255]").values<std::uint8_t>(), ElementsAre(0, 255));
+    EXPECT_THAT(read("INT16", io::dtype::i16, "[-32768,32767]").values<std::int16_t>(), ElementsAre(-32768, 32767));
+    EXPECT_THAT(read("UINT32", io::dtype::u32, "[0,4294967295]").values<std::uint32_t>(), ElementsAre(0, 4294967295U));
+    EXPECT_THAT(read("INT64", io::dtype::i64, "[-9223372036854775808,9223372036854775807]").values<std::int64_t>(),
+                ElementsAre(INT64_MIN, INT64_MAX));
+    EXPECT_THAT(read("UINT64", io::dtype::u64, "[0,18446744073709551615]").values<std::uint64_t>(),
+                ElementsAre(0U, UINT64_MAX));
+    EXPECT_THAT(read("FP64", io::dtype::f64, "[1e300,-2]").values<double>(), ElementsAre(1e300, -2));
+    EXPECT_THAT(read("FP16", io::dtype::f16, "[1,65504]").values<std::uint16_t>(), ElementsAre(0x3c00, 0x7bff));
+    EXPECT_THAT(read("BF16", io::dtype::bf16, "[1,-2]").values<std::uint16_t>(), ElementsAre(0x3f80, 0xc000));
+    EXPECT_THAT(read("BOOL", io::dtype::boolean, "[true,false]").values<std::uint8_t>(), ElementsAre(1, 0));
+}
+
+TEST(infer_body, binary_data_follows_the_json) {
+    const std::string json = R"({"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],)"
+                             R"("parameters":{"binary_data_size":8}}],"parameters":{"binary_data_output":true},)"
+                             R"("outputs":[{"name":"z"},{"name":"w","parameters":{"binary_data":false}}]})";
+    const float numbers[] = {1.5f, -2};
+    const reading got(json + std::string(reinterpret_cast<const char*>(numbers), 8), json.size());
+    EXPECT_THAT(got.values<float>(), ElementsAre(1.5f, -2));
+    EXPECT_TRUE(got.got.outputs[0].is_binary);
+    EXPECT_FALSE(got.got.outputs[1].is_binary);
+}
+
+struct wrong_body {
+    const char* what;
+    std::string text;
+    const char* says;
+    std::optional<std::size_t> json_bytes = {};
+};
+class wrong_bodies : public ::testing::TestWithParam<wrong_body> {};
+
+TEST_P(wrong_bodies, are_refused_with_the_place) {
+    try {
+        const reading got(GetParam().text, GetParam().json_bytes);
+        FAIL() << "accepted: " << GetParam().text.substr(0, 200);
+    } catch (const refusal& why) {
+        EXPECT_EQ(why.kind(), refusal_kind::bad_request);
+        EXPECT_THAT(why.what(), HasSubstr(GetParam().says));
+    }
+}
+
+const std::string x = R"("datatype":"FP32","shape":[1,2])";
+const std::string binary_x = with_x(x + R"(,"parameters":{"binary_data_size":8})");
+
+INSTANTIATE_TEST_SUITE_P(
+    form, wrong_bodies,
+    ::testing::Values(wrong_body{"empty", "", "no JSON"}, wrong_body{"no_json", "hello", "no JSON"},
+                      wrong_body{"cut", R"({"inputs":[)", "no JSON"}, wrong_body{"array", "[]", "not a JSON object"},
+                      wrong_body{"two", "{}{}", "no JSON"}, wrong_body{"zero_byte", std::string("{}\0", 3), "no JSON"},
+                      wrong_body{"utf8", "{\"id\":\"\xff\"}", "no JSON"},
+                      wrong_body{"nan", with_x(x + R"(,"data":[NaN,1])"), "no JSON"},
+                      wrong_body{"infinity", with_x(x + R"(,"data":[1e999,1])"), "no JSON"},
+                      wrong_body{"deep", std::string(100'000, '[') + std::string(100'000, ']'), "no JSON"},
+                      wrong_body{"deep_objects",
+                                 [] {
+                                     std::string text;
+                                     for (int i = 0; i < 1000; ++i) text += R"({"parameters":)";
+                                     return text + "1" + std::string(1000, '}');
+                                 }(),
+                                 "no JSON"},
+                      wrong_body{"long", R"({"id":")" + std::string(2 << 20, 'a') + "\"}", "more than 1048576"},
+                      wrong_body{"json_bytes", "{}", "Inference-Header-Content-Length is 3", 3},
+                      wrong_body{"json_bytes_0", "{}", "no JSON", 0},
+                      wrong_body{"json_bytes_short", "{}", "no JSON", 1}),
+    [](const auto& each) { return each.param.what; });
+
+INSTANTIATE_TEST_SUITE_P(
+    members, wrong_bodies,
+    ::testing::Values(
+        wrong_body{"no_inputs", "{}", "no 'inputs'"},
+        wrong_body{"unknown_key", R"({"input":[]})", "the unknown key 'input'; the keys are id"},
+        wrong_body{"twice", R"({"id":"a","id":"b"})", "the key 'id' twice"},
+        wrong_body{"id_number", R"({"id":1})", "'id' is not a text"},
+        wrong_body{"inputs_object", R"({"inputs":{}})", "'inputs' is not an array"},
+        wrong_body{"input_number", R"({"inputs":[1]})", "'inputs' is not an object"},
+        wrong_body{"lacks_input", R"({"inputs":[]})", "lacks input 'x'"},
+        wrong_body{"unknown_input", R"({"inputs":[{"name":"y"}]})", "no input 'y'; it has 'x'"},
+        wrong_body{"no_name", R"({"inputs":[{}]})", "no 'name'"},
+        wrong_body{"no_type", with_x(R"("shape":[1,2],"data":[1,2])"), "no 'datatype'"},
+        wrong_body{"no_shape", with_x(R"("datatype":"FP32","data":[1,2])"), "no 'shape'"},
+        wrong_body{"no_data", with_x(x), "neither 'data' nor"},
+        wrong_body{"bytes", with_x(R"("datatype":"BYTES","shape":[1],"data":["a"])"), "'BYTES' is not supported"},
+        wrong_body{"input_key", with_x(x + R"(,"dat":[1,2])"), "the unknown key 'dat'"},
+        wrong_body{"input_key_twice", with_x(x + R"(,"name":"x","data":[1,2])"), "the key 'name' twice"},
+        wrong_body{"input_twice",
+                   R"({"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1]},)"
+                   R"({"name":"x","datatype":"FP32","shape":[1],"data":[1]}]})",
+                   "is there twice"},
+        wrong_body{"unknown_output", R"({"outputs":[{"name":"q"}]})", "no output 'q'; it has 'z', 'w'"},
+        wrong_body{"output_twice", R"({"outputs":[{"name":"z"},{"name":"z"}]})", "output 'z' is there twice"},
+        wrong_body{"classification", R"({"outputs":[{"name":"z","parameters":{"classification":2}}]})",
+                   "'classification', which this server does not support"},
+        wrong_body{"sequence", R"({"parameters":{"sequence_id":1}})", "does not support"},
+        wrong_body{"parameter", R"({"parameters":{"color":1}})", "'color', which is unknown"},
+        wrong_body{"timeout", R"({"parameters":{"timeout":-1}})", "'timeout' is not a number"},
+        wrong_body{"long_timeout", R"({"parameters":{"timeout":18446744073709551615}})", "longer than an hour"},
+        wrong_body{"shared_memory", with_x(x + R"(,"parameters":{"shared_memory_region":"a"})"), "does not support"},
+        wrong_body{"many_keys",
+                   [] {
+                       std::string text = R"({"parameters":{)";
+                       for (int i = 0; i < 100; ++i) text += '"' + std::to_string(i) + "\":1,";
+                       return text + R"("a":1}})";
+                   }(),
+                   "which is unknown"}),
+    [](const auto& each) { return each.param.what; });
+
+INSTANTIATE_TEST_SUITE_P(
+    data, wrong_bodies,
+    ::testing::Values(
+        wrong_body{"few", with_x(x + R"(,"data":[1])"), "has 2 elements; the data has 1"},
+        wrong_body{"many", with_x(x + R"(,"data":[1,2,3])"), "has 2 elements; the data has more"},
+        wrong_body{"text", with_x(x + R"(,"data":["1",2])"), "no FP32"},
+        wrong_body{"null", with_x(x + R"(,"data":[null,2])"), "no FP32"},
+        wrong_body{"bool", with_x(x + R"(,"data":[true,2])"), "no FP32"},
+        wrong_body{"too_large", with_x(x + R"(,"data":[1e39,2])"), "too large"},
+        wrong_body{"half", with_x(R"("datatype":"FP16","shape":[1],"data":[65536])"), "too large"},
+        wrong_body{"int8", with_x(R"("datatype":"INT8","shape":[1],"data":[128])"), "no INT8"},
+        wrong_body{"unsigned", with_x(R"("datatype":"UINT32","shape":[1],"data":[-1])"), "no UINT32"},
+        wrong_body{"fraction", with_x(R"("datatype":"INT32","shape":[1],"data":[1.5])"), "no INT32"},
+        wrong_body{"number_as_bool", with_x(R"("datatype":"BOOL","shape":[1],"data":[1])"), "true and false"},
+        wrong_body{"ragged", with_x(R"("datatype":"FP32","shape":[2,2],"data":[[1],[2,3]])"), "not nested as"},
+        wrong_body{"half_nested", with_x(R"("datatype":"FP32","shape":[2,1],"data":[[1],2])"), "not nested as"},
+        wrong_body{"more_rows", with_x(R"("datatype":"FP32","shape":[1,1],"data":[[1],[2]])"), "not nested as"},
+        wrong_body{"negative_length", with_x(R"("datatype":"FP32","shape":[-1],"data":[1])"),
+                   "an integer of at least 0"},
+        wrong_body{"fraction_length", with_x(R"("datatype":"FP32","shape":[1.0],"data":[1])"),
+                   "an integer of at least 0"},
+        wrong_body{"overflow", with_x(R"("datatype":"FP32","shape":[4294967296,4294967296,2],"data":[1])"),
+                   "too large"},
+        wrong_body{"byte_overflow", with_x(R"("datatype":"FP32","shape":[9223372036854775807],"data":[1])"),
+                   "too large"},
+        wrong_body{"lying_shape", with_x(R"("datatype":"FP32","shape":[1000000000000],"data":[1])"), "the data has 1"},
+        wrong_body{"dimensions", with_x(R"("datatype":"FP32","shape":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],"data":[1])"),
+                   "more than 16 dimensions"}),
+    [](const auto& each) { return each.param.what; });
+
+INSTANTIATE_TEST_SUITE_P(
+    binary, wrong_bodies,
+    ::testing::Values(
+        wrong_body{"without_length", binary_x, "no Inference-Header-Content-Length"},
+        wrong_body{"short", binary_x + "1234567", "has 8 bytes of binary data; the body has 7 left", binary_x.size()},
+        wrong_body{"longer", binary_x + "123456789", "the inputs take 8", binary_x.size()},
+        wrong_body{"both", with_x(x + R"(,"data":[1,2],"parameters":{"binary_data_size":8})"), "both 'data' and"},
+        wrong_body{"negative", with_x(x + R"(,"parameters":{"binary_data_size":-1})"), "not a number of bytes"},
+        wrong_body{"huge", with_x(x + R"(,"parameters":{"binary_data_size":18446744073709551615})") + "a",
+                   "the body has 1 left",
+                   with_x(x + R"(,"parameters":{"binary_data_size":18446744073709551615})").size()}),
+    [](const auto& each) { return each.param.what; });
+
+TEST(infer_body, one_reader_reads_right_bodies_after_wrong_ones) {
+    infer_body_reader reader(1 << 20);
+    infer_body to;
+    const std::vector<nn::value_info> inputs{value("x", io::dtype::f32)}, outputs{value("z", io::dtype::f32)};
+    std::string deep(200'000, '['), wrong = with_x(x + R"(,"data":[1,"a"])"), right = with_x(x + R"(,"data":[1,2])");
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_THROW(reader.read(deep, {}, inputs, outputs, to), refusal);
+        EXPECT_THROW(reader.read(wrong, {}, inputs, outputs, to), refusal);
+        reader.read(right, {}, inputs, outputs, to);
+        EXPECT_EQ(to.inputs.front().bytes.size(), 8U);
+    }
+}
+
+}  // namespace
+}  // namespace sluice::serve::infer_body_tests

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/serve/network_engine.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "io/support/temporary_directory.hpp"
+#include "serve/support/fake_engine.hpp"
+#include "sluice/base/file_error.hpp"
+#include "sluice/io/npy.hpp"
+#include "sluice/nn/onnx.hpp"
+#include "sluice/serve/served_model.hpp"
+
+namespace sluice::serve::network_engine_tests {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::test_call;
+
+const fs::path root = SLUICE_SOURCE_DIR;
+
+std::vector<float> array(const fs::path& path) {
+    const io::npy_file file(path);
+    std::vector<float> values(file.view().rows() * file.view().row_elements());
+    file.view().read_rows(0, values);
+    return values;
+}
+
+void expect_digits(const fs::path& model) {
+    network_engine engine({.device = "cpu"});
+    const auto served = served_model::make("digits", 1, engine.load({"digits", 1, model}, {}), {});
+    EXPECT_EQ(served->max_batch(), 64U) << served->joins_because();
+    const std::vector<float> rows = array(root / "data/digits_inputs.npy");
+    const std::vector<float> wanted = array(root / "data/digits_logits.npy");
+    std::vector<std::shared_ptr<test_call>> calls;
+    for (std::size_t i = 0; i < 20; ++i) {
+        const auto begin = rows.begin() + static_cast<std::ptrdiff_t>(i * 64);
+        calls.push_back(
+            std::make_shared<test_call>(std::vector<float>(begin, begin + 64), std::vector<std::size_t>{1, 64}));
+        served->submit(calls.back());
+    }
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+        const std::vector<float> logits = calls[i]->get();
+        ASSERT_EQ(logits.size(), 10U);
+        for (std::size_t j = 0; j < 10; ++j) EXPECT_NEAR(logits[j], wanted[i * 10 + j], 1e-4);
+    }
+}
+
+TEST(network_engine, serves_a_perceptron_of_a_safetensors_file) { expect_digits(root / "models/digits.safetensors"); }
+
+TEST(network_engine, serves_an_onnx_file) {
+    if (!nn::onnx_supported()) GTEST_SKIP() << "built without ONNX";
+    expect_digits(root / "models/digits.onnx");
+}
+
+TEST(network_engine, refuses_activations_for_onnx_and_devices_that_do_not_exist) {
+    network_engine engine({.device = "cpu"});
+    EXPECT_THROW(engine.load({"digits", 1, root / "models/digits.onnx"}, {.hidden_activation = activation::relu}),
+                 error);
+    EXPECT_THROW(engine.load({"digits", 1, root / "models/digits.onnx"}, {.device = "cpu:99"}), error);
+    EXPECT_THROW(network_engine({.device = "tpu"}), error);
+    EXPECT_THROW(engine.load({"digits", 1, root / "README.md"}, {}), error);
+}
+
+}  // namespace
+}  // namespace sluice::serve::network_engine_tests

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// `sluice serve` as a process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+#include "apps/support/subprocess.hpp"
+#include "io/support/temporary_directory.hpp"
+#include "serve/support/raw_client.hpp"
+
+namespace sluice::serve::serve_tool_tests {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using app::testing::outcome;
+using app::testing::run_tool;
+using app::testing::tool_process;
+using testing::get_request;
+using ::testing::HasSubstr;
+using testing::http_answer;
+using testing::post_request;
+using testing::raw_client;
+
+const std::string digits = SLUICE_SOURCE_DIR "/models/digits.safetensors";
+
+// A port that was free a moment ago.
+unsigned short free_port() {
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(at);
+    EXPECT_EQ(::bind(socket, reinterpret_cast<const sockaddr*>(&at), sizeof(at)), 0);
+    EXPECT_EQ(::getsockname(socket, reinterpret_cast<sockaddr*>(&at), &size), 0);
+    ::close(socket);
+    return ntohs(at.sin_port);
+}
+
+std::vector<std::string> with(std::vector<std::string> words, std::vector<std::string> more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+}
+
+// The tool serves; it listens when this is constructed.
+class serving {
+public:
+    explicit serving(const std::vector<std::string>& words, unsigned short port = free_port())
+        : port_(port), tool_(with({"serve", "--device", "cpu", "--port", std::to_string(port_)}, words)) {
+        while (true) {
+            try {
+                raw_client probe(port_);
+                return;
+            } catch (const std::system_error&) {
+                if (tool_.has_ended()) throw std::runtime_error("the server has ended: " + tool_.wait().err);
+                std::this_thread::sleep_for(5ms);
+            }
+        }
+    }
+
+    raw_client client() const { return raw_client(port_); }
+    std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
+    void send(int signal) const { tool_.send(signal); }
+    outcome wait() { return tool_.wait(); }
+
+private:
+    unsigned short port_;
+    tool_process tool_;
+};
+
+std::string digits_request() {
+    std::string row = "0.5";
+    for (int i = 1; i < 64; ++i) row += ",0.5";
+    return R"({"inputs":[{"name":"input","shape":[1,64],"datatype":"FP32","data":[)" + row + "]}]}";
+}
+
+TEST(serve_tool, answers_curl_and_ends_at_a_signal) {
+    serving server({"digits=" + digits});
+    const auto curl = [](std::vector<std::string> words) {
+        words.insert(words.begin(), {"curl", "--silent", "--show-error", "--fail-with-body"});
+        return tool_process(app::testing::command_line{words}).wait();
+    };
+    EXPECT_EQ(curl({server.url() + "/v2/health/ready"}).exit_code, 0);
+    const outcome got = curl(
+        {"-H", "Content-Type: application/json", "-d", digits_request(), server.url() + "/v2/models/digits/infer"});
+    EXPECT_EQ(got.exit_code, 0) << got.err;
+    EXPECT_THAT(got.out, HasSubstr(R"({"name":"output","datatype":"FP32","shape":[1,10],"data":[)"));
+    const outcome form = curl({"-d", digits_request(), server.url() + "/v2/models/digits/infer"});
+    EXPECT_EQ(form.exit_code, 22);
+    EXPECT_THAT(form.out, HasSubstr("accepted are application/json"));
+    server.send(SIGTERM);
+    const outcome end = server.wait();
+    EXPECT_EQ(end.exit_code, 0) << end.err;
+    EXPECT_THAT(end.err, HasSubstr("listening on " + server.url()));
+    EXPECT_THAT(end.err, HasSubstr("every request that was accepted is answered"));
+    EXPECT_EQ(end.out, "");
+}
+
+// Each request that was sent whole gets an answer: 200, or 503 from the server that ends.
+TEST(serve_tool, sigterm_under_load_loses_no_request) {
+    for (const int signal : {SIGTERM, SIGINT}) {
+        serving server({digits});
+        const std::string request = post_request("/v2/models/digits/infer", digits_request());
+        std::atomic<int> answered{0}, refused{0}, lost{0};
+        std::vector<std::thread> clients;
+        for (int i = 0; i < 8; ++i) {
+            clients.emplace_back([&, client = server.client()]() mutable {
+                while (true) {
+                    const http_answer got = client.ask(request);
+                    if (got.status != 200) {
+                        ++(got.status == 503 ? refused : lost);
+                        return;
+                    }
+                    ++answered;
+                    if (got.field("Connection") == "close") return;
+                }
+            });
+        }
+        while (answered < 200) std::this_thread::yield();
+        server.send(signal);
+        for (std::thread& each : clients) each.join();
+        const outcome end = server.wait();
+        EXPECT_EQ(end.exit_code, 0) << end.err;
+        EXPECT_EQ(lost, 0);
+    }
+}
+
+TEST(serve_tool, log_lines_are_json_where_asked) {
+    serving server({"--log", "json", digits});
+    server.send(SIGTERM);
+    std::istringstream lines(server.wait().err);
+    std::vector<std::string> events;
+    for (std::string line; std::getline(lines, line);) {
+        EXPECT_EQ(line.front(), '{') << line;
+        EXPECT_EQ(line.back(), '}') << line;
+        const std::size_t at = line.find(R"("event":")");
+        ASSERT_NE(at, std::string::npos) << line;
+        events.push_back(line.substr(at + 9, line.find('"', at + 9) - at - 9));
+    }
+    EXPECT_THAT(events, ::testing::ElementsAre("model_loaded", "listening", "drain", "end"));
+}
+
+TEST(serve_tool, serves_a_repository_and_reloads_it) {
+    const io::testing::temporary_directory folder;
+    fs::create_directories(folder / "digits/1");
+    fs::copy(digits, folder / "digits/1/model.safetensors");
+    serving server({"--repository", (folder / "").string()});
+    raw_client client = server.client();
+    EXPECT_THAT(client.ask(get_request("/v2/models/digits")).body, HasSubstr(R"("versions":["1"])"));
+    fs::create_directories(folder / "digits/2");
+    fs::copy(digits, folder / "digits/2/model.safetensors");
+    EXPECT_EQ(client.ask(post_request("/v2/repository/models/digits/load", "{}")).status, 200);
+    EXPECT_THAT(client.ask(get_request("/v2/models/digits")).body, HasSubstr(R"("versions":["2"])"));
+    EXPECT_EQ(client.ask(post_request("/v2/models/digits/infer", digits_request())).status, 200);
+}
+
+TEST(serve_tool, other_machines_may_not_load_models_unless_told) {
+    serving closed({"--address", "0.0.0.0", digits});
+    EXPECT_EQ(closed.client().ask(post_request("/v2/repository/models/digits/load", "{}")).status, 403);
+    serving open({"--address", "0.0.0.0", "--model-control", digits});
+    EXPECT_EQ(open.client().ask(post_request("/v2/repository/models/digits/load", "{}")).status, 200);
+}
+
+TEST(serve_tool, tokens_come_from_a_file) {
+    const io::testing::temporary_directory folder;
+    std::ofstream(folder / "tokens") << "a-token-that-is-long\n\nanother-that-is-long\r\n";
+    serving server({"--tokens", (folder / "tokens").string(), digits});
+    EXPECT_EQ(server.client().ask(post_request("/v2/models/digits/infer", digits_request())).status, 401);
+    raw_client client = server.client();
+    EXPECT_EQ(client
+                  .ask(post_request("/v2/models/digits/infer", digits_request(),
+                                    "Authorization: Bearer another-that-is-long\r\n"))
+                  .status,
+              200);
+}
+
+// A server takes the place of another while clients ask. A connection that the system completes between the last accept
+// and the close of the old listening socket is reset: those few microseconds are all that may be lost.
+TEST(serve_tool, one_server_replaces_another_on_its_port) {
+    const unsigned short port = free_port();
+    auto old = std::make_unique<serving>(std::vector<std::string>{"--share-port", digits}, port);
+    std::atomic<bool> stops{false};
+    std::atomic<int> answered{0}, lost{0};
+    std::vector<std::jthread> clients;
+    for (int i = 0; i < 2; ++i) {
+        clients.emplace_back([&] {
+            while (!stops) {  // each on a connection of its own
+                try {
+                    ++(raw_client(port).ask(get_request("/v2/models/digits")).status == 200 ? answered : lost);
+                } catch (const std::system_error&) {
+                    ++lost;
+                }
+            }
+        });
+    }
+    serving fresh({"--share-port", digits, "fresh=" + digits}, port);
+    while (raw_client(port).ask(get_request("/v2/models/fresh")).status != 200) std::this_thread::sleep_for(1ms);
+    old->send(SIGTERM);
+    EXPECT_EQ(old->wait().exit_code, 0);
+    const int after = answered;
+    while (answered < after + 50) std::this_thread::yield();
+    stops = true;
+    clients.clear();
+    EXPECT_LE(lost, 1);
+}
+
+TEST(serve_tool, what_cannot_be_served_is_refused_at_the_start) {
+    const io::testing::temporary_directory folder;
+    const std::string empty = (folder / "empty.onnx").string();
+    std::ofstream(empty) << "no network";
+    fs::create_directories(folder / "m/1");
+    fs::copy(digits, folder / "m/1/model.safetensors");
+    std::ofstream(folder / "m/config.json") << R"({"max_bach": 3})";
+    const auto refused = [](const std::vector<std::string>& words, const std::string& why) {
+        const outcome got = run_tool(with({"serve", "--device", "cpu"}, words));
+        EXPECT_EQ(got.exit_code, 2) << got.err;
+        EXPECT_THAT(got.err, HasSubstr(why));
+    };
+    refused({}, "model or --repository");
+    refused({empty}, "empty.onnx");
+    refused({"nowhere.onnx"}, "nowhere.onnx");
+    refused({digits, digits}, "two models have the name 'digits'");
+    refused({digits, "--repository", (folder / "").string()}, "excludes");
+    refused({"--repository", (folder / "").string()}, "'max_bach': this key is unknown");
+    refused({digits, "--address", "localhost", "--port", "0"}, "no address to listen on");
+    refused({digits, "--log", "xml"}, "text and json");
+    std::ofstream(folder / "tokens") << "a-token-that-is-long\nshort\n";
+    refused({digits, "--tokens", (folder / "tokens").string()}, "line 2: a token has at least 16 characters");
+    refused({digits, "--tokens", (folder / "no tokens").string()}, "no tokens");
+}
+
+}  // namespace
+}  // namespace sluice::serve::serve_tool_tests

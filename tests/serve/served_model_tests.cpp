@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/serve/served_model.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "serve/support/fake_engine.hpp"
+
+namespace sluice::serve::served_model_tests {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::bad_number;
+using testing::deadly_number;
+using ::testing::ElementsAre;
+using testing::fake_model;
+using ::testing::HasSubstr;
+using testing::held;
+using testing::named;
+using testing::row_of;
+using testing::test_call;
+
+// A front end's thread that runs batches when the test says so.
+class test_thread : public lent_thread {
+public:
+    void run_soon(std::shared_ptr<served_model> model) override { soon.push_back(std::move(model)); }
+    void run() {
+        for (const auto& each : std::exchange(soon, {})) each->run_waiting();
+    }
+    std::vector<std::shared_ptr<served_model>> soon;
+};
+
+struct serving {
+    explicit serving(const model_config& config = {}, std::shared_ptr<fake_model> its = std::make_shared<fake_model>())
+        : fake(std::move(its)), model(served_model::make("m", 1, fake, config)) {}
+
+    std::shared_ptr<fake_model> fake;
+    std::shared_ptr<served_model> model;
+};
+
+refusal refusal_from(const std::function<void()>& what) {
+    try {
+        what();
+    } catch (const refusal& why) {
+        return why;
+    }
+    ADD_FAILURE() << "nothing was refused";
+    return {refusal_kind::failed, ""};
+}
+
+TEST(served_model, a_lone_request_runs_on_the_lent_thread) {
+    serving s;
+    test_thread thread;
+    const auto call = row_of(3);
+    ASSERT_TRUE(s.model->submit(call, &thread));
+    EXPECT_FALSE(call->is_answered());
+    ASSERT_EQ(thread.soon.size(), 1U);
+    thread.run();
+    EXPECT_THAT(call->get(), ElementsAre(6, 6));
+    EXPECT_EQ(call->thread, std::this_thread::get_id());
+    EXPECT_EQ(s.model->statistics().on_caller_thread, 1U);
+}
+
+TEST(served_model, requests_that_arrive_before_the_lent_thread_runs_are_one_batch) {
+    serving s;
+    test_thread thread;
+    std::vector<std::shared_ptr<test_call>> calls;
+    for (int i = 0; i < 5; ++i) {
+        calls.push_back(row_of(static_cast<float>(i)));
+        s.model->submit(calls.back(), &thread);
+    }
+    EXPECT_EQ(thread.soon.size(), 1U);
+    s.fake->hold();
+    s.fake->open();
+    thread.run();
+    EXPECT_THAT(s.fake->batches(), ElementsAre(5));
+    for (int i = 0; i < 5; ++i) {
+        const float y = 2 * static_cast<float>(i);
+        EXPECT_THAT(calls[static_cast<std::size_t>(i)]->get(), ElementsAre(y, y));
+    }
+}
+
+TEST(served_model, long_batches_do_not_run_on_the_lent_thread) {
+    serving s({.caller_thread_us = 0});
+    test_thread thread;
+    const auto call = row_of(1);
+    s.model->submit(call, &thread);
+    EXPECT_TRUE(thread.soon.empty());
+    EXPECT_THAT(call->get(), ElementsAre(2, 2));
+    EXPECT_NE(call->thread, std::this_thread::get_id());
+}
+
+TEST(served_model, requests_that_wait_are_joined_up_to_the_largest_batch) {
+    serving s({.max_batch = 4});
+    std::vector<std::shared_ptr<test_call>> calls;
+    {
+        const held gate(*s.fake);
+        calls.push_back(row_of(0));
+        s.model->submit(calls.back());
+        s.fake->wait_until_running();
+        for (int i = 1; i <= 6; ++i) {
+            calls.push_back(row_of(static_cast<float>(i)));
+            s.model->submit(calls.back());
+        }
+        EXPECT_EQ(s.model->statistics().waiting, 6U);
+    }
+    for (std::size_t i = 0; i < calls.size(); ++i) EXPECT_EQ(calls[i]->get().front(), 2 * static_cast<float>(i));
+    EXPECT_THAT(s.fake->batches(), ElementsAre(1, 4, 2));
+    s.model->close();
+    const model_statistics its = s.model->statistics();
+    EXPECT_EQ(its.rows, 7U);
+    EXPECT_EQ(its.batches, 3U);
+    EXPECT_EQ(its.success.count, 7U);
+    EXPECT_EQ(its.by_rows.at(4).infer.count, 1U);
+}
+
+TEST(served_model, requests_of_several_rows_get_their_own) {
+    serving s;
+    std::vector<std::shared_ptr<test_call>> calls;
+    {
+        const held gate(*s.fake);
+        s.model->submit(calls.emplace_back(row_of(0)));
+        s.fake->wait_until_running();
+        for (const std::size_t rows : {2, 0, 3}) {
+            std::vector<float> values(rows * 2, static_cast<float>(rows));
+            s.model->submit(calls.emplace_back(std::make_shared<test_call>(values, std::vector<std::size_t>{rows, 2})));
+        }
+    }
+    EXPECT_THAT(calls[1]->get(), ElementsAre(4, 4, 4, 4));
+    EXPECT_THAT(calls[2]->get(), ElementsAre());
+    EXPECT_THAT(calls[3]->get(), ElementsAre(6, 6, 6, 6, 6, 6));
+    EXPECT_THAT(s.fake->batches(), ElementsAre(1, 5));
+}
+
+TEST(served_model, requests_of_other_lengths_are_not_joined) {
+    serving s({}, std::make_shared<fake_model>(2.f, std::vector{named("batch"), named("n")}));
+    std::vector<std::shared_ptr<test_call>> calls;
+    {
+        const held gate(*s.fake);
+        s.model->submit(calls.emplace_back(row_of(0)));
+        s.fake->wait_until_running();
+        for (const std::size_t length : {2, 3, 3}) {
+            s.model->submit(calls.emplace_back(
+                std::make_shared<test_call>(std::vector<float>(length, 1.f), std::vector<std::size_t>{1, length})));
+        }
+    }
+    for (const auto& each : calls) each->get();
+    EXPECT_THAT(s.fake->batches(), ElementsAre(1, 1, 2));
+}
+
+TEST(served_model, a_model_without_a_free_first_dimension_computes_one_by_one) {
+    serving s({}, std::make_shared<fake_model>(2.f, std::vector{testing::of(1), testing::of(2)}));
+    EXPECT_EQ(s.model->max_batch(), 1U);
+    EXPECT_THAT(s.model->joins_because(), HasSubstr("first dimension"));
+    EXPECT_THROW(serving({.max_batch = 8}, std::make_shared<fake_model>(2.f, std::vector{testing::of(1)})), error);
+}
+
+TEST(served_model, rows_that_depend_on_each_other_are_not_joined) {
+    const auto fake = std::make_shared<fake_model>();
+    fake->rows_depend = true;
+    serving s({}, fake);
+    EXPECT_EQ(s.model->max_batch(), 1U);
+    EXPECT_THAT(s.model->joins_because(), HasSubstr("depends on the other rows"));
+    try {
+        serving wrong({.max_batch = 8}, fake);
+        FAIL() << "batches were accepted";
+    } catch (const error& failure) {
+        EXPECT_THAT(failure.what(), HasSubstr("batches of 8"));
+    }
+}
+
+TEST(served_model, a_wrong_request_does_not_fail_the_others_of_its_batch) {
+    serving s;
+    std::vector<std::shared_ptr<test_call>> calls;
+    {
+        const held gate(*s.fake);
+        s.model->submit(calls.emplace_back(row_of(0)));
+        s.fake->wait_until_running();
+        for (const float value : {1.f, bad_number, 2.f}) s.model->submit(calls.emplace_back(row_of(value)));
+    }
+    EXPECT_THAT(calls[1]->get(), ElementsAre(2, 2));
+    EXPECT_THAT(calls[3]->get(), ElementsAre(4, 4));
+    const refusal why = refusal_from([&] { calls[2]->get(); });
+    EXPECT_EQ(why.kind(), refusal_kind::bad_request);
+    EXPECT_THAT(why.what(), HasSubstr("13 is out of range"));
+}
+
+TEST(served_model, late_requests_are_not_computed) {
+    serving s({.max_batch = 1});
+    std::shared_ptr<test_call> first = row_of(0), late = row_of(1), patient = row_of(2);
+    late->deadline = infer_call::clock::now() + 1ms;
+    patient->deadline = infer_call::clock::now() + 1h;
+    {
+        const held gate(*s.fake);
+        s.model->submit(first);
+        s.fake->wait_until_running();
+        s.model->submit(late);
+        s.model->submit(patient);
+        std::this_thread::sleep_until(*late->deadline + 1ms);
+    }
+    EXPECT_EQ(refusal_from([&] { late->get(); }).kind(), refusal_kind::late);
+    EXPECT_THAT(patient->get(), ElementsAre(4, 4));
+    EXPECT_THAT(s.fake->batches(), ElementsAre(1, 1));
+    EXPECT_EQ(s.model->statistics().refused_late, 1U);
+}
+
+TEST(served_model, the_configured_time_is_the_longest_of_a_request) {
+    serving s({.max_batch = 1, .timeout_us = 1000});
+    std::shared_ptr<test_call> first = row_of(0), late = row_of(1);
+    {
+        const held gate(*s.fake);
+        s.model->submit(first);
+        s.fake->wait_until_running();
+        s.model->submit(late);
+        std::this_thread::sleep_for(3ms);
+    }
+    EXPECT_EQ(refusal_from([&] { late->get(); }).kind(), refusal_kind::late);
+}
+
+TEST(served_model, a_full_queue_refuses_with_its_length) {
+    serving s({.queue = 2});
+    std::vector<std::shared_ptr<test_call>> calls;
+    const held gate(*s.fake);
+    s.model->submit(calls.emplace_back(row_of(0)));
+    s.fake->wait_until_running();
+    s.model->submit(calls.emplace_back(row_of(1)));
+    s.model->submit(calls.emplace_back(row_of(2)));
+    const refusal why = refusal_from([&] { s.model->submit(row_of(3)); });
+    EXPECT_EQ(why.kind(), refusal_kind::queue_full);
+    EXPECT_EQ(why.waiting(), 2U);
+    EXPECT_THAT(why.what(), HasSubstr("2 requests wait"));
+    EXPECT_EQ(s.model->statistics().refused_full, 1U);
+}
+
+TEST(served_model, close_answers_what_was_accepted_and_takes_no_more) {
+    serving s;
+    test_thread thread;
+    std::vector<std::shared_ptr<test_call>> calls;
+    s.model->submit(calls.emplace_back(row_of(0)), &thread);  // a lent thread that never comes
+    s.model->submit(calls.emplace_back(row_of(1)), &thread);
+    s.model->close();
+    for (const auto& each : calls) EXPECT_TRUE(each->is_answered());
+    EXPECT_FALSE(s.model->submit(row_of(2)));
+    EXPECT_FALSE(s.model->is_ready());
+    thread.run();  // it comes late: nothing is left
+    std::weak_ptr<test_call> last = calls.back();
+    calls.clear();
+    EXPECT_TRUE(last.expired());
+}
+
+TEST(served_model, a_delay_waits_for_a_batch_but_not_for_more_than_a_full_one) {
+    serving s({.max_batch = 2, .max_delay_us = 10'000'000});
+    s.fake->hold();
+    s.fake->open();
+    const auto begin = std::chrono::steady_clock::now();
+    std::shared_ptr<test_call> first = row_of(0), second = row_of(1);
+    s.model->submit(first);
+    s.model->submit(second);
+    first->get();
+    second->get();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+    EXPECT_THAT(s.fake->batches(), ElementsAre(2));
+}
+
+TEST(served_model, a_delay_ends) {
+    serving s({.max_batch = 2, .max_delay_us = 1000});
+    const auto call = row_of(1);
+    s.model->submit(call);
+    EXPECT_THAT(call->get(), ElementsAre(2, 2));
+}
+
+TEST(served_model, a_slow_model_holds_up_no_other) {
+    serving slow, fast;
+    const auto waits = row_of(1), answered = row_of(2);
+    const held gate(*slow.fake);
+    slow.model->submit(waits);
+    slow.fake->wait_until_running();
+    fast.model->submit(answered);
+    EXPECT_THAT(answered->get(), ElementsAre(4, 4));
+    EXPECT_FALSE(waits->is_answered());
+}
+
+TEST(served_model, instances_compute_at_the_same_time) {
+    serving s({.max_batch = 1, .instances = 2});
+    const auto left = row_of(1), right = row_of(2);
+    {
+        const held gate(*s.fake);
+        s.model->submit(left);
+        s.model->submit(right);
+        while (s.fake->batches().size() != 2) std::this_thread::yield();  // both are in run()
+    }
+    left->get();
+    right->get();
+}
+
+TEST(served_model, after_a_failure_of_the_device_it_is_not_ready) {
+    serving s;
+    const auto deadly = row_of(deadly_number);
+    s.model->submit(deadly);
+    EXPECT_EQ(refusal_from([&] { deadly->get(); }).kind(), refusal_kind::failed);
+    s.model->close();  // the failure is noted by now
+    serving again;
+    const auto other = row_of(deadly_number);
+    again.model->submit(other);
+    EXPECT_THROW(other->get(), refusal);
+    while (again.model->is_ready()) std::this_thread::yield();
+    EXPECT_EQ(refusal_from([&] { again.model->submit(row_of(1)); }).kind(), refusal_kind::unavailable);
+}
+
+struct wrong_input {
+    const char* what;
+    io::dtype type;
+    std::vector<std::size_t> shape;
+    std::size_t bytes;
+    const char* says;
+};
+class wrong_inputs : public ::testing::TestWithParam<wrong_input> {};
+
+TEST_P(wrong_inputs, are_refused_before_they_are_queued) {
+    static const std::vector<std::byte> memory(1024);
+    serving s;
+    const auto call = row_of(0);
+    call->inputs = {{GetParam().type, tensor_shape(GetParam().shape), std::span(memory).first(GetParam().bytes)}};
+    const refusal why = refusal_from([&] { s.model->submit(call); });
+    EXPECT_EQ(why.kind(), refusal_kind::bad_request);
+    EXPECT_THAT(why.what(), HasSubstr(GetParam().says));
+    EXPECT_EQ(s.model->statistics().waiting, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    all, wrong_inputs,
+    ::testing::Values(wrong_input{"type", io::dtype::i64, {1, 2}, 16, "the datatype is INT64; the model takes FP32"},
+                      wrong_input{"rank", io::dtype::f32, {2}, 8, "the shape is [2]; the model takes [batch, 2]"},
+                      wrong_input{
+                          "length", io::dtype::f32, {1, 3}, 12, "the shape is [1, 3]; the model takes [batch, 2]"},
+                      wrong_input{"few_bytes", io::dtype::f32, {2, 2}, 8, "takes 16 bytes; the data has 8"},
+                      wrong_input{"many_bytes", io::dtype::f32, {1, 2}, 12, "takes 8 bytes; the data has 12"},
+                      wrong_input{"overflow", io::dtype::f32, {std::size_t{1} << 62, 2}, 0, "is too large"}),
+    [](const auto& each) { return each.param.what; });
+
+TEST(served_model, threads_that_submit_while_it_closes_get_an_answer_or_no) {
+    for (int round = 0; round < 20; ++round) {
+        serving s;
+        std::atomic<int> accepted{0}, answered{0};
+        std::vector<std::thread> clients;
+        for (int i = 0; i < 4; ++i) {
+            clients.emplace_back([&] {
+                while (true) {
+                    const auto call = row_of(1);
+                    if (!s.model->submit(call)) return;
+                    ++accepted;
+                    call->get();
+                    ++answered;
+                }
+            });
+        }
+        while (answered < 20) std::this_thread::yield();
+        s.model->close();
+        for (std::thread& each : clients) each.join();
+        EXPECT_EQ(accepted, answered);
+    }
+}
+
+}  // namespace
+}  // namespace sluice::serve::served_model_tests

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/serve/server.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "io/support/temporary_directory.hpp"
+#include "serve/metrics.hpp"
+#include "serve/support/fake_engine.hpp"
+#include "sluice/base/file_error.hpp"
+
+namespace sluice::serve::server_tests {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using testing::fake_engine;
+using testing::fake_model;
+using ::testing::HasSubstr;
+using testing::held;
+using testing::row_of;
+
+// A model file has the factor by which its model multiplies.
+class models : public ::testing::Test {
+protected:
+    void write(const std::string& path, const std::string& text) {
+        fs::create_directories((folder / path).parent_path());
+        std::ofstream(folder / path) << text;
+    }
+    float answer(server& from, const std::string& name, std::optional<std::size_t> version = {}) {
+        const auto call = row_of(1);
+        EXPECT_TRUE(from.find(name, version)->submit(call));
+        return call->get().front();
+    }
+    static refusal_kind kind_of(const std::function<void()>& what) {
+        try {
+            what();
+        } catch (const refusal& why) {
+            return why.kind();
+        }
+        ADD_FAILURE() << "nothing was refused";
+        return refusal_kind::failed;
+    }
+
+    io::testing::temporary_directory folder;
+    std::shared_ptr<fake_model> last;  // that was loaded
+    fake_engine engine{[this](const model_version& which) {
+        float factor = 0;
+        if (!(std::ifstream(which.file) >> factor)) throw file_error(which.file, 0, "", "this is no factor");
+        return last = std::make_shared<fake_model>(factor);
+    }};
+};
+
+TEST_F(models, the_latest_version_answers_unless_another_is_named) {
+    write("m/1/model.onnx", "2");
+    write("m/3/model.onnx", "4");
+    write("m/config.json", R"({"versions": "all"})");
+    server all(model_source::repository(folder / ""), engine);
+    all.load_all();
+    EXPECT_EQ(answer(all, "m"), 4);
+    EXPECT_EQ(answer(all, "m", 1), 2);
+    EXPECT_THAT(all.versions_of("m"), ElementsAre(1, 3));
+    EXPECT_EQ(kind_of([&] { all.find("m", 2); }), refusal_kind::not_found);
+    EXPECT_EQ(kind_of([&] { all.find("other"); }), refusal_kind::not_found);
+    EXPECT_TRUE(all.is_ready());
+}
+
+TEST_F(models, only_the_latest_version_is_loaded_by_default) {
+    write("m/1/model.onnx", "this would fail");
+    write("m/2/model.onnx", "3");
+    server all(model_source::repository(folder / ""), engine);
+    all.load_all();
+    EXPECT_THAT(all.versions_of("m"), ElementsAre(2));
+}
+
+TEST_F(models, versions_that_are_not_there_are_refused) {
+    write("m/1/model.onnx", "2");
+    write("m/config.json", R"({"versions": [1, 9]})");
+    server all(model_source::repository(folder / ""), engine);
+    try {
+        all.load_all();
+        FAIL() << "loaded";
+    } catch (const error& failure) {
+        EXPECT_THAT(failure.what(), HasSubstr("version 9 of model 'm'"));
+    }
+}
+
+TEST_F(models, a_load_that_fails_keeps_what_was_loaded) {
+    write("m/model.onnx", "2");
+    server all(model_source::repository(folder / ""), engine);
+    all.load_all();
+    write("m/model.onnx", "nonsense");
+    EXPECT_THROW(all.load("m"), file_error);
+    EXPECT_EQ(answer(all, "m"), 2);
+    EXPECT_TRUE(all.is_ready());
+    EXPECT_THAT(all.index().front().reason, HasSubstr("no factor"));
+}
+
+TEST_F(models, a_model_that_never_loaded_is_unavailable_and_the_server_not_ready) {
+    write("m/model.onnx", "nonsense");
+    server all(model_source::repository(folder / ""), engine);
+    EXPECT_THROW(all.load_all(), file_error);
+    EXPECT_EQ(kind_of([&] { all.find("m"); }), refusal_kind::unavailable);
+    EXPECT_FALSE(all.is_ready());
+}
+
+TEST_F(models, unload_answers_what_was_accepted) {
+    write("m/model.onnx", "2");
+    server all(model_source::repository(folder / ""), engine);
+    all.load_all();
+    const auto call = row_of(1);
+    std::thread unloads;
+    {
+        const held gate(*last);
+        all.find("m")->submit(call);
+        last->wait_until_running();
+        unloads = std::thread([&] { all.unload("m"); });
+        while (!all.versions_of("m").empty()) std::this_thread::yield();
+        EXPECT_FALSE(call->is_answered());
+        EXPECT_EQ(kind_of([&] { all.find("m"); }), refusal_kind::not_found);
+    }
+    unloads.join();
+    EXPECT_EQ(call->get().front(), 2);
+    EXPECT_EQ(kind_of([&] { all.unload("m"); }), refusal_kind::not_found);
+    EXPECT_EQ(all.index().front().reason, "unloaded");
+    all.load("m");
+    EXPECT_EQ(answer(all, "m"), 2);
+}
+
+TEST_F(models, reloads_under_load_drop_no_request) {
+    write("m/model.onnx", "2");
+    server all(model_source::repository(folder / ""), engine);
+    all.load_all();
+    std::atomic<bool> stops{false};
+    std::atomic<int> answered{0}, wrong{0};
+    std::vector<std::thread> clients;
+    for (int i = 0; i < 3; ++i) {
+        clients.emplace_back([&] {
+            while (!stops) {
+                const auto call = row_of(1);
+                while (!all.find("m")->submit(call)) {
+                }
+                const float y = call->get().front();
+                if (y != 2 && y != 3) ++wrong;
+                ++answered;
+            }
+        });
+    }
+    for (int i = 0; i < 30; ++i) {
+        write("m/model.onnx", i % 2 == 0 ? "3" : "2");
+        all.load("m");
+        EXPECT_EQ(answer(all, "m"), i % 2 == 0 ? 3 : 2);
+    }
+    stops = true;
+    for (std::thread& each : clients) each.join();
+    EXPECT_GT(answered, 0);
+    EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(models, the_end_of_the_server_answers_what_was_accepted) {
+    write("m/model.onnx", "2");
+    const auto call = row_of(1);
+    {
+        server all(model_source::repository(folder / ""), engine);
+        all.load_all();
+        all.find("m")->submit(call);
+    }
+    EXPECT_TRUE(call->is_answered());
+}
+
+TEST_F(models, draining_ends_readiness) {
+    server none(model_source::repository(folder / ""), engine);
+    none.load_all();
+    EXPECT_TRUE(none.is_ready());
+    none.begin_drain();
+    EXPECT_FALSE(none.is_ready());
+    EXPECT_TRUE(none.is_draining());
+}
+
+TEST_F(models, log_lines_say_what_was_loaded) {
+    write("m/model.onnx", "2");
+    std::vector<log_line> lines;
+    server all(model_source::repository(folder / ""), engine, [&](const log_line& line) { lines.push_back(line); });
+    all.load_all();
+    all.unload("m");
+    ASSERT_EQ(lines.size(), 2U);
+    EXPECT_EQ(lines[0].event, "model_loaded");
+    EXPECT_EQ(lines[0].model, "m");
+    EXPECT_EQ(lines[1].event, "model_unloaded");
+}
+
+TEST_F(models, metrics_count_what_happened) {
+    write("m/model.onnx", "2");
+    server all(model_source::repository(folder / ""), engine);
+    all.load_all();
+    answer(all, "m");
+    all.find("m")->close();
+    const std::string text = metrics_of(all, {.replies = {{200, 7}}, .connections = 3, .body_bytes = 5});
+    for (const char* const line : {
+             "sluice_inference_requests_total{model=\"m\",version=\"1\",result=\"success\"} 1\n",
+             "sluice_inference_request_duration_seconds_count{model=\"m\",version=\"1\"} 1\n",
+             "sluice_inference_request_duration_seconds_bucket{model=\"m\",version=\"1\",le=\"+Inf\"} 1\n",
+             "sluice_inference_batches_total{model=\"m\",version=\"1\"} 1\n",
+             "sluice_inference_waiting_requests{model=\"m\",version=\"1\"} 0\n",
+             "sluice_http_replies_total{status=\"200\"} 7\n",
+             "sluice_http_connections 3\n",
+             "# TYPE sluice_inference_request_duration_seconds histogram\n",
+         }) {
+        EXPECT_THAT(text, HasSubstr(line));
+    }
+}
+
+}  // namespace
+}  // namespace sluice::serve::server_tests
