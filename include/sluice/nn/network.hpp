@@ -54,8 +54,8 @@ public:
     forward_values forward(std::vector<any_tensor> inputs) const;
 
     // The same with all outputs in host memory. They may be read after the wait. Indices that are out of range (of
-    // Gather, ScatterND, ...) are errors: when submitted, if they are in host memory; else of the wait
-    // (errc::out_of_range).
+    // Gather, ScatterND, ...) are errors (errc::out_of_range): when submitted, if they are in host memory; else of the
+    // wait.
     run_network run(std::vector<any_tensor> inputs) const;
 
     // The types and shapes of the outputs for inputs of these types and shapes; nothing is computed. Host inputs need
