@@ -61,8 +61,8 @@ void array_input::take_buffer(PyObject* given, const std::string& label) {
     }
     const sluice_type type = is_bf16 ? SLUICE_BF16 : type_from(view_.format, view_.itemsize);
     if (type == 0) {
-        raise(PyExc_TypeError, label + " has elements of the format '" + std::string(view_.format) +
-                                   "', which networks do not have");
+        raise(PyExc_TypeError,
+              label + " has elements of the format '" + std::string(view_.format) + "', which networks do not have");
     }
     static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
     tensor_ = {view_.buf, reinterpret_cast<const std::int64_t*>(view_.shape), static_cast<std::size_t>(view_.ndim),

@@ -25,9 +25,7 @@ public:
 
     const sluice_tensor& tensor() const noexcept { return tensor_; }
     // What keeps the memory of an input on a GPU; null for the host's memory.
-    nb::object device_owner() const {
-        return tensor_.memory == SLUICE_DEVICE ? lent_.capsule() : nb::object();
-    }
+    nb::object device_owner() const { return tensor_.memory == SLUICE_DEVICE ? lent_.capsule() : nb::object(); }
 
 private:
     bool take_view(PyObject* from);

@@ -31,8 +31,8 @@ public:
     const char* dtype() const noexcept { return dtype_name(memory_.type); }
     nb::object dlpack(bool is_versioned) const {
         auto keeper = std::make_unique<result_ptr>(owner_);
-        nb::object made = give_tensor(memory_, is_versioned, keeper.get(),
-                                      [](void* held) { delete static_cast<result_ptr*>(held); });
+        nb::object made =
+            give_tensor(memory_, is_versioned, keeper.get(), [](void* held) { delete static_cast<result_ptr*>(held); });
         static_cast<void>(keeper.release());
         return made;
     }
@@ -48,7 +48,8 @@ private:
 
 // The letter of the buffer protocol; null for bfloat16, which has none.
 const char* format_of(sluice_type type) noexcept {
-    static constexpr const char* letters[] = {nullptr, "e", nullptr, "f", "d", "b", "B", "h", "H", "i", "I", "q", "Q", "?"};
+    static constexpr const char* letters[] = {nullptr, "e", nullptr, "f", "d", "b", "B",
+                                              "h",     "H", "i",     "I", "q", "Q", "?"};
     return letters[type];
 }
 
@@ -65,7 +66,8 @@ nb::object tensor::shape() const { return shape_tuple(memory_.shape, memory_.ran
 int tensor::show(PyObject* self, Py_buffer* to, int flags) {
     const char* const format = format_of(memory_.type);
     if (format == nullptr) {
-        PyErr_SetString(PyExc_BufferError, "elements of bfloat16 have no format of the buffer protocol: use __dlpack__");
+        PyErr_SetString(PyExc_BufferError,
+                        "elements of bfloat16 have no format of the buffer protocol: use __dlpack__");
         return -1;
     }
     // The shape is an array of int64_t, which Py_ssize_t is; the protocol does not write it.
@@ -112,17 +114,15 @@ const numpy_names* find_numpy() {
     made->asarray = found.attr("asarray");
     made->ascontiguousarray = found.attr("ascontiguousarray");
     for (sluice_type each = SLUICE_F16; each <= SLUICE_BOOL; ++each) {
-        if (each != SLUICE_BF16)
-            made->types[static_cast<std::size_t>(each)] = found.attr("dtype")(dtype_name(each));
+        if (each != SLUICE_BF16) made->types[static_cast<std::size_t>(each)] = found.attr("dtype")(dtype_name(each));
     }
     return made.release();
 }
 
-PyType_Slot tensor_slots[] = {
-    {Py_bf_getbuffer, reinterpret_cast<void*>(+[](PyObject* self, Py_buffer* to, int flags) {
-         return nb::inst_ptr<tensor>(self)->show(self, to, flags);
-     })},
-    {0, nullptr}};
+PyType_Slot tensor_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(+[](PyObject* self, Py_buffer* to, int flags) {
+                                   return nb::inst_ptr<tensor>(self)->show(self, to, flags);
+                               })},
+                              {0, nullptr}};
 
 }  // namespace
 
@@ -173,8 +173,8 @@ void bind_tensor(nb::module_& in) {
             nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none())
         .def("__dlpack_device__", [](const tensor&) { return nb::make_tuple(static_cast<int>(dlpack::cpu), 0); })
         .def("__repr__", [](const tensor& self) {
-            return std::string("<sluice.Tensor ") + self.dtype() + " " +
-                   nb::cast<std::string>(nb::str(self.shape())) + ">";
+            return std::string("<sluice.Tensor ") + self.dtype() + " " + nb::cast<std::string>(nb::str(self.shape())) +
+                   ">";
         });
 }
 

@@ -128,8 +128,13 @@ nb::object capsule_of(const sluice_buffer& from, const char* name, void* owner, 
     std::int64_t dense = 1;
     for (std::size_t i = from.rank; i-- > 0; dense *= made->shape[i]) made->strides[i] = dense;
     Managed& it = made->managed;
-    it.tensor = {from.data,           {dlpack::cpu, 0},     static_cast<std::int32_t>(from.rank), type_of(from.type),
-                 made->shape.data(), made->strides.data(), 0};
+    it.tensor = {from.data,
+                 {dlpack::cpu, 0},
+                 static_cast<std::int32_t>(from.rank),
+                 type_of(from.type),
+                 made->shape.data(),
+                 made->strides.data(),
+                 0};
     it.manager_ctx = made.get();
     // The receiver may call it on any thread, without the GIL.
     it.deleter = [](Managed* self) { delete static_cast<given<Managed>*>(self->manager_ctx); };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>  // here, so that all files convert std::string in the same way
 #include <sluice/c/sluice.h>
 
 #include <string>
@@ -37,8 +38,8 @@ Result in_slot(Result failed, Function&& f) noexcept {
     return failed;
 }
 
-// A process that was forked has none of the library's threads. What was made before the fork is refused there, and never
-// destroyed: that would wait for the threads.
+// A process that was forked has none of the library's threads. What was made before the fork is refused there, and
+// never destroyed: that would wait for the threads.
 class made_here {
 public:
     made_here() noexcept;

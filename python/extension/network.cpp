@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "network.hpp"
 
-#include <nanobind/stl/string.h>
-
 #include "array_inputs.hpp"
 #include "array_outputs.hpp"
 #include "run.hpp"
@@ -70,9 +68,8 @@ std::string text_of(const network& of) {
 
 PyType_Slot network_slots[] = {
     {Py_tp_call, reinterpret_cast<void*>(+[](PyObject* self, PyObject* args, PyObject* kwargs) -> PyObject* {
-         return in_slot<PyObject*>(nullptr, [&] {
-             return nb::inst_ptr<network>(self)->call(args, kwargs).release().ptr();
-         });
+         return in_slot<PyObject*>(nullptr,
+                                   [&] { return nb::inst_ptr<network>(self)->call(args, kwargs).release().ptr(); });
      })},
     {0, nullptr}};
 
@@ -112,8 +109,7 @@ void set_value_type(nb::object type) { value_type = type.release(); }
 void bind_network(nb::module_& in) {
     nb::class_<network>(in, "Network", nb::type_slots(network_slots),
                         "A network on a device: net(x) runs it. Threads may share it.")
-        .def_prop_ro("inputs",
-                     [](const network& self) { return described(self, self.inputs(), sluice_network_input); })
+        .def_prop_ro("inputs", [](const network& self) { return described(self, self.inputs(), sluice_network_input); })
         .def_prop_ro("outputs",
                      [](const network& self) { return described(self, self.outputs(), sluice_network_output); })
         .def_prop_ro("device", &network::device)

@@ -11,7 +11,7 @@ namespace sluice::python {
 
 // An input or an output.
 struct named_value {
-    nb::str name;  // interned
+    nb::str name;       // interned
     std::string label;  // "input 'x'", for messages
     sluice_type type;
 };

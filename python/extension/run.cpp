@@ -74,8 +74,7 @@ void shut_down() {
     for (int now = threads_with_gil.load(); now != 0; now = threads_with_gil.load()) threads_with_gil.wait(now);
 }
 
-run::run(nb::object of, PyObject* args, PyObject* kwargs)
-    : network_(std::move(of)), end_(std::make_shared<run_end>()) {
+run::run(nb::object of, PyObject* args, PyObject* kwargs) : network_(std::move(of)), end_(std::make_shared<run_end>()) {
     const network& what = network_in(network_);
     what.birth().require("this network");
     const array_inputs inputs(what, args, kwargs);

@@ -2,7 +2,6 @@
 #include "runtime.hpp"
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 
 #include <optional>
 

@@ -52,8 +52,8 @@ std::optional<activation> activation_named(const char* name, std::string_view wh
 nn::model read(const std::filesystem::path& path, const sluice_network_options& options, std::string_view function) {
     const bool is_perceptron = path.extension() == ".safetensors";
     if (!is_perceptron && (options.hidden_activation != nullptr || options.output_activation != nullptr))
-        refuse(function, "the options name an activation, and only files *.safetensors need that: " +
-                             in_quotes(path.string()));
+        refuse(function,
+               "the options name an activation, and only files *.safetensors need that: " + in_quotes(path.string()));
     if (!is_perceptron) return nn::load_onnx(path);
     const nn::mlp_load_options with{
         .hidden = activation_named(options.hidden_activation, "hidden_activation", function),

@@ -128,8 +128,8 @@ sluice_status sluice_result_output(const sluice_result* result, size_t index, sl
         const sluice_result& of = require(result, here, "result");
         require(output, here, "output");
         if (index >= of.outputs.size()) {
-            refuse(here, "there is no output " + std::to_string(index) + "; there are " +
-                             std::to_string(of.outputs.size()));
+            refuse(here,
+                   "there is no output " + std::to_string(index) + "; there are " + std::to_string(of.outputs.size()));
         }
         const nn::any_tensor& found = of.outputs[index];
         // No other tensor has these elements: see unshared.

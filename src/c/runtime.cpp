@@ -44,12 +44,10 @@ sluice_status sluice_runtime_device(const sluice_runtime* runtime, size_t index,
         }
         const device& found = *all[index];
         const device_properties& its = found.properties();
-        const sluice_device_info filled{sizeof(sluice_device_info),
-                                        found.name().c_str(),
-                                        its.name.c_str(),
-                                        found.kind() == device_kind::cuda ? SLUICE_CUDA : SLUICE_CPU,
-                                        its.compute_units,
-                                        its.memory_bytes};
+        const sluice_device_info filled{
+            sizeof(sluice_device_info), found.name().c_str(),
+            its.name.c_str(),           found.kind() == device_kind::cuda ? SLUICE_CUDA : SLUICE_CPU,
+            its.compute_units,          its.memory_bytes};
         write_info(*info, filled, sizeof(sluice_device_info), here);
     });
 }

@@ -122,8 +122,7 @@ std::vector<nn::any_tensor> inputs_from(const loaded_network& network, const slu
     if (count != network.network.inputs().size()) return std::vector<nn::any_tensor>(count);  // the network refuses it
     std::vector<nn::any_tensor> made;
     made.reserve(count);
-    for (std::size_t i = 0; i < count; ++i)
-        made.push_back(input_reader(network, i, function).read(inputs[i], lasts));
+    for (std::size_t i = 0; i < count; ++i) made.push_back(input_reader(network, i, function).read(inputs[i], lasts));
     return made;
 }
 

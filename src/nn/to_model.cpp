@@ -51,8 +51,7 @@ model to_model(const mlp_model& from, std::filesystem::path path) {
         const std::string after = operator_of(layer.after);
         const std::string sum = is_last && after.empty() ? "output" : "sum " + number;
         node product{label, {}, "Gemm", {value, "weight " + number}, {sum}, {{"transB", std::int64_t{1}}}};
-        body.constants.emplace("weight " + number,
-                               constant_of(layer.weight, {layer.out_features, layer.in_features}));
+        body.constants.emplace("weight " + number, constant_of(layer.weight, {layer.out_features, layer.in_features}));
         if (!layer.bias.empty()) {
             product.inputs.push_back("bias " + number);
             body.constants.emplace("bias " + number, constant_of(layer.bias, {layer.out_features}));

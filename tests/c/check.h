@@ -10,33 +10,33 @@
 /* The checks that failed so far; threads count their own. */
 extern _Thread_local int failures;
 
-#define CHECK(condition) \
-    do { \
-        if (!(condition)) { \
-            ++failures; \
+#define CHECK(condition)                                                              \
+    do {                                                                              \
+        if (!(condition)) {                                                           \
+            ++failures;                                                               \
             fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
-        } \
+        }                                                                             \
     } while (0)
 
-#define CHECK_OK(call) \
-    do { \
-        const sluice_status status_ = (call); \
-        if (status_ != SLUICE_OK) { \
-            ++failures; \
+#define CHECK_OK(call)                                                                                     \
+    do {                                                                                                   \
+        const sluice_status status_ = (call);                                                              \
+        if (status_ != SLUICE_OK) {                                                                        \
+            ++failures;                                                                                    \
             fprintf(stderr, "%s:%d: %s: %s: %s\n", __FILE__, __LINE__, #call, sluice_status_name(status_), \
-                    sluice_last_error()); \
-        } \
+                    sluice_last_error());                                                                  \
+        }                                                                                                  \
     } while (0)
 
 /* The call fails with this status, and its text contains these words. */
-#define CHECK_FAILS(expected, words, call) \
-    do { \
-        const sluice_status status_ = (call); \
-        if (status_ != (expected) || strstr(sluice_last_error(), (words)) == NULL) { \
-            ++failures; \
-            fprintf(stderr, "%s:%d: %s: expected %s with '%s', not %s: %s\n", __FILE__, __LINE__, #call, \
+#define CHECK_FAILS(expected, words, call)                                                                    \
+    do {                                                                                                      \
+        const sluice_status status_ = (call);                                                                 \
+        if (status_ != (expected) || strstr(sluice_last_error(), (words)) == NULL) {                          \
+            ++failures;                                                                                       \
+            fprintf(stderr, "%s:%d: %s: expected %s with '%s', not %s: %s\n", __FILE__, __LINE__, #call,      \
                     sluice_status_name(expected), (words), sluice_status_name(status_), sluice_last_error()); \
-        } \
+        }                                                                                                     \
     } while (0)
 
 /* A runtime without GPUs; the caller destroys it. */

@@ -99,7 +99,8 @@ static void files_are_checked(sluice_runtime* runtime) {
     CHECK_FAILS(SLUICE_BAD_FILE, "models", sluice_network_load(runtime, path_of("models"), NULL, &network));
     CHECK_FAILS(SLUICE_UNSUPPORTED, "Mystery",
                 sluice_network_load(runtime, path_of("tests/c/networks/unknown.onnx"), NULL, &network));
-    CHECK_FAILS(SLUICE_BAD_FILE, "rubbish", sluice_network_load_memory(runtime, "\xff\xff", 2, "rubbish", NULL, &network));
+    CHECK_FAILS(SLUICE_BAD_FILE, "rubbish",
+                sluice_network_load_memory(runtime, "\xff\xff", 2, "rubbish", NULL, &network));
     CHECK_FAILS(SLUICE_BAD_FILE, "network", sluice_network_load_memory(runtime, "", 0, NULL, NULL, &network));
     CHECK(network == NULL);
 }
@@ -108,7 +109,8 @@ static void inputs_are_checked(sluice_network* network) {
     sluice_result* result = NULL;
     const sluice_tensor good = {pixels, one_row, 2, SLUICE_F32, SLUICE_HOST}, twice[2] = {good, good};
     sluice_tensor row = good;
-    CHECK_FAILS(SLUICE_SHAPE_MISMATCH, "takes 1 inputs, and is given 2", sluice_network_run(network, twice, 2, &result));
+    CHECK_FAILS(SLUICE_SHAPE_MISMATCH, "takes 1 inputs, and is given 2",
+                sluice_network_run(network, twice, 2, &result));
     CHECK_FAILS(SLUICE_SHAPE_MISMATCH, "takes 1 inputs, and is given 0", sluice_network_run(network, NULL, 0, &result));
     const int64_t narrow[2] = {1, 63}, negative[2] = {-1, 64}, huge[2] = {INT64_MAX, INT64_MAX};
     row.shape = narrow;
@@ -168,7 +170,8 @@ static void buffers_are_checked(sluice_network* network) {
     CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "shape is null", sluice_network_run_into(network, &row, 1, &buffer, 1));
     buffer = good;
     buffer.data = NULL;
-    CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "data of buffer 0 is null", sluice_network_run_into(network, &row, 1, &buffer, 1));
+    CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "data of buffer 0 is null",
+                sluice_network_run_into(network, &row, 1, &buffer, 1));
     CHECK(into[0] == -1); /* nothing was written */
 }
 
@@ -177,7 +180,8 @@ static void data_is_checked(sluice_runtime* runtime) {
     sluice_network* const network = load(runtime, "tests/c/networks/tokens.onnx");
     const int64_t shape[2] = {1, 1}, token = 5;
     const float mask = 1;
-    const sluice_tensor inputs[2] = {{&token, shape, 2, SLUICE_I64, SLUICE_HOST}, {&mask, shape, 2, SLUICE_F32, SLUICE_HOST}};
+    const sluice_tensor inputs[2] = {{&token, shape, 2, SLUICE_I64, SLUICE_HOST},
+                                     {&mask, shape, 2, SLUICE_F32, SLUICE_HOST}};
     sluice_result* result = NULL;
     sluice_run* run = NULL;
     CHECK_FAILS(SLUICE_OUT_OF_RANGE, "5", sluice_network_run(network, inputs, 2, &result));
@@ -193,7 +197,8 @@ static void names_and_indices_are_checked(sluice_network* network) {
     size_t index = 7;
     void* stream = NULL;
     sluice_value_info value = {.size = sizeof(value)};
-    CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "no input 'nothing'; there are '", sluice_network_find_input(network, "nothing", &index));
+    CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "no input 'nothing'; there are '",
+                sluice_network_find_input(network, "nothing", &index));
     CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "no output ''", sluice_network_find_output(network, "", &index));
     CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "no input 1; there are 1", sluice_network_input(network, 1, &value));
     CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "no output 1; there are 1", sluice_network_output(network, 1, &value));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The header of the C interface compiles alone as C++, twice.
 #include "sluice/c/sluice.h"
-#include "sluice/c/sluice.h"
 
 static_assert(SLUICE_OK == 0 && sizeof(sluice_status) == 4 && sizeof(sluice_type) == 4);
 // The interface is stable: these sizes never change.

@@ -126,7 +126,8 @@ static void several_inputs_and_outputs(sluice_runtime* runtime) {
     sluice_network* const network = load(runtime, "tests/c/networks/tokens.onnx");
     const int64_t shape[2] = {2, 3}, tokens[6] = {1, 2, 3, 4, 0, 1};
     const float mask[6] = {1, 1, 0, 1, 1, 1};
-    const sluice_tensor inputs[2] = {{tokens, shape, 2, SLUICE_I64, SLUICE_HOST}, {mask, shape, 2, SLUICE_F32, SLUICE_HOST}};
+    const sluice_tensor inputs[2] = {{tokens, shape, 2, SLUICE_I64, SLUICE_HOST},
+                                     {mask, shape, 2, SLUICE_F32, SLUICE_HOST}};
     sluice_result* result = NULL;
     sluice_buffer scores = {0}, total = {0};
     CHECK_OK(sluice_network_run(network, inputs, 2, &result));
@@ -148,7 +149,8 @@ static void several_inputs_and_outputs(sluice_runtime* runtime) {
 }
 
 static void every_type_passes(sluice_runtime* runtime) {
-    static const char* const names[] = {"f16", "bf16", "f32", "f64", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "bool"};
+    static const char* const names[] = {"f16", "bf16", "f32", "f64", "i8",  "u8",  "i16",
+                                        "u16", "i32",  "u32", "i64", "u64", "bool"};
     static const size_t sizes[] = {2, 2, 4, 8, 1, 1, 2, 2, 4, 4, 8, 8, 1};
     sluice_network* const network = load(runtime, "tests/c/networks/types.onnx");
     const unsigned char bytes[16] = {1, 0, 1, 1, 0, 1, 0, 0, 1, 1, 1, 0, 0, 0, 1, 0};

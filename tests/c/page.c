@@ -33,8 +33,10 @@ static void describe(const sluice_network* network) {
         printf("%s: %s", info.name, sluice_type_name(info.type));
         for (size_t d = 0; info.rank != SLUICE_ANY_RANK && d < info.rank; ++d) {
             const sluice_dimension each = info.dimensions[d];
-            if (each.length == SLUICE_ANY_LENGTH) printf(" %s", each.name);
-            else printf(" %lld", (long long)each.length);
+            if (each.length == SLUICE_ANY_LENGTH)
+                printf(" %s", each.name);
+            else
+                printf(" %lld", (long long)each.length);
         }
         printf("\n"); /* input: f32 batch 64 */
     }

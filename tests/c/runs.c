@@ -58,7 +58,7 @@ static void a_run_is_polled(sluice_network* network) {
 /* What a callback has seen. Each run waits until the gate is open, so that the order is known. */
 struct seen {
     sluice_network* network;
-    sluice_run* other;      /* a run that is not complete when the callback waits for it */
+    sluice_run* other; /* a run that is not complete when the callback waits for it */
     atomic_int gate, calls;
     sluice_run* run;
     sluice_status status, blocked, polled;

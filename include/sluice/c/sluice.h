@@ -27,7 +27,8 @@
  * use an object while it is destroyed.
  *
  * Sizes. Shapes are numbers of elements, row-major, the last dimension contiguous. Structures whose first member is
- * `size` grow in later versions: set it to sizeof the structure, and all that you do not use to 0, which is the default.
+ * `size` grow in later versions: set it to sizeof the structure, and all that you do not use to 0, which is the
+ * default.
  */
 #ifndef SLUICE_C_SLUICE_H
 #define SLUICE_C_SLUICE_H
@@ -173,9 +174,9 @@ sluice_status sluice_runtime_why_no_gpu(const sluice_runtime* runtime, const cha
 /* --- networks ------------------------------------------------------------------------------------------------ */
 
 typedef struct sluice_network_options {
-    size_t size;                   /* sizeof(sluice_network_options) */
-    const char* device;            /* "cpu", "cuda:1", "auto"; NULL: "auto", the first GPU or else the first CPU device */
-    size_t streams;                /* how many runs may overlap on the device; 0: four */
+    size_t size;        /* sizeof(sluice_network_options) */
+    const char* device; /* "cpu", "cuda:1", "auto"; NULL: "auto", the first GPU or else the first CPU device */
+    size_t streams;     /* how many runs may overlap on the device; 0: four */
     const char* hidden_activation; /* of a safetensors file that does not say it: "relu"; NULL: the file says it */
     const char* output_activation; /* the same for the last layer */
 } sluice_network_options;
@@ -197,7 +198,7 @@ void sluice_network_destroy(sluice_network* network);
 sluice_status sluice_network_input_count(const sluice_network* network, size_t* count);
 sluice_status sluice_network_output_count(const sluice_network* network, size_t* count);
 
-#define SLUICE_ANY_RANK ((size_t)-1)   /* not even the number of dimensions is known */
+#define SLUICE_ANY_RANK ((size_t)-1)    /* not even the number of dimensions is known */
 #define SLUICE_ANY_LENGTH ((int64_t)-1) /* the length is that of the input at each run */
 
 typedef struct sluice_dimension {
@@ -247,14 +248,14 @@ sluice_status sluice_network_run(const sluice_network* network, const sluice_ten
 sluice_status sluice_network_run_into(const sluice_network* network, const sluice_tensor* inputs, size_t count,
                                       const sluice_buffer* outputs, size_t output_count);
 
-/* Called once for a run that was submitted, on a thread of the runtime, when the run is complete or has failed. `run` is
- * valid during the call. The function should be short: no other run's callback is called meanwhile. It may call all
+/* Called once for a run that was submitted, on a thread of the runtime, when the run is complete or has failed. `run`
+ * is valid during the call. The function should be short: no other run's callback is called meanwhile. It may call all
  * functions of this interface; a wait there for a run that is not complete is refused. It must not throw. */
 typedef void (*sluice_callback)(sluice_run* run, void* context);
 
 /* Submits a run and does not wait for it. Inputs in host memory are copied before the call returns; those in
- * SLUICE_DEVICE memory must not change until the run is complete. `callback` may be NULL. It is called also when the run
- * is destroyed before, and perhaps before this function returns. The caller destroys `*run` at any time; its work
+ * SLUICE_DEVICE memory must not change until the run is complete. `callback` may be NULL. It is called also when the
+ * run is destroyed before, and perhaps before this function returns. The caller destroys `*run` at any time; its work
  * continues. Errors: as of sluice_network_run; then the callback is not called. */
 sluice_status sluice_network_submit(const sluice_network* network, const sluice_tensor* inputs, size_t count,
                                     sluice_callback callback, void* context, sluice_run** run);
@@ -263,8 +264,8 @@ sluice_status sluice_network_submit(const sluice_network* network, const sluice_
 
 /* Waits at most so many nanoseconds; 0 asks and does not block, SLUICE_FOREVER waits without limit. When the run is
  * complete, gives its result, which the caller destroys; `result` may be NULL. A run gives its result once: a second
- * request is SLUICE_INVALID_ARGUMENT. Several threads may wait. Errors: SLUICE_TIMED_OUT when it is not complete yet; what the run failed with; and
- * SLUICE_INVALID_ARGUMENT in a callback, when this would block. */
+ * request is SLUICE_INVALID_ARGUMENT. Several threads may wait. Errors: SLUICE_TIMED_OUT when it is not complete yet;
+ * what the run failed with; and SLUICE_INVALID_ARGUMENT in a callback, when this would block. */
 sluice_status sluice_run_wait(const sluice_run* run, int64_t nanoseconds, sluice_result** result);
 
 void sluice_run_destroy(sluice_run* run);

@@ -8,6 +8,10 @@
     logits = await net.submit(pixels)      # does not block the event loop
 """
 
+from __future__ import annotations
+
+import typing
+
 from ._errors import (BY_STATUS, CanceledError, DeviceError, DeviceNotFoundError, Error, FileAccessError, FileError,
                       GraphRefusedError, IndexInDataError, InternalError, InvalidArgumentError, OutOfMemoryError,
                       RuntimeClosedError, ShapeError, TimedOutError, UnsupportedError)
@@ -15,13 +19,16 @@ from ._sluice import Network, Run, Runtime, Tensor, __version__, _shut_down, _st
 from ._values import Device, Value
 from ._waiting import await_run
 
+if typing.TYPE_CHECKING:
+    import os
+
 __all__ = ["CanceledError", "Device", "DeviceError", "DeviceNotFoundError", "Error", "FileAccessError", "FileError",
            "GraphRefusedError", "IndexInDataError", "InternalError", "InvalidArgumentError", "Network",
            "OutOfMemoryError", "Run", "Runtime", "RuntimeClosedError", "ShapeError", "Tensor", "TimedOutError",
            "UnsupportedError", "Value", "__version__", "default_runtime", "devices", "load", "loads"]
 
 
-def _prepare():
+def _prepare() -> None:
     import atexit
 
     for each in (Network, Run, Runtime, Tensor):
@@ -32,10 +39,10 @@ def _prepare():
 
 _prepare()
 
-_default = None
+_default: Runtime | None = None
 
 
-def default_runtime():
+def default_runtime() -> Runtime:
     """The runtime of load, loads and devices: made at the first call, with all GPUs and one CPU device."""
     global _default
     if _default is None:
@@ -45,7 +52,9 @@ def default_runtime():
     return _default
 
 
-def load(path, device="auto", *, runtime=None, streams=0, hidden_activation=None, output_activation=None):
+def load(path: str | bytes | os.PathLike[str] | os.PathLike[bytes], device: str = "auto", *,
+         runtime: Runtime | None = None, streams: int = 0, hidden_activation: str | None = None,
+         output_activation: str | None = None) -> Network:
     """Loads a network and puts its constants on the device.
 
     path: an ONNX file, or a perceptron in a file *.safetensors.
@@ -59,12 +68,13 @@ def load(path, device="auto", *, runtime=None, streams=0, hidden_activation=None
                         output_activation=output_activation)
 
 
-def loads(data, device="auto", *, name="network", runtime=None, streams=0):
+def loads(data: bytes, device: str = "auto", *, name: str = "network", runtime: Runtime | None = None,
+          streams: int = 0) -> Network:
     """The same from the bytes of an ONNX file. name is for messages; its folder is where external data is looked for."""
     machine = default_runtime() if runtime is None else runtime
     return machine.loads(data, device, name=name, streams=streams)
 
 
-def devices():
+def devices() -> tuple[Device, ...]:
     """The devices of default_runtime(): GPUs first."""
     return default_runtime().devices
