@@ -52,6 +52,11 @@ def main():
           [value("x", TensorProto.FLOAT, ["n"]), value("shape", TensorProto.INT64, [2])],
           [value("y", TensorProto.FLOAT, ["rows", "columns"]), value("same", TensorProto.FLOAT, [2])], [table])
 
+    # The indices are computed on the device, so that only the run finds one that is out of range.
+    write("later",
+          [helper.make_node("Add", ["x", "x"], ["places"]), helper.make_node("Gather", ["weights", "places"], ["y"])],
+          [value("x", TensorProto.INT64, ["n"])], [value("y", TensorProto.FLOAT, ["n"])], [weights])
+
     # One number in, one out: no dimensions.
     write("scalar", [helper.make_node("Add", ["x", "x"], ["twice"])], [value("x", TensorProto.FLOAT, [])],
           [value("twice", TensorProto.FLOAT, [])])

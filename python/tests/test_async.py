@@ -8,7 +8,7 @@ import weakref
 
 import numpy
 import pytest
-from conftest import OnlyDLPack
+from conftest import NETWORKS, OnlyDLPack
 
 import sluice
 
@@ -51,13 +51,17 @@ def test_the_event_loop_runs_while_a_network_computes(digits_cnn, pixels):
     assert made.shape == (20_000, 10) and turns > 1
 
 
-def test_an_error_comes_with_the_await(tokens):
-    async def main():
-        # large enough to be checked where it is computed, or refused at once: both are errors of this expression
-        return await tokens.submit(numpy.full((1, 3), 5), numpy.ones((1, 3), numpy.float32))
+def test_an_error_comes_with_the_await(runtime):
+    later = runtime.load(NETWORKS / "later.onnx")  # the indices are 2 x, and 0 to 4 are possible
 
-    with pytest.raises(sluice.IndexInDataError, match="index 5"):
-        asyncio.run(main())
+    async def main():
+        run = later.submit(numpy.array([1, 3]))
+        with pytest.raises(sluice.IndexInDataError, match="index 6"):
+            await run
+        with pytest.raises(sluice.IndexInDataError, match="index 6"):
+            run.result()  # as often as it is asked
+
+    asyncio.run(main())
 
 
 def test_a_task_that_is_cancelled(digits_cnn, pixels):

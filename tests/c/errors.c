@@ -175,7 +175,7 @@ static void buffers_are_checked(sluice_network* network) {
     CHECK(into[0] == -1); /* nothing was written */
 }
 
-/* An index in the data that the network cannot know before. */
+/* An index in the data: in an input; and computed, so that only the end of the run finds it. */
 static void data_is_checked(sluice_runtime* runtime) {
     sluice_network* const network = load(runtime, "tests/c/networks/tokens.onnx");
     const int64_t shape[2] = {1, 1}, token = 5;
@@ -185,12 +185,19 @@ static void data_is_checked(sluice_runtime* runtime) {
     sluice_result* result = NULL;
     sluice_run* run = NULL;
     CHECK_FAILS(SLUICE_OUT_OF_RANGE, "5", sluice_network_run(network, inputs, 2, &result));
-    CHECK_OK(sluice_network_submit(network, inputs, 2, NULL, NULL, &run));
-    CHECK_FAILS(SLUICE_OUT_OF_RANGE, "5", sluice_run_wait(run, SLUICE_FOREVER, &result));
-    CHECK_FAILS(SLUICE_OUT_OF_RANGE, "5", sluice_run_wait(run, 0, &result)); /* as often as it is asked */
-    sluice_run_destroy(run);
-    CHECK(result == NULL);
+    CHECK_FAILS(SLUICE_OUT_OF_RANGE, "5", sluice_network_submit(network, inputs, 2, NULL, NULL, &run));
     sluice_network_destroy(network);
+
+    sluice_network* const later = load(runtime, "tests/c/networks/later.onnx");
+    const int64_t length = 1, half = 3;
+    const sluice_tensor x = {&half, &length, 1, SLUICE_I64, SLUICE_HOST};
+    CHECK_FAILS(SLUICE_OUT_OF_RANGE, "index 6", sluice_network_run(later, &x, 1, &result));
+    CHECK_OK(sluice_network_submit(later, &x, 1, NULL, NULL, &run));
+    CHECK_FAILS(SLUICE_OUT_OF_RANGE, "index 6", sluice_run_wait(run, SLUICE_FOREVER, &result));
+    CHECK_FAILS(SLUICE_OUT_OF_RANGE, "index 6", sluice_run_wait(run, 0, &result)); /* as often as it is asked */
+    sluice_run_destroy(run);
+    sluice_network_destroy(later);
+    CHECK(result == NULL);
 }
 
 static void names_and_indices_are_checked(sluice_network* network) {
