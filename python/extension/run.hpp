@@ -21,10 +21,6 @@ public:
     void keep(nb::object owner) { kept_.push_back(std::move(owner)); }
     // Not with the GIL.
     void come() noexcept;
-    bool is_there() const {
-        const std::lock_guard lock(mutex_);
-        return is_there_;
-    }
 
 private:
     struct callback {
@@ -32,7 +28,7 @@ private:
         void call() const noexcept;
     };
 
-    mutable std::mutex mutex_;  // no Python code runs under it
+    std::mutex mutex_;  // no Python code runs under it
     bool is_there_ = false;
     std::vector<callback> callbacks_;
     std::vector<nb::object> kept_;
@@ -48,7 +44,7 @@ public:
 
     // Waits without the GIL; a signal's exception ends the wait. The same arrays at each call.
     nb::object result(std::optional<double> seconds);
-    bool is_done() const { return end_->is_there(); }
+    bool is_done() const { return sluice_run_wait(handle_, 0, nullptr) != SLUICE_TIMED_OUT; }
     void add_done_callback(nb::object self, nb::object f) { end_->add_callback(std::move(f), std::move(self)); }
 
 private:
