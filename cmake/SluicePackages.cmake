@@ -9,6 +9,9 @@ set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_VERBATIM_VARIABLES ON)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_COMPONENTS_ALL tool development)
+if(SLUICE_C)
+    list(APPEND CPACK_COMPONENTS_ALL c_interface)
+endif()
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
@@ -31,6 +34,11 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "The library, its headers and its CMake package, for C++20 programs with
  asynchronous GPU pipelines.")
 
+set(CPACK_DEBIAN_C_INTERFACE_PACKAGE_NAME libsluice-c${other})
+set(CPACK_DEBIAN_C_INTERFACE_PACKAGE_SHLIBDEPS ON)
+set(CPACK_COMPONENT_C_INTERFACE_DESCRIPTION "The C interface: a shared library, its header, and files for CMake and
+ pkg-config.")
+
 # The static library's users link what it uses.
 set(depends "libstdc++-12-dev | libstdc++-13-dev | libstdc++-14-dev")
 if(SLUICE_CPU_MATH_LIBRARY STREQUAL "ONEDNN")
@@ -43,14 +51,12 @@ if(SLUICE_HAS_ONNX)
 endif()
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${depends}")
 
-foreach(each sluice libsluice-dev)
-    set(with_cuda ${each}-cuda)
-    if(each STREQUAL "libsluice-dev")
-        set(with_cuda libsluice-cuda-dev)
-        set(component DEVELOPMENT)
-    else()
-        set(component TOOL)
-    endif()
+foreach(each "sluice TOOL sluice-cuda" "libsluice-dev DEVELOPMENT libsluice-cuda-dev"
+        "libsluice-c C_INTERFACE libsluice-c-cuda")
+    separate_arguments(each)
+    list(GET each 1 component)
+    list(GET each 2 with_cuda)
+    list(GET each 0 each)
     if(SLUICE_HAS_CUDA)
         set(CPACK_DEBIAN_${component}_PACKAGE_PROVIDES ${each})
         set(CPACK_DEBIAN_${component}_PACKAGE_CONFLICTS ${each})

@@ -41,6 +41,7 @@ MAY_INCLUDE = {
     "nn": GROUND | {"runtime", "devices", "graph", "kernels"} | BACKENDS,
     "serve": GROUND | {"runtime", "devices", "graph", "kernels", "nn"},
     "asio": GROUND | {"runtime"},
+    "c": GROUND | {"runtime", "nn"},
 }
 TOP = "the top"  # sluice/*.hpp
 APPS = "apps"
@@ -152,6 +153,8 @@ HEALTHY = {
     "include/sluice/graph/recorder.hpp": '#include "sluice/cpu/device.hpp"\n/*\n#include "sluice/nn/engine.hpp"\n*/\n',
     "include/sluice/kernels/gemm.hpp": '#include "sluice/cuda/device.hpp"\n',
     "include/sluice/nn/engine.hpp": '#include "sluice/graph/recorder.hpp"\n#include "sluice/kernels/gemm.hpp"\n',
+    "include/sluice/c/sluice.h": "#include <stdint.h>\n",
+    "src/c/network.cpp": '#include "sluice/c/sluice.h"\n#include "sluice/nn/engine.hpp"\n',
     "include/sluice/asio/wait.hpp": '#include <boost/asio.hpp>\n#include "sluice/runtime/stream.hpp"\n',
     "include/sluice/asio.hpp": '#include "sluice/asio/wait.hpp"\n',
     "include/sluice/sluice.hpp": '#include "sluice/nn/engine.hpp"\n',
@@ -191,6 +194,8 @@ PLANTED = [  # file, include, the reason that must be given
     ("include/sluice/nn/engine.hpp", '"sluice/sluice.hpp"', "nn may not include the top"),
     ("include/sluice/nn/engine.hpp", '"sluice/asio/wait.hpp"', "nn may not include asio"),
     ("include/sluice/asio/wait.hpp", '"sluice/nn/engine.hpp"', "asio may not include nn"),
+    ("src/nn/engine.cpp", '"sluice/c/sluice.h"', "nn may not include c"),
+    ("src/c/network.cpp", '"sluice/sim/device.hpp"', "c may not include sim"),
     ("include/sluice/runtime/stream.hpp", "<boost/asio.hpp>", "include Boost"),
     ("include/sluice/sluice.hpp", "<boost/asio.hpp>", "include Boost"),
     ("include/sluice/sluice.hpp", '"sluice/serve/server.hpp"', "may not include serve"),

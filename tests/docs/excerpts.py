@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks that the code in the documentation is taken from files that are compiled and run.
 
-    excerpts.py REPOSITORY      prints each block of C++ in README.md, CONTRIBUTING.md and docs/*.md, and of CMake in the
-                                first two, that is not an excerpt, and fails
+    excerpts.py REPOSITORY      prints each block of C++ and C in README.md, CONTRIBUTING.md and docs/*.md, of Python in
+                                docs/python.md, and of CMake in the first two, that is not an excerpt, and fails
     excerpts.py --self-test     plants mistakes in a temporary tree, and fails unless each is found
 
 Each block comes after a line `<!-- excerpt: PATH -->` and must be in that file, line by line, ignoring spaces.
@@ -13,7 +13,7 @@ import re
 import sys
 import tempfile
 
-BLOCK = re.compile(r"^```(cpp|cmake)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^```(cpp|c|python|cmake)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MARK = re.compile(r"<!-- excerpt: (\S+) -->\n\Z")
 
 
@@ -33,7 +33,9 @@ def problems(root):
         for block in BLOCK.finditer(text):
             place = f"{page.relative_to(root)}:{text.count(chr(10), 0, block.start()) + 1}"
             mark = MARK.search(text, 0, block.start())
-            if not mark and block.group(1) == "cmake" and page not in front:
+            is_free = (block.group(1) == "cmake" and page not in front) or (
+                block.group(1) == "python" and page.name != "python.md")
+            if not mark and is_free:
                 continue
             if not mark:
                 found.append(f"{place}: no <!-- excerpt: PATH --> before it")
@@ -52,6 +54,7 @@ def self_test():
         "": (healthy, None),
         "no mark": (healthy.replace("<!-- excerpt: a.cpp -->\n", ""), "no <!-- excerpt"),
         "no file": (healthy.replace("a.cpp", "b.cpp"), "no such file"),
+        "C": (healthy.replace("```cpp", "```c").replace("a.cpp", "b.c"), "no such file"),
         "changed": (healthy.replace("int y", "int z"), "not in a.cpp"),
         "in between": (healthy.replace("int x;\n", "int x;\nint between;\n"), "not in a.cpp"),
     }

@@ -33,6 +33,7 @@ ROOMS = {
     "nn": "nn: networks",
     "serve": "serve: the server of networks",
     "asio": "asio: Boost.Asio",
+    "c": "c: the C interface",
 }
 INTRODUCTION = f"""# Public headers
 
@@ -46,6 +47,8 @@ matters. All names are in the namespace `sluice`; those of a few rooms are in `s
 
 def first_sentence(text):
     """The first sentence of a file's leading comment, after its licence line; empty when there is none."""
+    if text.startswith("/* "):  # a header for C: its comment as one of C++
+        text = re.sub(r"^ ?[/ ]\*", "//", text.partition("*/")[0], flags=re.MULTILINE)
     words = []
     for line in text.splitlines():
         if line.startswith("// SPDX-License-Identifier:"):
@@ -59,7 +62,7 @@ def first_sentence(text):
 
 def public_headers(root):
     include = root / "include"
-    paths = (path.relative_to(include) for path in include.rglob("*.hpp"))
+    paths = (path.relative_to(include) for kind in ("*.hpp", "*.h") for path in include.rglob(kind))
     return sorted(path for path in paths if "detail" not in path.parts)
 
 
@@ -119,12 +122,14 @@ def self_test():
             (root / "include/sluice/sluice.hpp").write_text('// Everything.\n#include "sluice/op/a.hpp"\n')
             (root / "include/sluice/op/a.hpp").write_text("// SPDX-License-Identifier: X\n// a<T>: the first\n// one. More.\n")
             (root / "include/sluice/op/detail/b.hpp").write_text("int b;\n")
+            (root / "include/sluice/op/c.h").write_text("/* SPDX-License-Identifier: X\n * For\n * C. More.\n *\n */\n")
             (root / PAGE).write_text(page(root)[0])
             change(root)
             found = problems(root)
             if len(found) != len(expected) or not all(part in line for part, line in zip(expected, found)):
                 failures.append(f"{name}: found {found}")
-            if name == "healthy" and "op/a.hpp) ★ | a\\<T>: the first one. |" not in page(root)[0]:
+            rows = ("op/a.hpp) ★ | a\\<T>: the first one. |", "op/c.h) | For C. |")
+            if name == "healthy" and not all(row in page(root)[0] for row in rows):
                 failures.append("healthy: " + page(root)[0])
 
     header = "include/sluice/op/a.hpp"

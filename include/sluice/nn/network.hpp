@@ -89,8 +89,8 @@ public:
     forward_values forward(std::vector<any_tensor> inputs) const;
 
     // The same with all outputs in host memory. They may be read after the wait. Indices that are out of range (of
-    // Gather, ScatterND, ...) are errors: when submitted, if they are in host memory; else of the wait
-    // (errc::out_of_range).
+    // Gather, ScatterND, ...) are errors (errc::out_of_range): when submitted, if they are in host memory; else of the
+    // wait.
     run_network run(std::vector<any_tensor> inputs) const;
 
     // Answers at once: reads the inputs and writes the outputs, in the model's orders, before it returns. On a CPU the

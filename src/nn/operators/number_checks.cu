@@ -6,6 +6,7 @@
 
 #include "nn/operators/launch_each.hpp"
 #include "sluice/base/error.hpp"
+#include "sluice/base/file_error.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::nn::operators {
@@ -77,7 +78,9 @@ void require_numbers(const node_call& in, const any_tensor& numbers, number_rang
     if (numbers.is_on_host()) {
         const checked_numbers here{numbers.bytes().data(), is_wide, allowed};
         for (std::size_t i = 0; i < numbers.elements(); ++i) {
-            if (!here.is_fine(i)) in.refuse_shapes("has the index " + std::to_string(here[i]) + text_of(allowed));
+            if (here.is_fine(i)) continue;
+            throw file_error(*in.environment().path, file_error::no_offset, in.label(),
+                             "has the index " + std::to_string(here[i]) + text_of(allowed), errc::out_of_range);
         }
         return;
     }

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The C interface: networks from files, for C and for languages that call C.
+ *
+ *     sluice_runtime* runtime = NULL;
+ *     sluice_network* network = NULL;
+ *     sluice_result* result = NULL;
+ *     const int64_t shape[2] = {1, 64};
+ *     const sluice_tensor input = {pixels, shape, 2, SLUICE_F32, SLUICE_HOST};
+ *     sluice_buffer logits;
+ *     if (sluice_runtime_create(NULL, &runtime) || sluice_network_load(runtime, "digits.onnx", NULL, &network) ||
+ *         sluice_network_run(network, &input, 1, &result) || sluice_result_output(result, 0, &logits)) {
+ *         fprintf(stderr, "%s\n", sluice_last_error());
+ *     }
+ *
+ * Link with libsluice_c: the CMake target sluice::c, or pkg-config sluice_c. The header is C11 and C++.
+ *
+ * Errors. Each function that can fail returns a sluice_status; SLUICE_OK is 0. After a failure the function has written
+ * nothing to its out-parameters, and sluice_last_error() has the text. No C++ exception leaves the library. A null
+ * pointer where an object is needed is SLUICE_INVALID_ARGUMENT; a pointer that does not point to a living object is
+ * undefined, as everywhere in C.
+ *
+ * Owners. What a function creates, the caller destroys with the function ..._destroy of the same type; each of them
+ * takes NULL too. The order does not matter: a network keeps its runtime, a run keeps its network, and a result needs
+ * neither. Strings and arrays that a function gives belong to the object that was asked, and live as long as it does.
+ *
+ * Threads. All functions may be called on any thread, and on one object at the same time, except that nothing else may
+ * use an object while it is destroyed.
+ *
+ * Sizes. Shapes are numbers of elements, row-major, the last dimension contiguous. Structures whose first member is
+ * `size` grow in later versions: set it to sizeof the structure, and all that you do not use to 0, which is the
+ * default.
+ */
+#ifndef SLUICE_C_SLUICE_H
+#define SLUICE_C_SLUICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of this interface: functions and numbers are only added while the first number stays. */
+#define SLUICE_C_VERSION_MAJOR 1
+#define SLUICE_C_VERSION_MINOR 0
+
+typedef int32_t sluice_status;
+enum {
+    SLUICE_OK = 0,
+    SLUICE_INVALID_ARGUMENT = 1, /* a call was made with arguments that it documents as wrong */
+    SLUICE_SHAPE_MISMATCH = 2,   /* the number, types or shapes of tensors do not fit the network */
+    SLUICE_DEVICE_NOT_FOUND = 3,
+    SLUICE_OUT_OF_MEMORY = 4,
+    SLUICE_UNSUPPORTED = 5,    /* this build, device or version cannot do what was requested */
+    SLUICE_DEVICE_FAILED = 6,  /* the device reported a fault and accepts no more work; or a library on it failed */
+    SLUICE_RUNTIME_CLOSED = 7, /* the runtime that owned the device has been destroyed */
+    SLUICE_TIMED_OUT = 8,      /* the run is not complete yet */
+    SLUICE_CANCELED = 9,
+    SLUICE_GRAPH_REFUSED = 10,
+    SLUICE_BAD_FILE = 11,     /* a file's contents were refused */
+    SLUICE_IO_FAILED = 12,    /* the operating system refused to read */
+    SLUICE_OUT_OF_RANGE = 13, /* an index in the data points to an element that does not exist */
+    SLUICE_INTERNAL = 14      /* an exception that is none of Sluice's */
+};
+
+/* Types of elements. */
+typedef int32_t sluice_type;
+enum {
+    SLUICE_F16 = 1,
+    SLUICE_BF16 = 2, /* the upper half of an f32 */
+    SLUICE_F32 = 3,
+    SLUICE_F64 = 4,
+    SLUICE_I8 = 5,
+    SLUICE_U8 = 6,
+    SLUICE_I16 = 7,
+    SLUICE_U16 = 8,
+    SLUICE_I32 = 9,
+    SLUICE_U32 = 10,
+    SLUICE_I64 = 11,
+    SLUICE_U64 = 12,
+    SLUICE_BOOL = 13 /* one byte; any value but 0 is true */
+};
+
+/* Where the elements of a tensor are. */
+typedef int32_t sluice_memory;
+enum {
+    SLUICE_HOST = 0,
+    SLUICE_DEVICE = 1 /* memory of the network's device, e.g. from cudaMalloc */
+};
+
+typedef int32_t sluice_device_kind;
+enum { SLUICE_CPU = 1, SLUICE_CUDA = 2 };
+
+/* Elements that somebody else owns. */
+typedef struct sluice_tensor {
+    const void* data;     /* the first element; may be NULL when there are none */
+    const int64_t* shape; /* `rank` lengths; may be NULL when rank is 0: a single element */
+    size_t rank;
+    sluice_type type;
+    sluice_memory memory;
+} sluice_tensor;
+
+/* Elements in host memory that may be written. */
+typedef struct sluice_buffer {
+    void* data;
+    const int64_t* shape;
+    size_t rank;
+    sluice_type type;
+} sluice_buffer;
+
+typedef struct sluice_runtime sluice_runtime;
+typedef struct sluice_network sluice_network;
+typedef struct sluice_result sluice_result;
+typedef struct sluice_run sluice_run;
+
+/* --- errors and versions ------------------------------------------------------------------------------------- */
+
+/* The text of the last failure on the calling thread; empty when there was none. Valid until the next failure on this
+ * thread, or its end. Never NULL. */
+const char* sluice_last_error(void);
+
+/* The name of a status: "shape mismatch". Never NULL; of an unknown number "unknown status". */
+const char* sluice_status_name(sluice_status status);
+
+/* The name of a type: "f32". Never NULL; of an unknown number "unknown type". */
+const char* sluice_type_name(sluice_type type);
+
+/* The bytes of one element; 0 for an unknown number. */
+size_t sluice_type_size(sluice_type type);
+
+/* The library's version: "0.1.0". */
+const char* sluice_version(void);
+
+/* The interface's version that the library has: 100 * major + minor. */
+int sluice_c_version(void);
+
+/* --- runtimes and devices ------------------------------------------------------------------------------------ */
+
+typedef struct sluice_runtime_options {
+    size_t size;               /* sizeof(sluice_runtime_options) */
+    size_t cpu_devices;        /* virtual CPU devices, cpu:0, cpu:1, ...; 0: one */
+    size_t cpu_workers;        /* worker threads of each; 0: divides the machine's cores among the CPU devices */
+    uint64_t cpu_memory_bytes; /* that each may use; 0: no limit */
+    int32_t without_cuda;      /* not 0: does not look for GPUs */
+} sluice_runtime_options;
+
+/* Creates a runtime: it owns devices, their memory and their threads. A machine without a GPU is no error. `options`
+ * may be NULL. Blocks while devices are found; a GPU takes some 100 ms.
+ * Errors: SLUICE_INVALID_ARGUMENT, SLUICE_UNSUPPORTED for options of a newer version, SLUICE_OUT_OF_MEMORY. */
+sluice_status sluice_runtime_create(const sluice_runtime_options* options, sluice_runtime** runtime);
+
+/* The runtime ends with the last object that uses it. The call that ends it blocks until all work is complete. */
+void sluice_runtime_destroy(sluice_runtime* runtime);
+
+/* The number of devices: GPUs first, then CPU devices. */
+sluice_status sluice_runtime_device_count(const sluice_runtime* runtime, size_t* count);
+
+typedef struct sluice_device_info {
+    size_t size;             /* sizeof(sluice_device_info) */
+    const char* name;        /* "cuda:0", "cpu:1" */
+    const char* description; /* the model of the processor */
+    sluice_device_kind kind;
+    int32_t compute_units; /* multiprocessors, or workers */
+    uint64_t memory_bytes;
+} sluice_device_info;
+
+/* Fills `info`, whose `size` is set; the strings belong to the runtime. Errors: SLUICE_INVALID_ARGUMENT for an index
+ * that is not below the count. */
+sluice_status sluice_runtime_device(const sluice_runtime* runtime, size_t index, sluice_device_info* info);
+
+/* Why there is no GPU: "no NVIDIA driver was found"; empty when there is one. The string belongs to the runtime. */
+sluice_status sluice_runtime_why_no_gpu(const sluice_runtime* runtime, const char** why);
+
+/* --- networks ------------------------------------------------------------------------------------------------ */
+
+typedef struct sluice_network_options {
+    size_t size;        /* sizeof(sluice_network_options) */
+    const char* device; /* "cpu", "cuda:1", "auto"; NULL: "auto", the first GPU or else the first CPU device */
+    size_t streams;     /* how many runs may overlap on the device; 0: four */
+    const char* hidden_activation; /* of a safetensors file that does not say it: "relu"; NULL: the file says it */
+    const char* output_activation; /* the same for the last layer */
+} sluice_network_options;
+
+/* Loads a network and puts its constants on the device: an ONNX file, or, when the name ends with .safetensors, a
+ * multi-layer perceptron. `path` is in the system's encoding. `options` may be NULL. Blocks; reads the whole file.
+ * Errors: SLUICE_IO_FAILED, SLUICE_BAD_FILE, SLUICE_UNSUPPORTED for operators that Sluice does not have and for options
+ * of a newer version, SLUICE_DEVICE_NOT_FOUND, SLUICE_OUT_OF_MEMORY, SLUICE_INVALID_ARGUMENT. */
+sluice_status sluice_network_load(sluice_runtime* runtime, const char* path, const sluice_network_options* options,
+                                  sluice_network** network);
+
+/* The same from an ONNX file in memory, of `bytes` bytes; the memory may be freed afterwards. `name` is for messages,
+ * and its folder is where the file's external data is looked for; NULL: "network". */
+sluice_status sluice_network_load_memory(sluice_runtime* runtime, const void* file, size_t bytes, const char* name,
+                                         const sluice_network_options* options, sluice_network** network);
+
+void sluice_network_destroy(sluice_network* network);
+
+sluice_status sluice_network_input_count(const sluice_network* network, size_t* count);
+sluice_status sluice_network_output_count(const sluice_network* network, size_t* count);
+
+#define SLUICE_ANY_RANK ((size_t)-1)    /* not even the number of dimensions is known */
+#define SLUICE_ANY_LENGTH ((int64_t)-1) /* the length is that of the input at each run */
+
+typedef struct sluice_dimension {
+    int64_t length;   /* or SLUICE_ANY_LENGTH */
+    const char* name; /* "batch"; dimensions of one name have one length. Empty when it has none */
+} sluice_dimension;
+
+typedef struct sluice_value_info {
+    size_t size; /* sizeof(sluice_value_info) */
+    const char* name;
+    const sluice_dimension* dimensions; /* `rank` of them; NULL when the rank is 0 or SLUICE_ANY_RANK */
+    size_t rank;
+    sluice_type type;
+    int32_t needs_host; /* not 0: of inputs, the elements have to be in host memory */
+} sluice_value_info;
+
+/* Fills `info`, whose `size` is set; what it points to belongs to the network. Errors: SLUICE_INVALID_ARGUMENT for an
+ * index that is not below the count. */
+sluice_status sluice_network_input(const sluice_network* network, size_t index, sluice_value_info* info);
+sluice_status sluice_network_output(const sluice_network* network, size_t index, sluice_value_info* info);
+
+/* The index of the input of this name. Errors: SLUICE_INVALID_ARGUMENT, with the names that there are. */
+sluice_status sluice_network_find_input(const sluice_network* network, const char* name, size_t* index);
+sluice_status sluice_network_find_output(const sluice_network* network, const char* name, size_t* index);
+
+/* The cudaStream_t on which runs with inputs in SLUICE_DEVICE memory are computed: they come after all that is in this
+ * stream when they are called, so let it wait for your event. The stream belongs to the network. Errors:
+ * SLUICE_UNSUPPORTED for a network on a CPU device. */
+sluice_status sluice_network_cuda_stream(const sluice_network* network, void** stream);
+
+/* The name of the network's device: "cuda:0". The string belongs to the network. */
+sluice_status sluice_network_device(const sluice_network* network, const char** name);
+
+/* --- running ------------------------------------------------------------------------------------------------- */
+
+/* Runs the network on `count` inputs, in the network's order. Blocks until the outputs are in host memory. The inputs'
+ * memory is only read, and not used after the call. On a CPU device, inputs of 64 KiB or more that begin at a multiple
+ * of 16 bytes are not copied.
+ * Errors: SLUICE_SHAPE_MISMATCH for a wrong number of inputs, another type or another shape, by name;
+ * SLUICE_INVALID_ARGUMENT; SLUICE_OUT_OF_RANGE for an index in the data; SLUICE_UNSUPPORTED; SLUICE_OUT_OF_MEMORY;
+ * SLUICE_DEVICE_FAILED. */
+sluice_status sluice_network_run(const sluice_network* network, const sluice_tensor* inputs, size_t count,
+                                 sluice_result** result);
+
+/* The same, and writes the outputs to the caller's memory. Each buffer's type and shape must be its output's: else
+ * SLUICE_SHAPE_MISMATCH, and nothing is written to any of them. */
+sluice_status sluice_network_run_into(const sluice_network* network, const sluice_tensor* inputs, size_t count,
+                                      const sluice_buffer* outputs, size_t output_count);
+
+/* Called once for a run that was submitted, on a thread of the runtime, when the run is complete or has failed. `run`
+ * is valid during the call. The function should be short: no other run's callback is called meanwhile. It may call all
+ * functions of this interface; a wait there for a run that is not complete is refused. It must not throw. */
+typedef void (*sluice_callback)(sluice_run* run, void* context);
+
+/* Submits a run and does not wait for it. Inputs in host memory are copied before the call returns; those in
+ * SLUICE_DEVICE memory must not change until the run is complete. `callback` may be NULL. It is called also when the
+ * run is destroyed before, and perhaps before this function returns. The caller destroys `*run` at any time; its work
+ * continues. Errors: as of sluice_network_run; then the callback is not called. */
+sluice_status sluice_network_submit(const sluice_network* network, const sluice_tensor* inputs, size_t count,
+                                    sluice_callback callback, void* context, sluice_run** run);
+
+#define SLUICE_FOREVER ((int64_t)-1)
+
+/* Waits at most so many nanoseconds; 0 asks and does not block, SLUICE_FOREVER waits without limit. When the run is
+ * complete, gives its result, which the caller destroys; `result` may be NULL. A run gives its result once: a second
+ * request is SLUICE_INVALID_ARGUMENT. Several threads may wait. Errors: SLUICE_TIMED_OUT when it is not complete yet;
+ * what the run failed with; and SLUICE_INVALID_ARGUMENT in a callback, when this would block. */
+sluice_status sluice_run_wait(const sluice_run* run, int64_t nanoseconds, sluice_result** result);
+
+void sluice_run_destroy(sluice_run* run);
+
+sluice_status sluice_result_count(const sluice_result* result, size_t* count);
+
+/* Fills `output`; its data and shape are in host memory and belong to the result, and to no other one: the data may be
+ * written. It begins at a multiple of 16 bytes. Errors: SLUICE_INVALID_ARGUMENT for an index that is not below the
+ * count. */
+sluice_status sluice_result_output(const sluice_result* result, size_t index, sluice_buffer* output);
+
+void sluice_result_destroy(sluice_result* result);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

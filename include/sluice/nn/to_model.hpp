@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// A multi-layer perceptron as a model, which make_network takes: the reverse of to_mlp.
+//
+//     const auto digits = sync(nn::make_network(nn::to_model(nn::load_mlp(path), path)), pool);
+#pragma once
+
+#include <filesystem>
+
+#include "sluice/nn/mlp_model.hpp"
+#include "sluice/nn/model.hpp"
+
+namespace sluice::nn {
+
+// A model with the input "input" [batch, in features], the output "output" [batch, out features], both f32, and a
+// product with its activation for each layer. The weights are copied. `path` is for messages. Throws
+// errc::invalid_argument for no layers.
+model to_model(const mlp_model& from, std::filesystem::path path);
+
+}  // namespace sluice::nn

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a call from Python costs above the same call from C: one row through a network of 64 inputs, on the CPU.
+
+    python python/bench/one_row.py PREFIX [MODEL]      PREFIX: where libsluice_c is installed, e.g. build/wheel_prefix
+
+The two run in turn, in many short stretches, because the machine's other work changes the times. The figures are medians
+and tenth percentiles of microseconds. The last line is what the measurement itself costs in Python.
+"""
+
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy
+
+import sluice
+
+HERE = pathlib.Path(__file__).resolve().parent
+TURNS, STRETCHES = 2000, 15
+
+
+def c_program(prefix, folder):
+    program = folder / "one_row"
+    subprocess.run(["cc", "-O2", "-std=c11", f"-I{prefix}/include", HERE / "one_row.c", "-o", program, f"-L{prefix}/lib",
+                    f"-Wl,-rpath,{prefix}/lib", "-lsluice_c"], check=True)
+    return program
+
+
+def times_of(call):
+    times = []
+    for _ in range(TURNS):
+        begin = time.perf_counter_ns()
+        call()
+        times.append(time.perf_counter_ns() - begin)
+    return times
+
+
+def show(name, times):
+    times = sorted(times)
+    print(f"{name:34} median {statistics.median(times) / 1000:8.2f}   tenth percentile {times[len(times) // 10] / 1000:8.2f}")
+
+
+def main():
+    prefix = pathlib.Path(sys.argv[1]).resolve()
+    model = sys.argv[2] if len(sys.argv) > 2 else HERE.parents[1] / "models/digits.onnx"
+    net, row = sluice.load(model, "cpu"), numpy.zeros((1, 64), numpy.float32)
+    by_c, by_python, clock = [], [], []
+    with tempfile.TemporaryDirectory() as folder:
+        program = c_program(prefix, pathlib.Path(folder))
+        for _ in range(STRETCHES):
+            out = subprocess.run([program, model, str(TURNS)], capture_output=True, text=True, check=True).stdout
+            by_c += map(int, out.split()[TURNS // 10 :])
+            by_python += times_of(lambda: net(row))[TURNS // 10 :]
+            clock += times_of(lambda: None)
+    show("C", by_c)
+    show("Python", by_python)
+    show("Python, an empty function", clock)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "array_inputs.hpp"
+
+#include <cstring>
+
+#include "arguments.hpp"
+#include "array_outputs.hpp"
+
+namespace sluice::python {
+namespace {
+
+// The format of the buffer protocol: one letter, perhaps after a sign for the order of bytes. 0 for what is no type of
+// networks, such as "Zf", "3s" and ">f".
+sluice_type type_from(const char* format, Py_ssize_t bytes) noexcept {
+    if (format == nullptr) return bytes == 1 ? SLUICE_U8 : 0;
+    if (std::strchr("@=<", format[0]) != nullptr) ++format;
+    if (format[0] == 0 || format[1] != 0) return 0;
+    switch (format[0]) {
+        case 'e': return bytes == 2 ? SLUICE_F16 : 0;
+        case 'f': return bytes == 4 ? SLUICE_F32 : 0;
+        case 'd': return bytes == 8 ? SLUICE_F64 : 0;
+        case '?': return bytes == 1 ? SLUICE_BOOL : 0;
+        default: break;
+    }
+    const bool is_signed = std::strchr("bhilqn", format[0]) != nullptr;
+    if (!is_signed && std::strchr("BHILQN", format[0]) == nullptr) return 0;
+    switch (bytes) {
+        case 1: return is_signed ? SLUICE_I8 : SLUICE_U8;
+        case 2: return is_signed ? SLUICE_I16 : SLUICE_U16;
+        case 4: return is_signed ? SLUICE_I32 : SLUICE_U32;
+        case 8: return is_signed ? SLUICE_I64 : SLUICE_U64;
+        default: return 0;
+    }
+}
+
+std::string type_name(PyObject* object) {
+    return nb::cast<std::string>(nb::str(nb::handle(object).type().attr("__name__")));
+}
+
+// NumPy has no bfloat16 of its own: arrays of the package ml_dtypes, as JAX gives them.
+bool is_bfloat16(PyObject* array) {
+    const nb::object type = nb::getattr(nb::handle(array), "dtype", nb::none());
+    return !type.is_none() && nb::cast<std::string>(nb::str(type)) == "bfloat16";
+}
+
+}  // namespace
+
+// False, with Python's error set, where the object has no row-major memory to show.
+bool array_input::take_view(PyObject* from) {
+    return PyObject_GetBuffer(from, &view_, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT) == 0;
+}
+
+void array_input::take_buffer(PyObject* given, const std::string& label) {
+    bool is_bf16 = false;
+    if (!take_view(given)) {
+        PyErr_Clear();
+        copy_ = numpy().ascontiguousarray(nb::handle(given));
+        is_bf16 = is_bfloat16(copy_.ptr());
+        if (is_bf16) copy_ = copy_.attr("view")("uint16");
+        if (!take_view(copy_.ptr())) throw nb::python_error();
+    }
+    const sluice_type type = is_bf16 ? SLUICE_BF16 : type_from(view_.format, view_.itemsize);
+    if (type == 0) {
+        raise(PyExc_TypeError,
+              label + " has elements of the format '" + std::string(view_.format) + "', which networks do not have");
+    }
+    static_assert(sizeof(Py_ssize_t) == sizeof(std::int64_t));
+    tensor_ = {view_.buf, reinterpret_cast<const std::int64_t*>(view_.shape), static_cast<std::size_t>(view_.ndim),
+               type, SLUICE_HOST};
+}
+
+void array_input::take_dlpack(const network& what, PyObject* given, const std::string& label) {
+    const dlpack::device place = lent_tensor::place_of(given);
+    void* stream = nullptr;
+    if (place.type == dlpack::cuda) {
+        const std::string there = "cuda:" + std::to_string(place.id);
+        if (there != what.device()) {
+            raise(PyExc_ValueError, label + " is on " + there + ", and the network is on " + what.device() +
+                                        ": bring the array to that device, or to the host");
+        }
+        check(sluice_network_cuda_stream(what.handle(), &stream));
+    } else if (place.type != dlpack::cpu && place.type != dlpack::cuda_host) {
+        raise(PyExc_ValueError, label + " is on a device of DLPack's type " + std::to_string(place.type) +
+                                    ": bring the array to the host");
+    }
+    lent_ = lent_tensor(given, stream, label);
+    tensor_ = lent_.tensor();
+}
+
+void array_input::take(const network& what, std::size_t index, PyObject* given) {
+    const std::string& label = what.inputs()[index].label;
+    if (PyObject_CheckBuffer(given)) return take_buffer(given, label);
+    if (PyObject_HasAttrString(given, "__dlpack__")) return take_dlpack(what, given, label);
+    raise(PyExc_TypeError,
+          label + " takes a NumPy array or an object with __dlpack__, and is given " + type_name(given));
+}
+
+array_inputs::array_inputs(const network& what, PyObject* args, PyObject* kwargs) : arrays(what.inputs().size()) {
+    const std::vector<PyObject*> given = arguments_of(what, args, kwargs);
+    tensors.reserve(given.size());
+    for (std::size_t i = 0; i < given.size(); ++i) {
+        arrays[i].take(what, i, given[i]);
+        tensors.push_back(arrays[i].tensor());
+    }
+}
+
+}  // namespace sluice::python

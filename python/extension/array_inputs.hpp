@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arrays of Python as inputs: objects with the buffer protocol, such as NumPy's arrays, and objects with __dlpack__.
+#pragma once
+
+#include <vector>
+
+#include "dlpack.hpp"
+#include "network.hpp"
+
+namespace sluice::python {
+
+// The memory of one input. It stays as long as this object, which is destroyed with the GIL.
+class array_input {
+public:
+    array_input() = default;
+    array_input(const array_input&) = delete;  // owns the view
+    array_input& operator=(const array_input&) = delete;
+    ~array_input() {
+        if (view_.obj != nullptr) PyBuffer_Release(&view_);
+    }
+
+    // Once. Arrays that are not row-major are copied by NumPy. Throws TypeError for an object that is no array, or with
+    // elements that networks do not have; ValueError for an array on another device than the network's.
+    void take(const network& what, std::size_t index, PyObject* given);
+
+    const sluice_tensor& tensor() const noexcept { return tensor_; }
+    // What keeps the memory of an input on a GPU; null for the host's memory.
+    nb::object device_owner() const { return tensor_.memory == SLUICE_DEVICE ? lent_.capsule() : nb::object(); }
+
+private:
+    bool take_view(PyObject* from);
+    void take_buffer(PyObject* given, const std::string& label);
+    void take_dlpack(const network& what, PyObject* given, const std::string& label);
+
+    Py_buffer view_{};
+    nb::object copy_;  // that view_ is of
+    lent_tensor lent_;
+    sluice_tensor tensor_{};
+};
+
+// All inputs of a call.
+struct array_inputs {
+    array_inputs(const network& what, PyObject* args, PyObject* kwargs);
+
+    std::vector<array_input> arrays;
+    std::vector<sluice_tensor> tensors;
+};
+
+}  // namespace sluice::python

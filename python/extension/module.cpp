@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// sluice._sluice: the extension module. The package in src/sluice gives its names.
+#include "array_outputs.hpp"
+#include "network.hpp"
+#include "run.hpp"
+#include "runtime.hpp"
+
+NB_MODULE(_sluice, module) {
+    namespace nb = nanobind;
+    using namespace sluice::python;
+    nb::set_leak_warnings(false);  // objects that live when the interpreter ends are no leak
+    module.attr("__version__") = sluice_version();
+    bind_tensor(module);
+    bind_network(module);
+    bind_run(module);
+    bind_runtime(module);
+    module.def("_start", [](nb::tuple errors, nb::object device, nb::object value, nb::object await_run) {
+        set_error_types(std::move(errors));
+        set_device_type(std::move(device));
+        set_value_type(std::move(value));
+        set_await_function(std::move(await_run));
+    });
+    module.def("_shut_down", shut_down);
+}

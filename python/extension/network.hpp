@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// network: the class sluice.Network.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "failures.hpp"
+
+namespace sluice::python {
+
+// An input or an output.
+struct named_value {
+    nb::str name;       // interned
+    std::string label;  // "input 'x'", for messages
+    sluice_type type;
+};
+
+// Thread safety: immutable.
+class network {
+public:
+    explicit network(sluice_network* handle);  // takes it over
+    network(const network&) = delete;          // owns the handle
+    network& operator=(const network&) = delete;
+    ~network();
+
+    sluice_network* handle() const noexcept { return handle_; }
+    const made_here& birth() const noexcept { return birth_; }
+    const std::vector<named_value>& inputs() const noexcept { return inputs_; }
+    const std::vector<named_value>& outputs() const noexcept { return outputs_; }
+    const char* device() const noexcept { return device_; }
+
+    // net(...): runs with these arguments, and waits without the GIL.
+    nb::object call(PyObject* args, PyObject* kwargs) const;
+
+private:
+    sluice_network* const handle_;
+    const made_here birth_;
+    const char* device_ = nullptr;
+    std::vector<named_value> inputs_, outputs_;
+};
+
+// The Python class of Value(name, dtype, shape).
+void set_value_type(nb::object type);
+
+void bind_network(nb::module_& in);
+
+}  // namespace sluice::python

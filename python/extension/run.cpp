@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run.hpp"
+
+#include <nanobind/stl/optional.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+
+#include "array_inputs.hpp"
+
+namespace sluice::python {
+namespace {
+
+nb::handle await_function;  // kept for the process's life
+
+// A thread that asks for the GIL while the interpreter ends would be ended itself.
+std::atomic<bool> is_shut_down{false};
+std::atomic<int> threads_with_gil{0};
+
+const network& network_in(const nb::object& of) { return *nb::inst_ptr<network>(of); }
+
+}  // namespace
+
+void run_end::callback::call() const noexcept {
+    try {
+        function(run);
+    } catch (nb::python_error& thrown) {
+        thrown.restore();
+        PyErr_WriteUnraisable(function.ptr());
+    } catch (...) {  // no memory for the call
+    }
+}
+
+void run_end::add_callback(nb::object f, nb::object run) {
+    const callback made{std::move(f), std::move(run)};
+    {
+        const std::lock_guard lock(mutex_);
+        if (!is_there_) {
+            callbacks_.push_back(made);
+            return;
+        }
+    }
+    made.call();
+}
+
+void run_end::come() noexcept {
+    std::vector<callback> callbacks;
+    std::vector<nb::object> kept;
+    {
+        const std::lock_guard lock(mutex_);
+        is_there_ = true;
+        callbacks.swap(callbacks_);
+        kept.swap(kept_);
+    }
+    if (callbacks.empty() && kept.empty()) return;
+    threads_with_gil.fetch_add(1);
+    if (is_shut_down.load()) {  // these objects stay: nothing may touch them without the GIL
+        static_cast<void>(new std::pair(std::move(callbacks), std::move(kept)));
+    } else {
+        const nb::gil_scoped_acquire with_gil;
+        for (const callback& each : callbacks) each.call();
+        callbacks.clear();
+        kept.clear();
+    }
+    threads_with_gil.fetch_sub(1);
+    threads_with_gil.notify_all();
+}
+
+void shut_down() {
+    is_shut_down.store(true);
+    const nb::gil_scoped_release without_gil;
+    for (int now = threads_with_gil.load(); now != 0; now = threads_with_gil.load()) threads_with_gil.wait(now);
+}
+
+run::run(nb::object of, PyObject* args, PyObject* kwargs) : network_(std::move(of)), end_(std::make_shared<run_end>()) {
+    const network& what = network_in(network_);
+    what.birth().require("this network");
+    const array_inputs inputs(what, args, kwargs);
+    for (const array_input& each : inputs.arrays)
+        if (nb::object owner = each.device_owner(); owner.is_valid()) end_->keep(std::move(owner));
+    auto at_end = std::make_unique<std::shared_ptr<run_end>>(end_);
+    const auto come = [](sluice_run*, void* context) {
+        const std::unique_ptr<std::shared_ptr<run_end>> end(static_cast<std::shared_ptr<run_end>*>(context));
+        (*end)->come();
+    };
+    sluice_status status = SLUICE_OK;
+    {
+        const nb::gil_scoped_release without_gil;
+        status = sluice_network_submit(what.handle(), inputs.tensors.data(), inputs.tensors.size(), come, at_end.get(),
+                                       &handle_);
+    }
+    check(status);
+    static_cast<void>(at_end.release());  // the callback's
+}
+
+run::~run() {
+    if (!birth_.is_here()) return;
+    const nb::gil_scoped_release without_gil;
+    sluice_run_destroy(handle_);
+}
+
+// Looks for signals ten times a second.
+void run::await(std::optional<double> seconds) const {
+    constexpr double look = 0.1;
+    using clock = std::chrono::steady_clock;
+    const double most = std::min(seconds.value_or(HUGE_VAL), 1e9);
+    const auto begin = clock::now();
+    for (;;) {
+        const double left = most - std::chrono::duration<double>(clock::now() - begin).count();
+        sluice_status status = SLUICE_OK;
+        {
+            const nb::gil_scoped_release without_gil;
+            const double now = std::clamp(left, 0.0, look);
+            status = sluice_run_wait(handle_, static_cast<std::int64_t>(now * 1e9), nullptr);
+        }
+        if (status == SLUICE_TIMED_OUT && left > look) {
+            if (PyErr_CheckSignals() != 0) throw nb::python_error();
+            continue;
+        }
+        check(status);
+        return;
+    }
+}
+
+nb::object run::result(std::optional<double> seconds) {
+    birth_.require("this run");
+    if (seconds && !(*seconds >= 0)) raise(PyExc_ValueError, "timeout is a number of seconds, at least 0, or None");
+    await(seconds);
+    if (arrays_.is_valid()) return arrays_;
+    sluice_result* result = nullptr;
+    check(sluice_run_wait(handle_, 0, &result));
+    arrays_ = arrays_of(network_in(network_), owned(result));
+    return arrays_;
+}
+
+nb::object submit(nb::handle of, PyObject* args, PyObject* kwargs) {
+    return nb::cast(new run(nb::borrow(of), args, kwargs), nb::rv_policy::take_ownership);
+}
+
+void set_await_function(nb::object function) { await_function = function.release(); }
+
+void bind_run(nb::module_& in) {
+    nb::class_<run>(in, "Run", "A run that was submitted: `await run`, or run.result().")
+        .def("result", &run::result, nb::arg("timeout") = nb::none(), nb::lock_self())
+        .def("done", &run::is_done)
+        .def("add_done_callback",
+             [](nb::object self, nb::object f) { nb::inst_ptr<run>(self)->add_done_callback(self, std::move(f)); })
+        .def("__await__", [](nb::handle self) { return await_function(self); });
+}
+
+}  // namespace sluice::python

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// run: the class sluice.Run, a run of a network that was submitted.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "array_outputs.hpp"
+#include "network.hpp"
+
+namespace sluice::python {
+
+// What the end of a run needs, on a thread of the library: it takes the GIL only where Python has something to do.
+class run_end {
+public:
+    // Calls f(run) after the end: now, or on the thread of the end. With the GIL.
+    void add_callback(nb::object f, nb::object run);
+    // Keeps the object until the end. Before the end can come.
+    void keep(nb::object owner) { kept_.push_back(std::move(owner)); }
+    // Not with the GIL.
+    void come() noexcept;
+
+private:
+    struct callback {
+        nb::object function, run;
+        void call() const noexcept;
+    };
+
+    std::mutex mutex_;  // no Python code runs under it
+    bool is_there_ = false;
+    std::vector<callback> callbacks_;
+    std::vector<nb::object> kept_;
+};
+
+class run {
+public:
+    // Submits; `of` is the network's object.
+    run(nb::object of, PyObject* args, PyObject* kwargs);
+    run(const run&) = delete;  // owns the handle
+    run& operator=(const run&) = delete;
+    ~run();
+
+    // Waits without the GIL; a signal's exception ends the wait. The same arrays at each call.
+    nb::object result(std::optional<double> seconds);
+    bool is_done() const { return sluice_run_wait(handle_, 0, nullptr) != SLUICE_TIMED_OUT; }
+    void add_done_callback(nb::object self, nb::object f) { end_->add_callback(std::move(f), std::move(self)); }
+
+private:
+    void await(std::optional<double> seconds) const;
+
+    const nb::object network_;
+    const made_here birth_;
+    const std::shared_ptr<run_end> end_;
+    sluice_run* handle_ = nullptr;
+    nb::object arrays_;  // the result, once it was requested
+};
+
+nb::object submit(nb::handle network, PyObject* args, PyObject* kwargs);
+
+// The Python function behind `await run`.
+void set_await_function(nb::object function);
+// Before the interpreter ends: from here on no thread of the library takes the GIL.
+void shut_down();
+
+void bind_run(nb::module_& in);
+
+}  // namespace sluice::python

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime.hpp"
+
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+
+#include "network.hpp"
+
+namespace sluice::python {
+namespace {
+
+nb::handle device_type;  // kept for the process's life
+
+class machine {
+public:
+    machine(std::size_t cpu_devices, std::size_t cpu_workers, std::uint64_t cpu_memory_bytes, bool cuda) {
+        sluice_runtime_options options{};
+        options.size = sizeof(options);
+        options.cpu_devices = cpu_devices;
+        options.cpu_workers = cpu_workers;
+        options.cpu_memory_bytes = cpu_memory_bytes;
+        options.without_cuda = cuda ? 0 : 1;
+        sluice_status status = SLUICE_OK;
+        {
+            const nb::gil_scoped_release without_gil;
+            status = sluice_runtime_create(&options, &handle_);
+        }
+        check(status);
+    }
+    machine(const machine&) = delete;  // owns the handle
+    machine& operator=(const machine&) = delete;
+    ~machine() {
+        if (!birth_.is_here()) return;
+        // Ending a runtime waits for a thread that may wait for the GIL.
+        const nb::gil_scoped_release without_gil;
+        sluice_runtime_destroy(handle_);
+    }
+
+    nb::object devices() const {
+        std::size_t count = 0;
+        check(sluice_runtime_device_count(handle_, &count));
+        nb::list made;
+        for (std::size_t i = 0; i < count; ++i) {
+            sluice_device_info info{};
+            info.size = sizeof(info);
+            check(sluice_runtime_device(handle_, i, &info));
+            made.append(device_type(info.name, info.kind == SLUICE_CUDA ? "cuda" : "cpu", info.description,
+                                    info.compute_units, info.memory_bytes));
+        }
+        return nb::tuple(made);
+    }
+
+    const char* why_no_gpu() const {
+        const char* why = nullptr;
+        check(sluice_runtime_why_no_gpu(handle_, &why));
+        return why;
+    }
+
+    // `read` calls one of the functions that load, without the GIL.
+    template <typename Read>
+    nb::object load(Read&& read) const {
+        birth_.require("this runtime");
+        sluice_network* made = nullptr;
+        sluice_status status = SLUICE_OK;
+        {
+            const nb::gil_scoped_release without_gil;
+            status = read(handle_, &made);
+        }
+        check(status);
+        return nb::cast(new network(made), nb::rv_policy::take_ownership);
+    }
+
+private:
+    sluice_runtime* handle_ = nullptr;
+    const made_here birth_;
+};
+
+sluice_network_options options_of(const std::string& device, std::size_t streams) {
+    sluice_network_options options{};
+    options.size = sizeof(options);
+    options.device = device.c_str();
+    options.streams = streams;
+    return options;
+}
+
+// A str, bytes or os.PathLike as the system's bytes.
+nb::bytes path_of(nb::handle path) {
+    PyObject* made = nullptr;
+    if (PyUnicode_FSConverter(path.ptr(), &made) == 0) throw nb::python_error();
+    return nb::steal<nb::bytes>(made);
+}
+
+nb::object load(const machine& self, nb::handle path, const std::string& device, std::size_t streams,
+                const std::optional<std::string>& hidden, const std::optional<std::string>& output) {
+    const nb::bytes file = path_of(path);
+    sluice_network_options options = options_of(device, streams);
+    if (hidden) options.hidden_activation = hidden->c_str();
+    if (output) options.output_activation = output->c_str();
+    return self.load([&](sluice_runtime* on, sluice_network** made) {
+        return sluice_network_load(on, file.c_str(), &options, made);
+    });
+}
+
+nb::object loads(const machine& self, nb::bytes data, const std::string& device, const std::string& name,
+                 std::size_t streams) {
+    const sluice_network_options options = options_of(device, streams);
+    return self.load([&](sluice_runtime* on, sluice_network** made) {
+        return sluice_network_load_memory(on, data.c_str(), data.size(), name.c_str(), &options, made);
+    });
+}
+
+}  // namespace
+
+void set_device_type(nb::object type) { device_type = type.release(); }
+
+void bind_runtime(nb::module_& in) {
+    nb::class_<machine>(in, "Runtime", "Owns devices, their memory and their threads. It ends with its last network.")
+        .def(nb::init<std::size_t, std::size_t, std::uint64_t, bool>(), nb::kw_only(), nb::arg("cpu_devices") = 1,
+             nb::arg("cpu_workers") = 0, nb::arg("cpu_memory_bytes") = 0, nb::arg("cuda") = true)
+        .def_prop_ro("devices", &machine::devices)
+        .def_prop_ro("why_no_gpu", &machine::why_no_gpu)
+        .def("load", load, nb::arg("path"), nb::arg("device") = "auto", nb::kw_only(), nb::arg("streams") = 0,
+             nb::arg("hidden_activation") = nb::none(), nb::arg("output_activation") = nb::none())
+        .def("loads", loads, nb::arg("data"), nb::arg("device") = "auto", nb::kw_only(), nb::arg("name") = "network",
+             nb::arg("streams") = 0);
+}
+
+}  // namespace sluice::python

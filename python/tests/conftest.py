@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The networks and the data of the repository. All tests run on a CPU device."""
+
+import pathlib
+
+import numpy
+import pytest
+
+import sluice
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+NETWORKS = ROOT / "tests/c/networks"
+
+
+@pytest.fixture(scope="session")
+def runtime():
+    return sluice.Runtime(cuda=False)
+
+
+@pytest.fixture(scope="session")
+def digits(runtime):
+    return runtime.load(ROOT / "models/digits.onnx")
+
+
+@pytest.fixture(scope="session")
+def digits_cnn(runtime):
+    return runtime.load(ROOT / "models/digits_cnn.onnx")
+
+
+@pytest.fixture(scope="session")
+def tokens(runtime):
+    return runtime.load(NETWORKS / "tokens.onnx")
+
+
+@pytest.fixture(scope="session")
+def types(runtime):
+    return runtime.load(NETWORKS / "types.onnx")
+
+
+@pytest.fixture(scope="session")
+def pixels():
+    return numpy.load(ROOT / "data/digits_inputs.npy")
+
+
+@pytest.fixture(scope="session")
+def logits():
+    return numpy.load(ROOT / "data/digits_logits.npy")
+
+
+class OnlyDLPack:
+    """An array that shows itself through DLPack only, as PyTorch's do. Counts the capsules that it gives."""
+
+    def __init__(self, array, knows_versions=True, device=None):
+        self.array, self.knows_versions, self.device, self.given = array, knows_versions, device, 0
+
+    def __dlpack__(self, **options):
+        if "max_version" in options and not self.knows_versions:
+            raise TypeError("__dlpack__() got an unexpected keyword argument 'max_version'")
+        self.given += 1
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.device or self.array.__dlpack_device__()

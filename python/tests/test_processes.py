@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is true of whole processes: the import, the GIL, threads, lifetime, forks and the end."""
+
+import gc
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import numpy
+import pytest
+from conftest import ROOT
+
+import sluice
+
+
+def near(a, b):
+    return a.shape == b.shape and numpy.abs(a - b).max() < 1e-3
+
+
+def program(text, **options):
+    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120, cwd=ROOT, **options)
+
+
+def test_the_import_is_small_and_does_not_import_numpy():
+    ran = program("import sys, sluice; assert not {'numpy', 'asyncio'} & set(sys.modules); print('good')")
+    assert ran.stdout == "good\n", ran.stderr
+
+    def seconds(statement):
+        begin = time.process_time()
+        times = os.times()
+        program(statement)
+        now = os.times()
+        return now.children_user + now.children_system - times.children_user - times.children_system + 0 * begin
+
+    # Processor time, which other processes do not change as they change the clock's.
+    least = min(seconds("import sluice") - seconds("pass") for _ in range(5))
+    assert least < 0.1
+
+
+def test_other_threads_run_while_a_network_computes(digits_cnn, pixels):
+    many = numpy.resize(pixels, (20_000, 64))
+    turns, over = 0, False
+
+    def count():
+        nonlocal turns
+        while not over:
+            turns += 1
+            time.sleep(0)  # gives the GIL away: no thread takes it from another in this test
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(3600)
+    counting = threading.Thread(target=count)
+    counting.start()
+    try:
+        for call in [digits_cnn, lambda x: digits_cnn.submit(x).result()]:
+            before = turns
+            assert call(many).shape == (20_000, 10)
+            assert turns - before > 100
+        before = turns
+        sluice.Runtime(cuda=False).load(ROOT / "models/digits.safetensors")
+        assert turns > before
+    finally:
+        over = True
+        sys.setswitchinterval(interval)
+        counting.join()
+
+
+def test_threads_share_a_network(digits, pixels, logits):
+    wrong = []
+
+    def use(number):
+        for turn in range(50):
+            at = (number * 50 + turn) % 400
+            made = digits(pixels[at : at + 3]) if turn % 2 else digits.submit(pixels[at : at + 3]).result()
+            if not near(made, logits[at : at + 3]):
+                wrong.append(at)
+
+    threads = [threading.Thread(target=use, args=(i,)) for i in range(6)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert wrong == []
+
+
+def test_a_network_outlives_its_runtime_and_results_outlive_the_network(pixels, logits):
+    runtime = sluice.Runtime(cuda=False)
+    network = runtime.load(ROOT / "models/digits.onnx")
+    del runtime
+    gc.collect()
+    many = numpy.resize(pixels, (4500, 64))
+    small, large, run = network(pixels[:2]), network(many), network.submit(pixels)
+    del network
+    gc.collect()
+    assert near(small, logits[:2]) and near(large, numpy.resize(logits, (4500, 10))) and near(run.result(), logits)
+
+
+def test_inputs_are_not_kept(digits, pixels):
+    x = pixels.copy()
+    before = sys.getrefcount(x)
+    for _ in range(3):
+        digits(x)
+    assert sys.getrefcount(x) == before
+    x.resize((1, 64), refcheck=False)  # no view of its memory is left: else NumPy refuses
+    with pytest.raises(sluice.ShapeError):
+        digits(x[:, :3])
+    assert sys.getrefcount(x) == before
+
+
+def test_nothing_leaks(digits, tokens, pixels):
+    def use(turns):
+        for _ in range(turns):
+            digits(pixels)
+            digits.submit(pixels).result()
+            with pytest.raises(sluice.ShapeError):
+                digits(pixels[:, :3])
+
+    def resident():
+        return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    use(300)
+    gc.collect()
+    before = resident()
+    use(1000)  # each turn has outputs of 36 KB and inputs of 115 KB: one of them kept is more than 36 MB
+    gc.collect()
+    assert resident() - before < 16 << 20
+
+
+def in_child(network, x, queue):
+    try:
+        network(x)
+        queue.put("it ran")
+    except RuntimeError as refused:
+        queue.put(str(refused))
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_fork_is_refused_and_ends(digits, pixels):
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=in_child, args=(digits, pixels[:1], queue))
+    child.start()
+    assert "before this process was forked" in queue.get(timeout=60)
+    child.join(60)
+    assert child.exitcode == 0
+
+
+def test_a_process_ends_while_runs_are_in_flight():
+    for _ in range(3):
+        ran = program("""
+import asyncio, numpy, sluice
+net = sluice.load("models/digits_cnn.onnx")
+runs = [net.submit(numpy.zeros((2000, 64), numpy.float32)) for _ in range(4)]
+for each in runs: each.add_done_callback(lambda run: run.result())
+""")
+        assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_a_signal_ends_a_wait():
+    ran = program("""
+import numpy, signal, sluice
+net = sluice.load("models/digits_cnn.onnx")
+run = net.submit(numpy.zeros((400_000, 64), numpy.float32))
+signal.setitimer(signal.ITIMER_REAL, 0.01)
+class Rang(Exception): pass
+def ring(*_): raise Rang
+signal.signal(signal.SIGALRM, ring)
+try: run.result(); print("over")
+except Rang: print("rang")
+""")
+    assert ran.stdout == "rang\n", ran.stderr

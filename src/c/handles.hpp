@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the handles of the C interface point to. An object keeps all that it needs, so handles are destroyed in any
+// order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sluice/c/sluice.h"
+#include "sluice/nn/network.hpp"
+#include "sluice/runtime/runtime.hpp"
+#include "sluice/runtime/scheduling_policy.hpp"
+
+namespace sluice::c {
+
+// An input or an output of a network, in the words of C. The names are the network's.
+struct described_value {
+    const nn::value_info* from;
+    std::vector<sluice_dimension> dimensions;
+    sluice_value_info info;
+};
+
+// A network with what it runs on. Immutable.
+struct loaded_network {
+    loaded_network(std::shared_ptr<runtime> on_machine, device& at, std::size_t streams, nn::model from);
+    loaded_network(const loaded_network&) = delete;  // descriptions point into it
+
+    std::shared_ptr<runtime> machine;  // destroyed last
+    device& on;
+    mutable round_robin pool;
+    mutable std::optional<single_stream> of_device_inputs;  // on a GPU
+    nn::network network;
+    std::vector<described_value> inputs, outputs;
+};
+
+// The place where a network runs: waits for its outputs in host memory.
+std::vector<nn::any_tensor> compute(const loaded_network& network, std::vector<nn::any_tensor> inputs);
+// The stream's policy for these inputs.
+scheduling_policy& policy_for(const loaded_network& network, const std::vector<nn::any_tensor>& inputs);
+
+}  // namespace sluice::c
+
+struct sluice_runtime {
+    std::shared_ptr<sluice::runtime> machine;
+    std::vector<sluice::device*> devices;
+    std::string why_no_gpu;
+};
+
+struct sluice_network {
+    std::shared_ptr<const sluice::c::loaded_network> held;
+};
+
+struct sluice_result {
+    // Throws std::bad_alloc.
+    explicit sluice_result(std::vector<sluice::nn::any_tensor> values);
+
+    std::vector<sluice::nn::any_tensor> outputs;  // in host memory; no other tensor has theirs
+    std::vector<std::vector<std::int64_t>> shapes;
+};

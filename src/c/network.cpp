@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/nn/network.hpp"
+
+#include <filesystem>
+#include <span>
+
+#include "c/handles.hpp"
+#include "c/options.hpp"
+#include "c/types.hpp"
+#include "sluice/base/printable.hpp"
+#include "sluice/nn/onnx.hpp"
+#include "sluice/nn/to_model.hpp"
+#include "sluice/runtime/sync.hpp"
+
+using namespace sluice;
+using namespace sluice::c;
+
+namespace sluice::c {
+namespace {
+
+constexpr std::size_t usual_streams = 4;
+constexpr std::size_t most_streams = 1024;
+
+std::vector<described_value> described(const std::vector<nn::value_info>& values) {
+    std::vector<described_value> made;
+    made.reserve(values.size());  // the infos point into it
+    for (const nn::value_info& each : values) {
+        described_value& one = made.emplace_back(described_value{&each, {}, {}});
+        if (each.shape) {
+            for (const nn::dimension& length : *each.shape) {
+                one.dimensions.push_back({length.length ? static_cast<std::int64_t>(*length.length) : SLUICE_ANY_LENGTH,
+                                          length.name.c_str()});
+            }
+        }
+        one.info = {sizeof(sluice_value_info),
+                    each.name.c_str(),
+                    one.dimensions.empty() ? nullptr : one.dimensions.data(),
+                    each.shape ? each.shape->size() : SLUICE_ANY_RANK,
+                    type_from(each.type),
+                    0};
+    }
+    return made;
+}
+
+std::optional<activation> activation_named(const char* name, std::string_view which, std::string_view function) {
+    if (name == nullptr) return {};
+    const std::optional<activation> found = activation_from_string(name);
+    if (found) return found;
+    refuse(function, std::string(which) + " is " + in_quotes(name) + "; possible are " + nn::accepted_activations());
+}
+
+nn::model read(const std::filesystem::path& path, const sluice_network_options& options, std::string_view function) {
+    const bool is_perceptron = path.extension() == ".safetensors";
+    if (!is_perceptron && (options.hidden_activation != nullptr || options.output_activation != nullptr))
+        refuse(function,
+               "the options name an activation, and only files *.safetensors need that: " + in_quotes(path.string()));
+    if (!is_perceptron) return nn::load_onnx(path);
+    const nn::mlp_load_options with{
+        .hidden = activation_named(options.hidden_activation, "hidden_activation", function),
+        .output = activation_named(options.output_activation, "output_activation", function)};
+    return nn::to_model(nn::load_mlp(path, with), path);
+}
+
+// `read` gives the model.
+template <typename Read>
+sluice_network* load(const sluice_runtime& runtime, const sluice_network_options& options, std::string_view function,
+                     Read&& read) {
+    if (options.streams > most_streams) {
+        refuse(function, "the options ask for " + std::to_string(options.streams) + " streams; at most " +
+                             std::to_string(most_streams) + " are possible");
+    }
+    device& on = runtime.machine->find(options.device != nullptr ? options.device : "auto");
+    return new sluice_network{std::make_shared<const loaded_network>(
+        runtime.machine, on, options.streams != 0 ? options.streams : usual_streams, read())};
+}
+
+// Of inputs or of outputs.
+void describe(const std::vector<described_value>& all, std::size_t index, sluice_value_info* info,
+              std::string_view what, std::string_view function) {
+    require(info, function, "info");
+    if (index >= all.size()) {
+        refuse(function, "there is no " + std::string(what) + " " + std::to_string(index) + "; there are " +
+                             std::to_string(all.size()));
+    }
+    write_info(*info, all[index].info, sizeof(sluice_value_info), function);
+}
+
+std::size_t find(const std::vector<described_value>& all, const char* name, std::string_view what,
+                 std::string_view function) {
+    const std::string_view wanted = &require(name, function, "name");
+    std::string known;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        if (all[i].from->name == wanted) return i;
+        known += (known.empty() ? "" : ", ") + in_quotes(all[i].from->name);
+    }
+    refuse(function, "there is no " + std::string(what) + " " + in_quotes(wanted) + "; there are " + known);
+}
+
+}  // namespace
+
+loaded_network::loaded_network(std::shared_ptr<runtime> on_machine, device& at, std::size_t streams, nn::model from)
+    : machine(std::move(on_machine)),
+      on(at),
+      pool(at, streams),
+      network(sync(nn::make_network(std::move(from)), pool)),
+      inputs(described(network.inputs())),
+      outputs(described(network.outputs())) {
+    if (on.kind() == device_kind::cuda) of_device_inputs.emplace(on);
+    for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i].info.needs_host = network.is_host_input(i) ? 1 : 0;
+}
+
+}  // namespace sluice::c
+
+sluice_status sluice_network_load(sluice_runtime* runtime, const char* path, const sluice_network_options* options,
+                                  sluice_network** network) {
+    return guarded([&] {
+        const std::string_view here = "sluice_network_load";
+        const sluice_runtime& machine = require(runtime, here, "runtime");
+        const std::filesystem::path file = &require(path, here, "path");
+        require(network, here, "network");
+        const auto given = read_options(options, sizeof(sluice_network_options), here);
+        *network = load(machine, given, here, [&] { return read(file, given, here); });
+    });
+}
+
+sluice_status sluice_network_load_memory(sluice_runtime* runtime, const void* file, size_t bytes, const char* name,
+                                         const sluice_network_options* options, sluice_network** network) {
+    return guarded([&] {
+        const std::string_view here = "sluice_network_load_memory";
+        const sluice_runtime& machine = require(runtime, here, "runtime");
+        if (file == nullptr) refuse(here, "file is null");
+        require(network, here, "network");
+        const auto given = read_options(options, sizeof(sluice_network_options), here);
+        if (given.hidden_activation != nullptr || given.output_activation != nullptr)
+            refuse(here, "the options name an activation, and the file is read as ONNX, which needs none");
+        *network = load(machine, given, here, [&] {
+            return nn::read_onnx({static_cast<const std::byte*>(file), bytes}, name != nullptr ? name : "network");
+        });
+    });
+}
+
+void sluice_network_destroy(sluice_network* network) { delete network; }
+
+sluice_status sluice_network_input_count(const sluice_network* network, size_t* count) {
+    return guarded([&] {
+        const std::string_view here = "sluice_network_input_count";
+        const std::size_t all = require(network, here, "network").held->inputs.size();
+        require(count, here, "count") = all;
+    });
+}
+
+sluice_status sluice_network_output_count(const sluice_network* network, size_t* count) {
+    return guarded([&] {
+        const std::string_view here = "sluice_network_output_count";
+        const std::size_t all = require(network, here, "network").held->outputs.size();
+        require(count, here, "count") = all;
+    });
+}
+
+sluice_status sluice_network_input(const sluice_network* network, size_t index, sluice_value_info* info) {
+    return guarded([&] {
+        const std::string_view here = "sluice_network_input";
+        describe(require(network, here, "network").held->inputs, index, info, "input", here);
+    });
+}
+
+sluice_status sluice_network_output(const sluice_network* network, size_t index, sluice_value_info* info) {
+    return guarded([&] {
+        const std::string_view here = "sluice_network_output";
+        describe(require(network, here, "network").held->outputs, index, info, "output", here);
+    });
+}
+
+sluice_status sluice_network_find_input(const sluice_network* network, const char* name, size_t* index) {
+    return guarded([&] {
+        const std::string_view here = "sluice_network_find_input";
+        const std::size_t found = find(require(network, here, "network").held->inputs, name, "input", here);
+        require(index, here, "index") = found;
+    });
+}
+
+sluice_status sluice_network_find_output(const sluice_network* network, const char* name, size_t* index) {
+    return guarded([&] {
+        const std::string_view here = "sluice_network_find_output";
+        const std::size_t found = find(require(network, here, "network").held->outputs, name, "output", here);
+        require(index, here, "index") = found;
+    });
+}
+
+sluice_status sluice_network_device(const sluice_network* network, const char** name) {
+    return guarded([&] {
+        const std::string_view here = "sluice_network_device";
+        const loaded_network& of = *require(network, here, "network").held;
+        require(name, here, "name") = of.on.name().c_str();
+    });
+}
+
+sluice_status sluice_network_cuda_stream(const sluice_network* network, void** stream) {
+    return guarded([&] {
+        const std::string_view here = "sluice_network_cuda_stream";
+        const loaded_network& of = *require(network, here, "network").held;
+        require(stream, here, "stream");
+        if (!of.of_device_inputs)
+            refuse(here, "the network is on " + of.on.name() + ", which has no CUDA streams", errc::unsupported);
+        *stream = of.of_device_inputs->next().native().handle;
+    });
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The code in docs/c_interface.md. */
+#include <stdatomic.h>
+#include <threads.h>
+
+#include "check.h"
+
+static int classify(const char* file, const float* rows, int64_t count, float* to) {
+    sluice_runtime* runtime = NULL;
+    sluice_network* network = NULL;
+    sluice_result* result = NULL;
+    sluice_buffer logits = {0};
+
+    const int64_t shape[2] = {count, 64};
+    const sluice_tensor input = {rows, shape, 2, SLUICE_F32, SLUICE_HOST};
+    const int failed = sluice_runtime_create(NULL, &runtime) || sluice_network_load(runtime, file, NULL, &network) ||
+                       sluice_network_run(network, &input, 1, &result) || sluice_result_output(result, 0, &logits);
+    if (failed) fprintf(stderr, "%s\n", sluice_last_error());
+    if (!failed) memcpy(to, logits.data, (size_t)(10 * count) * sizeof(float)); /* logits.shape is {count, 10} */
+
+    sluice_result_destroy(result); /* in any order, and NULL is nothing to do */
+    sluice_network_destroy(network);
+    sluice_runtime_destroy(runtime);
+    return failed;
+}
+
+static void describe(const sluice_network* network) {
+    size_t count = 0;
+    sluice_network_input_count(network, &count);
+    for (size_t i = 0; i < count; ++i) {
+        sluice_value_info info = {.size = sizeof(info)};
+        sluice_network_input(network, i, &info);
+        printf("%s: %s", info.name, sluice_type_name(info.type));
+        for (size_t d = 0; info.rank != SLUICE_ANY_RANK && d < info.rank; ++d) {
+            const sluice_dimension each = info.dimensions[d];
+            if (each.length == SLUICE_ANY_LENGTH)
+                printf(" %s", each.name);
+            else
+                printf(" %lld", (long long)each.length);
+        }
+        printf("\n"); /* input: f32 batch 64 */
+    }
+}
+
+static void finished(sluice_run* run, void* context) { /* on a thread of the runtime */
+    sluice_result* result = NULL;
+    if (sluice_run_wait(run, 0, &result) != SLUICE_OK) fprintf(stderr, "%s\n", sluice_last_error());
+    sluice_result_destroy(result);
+    sluice_run_destroy(run);
+    atomic_store((atomic_int*)context, 1);
+}
+
+static void submit(const sluice_network* network, const sluice_tensor* input) {
+    sluice_run* run = NULL;
+    sluice_result* result = NULL;
+    CHECK_OK(sluice_network_submit(network, input, 1, NULL, NULL, &run)); /* does not wait */
+    const int64_t second = 1000000000;
+    CHECK_OK(sluice_run_wait(run, 60 * second, &result));
+    sluice_run_destroy(run);
+    sluice_result_destroy(result);
+
+    static atomic_int done;
+    CHECK_OK(sluice_network_submit(network, input, 1, finished, &done, &run)); /* finished destroys the run */
+    while (!atomic_load(&done)) thrd_yield();
+}
+
+static sluice_network* load_on(sluice_runtime* runtime, const char* file) {
+    sluice_network* network = NULL;
+    const sluice_network_options options = {.size = sizeof(options), .device = "cpu", .streams = 2};
+    CHECK_OK(sluice_network_load(runtime, file, &options, &network));
+    return network;
+}
+
+void test_page(void) {
+    float made[2 * DIGIT_CLASSES] = {0};
+    CHECK(classify(path_of("models/digits.onnx"), pixels, 2, made) == 0);
+    CHECK(are_near(made, logits, 2 * DIGIT_CLASSES, 1e-3f));
+    sluice_runtime* const runtime = new_runtime();
+    sluice_network* const network = load_on(runtime, path_of("models/digits.onnx"));
+    const int64_t shape[2] = {2, DIGIT_PIXELS};
+    const sluice_tensor input = {pixels, shape, 2, SLUICE_F32, SLUICE_HOST};
+    describe(network);
+    submit(network, &input);
+    sluice_network_destroy(network);
+    sluice_runtime_destroy(runtime);
+}
