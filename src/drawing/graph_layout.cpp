@@ -73,6 +73,27 @@ private:
             for (const layout_edge& edge : graph_.nodes[i].after)
                 items_[i].rank = std::max(items_[i].rank, items_[edge.from].rank + 1);
         }
+        lower_beginnings();
+    }
+
+    // What comes after nothing, and chains from there, would all be at the top, with long arrows: they are moved down
+    // to what needs them first.
+    void lower_beginnings() {
+        const std::size_t count = graph_.nodes.size();
+        std::vector<std::size_t> children(count, 0), lowest(count, ~std::size_t{0});
+        for (const layout_node& node : graph_.nodes)
+            for (const layout_edge& edge : node.after) ++children[edge.from];
+        std::vector<bool> is_movable(count, false);
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::vector<layout_edge>& after = graph_.nodes[i].after;
+            is_movable[i] =
+                after.empty() || (after.size() == 1 && is_movable[after[0].from] && children[after[0].from] == 1);
+        }
+        for (std::size_t i = count; i-- > 0;) {
+            if (is_movable[i] && children[i] != 0) items_[i].rank = lowest[i] - 1;
+            for (const layout_edge& edge : graph_.nodes[i].after)
+                lowest[edge.from] = std::min(lowest[edge.from], items_[i].rank);
+        }
     }
 
     static trunk_key key_of(const layout_edge& edge) { return {edge.from, edge.trunk}; }
