@@ -322,6 +322,22 @@ TEST(graph_layout, puts_what_comes_after_nothing_just_above_what_needs_it) {
     EXPECT_LT(lowered.boxes[0].y, lowered.boxes[1].y);
 }
 
+TEST(graph_layout, keeps_a_long_chain_upright_beside_what_each_link_needs) {
+    graph_builder build;
+    const auto x = build.memory("x", 4);
+    std::uint32_t last = build.kernel("first");
+    for (int i = 0; i < 100; ++i) {
+        std::vector<graph_edge> after{{last, x, edge_reason::read_after_write}};
+        for (const char* name : {"weights", "bias"})
+            after.push_back({build.kernel(name), x, edge_reason::read_after_write});
+        last = build.kernel("link", std::move(after));
+    }
+    const command_graph graph = build.take();
+    const detail::graph_layout made = lay_out(graph);
+    EXPECT_LT(made.width, 5 * 126);  // three boxes a row, and little more
+    EXPECT_LT(std::abs(made.boxes[3].center() - made.boxes.back().center()), 126);
+}
+
 TEST(graph_layout, puts_a_child_below_the_middle_of_its_parents) {
     graph_builder build;
     const auto x = build.memory("x", 4);
