@@ -19,7 +19,13 @@ struct edge_value {
     std::string name, words;
 };
 
-struct drawn_graph;
+struct drawn_node;
+
+struct drawn_graph {
+    std::vector<edge_value> inputs, outputs;
+    std::vector<drawn_node> nodes;
+    std::map<std::string, std::string, std::less<>> constants = {};  // their types and shapes, by name
+};
 
 // A node, or a step of a prepared network.
 struct drawn_node {
@@ -27,12 +33,6 @@ struct drawn_node {
     std::vector<std::string> inputs, outputs, details;  // details are for the tooltip
     flow_look look = flow_look::step;
     std::vector<drawn_graph> parts = {};
-};
-
-struct drawn_graph {
-    std::vector<edge_value> inputs, outputs;
-    std::vector<drawn_node> nodes;
-    std::map<std::string, std::string, std::less<>> constants = {};  // their types and shapes, by name
 };
 
 constexpr std::size_t most_constants = 3;  // in the words of a box

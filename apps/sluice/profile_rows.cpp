@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <tuple>
 #include <utility>
 
 namespace sluice::app {
@@ -114,7 +115,9 @@ void profile_sums::fill(profile_result& result, const std::vector<nn::network_st
     for (const auto& [kind, of] : by_kind_)
         result.rows.push_back(
             {.operators = "(" + kind + ")", .node = {}, .commands = text_of(of, runs_), .microseconds = of.us / runs});
-    std::ranges::stable_sort(result.rows, std::greater<>(), &profile_row::microseconds);
+    std::ranges::sort(result.rows, [](const profile_row& left, const profile_row& right) {
+        return std::tie(right.microseconds, left.node) < std::tie(left.microseconds, right.node);
+    });
     for (const profile_row& each : result.rows) result.microseconds += each.microseconds;
     for (profile_row& each : result.rows)
         each.share = result.microseconds > 0 ? each.microseconds / result.microseconds : 0;

@@ -49,6 +49,7 @@ public:
         for (std::vector<std::size_t>& row : rows_) arrange(row, &item::parents);
         for (auto row = rows_.rbegin(); row != rows_.rend(); ++row) arrange(*row, &item::children);
         for (std::vector<std::size_t>& row : rows_) arrange(row, &item::parents);
+        for (auto row = rows_.rbegin(); row != rows_.rend(); ++row) arrange_beginnings(*row);
         place_boxes();
         place_arrows();
         return std::move(made_);
@@ -72,6 +73,27 @@ private:
             items_[i].width = made_.boxes[i].width;
             for (const layout_edge& edge : graph_.nodes[i].after)
                 items_[i].rank = std::max(items_[i].rank, items_[edge.from].rank + 1);
+        }
+        lower_beginnings();
+    }
+
+    // What comes after nothing, and chains from there, would all be at the top, with long arrows: they are moved down
+    // to what needs them first.
+    void lower_beginnings() {
+        const std::size_t count = graph_.nodes.size();
+        std::vector<std::size_t> children(count, 0), lowest(count, ~std::size_t{0});
+        for (const layout_node& node : graph_.nodes)
+            for (const layout_edge& edge : node.after) ++children[edge.from];
+        std::vector<bool> is_movable(count, false);
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::vector<layout_edge>& after = graph_.nodes[i].after;
+            is_movable[i] =
+                after.empty() || (after.size() == 1 && is_movable[after[0].from] && children[after[0].from] == 1);
+        }
+        for (std::size_t i = count; i-- > 0;) {
+            if (is_movable[i] && children[i] != 0) items_[i].rank = lowest[i] - 1;
+            for (const layout_edge& edge : graph_.nodes[i].after)
+                lowest[edge.from] = std::min(lowest[edge.from], items_[i].rank);
         }
     }
 
@@ -119,9 +141,33 @@ private:
     void arrange(std::vector<std::size_t>& row, std::vector<std::size_t> item::* neighbours) {
         for (const std::size_t i : row) {
             const std::vector<std::size_t>& all = items_[i].*neighbours;
+            // A beginning follows what needs it, not the other way round: else long chains would run aslant.
+            const auto counts = [&](std::size_t each) { return !items_[each].parents.empty(); };
+            const bool counts_all = neighbours == &item::children || std::ranges::none_of(all, counts);
             double sum = 0;
-            for (const std::size_t each : all) sum += items_[each].center;
-            if (!all.empty()) items_[i].center = sum / static_cast<double>(all.size());
+            std::size_t counted = 0;
+            for (const std::size_t each : all) {
+                if (!counts_all && !counts(each)) continue;
+                sum += items_[each].center;
+                ++counted;
+            }
+            if (counted != 0) items_[i].center = sum / static_cast<double>(counted);
+        }
+        std::ranges::sort(row, {}, [&](std::size_t i) { return std::pair(items_[i].center, i); });
+        spread(row);
+    }
+
+    // Moves what comes after nothing to what needs it, where that is now.
+    void arrange_beginnings(std::vector<std::size_t>& row) {
+        const auto is_beginning = [&](std::size_t i) {
+            return items_[i].parents.empty() && !items_[i].children.empty();
+        };
+        if (std::ranges::none_of(row, is_beginning) || std::ranges::all_of(row, is_beginning)) return;
+        for (const std::size_t i : row) {
+            if (!is_beginning(i)) continue;
+            double sum = 0;
+            for (const std::size_t each : items_[i].children) sum += items_[each].center;
+            items_[i].center = sum / static_cast<double>(items_[i].children.size());
         }
         std::ranges::sort(row, {}, [&](std::size_t i) { return std::pair(items_[i].center, i); });
         spread(row);

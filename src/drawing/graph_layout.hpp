@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places the boxes and arrows of a graph's picture. Layered: a node's rank is the length of the longest path to it,
-// ranks are rows; in a row, nodes are in the order of the mean of their parents' places. Edges over several rows pass
-// between the boxes of those in between.
+// Places the boxes and arrows of a graph's picture. Layered: a node's rank is the length of the longest path to it, but
+// one that comes after nothing is just above what needs it first. Ranks are rows; in a row, nodes are in the order of
+// the mean of their parents' places. Edges over several rows pass between the boxes of those in between.
 #pragma once
 
 #include <cstddef>

@@ -287,6 +287,57 @@ TEST(graph_layout, puts_what_comes_later_below_and_keeps_neighbours_apart) {
     }
 }
 
+TEST(graph_layout, puts_what_comes_after_nothing_just_above_what_needs_it) {
+    graph_builder build;
+    const auto x = build.memory("x", 4);
+    const auto after = [&](std::vector<std::uint32_t> nodes) {
+        std::vector<graph_edge> edges;
+        for (const std::uint32_t each : nodes) edges.push_back({each, x, edge_reason::read_after_write});
+        return edges;
+    };
+    for (const char* name : {"first", "weights", "unused"}) build.kernel(name);
+    build.kernel("scaled weights", after({1}));
+    for (const std::uint32_t from : {0u, 4u, 5u}) build.kernel("chain", after({from}));
+    build.kernel("product", after({3, 6}));
+    build.kernel("last", after({7, 1}));
+    const command_graph graph = build.take();
+    const detail::graph_layout made = lay_out(graph);
+    std::vector<double> tops;
+    for (const detail::drawn_box& each : made.boxes) tops.push_back(each.y);
+    EXPECT_EQ(tops[2], tops[0]);  // nothing needs it
+    EXPECT_EQ(tops[3], tops[4]);  // not a chain: `last` needs the weights too
+    EXPECT_EQ(tops[1], tops[0]);
+
+    graph_builder without_last;
+    const auto y = without_last.memory("y", 4);
+    for (const char* name : {"first", "weights"}) without_last.kernel(name);
+    without_last.kernel("scaled weights", {{1, y, edge_reason::read_after_write}});
+    for (const std::uint32_t from : {0u, 3u, 4u})
+        without_last.kernel("chain", {{from, y, edge_reason::read_after_write}});
+    without_last.kernel("product", {{2, y, edge_reason::read_after_write}, {5, y, edge_reason::read_after_write}});
+    const command_graph chain_of_weights = without_last.take();
+    const detail::graph_layout lowered = lay_out(chain_of_weights);
+    EXPECT_EQ(lowered.boxes[2].y, lowered.boxes[5].y);
+    EXPECT_EQ(lowered.boxes[1].y, lowered.boxes[4].y);
+    EXPECT_LT(lowered.boxes[0].y, lowered.boxes[1].y);
+}
+
+TEST(graph_layout, keeps_a_long_chain_upright_beside_what_each_link_needs) {
+    graph_builder build;
+    const auto x = build.memory("x", 4);
+    std::uint32_t last = build.kernel("first");
+    for (int i = 0; i < 100; ++i) {
+        std::vector<graph_edge> after{{last, x, edge_reason::read_after_write}};
+        for (const char* name : {"weights", "bias"})
+            after.push_back({build.kernel(name), x, edge_reason::read_after_write});
+        last = build.kernel("link", std::move(after));
+    }
+    const command_graph graph = build.take();
+    const detail::graph_layout made = lay_out(graph);
+    EXPECT_LT(made.width, 5 * 126);  // three boxes a row, and little more
+    EXPECT_LT(std::abs(made.boxes[3].center() - made.boxes.back().center()), 126);
+}
+
 TEST(graph_layout, puts_a_child_below_the_middle_of_its_parents) {
     graph_builder build;
     const auto x = build.memory("x", 4);
