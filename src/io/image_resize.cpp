@@ -3,7 +3,8 @@
 // whose weights fall linearly with the distance from its centre. Where the picture becomes smaller, the slope is as
 // much flatter, so that each old number has a part in the result.
 //
-// Weights are multiples of 2^-22, and each pass rounds to whole numbers: so does Pillow, and the results are equal.
+// Weights are multiples of 2^-22, and each pass rounds to whole numbers: so does Pillow (up to version 12 in this order
+// for all sizes), and the results are equal.
 #include <algorithm>
 #include <cmath>
 #include <string>

@@ -35,7 +35,7 @@ struct png_work {
     png_longjmp(png, 1);
 }
 
-// Of what does not change the picture, such as a colour profile that is wrong.
+// Of what does not change the picture, such as chunks in another order.
 void ignore_warning(png_structp, png_const_charp) {}
 
 void take_bytes(png_structp png, png_bytep to, std::size_t count) {
@@ -52,6 +52,9 @@ void start_png(png_work& work) {
     if (work.info == nullptr) throw std::bad_alloc();
     png_set_read_fn(work.png, &work, take_bytes);
     png_set_user_limits(work.png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // ours are checked before memory is requested
+    // Texts, profiles and the like are passed over: libpng would request memory for as many bytes as they claim to
+    // have.
+    png_set_keep_unknown_chunks(work.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
     png_set_crc_action(work.png, PNG_CRC_QUIET_USE, PNG_CRC_QUIET_USE);  // no fuzzer finds them
 #endif

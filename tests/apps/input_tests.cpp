@@ -8,6 +8,7 @@
 #include <iomanip>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/support/sample_files.hpp"
@@ -296,11 +297,16 @@ TEST(tool_images, that_are_damaged_or_absent_are_refused) {
 
 TEST(tool_images, that_are_huge_need_little_memory) {
     if (!reads_pictures()) GTEST_SKIP() << "there are no libraries for pictures here";
-    for (const char* name : {"png/huge.png", "png/wide.png", "jpeg/huge.jpg"}) {
-        const outcome came =
-            run_tool({"run", pictures, std::string(SLUICE_SOURCE_DIR "/tests/regressions/") + name, "--device", "cpu"});
+    const std::string regressions = SLUICE_SOURCE_DIR "/tests/regressions/",
+                      size = "a picture may have 134217728 pixels";
+    const std::pair<const char*, std::string> files[] = {{"png/huge.png", size},
+                                                         {"png/wide.png", size},
+                                                         {"jpeg/huge.jpg", size},
+                                                         {"png/absurd_text.png", "the file ends inside the picture"}};
+    for (const auto& [name, why] : files) {
+        const outcome came = run_tool({"run", pictures, regressions + name, "--device", "cpu"});
         EXPECT_EQ(came.exit_code, 2) << came;
-        EXPECT_THAT(came.err, HasSubstr("a picture may have 134217728 pixels"));
+        EXPECT_THAT(came.err, HasSubstr(why));
 #ifndef SLUICE_IS_SANITIZED
         EXPECT_LT(came.peak_memory_bytes, std::size_t{200} << 20) << name;
 #endif
