@@ -37,7 +37,7 @@ float rounded(rounded_type type, float x) { return type == rounded_type::bf16 ? 
 struct quantized {
     float scale = 0;
     int zero = 0;
-    std::vector<int> numbers;
+    std::vector<int> numbers;  // of weights
 };
 // As the header says.
 quantized row_in_integers(std::span<const float> x) {
@@ -48,8 +48,6 @@ quantized row_in_integers(std::span<const float> x) {
     }
     quantized made{high / 255 - low / 255, 0, {}};
     made.zero = static_cast<int>(std::rint(-low / made.scale));
-    for (const float each : x)
-        made.numbers.push_back(std::clamp(static_cast<int>(std::rint(each / made.scale)) + made.zero, 0, 255));
     return made;
 }
 quantized weights_in_integers(std::span<const float> w) {
@@ -63,15 +61,20 @@ quantized weights_in_integers(std::span<const float> w) {
 struct product {
     double value, magnitude;  // the sum, and that of the magnitudes
 };
+int in_integers(const quantized& as, float x) {
+    return std::clamp(static_cast<int>(std::rint(x / as.scale)) + as.zero, 0, 255);
+}
+// With the scale and the zero point of `as`.
+product multiplied_integers(const quantized& as, std::span<const float> x, std::span<const float> w) {
+    const quantized column = weights_in_integers(w);
+    double sum = 0;
+    for (std::size_t k = 0; k < x.size(); ++k) sum += (in_integers(as, x[k]) - as.zero) * column.numbers[k];
+    sum *= double{as.scale} * column.scale;
+    return {sum, std::abs(sum)};
+}
 product multiplied(rounded_type type, std::span<const float> x, std::span<const float> w) {
+    if (type == rounded_type::int8) return multiplied_integers(row_in_integers(x), x, w);
     product made{0, 0};
-    if (type == rounded_type::int8) {
-        const quantized row = row_in_integers(x), column = weights_in_integers(w);
-        for (std::size_t k = 0; k < x.size(); ++k) made.value += (row.numbers[k] - row.zero) * column.numbers[k];
-        made.value *= double{row.scale} * column.scale;
-        made.magnitude = std::abs(made.value);
-        return made;
-    }
     for (std::size_t k = 0; k < x.size(); ++k) {
         const double each = double{rounded(type, x[k])} * rounded(type, w[k]);
         made.value += each;
@@ -260,62 +263,72 @@ TEST(rounded_layers, say_which_weights_would_lose_more_than_the_rounding) {
               "it is wider than 65535");
 }
 
-TEST(rounded_layers, convolve) {
-    const convolution_form forms[] = {
-        {2, 3, 9, 8, 10, 3, 3, 9, 8, {1, 1}, {1, 1}, {1, 1}, 1},
-        {1, 4, 11, 7, 18, 5, 2, 3, 3, {3, 2}, {2, 0}, {1, 1}, 2},
-        {3, 2, 8, 8, 8, 3, 3, 6, 6, {1, 1}, {1, 1}, {2, 2}, 1},
-        {1, 40, 1, 60, 16, 1, 1, 1, 60, {1, 1}, {0, 0}, {1, 1}, 1},
-    };
-    for_each_kernel([&](rounded_type type, const rounded_kernel& with) {
-        for (const convolution_form& form : forms) {
-            const std::size_t filters = form.filters / form.groups, channels = form.channels / form.groups;
-            std::vector<mlp_layer> layers;
-            for (std::size_t g = 0; g < form.groups; ++g)
-                layers.push_back(layer(form.products(), filters, activation::none, static_cast<unsigned>(g)));
-            const std::vector<std::byte> image = rounded_image(type, layers);
-            const std::vector<float> x = random_numbers(form.images * form.channels * form.height * form.width, 1, 5);
-            std::vector<float> y(form.images * form.filters * form.positions(), nan);
-            run_rounded_convolution({x.data(), y.data(), image.data(), &with, form, type});
-            std::vector<float> window(form.products());
-            for (std::size_t n = 0; n < form.images; ++n) {
-                for (std::size_t f = 0; f < form.filters; ++f) {
-                    for (std::size_t p = 0; p < form.positions(); ++p) {
-                        const std::size_t group = f / filters;
-                        std::size_t at = 0;
-                        for (std::size_t c = 0; c < channels; ++c) {
-                            for (std::size_t r = 0; r < form.filter_height; ++r) {
-                                for (std::size_t s = 0; s < form.filter_width; ++s) {
-                                    const auto row =
-                                        static_cast<std::ptrdiff_t>(p / form.out_width * form.stride.height +
-                                                                    r * form.dilation.height) -
-                                        static_cast<std::ptrdiff_t>(form.padding.height);
-                                    const auto column =
-                                        static_cast<std::ptrdiff_t>(p % form.out_width * form.stride.width +
-                                                                    s * form.dilation.width) -
-                                        static_cast<std::ptrdiff_t>(form.padding.width);
-                                    const bool is_inside = row >= 0 && column >= 0 &&
-                                                           row < static_cast<std::ptrdiff_t>(form.height) &&
-                                                           column < static_cast<std::ptrdiff_t>(form.width);
-                                    const std::size_t plane = n * form.channels + group * channels + c;
-                                    window[at++] =
-                                        is_inside
-                                            ? x[(plane * form.height + static_cast<std::size_t>(row)) * form.width +
-                                                static_cast<std::size_t>(column)]
-                                            : 0.0f;
-                                }
-                            }
-                        }
-                        const mlp_layer& of = layers[group];
-                        const product sum = multiplied(
-                            type, window, std::span(of.weight).subspan(f % filters * window.size(), window.size()));
-                        const double bias = of.bias[f % filters];
-                        ASSERT_NEAR(y[(n * form.filters + f) * form.positions() + p], sum.value + bias,
-                                    1e-6 + 2e-6 * (sum.magnitude + std::abs(bias)));
-                    }
-                }
+namespace {
+
+// The window of a group's planes, in the order height, width, channel.
+std::vector<float> window_of(const convolution_form& form, std::span<const float> planes, std::size_t position) {
+    std::vector<float> made;
+    const auto signed_of = [](std::size_t x) { return static_cast<std::ptrdiff_t>(x); };
+    const std::ptrdiff_t top =
+                             signed_of(position / form.out_width * form.stride.height) - signed_of(form.padding.height),
+                         left =
+                             signed_of(position % form.out_width * form.stride.width) - signed_of(form.padding.width);
+    for (std::size_t r = 0; r < form.filter_height; ++r) {
+        for (std::size_t s = 0; s < form.filter_width; ++s) {
+            const std::ptrdiff_t y = top + signed_of(r * form.dilation.height),
+                                 x = left + signed_of(s * form.dilation.width);
+            const bool is_inside = y >= 0 && x >= 0 && y < signed_of(form.height) && x < signed_of(form.width);
+            for (std::size_t c = 0; c < form.channels / form.groups; ++c) {
+                const std::size_t at = c * form.height * form.width +
+                                       static_cast<std::size_t>(is_inside ? y : 0) * form.width +
+                                       static_cast<std::size_t>(is_inside ? x : 0);
+                made.push_back(is_inside ? planes[at] : 0.0f);
             }
         }
+    }
+    return made;
+}
+
+void expect_convolution(rounded_type type, const rounded_kernel& with, const convolution_form& form) {
+    const std::size_t filters = form.filters / form.groups, channels = form.channels / form.groups;
+    std::vector<mlp_layer> layers;
+    for (std::size_t g = 0; g < form.groups; ++g)
+        layers.push_back(layer(form.products(), filters, activation::none, static_cast<unsigned>(g)));
+    const std::vector<std::byte> image = rounded_image(type, layers);
+    const std::vector<float> x = random_numbers(form.images * form.channels * form.height * form.width, 1, 5);
+    std::vector<float> y(form.images * form.filters * form.positions(), nan);
+    std::vector<std::byte> scratch(rounded_convolution_scratch_bytes(form));
+    run_rounded_convolution({x.data(), y.data(), image.data(), scratch.data(), &with, form, type});
+    const std::size_t size = channels * form.height * form.width;
+    for (std::size_t which = 0; which < form.images * form.groups; ++which) {
+        const std::span planes = std::span(x).subspan(which * size, size);
+        const mlp_layer& of = layers[which % form.groups];
+        for (std::size_t at = 0; at < filters * form.positions(); ++at) {
+            const std::size_t f = at / form.positions(), position = at % form.positions();
+            const std::vector<float> window = window_of(form, planes, position);
+            const std::span weights = std::span(of.weight).subspan(f * window.size(), window.size());
+            const product sum = type == rounded_type::int8
+                                    ? multiplied_integers(row_in_integers(planes), window, weights)
+                                    : multiplied(type, window, weights);
+            const double bias = of.bias[f];
+            ASSERT_NEAR(y[which * filters * form.positions() + at], sum.value + bias,
+                        1e-6 + 2e-6 * (sum.magnitude + std::abs(bias)))
+                << "image and group " << which << ", filter " << f << ", position " << position;
+        }
+    }
+}
+
+}  // namespace
+
+TEST(rounded_layers, convolve) {
+    for_each_kernel([](rounded_type type, const rounded_kernel& with) {
+        expect_convolution(type, with, {2, 3, 9, 8, 10, 3, 3, 9, 8, {1, 1}, {1, 1}, {1, 1}, 1});
+        expect_convolution(type, with, {1, 4, 11, 7, 18, 5, 2, 3, 3, {3, 2}, {2, 0}, {1, 1}, 2});
+        expect_convolution(type, with, {3, 2, 8, 8, 8, 3, 3, 6, 6, {1, 1}, {1, 1}, {2, 2}, 1});
+        expect_convolution(type, with, {1, 40, 1, 60, 16, 1, 1, 1, 60, {1, 1}, {0, 0}, {1, 1}, 1});
+        // Padding after the image, too, and an image of which the windows leave out the end.
+        expect_convolution(type, with, {1, 2, 5, 6, 9, 2, 3, 4, 3, {2, 3}, {1, 2}, {1, 1}, 1});
+        expect_convolution(type, with, {1, 2, 8, 9, 9, 2, 2, 2, 2, {3, 4}, {0, 0}, {1, 1}, 1});
     });
 }
 

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 
+#include "kernels/rounded_layers/window_rows.hpp"
 #include "runtime/parallel_parts.hpp"
 #include "sluice/runtime/stream.hpp"
 
@@ -18,62 +20,62 @@ constexpr std::size_t work_of_part = std::size_t{2} << 20, work_of_copy = 16;
 // The nearest integer, halves to even; far from it, any number as far.
 float nearest_of(float x) { return (std::clamp(x, -0x1p20f, 0x1p20f) + 0x1.8p23f) - 0x1.8p23f; }
 
-// Some windows of one group of one image: the rows of a product.
+// Signed bytes become unsigned ones, which the kernels take: all, with the zero point, are 128 larger.
+std::uint8_t flip_of(const quantized_form& numbers) { return numbers.x_type == io::dtype::i8 ? 0x80 : 0; }
+std::int32_t zero_of(const quantized_form& numbers) { return numbers.x_zero + flip_of(numbers); }
+
+// One group's channels of one image, in the order of windows.
+void bring_image(const quantized_call& call, const window_image& as, std::size_t which) {
+    const convolution_form& form = call.form;
+    const std::size_t elements = as.channels * form.height * form.width;
+    const auto* const from = reinterpret_cast<const std::uint8_t*>(call.x) + which * elements;
+    const std::uint8_t flip = flip_of(call.numbers);
+    thread_local std::vector<std::uint8_t> planes;
+    planes.resize(std::max(planes.size(), elements));
+    for (std::size_t i = 0; i < elements; ++i) planes[i] = from[i] ^ flip;
+    bring_channels_last(form, as, planes.data(), static_cast<unsigned char>(zero_of(call.numbers)),
+                        call.scratch + which * as.bytes());
+}
+
+// Some windows of one group of one image, or some rows of a product.
 class quantized_block {
 public:
-    explicit quantized_block(const quantized_call& call)
+    quantized_block(const quantized_call& call, const window_image& as)
         : call_(call),
+          as_(as),
           form_(call.form),
           filters_(form_.filters / form_.groups),
           columns_(panels_of_columns(filters_) * rounded_panel),
           padded_(padded_inputs(rounded_type::int8, form_.products())),
           places_(places_of(rounded_type::int8, form_.products(), filters_)),
-          // Signed bytes become unsigned ones, which the kernel takes: all, with the zero point, are 128 larger.
-          flip_(call.numbers.x_type == io::dtype::i8 ? 0x80 : 0),
-          zero_(call.numbers.x_zero + (flip_ != 0 ? 128 : 0)),
           windows_(rounded_block * padded_),
           outputs_(rounded_block * columns_) {
-        quantities_.fill({call.numbers.x_scale, zero_});
+        quantities_.fill({call.numbers.x_scale, zero_of(call.numbers)});
     }
 
-    void run(std::size_t image, std::size_t group, std::size_t first, std::size_t count) {
-        const std::size_t channels = form_.channels / form_.groups, pixels = form_.height * form_.width;
-        const auto* const planes =
-            reinterpret_cast<const std::uint8_t*>(call_.x) + (image * form_.channels + group * channels) * pixels;
-        for (std::size_t i = 0; i < count; ++i) copy_window(planes, first + i, windows_.data() + i * padded_);
-        multiply(group, count);
-        write(image * form_.filters + group * filters_, first, count);
+    void run(std::size_t which, std::size_t first, std::size_t count) {
+        const std::byte* const image = call_.scratch + which * as_.bytes();
+        for (std::size_t i = 0; i < count; ++i)
+            copy_window(form_, as_, image, first + i, reinterpret_cast<std::byte*>(windows_.data() + i * padded_));
+        multiply(which % form_.groups, count);
+        for (std::size_t f = 0; f < filters_; ++f)
+            for (std::size_t i = 0; i < count; ++i)
+                put((which * filters_ + f) * form_.positions() + first + i, outputs_[i * columns_ + f]);
     }
 
     // Rows of a product: images of one pixel.
     void run_rows(std::size_t first, std::size_t count) {
         const auto* const x = reinterpret_cast<const std::uint8_t*>(call_.x) + first * form_.channels;
+        const std::uint8_t flip = flip_of(call_.numbers);
         for (std::size_t i = 0; i < count; ++i)
             for (std::size_t k = 0; k < form_.channels; ++k)
-                windows_[i * padded_ + k] = x[i * form_.channels + k] ^ flip_;
+                windows_[i * padded_ + k] = x[i * form_.channels + k] ^ flip;
         multiply(0, count);
         for (std::size_t i = 0; i < count; ++i)
             for (std::size_t c = 0; c < filters_; ++c) put((first + i) * filters_ + c, outputs_[i * columns_ + c]);
     }
 
 private:
-    void copy_window(const std::uint8_t* planes, std::size_t position, std::uint8_t* to) const {
-        const std::size_t top = position / form_.out_width * form_.stride.height,
-                          left = position % form_.out_width * form_.stride.width;
-        const auto zero = static_cast<std::uint8_t>(zero_);
-        for (std::size_t c = 0; c < form_.channels / form_.groups; ++c) {
-            for (std::size_t r = 0; r < form_.filter_height; ++r) {
-                // Below 0 these wrap to large numbers, which are outside as well.
-                const std::size_t y = top + r * form_.dilation.height - form_.padding.height;
-                const std::uint8_t* const line = planes + (c * form_.height + (y < form_.height ? y : 0)) * form_.width;
-                for (std::size_t s = 0; s < form_.filter_width; ++s) {
-                    const std::size_t x = left + s * form_.dilation.width - form_.padding.width;
-                    *to++ = y < form_.height && x < form_.width ? static_cast<std::uint8_t>(line[x] ^ flip_) : zero;
-                }
-            }
-        }
-    }
-
     void multiply(std::size_t group, std::size_t count) {
         const std::byte* const layer = call_.image + group * places_.end;
         call_.with->multiply({
@@ -104,18 +106,11 @@ private:
         call_.y[at] = static_cast<std::byte>(static_cast<std::int32_t>(std::clamp(q, low, low + 255)));
     }
 
-    void write(std::size_t plane, std::size_t first, std::size_t count) const {
-        for (std::size_t f = 0; f < filters_; ++f)
-            for (std::size_t i = 0; i < count; ++i)
-                put((plane + f) * form_.positions() + first + i, outputs_[i * columns_ + f]);
-    }
-
     const quantized_call& call_;
+    const window_image& as_;
     const convolution_form& form_;
     const std::size_t filters_, columns_, padded_;  // of one group
     const rounded_layer_places places_;
-    const std::uint8_t flip_;
-    const std::int32_t zero_;
     std::vector<std::uint8_t> windows_;
     std::vector<float> outputs_;
     std::array<row_quantity, rounded_block> quantities_;
@@ -149,33 +144,52 @@ std::vector<std::byte> integer_image(const std::vector<integer_layer>& layers) {
     return image;
 }
 
+// Rows of a product are images of one pixel, of which many are one block.
+bool is_product(const convolution_form& form) {
+    return form.positions() == 1 && form.height * form.width == 1 && form.groups == 1 &&
+           form.filter_height * form.filter_width == 1 && form.padding.height + form.padding.width == 0;
+}
+
+std::size_t quantized_scratch_bytes(const convolution_form& form) {
+    return is_product(form) ? 0 : form.images * form.groups * window_image_of(form, 1).bytes();
+}
+
 void run_quantized_product(const quantized_call& call) {
     const convolution_form& form = call.form;
-    // Rows of a product are images of one pixel, of which many are one block.
-    const bool is_product = form.positions() == 1 && form.height * form.width == 1 && form.groups == 1 &&
-                            form.filter_height * form.filter_width == 1;
-    const std::size_t rows = is_product ? form.images : form.positions();
+    const bool has_rows = is_product(form);
+    const window_image as = window_image_of(form, 1);
+    const std::size_t images = form.images * form.groups;
+    if (!has_rows) {
+        const std::size_t copies = images * as.height * as.width * as.channels * work_of_copy;
+        const std::size_t parts = sluice::detail::parts_for(copies, work_of_part, images);
+        sluice::detail::for_parts(parts, [&](std::size_t part) {
+            const auto range = sluice::detail::range_of_part(images, parts, part);
+            for (std::size_t which = range.first; which < range.last; ++which) bring_image(call, as, which);
+        });
+    }
+    const std::size_t rows = has_rows ? form.images : form.positions();
     const std::size_t blocks = (rows + rounded_block - 1) / rounded_block;
-    const std::size_t units = is_product ? blocks : form.images * form.groups * blocks;
-    const std::size_t windows = form.images * form.groups * form.positions();
-    const std::size_t work = windows * form.products() * (form.filters / form.groups + work_of_copy);
+    const std::size_t units = has_rows ? blocks : images * blocks;
+    const std::size_t work = images * form.positions() * form.products() * (form.filters / form.groups + 1);
     const std::size_t parts = sluice::detail::parts_for(work, work_of_part, units);
     sluice::detail::for_parts(parts, [&](std::size_t part) {
-        quantized_block block(call);
+        quantized_block block(call, as);
         const auto range = sluice::detail::range_of_part(units, parts, part);
         for (std::size_t unit = range.first; unit < range.last; ++unit) {
-            const std::size_t first = unit % blocks * rounded_block, rest = unit / blocks;
-            const std::size_t count = std::min(rounded_block, rows - first);
-            is_product ? block.run_rows(first, count) : block.run(rest / form.groups, rest % form.groups, first, count);
+            const std::size_t first = unit % blocks * rounded_block, count = std::min(rounded_block, rows - first);
+            has_rows ? block.run_rows(first, count) : block.run(unit / blocks, first, count);
         }
     });
 }
 
 void submit_quantized_product(stream on, storage& x, const convolution_form& form, const quantized_form& numbers,
                               const tensor<std::byte>& image, storage& y) {
+    const std::size_t bytes = quantized_scratch_bytes(form);
+    const storage_ref scratch = bytes != 0 ? on.workspace(bytes) : storage_ref();
     quantized_call call{.x = static_cast<const std::byte*>(x.data()),
                         .y = static_cast<std::byte*>(y.data()),
                         .image = image.device_data(),
+                        .scratch = bytes != 0 ? static_cast<std::byte*>(scratch->data()) : nullptr,
                         .with = &rounded_kernels(rounded_type::int8).front(),
                         .form = form,
                         .numbers = numbers};
@@ -183,8 +197,9 @@ void submit_quantized_product(stream on, storage& x, const convolution_form& for
     command.host_function = &multiply_on_host;
     detail::set_closure(command, call);
     const std::array accesses{memory_access{&x, access_mode::read}, memory_access{image.memory(), access_mode::read},
-                              memory_access{&y, access_mode::write}};
-    on.launch({"quantized_product", accesses, {}}, command);
+                              memory_access{&y, access_mode::write}, memory_access{scratch.get(), access_mode::write}};
+    const std::size_t count = bytes != 0 ? accesses.size() : accesses.size() - 1;
+    on.launch({"quantized_product", std::span(accesses).first(count), {}}, command);
 }
 
 }  // namespace sluice::kernels

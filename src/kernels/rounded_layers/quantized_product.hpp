@@ -17,7 +17,7 @@
 
 namespace sluice::kernels {
 
-// The weights of one layer, or of one group of a convolution, in host memory.
+// The weights of one layer, or of one group of a convolution (in the order height, width, channel), in host memory.
 struct integer_layer {
     std::size_t in_features = 0, out_features = 0;
     std::vector<std::int8_t> weight;  // [out_features, in_features]
@@ -38,10 +38,12 @@ struct quantized_call {
     const std::byte* x;
     std::byte* y;
     const std::byte* image;
+    std::byte* scratch;  // quantized_scratch_bytes(form) of them
     const rounded_kernel* with;
     convolution_form form;  // of a product: its rows are images of one pixel
     quantized_form numbers;
 };
+std::size_t quantized_scratch_bytes(const convolution_form& form);
 void run_quantized_product(const quantized_call& call);
 
 // On a device that is a CPU. x and y are dense, and not the same.

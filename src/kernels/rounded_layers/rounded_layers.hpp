@@ -137,16 +137,19 @@ void run_rounded_layers(const rounded_call& call);
 void submit_rounded_layers(stream on, const tensor<float>& x, const rounded_form& form, const tensor<std::byte>& image,
                            tensor<float>& out);
 
-// A convolution as such a layer for each group, whose rows are the windows (in the order channel, height, width): for
-// int8 each window has a scale of its own. `image` has the layers of the groups, one after the other.
+// A convolution as such a layer for each group, whose rows are the windows, in the order height, width, channel. The
+// inputs that int8 quantizes together are those of one group in one image. `image` has the layers of the groups, one
+// after the other.
 struct rounded_convolution {
     const float* x;
     float* out;
     const std::byte* image;
+    std::byte* scratch;  // rounded_convolution_scratch_bytes(form) of them
     const rounded_kernel* with;
     convolution_form form;
     rounded_type type;
 };
+std::size_t rounded_convolution_scratch_bytes(const convolution_form& form);
 void run_rounded_convolution(const rounded_convolution& call);
 // x is [images, channels, height, width], out [images, filters, height, width] and not x.
 void submit_rounded_convolution(stream on, const tensor<float>& x, const convolution_form& form, rounded_type type,

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/rounded_layers/window_rows.hpp"
 #include "nn/operators/dense_layers.hpp"
 #include "nn/passes/dense_search.hpp"
 #include "nn/passes/passes.hpp"
@@ -183,6 +184,11 @@ private:
         const std::int64_t groups = is_convolution ? integer(product, "group", 1) : 1;
         if (!weights || groups < 1 || weights->out_features % static_cast<std::size_t>(groups) != 0) return false;
         if (!set_bias(*weights, product.inputs.size() > 2 ? product.inputs[2] : no_slot)) return false;
+        if (is_convolution) {
+            const std::size_t channels = given->shape()[1];
+            weights->weight =
+                kernels::weights_in_window_order(weights->weight, channels, weights->in_features / channels);
+        }
         make(at, *x, *of_x, *weights, *w, static_cast<std::size_t>(groups));
         return true;
     }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/rounded_layers/window_rows.hpp"
 #include "nn/operators/dense_layers.hpp"
 #include "nn/operators/table.hpp"
 #include "nn/passes/dense_search.hpp"
@@ -149,7 +150,9 @@ private:
         if (shape.size() > 4) return what_ == precision::int8 ? "its images have three dimensions" : narrow(each);
         const std::size_t filters = shape[0] / static_cast<std::size_t>(groups);
         if (filters < least_filters) return "its groups have too few filters to gain from it";
-        each.layers = packed({.type = type_of(what_)}, split(whole, static_cast<std::size_t>(groups)), false);
+        mlp_layer in_order = whole;
+        in_order.weight = kernels::weights_in_window_order(whole.weight, shape[1], whole.in_features / shape[1]);
+        each.layers = packed({.type = type_of(what_)}, split(in_order, static_cast<std::size_t>(groups)), false);
         each.what = &operators::rounded_convolution();
         each.inputs.resize(2);
         return {};
