@@ -73,6 +73,14 @@ scheduling_policy& policy_for(const loaded_network& network, const std::vector<n
 }
 
 std::vector<nn::any_tensor> compute(const loaded_network& network, std::vector<nn::any_tensor> inputs) {
+    const auto may_be_viewed = [](const nn::any_tensor& each) {
+        return each && each.is_on_host() && each.shape().size() <= nn::detail::view_form::most_dimensions;
+    };
+    if (std::ranges::all_of(inputs, may_be_viewed)) {
+        std::vector<nn::input_view> views;
+        for (const nn::any_tensor& each : inputs) views.emplace_back(each);
+        return network.network(views);
+    }
     scheduling_policy& policy = policy_for(network, inputs);
     return sync(network.network.run(std::move(inputs)), policy);
 }

@@ -100,8 +100,10 @@ public:
 
     std::span<const view_form> inputs() const noexcept { return inputs_; }
 
-    void operator()(std::span<const input_view> inputs, std::span<const output_view> outputs) {
-        landed_.require_fitting(of_.from().body.outputs, outputs);
+    // Their elements are those of the latest run.
+    const landed_outputs& outputs() const noexcept { return landed_; }
+
+    void run(std::span<const input_view> inputs) {
         for (std::size_t i = 0; i < inputs.size(); ++i)
             std::memcpy(blocks_[i]->data(), inputs[i].data(), inputs_[i].size_bytes());
         if (at_once_ != nullptr) {
@@ -109,7 +111,6 @@ public:
         } else {
             launch();
         }
-        landed_.copy_to(outputs);
     }
 
     bool is_busy = false;    // both guarded by the owner's lock
@@ -224,7 +225,7 @@ direct_calls::call* direct_calls::add(std::span<const input_view> inputs) {
 
 // As an operation, for shapes that may not come again. Its inputs are on the device where the network lets them be, as
 // they are for a compiled network: what is wrong with them is found in the same place.
-void direct_calls::call_once(std::span<const input_view> inputs, std::span<const output_view> outputs) {
+landed_outputs direct_calls::call_once(std::span<const input_view> inputs) {
     const stream_lease on(on_);
     landed_outputs landed;
     auto submitted = with_context([&](execution_context& context) {
@@ -236,11 +237,11 @@ void direct_calls::call_once(std::span<const input_view> inputs, std::span<const
         landed = submit_run(of_, context, std::move(given));
     });
     sync_on(std::move(submitted), *on);
-    landed.require_fitting(of_.from().body.outputs, outputs);
-    landed.copy_to(outputs);
+    return landed;
 }
 
-void direct_calls::operator()(std::span<const input_view> inputs, std::span<const output_view> outputs) {
+template <typename Require, typename Deliver>
+auto direct_calls::answer(std::span<const input_view> inputs, const Require& require, const Deliver& deliver) {
     on_.throw_if_refusing();
     for (std::size_t i = 0; i < inputs.size(); ++i) {
         if (inputs[i].data() == nullptr && inputs[i].form().size_bytes() != 0)
@@ -252,9 +253,25 @@ void direct_calls::operator()(std::span<const input_view> inputs, std::span<cons
         sluice::detail::require_may_wait(on_, "network");
         if (is_repeated(inputs) && is_same_each_time(of_, forms_of(inputs))) one = add(inputs);
     }
-    if (one == nullptr) return call_once(inputs, outputs);
+    if (one == nullptr) {
+        const landed_outputs landed = call_once(inputs);
+        require(landed);
+        return deliver(landed);
+    }
     const return_to_idle after{*this, *one};
-    (*one)(inputs, outputs);
+    require(one->outputs());
+    one->run(inputs);
+    return deliver(one->outputs());
+}
+
+void direct_calls::operator()(std::span<const input_view> inputs, std::span<const output_view> outputs) {
+    answer(
+        inputs, [&](const landed_outputs& landed) { landed.require_fitting(of_.from().body.outputs, outputs); },
+        [&](const landed_outputs& landed) { landed.copy_to(outputs); });
+}
+
+std::vector<any_tensor> direct_calls::operator()(std::span<const input_view> inputs) {
+    return answer(inputs, [](const landed_outputs&) {}, [](const landed_outputs& landed) { return landed(); });
 }
 
 }  // namespace sluice::nn::detail

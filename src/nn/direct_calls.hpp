@@ -13,11 +13,13 @@
 #include <vector>
 
 #include "sluice/base/detail/spin_lock.hpp"
+#include "sluice/nn/any_tensor.hpp"
 #include "sluice/nn/host_view.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::nn::detail {
 
+struct landed_outputs;
 class prepared_network;
 
 class direct_calls {
@@ -29,6 +31,7 @@ public:
 
     // See network::operator().
     void operator()(std::span<const input_view> inputs, std::span<const output_view> outputs);
+    std::vector<any_tensor> operator()(std::span<const input_view> inputs);
 
 private:
     class call;
@@ -37,7 +40,11 @@ private:
     call* take_idle(std::span<const input_view> inputs) noexcept;
     // Whether these shapes have come before. From here on they have.
     bool is_repeated(std::span<const input_view> inputs);
-    void call_once(std::span<const input_view> inputs, std::span<const output_view> outputs);
+    landed_outputs call_once(std::span<const input_view> inputs);
+    // Calls require(outputs) when their types and shapes are known, which is before the run where the network is
+    // compiled, and returns deliver(outputs) after the run.
+    template <typename Require, typename Deliver>
+    auto answer(std::span<const input_view> inputs, const Require& require, const Deliver& deliver);
     // Null where the network cannot be compiled, or when too many are in use.
     call* add(std::span<const input_view> inputs);
 

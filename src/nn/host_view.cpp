@@ -27,3 +27,11 @@ void require_filled(const view_form& by, std::size_t elements) {
 }
 
 }  // namespace sluice::nn::detail
+
+namespace sluice::nn {
+
+input_view::input_view(const any_tensor& of) : form_(of.type(), of.shape()), data_(of.bytes().data()) {
+    if (!of.is_on_host()) throw error(errc::invalid_argument, "the tensor " + form_.text() + " is not in host memory");
+}
+
+}  // namespace sluice::nn

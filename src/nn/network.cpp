@@ -20,6 +20,7 @@ run_network network::run(std::vector<any_tensor> inputs) const { return {*this, 
 void network::operator()(std::span<const input_view> inputs, std::span<const output_view> outputs) const {
     made_->answer(inputs, outputs);
 }
+std::vector<any_tensor> network::operator()(std::span<const input_view> inputs) const { return made_->answer(inputs); }
 
 std::vector<any_tensor> network::infer(std::vector<any_tensor> inputs) const {
     return made_->run(nullptr, operators::place::nowhere, std::move(inputs));

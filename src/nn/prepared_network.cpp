@@ -479,6 +479,9 @@ prepared_network::~prepared_network() = default;
 void prepared_network::answer(std::span<const input_view> inputs, std::span<const output_view> outputs) const {
     (*direct_)(inputs, outputs);
 }
+std::vector<any_tensor> prepared_network::answer(std::span<const input_view> inputs) const {
+    return (*direct_)(inputs);
+}
 
 // Carries out the steps whose inputs are all constants.
 void prepared_network::fold(prepared_graph& body, bool is_inner, folding what) {

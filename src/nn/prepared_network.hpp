@@ -79,6 +79,7 @@ public:
                                 std::vector<operators::device_check>* checks = nullptr) const;
     // See network::operator().
     void answer(std::span<const input_view> inputs, std::span<const output_view> outputs) const;
+    std::vector<any_tensor> answer(std::span<const input_view> inputs) const;
 
 private:
     void require_fitting(const std::vector<any_tensor>& inputs) const;

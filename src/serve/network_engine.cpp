@@ -3,10 +3,10 @@
 
 #include <utility>
 
-#include "serve/mlp_network.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/onnx.hpp"
+#include "sluice/nn/to_model.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
 #include "sluice/serve/tensor_view.hpp"
@@ -16,11 +16,8 @@ namespace {
 
 class network_on_device final : public loaded_model {
 public:
-    network_on_device(device& on, nn::model from, std::string platform, std::size_t streams)
-        : device_(on.name()),
-          platform_(std::move(platform)),
-          pool_(on, streams),
-          network_(sync(nn::make_network(std::move(from)), pool_)) {}
+    network_on_device(device& on, nn::model from, std::string platform)
+        : device_(on.name()), platform_(std::move(platform)), network_(loaded(on, std::move(from))) {}
 
     const std::vector<nn::value_info>& inputs() const noexcept override { return network_.inputs(); }
     const std::vector<nn::value_info>& outputs() const noexcept override { return network_.outputs(); }
@@ -28,13 +25,19 @@ public:
     std::string device_name() const override { return device_; }
 
     std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const override {
-        return sync(network_.run(std::move(inputs)), pool_);
+        std::vector<nn::input_view> views;
+        for (const nn::any_tensor& each : inputs) views.emplace_back(each);
+        return network_(views);  // on a CPU: on this thread
     }
 
 private:
+    static nn::network loaded(device& on, nn::model from) {
+        single_stream stream(on);
+        return sync(nn::make_network(std::move(from)), stream);
+    }
+
     std::string device_;
     std::string platform_;
-    mutable round_robin pool_;
     nn::network network_;
 };
 
@@ -64,16 +67,15 @@ network_engine::network_engine(const network_engine_options& options)
 
 std::shared_ptr<const loaded_model> network_engine::load(const model_version& which, const model_config& how) {
     device& on = machine_.find(how.device.empty() ? device_ : how.device);
-    const std::size_t streams = how.instances + 1;  // one for a thread that is lent
     if (is_safetensors(which.file)) {
         const nn::mlp_model mlp =
             nn::load_mlp(which.file, {.hidden = how.hidden_activation, .output = how.output_activation});
-        return std::make_shared<network_on_device>(on, to_network(mlp, which.file), "sluice_safetensors", streams);
+        return std::make_shared<network_on_device>(on, nn::to_model(mlp, which.file), "sluice_safetensors");
     }
     require_no_activations(which, how);
     nn::model from = nn::load_onnx(which.file);
     require_few_dimensions(from);
-    return std::make_shared<network_on_device>(on, std::move(from), "sluice_onnx", streams);
+    return std::make_shared<network_on_device>(on, std::move(from), "sluice_onnx");
 }
 
 }  // namespace sluice::serve

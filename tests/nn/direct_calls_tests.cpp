@@ -95,6 +95,23 @@ TEST_F(direct_calls, give_the_same_bits_as_run) {
     expect_as_run(made, {});
 }
 
+TEST_F(direct_calls, give_outputs_in_new_memory) {
+    const network made = make(layers());
+    for (int i = 0; i < repetitions; ++i) {
+        const any_tensor x(numbers{static_cast<float>(i), 2}, {1, 2});
+        const std::vector<input_view> inputs{input_view(x)};
+        const std::vector<any_tensor> outputs = made(inputs);
+        const auto expected = sync(made.run({x}), pool);
+        ASSERT_EQ(outputs.size(), 2u);
+        for (std::size_t k = 0; k < 2; ++k) {
+            EXPECT_EQ(to_string(outputs[k]), to_string(expected[k]));
+            EXPECT_THAT(outputs[k].values<float>(), testing::ElementsAreArray(expected[k].values<float>()));
+        }
+    }
+    EXPECT_THAT(refusal(errc::invalid_argument, [] { input_view(any_tensor::of_shape(io::dtype::f32, {1, 2})); }),
+                HasSubstr("the tensor f32 [1, 2] is not in host memory"));
+}
+
 TEST_F(direct_calls, take_inputs_of_ever_other_shapes) {
     const network made = make(layers());
     for (int turn = 0; turn < 3; ++turn)

@@ -19,6 +19,8 @@
 
 namespace sluice::nn {
 
+class any_tensor;
+
 namespace detail {
 
 // A type and a shape, without memory of its own elsewhere.
@@ -68,6 +70,9 @@ public:
     // As many numbers as the type and the shape say. Booleans are bytes, 0 or 1.
     input_view(io::dtype type, const void* data, std::span<const std::size_t> shape)
         : form_(type, shape), data_(static_cast<const std::byte*>(data)) {}
+
+    // Of a tensor in host memory, which lives longer. Throws errc::invalid_argument for one that is not there.
+    explicit input_view(const any_tensor& of);
 
     const detail::view_form& form() const noexcept { return form_; }
     const std::byte* data() const noexcept { return data_; }

@@ -107,6 +107,9 @@ public:
         (*this)(std::span(inputs.begin(), inputs.size()), std::span(outputs.begin(), outputs.size()));
     }
 
+    // The same with outputs in new host memory, of the shapes that they have.
+    std::vector<any_tensor> operator()(std::span<const input_view> inputs) const;
+
     // The types and shapes of the outputs for inputs of these types and shapes; nothing is computed. Host inputs need
     // their elements.
     std::vector<any_tensor> infer(std::vector<any_tensor> inputs) const;
