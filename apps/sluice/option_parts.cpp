@@ -75,7 +75,9 @@ CLI::Option* add_list(CLI::App& app, const std::string& option, const std::strin
 void add_samples(CLI::App& app, sample_options& options) {
     add_words(app, "--input", "An input from a file; the others are random numbers", options.files)
         ->type_name("[NAME=]INPUT.npy");
-    add_words(app, "--size", "The length of a dimension of the inputs that has a name and no number", options.lengths)
+    add_words(app, "--size",
+              "The length of a dimension of the inputs that has a name and no number; NAME=batch: it is the batch",
+              options.lengths)
         ->type_name("NAME=LENGTH");
     app.add_option("--seed", options.seed, "Of the random numbers: the same seed gives the same numbers")
         ->type_name("NUMBER")

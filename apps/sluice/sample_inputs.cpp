@@ -6,10 +6,12 @@
 #include <cstring>
 #include <random>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "input_files.hpp"
 #include "network_files.hpp"
+#include "network_words.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/io/dtype.hpp"
@@ -109,15 +111,22 @@ void sample_inputs::set_lengths(const std::vector<std::string>& words) {
         const char* const end = word.data() + word.size();
         const char* const begin = at == std::string::npos ? end : word.data() + at + 1;
         const auto [stop, failure] = std::from_chars(begin, end, length);
-        if (failure != std::errc() || stop != end || length == 0)
-            refuse("--size " + in_quotes(word) + ": write NAME=LENGTH, with a length of at least 1");
+        const bool is_batch = std::string_view(begin, static_cast<std::size_t>(end - begin)) == "batch";
+        if (!is_batch && (failure != std::errc() || stop != end || length == 0))
+            refuse("--size " + in_quotes(word) + ": write NAME=LENGTH, with a length of at least 1, or NAME=batch");
         if (!known.contains(name)) {
             std::string there;
             for (const std::string& each : known) there += (there.empty() ? "" : ", ") + in_quotes(each);
             refuse("--size: the inputs have no dimension " + in_quotes(name) + " without a length" +
                    (there.empty() ? "" : "; they have " + there));
         }
-        if (!lengths_.emplace(name, length).second) refuse("--size: " + in_quotes(name) + " is said twice");
+        const bool is_new = !lengths_.contains(name) && !batches_.contains(name);
+        if (!is_new) refuse("--size: " + in_quotes(name) + " is said twice");
+        if (is_batch) {
+            batches_.insert(name);
+        } else {
+            lengths_.emplace(name, length);
+        }
     }
 }
 
@@ -128,7 +137,7 @@ void sample_inputs::find_batch() {
         if (!takes_[i].shape) continue;
         for (std::size_t d = 0; d < takes_[i].shape->size(); ++d) {
             const nn::dimension& each = (*takes_[i].shape)[d];
-            if (each.length || lengths_.contains(each.name)) continue;
+            if (each.length || lengths_.contains(each.name) || batches_.contains(each.name)) continue;
             const bool is_in_file = from_files_.contains(i);
             if (d != 0 && each.name.empty()) {
                 if (is_in_file) continue;
@@ -140,15 +149,18 @@ void sample_inputs::find_batch() {
     }
     for (const std::string& each : of_files) open.erase(each);
     if (open.empty()) return;
-    if (open.size() == 1) {
-        batch_ = *open.begin();
+    if (open.size() == 1 && batches_.empty()) {
+        batches_.insert(*open.begin());
         return;
     }
-    std::string names;
+    std::string names, inputs;
     for (const std::string& each : open) names += (names.empty() ? "" : ", ") + label_of(each);
+    for (const nn::value_info& each : takes_)
+        inputs += (inputs.empty() ? "" : ", ") + in_quotes(each.name) + " " + text_of(each);
     refuse("dimensions of the inputs have no length: " + names +
-           "; one may be the batch, add --size NAME=LENGTH for the others" +
-           (open.contains("") ? ", or --input NAME=FILE for the input with the one without a name" : ""));
+           "; one may be the batch, add --size NAME=LENGTH for the others, or NAME=batch" +
+           (open.contains("") ? ", or --input NAME=FILE for the input with the one without a name" : "") +
+           "; the inputs are " + inputs);
 }
 
 void sample_inputs::set_lengths_of(std::size_t input, const nn::any_tensor& from_file) {
@@ -167,9 +179,7 @@ void sample_inputs::set_lengths_of(std::size_t input, const nn::any_tensor& from
         throw error(errc::shape_mismatch, "the file of the input " + in_quotes(what.name) + " has no rows");
 }
 
-bool sample_inputs::is_batch(const nn::dimension& each) const {
-    return batch_.has_value() && !each.length && each.name == *batch_;
-}
+bool sample_inputs::is_batch(const nn::dimension& each) const { return !each.length && batches_.contains(each.name); }
 bool sample_inputs::is_of_rows(std::size_t input) const {
     const nn::value_info& what = takes_[input];
     return what.shape && !what.shape->empty() && is_batch(what.shape->front());

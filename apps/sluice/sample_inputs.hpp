@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inputs for a network that is measured or compared: random numbers, or rows from files.
 //
-// The batch is the dimension of the inputs without a length that is left when --size has said the others. Random
+// The batch is the dimension of the inputs without a length that is left when --size has said the others, or those that
+// --size says are the batch. Random
 // floating-point numbers are multiples of 1/128 from -1 to 1, which every type holds exactly; integers are 0 or 1.
 //
 // Throws error (errc::invalid_argument) for names that the network does not have, and for what is missing.
@@ -12,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,7 +24,7 @@ namespace sluice::app {
 
 struct sample_options {
     std::vector<std::string> files;    // NAME=FILE
-    std::vector<std::string> lengths;  // NAME=LENGTH
+    std::vector<std::string> lengths;  // NAME=LENGTH, NAME=batch
     std::uint64_t seed = 1;
 };
 
@@ -33,7 +35,7 @@ public:
                   const std::function<bool(std::size_t)>& is_host_input);
 
     // Whether the inputs have a dimension for the batch. Without, they are what of_batch gives for any number.
-    bool has_batch() const noexcept { return batch_.has_value(); }
+    bool has_batch() const noexcept { return !batches_.empty(); }
     // The rows that the files hold, if that is one number and there are files of rows.
     std::optional<std::size_t> rows_of_files() const;
 
@@ -55,7 +57,7 @@ private:
     std::map<std::string, std::size_t> lengths_;        // of dimensions with a name
     std::map<std::size_t, nn::any_tensor> from_files_;  // by input
     std::vector<std::string> names_of_files_;
-    std::optional<std::string> batch_;  // its name; it may be empty
+    std::set<std::string> batches_;  // names of the dimension for the batch; one may be empty
     std::uint64_t seed_;
 };
 

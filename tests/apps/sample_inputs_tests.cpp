@@ -55,6 +55,17 @@ TEST(sample_inputs, of_several_open_dimensions_needs_the_lengths_of_all_but_one)
     EXPECT_THAT(fixed.of_batch(99)[0].shape(), ElementsAre(3, 7));
 }
 
+TEST(sample_inputs, takes_several_dimensions_for_the_batch) {
+    const std::vector<nn::value_info> takes{value("x", {named("u"), named("v")}), value("y", {named("w"), of(3)})};
+    EXPECT_THAT(refusal(takes, {}), HasSubstr("the inputs are 'x' f32 [u, v], 'y' f32 [w, 3]"));
+    const sample_inputs made(takes, {.files = {}, .lengths = {"u=batch", "v=7", "w=batch"}}, none);
+    EXPECT_TRUE(made.has_batch());
+    EXPECT_THAT(made.of_batch(5)[0].shape(), ElementsAre(5, 7));
+    EXPECT_THAT(made.of_batch(5)[1].shape(), ElementsAre(5, 3));
+    EXPECT_THAT(refusal(takes, {.files = {}, .lengths = {"u=batch", "w=batch"}}), HasSubstr("have no length: 'v'"));
+    EXPECT_THAT(refusal(takes, {.files = {}, .lengths = {"u=batch", "u=2"}}), HasSubstr("'u' is said twice"));
+}
+
 TEST(sample_inputs, refuses_lengths_that_nothing_has) {
     const std::vector<nn::value_info> takes{value("x", {named("n"), of(3)})};
     for (const char* const wrong : {"n", "n=", "n=0", "n=-1", "n=2x", "=", "n=99999999999999999999"})
