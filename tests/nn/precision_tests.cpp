@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <random>
 #include <string>
 #include <utility>
@@ -264,6 +265,60 @@ TEST_F(precisions, give_the_same_bits_compiled_and_simulated) {
         EXPECT_TRUE(std::ranges::equal(simulated_values.at(0).values<float>(), expected));
     }
     EXPECT_TRUE(simulated.findings().empty());
+}
+
+// The simulator has one worker. Few rows divide the columns of layers, many the rows; convolutions divide images.
+TEST_F(precisions, give_the_same_bits_however_the_work_is_divided) {
+    sim::simulator simulated;
+    single_stream there(simulated.device());
+    model wide = make({named("rows"), of(300)}, 2);
+    wide.body.constants = {{"w1", numbers({300, 900}, 0, 0.1f)}, {"w2", numbers({900, 100}, 1, 0.1f)}};
+    wide.body.nodes = {make_node("MatMul", {"x", "w1"}, {"m"}), make_node("Relu", {"m"}, {"r"}),
+                       make_node("MatMul", {"r", "w2"}, {"y"})};
+    model images = make({named("images"), of(16), of(30), of(30)}, 4);
+    images.body.constants = {{"f", numbers({32, 16, 3, 3}, 2, 0.1f)}};
+    images.body.nodes = {make_node("Conv", {"x", "f"}, {"y"})};
+    const std::pair<const model*, any_tensor> all[] = {{&wide, any_tensor(noise(40 * 300, 3), {40, 300})},
+                                                       {&wide, any_tensor(noise(200 * 300, 4), {200, 300})},
+                                                       {&images, any_tensor(noise(3 * 14400, 5), {3, 16, 30, 30})}};
+    for (const precision each : rounded_ones) {
+        for (const auto& [from, x] : all) {
+            const network alone = sync(make_network(*from, {.precision = each}), there);
+            const auto expected = sync(alone.run({x}), there);
+            EXPECT_TRUE(std::ranges::equal(outputs(in(*from, each), x).at(0).bytes(), expected.at(0).bytes()))
+                << to_string(each);
+        }
+    }
+}
+
+TEST_F(precisions, round_products_in_inner_graphs) {
+    const auto branch = [](const char* name, unsigned seed) {
+        auto made = std::make_shared<graph>();
+        made->constants = {{"w", numbers({6, 9}, seed)}};
+        made->nodes = {make_node("MatMul", {"x", "w"}, {name})};
+        made->outputs = {f32(name, {named(""), named("")})};
+        return std::shared_ptr<const graph>(std::move(made));
+    };
+    model made = make({of(4), of(6)}, 2);
+    made.body.inputs.push_back({"which", io::dtype::boolean, {std::vector<dimension>{}}});
+    node choice = make_node("If", {"which"}, {"y"});
+    choice.attributes["then_branch"] = branch("a", 0);
+    choice.attributes["else_branch"] = branch("b", 1);
+    made.body.nodes = {std::move(choice)};
+    const any_tensor x(noise(24, 2), {4, 6});
+    for (const bool which : {false, true}) {
+        std::byte* to = nullptr;
+        const any_tensor condition = any_tensor::make_on_host(io::dtype::boolean, {}, to);
+        *to = std::byte{which};
+        const auto exact = sync(in(made, precision::f32).run({x, condition}), pool);
+        for (const precision each : rounded_ones) {
+            const network rounded = in(made, each);
+            EXPECT_EQ(rounded.rounding().rounded, 2u);
+            const double relative = difference_of(exact, sync(rounded.run({x, condition}), pool)).relative;
+            EXPECT_LE(relative, bound_of(each));
+            EXPECT_GT(relative, 0);
+        }
+    }
 }
 
 TEST_F(precisions, are_explored_without_a_finding) {

@@ -37,7 +37,7 @@ constexpr std::size_t quantity_bytes = aligned_bytes(rounded_block * sizeof(row_
 
 // Multiplications and additions in a part that another worker may carry out: some 50 µs.
 constexpr std::size_t least_of_part = std::size_t{2} << 20;
-constexpr std::size_t least_panels = 4, least_rows = 12;
+constexpr std::size_t least_panels = 4, least_rows = 24;
 
 // A block of rows through all layers. The columns of a layer are divided among workers if there is enough to do.
 class block_run {
@@ -144,13 +144,17 @@ void run_rounded_layers(const rounded_call& call) {
     std::size_t work = 0;
     for (std::size_t i = 0; i < call.form.layers; ++i)
         work += call.rows * call.form.features[i] * call.form.features[i + 1];
-    const std::size_t parts = sluice::detail::parts_for(work, least_of_part, call.rows / least_rows);
+    // Each part reads all weights: where there are many rows, for whole blocks of them.
+    const bool has_many = call.rows >= 8 * rounded_block;
+    const std::size_t unit = has_many ? rounded_block : 4;
+    const std::size_t parts =
+        sluice::detail::parts_for(work, least_of_part, call.rows / (has_many ? rounded_block : least_rows));
     sluice::detail::for_parts(parts, [&](std::size_t part) {
         thread_local std::vector<std::byte> mine;  // each part needs scratch memory of its own
         const std::size_t bytes = scratch_bytes(sizes_of(call.form, call.with->element_bytes));
         if (mine.size() < bytes) mine.resize(bytes);
         const block_run run(call, mine.data(), false);
-        const auto range = sluice::detail::range_of_part(call.rows, parts, part, least_rows);
+        const auto range = sluice::detail::range_of_part(call.rows, parts, part, unit);
         for (std::size_t first = range.first; first < range.last; first += rounded_block)
             run(first, std::min(rounded_block, range.last - first));
     });

@@ -240,11 +240,19 @@ number_range range_of(const float* x, std::size_t count) {
         largest_bits = magnitude > largest_bits ? magnitude : largest_bits;
     }
     number_range made;
-    for (std::size_t i = 0; i < lanes; ++i) {
-        made.add(low[i]);
-        made.add(high[i]);
-        made.is_finite = made.is_finite && largest_bits[i] < 0x7f80'0000u;
+    // In halves; low and high are numbers.
+    float lows[lanes], highs[lanes];
+    memcpy(lows, &low, sizeof(lows));
+    memcpy(highs, &high, sizeof(highs));
+    std::uint32_t is_odd = 0;
+    for (std::size_t i = 0; i < lanes; ++i) is_odd |= largest_bits[i] >= 0x7f80'0000u;
+    for (std::size_t half = lanes / 2; half != 0; half /= 2) {
+        for (std::size_t i = 0; i < half; ++i) {
+            lows[i] = lows[i + half] < lows[i] ? lows[i + half] : lows[i];
+            highs[i] = highs[i + half] > highs[i] ? highs[i + half] : highs[i];
+        }
     }
+    made = {lows[0], highs[0], is_odd == 0};
     for (; k < count; ++k) made.add(x[k]);
     return made;
 }
@@ -262,7 +270,17 @@ number_range range_of(const float* x, std::size_t count) {
             continue;
         }
         const float zero = nearest_integer(-range.low / scale);
-        for (std::size_t k = 0; k < in; ++k) {
+        std::size_t k = 0;
+        for (; k + lanes <= in; k += lanes) {
+            typedef std::uint8_t bytes __attribute__((vector_size(SLUICE_LANES)));
+            floats q = *reinterpret_cast<const loose_floats*>(from + k) / scale;
+            q = (q + 0x1.8p23f) - 0x1.8p23f + zero;
+            q = q < 0 ? q * 0 : q;
+            q = q > 255 ? q * 0 + 255 : q;
+            const bytes whole = __builtin_convertvector(__builtin_convertvector(q, integers), bytes);
+            memcpy(to + k, &whole, sizeof(whole));
+        }
+        for (; k < in; ++k) {
             float q = nearest_integer(from[k] / scale) + zero;
             q = q < 0 ? 0 : q;
             q = q > 255 ? 255 : q;
