@@ -81,8 +81,13 @@ public:
         if (!file.producer_version().empty()) made.producer += " " + file.producer_version();
         for (const onnx::OperatorSetIdProto& each : file.opset_import()) {
             require_known("opset_import", each);
-            if (!made.opsets.emplace(domain_of(each.domain()), each.version()).second)
-                refuse("opset_import", "names the domain " + in_quotes(each.domain()) + " twice");
+            // skl2onnx writes ai.onnx twice where the network has only nodes of ai.onnx.ml.
+            const auto [known, is_new] = made.opsets.emplace(domain_of(each.domain()), each.version());
+            if (!is_new && known->second != each.version()) {
+                const std::string domain = known->first.empty() ? "ai.onnx" : known->first;
+                refuse("opset_import", "names the domain " + in_quotes(domain) + " with the versions " +
+                                           std::to_string(known->second) + " and " + std::to_string(each.version()));
+            }
         }
         if (const auto own = made.opsets.find(""); own != made.opsets.end()) {
             if (own->second < oldest_onnx_opset || own->second > newest_onnx_opset) {
