@@ -14,6 +14,7 @@
 #include "sluice/base/printable.hpp"
 #include "sluice/io/mapped_file.hpp"
 #include "sluice/nn/onnx.hpp"
+#include "zip_maps.hpp"
 
 namespace sluice::nn {
 namespace {
@@ -292,9 +293,18 @@ private:
         for (const onnx::ValueInfoProto& each : from.input()) {
             if (!made.constants.contains(each.name())) made.inputs.push_back(read(each, "input", is_inner));
         }
-        for (const onnx::ValueInfoProto& each : from.output()) made.outputs.push_back(read(each, "output", is_inner));
         made.nodes.reserve(std::size_t(from.node_size()));
         for (onnx::NodeProto& each : *from.mutable_node()) made.nodes.push_back(read(each, made.nodes.size()));
+        if (const node* const taker = detail::taker_of_maps(made); taker != nullptr) {
+            refuse(label_of(*taker, std::size_t(taker - made.nodes.data())),
+                   "takes the maps of a ZipMap, which are supported as outputs of the network only");
+        }
+        for (const onnx::ValueInfoProto& each : from.output()) {
+            const bool is_sequence = each.type().value_case() == onnx::TypeProto::kSequenceType;
+            std::optional<value_info> scores;
+            if (is_sequence && !is_inner) scores = detail::zipped_output(made, each.name());
+            made.outputs.push_back(scores ? *std::move(scores) : read(each, "output", is_inner));
+        }
         return made;
     }
 
