@@ -71,6 +71,11 @@ def mlp_norms():
 
 
 @network
+def mlp_exact_gelu():
+    return chain(layers.Input((12,), name="x"), layers.Dense(24, "gelu"), layers.Dense(3))
+
+
+@network
 def activations():
     x = layers.Input((10,), name="x")
     y = layers.Dense(12)(x)
@@ -306,7 +311,7 @@ def einsum_dense():
 @network
 def preprocessing():
     x, kind = layers.Input((4,), name="x"), layers.Input((1,), dtype="int32", name="kind")
-    numbers = layers.Normalization(mean=[0.1, 0.2, -0.3, 0.4], variance=[1.0, 2.0, 0.5, 0.7])(x)
+    numbers = layers.Rescaling([0.5, 1.0, 2.0, 0.1], [0.0, 0.3, -0.2, 1.0])(x)
     kinds = layers.CategoryEncoding(30, output_mode="one_hot")(kind)
     return keras.Model([x, kind], layers.Dense(3)(layers.Concatenate()([numbers, kinds])))
 
@@ -321,20 +326,22 @@ def arrays_for(model, random):
     return made
 
 
-def give_statistics(model, random):
-    """Normalizations as after training: those of a new model change almost nothing."""
-    for each in model.layers:
-        if isinstance(each, layers.BatchNormalization):
-            shape = each.gamma.shape
-            each.set_weights([random.uniform(0.5, 1.5, shape), random.normal(0, 0.3, shape),
-                              random.normal(0, 0.3, shape), random.uniform(0.5, 2, shape)])
+def as_if_trained(model, random):
+    """Numbers that are all 0 or all 1 in a new model, such as biases, or small, as those of embeddings, get values that
+    matter."""
+    for each in model.weights:
+        values = np.asarray(each)
+        if values.dtype.kind == "f" and (values == 0).all() or each.name == "embeddings":
+            each.assign(random.normal(0, 0.3 if values.ndim == 1 else 1, values.shape))
+        elif values.dtype.kind == "f" and (values == 1).all():
+            each.assign(random.uniform(0.5, 1.5, values.shape))
 
 
 def export(folder, exporter, name):
     keras.utils.clear_session()
     keras.utils.set_random_seed(zlib.crc32(name.encode()) % 2**31)
     model, random = NETWORKS[name](), generator(name)
-    give_statistics(model, random)
+    as_if_trained(model, random)
     arrays = arrays_for(model, random)
     expected = model([tf.constant(each) for each in arrays.values()], training=False)
     expected = expected if isinstance(expected, (list, tuple)) else [expected]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Exports small networks of PyTorch (networks_pytorch.py), with their own outputs for random inputs.
+"""Exports small networks of PyTorch (pytorch_networks), with their own outputs for random inputs.
 
     python3 tools/export_pytorch.py FOLDER [NAME...]
 
@@ -18,8 +18,8 @@ import zlib
 import onnx
 import torch
 
-from exported_network import export_all, generator, store
-from networks_pytorch import NETWORKS
+from exported_network import TOLERANCE, export_all, generator, store
+from pytorch_networks import NETWORKS
 
 # The network is exported with some lengths of its dimensions, and run with others.
 EXPORTED = {"batch": 2, "time": 6, "height": 8, "width": 12, "rays": 4, "samples": 5, "source": 5, "queries": 3,
@@ -47,7 +47,8 @@ def takes_any_number(module):
 
 
 def export_trace(module, inputs, names, dims, opset):
-    axes = {name: {i: each for i, each in enumerate(which) if isinstance(each, str)} for name, which in zip(names, dims)}
+    axes = {name: {i: each for i, each in enumerate(which) if isinstance(each, str)}
+            for name, which in zip(names, dims)}
     file = io.BytesIO()
     torch.onnx.export(module, inputs, file, dynamo=False, input_names=names, dynamic_axes=axes,
                       opset_version=opset)
@@ -64,7 +65,7 @@ def export(folder, framework, exporter, name):
     torch.manual_seed(zlib.crc32(name.encode()))
     module, takes = NETWORKS[name]()
     random = generator(name)
-    give_statistics(module)
+    as_if_trained(module)
     module.eval()
     names, dims = [each.name for each in takes], [each.dims for each in takes]
     example = tuple(torch.from_numpy(each.array(random, EXPORTED)) for each in takes)
@@ -78,17 +79,16 @@ def export(folder, framework, exporter, name):
         else:
             opset = NEWER_OPSETS.get(name, 0) if framework == "pytorch_traced" else 0
             model = export_trace(module, example, names, dims, opset or OPSETS[framework])
-    store(folder, framework, exporter, name, model, dict(zip(names, arrays)), expected, TOLERANCES.get(name))
+    store(folder, framework, exporter, name, model, dict(zip(names, arrays)), expected, TOLERANCES.get(name, TOLERANCE))
 
 
-def give_statistics(module):
-    """Batch normalizations as after training: those of a new module change almost nothing."""
-    for each in module.modules():
-        if isinstance(each, torch.nn.modules.batchnorm._BatchNorm):
-            torch.nn.init.normal_(each.running_mean, 0, 0.3)
-            torch.nn.init.uniform_(each.running_var, 0.5, 2)
-            torch.nn.init.uniform_(each.weight, 0.5, 1.5)
-            torch.nn.init.normal_(each.bias, 0, 0.3)
+def as_if_trained(module):
+    """Numbers that are all 0 or all 1 in a new module, such as those of normalizations, get values that matter."""
+    for each in [*module.parameters(), *module.buffers()]:
+        if each.is_floating_point() and bool((each == 0).all()):
+            torch.nn.init.normal_(each, 0, 0.3)
+        elif each.is_floating_point() and bool((each == 1).all()):
+            torch.nn.init.uniform_(each, 0.5, 1.5)
 
 
 def main():

@@ -15,7 +15,7 @@ import warnings
 import numpy as np
 import onnx
 import skl2onnx
-from skl2onnx.common.data_types import FloatTensorType, Int64TensorType
+from skl2onnx.common.data_types import FloatTensorType, Int64TensorType, StringTensorType
 from sklearn import (cluster, cross_decomposition, decomposition, discriminant_analysis, ensemble,
                      feature_selection, gaussian_process, isotonic, linear_model, mixture,
                      multiclass, naive_bayes, neighbors, neural_network, preprocessing, random_projection, svm, tree)
@@ -47,8 +47,8 @@ def scaled(model):
 
 
 def with_noise(rows):
-    """Not the data's own numbers: where many rows have the same ones, trees have thresholds at them, and 32 bits may put
-    a number on the other side."""
+    """Not the data's own numbers: trees have thresholds at numbers that many rows have, and with 32 bits such a number
+    may come to the other side."""
     noise = np.random.default_rng(SEED).standard_normal(rows.shape)
     return (rows + 0.03 * rows.std(0) * noise).astype(np.float32)
 
@@ -63,7 +63,7 @@ def several(target):
     return np.stack([target, np.sin(target / 50), -target / 3], 1)
 
 
-# Name: data set, model. What a model gives is decided by its kind: see outputs_of().
+# Name: data set, model.
 MODELS = {
     # Linear models
     "linear_regression": ("diabetes", linear_model.LinearRegression()),
@@ -95,7 +95,8 @@ MODELS = {
     "one_class_svm": ("wine", scaled(svm.OneClassSVM(nu=0.2))),
     # Neighbours, Bayes, processes
     "knn_classifier": ("iris", neighbors.KNeighborsClassifier(5)),
-    "knn_regressor": ("diabetes", neighbors.KNeighborsRegressor(4, weights="distance")),
+    "knn_regressor": ("diabetes", neighbors.KNeighborsRegressor(4)),
+    "knn_regressor_by_distance": ("diabetes", neighbors.KNeighborsRegressor(4, weights="distance")),
     "radius_neighbors": ("iris", neighbors.RadiusNeighborsClassifier(1.5)),
     "gaussian_bayes": ("wine", naive_bayes.GaussianNB()),
     "multinomial_bayes": ("digits", naive_bayes.MultinomialNB()),
@@ -123,9 +124,10 @@ MODELS = {
     "bagging": ("wine", ensemble.BaggingClassifier(random_state=SEED)),
     "isolation_forest": ("cancer", ensemble.IsolationForest(n_estimators=30, random_state=SEED)),
     # Networks and combinations
-    "mlp_classifier": ("digits", scaled(neural_network.MLPClassifier(hidden_layer_sizes=(40, 20), max_iter=60, random_state=SEED))),
-    "mlp_regressor": ("diabetes", scaled(neural_network.MLPRegressor(hidden_layer_sizes=(30,), activation="tanh", max_iter=300,
-                                                                     random_state=SEED))),
+    "mlp_classifier": ("digits", scaled(neural_network.MLPClassifier(hidden_layer_sizes=(40, 20), max_iter=60,
+                                                                   random_state=SEED))),
+    "mlp_regressor": ("diabetes", scaled(neural_network.MLPRegressor(hidden_layer_sizes=(30,), activation="tanh",
+                                                                  max_iter=300, random_state=SEED))),
     "voting": ("wine", ensemble.VotingClassifier([
         ("a", scaled(linear_model.LogisticRegression())), ("b", tree.DecisionTreeClassifier(random_state=SEED)),
         ("c", naive_bayes.GaussianNB())], voting="soft", flatten_transform=False)),
@@ -158,6 +160,11 @@ MODELS = {
                                                    linear_model.LogisticRegression(max_iter=2000))),
     "one_hot": ("bins", make_pipeline(preprocessing.OneHotEncoder(handle_unknown="ignore"),
                                       linear_model.LogisticRegression(max_iter=500))),
+    # As skl2onnx makes them by itself: the probabilities are maps.
+    "maps_of_probabilities": ("wine", scaled(linear_model.LogisticRegression())),
+    "text_labels": ("iris", linear_model.LogisticRegression(max_iter=500)),
+    "text_columns": ("text", make_pipeline(preprocessing.OneHotEncoder(handle_unknown="ignore"),
+                                           linear_model.LogisticRegression(max_iter=500))),
     "ordinal": ("bins", make_pipeline(preprocessing.OrdinalEncoder(), tree.DecisionTreeClassifier(random_state=SEED))),
     # Clusters and densities
     "k_means": ("iris", cluster.KMeans(4, random_state=SEED, n_init=3)),
@@ -167,6 +174,7 @@ MODELS = {
                                                                  random_state=SEED)),
 }
 
+LABELS_IN_A_ROW = {"quadratic_discriminant"}  # so skl2onnx writes it
 TAKES_HOLES = {"imputer", "knn_imputer", "hist_gradient_boosting_holes"}
 SEVERAL_TARGETS = {"several_outputs", "partial_least_squares"}
 # scikit-learn computes with 64 bits, the exported model with 32.
@@ -179,8 +187,13 @@ def data_of(name):
     if source == "bins":  # whole numbers, as categories
         train, test, target, _ = DATA["iris"]
         return np.rint(train).astype(np.int64), np.rint(test).astype(np.int64), target
+    if source == "text":
+        train, test, target, _ = DATA["iris"]
+        return np.rint(train).astype("U1"), np.rint(test).astype("U1"), target
     train, test, target, _ = DATA[source]
     test = with_noise(test)
+    if name == "text_labels":
+        target = np.array(["setosa", "versicolor", "virginica"])[target]
     if name in TAKES_HOLES:
         train, test = with_holes(train), with_holes(test)
     return train, test, several(target) if name in SEVERAL_TARGETS else target
@@ -208,16 +221,22 @@ def model_kind(model):
     return get_tags(model).estimator_type
 
 
-def of_model(array, info):
+def of_model(name, array, info):
     """The framework's output with the type and the number of dimensions that the exported model gives."""
+    if info.type.HasField("sequence_type"):
+        return np.asarray(array, np.float32)
+    if info.type.tensor_type.elem_type == onnx.TensorProto.STRING:
+        return np.asarray(array)
     kind = onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
     rank = len(info.type.tensor_type.shape.dim)
     array = np.asarray(array).astype(kind)
-    return array.reshape(-1, 1) if array.ndim == 1 and rank == 2 else array
+    if array.ndim == 1 and rank == 2:
+        return array.reshape(1, -1) if name in LABELS_IN_A_ROW else array.reshape(-1, 1)
+    return array
 
 
-def options_of(model):
-    if model_kind(model) != "classifier":
+def options_of(name, model):
+    if model_kind(model) != "classifier" or name == "maps_of_probabilities":
         return None
     options = {} if isinstance(model, svm.LinearSVC) else {"zipmap": False}
     if not has(model, "predict_proba") and has(model, "decision_function"):
@@ -231,10 +250,10 @@ def export(folder, exporter, name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(train, target)
-        kind = Int64TensorType if train.dtype == np.int64 else FloatTensorType
+        kind = {"i": Int64TensorType, "f": FloatTensorType, "U": StringTensorType}[train.dtype.kind]
         exported = skl2onnx.convert_sklearn(model, initial_types=[("rows", kind([None, train.shape[1]]))],
-                                            options=options_of(model), target_opset=OPSETS)
-    expected = [of_model(*each) for each in zip(outputs_of(model, test), exported.graph.output)]
+                                            options=options_of(name, model), target_opset=OPSETS)
+    expected = [of_model(name, *each) for each in zip(outputs_of(model, test), exported.graph.output)]
     del exported.graph.output[len(expected):]  # such as KMeans' distances under another name
     store(folder, "sklearn", exporter, name, exported, {"rows": test}, expected,
           TOLERANCES.get(name, TOLERANCE))

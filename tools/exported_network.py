@@ -27,13 +27,12 @@ def opsets(model):
     return {each.domain or "ai.onnx": each.version for each in model.opset_import}
 
 
-def tolerance_of(array, share):
-    if array.dtype.kind != "f":
-        return 0.0
-    return share * max(1.0, float(np.abs(array).max(initial=0)))
+def scale_of(array):
+    """What a difference is a share of."""
+    return max(1.0, float(np.abs(array).max(initial=0))) if array.dtype.kind == "f" else 1.0
 
 
-def store(folder, framework, exporter, name, model, inputs, outputs, tolerance=None):
+def store(folder, framework, exporter, name, model, inputs, outputs, tolerance=TOLERANCE):
     """`inputs` maps the names to arrays; `outputs` is a list, in the order of the model's outputs."""
     onnx.checker.check_model(model)  # some exporters leave operators that only their framework knows
     at = folder / f"{framework}-{name}"
@@ -52,7 +51,8 @@ def store(folder, framework, exporter, name, model, inputs, outputs, tolerance=N
         array = np.asarray(array, order="C")
         np.save(at / f"output_{number}.npy", array)
         described["outputs"].append({"name": info.name, "file": f"output_{number}.npy",
-                                     "tolerance": tolerance_of(array, TOLERANCE if tolerance is None else tolerance)})
+                                     "scale": scale_of(array),
+                                     "tolerance": tolerance if array.dtype.kind == "f" else 0.0})
     (at / "network.json").write_text(json.dumps(described, indent=1))
 
 
@@ -75,5 +75,7 @@ def export_all(folder, framework, exporter, names, export):
             export(name)
         except Exception as failure:  # of any kind: the exporter's
             traceback.print_exc(limit=-4)
-            why = str(failure).strip().split("\n")[0][:200]
+            while failure.__cause__ is not None:
+                failure = failure.__cause__
+            why = " ".join(str(failure).split())
             store_failure(folder, framework, exporter, name, f"{type(failure).__name__}: {why}")

@@ -3,7 +3,8 @@
 """Trains the gradient-boosted trees in models/tumours.onnx.
 
 A pipeline of scikit-learn, which scales 30 features and then asks 60 trees, learns to tell malignant tumours (class 0)
-from benign ones (class 1) by the cells in an image. A quarter of the 569 cases, the same share of each class, is held out.
+from benign ones (class 1) by the cells in an image. A quarter of the 569 cases, the same share of each class, is held
+out.
 
 Written: models/tumours.onnx by skl2onnx, and of the held-out cases data/tumours_inputs.npy (float32 [N, 30]),
 data/tumours_labels.npy (int64 [N]), and what scikit-learn gives for them: data/tumours_classes.npy (int64 [N]) and
