@@ -186,6 +186,16 @@ TEST(onnx_reader, refuses_versions_that_it_does_not_know) {
     expect_refused(made, "is not an ONNX model");
 }
 
+TEST(onnx_reader, takes_an_operator_set_that_is_named_twice_with_one_version) {
+    onnx_maker made = one_layer();
+    made.file.add_opset_import()->set_version(17);
+    EXPECT_EQ(made.read().opsets.at(""), 17);
+    made.file.mutable_opset_import(1)->set_domain("ai.onnx");  // another name of the same
+    EXPECT_EQ(made.read().opsets.size(), 1u);
+    made.file.mutable_opset_import(1)->set_version(18);
+    expect_refused(made, "opset_import: names the domain 'ai.onnx' with the versions 17 and 18");
+}
+
 TEST(onnx_reader, refuses_fields_of_a_newer_standard) {
     // Field 200 with the varint 1, in the model and in a node.
     onnx_maker made = one_layer();

@@ -14,6 +14,7 @@
 #include "sluice/base/printable.hpp"
 #include "sluice/io/mapped_file.hpp"
 #include "sluice/nn/onnx.hpp"
+#include "zip_maps.hpp"
 
 namespace sluice::nn {
 namespace {
@@ -81,8 +82,13 @@ public:
         if (!file.producer_version().empty()) made.producer += " " + file.producer_version();
         for (const onnx::OperatorSetIdProto& each : file.opset_import()) {
             require_known("opset_import", each);
-            if (!made.opsets.emplace(domain_of(each.domain()), each.version()).second)
-                refuse("opset_import", "names the domain " + in_quotes(each.domain()) + " twice");
+            // skl2onnx writes ai.onnx twice where the network has only nodes of ai.onnx.ml.
+            const auto [known, is_new] = made.opsets.emplace(domain_of(each.domain()), each.version());
+            if (!is_new && known->second != each.version()) {
+                const std::string domain = known->first.empty() ? "ai.onnx" : known->first;
+                refuse("opset_import", "names the domain " + in_quotes(domain) + " with the versions " +
+                                           std::to_string(known->second) + " and " + std::to_string(each.version()));
+            }
         }
         if (const auto own = made.opsets.find(""); own != made.opsets.end()) {
             if (own->second < oldest_onnx_opset || own->second > newest_onnx_opset) {
@@ -287,9 +293,18 @@ private:
         for (const onnx::ValueInfoProto& each : from.input()) {
             if (!made.constants.contains(each.name())) made.inputs.push_back(read(each, "input", is_inner));
         }
-        for (const onnx::ValueInfoProto& each : from.output()) made.outputs.push_back(read(each, "output", is_inner));
         made.nodes.reserve(std::size_t(from.node_size()));
         for (onnx::NodeProto& each : *from.mutable_node()) made.nodes.push_back(read(each, made.nodes.size()));
+        if (const node* const taker = detail::taker_of_maps(made); taker != nullptr) {
+            refuse(label_of(*taker, std::size_t(taker - made.nodes.data())),
+                   "takes the maps of a ZipMap, which are supported as outputs of the network only");
+        }
+        for (const onnx::ValueInfoProto& each : from.output()) {
+            const bool is_sequence = each.type().value_case() == onnx::TypeProto::kSequenceType;
+            std::optional<value_info> scores;
+            if (is_sequence && !is_inner) scores = detail::zipped_output(made, each.name());
+            made.outputs.push_back(scores ? *std::move(scores) : read(each, "output", is_inner));
+        }
         return made;
     }
 

@@ -137,6 +137,20 @@ void linear_classifier(node_call& in) {
                  after == score_transform::none ? 0 : 0.5);
 }
 
+// Networks have no maps: the scores are what the map of each row would hold, in the order of the labels.
+void zip_map(node_call& in) {
+    const any_tensor& x = in.input(0);
+    if (x.type() != io::dtype::f32) in.refuse_type(x);
+    if (in.has("classlabels_int64s") == in.has("classlabels_strings"))
+        in.refuse("has no labels, or has them as numbers and as text");
+    const std::size_t labels =
+        in.integer_list("classlabels_int64s").size() + in.text_list("classlabels_strings").size();
+    if (x.shape().empty() || x.shape().size() > 2 || x.shape().back() != labels) {
+        in.refuse_shapes("has " + std::to_string(labels) + " labels, which do not fit the scores " + to_string(x));
+    }
+    in.set_output(0, x.shape().size() == 2 ? x : x.with_shape({1, labels}));
+}
+
 }  // namespace
 
 void require_ml_number(const node_call& in, const any_tensor& x) {
@@ -237,6 +251,7 @@ std::span<const definition> machine_learning() {
     static const std::vector<definition> list = {
         one("Scaler", 1, {"offset", "scale"}, &scaler),
         one("Normalizer", 1, {"norm"}, &normalizer),
+        one("ZipMap", 1, {"classlabels_int64s", "classlabels_strings"}, &zip_map),
         one("Binarizer", 1, {"threshold"}, &binarizer),
         one("Imputer", 1,
             {"imputed_value_floats", "imputed_value_int64s", "replaced_value_float", "replaced_value_int64"}, &imputer),
