@@ -45,7 +45,7 @@ TEST(edit_distance, counts_what_must_be_changed) {
 }
 
 TEST(nearest_word, is_near_or_none) {
-    const std::vector<std::string> known{"run", "devices", "inspect", "tune", "operators", "help"};
+    const std::vector<std::string> known{"run", "devices", "inspect", "tune", "serve", "operators", "help"};
     EXPECT_EQ(nearest("rnu", known), "run");
     EXPECT_EQ(nearest("device", known), "devices");
     EXPECT_EQ(nearest("inspcet", known), "inspect");
@@ -66,9 +66,9 @@ TEST(tool_command_line, has_help_and_a_version) {
 TEST(tool_command_line, has_a_command_help_that_says_the_same) {
     const std::string all = help_of({"help"});
     EXPECT_EQ(all, help_of({"--help"}));
-    for (const char* name : {"run", "devices", "inspect", "operators", "tune", "help"})
+    for (const char* name : {"run", "devices", "inspect", "operators", "tune", "serve", "help"})
         EXPECT_THAT(all, HasSubstr(name));
-    for (const char* name : {"run", "devices", "inspect", "operators", "tune"}) {
+    for (const char* name : {"run", "devices", "inspect", "operators", "tune", "serve"}) {
         const std::string one = help_of({"help", name});
         EXPECT_EQ(one, help_of({name, "--help"}));
         EXPECT_THAT(one, HasSubstr("sluice " + std::string(name)));
@@ -98,9 +98,10 @@ TEST(tool_command_line, that_requests_nothing_known_is_refused) {
 }
 
 TEST(tool_command_line, answers_an_unknown_command_with_the_nearest_and_all) {
-    expect_refused({"rnu", "a", "b"},
-                   {"unknown command 'rnu'; did you mean 'run'?", "run, devices, inspect, tune, operators, help"});
-    expect_refused({"walk"}, {"unknown command 'walk'; the commands are run, devices, inspect, tune, operators, help"});
+    expect_refused({"rnu", "a", "b"}, {"unknown command 'rnu'; did you mean 'run'?",
+                                       "run, devices, inspect, tune, serve, operators, help"});
+    expect_refused({"walk"},
+                   {"unknown command 'walk'; the commands are run, devices, inspect, tune, serve, operators, help"});
     expect_refused({}, {"a command is missing; the commands are run,"});
     expect_refused({digits().model, digits().input}, {"did you mean 'run " + digits().model + "'?"});
 }
