@@ -187,6 +187,10 @@ void add_serve(CLI::App& app, serve_options& options) {
            },
            "Log lines on standard error: text, or a JSON object each (default: text)")
         ->type_name("FORM");
+    app.footer(
+        "The first signal (SIGTERM, SIGINT, SIGHUP) ends a server that listens with status 0, when all that it\n"
+        "has accepted is answered; a second one ends it at once.\n\n" +
+        std::string(exit_status_help) + "\n");
 }
 
 std::vector<std::string> command_names(const CLI::App& app) {

@@ -41,7 +41,7 @@ void require_shape(const nn::value_info& input, const tensor_shape& shape, named
     bool is_right = input.shape->size() == shape.rank();
     for (std::size_t i = 0; is_right && i < shape.rank(); ++i) is_right = fits(i);
     if (!is_right) {
-        refuse(input, "the shape is " + nn::to_string(shape.lengths()) + "; the model takes " + text_of(*input.shape));
+        refuse(input, "the shape is " + to_string(shape) + "; the model takes " + text_of(*input.shape));
     }
 }
 
@@ -65,9 +65,9 @@ void require_inputs(const std::vector<nn::value_info>& model, std::span<const te
         }
         require_shape(model[i], input.shape, named);
         const auto bytes = io::byte_count(input.shape.lengths(), input.type);
-        if (!bytes) refuse(model[i], "the shape " + nn::to_string(input.shape.lengths()) + " is too large");
+        if (!bytes) refuse(model[i], "the shape " + to_string(input.shape) + " is too large");
         if (*bytes != input.bytes.size()) {
-            refuse(model[i], "the shape " + nn::to_string(input.shape.lengths()) + " takes " + std::to_string(*bytes) +
+            refuse(model[i], "the shape " + to_string(input.shape) + " takes " + std::to_string(*bytes) +
                                  " bytes; the data has " + std::to_string(input.bytes.size()));
         }
     }

@@ -24,6 +24,12 @@ constexpr std::array<std::pair<std::string_view, io::dtype>, 13> names{{
 
 }  // namespace
 
+std::string to_string(const tensor_shape& shape) {
+    std::string text = "[";
+    for (const std::size_t each : shape.lengths()) text += (text.size() > 1 ? ", " : "") + std::to_string(each);
+    return text + "]";
+}
+
 std::string_view datatype_of(io::dtype type) noexcept {
     for (const auto& [name, each] : names)
         if (each == type) return name;

@@ -2,6 +2,7 @@
 #include "serve/trial.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -18,6 +19,10 @@ namespace {
 constexpr std::size_t trial_rows = 3;
 constexpr std::size_t most_elements = 1 << 22;  // a trial must not fill the memory
 constexpr int timed_runs = 3;
+constexpr std::chrono::milliseconds long_run{200};  // is not repeated
+// Of dimensions without a fixed length, the first that the model takes: some take only small ones, networks for images
+// only those that are left after their poolings.
+constexpr std::array<std::size_t, 4> free_lengths{8, 32, 224, 1};
 
 // The same numbers in each process: a trial does not depend on chance.
 class numbers {
@@ -153,6 +158,7 @@ void try_lengths(const loaded_model& model, std::size_t free_length, trial& foun
         const auto begin = std::chrono::steady_clock::now();
         model.run(rows.front());
         best = std::min<std::chrono::nanoseconds>(best, std::chrono::steady_clock::now() - begin);
+        if (best > long_run) break;
     }
     found.one_row = best;
     found.elements = 0;
@@ -171,7 +177,7 @@ trial try_model(const loaded_model& model) {
     found.has_rows = has_rows(model);
     found.reason = found.has_rows ? "no trial was possible: the lengths that the model takes are not known"
                                   : "the inputs and outputs have no first dimension of one name and any length";
-    for (const std::size_t free_length : {8, 1}) {
+    for (const std::size_t free_length : free_lengths) {
         try {
             try_lengths(model, free_length, found);
             break;

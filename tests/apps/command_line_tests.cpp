@@ -45,7 +45,7 @@ TEST(edit_distance, counts_what_must_be_changed) {
 }
 
 TEST(nearest_word, is_near_or_none) {
-    const std::vector<std::string> known{"run", "devices", "inspect", "tune", "operators", "help"};
+    const std::vector<std::string> known{"run", "devices", "inspect", "tune", "serve", "operators", "help"};
     EXPECT_EQ(nearest("rnu", known), "run");
     EXPECT_EQ(nearest("device", known), "devices");
     EXPECT_EQ(nearest("inspcet", known), "inspect");
@@ -67,7 +67,7 @@ TEST(tool_command_line, has_a_command_help_that_says_the_same) {
     const std::string all = help_of({"help"});
     EXPECT_EQ(all, help_of({"--help"}));
     const std::vector<std::string> names{"run",     "bench", "profile",   "compare",    "devices",
-                                         "inspect", "tune",  "operators", "completion", "manual"};
+                                         "inspect", "tune",  "serve",     "operators",  "completion", "manual"};
     EXPECT_THAT(all, HasSubstr("help"));
     for (const std::string& name : names) {
         EXPECT_THAT(all, HasSubstr(name));
@@ -102,10 +102,10 @@ TEST(tool_command_line, that_requests_nothing_known_is_refused) {
 TEST(tool_command_line, answers_an_unknown_command_with_the_nearest_and_all) {
     expect_refused({"rnu", "a", "b"},
                    {"unknown command 'rnu'; did you mean 'run'?",
-                    "run, bench, profile, compare, devices, inspect, tune, operators, completion, manual, help"});
+                    "run, bench, profile, compare, devices, inspect, tune, serve, operators, completion, manual, help"});
     expect_refused(
         {"walk"},
-        {"unknown command 'walk'; the commands are run, bench, profile, compare, devices, inspect, tune, operators, "
+        {"unknown command 'walk'; the commands are run, bench, profile, compare, devices, inspect, tune, serve, operators, "
          "completion, manual, help"});
     expect_refused({}, {"a command is missing; the commands are run,"});
     expect_refused({digits().model, digits().input}, {"did you mean 'run " + digits().model + "'?"});

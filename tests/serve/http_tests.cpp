@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
@@ -108,6 +109,28 @@ TEST(http, wrong_requests_leave_the_connection_open) {
     EXPECT_EQ(wrong.status, 400);
     EXPECT_THAT(json::parse(wrong.body)["error"].get<std::string>(), HasSubstr("13 is out of range"));
     EXPECT_EQ(client.ask(infer_request(1)).status, 200);
+}
+
+TEST(http, failures_of_a_device_are_500_then_503_and_in_the_log) {
+    http_server server;
+    std::mutex mutex;
+    std::string log;
+    http_front front(*server.models, {.port = 0}, [&](const log_line& line) {
+        const std::lock_guard lock(mutex);
+        log += line.event + ": " + line.message + "\n";
+    });
+    raw_client client(front.port());
+    EXPECT_EQ(client.ask(infer_request(testing::deadly_number)).status, 500);
+    while (server.models->is_ready()) std::this_thread::yield();
+    EXPECT_EQ(client.ask(infer_request(1)).status, 503);
+    EXPECT_EQ(client.ask(get_request("/v2/health/ready")).status, 503);
+    EXPECT_EQ(client.ask(get_request("/v2/health/live")).status, 200);
+    while (true) {
+        const std::lock_guard lock(mutex);
+        if (!log.empty()) break;
+    }
+    EXPECT_THAT(log, HasSubstr("request_failed: 1 requests have failed, the last one: "));
+    EXPECT_THAT(log, HasSubstr("the device is lost"));
 }
 
 TEST(http, head_has_no_body) {

@@ -94,9 +94,9 @@ struct wrong_body {
     const char* says;
     std::optional<std::size_t> json_bytes = {};
 };
-class wrong_bodies : public ::testing::TestWithParam<wrong_body> {};
+class wrong_requests : public ::testing::TestWithParam<wrong_body> {};
 
-TEST_P(wrong_bodies, are_refused_with_the_place) {
+TEST_P(wrong_requests, are_refused_with_the_place) {
     try {
         const reading got(GetParam().text, GetParam().json_bytes);
         FAIL() << "accepted: " << GetParam().text.substr(0, 200);
@@ -110,7 +110,7 @@ const std::string x = R"("datatype":"FP32","shape":[1,2])";
 const std::string binary_x = with_x(x + R"(,"parameters":{"binary_data_size":8})");
 
 INSTANTIATE_TEST_SUITE_P(
-    form, wrong_bodies,
+    form, wrong_requests,
     ::testing::Values(wrong_body{"empty", "", "no JSON"}, wrong_body{"no_json", "hello", "no JSON"},
                       wrong_body{"cut", R"({"inputs":[)", "no JSON"}, wrong_body{"array", "[]", "not a JSON object"},
                       wrong_body{"two", "{}{}", "no JSON"}, wrong_body{"zero_byte", std::string("{}\0", 3), "no JSON"},
@@ -132,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& each) { return each.param.what; });
 
 INSTANTIATE_TEST_SUITE_P(
-    members, wrong_bodies,
+    members, wrong_requests,
     ::testing::Values(
         wrong_body{"no_inputs", "{}", "no 'inputs'"},
         wrong_body{"unknown_key", R"({"input":[]})", "the unknown key 'input'; the keys are id"},
@@ -172,7 +172,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& each) { return each.param.what; });
 
 INSTANTIATE_TEST_SUITE_P(
-    data, wrong_bodies,
+    data, wrong_requests,
     ::testing::Values(
         wrong_body{"few", with_x(x + R"(,"data":[1])"), "has 2 elements; the data has 1"},
         wrong_body{"many", with_x(x + R"(,"data":[1,2,3])"), "has 2 elements; the data has more"},
@@ -202,7 +202,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& each) { return each.param.what; });
 
 INSTANTIATE_TEST_SUITE_P(
-    binary, wrong_bodies,
+    binary, wrong_requests,
     ::testing::Values(
         wrong_body{"without_length", binary_x, "no Inference-Header-Content-Length"},
         wrong_body{"short", binary_x + "1234567", "has 8 bytes of binary data; the body has 7 left", binary_x.size()},

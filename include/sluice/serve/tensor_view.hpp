@@ -35,6 +35,9 @@ private:
     std::size_t rank_ = 0;
 };
 
+// "[2, 3]"
+std::string to_string(const tensor_shape& shape);
+
 // Row-major, little-endian; the bytes need no alignment.
 struct tensor_view {
     io::dtype type = io::dtype::f32;

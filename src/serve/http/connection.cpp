@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
-#include <boost/beast/core/string.hpp>
 #include <boost/beast/http/error.hpp>
 #include <utility>
 
 #include "serve/http/endpoints.hpp"
+#include "serve/http/header_check.hpp"
 #include "serve/http/infer_answer.hpp"
 #include "sluice/base/printable.hpp"
 
@@ -39,38 +39,6 @@ std::string text_of(message_fault fault) {
         case message_fault::none: break;
     }
     return {};
-}
-
-// A page of another site must not use a server that only this machine reaches.
-bool is_from_another_site(const http_message& message) {
-    if (message.origin.empty()) return false;
-    const std::size_t scheme = message.origin.find("://");
-    return scheme == std::string::npos || message.origin.substr(scheme + 3) != message.host;
-}
-
-// The time says nothing about how much of a token was right.
-bool has_token(std::string_view authorization, const std::vector<std::string>& tokens) {
-    constexpr std::string_view scheme = "bearer ";
-    if (authorization.size() <= scheme.size() ||
-        !boost::beast::iequals(boost::beast::string_view(authorization.data(), scheme.size()), "bearer "))
-        return false;
-    authorization.remove_prefix(scheme.size());
-    bool is_one = false;
-    for (const std::string& each : tokens) {
-        unsigned difference = each.size() == authorization.size() ? 0 : 1;
-        for (std::size_t i = 0; i < authorization.size(); ++i)
-            difference |= static_cast<unsigned char>(authorization[i] ^ each[i % each.size()]);
-        is_one = is_one || difference == 0;
-    }
-    return is_one;
-}
-
-bool needs_token(endpoint to) {
-    return to != endpoint::page && to != endpoint::server_live && to != endpoint::server_ready;
-}
-
-bool is_accepted_type(const std::string& type) {
-    return type.empty() || type == json_type || type == "application/octet-stream";
 }
 
 }  // namespace
@@ -189,42 +157,12 @@ void connection::refuse_message(const error_code& failure) {
     send(error_reply(status, "this is no request of HTTP/1.1 that is accepted: " + why), true);
 }
 
-std::optional<reply> connection::header_refusal() const {
-    const front_state& state = loop_->state();
-    if (route_.to == endpoint::none)
-        return error_reply(404, "there is no such path; GET /v2/openapi.json describes those that there are");
-    if (!is_allowed(route_.to, message_.method)) {
-        reply made = error_reply(405, "accepted methods are " + std::string(methods_of(route_.to)));
-        made.allow = methods_of(route_.to);
-        return made;
-    }
-    if (is_from_another_site(message_)) return error_reply(403, "requests of pages of other sites are refused");
-    if (!state.options.tokens.empty() && needs_token(route_.to) &&
-        !has_token(message_.authorization, state.options.tokens)) {
-        reply made = error_reply(401, "a token is needed (Authorization: Bearer TOKEN)");
-        made.asks_token = true;
-        return made;
-    }
-    const bool is_post = message_.method == http::verb::post;
-    if (is_post && !is_accepted_type(message_.content_type)) {
-        return error_reply(415, "the content type is " + in_quotes(message_.content_type) +
-                                    "; accepted are application/json and application/octet-stream");
-    }
-    if (message_.is_encoded) return error_reply(415, "a content encoding is not supported");
-    const auto length = parser_->content_length();
-    if (length && *length > state.options.body_bytes) {
-        return error_reply(413, "the body has " + std::to_string(*length) + " bytes; accepted are " +
-                                    std::to_string(state.options.body_bytes));
-    }
-    if (is_post && state.is_draining && route_.to != endpoint::repository_index)
-        return error_reply(503, "the server ends and takes no more requests");
-    return std::nullopt;
-}
-
 // False: the request is refused by its header.
 bool connection::accept_header() {
     route_ = find_route(message_.target);
-    if (std::optional<reply> refused = header_refusal()) {
+    std::optional<std::uint64_t> length;
+    if (const auto its = parser_->content_length()) length = *its;
+    if (std::optional<reply> refused = header_refusal(message_, route_, length, loop_->state())) {
         send(std::move(*refused), !parser_->is_done());  // what follows of the body is not read
         return false;
     }
@@ -232,7 +170,7 @@ bool connection::accept_header() {
     parser_->eager(true);
     if (parser_->is_done()) return true;
     expire_after(loop_->state().options.body_time);
-    if (const auto length = parser_->content_length()) {
+    if (length) {
         if (!loop_->state().take_memory(*length)) {
             send(error_reply(503, "the memory for requests is in use"), true);
             return false;
@@ -329,6 +267,7 @@ void connection::send(reply made, bool must_close) {
     model_.reset();
     reply_ = std::move(made);
     ++loop_->state().replies[static_cast<std::size_t>(reply_.status)];
+    if (reply_.status == 500) loop_->note_failure(printable(reply_.body, 500));
     closes_ = must_close || !parser_->keeps_connection() || loop_->state().is_draining;
     head_.clear();
     append_head(head_, reply_, !closes_, loop_->date());

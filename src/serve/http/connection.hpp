@@ -53,7 +53,6 @@ private:
     void read_more();
     void end_of_input();
     bool accept_header();
-    std::optional<reply> header_refusal() const;
     bool charge_body();
     void refuse_message(const boost::system::error_code& failure);
     void handle();

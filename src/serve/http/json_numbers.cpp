@@ -6,7 +6,6 @@
 #include <limits>
 #include <type_traits>
 
-#include "sluice/nn/any_tensor.hpp"
 #include "sluice/serve/refusal.hpp"
 
 namespace sluice::serve {
@@ -98,7 +97,7 @@ public:
 
 private:
     [[noreturn]] void refuse_count(const std::string& found) {
-        refuse(where_, "the shape " + nn::to_string(shape_.lengths()) + " has " + std::to_string(elements_) +
+        refuse(where_, "the shape " + to_string(shape_) + " has " + std::to_string(elements_) +
                            " elements; the data has " + found);
     }
 
@@ -130,7 +129,7 @@ private:
     }
 
     [[noreturn]] void refuse_nesting() {
-        refuse(where_, "the data is not nested as the shape " + nn::to_string(shape_.lengths()) + " is");
+        refuse(where_, "the data is not nested as the shape " + to_string(shape_) + " is");
     }
 
     std::vector<std::byte>& to_;
@@ -146,7 +145,7 @@ void append_numbers(std::vector<std::byte>& to, io::dtype type, const tensor_sha
                     const std::string& where) {
     const auto elements = io::element_count(shape.lengths());
     if (!elements || !io::byte_count(shape.lengths(), type))
-        refuse(where, "the shape " + nn::to_string(shape.lengths()) + " is too large");
+        refuse(where, "the shape " + to_string(shape) + " is too large");
     const auto append = [&]<typename T>(T) { appender<T>(to, type, shape, where, *elements).run(data); };
     switch (type) {
         case io::dtype::f16: return append(half{});

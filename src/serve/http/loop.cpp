@@ -92,8 +92,25 @@ void loop::forget(const connection& closed) {
     if (connections_.erase(&closed) != 0) --state_->connections;
 }
 
+void loop::note_failure(const std::string& why) {
+    ++failures_;
+    last_failure_ = why;
+}
+
+void loop::log_failures() {
+    if (failures_ == 0 || now_ - logged_ < std::chrono::seconds(1)) return;
+    logged_ = now_;
+    const std::size_t count = std::exchange(failures_, 0);
+    if (!state_->log) return;
+    state_->log({log_level::error,
+                 "request_failed",
+                 std::to_string(count) + " requests have failed, the last one: " + last_failure_,
+                 {}});
+}
+
 void loop::tick() {
     now_ = clock::now();
+    log_failures();
     date_ = http_date();
     if (acceptor_.is_open() && !accepts_) accept();
     close_idle(false);

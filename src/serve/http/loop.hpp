@@ -54,6 +54,8 @@ public:
     const std::string& date() const noexcept { return date_; }
     clock::time_point now() const noexcept { return now_; }  // of the last tick
     void forget(const connection& closed);
+    // A request has failed through no fault of its own: for the log, at most one line a second.
+    void note_failure(const std::string& why);
 
 private:
     void accept();
@@ -61,6 +63,7 @@ private:
     void tick();
     void accept_waiting();
     void close_idle(bool also_fresh);
+    void log_failures();
 
     std::shared_ptr<front_state> state_;
     boost::asio::io_context io_{1};
@@ -70,6 +73,9 @@ private:
     std::string date_;
     clock::time_point now_ = clock::now();
     clock::time_point drain_began_{};
+    std::size_t failures_ = 0;  // that the log does not have
+    std::string last_failure_;
+    clock::time_point logged_{};
     bool ends_ = false;
     bool accepts_ = false;  // a wait for connections is in flight
     std::unordered_map<const connection*, std::shared_ptr<connection>> connections_;
