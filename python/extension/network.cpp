@@ -75,7 +75,7 @@ PyType_Slot network_slots[] = {
 
 }  // namespace
 
-network::network(sluice_network* handle) : handle_(handle) {
+network::network(sluice_network* handle) : handle_(handle, sluice_network_destroy) {
     std::size_t inputs = 0, outputs = 0;
     check(sluice_network_input_count(handle, &inputs));
     check(sluice_network_output_count(handle, &outputs));
@@ -85,10 +85,13 @@ network::network(sluice_network* handle) : handle_(handle) {
 }
 
 network::~network() {
-    if (!birth_.is_here()) return;
+    if (!birth_.is_here()) {
+        static_cast<void>(handle_.release());
+        return;
+    }
     // The last object of a runtime ends it, which waits for a thread that may wait for the GIL.
     const nb::gil_scoped_release without_gil;
-    sluice_network_destroy(handle_);
+    handle_.reset();
 }
 
 nb::object network::call(PyObject* args, PyObject* kwargs) const {
@@ -98,7 +101,7 @@ nb::object network::call(PyObject* args, PyObject* kwargs) const {
     sluice_status status = SLUICE_OK;
     {
         const nb::gil_scoped_release without_gil;
-        status = sluice_network_run(handle_, inputs.tensors.data(), inputs.tensors.size(), &result);
+        status = sluice_network_run(handle_.get(), inputs.tensors.data(), inputs.tensors.size(), &result);
     }
     check(status);
     return arrays_of(*this, owned(result));

@@ -2,6 +2,7 @@
 // network: the class sluice.Network.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@ public:
     network& operator=(const network&) = delete;
     ~network();
 
-    sluice_network* handle() const noexcept { return handle_; }
+    sluice_network* handle() const noexcept { return handle_.get(); }
     const made_here& birth() const noexcept { return birth_; }
     const std::vector<named_value>& inputs() const noexcept { return inputs_; }
     const std::vector<named_value>& outputs() const noexcept { return outputs_; }
@@ -34,7 +35,7 @@ public:
     nb::object call(PyObject* args, PyObject* kwargs) const;
 
 private:
-    sluice_network* const handle_;
+    std::unique_ptr<sluice_network, void (*)(sluice_network*)> handle_;
     const made_here birth_;
     const char* device_ = nullptr;
     std::vector<named_value> inputs_, outputs_;
