@@ -17,7 +17,13 @@ nb::handle await_function;  // kept for the process's life
 
 // A thread that asks for the GIL while the interpreter ends would be ended itself.
 std::atomic<bool> is_shut_down{false};
-std::atomic<int> threads_with_gil{0};
+// While a network computes, the process must not end: it destroys objects of the libraries that compute.
+std::atomic<int> runs_in_flight{0};
+
+void note_end() noexcept {
+    runs_in_flight.fetch_sub(1);
+    runs_in_flight.notify_all();
+}
 
 const network& network_in(const nb::object& of) { return *nb::inst_ptr<network>(of); }
 
@@ -55,23 +61,16 @@ void run_end::come() noexcept {
         kept.swap(kept_);
     }
     if (callbacks.empty() && kept.empty()) return;
-    threads_with_gil.fetch_add(1);
-    if (is_shut_down.load()) {  // these objects stay: nothing may touch them without the GIL
-        static_cast<void>(new std::pair(std::move(callbacks), std::move(kept)));
-    } else {
-        const nb::gil_scoped_acquire with_gil;
-        for (const callback& each : callbacks) each.call();
-        callbacks.clear();
-        kept.clear();
-    }
-    threads_with_gil.fetch_sub(1);
-    threads_with_gil.notify_all();
+    const nb::gil_scoped_acquire with_gil;
+    for (const callback& each : callbacks) each.call();
+    callbacks.clear();
+    kept.clear();
 }
 
 void shut_down() {
     is_shut_down.store(true);
     const nb::gil_scoped_release without_gil;
-    for (int now = threads_with_gil.load(); now != 0; now = threads_with_gil.load()) threads_with_gil.wait(now);
+    for (int now = runs_in_flight.load(); now != 0; now = runs_in_flight.load()) runs_in_flight.wait(now);
 }
 
 run::run(nb::object of, PyObject* args, PyObject* kwargs) : network_(std::move(of)), end_(std::make_shared<run_end>()) {
@@ -84,14 +83,23 @@ run::run(nb::object of, PyObject* args, PyObject* kwargs) : network_(std::move(o
     const auto come = [](sluice_run*, void* context) {
         const std::unique_ptr<std::shared_ptr<run_end>> end(static_cast<std::shared_ptr<run_end>*>(context));
         (*end)->come();
+        note_end();
     };
+    runs_in_flight.fetch_add(1);
+    if (is_shut_down.load()) {
+        note_end();
+        raise(PyExc_RuntimeError, "the interpreter ends: nothing can be submitted any more");
+    }
     sluice_status status = SLUICE_OK;
     {
         const nb::gil_scoped_release without_gil;
         status = sluice_network_submit(what.handle(), inputs.tensors.data(), inputs.tensors.size(), come, at_end.get(),
                                        &handle_);
     }
-    check(status);
+    if (status != SLUICE_OK) {
+        note_end();
+        raise(status);
+    }
     static_cast<void>(at_end.release());  // the callback's
 }
 

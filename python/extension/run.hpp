@@ -61,7 +61,8 @@ nb::object submit(nb::handle network, PyObject* args, PyObject* kwargs);
 
 // The Python function behind `await run`.
 void set_await_function(nb::object function);
-// Before the interpreter ends: from here on no thread of the library takes the GIL.
+// Before the interpreter ends: waits until all runs have ended and their callbacks have returned; new ones are refused.
+// So no thread of the library asks for the GIL afterwards.
 void shut_down();
 
 void bind_run(nb::module_& in);

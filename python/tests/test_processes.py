@@ -154,9 +154,23 @@ def test_a_process_ends_while_runs_are_in_flight():
 import asyncio, numpy, sluice
 net = sluice.load("models/digits_cnn.onnx")
 runs = [net.submit(numpy.zeros((2000, 64), numpy.float32)) for _ in range(4)]
-for each in runs: each.add_done_callback(lambda run: run.result())
+for each in runs: each.add_done_callback(lambda run: print(run.result().shape))
 """)
-        assert (ran.returncode, ran.stderr) == (0, "")
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, 4 * "(2000, 10)\n", "")  # runs and callbacks are completed
+
+
+def test_nothing_is_submitted_while_a_process_ends():
+    ran = program("""
+import atexit, numpy, sluice
+def late():
+    try: net.submit(numpy.zeros((1, 64), numpy.float32))
+    except RuntimeError as refused: print(refused)
+atexit.unregister(sluice._shut_down)
+atexit.register(late)
+atexit.register(sluice._shut_down)  # runs first
+net = sluice.load("models/digits_cnn.onnx")
+""")
+    assert (ran.returncode, ran.stdout) == (0, "the interpreter ends: nothing can be submitted any more\n"), ran.stderr
 
 
 def test_a_signal_ends_a_wait():

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The code in docs/c_interface.md. */
+#include <sched.h>
 #include <stdatomic.h>
-#include <threads.h>
 
 #include "check.h"
 
@@ -61,7 +61,7 @@ static void submit(const sluice_network* network, const sluice_tensor* input) {
 
     static atomic_int done;
     CHECK_OK(sluice_network_submit(network, input, 1, finished, &done, &run)); /* finished destroys the run */
-    while (!atomic_load(&done)) thrd_yield();
+    while (!atomic_load(&done)) sched_yield();
 }
 
 static sluice_network* load_on(sluice_runtime* runtime, const char* file) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Runs that are submitted: waiting, polling, callbacks; and use from several threads. */
+#include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <threads.h>
 
 #include "check.h"
 
@@ -48,7 +49,7 @@ static void a_run_is_polled(sluice_network* network) {
     sluice_result* result = NULL;
     sluice_status status = SLUICE_TIMED_OUT;
     CHECK_OK(sluice_network_submit(network, &input, 1, NULL, NULL, &run));
-    while ((status = sluice_run_wait(run, 0, &result)) == SLUICE_TIMED_OUT) thrd_yield();
+    while ((status = sluice_run_wait(run, 0, &result)) == SLUICE_TIMED_OUT) sched_yield();
     CHECK(status == SLUICE_OK);
     sluice_run_destroy(run);
     check_logits(result, DIGIT_ROWS);
@@ -67,7 +68,7 @@ struct seen {
 
 static void note(sluice_run* run, void* context) {
     struct seen* const seen = context;
-    while (atomic_load(&seen->gate) == 0) thrd_yield();
+    while (atomic_load(&seen->gate) == 0) sched_yield();
     seen->run = run;
     seen->status = sluice_run_wait(run, SLUICE_FOREVER, &seen->result); /* complete: does not block */
     if (seen->other != NULL) {
@@ -78,7 +79,7 @@ static void note(sluice_run* run, void* context) {
 }
 
 static void await(const atomic_int* calls) {
-    while (atomic_load(calls) == 0) thrd_yield();
+    while (atomic_load(calls) == 0) sched_yield();
 }
 
 static void a_callback_gets_the_result(sluice_network* network) {
@@ -168,11 +169,11 @@ enum { THREADS = 4, TURNS = 25 };
 
 struct job {
     sluice_network* network;
-    int number;
+    int number, failed;
 };
 
-static int use(void* given) {
-    const struct job* const job = given;
+static void* use(void* given) {
+    struct job* const job = given;
     const size_t rows = 1 + (size_t)job->number;
     const int64_t shape[2] = {(int64_t)rows, DIGIT_PIXELS}, wrong[2] = {1, 100 + job->number};
     CHECK(sluice_last_error()[0] == 0);
@@ -193,26 +194,26 @@ static int use(void* given) {
         sluice_result_destroy(first);
         sluice_result_destroy(second);
     }
-    return failures;
+    job->failed = failures;
+    return NULL;
 }
 
 static void threads_share_a_network(sluice_network* network) {
-    thrd_t threads[THREADS];
+    pthread_t threads[THREADS];
     struct job jobs[THREADS];
     for (int i = 0; i < THREADS; ++i) {
-        jobs[i] = (struct job){network, i};
-        CHECK(thrd_create(&threads[i], use, &jobs[i]) == thrd_success);
+        jobs[i] = (struct job){network, i, 0};
+        CHECK(pthread_create(&threads[i], NULL, use, &jobs[i]) == 0);
     }
     for (int i = 0; i < THREADS; ++i) {
-        int failed = 0;
-        CHECK(thrd_join(threads[i], &failed) == thrd_success);
-        CHECK(failed == 0);
+        CHECK(pthread_join(threads[i], NULL) == 0);
+        CHECK(jobs[i].failed == 0);
     }
 }
 
-static int wait_for(void* run) {
+static void* wait_for(void* run) {
     CHECK_OK(sluice_run_wait(run, SLUICE_FOREVER, NULL));
-    return failures;
+    return failures == 0 ? run : NULL;
 }
 
 static void threads_wait_for_one_run(sluice_network* network) {
@@ -220,15 +221,15 @@ static void threads_wait_for_one_run(sluice_network* network) {
     const sluice_tensor input = rows_of(shape);
     struct seen seen = {.network = network};
     sluice_run *first = NULL, *run = NULL;
-    thrd_t threads[THREADS];
+    pthread_t threads[THREADS];
     CHECK_OK(sluice_network_submit(network, &input, 1, note, &seen, &first)); /* nothing ends before the gate opens */
     CHECK_OK(sluice_network_submit(network, &input, 1, NULL, NULL, &run));
-    for (int i = 0; i < THREADS; ++i) CHECK(thrd_create(&threads[i], wait_for, run) == thrd_success);
+    for (int i = 0; i < THREADS; ++i) CHECK(pthread_create(&threads[i], NULL, wait_for, run) == 0);
     atomic_store(&seen.gate, 1);
     for (int i = 0; i < THREADS; ++i) {
-        int failed = 0;
-        CHECK(thrd_join(threads[i], &failed) == thrd_success);
-        CHECK(failed == 0);
+        void* waited = NULL;
+        CHECK(pthread_join(threads[i], &waited) == 0);
+        CHECK(waited == run);
     }
     await(&seen.calls);
     sluice_result_destroy(seen.result);

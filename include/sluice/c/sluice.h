@@ -256,7 +256,8 @@ typedef void (*sluice_callback)(sluice_run* run, void* context);
 /* Submits a run and does not wait for it. Inputs in host memory are copied before the call returns; those in
  * SLUICE_DEVICE memory must not change until the run is complete. `callback` may be NULL. It is called also when the
  * run is destroyed before, and perhaps before this function returns. The caller destroys `*run` at any time; its work
- * continues. Errors: as of sluice_network_run; then the callback is not called. */
+ * continues. A program should not end before its runs are complete. Errors: as of sluice_network_run; then the callback
+ * is not called. */
 sluice_status sluice_network_submit(const sluice_network* network, const sluice_tensor* inputs, size_t count,
                                     sluice_callback callback, void* context, sluice_run** run);
 
