@@ -43,7 +43,8 @@ install(FILES
     DESTINATION ${sluice_package_dir})
 
 # For pkg-config: what a program links besides the static library.
-set(libraries ${SLUICE_CPU_MATH_NAME} ${SLUICE_CPU_MATH_EXTRA_LIBRARIES} ${SLUICE_ONNX_LIBRARY_NAME})
+set(libraries ${SLUICE_CPU_MATH_NAME} ${SLUICE_CPU_MATH_EXTRA_LIBRARIES} ${SLUICE_ONNX_LIBRARY_NAME}
+    ${SLUICE_INPUT_LIBRARIES})
 list(TRANSFORM libraries PREPEND -l)
 if(SLUICE_HAS_CUDA)
     list(APPEND libraries -L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -ldl -lrt)

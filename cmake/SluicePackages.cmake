@@ -49,6 +49,13 @@ endif()
 if(SLUICE_HAS_ONNX)
     string(APPEND depends ", libprotobuf-dev")
 endif()
+foreach(each "png libpng-dev" "jpeg libjpeg-dev" "z zlib1g-dev")
+    separate_arguments(each)
+    list(POP_FRONT each library package)
+    if(library IN_LIST SLUICE_INPUT_LIBRARIES)
+        string(APPEND depends ", ${package}")
+    endif()
+endforeach()
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${depends}")
 
 foreach(each "sluice TOOL sluice-cuda" "libsluice-dev DEVELOPMENT libsluice-cuda-dev"

@@ -2,7 +2,7 @@
 // fused_mlp on a CPU: a block of rows goes through all layers before the next one does, so that the activations of
 // narrow layers stay in the first cache and their weights in the second; the weights of wide ones are read from front
 // to back. Workers share many rows; of few rows they share the columns of each layer. Each element is the same sum in
-// the same order, whoever computes it.
+// the same order, on every thread.
 //
 // The loops are compiled three times, for the vector units that x86-64 processors have (fused_mlp_avx512.cpp,
 // fused_mlp_avx2.cpp, and fused_mlp_baseline.cpp, which is the only one elsewhere). The processor is queried once to
