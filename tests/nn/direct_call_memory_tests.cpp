@@ -16,14 +16,29 @@ namespace {
 std::atomic<std::size_t> allocations{0};
 }
 
+namespace {
+
 // Not inline: g++ takes the pair of malloc and free in one function for a mistake.
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
+[[gnu::noinline]] void* allocate(std::size_t bytes) noexcept {
     ++allocations;
-    if (void* const made = std::malloc(bytes != 0 ? bytes : 1)) return made;
+    return std::malloc(bytes != 0 ? bytes : 1);
+}
+void* allocate_or_throw(std::size_t bytes) {
+    if (void* const made = allocate(bytes)) return made;
     throw std::bad_alloc();
 }
-[[gnu::noinline]] void operator delete(void* data) noexcept { std::free(data); }
-[[gnu::noinline]] void operator delete(void* data, std::size_t) noexcept { std::free(data); }
+[[gnu::noinline]] void give_back(void* data) noexcept { std::free(data); }
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return allocate_or_throw(bytes); }
+void* operator new[](std::size_t bytes) { return allocate_or_throw(bytes); }
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes); }
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes); }
+void operator delete(void* data) noexcept { give_back(data); }
+void operator delete[](void* data) noexcept { give_back(data); }
+void operator delete(void* data, std::size_t) noexcept { give_back(data); }
+void operator delete[](void* data, std::size_t) noexcept { give_back(data); }
 
 namespace sluice::nn::direct_call_memory_tests {
 
