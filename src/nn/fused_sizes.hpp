@@ -11,4 +11,8 @@ namespace sluice::nn {
 inline constexpr std::size_t always_fused_bytes_on_cpu = std::size_t{4} << 20;
 inline constexpr std::size_t fused_rows_on_cpu = 16;
 
+// Of networks of any operators, whose commands all workers share: 23 MB of weights are 1.7 to 3.5 times as fast fused
+// as by oneDNN 2.6.3, with two workers and 1 to 1024 rows (bench/results, network_cpu).
+inline constexpr std::size_t most_fused_bytes_of_networks = std::size_t{64} << 20;
+
 }  // namespace sluice::nn
