@@ -109,7 +109,7 @@ private:
         return found;
     }
 
-    // Moves `at` behind the entry.
+    // Moves `at` to the end of the entry.
     zip_member read_entry(std::uint64_t& at, const directory& where) const {
         const std::uint64_t start = at;
         const std::uint64_t left = where.offset + where.bytes - at;
@@ -199,7 +199,7 @@ private:
         check_flags(at, member.name, flags);
         if (u16(at + 8) != method)
             refuse(at, "method", "is not the one of " + in_quotes(member.name) + " in the directory");
-        if ((flags & sizes_follow) == 0) {  // else they stand behind the data, and the directory has them too
+        if ((flags & sizes_follow) == 0) {  // else they come after the data, and the directory has them too
             std::uint64_t bytes = u32(at + 22), stored_bytes = u32(at + 18);
             std::uint64_t* const wide[] = {&bytes, &stored_bytes};
             read_zip64(at, at + local_bytes + name_bytes, extra_bytes, wide);

@@ -118,7 +118,7 @@ void served_model::lend_to(lent_thread& thread) {
     }
 }
 
-// Called with the lock. The first that waits, and those behind it that can be joined with it. `late`: those whose time
+// Called with the lock. The first that waits, and those after it that can be joined with it. `late`: those whose time
 // is over.
 std::vector<waiting_call> served_model::take(std::vector<waiting_call>& late) {
     std::vector<waiting_call> batch;
