@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <cmath>
 #include <exception>
 #include <stdexcept>
@@ -18,6 +19,7 @@
 #include "sluice/kernels/gemm.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/operator_call.hpp"
+#include "sluice/op/with_context.hpp"
 #include "sluice/runtime/detail/closure.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
@@ -121,6 +123,12 @@ void run_ones(operator_call& node) {
     const new_tensor y = node.make_output(0, io::dtype::f32, shape);
     node.launch(ones_like{}, each_of(y), y);
 }
+
+struct constant_number {
+    SLUICE_KERNEL void operator()(index_1d at, float number, disjoint_view<float> y) const {
+        if (float* const element = y.at(at)) *element = number;
+    }
+};
 
 own_operators all_operators() {
     return own_operators(
@@ -530,6 +538,43 @@ TEST(own_operator_list, refuses_operators_that_cannot_be) {
     EXPECT_THAT(refusal(second, own_operators({first})), HasSubstr("is there twice, for version 5"));
     second.since = 6;
     EXPECT_EQ(refusal(second, own_operators({first})), "no error");
+}
+
+// The number is in the kernel's arguments, and is another one in each recording.
+TEST_F(own_operator_in_networks, that_differ_each_time_do_so_in_answers_at_once) {
+    int calls = 0;
+    const own_operators own({{.domain = "com.example", .name = "Counted", .run = [&](operator_call& node) {
+                                  const new_tensor y = node.make_output(0, io::dtype::f32, node.input(0).shape());
+                                  node.launch(constant_number{}, each_of(y), static_cast<float>(++calls), y);
+                              }}});
+    const network made = sync(make_network(one_node("Counted"), {.own = own}), pool);
+    const std::vector<float> x{1, 2};
+    float latest = 0;
+    for (int i = 0; i < 6; ++i) {
+        std::vector<float> y(2);
+        made({{x, {1, 2}}}, {{y, {1, 2}}});
+        EXPECT_GT(y[0], latest);
+        latest = y[0];
+    }
+}
+
+TEST_F(own_operator_in_networks, that_call_the_host_do_so_in_each_answer_at_once) {
+    std::atomic<int> calls{0};
+    const own_operators own({{.domain = "com.example", .name = "Called", .run = [&](operator_call& node) {
+                                  node.submit(0, node.input(0).shape(), [&] {
+                                      return with_context([&](execution_context& context) {
+                                          context.stream().host_call({"count"}, {[&] { ++calls; }});
+                                          return zeros<float>({1, 2});
+                                      });
+                                  });
+                              }}});
+    const network made = sync(make_network(one_node("Called"), {.own = own}), pool);
+    const std::vector<float> x{1, 2};
+    std::vector<float> y(2);
+    for (int i = 1; i <= 6; ++i) {
+        made({{x, {1, 2}}}, {{y, {1, 2}}});
+        EXPECT_EQ(calls, i);
+    }
 }
 
 }  // namespace sluice::nn::own_operator_tests
