@@ -65,10 +65,12 @@ any_tensor uploaded(execution_context& context, const input_view& from) {
     return any_tensor(from.form().type(), lengths_of(from.form()), std::move(to));
 }
 
-bool has_random_step(const prepared_graph& in) {
-    return std::ranges::any_of(in.steps, [](const step& each) {
-        return each.what->is_random ||
-               std::ranges::any_of(each.inner, [](const auto& inner) { return has_random_step(*inner.second); });
+// Of the graph, and of those inside its steps.
+template <typename Predicate>
+bool has_step(const prepared_graph& in, const Predicate& is_meant) {
+    return std::ranges::any_of(in.steps, [&](const step& each) {
+        return is_meant(each) ||
+               std::ranges::any_of(each.inner, [&](const auto& inner) { return has_step(*inner.second, is_meant); });
     });
 }
 
@@ -77,7 +79,7 @@ bool has_random_step(const prepared_graph& in) {
 bool is_same_each_time(const prepared_network& network, std::span<const view_form> inputs) {
     for (std::size_t i = 0; i < inputs.size(); ++i)
         if (network.is_host_input(i) || inputs[i].size_bytes() == 0) return false;
-    return !has_random_step(network.body());
+    return !has_step(network.body(), [](const step& each) { return each.what->is_random; });
 }
 
 }  // namespace
@@ -145,8 +147,9 @@ private:
             core_.forget_outputs();
         });
         sync_on(std::move(submitted), *on_);
-        // Recordings that differ in more than addresses are made again for each launch.
-        if (!is_understood) return;
+        // Recordings that differ in more than addresses are made again for each launch. And an operator of the user's
+        // may use memory that others write: only a launch is ordered after them.
+        if (!is_understood || has_step(of_.body(), [](const step& each) { return each.what->own != nullptr; })) return;
         at_once_ = dynamic_cast<sluice::detail::runs_at_once*>(&on_->queue().interpreter());
         if (at_once_ != nullptr) list_ = sluice::detail::make_replay_list(core_.commands());
     }
