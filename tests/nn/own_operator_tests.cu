@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <exception>
 #include <stdexcept>
@@ -16,6 +17,7 @@
 #include "sluice/base/error.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/graph/executable_graph.hpp"
+#include "sluice/kernels/fill.hpp"
 #include "sluice/kernels/gemm.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/operator_call.hpp"
@@ -26,6 +28,7 @@
 #include "sluice/runtime/sync.hpp"
 #include "sluice/runtime/transfer.hpp"
 #include "sluice/sim/explore.hpp"
+#include "support/gate.hpp"
 
 namespace sluice::nn::own_operator_tests {
 namespace {
@@ -575,6 +578,35 @@ TEST_F(own_operator_in_networks, that_call_the_host_do_so_in_each_answer_at_once
         made({{x, {1, 2}}}, {{y, {1, 2}}});
         EXPECT_EQ(calls, i);
     }
+}
+
+TEST_F(own_operator_in_networks, that_read_memory_of_others_wait_for_its_writers_in_answers_at_once) {
+    tensor<float> shared = sync(full<float>({1, 2}, 1), pool);
+    const own_operators own({{.domain = "com.example", .name = "Copied", .run = [&](operator_call& node) {
+                                  node.submit(0, {1, 2}, [&] {
+                                      return with_context([&](execution_context& context) {
+                                          tensor<float> y(context.stream(), {1, 2});
+                                          sluice::detail::copy_bytes(context.stream(), {"copy"}, *y.memory(),
+                                                                     *shared.memory(), 2 * sizeof(float),
+                                                                     copy_direction::device_to_device);
+                                          return y;
+                                      });
+                                  });
+                              }}});
+    const network made = sync(make_network(one_node("Copied"), {.own = own}), pool);
+    const std::vector<float> x{1, 2};
+    std::vector<float> y(2);
+    const auto answer = [&] { made({{x, {1, 2}}}, {{y, {1, 2}}}); };
+    for (int i = 0; i < 4; ++i) answer();
+    const stream_lease writer(machine.find("cpu:0"));
+    sluice::test_support::gate held(*writer);
+    fill(*writer, shared, 7.0f);
+    std::jthread opener([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // an answer that does not wait is there by then
+        held.open();
+    });
+    answer();
+    EXPECT_EQ(y, (std::vector<float>{7, 7}));
 }
 
 }  // namespace sluice::nn::own_operator_tests

@@ -217,12 +217,24 @@ TEST_F(passes, other_products_are_not_taken_for_dense_layers) {
     expect_commands(squares, {3, 3}, 3);
 }
 
-// Beyond some size, which is faster depends on the number of rows.
-TEST_F(passes, many_weights_are_not_fused) {
-    model made = make({named("n"), of(1100)}, 2);
-    made.body.constants = {{"w1", numbers({1100, 1000}, 0)}, {"w2", numbers({1000, 2}, 0)}};
+TEST_F(passes, wide_layers_are_not_fused) {
+    model made = make({named("n"), of(2049)}, 2);
+    made.body.constants = {{"w1", numbers({2049, 8}, 0)}, {"w2", numbers({8, 2}, 0)}};
     made.body.nodes = {make_node("MatMul", {"x", "w1"}, {"m"}), make_node("MatMul", {"m", "w2"}, {"y"})};
-    EXPECT_EQ(commands_of<float>(sync(make_network(made), pool), pool, {2, 1100}), 3u);
+    EXPECT_EQ(commands_of<float>(sync(make_network(made), pool), pool, {2, 2049}), 3u);
+    made.body.inputs[0].shape = {{named("n"), of(2048)}};
+    made.body.constants["w1"] = numbers({2048, 8}, 0);
+    EXPECT_EQ(commands_of<float>(sync(make_network(made), pool), pool, {2, 2048}), 2u);
+}
+
+// Each layer has a little more than 16 MiB, with its biases: three are one command, the fourth is another one.
+TEST_F(passes, layers_of_many_weights_are_several_commands) {
+    model made = make({named("n"), of(2048)}, 2);
+    made.body.outputs[0].shape = {{named("n"), of(2048)}};
+    made.body.constants = {{"w", numbers({2048, 2048}, 0)}};
+    made.body.nodes = {make_node("MatMul", {"x", "w"}, {"a"}), make_node("MatMul", {"a", "w"}, {"b"}),
+                       make_node("MatMul", {"b", "w"}, {"c"}), make_node("MatMul", {"c", "w"}, {"y"})};
+    EXPECT_EQ(commands_of<float>(sync(make_network(made), pool), pool, {1, 2048}), 3u);
 }
 
 TEST_F(passes, fused_layers_refuse_what_the_operators_refuse) {
