@@ -121,7 +121,8 @@ TEST(tool_precision, refuses_what_it_cannot_do) {
 TEST(tool_precision, is_described_for_each_device) {
     const outcome came = run_tool({"devices", "--json"});
     ASSERT_EQ(came.exit_code, 0) << came;
-    for (const json& each : json::parse(came.out)["devices"])
+    const json told = json::parse(came.out);
+    for (const json& each : told["devices"])
         for (const char* name : {"bf16", "f16", "int8"}) EXPECT_NE(each["precisions"][name], "");
     EXPECT_THAT(run_tool({"devices"}).out, HasSubstr("int8"));
 }

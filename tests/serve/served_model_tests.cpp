@@ -208,14 +208,15 @@ TEST(served_model, late_requests_are_not_computed) {
 }
 
 TEST(served_model, the_configured_time_is_the_longest_of_a_request) {
-    serving s({.max_batch = 1, .timeout_us = 1000});
+    // So long that the first request is begun in time on a busy machine.
+    serving s({.max_batch = 1, .timeout_us = 500'000});
     std::shared_ptr<test_call> first = row_of(0), late = row_of(1);
     {
         const held gate(*s.fake);
         s.model->submit(first);
         s.fake->wait_until_running();
         s.model->submit(late);
-        std::this_thread::sleep_for(3ms);
+        std::this_thread::sleep_for(510ms);
     }
     EXPECT_EQ(refusal_from([&] { late->get(); }).kind(), refusal_kind::late);
 }
