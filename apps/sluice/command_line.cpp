@@ -64,7 +64,7 @@ void add_run(CLI::App& app, run_options& options) {
     app.add_option("model", options.model, "Network: a safetensors or ONNX file (MODEL.onnx)")
         ->required()
         ->type_name("MODEL");
-    app.add_option("input", options.input,
+    app.add_option("INPUT", options.input,
                    "Rows of features, or the only input of an ONNX network: INPUT.npy, INPUT.npz, INPUT.npz:MEMBER, "
                    "INPUT.csv, INPUT.png, INPUT.jpg, or a folder of pictures")
         ->type_name("INPUT");
@@ -328,7 +328,7 @@ command_line parse_command_line(int argc, const char* const* argv) {
     try {
         app.parse(argc, argv);
         if (run->parsed()) {
-            if (line.run.input.empty() && line.run.named_inputs.empty()) throw CLI::RequiredError("input");
+            if (line.run.input.empty() && line.run.named_inputs.empty()) throw CLI::RequiredError("INPUT");
             // A run over rows has one output.
             if (line.run.named_outputs.size() == 1) line.run.output = line.run.named_outputs.front();
         }

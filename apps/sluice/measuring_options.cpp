@@ -30,7 +30,7 @@ void add_device(CLI::App& app, std::string& to) {
 }
 
 void add_only_input(CLI::App& app, std::string& to) {
-    app.add_option("input", to, "The file of the only input (default: random numbers)")->type_name("INPUT.npy");
+    app.add_option("INPUT", to, "The file of the only input (default: random numbers)")->type_name("INPUT.npy");
 }
 
 void add_batch(CLI::App& app, std::size_t& to, const std::string& otherwise) {

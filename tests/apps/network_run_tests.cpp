@@ -95,7 +95,7 @@ TEST(tool_network, refuses_what_the_network_does_not_have) {
     expect_refused({cnn, digits().input, "--batch", "16"}, "--batch is for multi-layer perceptrons");
     expect_refused({cnn, digits().labels}, "input 'input'");
     expect_refused({digits().model, "--input", "x=" + digits().input}, "are for networks in ONNX files");
-    expect_refused({cnn}, "input is required");
+    expect_refused({cnn}, "INPUT is required");
 }
 
 TEST(network_files, differ_by_what_a_float_would_round_away) {
