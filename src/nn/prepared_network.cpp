@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "nn/direct_calls.hpp"
+#include "nn/images/stretch.hpp"
 #include "nn/node_checks.hpp"
 #include "nn/passes/passes.hpp"
 #include "nn/passes/steps.hpp"
@@ -363,6 +364,7 @@ public:
             for (const slot one : each.read_inside)
                 if (slots[one] && !slots[one].is_on_device()) slots[one] = uploaded(*context_, slots[one]);
         }
+        if (each.stretch != nullptr) return carry_out(*each.stretch, each, std::move(inputs), slots, here);
         run_environment environment{.path = &model_.path,
                                     .command_name = command_name(*each.what),
                                     .context = context_,
@@ -390,6 +392,17 @@ public:
     }
 
 private:
+    void carry_out(const image_stretch& stretch, const step& of, std::vector<any_tensor> inputs,
+                   std::vector<any_tensor>& slots, place where) const {
+        std::optional<std::vector<any_tensor>> outputs;
+        if (where == place::device) {
+            const sluice::detail::name_scope name(*context_, of.label);
+            outputs = stretch.submit(model_.path, *context_, inputs);
+        }
+        if (!outputs) outputs = (*this)(stretch.body(), std::move(inputs), nullptr, where);
+        for (std::size_t i = 0; i < of.outputs.size(); ++i) slots[of.outputs[i]] = std::move((*outputs)[i]);
+    }
+
     // On the host where the outputs are needed there. For shape inference too: numbers that shapes depend on are
     // computed.
     place place_of(const step& each, const std::vector<any_tensor>& slots, place where) const {
@@ -469,6 +482,7 @@ prepared_network::prepared_network(model from, const network_options& options, e
     rounding_.support = support_of(options.precision, context.device());
     round_products(body_, options.precision, context, rounding_);
     fuse_dense_layers(body_, context);
+    if (options.precision == precision::f32) fuse_image_stretches(body_, context);
     find_last_uses(body_);
     find_left_values(body_);
     upload_constants(body_, context);

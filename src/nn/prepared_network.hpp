@@ -25,6 +25,7 @@ using slot = std::uint32_t;
 inline constexpr slot no_slot = ~slot{0};
 
 class direct_calls;
+class image_stretch;
 class prepared_graph;
 
 struct step {
@@ -40,6 +41,7 @@ struct step {
     bool is_on_host = false;                                     // its outputs are needed there
     bool leaves_to_next = false;                                 // its output is left to the next expression
     std::shared_ptr<const operators::dense_layers> layers = {};  // which are this step
+    std::shared_ptr<const image_stretch> stretch = {};           // the same
     std::vector<const value_info*> declared = {};                // outputs of an own operator: run_environment
     std::vector<const node*> also = {};                          // nodes after `from` that passes made a part of it
 };

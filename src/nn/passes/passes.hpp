@@ -27,6 +27,10 @@ std::size_t fuse_quantized_products(prepared_graph& in, execution_context& conte
 // `report` which are. Also in the graphs of steps.
 void round_products(prepared_graph& in, precision what, execution_context& context, rounding_report& report);
 
+// On a CPU: convolutions, and the poolings, additions, concatenations and elementwise operators around them, become one
+// command each, in which images are kept channels last (images/stretch.hpp). For numbers of f32.
+void fuse_image_stretches(prepared_graph& in, execution_context& context);
+
 // Sets, for each step, the values that nothing after it uses. Also in the graphs of steps.
 void find_last_uses(prepared_graph& in);
 

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the loops of image programs do, each for one row of pixels. They are compiled for each kind of vector unit.
+#pragma once
+
+#include <cstddef>
+
+namespace sluice::kernels {
+
+inline constexpr std::size_t image_lane = 16;       // floats of a vector
+inline constexpr std::size_t most_panel_lanes = 3;  // vectors of a panel of filters
+
+// The vectors of the next panel, where so many are left.
+constexpr std::size_t panel_lanes(std::size_t left) noexcept { return left == 3 || left < 2 ? left : 2; }
+constexpr std::size_t image_lanes(std::size_t channels) noexcept { return (channels + image_lane - 1) / image_lane; }
+
+// What a step does with each element that it writes.
+struct element_end {
+    const float* addend;  // or null
+    std::size_t addend_step;
+    bool has_bounds;
+    float least, most;
+};
+
+// The elements of a window are `rows` times `columns` runs of `length` floats.
+struct window_runs {
+    std::size_t rows, row_step, columns, column_step, length;
+};
+
+// Pixels of one row, by one panel of filters: [runs' elements][lanes * 16] weights.
+struct convolved_row {
+    const float* x;
+    std::size_t pixels, x_step;
+    window_runs runs;
+    const float* weights;
+    const float* bias;
+    float* out;
+    std::size_t out_step, filters;
+    element_end end;
+};
+
+// Pixels of one row: each channel by a filter of its own, [runs' elements][lanes of all channels * 16].
+struct channel_row {
+    const float* x;
+    std::size_t pixels, x_step;
+    window_runs runs;  // of one float
+    const float* weights;
+    const float* bias;
+    float* out;
+    std::size_t out_step, channels;
+    element_end end;
+};
+
+// Pixels of one row. A pixel's window begins at column `at * stride - before` of the rows from x on.
+struct pooled_row {
+    const float* x;  // the first row of the window that exists, its first pixel
+    std::size_t x_pixel, width;
+    std::size_t rows;  // of the window, that exist
+    std::size_t row_step;
+    std::size_t columns, stride, dilation, before, after;
+    std::size_t counted_rows;  // average: rows that count
+    bool counts_padding;
+    float* out;
+    std::size_t pixels, out_step, channels;
+    element_end end;
+};
+
+// Pixels of one row: out = x * factors + addends, or x + the end's addend.
+struct scaled_row {
+    const float* x;
+    std::size_t pixels, x_step;
+    const float* factors;  // or null: [lanes * 16] factors, as many addends
+    float* out;
+    std::size_t out_step, channels;
+    element_end end;
+};
+
+// Pixels of one row: channel g * n + k, of groups of n, becomes k * groups + g.
+struct shuffled_row {
+    const float* x;
+    std::size_t pixels, x_step;
+    float* out;
+    std::size_t out_step, channels, groups;
+};
+
+struct image_loops {
+    void (*convolve[most_panel_lanes])(const convolved_row&);  // by the panel's vectors
+    void (*convolve_channels)(const channel_row&);
+    void (*maximum)(const pooled_row&);
+    void (*average)(const pooled_row&);
+    void (*scale)(const scaled_row&);
+    void (*shuffle)(const shuffled_row&);
+};
+extern const image_loops image_loops_baseline, image_loops_avx2, image_loops_avx512;
+
+}  // namespace sluice::kernels

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/channels_last/image_program.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "kernels/channels_last/image_loops.hpp"
+#include "runtime/parallel_parts.hpp"
+
+namespace sluice::kernels {
+namespace {
+
+using sluice::detail::for_parts;
+using sluice::detail::part_range;
+using sluice::detail::parts_for;
+using sluice::detail::range_of_part;
+
+// Multiplications in a part that another worker may carry out: some 10 µs, since the workers that help with one step
+// are still awake for the next. An element takes as long to move as this many.
+constexpr std::size_t least_work = 500'000, work_of_element = 16;
+// The rows that are read and written for one panel after the other stay in the second cache.
+constexpr std::size_t floats_of_block = std::size_t{96} << 10;
+
+const image_loops& best_loops() {
+#if defined(SLUICE_X86_VARIANTS)
+    if (__builtin_cpu_supports("avx512f")) return image_loops_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return image_loops_avx2;
+#endif
+    return image_loops_baseline;
+}
+
+class step_run {
+public:
+    step_run(const image_call& call, const image_step& step, const image_loops& loops)
+        : call_(call), step_(step), loops_(loops) {}
+
+    void operator()() const {
+        switch (step_.what) {
+            case image_work::convolve: return convolve();
+            case image_work::leave: return leave();
+            default: return by_rows();
+        }
+    }
+
+private:
+    float* at(const image_place& place, std::size_t image, std::size_t row) const {
+        return call_.scratch + place.first + image * place.image + row * place.row;
+    }
+    element_end end_at(std::size_t image, std::size_t row) const {
+        return {.addend = step_.has_also ? at(step_.also, image, row) : nullptr,
+                .addend_step = step_.also.pixel,
+                .has_bounds = step_.has_bounds,
+                .least = step_.least,
+                .most = step_.most};
+    }
+
+    // --- borders ---
+
+    void clear(float* pixel, std::size_t pixels, std::size_t first_channel, std::size_t channels) const {
+        for (std::size_t i = 0; i < pixels; ++i, pixel += step_.to.pixel)
+            std::fill_n(pixel + first_channel, channels, 0.0f);
+    }
+    // The border beside a row; above the first one and below the last one too.
+    void clear_around(std::size_t image, std::size_t row, std::size_t first_channel, std::size_t channels) const {
+        const image_border& border = step_.border;
+        const std::size_t width = step_.out.width, wide = border.left + width + border.right;
+        float* const begin = at(step_.to, image, row);
+        float* const left = begin - border.left * step_.to.pixel;
+        clear(left, border.left, first_channel, channels);
+        clear(begin + width * step_.to.pixel, border.right, first_channel, channels);
+        for (std::size_t i = 1; row == 0 && i <= border.top; ++i)
+            clear(left - i * step_.to.row, wide, first_channel, channels);
+        for (std::size_t i = 1; row + 1 == step_.out.height && i <= border.bottom; ++i)
+            clear(left + i * step_.to.row, wide, first_channel, channels);
+    }
+
+    // --- steps whose parts are rows ---
+
+    void by_rows() const {
+        const std::size_t rows = step_.out.images * step_.out.height;
+        const bool has_window = step_.what == image_work::convolve_channels || step_.what == image_work::maximum ||
+                                step_.what == image_work::average;
+        const std::size_t of_element = has_window ? step_.window.size.height * step_.window.size.width : 1;
+        const std::size_t parts = parts_for(step_.out.elements() * (of_element + work_of_element), least_work, rows);
+        for_parts(parts, [&](std::size_t part) {
+            const part_range range = range_of_part(rows, parts, part);
+            for (std::size_t i = range.first; i < range.last; ++i) {
+                const std::size_t image = i / step_.out.height, row = i % step_.out.height;
+                run_row(image, row);
+                clear_around(image, row, 0, step_.out.channels);
+            }
+        });
+    }
+
+    void run_row(std::size_t image, std::size_t row) const {
+        switch (step_.what) {
+            case image_work::enter: return enter(image, row);
+            case image_work::convolve_channels: return loops_.convolve_channels(channels_at(image, row));
+            case image_work::maximum: return loops_.maximum(pooled_at(image, row));
+            case image_work::average: return loops_.average(pooled_at(image, row));
+            case image_work::scale: return loops_.scale(scaled_at(image, row, call_.numbers + step_.numbers));
+            case image_work::add:
+            case image_work::bound: return loops_.scale(scaled_at(image, row, nullptr));
+            case image_work::shuffle: return loops_.shuffle(shuffled_at(image, row));
+            case image_work::convolve:
+            case image_work::leave: return;
+        }
+    }
+
+    void enter(std::size_t image, std::size_t row) const {
+        const std::size_t channels = step_.out.channels, width = step_.out.width, plane = step_.out.height * width;
+        const float* const from = call_.outside[step_.outside] + image * channels * plane + row * width;
+        float* const to = at(step_.to, image, row);
+        for (std::size_t c = 0; c < channels; ++c)
+            for (std::size_t x = 0; x < width; ++x) to[x * step_.to.pixel + c] = from[c * plane + x];
+    }
+
+    window_runs runs_of_window(std::size_t channels) const {
+        const image_window& window = step_.window;
+        window_runs made{.rows = window.size.height,
+                         .row_step = window.dilation.height * step_.from.row,
+                         .columns = window.size.width,
+                         .column_step = window.dilation.width * step_.from.pixel,
+                         .length = channels};
+        if (made.column_step != channels) return made;
+        made.length *= made.columns;  // one run for the window's row
+        made.columns = 1;
+        return made;
+    }
+    // The first element of the window, perhaps in the border.
+    const float* window_at(std::size_t image, std::size_t row) const {
+        const image_window& window = step_.window;
+        const float* const origin = call_.scratch + step_.from.first - window.before.height * step_.from.row -
+                                    window.before.width * step_.from.pixel;
+        return origin + image * step_.from.image + row * window.stride.height * step_.from.row;
+    }
+
+    channel_row channels_at(std::size_t image, std::size_t row) const {
+        const std::size_t columns = image_lanes(step_.out.channels) * image_lane;
+        const float* const weights = call_.numbers + step_.numbers;
+        window_runs runs = runs_of_window(0);
+        runs.columns = step_.window.size.width;
+        return {.x = window_at(image, row),
+                .pixels = step_.out.width,
+                .x_step = step_.window.stride.width * step_.from.pixel,
+                .runs = runs,
+                .weights = weights,
+                .bias = weights + runs.rows * runs.columns * columns,
+                .out = at(step_.to, image, row),
+                .out_step = step_.to.pixel,
+                .channels = step_.out.channels,
+                .end = end_at(image, row)};
+    }
+
+    pooled_row pooled_at(std::size_t image, std::size_t row) const {
+        const image_window& window = step_.window;
+        std::size_t first = 0, last = 0, counted = 0;
+        for (std::size_t k = window.size.height; k-- > 0;) {
+            const std::size_t place = row * window.stride.height + k * window.dilation.height;
+            if (place < window.before.height + step_.in.height + window.after.height) ++counted;
+            if (place < window.before.height || place >= window.before.height + step_.in.height) continue;
+            first = k;
+            last = std::max(last, k + 1);
+        }
+        const std::size_t top =
+            last == 0 ? 0 : row * window.stride.height + first * window.dilation.height - window.before.height;
+        return {.x = at(step_.from, image, top),
+                .x_pixel = step_.from.pixel,
+                .width = step_.in.width,
+                .rows = last - first,
+                .row_step = window.dilation.height * step_.from.row,
+                .columns = window.size.width,
+                .stride = window.stride.width,
+                .dilation = window.dilation.width,
+                .before = window.before.width,
+                .after = window.after.width,
+                .counted_rows = counted,
+                .counts_padding = step_.counts_padding,
+                .out = at(step_.to, image, row),
+                .pixels = step_.out.width,
+                .out_step = step_.to.pixel,
+                .channels = step_.out.channels,
+                .end = end_at(image, row)};
+    }
+
+    scaled_row scaled_at(std::size_t image, std::size_t row, const float* factors) const {
+        return {.x = at(step_.from, image, row),
+                .pixels = step_.out.width,
+                .x_step = step_.from.pixel,
+                .factors = factors,
+                .out = at(step_.to, image, row),
+                .out_step = step_.to.pixel,
+                .channels = step_.out.channels,
+                .end = end_at(image, row)};
+    }
+
+    shuffled_row shuffled_at(std::size_t image, std::size_t row) const {
+        return {.x = at(step_.from, image, row),
+                .pixels = step_.out.width,
+                .x_step = step_.from.pixel,
+                .out = at(step_.to, image, row),
+                .out_step = step_.to.pixel,
+                .channels = step_.out.channels,
+                .groups = step_.groups};
+    }
+
+    // --- leave ---
+
+    void leave() const {
+        const std::size_t channels = step_.out.channels, height = step_.out.height, width = step_.out.width;
+        const std::size_t planes = step_.out.images * channels;
+        const std::size_t parts =
+            parts_for(step_.out.elements() * work_of_element, least_work, planes / image_lane + 1);
+        for_parts(parts, [&](std::size_t part) {
+            const part_range range = range_of_part(planes, parts, part, image_lane);
+            for (std::size_t row = 0; row < height; ++row) {
+                for (std::size_t plane = range.first; plane < range.last; ++plane) {
+                    const float* const from = at(step_.from, plane / channels, row) + plane % channels;
+                    float* const to = call_.outside[step_.outside] + (plane * height + row) * width;
+                    for (std::size_t x = 0; x < width; ++x) to[x] = from[x * step_.from.pixel];
+                }
+            }
+        });
+    }
+
+    // --- convolve ---
+
+    struct panel {
+        const float* weights;
+        const float* bias;
+        std::size_t group, lanes, first, filters;  // filters within the group
+    };
+
+    std::size_t filters_of_group() const { return step_.out.channels / step_.groups; }
+    std::size_t products_of_filter() const {
+        return step_.window.size.height * step_.window.size.width * (step_.in.channels / step_.groups);
+    }
+
+    // Calls function(panel) for the panels [first, last) of all groups.
+    template <typename Function>
+    void for_panels(std::size_t first, std::size_t last, const Function& function) const {
+        const std::size_t filters = filters_of_group(), products = products_of_filter();
+        std::size_t number = 0;
+        const float* weights = call_.numbers + step_.numbers;
+        for (std::size_t group = 0; group < step_.groups; ++group) {
+            std::size_t begin = 0;
+            for (std::size_t lanes = image_lanes(filters); lanes != 0; ++number) {
+                const std::size_t some = panel_lanes(lanes), columns = some * image_lane;
+                if (number >= first && number < last) {
+                    function(panel{weights, weights + products * columns, group, some, begin,
+                                   std::min(columns, filters - begin)});
+                }
+                weights += (products + 1) * columns;
+                begin += columns;
+                lanes -= some;
+            }
+        }
+    }
+    std::size_t count_panels() const {
+        std::size_t count = 0;
+        for (std::size_t lanes = image_lanes(filters_of_group()); lanes != 0; lanes -= panel_lanes(lanes)) ++count;
+        return count * step_.groups;
+    }
+
+    // Parts are rows where the inputs are larger than the weights, else filters.
+    void convolve() const {
+        const std::size_t rows = step_.out.images * step_.out.height, panels = count_panels();
+        const std::size_t work = step_.out.elements() * products_of_filter();
+        const bool is_by_filters = step_.in.elements() < products_of_filter() * step_.out.channels;
+        const std::size_t pieces = is_by_filters ? panels : rows;
+        const std::size_t parts = parts_for(work, least_work, pieces);
+        for_parts(parts, [&](std::size_t part) {
+            const part_range range = range_of_part(pieces, parts, part);
+            if (is_by_filters) {
+                convolve_block({0, rows}, range);
+            } else {
+                convolve_rows(range, {0, panels});
+            }
+        });
+    }
+
+    // Blocks of rows that stay in the cache while one panel after the other reads them.
+    void convolve_rows(const part_range& rows, const part_range& panels) const {
+        const std::size_t of_row = step_.in.width * step_.in.channels * step_.window.stride.height +
+                                   step_.out.width * step_.out.channels * (step_.has_also ? 2 : 1);
+        const std::size_t block = std::max<std::size_t>(1, floats_of_block / std::max<std::size_t>(of_row, 1));
+        for (std::size_t first = rows.first; first < rows.last; first += block)
+            convolve_block({first, std::min(first + block, rows.last)}, panels);
+    }
+
+    void convolve_block(const part_range& rows, const part_range& panels) const {
+        const std::size_t channels = step_.in.channels / step_.groups, filters = filters_of_group();
+        const window_runs runs = runs_of_window(channels);
+        for_panels(panels.first, panels.last, [&](const panel& by) {
+            const std::size_t first = by.group * filters + by.first;
+            for (std::size_t i = rows.first; i < rows.last; ++i) {
+                const std::size_t image = i / step_.out.height, row = i % step_.out.height;
+                element_end end = end_at(image, row);
+                if (end.addend != nullptr) end.addend += first;
+                loops_.convolve[by.lanes - 1]({.x = window_at(image, row) + by.group * channels,
+                                               .pixels = step_.out.width,
+                                               .x_step = step_.window.stride.width * step_.from.pixel,
+                                               .runs = runs,
+                                               .weights = by.weights,
+                                               .bias = by.bias,
+                                               .out = at(step_.to, image, row) + first,
+                                               .out_step = step_.to.pixel,
+                                               .filters = by.filters,
+                                               .end = end});
+                clear_around(image, row, first, by.filters);
+            }
+        });
+    }
+
+    const image_call& call_;
+    const image_step& step_;
+    const image_loops& loops_;
+};
+
+}  // namespace
+
+void run_image_program(const image_call& call) {
+    static const image_loops& loops = best_loops();
+    for (std::size_t i = 0; i < call.count; ++i) step_run(call, call.steps[i], loops)();
+}
+
+}  // namespace sluice::kernels

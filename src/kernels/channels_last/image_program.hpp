@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// image_program: a stretch of a convolutional network as one command of a CPU.
+//
+// Images are kept with their channels last, [images, height, width, channels], in the command's scratch memory. A value
+// that a padded window reads has a border of zeros around each of its images, so that no loop asks whether a pixel
+// exists. A value may be some channels of a wider one: then a concatenation costs nothing. Convolutions multiply tiles
+// of neighbouring pixels by panels of filters, without a copy of the windows; what follows each element (an addend,
+// bounds) is done while the tile is in registers.
+//
+// Each element is the same sum in the same order, on every thread and however the work is divided. The loops are
+// compiled for each kind of vector unit, as those of fused_mlp are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "sluice/kernels/detail/window.hpp"
+
+namespace sluice::kernels {
+
+// Where a value is: the place of the first channel of the first pixel in the scratch memory, and the distances from one
+// image, row and pixel to the next. All in floats.
+struct image_place {
+    std::size_t first = 0, image = 0, row = 0, pixel = 0;
+};
+struct image_size {
+    std::size_t images = 0, channels = 0, height = 0, width = 0;
+
+    std::size_t elements() const noexcept { return images * channels * height * width; }
+    friend bool operator==(const image_size&, const image_size&) = default;
+};
+// Rows and columns of zeros around each image.
+struct image_border {
+    std::size_t top = 0, left = 0, bottom = 0, right = 0;
+};
+
+struct image_window {
+    size_2d size{1, 1}, stride{1, 1}, dilation{1, 1}, before{0, 0}, after{0, 0};
+};
+
+enum class image_work : std::uint32_t {
+    enter,              // an outside tensor, channels first, becomes a value
+    leave,              // a value becomes an outside tensor
+    convolve,           //
+    convolve_channels,  // each channel with one filter of its own
+    maximum,            // of each window
+    average,
+    scale,    // each channel times a factor, plus an addend
+    add,      // two values
+    bound,    // only what follows each step
+    shuffle,  // channel g * n + k becomes k * groups + g
+};
+
+// One step. A value's border is written by the step that gives the value.
+struct image_step {
+    image_work what{};
+    std::uint32_t outside = 0;  // enter, leave: the number of the tensor
+    image_size out;             // of what is written; of leave: of what is read
+    image_size in;              // of what is read
+    image_place from, to, also;
+    bool has_also = false;  // add: the second value; convolve: a value to add
+    bool has_bounds = false;
+    bool counts_padding = false;  // average
+    float least = 0, most = 0;    // of each element that is written
+    image_border border;          // of `to`
+    image_window window;
+    std::size_t groups = 1;
+    std::size_t numbers = 0;  // place of its weights or factors in the network's numbers, in floats
+};
+
+// The weights of all steps, in the order in which the loops read them. A place is a multiple of 16 floats.
+class image_numbers {
+public:
+    // Filters [filters, channels / groups, height, width]; the bias has a number for each, or none. Give the place.
+    std::size_t add_filters(const float* filters, const float* bias, std::size_t count, std::size_t groups,
+                            std::size_t channels_of_group, const size_2d& window);
+    // The same for groups of one channel and one filter.
+    std::size_t add_channel_filters(const float* filters, const float* bias, std::size_t channels,
+                                    const size_2d& window);
+    // Of `scale`.
+    std::size_t add_factors(const std::vector<float>& factors, const std::vector<float>& addends);
+
+    const std::vector<float>& all() const noexcept { return all_; }
+
+private:
+    std::size_t place(std::size_t floats);
+
+    std::vector<float> all_;
+};
+
+inline constexpr std::size_t most_outside_images = 14;
+
+// A command. The steps and numbers are on the device, in memory that the command's accesses name.
+struct image_call {
+    const image_step* steps = nullptr;
+    std::size_t count = 0;
+    const float* numbers = nullptr;
+    float* scratch = nullptr;
+    float* outside[most_outside_images] = {};  // those that enter are only read
+};
+
+// Scratch memory has so many floats more than the values, since loops read whole vectors.
+inline constexpr std::size_t image_slack = 64;
+
+// Carries out the steps on this thread and on workers that have nothing else to do.
+void run_image_program(const image_call& call);
+
+}  // namespace sluice::kernels

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loops of image_loops.hpp, for a file that is compiled for one kind of vector unit. It defines
+// SLUICE_TILE_PIXELS_1, _2 and _3, how many pixels a tile has whose panel is so many vectors wide, and
+// SLUICE_CHANNEL_PIXELS, and includes this once.
+//
+// Nothing here has external linkage, and no inline function of another header is called: the linker could take this
+// file's instance of it for the whole program, on a processor without the unit.
+#pragma once
+
+#include <cstddef>
+
+#ifdef __AVX512F__
+#include <immintrin.h>
+#endif
+
+#include "kernels/channels_last/image_loops.hpp"
+
+namespace sluice::kernels {
+namespace {
+
+typedef float lane __attribute__((vector_size(64)));
+typedef float loose_lane __attribute__((vector_size(64), aligned(4)));  // wherever it is
+
+// Fewer elements than a lane has. Only those are read that exist: others may be written by another thread.
+void load_some(const float* from, std::size_t count, lane& to) {
+#ifdef __AVX512F__
+    to = _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), from);
+#else
+    lane made = {};
+    for (std::size_t i = 0; i < count; ++i) made[i] = from[i];
+    to = made;
+#endif
+}
+void store_some(float* to, std::size_t count, const lane& value) {
+#ifdef __AVX512F__
+    _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << count) - 1), value);
+#else
+    for (std::size_t i = 0; i < count; ++i) to[i] = value[i];
+#endif
+}
+
+[[gnu::always_inline]] inline void load(const float* from, std::size_t count, lane& to) {
+    if (count >= image_lane) {
+        to = *reinterpret_cast<const loose_lane*>(from);
+    } else {
+        load_some(from, count, to);
+    }
+}
+
+// The next channels after those from `channel` on. The last lane overlaps the one before, so that it is whole: it
+// writes some elements once more, and the same.
+std::size_t next_channels(std::size_t channel, std::size_t channels) {
+    const std::size_t next = channel + image_lane;
+    return next < channels && next + image_lane > channels && channels >= image_lane ? channels - image_lane : next;
+}
+
+// Adds and bounds, then writes `count` elements. NaN stays NaN.
+[[gnu::always_inline]] inline void finish(const lane& of, float* out, std::size_t count, const float* addend,
+                                          const element_end& end) {
+    lane value = of;
+    if (addend != nullptr) {
+        lane other;
+        load(addend, count, other);
+        value += other;
+    }
+    if (end.has_bounds) {
+        const lane least = lane{} + end.least, most = lane{} + end.most;
+        value = value < least ? least : value;
+        value = value > most ? most : value;
+    }
+    if (count >= image_lane) {
+        *reinterpret_cast<loose_lane*>(out) = value;
+    } else {
+        store_some(out, count, value);
+    }
+}
+
+constexpr std::size_t tile_pixels(int lanes) {
+    return lanes == 1 ? SLUICE_TILE_PIXELS_1 : lanes == 2 ? SLUICE_TILE_PIXELS_2 : SLUICE_TILE_PIXELS_3;
+}
+
+// --- convolve ----------------------------------------------------------------------------------------------------
+
+// `Pixels` neighbours by a panel, in registers.
+template <int Pixels, int Lanes>
+[[gnu::noinline]] void convolve_tile(const convolved_row& in, std::size_t first) {
+    const float* row = in.x + first * in.x_step;
+    const float* weights = in.weights;
+    const std::size_t step = in.x_step, length = in.runs.length;
+    float* out = in.out + first * in.out_step;
+    const float* addend = in.end.addend == nullptr ? nullptr : in.end.addend + first * in.end.addend_step;
+    // What is written and added comes from far away while the sums are computed.
+    for (std::size_t p = 0; p < Pixels; ++p) {
+        for (std::size_t v = 0; v < Lanes; ++v) {
+            __builtin_prefetch(out + p * in.out_step + v * image_lane, 1);
+            if (addend != nullptr) __builtin_prefetch(addend + p * in.end.addend_step + v * image_lane);
+        }
+    }
+    lane sum[Pixels][Lanes];
+    for (int v = 0; v < Lanes; ++v) {
+        const lane start = *reinterpret_cast<const loose_lane*>(in.bias + v * 16);
+        for (int p = 0; p < Pixels; ++p) sum[p][v] = start;
+    }
+    for (std::size_t r = 0; r < in.runs.rows; ++r, row += in.runs.row_step) {
+        const float* run = row;
+        for (std::size_t c = 0; c < in.runs.columns; ++c, run += in.runs.column_step) {
+            const float* x = run;
+            for (std::size_t k = 0; k < length; ++k, ++x, weights += Lanes * 16) {
+                lane w[Lanes];
+                for (int v = 0; v < Lanes; ++v) w[v] = *reinterpret_cast<const loose_lane*>(weights + v * 16);
+#pragma GCC unroll 14
+                for (int p = 0; p < Pixels; ++p) {
+                    const float each = x[p * step];
+                    for (int v = 0; v < Lanes; ++v) sum[p][v] += each * w[v];
+                }
+            }
+        }
+    }
+    for (int p = 0; p < Pixels; ++p, out += in.out_step) {
+        for (int v = 0; v < Lanes; ++v) {
+            const std::size_t at = static_cast<std::size_t>(v) * 16;
+            if (at >= in.filters) break;
+            finish(sum[p][v], out + at, in.filters - at, addend == nullptr ? nullptr : addend + at, in.end);
+        }
+        if (addend != nullptr) addend += in.end.addend_step;
+    }
+}
+
+template <int Pixels, int Lanes>
+void convolve_pixels(const convolved_row& in, std::size_t first, std::size_t pixels) {
+    if (pixels == Pixels) return convolve_tile<Pixels, Lanes>(in, first);
+    if constexpr (Pixels > 1) convolve_pixels<Pixels - 1, Lanes>(in, first, pixels);
+}
+
+// Tiles of about equal width.
+template <int Lanes>
+void convolve_row(const convolved_row& in) {
+    constexpr int most = tile_pixels(Lanes);
+    const std::size_t tiles = (in.pixels + most - 1) / most, least = in.pixels / tiles, wider = in.pixels % tiles;
+    std::size_t first = 0;
+    for (std::size_t tile = 0; tile < tiles; ++tile) {
+        const std::size_t pixels = least + (tile < wider ? 1 : 0);
+        convolve_pixels<most, Lanes>(in, first, pixels);
+        first += pixels;
+    }
+}
+
+// --- convolve_channels -------------------------------------------------------------------------------------------
+
+template <int Pixels>
+[[gnu::always_inline]] inline void channel_tile(const channel_row& in, std::size_t first, std::size_t channel) {
+    const std::size_t left = in.channels - channel, all = (in.channels + 15) / 16 * 16;
+    const float* row = in.x + first * in.x_step + channel;
+    const float* weights = in.weights + channel;
+    lane sum[Pixels];
+    for (int p = 0; p < Pixels; ++p) sum[p] = *reinterpret_cast<const loose_lane*>(in.bias + channel);
+    for (std::size_t r = 0; r < in.runs.rows; ++r, row += in.runs.row_step) {
+        const float* x = row;
+        for (std::size_t c = 0; c < in.runs.columns; ++c, x += in.runs.column_step, weights += all) {
+            const lane w = *reinterpret_cast<const loose_lane*>(weights);
+            for (int p = 0; p < Pixels; ++p) {
+                lane each;
+                load(x + p * in.x_step, left, each);
+                sum[p] += each * w;
+            }
+        }
+    }
+    for (int p = 0; p < Pixels; ++p) {
+        const std::size_t pixel = first + static_cast<std::size_t>(p);
+        const float* const addend =
+            in.end.addend == nullptr ? nullptr : in.end.addend + pixel * in.end.addend_step + channel;
+        finish(sum[p], in.out + pixel * in.out_step + channel, left, addend, in.end);
+    }
+}
+
+void convolve_channels(const channel_row& in) {
+    std::size_t p = 0;
+    for (; p + SLUICE_CHANNEL_PIXELS <= in.pixels; p += SLUICE_CHANNEL_PIXELS)
+        for (std::size_t c = 0; c < in.channels; c = next_channels(c, in.channels))
+            channel_tile<SLUICE_CHANNEL_PIXELS>(in, p, c);
+    for (; p < in.pixels; ++p)
+        for (std::size_t c = 0; c < in.channels; c = next_channels(c, in.channels)) channel_tile<1>(in, p, c);
+}
+
+// --- windows -----------------------------------------------------------------------------------------------------
+
+// The elements of one pixel's window along its row that exist, and those that count.
+struct window_columns {
+    std::size_t first, last, counted;
+};
+window_columns columns_of(const pooled_row& in, std::size_t pixel) {
+    window_columns made{0, 0, 0};
+    const std::size_t start = pixel * in.stride;
+    bool is_first = true;
+    for (std::size_t k = 0; k < in.columns; ++k) {
+        const std::size_t at = start + k * in.dilation;  // `before` too far to the right
+        if (at < in.before + in.width + in.after) ++made.counted;
+        if (at < in.before || at >= in.before + in.width) continue;
+        if (is_first) made.first = k;
+        is_first = false;
+        made.last = k + 1;
+    }
+    return made;
+}
+
+template <bool IsMaximum>
+void pool_row(const pooled_row& in) {
+    for (std::size_t pixel = 0; pixel < in.pixels; ++pixel) {
+        const window_columns columns = columns_of(in, pixel);
+        const std::size_t existing = in.rows * (columns.last - columns.first);
+        const std::size_t counted = in.counts_padding ? in.counted_rows * columns.counted : existing;
+        const float* const begin =
+            existing == 0 ? in.x : in.x + (pixel * in.stride + columns.first * in.dilation - in.before) * in.x_pixel;
+        for (std::size_t channel = 0; channel < in.channels; channel = next_channels(channel, in.channels)) {
+            const std::size_t left = in.channels - channel;
+            lane made = lane{} + (IsMaximum ? -__builtin_inff() : 0.0f);
+            for (std::size_t r = 0; existing != 0 && r < in.rows; ++r) {
+                const float* x = begin + r * in.row_step + channel;
+                lane of_row = {};
+                for (std::size_t k = columns.first; k < columns.last; ++k, x += in.dilation * in.x_pixel) {
+                    lane each;
+                    load(x, left, each);
+                    if constexpr (IsMaximum) {
+                        made = each > made ? each : made;
+                        made = each != each ? each : made;  // NaN stays: nothing is greater
+                    } else {
+                        of_row += each;
+                    }
+                }
+                if constexpr (!IsMaximum) made += of_row;
+            }
+            if constexpr (!IsMaximum) {
+                if (counted != 0) made /= static_cast<float>(counted);
+            }
+            finish(made, in.out + pixel * in.out_step + channel, left, nullptr, in.end);
+        }
+    }
+}
+
+// --- scale -------------------------------------------------------------------------------------------------------
+
+void scale_row(const scaled_row& in) {
+    const std::size_t all = (in.channels + 15) / 16 * 16;
+    for (std::size_t pixel = 0; pixel < in.pixels; ++pixel) {
+        const float* const addend = in.end.addend == nullptr ? nullptr : in.end.addend + pixel * in.end.addend_step;
+        for (std::size_t channel = 0; channel < in.channels; channel = next_channels(channel, in.channels)) {
+            const std::size_t left = in.channels - channel;
+            lane value;
+            load(in.x + pixel * in.x_step + channel, left, value);
+            if (in.factors != nullptr) {
+                value = value * *reinterpret_cast<const loose_lane*>(in.factors + channel) +
+                        *reinterpret_cast<const loose_lane*>(in.factors + all + channel);
+            }
+            finish(value, in.out + pixel * in.out_step + channel, left, addend == nullptr ? nullptr : addend + channel,
+                   in.end);
+        }
+    }
+}
+
+// --- shuffle -----------------------------------------------------------------------------------------------------
+
+// a0 b0 a1 b1 ...: of the first halves, and of the second ones.
+#define SLUICE_FIRST_HALVES(a, b) __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define SLUICE_SECOND_HALVES(a, b) \
+    __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+
+void interleave_two(const float* from, std::size_t of_group, std::size_t k, float* to) {
+    lane a, b;
+    load(from + k, image_lane, a);
+    load(from + of_group + k, image_lane, b);
+    *reinterpret_cast<loose_lane*>(to) = SLUICE_FIRST_HALVES(a, b);
+    *reinterpret_cast<loose_lane*>(to + image_lane) = SLUICE_SECOND_HALVES(a, b);
+}
+void interleave_four(const float* from, std::size_t of_group, std::size_t k, float* to) {
+    lane x[4];
+    for (std::size_t g = 0; g < 4; ++g) load(from + g * of_group + k, image_lane, x[g]);
+    const lane a = SLUICE_FIRST_HALVES(x[0], x[2]), b = SLUICE_FIRST_HALVES(x[1], x[3]);
+    const lane c = SLUICE_SECOND_HALVES(x[0], x[2]), d = SLUICE_SECOND_HALVES(x[1], x[3]);
+    *reinterpret_cast<loose_lane*>(to) = SLUICE_FIRST_HALVES(a, b);
+    *reinterpret_cast<loose_lane*>(to + image_lane) = SLUICE_SECOND_HALVES(a, b);
+    *reinterpret_cast<loose_lane*>(to + 2 * image_lane) = SLUICE_FIRST_HALVES(c, d);
+    *reinterpret_cast<loose_lane*>(to + 3 * image_lane) = SLUICE_SECOND_HALVES(c, d);
+}
+
+void shuffle_row(const shuffled_row& in) {
+    const std::size_t groups = in.groups, of_group = in.channels / groups;
+    void (*const interleave)(const float*, std::size_t, std::size_t, float*) = groups == 2   ? &interleave_two
+                                                                               : groups == 4 ? &interleave_four
+                                                                                             : nullptr;
+    const float* from = in.x;
+    float* to = in.out;
+    for (std::size_t pixel = 0; pixel < in.pixels; ++pixel, from += in.x_step, to += in.out_step) {
+        std::size_t k = 0;
+        if (interleave != nullptr && of_group >= image_lane)
+            for (; k < of_group; k = next_channels(k, of_group)) interleave(from, of_group, k, to + k * groups);
+        for (; k < of_group; ++k)
+            for (std::size_t g = 0; g < groups; ++g) to[k * groups + g] = from[g * of_group + k];
+    }
+}
+
+#undef SLUICE_FIRST_HALVES
+#undef SLUICE_SECOND_HALVES
+
+constexpr image_loops loops_of_this_unit = {{&convolve_row<1>, &convolve_row<2>, &convolve_row<3>},
+                                            &convolve_channels,
+                                            &pool_row<true>,
+                                            &pool_row<false>,
+                                            &scale_row,
+                                            &shuffle_row};
+
+}  // namespace
+}  // namespace sluice::kernels

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/images/layout.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "nn/operators/convolutions.hpp"
+#include "nn/operators/node_call.hpp"
+#include "nn/operators/windows.hpp"
+#include "nn/passes/steps.hpp"
+
+namespace sluice::nn::detail {
+namespace {
+
+using kernels::image_border;
+using kernels::image_place;
+using kernels::image_size;
+using kernels::image_step;
+using kernels::image_work;
+using operators::node_call;
+
+// Calls function(call) with the step's node, nowhere; the outputs become values.
+template <typename Function>
+void with_node(const step& of, const std::filesystem::path& path, std::vector<any_tensor>& values,
+               const Function& function) {
+    const operators::run_environment environment{
+        .path = &path, .command_name = of.what->name, .context = nullptr, .run_graph = {}};
+    std::vector<any_tensor> inputs, outputs(of.outputs.size());
+    for (const slot each : of.inputs) inputs.push_back(each == no_slot ? any_tensor() : values[each]);
+    node_call call(environment, *of.from, of.position, of.opset, operators::place::nowhere, inputs, outputs);
+    function(call);
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+        if (of.outputs[i] != no_slot && outputs[i]) values[of.outputs[i]] = std::move(outputs[i]);
+}
+
+bool is_image(const any_tensor& x) { return x.type() == io::dtype::f32 && x.shape().size() == 4 && x.elements() != 0; }
+image_size size_of(const any_tensor& x) { return {x.shape()[0], x.shape()[1], x.shape()[2], x.shape()[3]}; }
+
+class layout_maker {
+public:
+    layout_maker(const prepared_graph& in, const image_recipe& recipe, const std::filesystem::path& path,
+                 std::span<const any_tensor> inputs)
+        : in_(in),
+          recipe_(recipe),
+          path_(path),
+          shapes_(image_shapes(in, path, inputs)),
+          values_(in.slots),
+          windows_(recipe.works.size()) {}
+
+    std::optional<image_layout> make() {
+        if (!std::ranges::all_of(recipe_.works, [&](const recipe_work& each) { return fits(each); })) return {};
+        for (const slot each : in_.inputs)
+            if (!is_image(shapes_[each])) return {};
+        find_windows();
+        join_concatenations();
+        if (!find_roots()) return {};
+        write_steps();
+        image_layout made;
+        made.scratch_floats = place_roots();
+        for (image_step& each : steps_) {
+            for (image_place* const place : {&each.from, &each.to, &each.also}) resolve(*place);
+        }
+        made.steps = std::move(steps_);
+        for (const slot each : in_.outputs) made.outputs.push_back(shapes_[each]);
+        return made;
+    }
+
+private:
+    struct value {
+        bool is_used = false;
+        slot parent = no_slot;    // it is some channels of this one
+        std::size_t channel = 0;  // of the parent, then of the root
+        slot root = no_slot;
+        // Of roots.
+        image_border border = {};
+        std::size_t first_use = ~std::size_t{0}, last_use = 0;  // steps
+        std::size_t place = 0, floats = 0;
+    };
+
+    image_size size(slot of) const { return size_of(shapes_[of]); }
+
+    // --- whether the recipe fits ---
+
+    bool fits(const recipe_work& work) const {
+        const auto is_one = [&](slot each) { return is_image(shapes_[each]); };
+        if (!is_one(work.output) || !std::ranges::all_of(work.inputs, is_one)) return false;
+        const image_size out = size(work.output), in = size(work.inputs[0]);
+        if (work.also != no_slot && (!is_one(work.also) || size(work.also) != out)) return false;
+        if (work.is_concatenation) return true;  // the operator has compared them
+        switch (work.what) {
+            case image_work::scale: return in == out && work.channels == out.channels;
+            case image_work::bound: return in == out;
+            case image_work::add: return in == out && size(work.inputs[1]) == out;
+            case image_work::shuffle: return in == out && is_split(work);
+            default: return true;
+        }
+    }
+    bool is_split(const recipe_work& work) const {
+        const image_size out = size(work.output);
+        const auto& split = shapes_[work.split].shape();
+        return split.size() == 5 && split[0] == out.images && split[1] * split[2] == out.channels &&
+               split[3] == out.height && split[4] == out.width;
+    }
+
+    // --- windows and the borders they need ---
+
+    void find_windows() {
+        for (std::size_t i = 0; i < recipe_.works.size(); ++i) {
+            const recipe_work& work = recipe_.works[i];
+            const bool is_convolution = work.what == image_work::convolve || work.what == image_work::convolve_channels;
+            if (!is_convolution && work.what != image_work::maximum && work.what != image_work::average) continue;
+            windows_[i] = window_of(in_.steps[work.step], size(work.inputs[0]));
+            if (is_convolution) need_border(work, windows_[i]);
+        }
+    }
+
+    kernels::image_window window_of(const step& of, const image_size& from) {
+        if (is(of, "GlobalAveragePool") || is(of, "GlobalMaxPool")) return {.size = {from.height, from.width}};
+        operators::window_grid grid;
+        with_node(of, path_, shapes_, [&](node_call& in) {
+            if (is(of, "Conv")) {
+                grid = operators::convolution_of(in, in.input(0), in.input(1)).grid;
+            } else {
+                const auto size = operators::window_numbers(in, "kernel_shape", 2, 1, 1);
+                grid = operators::windows_of(in, std::span(in.input(0).shape()).subspan(2), size, true);
+            }
+        });
+        const auto both = [](const std::size_t(&of_three)[3]) { return size_2d{of_three[1], of_three[2]}; };
+        return {.size = both(grid.window),
+                .stride = both(grid.stride),
+                .dilation = both(grid.dilation),
+                .before = both(grid.before),
+                .after = both(grid.after)};
+    }
+
+    void need_border(const recipe_work& work, const kernels::image_window& window) {
+        const image_size in = size(work.inputs[0]), out = size(work.output);
+        // Elements after the last one that the last window reads.
+        const auto beyond = [](std::size_t outputs, std::size_t stride, std::size_t taps, std::size_t dilation,
+                               std::size_t before, std::size_t inputs) {
+            const std::size_t end = (outputs - 1) * stride + (taps - 1) * dilation + 1;
+            return end > before + inputs ? end - before - inputs : 0;
+        };
+        image_border& border = values_[work.inputs[0]].border;
+        border.top = std::max(border.top, window.before.height);
+        border.left = std::max(border.left, window.before.width);
+        border.bottom = std::max(border.bottom, beyond(out.height, window.stride.height, window.size.height,
+                                                       window.dilation.height, window.before.height, in.height));
+        border.right = std::max(border.right, beyond(out.width, window.stride.width, window.size.width,
+                                                     window.dilation.width, window.before.width, in.width));
+    }
+
+    // --- which value is a part of which ---
+
+    // A value becomes a part of the last concatenation that it can be a part of.
+    void join_concatenations() {
+        for (std::size_t i = recipe_.works.size(); i-- > 0;) {
+            const recipe_work& work = recipe_.works[i];
+            if (!work.is_concatenation) continue;
+            std::size_t channel = 0;
+            for (const slot each : work.inputs) {
+                if (values_[each].parent == no_slot) {
+                    values_[each].parent = work.output;
+                    values_[each].channel = channel;
+                }
+                channel += size(each).channels;
+            }
+        }
+    }
+
+    // Borders of much more memory than the images are not worth it.
+    bool find_roots() {
+        constexpr std::size_t most_rows = 256;
+        for (slot each = 0; each < values_.size(); ++each) {
+            value& of = values_[each];
+            of.root = each;
+            std::size_t channel = 0;
+            while (values_[of.root].parent != no_slot) {
+                channel += values_[of.root].channel;
+                of.root = values_[of.root].parent;
+            }
+            of_root_[each] = channel;
+            image_border& border = values_[of.root].border;
+            border.top = std::max(border.top, of.border.top);
+            border.left = std::max(border.left, of.border.left);
+            border.bottom = std::max(border.bottom, of.border.bottom);
+            border.right = std::max(border.right, of.border.right);
+            for (const std::size_t rows : {border.top, border.left, border.bottom, border.right})
+                if (rows > most_rows) return false;
+        }
+        return true;
+    }
+
+    // --- steps ---
+
+    // The place within the root; `first` is the value until resolve() replaces it.
+    image_place placed(slot of) {
+        image_place made;
+        made.first = of;
+        return made;
+    }
+
+    void use(slot of) {
+        value& root = values_[values_[of].root];
+        root.is_used = true;
+        root.first_use = std::min(root.first_use, steps_.size());
+        root.last_use = std::max(root.last_use, steps_.size());
+    }
+
+    image_step& begin(image_work what, slot from, slot to) {
+        use(from);
+        use(to);
+        image_step made{};
+        made.what = what;
+        made.from = placed(from);
+        made.to = placed(to);
+        made.also = placed(from);
+        made.in = size(from);
+        made.out = size(to);
+        made.border = values_[values_[to].root].border;
+        return steps_.emplace_back(made);
+    }
+
+    void write_steps() {
+        for (std::size_t i = 0; i < in_.inputs.size(); ++i)
+            begin(image_work::enter, in_.inputs[i], in_.inputs[i]).outside = static_cast<std::uint32_t>(i);
+        for (std::size_t i = 0; i < recipe_.works.size(); ++i) {
+            if (recipe_.works[i].is_concatenation) {
+                copy_others(recipe_.works[i]);
+            } else {
+                write_step(recipe_.works[i], windows_[i]);
+            }
+        }
+        for (std::size_t i = 0; i < recipe_.outputs.size(); ++i) {
+            begin(image_work::leave, recipe_.outputs[i], recipe_.outputs[i]).outside =
+                static_cast<std::uint32_t>(in_.inputs.size() + i);
+        }
+    }
+
+    void write_step(const recipe_work& work, const kernels::image_window& window) {
+        if (work.also != no_slot) use(work.also);
+        if (work.what == image_work::add) use(work.inputs[1]);
+        image_step& made = begin(work.what, work.inputs[0], work.output);
+        const slot also = work.what == image_work::add ? work.inputs[1] : work.also;
+        if (also != no_slot) {
+            made.also = placed(also);
+            made.has_also = true;
+        }
+        if (work.bounds) {
+            made.has_bounds = true;
+            made.least = work.bounds->least;
+            made.most = work.bounds->most;
+        }
+        made.window = window;
+        made.groups = work.what == image_work::shuffle ? shapes_[work.split].shape()[1] : work.groups;
+        made.numbers = work.numbers;
+        const step& of = in_.steps[work.step];
+        made.counts_padding = is(of, "AveragePool") && integer(of, "count_include_pad", 0) != 0;
+    }
+
+    // Inputs of a concatenation that are a part of another one, or of this one in another place.
+    void copy_others(const recipe_work& work) {
+        std::size_t channel = 0;
+        for (const slot each : work.inputs) {
+            const std::size_t here = channel;
+            channel += size(each).channels;
+            if (values_[each].parent == work.output && values_[each].channel == here) continue;
+            image_step& made = begin(image_work::bound, each, work.output);
+            made.out = size(each);
+            made.to.row = here;  // until resolve() replaces it
+        }
+    }
+
+    // --- memory ---
+
+    struct root_form {
+        std::size_t pixel, width, height;  // floats from one pixel to the next
+    };
+    // The pixels of a tile must not all fall into one set of the first cache.
+    static constexpr std::size_t cache_period = 256, cache_line = 16;
+
+    root_form form_of(slot root) const {
+        const image_size of = size(root);
+        const image_border& border = values_[root].border;
+        return {of.channels % cache_period == 0 ? of.channels + cache_line : of.channels,
+                of.width + border.left + border.right, of.height + border.top + border.bottom};
+    }
+
+    // Roots that are never in use at the same step may have the same place. Gives the floats of all.
+    std::size_t place_roots() {
+        std::vector<slot> roots;
+        for (slot each = 0; each < values_.size(); ++each)
+            if (values_[each].is_used) roots.push_back(each);
+        std::ranges::sort(roots, {}, [&](slot each) { return values_[each].first_use; });
+        std::vector<slot> placed;  // by place
+        std::size_t end = 0;
+        for (const slot each : roots) {
+            value& of = values_[each];
+            const root_form form = form_of(each);
+            constexpr std::size_t unit = 64;
+            of.floats = (size(each).images * form.height * form.width * form.pixel + unit - 1) / unit * unit;
+            for (const slot other : placed) {
+                const value& there = values_[other];
+                if (there.last_use < of.first_use || there.place + there.floats <= of.place) continue;
+                if (of.place + of.floats <= there.place) break;
+                of.place = there.place + there.floats;
+            }
+            placed.insert(std::ranges::upper_bound(placed, of.place, {}, [&](slot one) { return values_[one].place; }),
+                          each);
+            end = std::max(end, of.place + of.floats);
+        }
+        return end + kernels::image_slack;
+    }
+
+    void resolve(image_place& place) const {
+        const slot of = static_cast<slot>(place.first);
+        const value& root = values_[values_[of].root];
+        const root_form form = form_of(values_[of].root);
+        const std::size_t channel = of_root_[of] + place.row;
+        place.pixel = form.pixel;
+        place.row = form.width * form.pixel;
+        place.image = form.height * place.row;
+        place.first = root.place + root.border.top * place.row + root.border.left * place.pixel + channel;
+    }
+
+    const prepared_graph& in_;
+    const image_recipe& recipe_;
+    const std::filesystem::path& path_;
+    std::vector<any_tensor> shapes_;
+    std::vector<value> values_;
+    std::vector<std::size_t> of_root_ = std::vector<std::size_t>(values_.size());  // the channel of the root
+    std::vector<kernels::image_window> windows_;
+    std::vector<image_step> steps_;
+};
+
+}  // namespace
+
+std::vector<any_tensor> image_shapes(const prepared_graph& in, const std::filesystem::path& path,
+                                     std::span<const any_tensor> inputs) {
+    std::vector<any_tensor> values(in.slots);
+    for (const auto& [at, each] : in.constants) values[at] = each;
+    for (std::size_t i = 0; i < inputs.size(); ++i) values[in.inputs[i]] = inputs[i];
+    for (const step& each : in.steps) with_node(each, path, values, [&](node_call& call) { each.what->run(call); });
+    return values;
+}
+
+std::optional<image_layout> layout_of(const prepared_graph& in, const image_recipe& recipe,
+                                      const std::filesystem::path& path, std::span<const any_tensor> inputs) {
+    return layout_maker(in, recipe, path, inputs).make();
+}
+
+}  // namespace sluice::nn::detail

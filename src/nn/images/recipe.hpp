@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stretch of convolutions as works on whole images: what does not depend on shapes. Bounds, additions and factors for
+// each channel have become a part of the work before them, where only they read it.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "kernels/channels_last/image_program.hpp"
+#include "nn/prepared_network.hpp"
+
+namespace sluice::nn::detail {
+
+struct image_bounds {
+    float least, most;
+};
+
+struct recipe_work {
+    kernels::image_work what{};
+    bool is_concatenation = false;  // then `what` does not matter
+    std::vector<slot> inputs;
+    slot output = no_slot;
+    slot also = no_slot;   // convolve: a value that is added
+    std::size_t step = 0;  // of the graph: convolutions and poolings have its attributes
+    slot split = no_slot;  // shuffle: the value whose second dimension is the number of groups
+    std::optional<image_bounds> bounds = {};
+    std::size_t numbers = 0;   // place
+    std::size_t channels = 0;  // of scale
+    std::size_t groups = 1;    // of convolve
+};
+
+struct image_recipe {
+    std::vector<recipe_work> works;
+    std::vector<slot> outputs;  // of the graph: values of works, or of the graph's inputs
+    kernels::image_numbers numbers;
+};
+
+// What a step can be a part of a recipe as. Only steps for which this is not `none` may be in the graph of a recipe.
+enum class image_role : unsigned char {
+    none,
+    convolution,
+    scale,  // by constants, one for each channel
+    bounds,
+    pooling,
+    addition,
+    concatenation,
+    same,    // gives its input
+    reshape  // part of a shuffle
+};
+// `readers` are only_readers of the graph.
+image_role role_of(const prepared_graph& in, const std::vector<std::size_t>& readers, std::size_t step);
+// The three steps from this one on that exchange groups of channels: Reshape, Transpose and Reshape. Empty if there are
+// none.
+std::vector<std::size_t> shuffle_from(const prepared_graph& in, const std::vector<std::size_t>& readers,
+                                      std::size_t step);
+
+image_recipe recipe_of(const prepared_graph& in);
+
+}  // namespace sluice::nn::detail

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds stretches of convolutions and of what is around them, and makes one step of each.
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "nn/images/stretch.hpp"
+#include "nn/passes/passes.hpp"
+#include "nn/passes/steps.hpp"
+#include "sluice/runtime/device.hpp"
+#include "sluice/runtime/execution_context.hpp"
+
+namespace sluice::nn::detail {
+namespace {
+
+class stretch_search {
+public:
+    explicit stretch_search(const prepared_graph& in)
+        : in_(in), readers_(only_readers(in)), is_outside_shuffle_(in.steps.size(), true), states_(in.slots) {
+        for (std::size_t i = 0; i < in.steps.size(); ++i) {
+            if (role_of(in, readers_, i) != image_role::reshape) continue;
+            for (const std::size_t each : shuffle_from(in, readers_, i)) is_outside_shuffle_[each] = false;
+        }
+    }
+
+    // The steps of each stretch, in order. No step of another one is between two steps that depend on each other.
+    std::vector<std::vector<std::size_t>> find() {
+        for (std::size_t i = 0; i < in_.steps.size(); ++i) take(i);
+        close();
+        return std::move(found_);
+    }
+
+private:
+    // Of a value: whether the open stretch gives it, or a step that is not of the stretch and depends on it.
+    enum class state : unsigned char { before, inside, after };
+
+    bool has_input(const step& of, state what) const {
+        return std::ranges::any_of(of.inputs, [&](slot each) { return each != no_slot && states_[each] == what; }) ||
+               std::ranges::any_of(of.inner, [&](const auto& inner) {
+                   return std::ranges::any_of(inner.second->captures,
+                                              [&](const auto& each) { return states_[each.outside] == what; });
+               });
+    }
+
+    void take(std::size_t at) {
+        const step& of = in_.steps[at];
+        const image_role role = role_of(in_, readers_, at);
+        const bool can_begin = role == image_role::convolution;
+        const bool has_role = role != image_role::none && (role != image_role::reshape || !is_outside_shuffle_[at]);
+        const bool depends_on_others = has_input(of, state::after);
+        if (can_begin && depends_on_others) close();
+        if (has_role && !has_input(of, state::after) && (can_begin || has_input(of, state::inside))) {
+            open_.push_back(at);
+            mark(of, state::inside);
+        } else if (depends_on_others || has_input(of, state::inside)) {
+            mark(of, state::after);
+        }
+    }
+    void mark(const step& of, state what) {
+        for (const slot each : of.outputs)
+            if (each != no_slot) states_[each] = what;
+    }
+    void close() {
+        if (!open_.empty()) found_.push_back(std::exchange(open_, {}));
+        std::ranges::fill(states_, state::before);
+    }
+
+    const prepared_graph& in_;
+    const std::vector<std::size_t> readers_;
+    std::vector<bool> is_outside_shuffle_;
+    std::vector<state> states_;
+    std::vector<std::size_t> open_;
+    std::vector<std::vector<std::size_t>> found_;
+};
+
+// The graph of some steps: what others give are its inputs, what others read its outputs.
+prepared_graph part_of(const prepared_graph& in, const std::vector<std::size_t>& steps) {
+    prepared_graph made;
+    made.slots = in.slots;
+    made.names = in.names;
+    made.needed_on_host.assign(in.slots, false);
+    std::vector<bool> is_given(in.slots, false), is_read_outside(in.slots, false), is_known(in.slots, false);
+    const auto note = [](std::vector<bool>& to, slot one) {
+        if (one != no_slot) to[one] = true;
+    };
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < in.steps.size(); ++i) {
+        const step& each = in.steps[i];
+        if (next < steps.size() && steps[next] == i) {
+            ++next;
+            for (const slot one : each.inputs) {
+                if (one == no_slot || is_given[one] || is_known[one]) continue;
+                is_known[one] = true;
+                if (const auto constant = in.constants.find(one); constant != in.constants.end()) {
+                    made.constants.insert(*constant);
+                } else {
+                    made.inputs.push_back(one);
+                }
+            }
+            for (const slot one : each.outputs) note(is_given, one);
+            made.steps.push_back(each);
+            continue;
+        }
+        for (const slot one : each.inputs) note(is_read_outside, one);
+        for (const auto& [from, inner] : each.inner)
+            for (const auto& one : inner->captures) note(is_read_outside, one.outside);
+    }
+    for (const slot one : in.outputs) note(is_read_outside, one);
+    for (const step& each : made.steps)
+        for (const slot one : each.outputs)
+            if (one != no_slot && is_read_outside[one]) made.outputs.push_back(one);
+    find_last_uses(made);
+    return made;
+}
+
+}  // namespace
+
+void fuse_image_stretches(prepared_graph& in, execution_context& context) {
+    if (context.device().kind() != device_kind::cpu) return;
+    std::vector<bool> is_moved(in.steps.size(), false);
+    std::vector<step> steps;
+    std::size_t copied = 0;
+    for (const std::vector<std::size_t>& found : stretch_search(in).find()) {
+        prepared_graph body = part_of(in, found);
+        if (body.inputs.size() + body.outputs.size() > kernels::most_outside_images) continue;
+        step whole = in.steps[found.front()];
+        for (std::size_t i = 1; i < found.size(); ++i) note_joined(in.steps[found[i]], whole);
+        if (found.size() > 1) whole.label += " to " + in.steps[found.back()].label;
+        whole.inputs = body.inputs;
+        whole.outputs = body.outputs;
+        // Steps in between that depend on the stretch come after it, the others before.
+        std::vector<bool> depends(in.slots, false);
+        for (const slot each : body.outputs) depends[each] = true;
+        std::vector<step> after;
+        std::size_t next = 0;
+        for (; copied <= found.back(); ++copied) {
+            if (next < found.size() && found[next] == copied) {
+                ++next;
+                continue;
+            }
+            step& each = in.steps[copied];
+            bool is_after = std::ranges::any_of(each.inputs, [&](slot one) { return one != no_slot && depends[one]; });
+            for (const auto& [from, inner] : each.inner)
+                for (const auto& one : inner->captures) is_after = is_after || depends[one.outside];
+            if (is_after)
+                for (const slot one : each.outputs)
+                    if (one != no_slot) depends[one] = true;
+            (is_after ? after : steps).push_back(std::move(each));
+        }
+        whole.stretch = std::make_shared<const image_stretch>(std::move(body), context.device());
+        steps.push_back(std::move(whole));
+        std::ranges::move(after, std::back_inserter(steps));
+    }
+    std::move(in.steps.begin() + static_cast<std::ptrdiff_t>(copied), in.steps.end(), std::back_inserter(steps));
+    in.steps = std::move(steps);
+}
+
+}  // namespace sluice::nn::detail
