@@ -21,14 +21,6 @@ constexpr std::size_t least_work = 500'000, work_of_element = 16;
 // The rows that are read and written for one panel after the other stay in the second cache.
 constexpr std::size_t floats_of_block = std::size_t{96} << 10;
 
-const image_loops& best_loops() {
-#if defined(SLUICE_X86_VARIANTS)
-    if (__builtin_cpu_supports("avx512f")) return image_loops_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return image_loops_avx2;
-#endif
-    return image_loops_baseline;
-}
-
 class step_run {
 public:
     step_run(const image_call& call, const image_step& step, const image_loops& loops)
@@ -319,9 +311,23 @@ private:
 
 }  // namespace
 
+std::vector<const image_loops*> known_image_loops() {
+    std::vector<const image_loops*> known;
+#if defined(SLUICE_X86_VARIANTS)
+    if (__builtin_cpu_supports("avx512f")) known.push_back(&image_loops_avx512);
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) known.push_back(&image_loops_avx2);
+#endif
+    known.push_back(&image_loops_baseline);
+    return known;
+}
+
 void run_image_program(const image_call& call) {
-    static const image_loops& loops = best_loops();
-    for (std::size_t i = 0; i < call.count; ++i) step_run(call, call.steps[i], loops)();
+    static const image_loops& best = *known_image_loops().front();
+    run_image_program(call, best);
+}
+
+void run_image_program(const image_call& call, const image_loops& with) {
+    for (std::size_t i = 0; i < call.count; ++i) step_run(call, call.steps[i], with)();
 }
 
 }  // namespace sluice::kernels

@@ -103,7 +103,14 @@ struct image_call {
 // Scratch memory has so many floats more than the values, since loops read whole vectors.
 inline constexpr std::size_t image_slack = 64;
 
-// Carries out the steps on this thread and on workers that have nothing else to do.
+struct image_loops;
+
+// Carries out the steps on this thread and on workers that have nothing else to do, with the best loops for this
+// processor.
 void run_image_program(const image_call& call);
+void run_image_program(const image_call& call, const image_loops& with);
+
+// The loops for the vector units of this processor, the best ones first.
+std::vector<const image_loops*> known_image_loops();
 
 }  // namespace sluice::kernels
