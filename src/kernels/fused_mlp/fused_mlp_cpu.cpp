@@ -25,11 +25,15 @@ const cpu_loops& best_loops() {
     return fused_mlp_baseline;
 }
 
+// The rows of a tile must not all fall into one set of the first cache.
+constexpr std::size_t cache_period = 256;
+
 // All layers' columns, in whole panels.
 std::size_t stride_of(const detail::fused_mlp_form& form) noexcept {
     std::size_t widest = 0;
     for (std::size_t i = 1; i <= form.layers; ++i) widest = std::max<std::size_t>(widest, form.features[i]);
-    return panels_of(widest) * panel_columns;
+    const std::size_t columns = panels_of(widest) * panel_columns;
+    return columns % cache_period == 0 ? columns + panel_columns : columns;
 }
 
 std::size_t products_of_row(const detail::fused_mlp_form& form) noexcept {

@@ -53,12 +53,25 @@ void multiply_rows(const float* x, std::size_t x_stride, const float* weight, co
     }
 }
 
+// Rows in whole tiles. The weights of some panels stay in the second cache while one tile after the other reads them.
+template <int Panels>
+void multiply_panels(const float* x, std::size_t x_stride, std::size_t rows, const float* weight, const float* bias,
+                     std::size_t in, float* out, std::size_t out_stride) {
+    for (std::size_t r = 0; r < rows; r += SLUICE_TILE_ROWS) {
+        multiply_tile<SLUICE_TILE_ROWS, Panels>(x + r * x_stride, x_stride, weight, bias, in, out + r * out_stride,
+                                                out_stride);
+    }
+}
+
 void multiply(const float* x, std::size_t x_stride, std::size_t rows, const float* weight, const float* bias,
               std::size_t in, std::size_t panels, float* out, std::size_t out_stride) {
-    std::size_t r = 0;
-    for (; r + SLUICE_TILE_ROWS <= rows; r += SLUICE_TILE_ROWS) {
-        multiply_rows<SLUICE_TILE_ROWS, SLUICE_TILE_PANELS>(x + r * x_stride, x_stride, weight, bias, in, panels,
-                                                            out + r * out_stride, out_stride);
+    std::size_t r = rows / SLUICE_TILE_ROWS * SLUICE_TILE_ROWS, p = 0;
+    for (; p + SLUICE_TILE_PANELS <= panels; p += SLUICE_TILE_PANELS) {
+        multiply_panels<SLUICE_TILE_PANELS>(x, x_stride, r, weight + p * in * 16, bias + p * 16, in, out + p * 16,
+                                            out_stride);
+    }
+    for (; p < panels; ++p) {
+        multiply_panels<1>(x, x_stride, r, weight + p * in * 16, bias + p * 16, in, out + p * 16, out_stride);
     }
     for (; r + 4 <= rows; r += 4) {
         multiply_rows<4, SLUICE_TILE_PANELS>(x + r * x_stride, x_stride, weight, bias, in, panels, out + r * out_stride,
