@@ -14,11 +14,12 @@ NB_MODULE(_sluice, module) {
     bind_network(module);
     bind_run(module);
     bind_runtime(module);
-    module.def("_start", [](nb::tuple errors, nb::object device, nb::object value, nb::object await_run) {
-        set_error_types(std::move(errors));
-        set_device_type(std::move(device));
-        set_value_type(std::move(value));
-        set_await_function(std::move(await_run));
-    });
+    module.def("_start",
+               [](nb::tuple errors, nb::object device, nb::object value, nb::object rounding, nb::object await_run) {
+                   set_error_types(std::move(errors));
+                   set_device_type(std::move(device));
+                   set_value_types(std::move(value), std::move(rounding));
+                   set_await_function(std::move(await_run));
+               });
     module.def("_shut_down", shut_down);
 }

@@ -8,7 +8,7 @@
 namespace sluice::python {
 namespace {
 
-nb::handle value_type;  // kept for the process's life
+nb::handle value_type, rounding_type;  // kept for the process's life
 
 using describe = sluice_status (*)(const sluice_network*, size_t, sluice_value_info*);
 
@@ -53,6 +53,15 @@ nb::object described(const network& of, const std::vector<named_value>& values, 
         made.append(value_type(values[i].name, dtype_name(info.type), shape));
     }
     return nb::tuple(made);
+}
+
+nb::object rounding_of(const network& of) {
+    sluice_rounding_info info{};
+    info.size = sizeof(info);
+    check(sluice_network_rounding(of.handle(), &info));
+    nb::list kept;
+    for (std::size_t i = 0; i < info.kept_count; ++i) kept.append(nb::str(info.kept[i]));
+    return rounding_type(info.precision, info.rounded, info.quantized, nb::tuple(kept), info.how, info.is_native != 0);
 }
 
 std::string text_of(const network& of) {
@@ -107,7 +116,10 @@ nb::object network::call(PyObject* args, PyObject* kwargs) const {
     return arrays_of(*this, owned(result));
 }
 
-void set_value_type(nb::object type) { value_type = type.release(); }
+void set_value_types(nb::object value, nb::object rounding) {
+    value_type = value.release();
+    rounding_type = rounding.release();
+}
 
 void bind_network(nb::module_& in) {
     nb::class_<network>(in, "Network", nb::type_slots(network_slots),
@@ -116,6 +128,7 @@ void bind_network(nb::module_& in) {
         .def_prop_ro("outputs",
                      [](const network& self) { return described(self, self.outputs(), sluice_network_output); })
         .def_prop_ro("device", &network::device)
+        .def_prop_ro("rounding", rounding_of)
         .def("submit",
              [](nb::handle self, nb::args args, nb::kwargs kwargs) { return submit(self, args.ptr(), kwargs.ptr()); })
         .def("__repr__", text_of);

@@ -41,8 +41,8 @@ private:
     std::vector<named_value> inputs_, outputs_;
 };
 
-// The Python class of Value(name, dtype, shape).
-void set_value_type(nb::object type);
+// The Python classes Value and Rounding.
+void set_value_types(nb::object value, nb::object rounding);
 
 void bind_network(nb::module_& in);
 

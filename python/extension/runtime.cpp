@@ -76,11 +76,12 @@ private:
     const made_here birth_;
 };
 
-sluice_network_options options_of(const std::string& device, std::size_t streams) {
+sluice_network_options options_of(const std::string& device, std::size_t streams, const std::string& precision) {
     sluice_network_options options{};
     options.size = sizeof(options);
     options.device = device.c_str();
     options.streams = streams;
+    options.precision = precision.c_str();
     return options;
 }
 
@@ -92,9 +93,10 @@ nb::bytes path_of(nb::handle path) {
 }
 
 nb::object load(const machine& self, nb::handle path, const std::string& device, std::size_t streams,
-                const std::optional<std::string>& hidden, const std::optional<std::string>& output) {
+                const std::optional<std::string>& hidden, const std::optional<std::string>& output,
+                const std::string& precision) {
     const nb::bytes file = path_of(path);
-    sluice_network_options options = options_of(device, streams);
+    sluice_network_options options = options_of(device, streams, precision);
     if (hidden) options.hidden_activation = hidden->c_str();
     if (output) options.output_activation = output->c_str();
     return self.load([&](sluice_runtime* on, sluice_network** made) {
@@ -103,8 +105,8 @@ nb::object load(const machine& self, nb::handle path, const std::string& device,
 }
 
 nb::object loads(const machine& self, nb::bytes data, const std::string& device, const std::string& name,
-                 std::size_t streams) {
-    const sluice_network_options options = options_of(device, streams);
+                 std::size_t streams, const std::string& precision) {
+    const sluice_network_options options = options_of(device, streams, precision);
     return self.load([&](sluice_runtime* on, sluice_network** made) {
         return sluice_network_load_memory(on, data.c_str(), data.size(), name.c_str(), &options, made);
     });
@@ -121,9 +123,10 @@ void bind_runtime(nb::module_& in) {
         .def_prop_ro("devices", &machine::devices)
         .def_prop_ro("why_no_gpu", &machine::why_no_gpu)
         .def("load", load, nb::arg("path"), nb::arg("device") = "auto", nb::kw_only(), nb::arg("streams") = 0,
-             nb::arg("hidden_activation") = nb::none(), nb::arg("output_activation") = nb::none())
+             nb::arg("hidden_activation") = nb::none(), nb::arg("output_activation") = nb::none(),
+             nb::arg("precision") = "f32")
         .def("loads", loads, nb::arg("data"), nb::arg("device") = "auto", nb::kw_only(), nb::arg("name") = "network",
-             nb::arg("streams") = 0);
+             nb::arg("streams") = 0, nb::arg("precision") = "f32");
 }
 
 }  // namespace sluice::python

@@ -114,6 +114,23 @@ def test_files_and_bytes(runtime, pixels, logits):
         assert near(network(pixels[:5]), logits[:5])
 
 
+@pytest.mark.parametrize("precision", ["f32", "bf16", "f16", "int8"])
+def test_a_precision_keeps_the_classes(runtime, pixels, logits, precision):
+    path = ROOT / "models/digits.onnx"
+    for network in [runtime.load(path, precision=precision), runtime.loads(path.read_bytes(), precision=precision),
+                    sluice.load(path, runtime=runtime, precision=precision)]:
+        made, said = network(pixels), network.rounding
+        assert said.precision == precision and said.how and isinstance(said, sluice.Rounding)
+        assert (said.rounded + len(said.kept) > 0) == (precision != "f32")
+        assert made.dtype == numpy.float32 and (made.argmax(1) == logits.argmax(1)).mean() > 0.98
+        assert (numpy.abs(made - logits).max() > 1e-5) == (said.rounded > 0)
+
+
+def test_an_unknown_precision_is_refused(runtime):
+    with pytest.raises(sluice.InvalidArgumentError, match="precision is 'f8'; possible are f32, bf16, f16 and int8"):
+        runtime.load(ROOT / "models/digits.onnx", precision="f8")
+
+
 def test_devices():
     two = sluice.Runtime(cpu_devices=2, cpu_workers=1, cuda=False)
     assert [each.name for each in two.devices] == ["cpu:0", "cpu:1"]

@@ -46,6 +46,14 @@ def test_asyncio(pixels, logits):
     assert numpy.abs(numpy.concatenate(asyncio.run(main())) - logits[:20]).max() < 1e-3
 
 
+def test_precision(pixels, logits):
+    fast = sluice.load("models/digits.onnx", precision="bf16")
+    print(fast.rounding.how, fast.rounding.rounded, fast.rounding.kept)
+
+    difference = numpy.abs(fast(pixels) - sluice.load("models/digits.onnx")(pixels)).max()
+    assert difference < 1 and fast.rounding.precision == "bf16"
+
+
 def test_errors(pixels, capsys):
     net = sluice.load("models/digits.onnx")
     try:

@@ -26,7 +26,8 @@ struct described_value {
 
 // A network with what it runs on. Immutable.
 struct loaded_network {
-    loaded_network(std::shared_ptr<runtime> on_machine, device& at, std::size_t streams, nn::model from);
+    loaded_network(std::shared_ptr<runtime> on_machine, device& at, std::size_t streams, nn::model from,
+                   nn::precision precision);
     loaded_network(const loaded_network&) = delete;  // descriptions point into it
 
     std::shared_ptr<runtime> machine;  // destroyed last
@@ -35,6 +36,7 @@ struct loaded_network {
     mutable std::optional<single_stream> of_device_inputs;  // on a GPU
     nn::network network;
     std::vector<described_value> inputs, outputs;
+    std::vector<const char*> kept;  // of the network's rounding
 };
 
 // The place where a network runs: waits for its outputs in host memory.

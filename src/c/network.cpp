@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/nn/network.hpp"
 
+#include <cstddef>
 #include <filesystem>
 #include <span>
 
@@ -20,6 +21,8 @@ namespace {
 
 constexpr std::size_t usual_streams = 4;
 constexpr std::size_t most_streams = 1024;
+// Of the options in version 1.0.
+constexpr std::size_t first_options_size = offsetof(sluice_network_options, precision);
 
 std::vector<described_value> described(const std::vector<nn::value_info>& values) {
     std::vector<described_value> made;
@@ -49,6 +52,13 @@ std::optional<activation> activation_named(const char* name, std::string_view wh
     refuse(function, std::string(which) + " is " + in_quotes(name) + "; possible are " + nn::accepted_activations());
 }
 
+nn::precision precision_named(const char* name, std::string_view function) {
+    if (name == nullptr) return nn::precision::f32;
+    const std::optional<nn::precision> found = nn::precision_from_string(name);
+    if (found) return *found;
+    refuse(function, "precision is " + in_quotes(name) + "; possible are f32, bf16, f16 and int8");
+}
+
 nn::model read(const std::filesystem::path& path, const sluice_network_options& options, std::string_view function) {
     const bool is_perceptron = path.extension() == ".safetensors";
     if (!is_perceptron && (options.hidden_activation != nullptr || options.output_activation != nullptr))
@@ -69,9 +79,10 @@ sluice_network* load(const sluice_runtime& runtime, const sluice_network_options
         refuse(function, "the options ask for " + std::to_string(options.streams) + " streams; at most " +
                              std::to_string(most_streams) + " are possible");
     }
+    const nn::precision precision = precision_named(options.precision, function);
     device& on = runtime.machine->find(options.device != nullptr ? options.device : "auto");
     return new sluice_network{std::make_shared<const loaded_network>(
-        runtime.machine, on, options.streams != 0 ? options.streams : usual_streams, read())};
+        runtime.machine, on, options.streams != 0 ? options.streams : usual_streams, read(), precision)};
 }
 
 // Of inputs or of outputs.
@@ -98,14 +109,16 @@ std::size_t find(const std::vector<described_value>& all, const char* name, std:
 
 }  // namespace
 
-loaded_network::loaded_network(std::shared_ptr<runtime> on_machine, device& at, std::size_t streams, nn::model from)
+loaded_network::loaded_network(std::shared_ptr<runtime> on_machine, device& at, std::size_t streams, nn::model from,
+                               nn::precision precision)
     : machine(std::move(on_machine)),
       on(at),
       pool(at, streams),
-      network(sync(nn::make_network(std::move(from)), pool)),
+      network(sync(nn::make_network(std::move(from), {.precision = precision}), pool)),
       inputs(described(network.inputs())),
       outputs(described(network.outputs())) {
     if (on.kind() == device_kind::cuda) of_device_inputs.emplace(on);
+    for (const std::string& each : network.rounding().kept) kept.push_back(each.c_str());
     for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i].info.needs_host = network.is_host_input(i) ? 1 : 0;
 }
 
@@ -118,7 +131,7 @@ sluice_status sluice_network_load(sluice_runtime* runtime, const char* path, con
         const sluice_runtime& machine = require(runtime, here, "runtime");
         const std::filesystem::path file = &require(path, here, "path");
         require(network, here, "network");
-        const auto given = read_options(options, sizeof(sluice_network_options), here);
+        const auto given = read_options(options, first_options_size, here);
         *network = load(machine, given, here, [&] { return read(file, given, here); });
     });
 }
@@ -130,7 +143,7 @@ sluice_status sluice_network_load_memory(sluice_runtime* runtime, const void* fi
         const sluice_runtime& machine = require(runtime, here, "runtime");
         if (file == nullptr) refuse(here, "file is null");
         require(network, here, "network");
-        const auto given = read_options(options, sizeof(sluice_network_options), here);
+        const auto given = read_options(options, first_options_size, here);
         if (given.hidden_activation != nullptr || given.output_activation != nullptr)
             refuse(here, "the options name an activation, and the file is read as ONNX, which needs none");
         *network = load(machine, given, here, [&] {
@@ -192,6 +205,24 @@ sluice_status sluice_network_device(const sluice_network* network, const char** 
         const std::string_view here = "sluice_network_device";
         const loaded_network& of = *require(network, here, "network").held;
         require(name, here, "name") = of.on.name().c_str();
+    });
+}
+
+sluice_status sluice_network_rounding(const sluice_network* network, sluice_rounding_info* info) {
+    return guarded([&] {
+        const std::string_view here = "sluice_network_rounding";
+        const loaded_network& of = *require(network, here, "network").held;
+        require(info, here, "info");
+        const nn::rounding_report& its = of.network.rounding();
+        const sluice_rounding_info filled{sizeof(sluice_rounding_info),
+                                          nn::to_string(its.precision).data(),  // they are literals
+                                          its.rounded,
+                                          its.quantized,
+                                          of.kept.empty() ? nullptr : of.kept.data(),
+                                          of.kept.size(),
+                                          its.support.how.c_str(),
+                                          its.support.is_native ? 1 : 0};
+        write_info(*info, filled, sizeof(sluice_rounding_info), here);
     });
 }
 

@@ -41,11 +41,13 @@ MAY_INCLUDE = {
     "nn": GROUND | {"runtime", "devices", "graph", "kernels"} | BACKENDS,
     "serve": GROUND | {"runtime", "devices", "graph", "kernels", "nn"},
     "asio": GROUND | {"runtime"},
+    "senders": GROUND | {"runtime"},
     "c": GROUND | {"runtime", "nn"},
 }
 TOP = "the top"  # sluice/*.hpp
 APPS = "apps"
 ADAPTOR = "asio"
+ADAPTORS = (ADAPTOR, "senders")  # optional: nothing else includes them
 SERVE = "serve"
 HTTP = pathlib.Path("src/serve/http")
 MPI = pathlib.Path("apps/sluice/distributed/mpi.cpp")
@@ -113,8 +115,9 @@ def why_not(root, source, bracket, name):
     if room == APPS and target.is_relative_to("src"):
         return "apps include only public headers"
     other = room_of(target)
-    if room == TOP and source.name != f"{ADAPTOR}.hpp" and (other == ADAPTOR or target.name == f"{ADAPTOR}.hpp"):
-        return f"only sluice/{ADAPTOR}.hpp includes {ADAPTOR}"
+    for adaptor in ADAPTORS:
+        if room == TOP and source.name != f"{adaptor}.hpp" and (other == adaptor or target.name == f"{adaptor}.hpp"):
+            return f"only sluice/{adaptor}.hpp includes {adaptor}"
     if other != room and other not in MAY_INCLUDE[room]:
         return f"{room} may not include {other}"
     return None
@@ -157,6 +160,7 @@ HEALTHY = {
     "src/c/network.cpp": '#include "sluice/c/sluice.h"\n#include "sluice/nn/engine.hpp"\n',
     "include/sluice/asio/wait.hpp": '#include <boost/asio.hpp>\n#include "sluice/runtime/stream.hpp"\n',
     "include/sluice/asio.hpp": '#include "sluice/asio/wait.hpp"\n',
+    "include/sluice/senders/as_sender.hpp": '#include "sluice/runtime/stream.hpp"\n',
     "include/sluice/sluice.hpp": '#include "sluice/nn/engine.hpp"\n',
     "include/sluice/serve/server.hpp": '#include "sluice/nn/engine.hpp"\n',
     "src/serve/http/loop.cpp": (
@@ -205,6 +209,7 @@ PLANTED = [  # file, include, the reason that must be given
     ("src/serve/server.cpp", '"sluice/asio/wait.hpp"', "serve may not include asio"),
     ("include/sluice/sluice.hpp", '"sluice/asio/wait.hpp"', "only sluice/asio.hpp includes asio"),
     ("include/sluice/sluice.hpp", '"sluice/asio.hpp"', "only sluice/asio.hpp includes asio"),
+    ("include/sluice/sluice.hpp", '"sluice/senders/as_sender.hpp"', "only sluice/senders.hpp includes senders"),
     ("include/sluice/cuda/device.hpp", '"cuda/api/check.hpp"', "a public header includes a private one"),
     ("include/sluice/cuda/device.hpp", '"../../../src/cuda/api/check.hpp"', "a public header includes a private one"),
     ("src/runtime/runtime.cpp", '"cuda/api/check.hpp"', "runtime may not include cuda"),

@@ -229,6 +229,43 @@ static void a_network_comes_from_memory_and_from_safetensors(sluice_runtime* run
     }
 }
 
+/* The digits keep their classes in every precision, and the network says what was rounded. */
+static void a_precision_is_chosen(sluice_runtime* runtime) {
+    static const char* const names[] = {"f32", "bf16", "f16", "int8"};
+    const int64_t shape[2] = {DIGIT_ROWS, DIGIT_PIXELS};
+    const sluice_tensor input = {pixels, shape, 2, SLUICE_F32, SLUICE_HOST};
+    for (size_t i = 0; i < 4; ++i) {
+        const sluice_network_options options = {.size = sizeof(options), .device = "cpu", .precision = names[i]};
+        sluice_network* network = NULL;
+        sluice_result* result = NULL;
+        sluice_buffer output = {0};
+        sluice_rounding_info info = {.size = sizeof(info)};
+        CHECK_OK(sluice_network_load(runtime, path_of("models/digits.onnx"), &options, &network));
+        CHECK_OK(sluice_network_rounding(network, &info));
+        CHECK(strcmp(info.precision, names[i]) == 0 && info.how[0] != 0);
+        CHECK(i == 0 ? info.rounded == 0 : info.rounded + info.kept_count > 0);
+        CHECK_OK(sluice_network_run(network, &input, 1, &result));
+        CHECK_OK(sluice_result_output(result, 0, &output));
+        CHECK(output.type == SLUICE_F32);
+        CHECK(are_near(output.data, logits, DIGIT_ROWS * DIGIT_CLASSES, i == 0 ? 1e-3f : 2.0f));
+        CHECK(i == 0 || info.rounded == 0 || !are_near(output.data, logits, DIGIT_ROWS * DIGIT_CLASSES, 1e-5f));
+        sluice_result_destroy(result);
+        sluice_network_destroy(network);
+    }
+    const sluice_network_options wrong = {.size = sizeof(wrong), .precision = "f8"};
+    sluice_network* network = NULL;
+    CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "precision is 'f8'; possible are f32, bf16, f16 and int8",
+                sluice_network_load(runtime, path_of("models/digits.onnx"), &wrong, &network));
+    CHECK(network == NULL);
+    /* A caller of version 1.0, whose structure ends before the precision. */
+    const sluice_network_options older = {.size = offsetof(sluice_network_options, precision), .precision = "f8"};
+    CHECK_OK(sluice_network_load(runtime, path_of("models/digits.onnx"), &older, &network));
+    sluice_rounding_info small = {.size = sizeof(size_t)};
+    CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "size", sluice_network_rounding(network, &small));
+    CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "network is null", sluice_network_rounding(NULL, &small));
+    sluice_network_destroy(network);
+}
+
 /* A network keeps its runtime, and a result needs neither. */
 static void objects_are_destroyed_in_any_order(void) {
     sluice_runtime* const runtime = new_runtime();
@@ -259,5 +296,6 @@ void test_networks(void) {
     a_single_number_has_no_shape(runtime);
     results_may_be_written(runtime);
     a_network_comes_from_memory_and_from_safetensors(runtime);
+    a_precision_is_chosen(runtime);
     sluice_runtime_destroy(runtime);
 }

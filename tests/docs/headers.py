@@ -33,6 +33,7 @@ ROOMS = {
     "nn": "nn: networks",
     "serve": "serve: the server of networks",
     "asio": "asio: Boost.Asio",
+    "senders": "senders: std::execution",
     "c": "c: the C interface",
 }
 INTRODUCTION = f"""# Public headers

@@ -42,7 +42,7 @@ extern "C" {
 
 /* The version of this interface: functions and numbers are only added while the first number stays. */
 #define SLUICE_C_VERSION_MAJOR 1
-#define SLUICE_C_VERSION_MINOR 0
+#define SLUICE_C_VERSION_MINOR 1
 
 typedef int32_t sluice_status;
 enum {
@@ -179,6 +179,9 @@ typedef struct sluice_network_options {
     size_t streams;     /* how many runs may overlap on the device; 0: four */
     const char* hidden_activation; /* of a safetensors file that does not say it: "relu"; NULL: the file says it */
     const char* output_activation; /* the same for the last layer */
+    /* Since 1.1. */
+    const char* precision; /* of products and convolutions with constant weights: "f32", "bf16", "f16", "int8"; NULL:
+                              "f32", which rounds nothing. Inputs and outputs keep their types. */
 } sluice_network_options;
 
 /* Loads a network and puts its constants on the device: an ONNX file, or, when the name ends with .safetensors, a
@@ -231,6 +234,22 @@ sluice_status sluice_network_cuda_stream(const sluice_network* network, void** s
 
 /* The name of the network's device: "cuda:0". The string belongs to the network. */
 sluice_status sluice_network_device(const sluice_network* network, const char** name);
+
+/* What a precision other than f32 made of the network's products and convolutions. Since 1.1. */
+typedef struct sluice_rounding_info {
+    size_t size;             /* sizeof(sluice_rounding_info) */
+    const char* precision;   /* that was asked for: "bf16" */
+    size_t rounded;          /* products and convolutions that are computed in it */
+    size_t quantized;        /* those that are computed with the integers of the file */
+    const char* const* kept; /* `kept_count` texts: a product or convolution that is not rounded, a colon, why */
+    size_t kept_count;
+    const char* how;   /* how the device multiplies these numbers: "AVX-512-BF16" */
+    int32_t is_native; /* not 0: it has instructions for them; else they are widened first, which saves no time */
+} sluice_rounding_info;
+
+/* Fills `info`, whose `size` is set; what it points to belongs to the network. How much the outputs change depends on
+ * the inputs: run the network in f32 too and compare. Since 1.1. */
+sluice_status sluice_network_rounding(const sluice_network* network, sluice_rounding_info* info);
 
 /* --- running ------------------------------------------------------------------------------------------------- */
 

@@ -16,7 +16,7 @@ from ._errors import (BY_STATUS, CanceledError, DeviceError, DeviceNotFoundError
                       GraphRefusedError, IndexInDataError, InternalError, InvalidArgumentError, OutOfMemoryError,
                       RuntimeClosedError, ShapeError, TimedOutError, UnsupportedError)
 from ._sluice import Network, Run, Runtime, Tensor, __version__, _shut_down, _start
-from ._values import Device, Value
+from ._values import Device, Rounding, Value
 from ._waiting import await_run
 
 if typing.TYPE_CHECKING:
@@ -24,7 +24,7 @@ if typing.TYPE_CHECKING:
 
 __all__ = ["CanceledError", "Device", "DeviceError", "DeviceNotFoundError", "Error", "FileAccessError", "FileError",
            "GraphRefusedError", "IndexInDataError", "InternalError", "InvalidArgumentError", "Network",
-           "OutOfMemoryError", "Run", "Runtime", "RuntimeClosedError", "ShapeError", "Tensor", "TimedOutError",
+           "OutOfMemoryError", "Rounding", "Run", "Runtime", "RuntimeClosedError", "ShapeError", "Tensor", "TimedOutError",
            "UnsupportedError", "Value", "__version__", "default_runtime", "devices", "load", "loads"]
 
 
@@ -33,7 +33,7 @@ def _prepare() -> None:
 
     for each in (Network, Run, Runtime, Tensor):
         each.__module__ = "sluice"
-    _start(BY_STATUS, Device, Value, await_run)
+    _start(BY_STATUS, Device, Value, Rounding, await_run)
     atexit.register(_shut_down)
 
 
@@ -54,7 +54,7 @@ def default_runtime() -> Runtime:
 
 def load(path: str | bytes | os.PathLike[str] | os.PathLike[bytes], device: str = "auto", *,
          runtime: Runtime | None = None, streams: int = 0, hidden_activation: str | None = None,
-         output_activation: str | None = None) -> Network:
+         output_activation: str | None = None, precision: str = "f32") -> Network:
     """Loads a network and puts its constants on the device.
 
     path: an ONNX file, or a perceptron in a file *.safetensors.
@@ -62,17 +62,19 @@ def load(path: str | bytes | os.PathLike[str] | os.PathLike[bytes], device: str 
     runtime: the Runtime that has the device; without it default_runtime().
     streams: how many runs may overlap on the device; 0: four.
     hidden_activation, output_activation: of a *.safetensors file that does not say them.
+    precision: of products and convolutions with constant weights: "f32", "bf16", "f16", "int8". net.rounding says what
+        was rounded. Inputs and outputs keep their types.
     """
     machine = default_runtime() if runtime is None else runtime
     return machine.load(path, device, streams=streams, hidden_activation=hidden_activation,
-                        output_activation=output_activation)
+                        output_activation=output_activation, precision=precision)
 
 
 def loads(data: bytes, device: str = "auto", *, name: str = "network", runtime: Runtime | None = None,
-          streams: int = 0) -> Network:
+          streams: int = 0, precision: str = "f32") -> Network:
     """The same from the bytes of an ONNX file. name is for messages; its folder is where external data is looked for."""
     machine = default_runtime() if runtime is None else runtime
-    return machine.loads(data, device, name=name, streams=streams)
+    return machine.loads(data, device, name=name, streams=streams, precision=precision)
 
 
 def devices() -> tuple[Device, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator
 from typing import Any, Protocol, final
 
 from ._errors import Error
-from ._values import Device, Value
+from ._values import Device, Rounding, Value
 
 class SupportsDLPack(Protocol):
     @property
@@ -39,6 +39,8 @@ class Network:
     def outputs(self) -> tuple[Value, ...]: ...
     @property
     def device(self) -> str: ...
+    @property
+    def rounding(self) -> Rounding: ...
     def __call__(self, *inputs: Array, **named: Array) -> Any: ...
     def submit(self, *inputs: Array, **named: Array) -> Run: ...
 
@@ -61,11 +63,14 @@ class Runtime:
     def load(
         self, path: str | bytes | os.PathLike[str] | os.PathLike[bytes], device: str = "auto", *, streams: int = 0,
         hidden_activation: str | None = None, output_activation: str | None = None,
+        precision: str = "f32",
     ) -> Network: ...
-    def loads(self, data: bytes, device: str = "auto", *, name: str = "network", streams: int = 0) -> Network: ...
+    def loads(
+        self, data: bytes, device: str = "auto", *, name: str = "network", streams: int = 0, precision: str = "f32"
+    ) -> Network: ...
 
 def _start(
-    errors: tuple[type[Error], ...], device: type[Device], value: type[Value],
+    errors: tuple[type[Error], ...], device: type[Device], value: type[Value], rounding: type[Rounding],
     await_run: Callable[[Run], Generator[Any, None, Any]], /,
 ) -> None: ...
 def _shut_down() -> None: ...

@@ -31,4 +31,21 @@ class Value(NamedTuple):
     decides, "batch", or None."""
 
 
-Device.__module__ = Value.__module__ = "sluice"
+class Rounding(NamedTuple):
+    """What a precision made of a network's products and convolutions."""
+
+    precision: str
+    """That was asked for, "bf16"."""
+    rounded: int
+    """Products and convolutions that are computed in it."""
+    quantized: int
+    """Those that are computed with the integers of the file."""
+    kept: tuple[str, ...]
+    """Those that are not rounded: the node, a colon, why."""
+    how: str
+    """How the device multiplies these numbers, "AVX-512-BF16"."""
+    is_native: bool
+    """It has instructions for them; else they are widened first, which saves no time."""
+
+
+Device.__module__ = Rounding.__module__ = Value.__module__ = "sluice"
