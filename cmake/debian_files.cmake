@@ -13,6 +13,9 @@ foreach(component IN LISTS CPACK_COMPONENTS_ALL)
         message(FATAL_ERROR "debian_files.cmake: CPack has not copied the component ${component} to ${root}")
     endif()
     file(REMOVE_RECURSE ${root}/share/doc) # the licence, which the copyright file names
+    if(component STREQUAL development AND "c_interface" IN_LIST CPACK_COMPONENTS_ALL)
+        file(REMOVE_RECURSE ${root}/include/sluice/c) # in the package of the C interface; dpkg refuses a file twice
+    endif()
     set(doc ${root}/share/doc/${package})
     file(WRITE ${doc}/copyright
 "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
