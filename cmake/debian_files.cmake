@@ -1,6 +1,7 @@
 # Run by CPack after it has copied the files of each package, and before it packs them (SluicePackages.cmake). Adds what
 # Debian's policy wants in each: a copyright file, a changelog, and manual pages that are compressed.
 
+cmake_minimum_required(VERSION 3.25) # CPack sets no policies
 string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC) # SOURCE_DATE_EPOCH, where that is set
 string(TIMESTAMP year "%Y" UTC)
 find_program(GZIP gzip REQUIRED)
