@@ -19,6 +19,7 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/debian_files.cmake)
 
 set(other "")
 if(SLUICE_HAS_CUDA)
@@ -39,6 +40,13 @@ set(CPACK_DEBIAN_C_INTERFACE_PACKAGE_SHLIBDEPS ON)
 set(CPACK_COMPONENT_C_INTERFACE_DESCRIPTION "The C interface: a shared library, its header, and files for CMake and
  pkg-config.")
 
+# The dynamic linker's list is renewed, and packages whose programs link libsluice_c depend on this one. CPack's
+# own scripts call ldconfig as well, of which lintian warns.
+set(control ${PROJECT_BINARY_DIR}/debian_control)
+file(WRITE ${control}/triggers "activate-noawait ldconfig\n")
+file(WRITE ${control}/shlibs "libsluice_c 1 libsluice-c${other} (>= ${PROJECT_VERSION})\n")
+set(CPACK_DEBIAN_C_INTERFACE_PACKAGE_CONTROL_EXTRA ${control}/triggers ${control}/shlibs)
+
 # The static library's users link what it uses.
 set(depends "libstdc++-12-dev | libstdc++-13-dev | libstdc++-14-dev")
 if(SLUICE_CPU_MATH_LIBRARY STREQUAL "ONEDNN")
@@ -56,6 +64,9 @@ foreach(each "png libpng-dev" "jpeg libjpeg-dev" "z zlib1g-dev")
         string(APPEND depends ", ${package}")
     endif()
 endforeach()
+if(SLUICE_HAS_HTTP)
+    string(APPEND depends ", libsimdjson-dev") # sluice::serve
+endif()
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${depends}")
 
 foreach(each "sluice TOOL sluice-cuda" "libsluice-dev DEVELOPMENT libsluice-cuda-dev"
