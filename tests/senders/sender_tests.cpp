@@ -16,9 +16,9 @@ namespace {
 
 using numbers = std::vector<float>;
 
-// What a receiver was told. Each receiver is told one thing.
+// What a receiver got. Each receiver gets one completion.
 template <typename... Ts>
-struct told {
+struct received {
     std::optional<std::tuple<Ts...>> values;
     std::exception_ptr failure;
     bool is_stopped = false;
@@ -48,7 +48,7 @@ struct stoppable {
 template <typename Env, typename... Ts>
 struct receiving {
     using receiver_concept = execution::receiver_t;
-    told<Ts...>* to;
+    received<Ts...>* to;
     Env env = {};
 
     void set_value(Ts... values) && noexcept {
@@ -87,7 +87,7 @@ static_assert(execution::scheduler<executor_scheduler> && execution::scheduler<p
 }  // namespace
 
 TEST_F(senders, a_value_arrives) {
-    told<numbers> result;
+    received<numbers> result;
     auto state =
         execution::connect(as_sender(doubled({1, 2, 3}), pool), receiving<execution::empty_env, numbers>{&result});
     static_assert(execution::operation_state<decltype(state)>);
@@ -100,7 +100,7 @@ TEST_F(senders, a_value_arrives) {
 
 TEST_F(senders, nothing_is_submitted_before_start) {
     int calls = 0;
-    told<> result;
+    received<> result;
     auto state =
         execution::connect(as_sender(host_call([&] { ++calls; }), pool), receiving<execution::empty_env>{&result});
     sync(value(0), pool);
@@ -112,7 +112,7 @@ TEST_F(senders, nothing_is_submitted_before_start) {
 }
 
 TEST_F(senders, several_values_are_several_arguments) {
-    told<numbers, int> result;
+    received<numbers, int> result;
     auto state = execution::connect(as_sender(zip(doubled({1}), host_call([] { return 7; })), pool),
                                     receiving<execution::empty_env, numbers, int>{&result});
     execution::start(state);
@@ -123,7 +123,7 @@ TEST_F(senders, several_values_are_several_arguments) {
 }
 
 TEST_F(senders, a_failure_is_an_exception_pointer) {
-    told<> result;
+    received<> result;
     auto state = execution::connect(as_sender(host_call([] { throw std::runtime_error("mine"); }), pool),
                                     receiving<execution::empty_env>{&result});
     execution::start(state);
@@ -134,7 +134,7 @@ TEST_F(senders, a_failure_is_an_exception_pointer) {
 }
 
 TEST_F(senders, what_submitting_throws_arrives_on_the_calling_thread) {
-    told<numbers> result;
+    received<numbers> result;
     auto wrong = value(3).and_then([](std::size_t size) { return upload(numbers{1, 2}, {size}).and_then(download); });
     auto state =
         execution::connect(as_sender(std::move(wrong), pool), receiving<execution::empty_env, numbers>{&result});
@@ -148,7 +148,7 @@ TEST_F(senders, a_stop_before_the_start_submits_nothing) {
     std::stop_source source;
     source.request_stop();
     int calls = 0;
-    told<> result;
+    received<> result;
     auto state = execution::connect(as_sender(host_call([&] { ++calls; }), pool),
                                     receiving<stoppable>{&result, {source.get_token()}});
     execution::start(state);
@@ -161,7 +161,7 @@ TEST_F(senders, a_stop_ends_the_wait_while_the_device_is_held) {
     single_stream one(machine.default_device());
     test_support::gate held(one.next());
     std::stop_source source;
-    told<numbers> result;
+    received<numbers> result;
     auto state = execution::connect(as_sender(doubled({1, 2}), one),
                                     receiving<stoppable, numbers>{&result, {source.get_token()}});
     execution::start(state);
@@ -174,7 +174,7 @@ TEST_F(senders, a_stop_ends_the_wait_while_the_device_is_held) {
 
 TEST_F(senders, a_token_that_is_not_stopped_changes_nothing) {
     std::stop_source source;
-    told<numbers> result;
+    received<numbers> result;
     auto state =
         execution::connect(as_sender(doubled({4}), pool), receiving<stoppable, numbers>{&result, {source.get_token()}});
     execution::start(state);
@@ -188,7 +188,7 @@ TEST_F(senders, a_token_that_is_not_stopped_changes_nothing) {
 TEST_F(senders, a_stop_at_any_moment_completes_once) {
     for (int round = 0; round < 200; ++round) {
         std::stop_source source;
-        told<numbers> result;
+        received<numbers> result;
         auto state = execution::connect(as_sender(doubled({1, 2}), pool),
                                         receiving<stoppable, numbers>{&result, {source.get_token()}});
         std::jthread other([&] { source.request_stop(); });
@@ -204,7 +204,7 @@ TEST_F(senders, a_stop_at_any_moment_completes_once) {
 TEST_F(senders, an_executor_is_a_scheduler_of_its_threads) {
     thread_pool threads(1);
     const auto on = as_scheduler(threads);
-    told<> result;
+    received<> result;
     auto scheduled = execution::schedule(on);
     EXPECT_EQ(execution::get_completion_scheduler<execution::set_value_t>(execution::get_env(scheduled)), on);
     auto state = execution::connect(scheduled, receiving<execution::empty_env>{&result});
@@ -217,7 +217,7 @@ TEST_F(senders, an_executor_is_a_scheduler_of_its_threads) {
 TEST_F(senders, a_policy_is_a_scheduler_in_stream_order) {
     single_stream one(machine.default_device());
     const auto on = as_scheduler(one);
-    told<> result;
+    received<> result;
     auto scheduled = execution::schedule(on);
     EXPECT_EQ(execution::get_completion_scheduler<execution::set_value_t>(execution::get_env(scheduled)), on);
     auto state = execution::connect(std::move(scheduled), receiving<execution::empty_env>{&result});

@@ -48,7 +48,7 @@ struct sent_values<std::tuple<Ts...>> {
     }
 };
 
-// A coroutine that nobody awaits: it is destroyed at its end.
+// A coroutine without a waiter: it is destroyed at its end.
 struct unawaited {
     struct promise_type {
         unawaited get_return_object() const noexcept { return {}; }
