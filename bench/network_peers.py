@@ -1,9 +1,10 @@
 """One call of a network on a CPU, by Sluice, ONNX Runtime and OpenVINO in turn, with as many threads as there are cores.
 
-    network_peers.py BENCH_NETWORK_CPU FOLDER
+    network_peers.py BENCH_NETWORK_CPU FOLDER [NETWORK...]      only these networks
 
-FOLDER has the light models of the onnx package (scripts/onnx_cases). The multi-layer perceptrons are made here. Prints
-a JSON line per network, number of rows and way of ours, as figure network_cpu: the baseline is the fastest peer.
+FOLDER has the light models of the onnx package (scripts/onnx_cases). They compute their weights, all equal, when they
+run; here they get random ones, as files of trained networks have them. The multi-layer perceptrons are made here.
+Prints a JSON line per network, number of rows and way of ours, as figure network_cpu: the baseline is the fastest peer.
 Needs onnx, onnxruntime, openvino and numpy.
 """
 
@@ -29,6 +30,7 @@ CORES = len(os.sched_getaffinity(0))
 LIGHT = ("resnet50", "squeezenet", "shufflenet", "densenet121")
 PERCEPTRONS = ((64, 64, 64, 10), (32, 256, 256, 256, 1), (784, 512, 512, 10), (784, 2048, 2048, 10))
 ROWS = (1, 8, 64, 1024)
+IMAGES = (1, 8)
 
 
 def write_perceptron(path, widths):
@@ -52,6 +54,46 @@ def write_perceptron(path, widths):
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     model.ir_version = 8
     onnx.save(model, path)
+
+
+def write_with_weights(light, path, rows):
+    """A light model with weights, for images of so many rows."""
+    model = onnx.load(light)
+    graph, random = model.graph, np.random.default_rng(7)
+    known = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+    readers = {}
+    for node in graph.node:
+        for place, name in enumerate(node.input):
+            readers.setdefault(name, (node.op_type, place))
+    kept, weights = [], []
+    for node in graph.node:
+        if node.op_type != "ConstantOfShape":
+            kept.append(node)
+            continue
+        shape, reader = known[node.input[0]].tolist(), readers.get(node.output[0], ("", 0))
+        if len(shape) > 1:
+            numbers = random.normal(0, np.sqrt(2 / np.prod(shape[1:])), shape)
+        elif reader in (("BatchNormalization", 1), ("BatchNormalization", 4), ("Unsqueeze", 0)):
+            numbers = random.uniform(0.5, 1.5, shape)  # factors and variances
+        else:
+            numbers = random.normal(0, 0.1, shape)
+        weights.append(numpy_helper.from_array(numbers.astype(np.float32), node.output[0]))
+    used = {name for node in kept for name in node.input}
+    for each in graph.initializer:
+        if each.name not in used:
+            continue
+        numbers = known[each.name]
+        if readers[each.name] == ("Reshape", 1) and numbers[0] == 1:
+            numbers = np.concatenate(([rows], numbers[1:])).astype(numbers.dtype)
+        weights.append(numpy_helper.from_array(numbers, each.name))
+    names = {each.name for each in weights}
+    inputs = [each for each in graph.input if each.name in used and each.name not in names]
+    for each in (*inputs, *graph.output):
+        each.type.tensor_type.shape.dim[0].dim_value = rows
+    made = helper.make_graph(kept, graph.name, inputs, graph.output, weights)
+    made = helper.make_model(made, opset_imports=model.opset_import)
+    made.ir_version = max(model.ir_version, 4)
+    onnx.save(made, path)
 
 
 def median_of(call):
@@ -83,6 +125,11 @@ def peers_of(path, rows):
     return {"onnxruntime": lambda: session.run(None, feed), "openvino": lambda: request.infer(values)}
 
 
+def processor():
+    with open("/proc/cpuinfo", encoding="utf-8") as info:
+        return next((line.split(":", 1)[1].strip() for line in info if line.startswith("model name")), "CPU")
+
+
 def compare(program, name, path, rows):
     peers = peers_of(path, rows)
     times = {}
@@ -101,21 +148,28 @@ def compare(program, name, path, rows):
             "figure": "network_cpu", "params": {"network": name, "rows": rows, "how": how},
             "value": round(medians[how], 2), "unit": "us", "baseline": best, "ratio": round(medians[how] / best, 3),
             "peers": others, "versions": {"onnxruntime": onnxruntime.__version__, "openvino": openvino.__version__},
-            "machine": f"CPU, {CORES} cores", "date": datetime.date.today().isoformat(),
+            "machine": f"{processor()}, {CORES} cores", "date": datetime.date.today().isoformat(),
             "commit": os.environ.get("SLUICE_COMMIT", "unknown")}), flush=True)
 
 
 def main():
-    program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    program, folder, only = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
     with tempfile.TemporaryDirectory() as made:
         for widths in PERCEPTRONS:
             name = "-".join(map(str, widths))
+            if only and name not in only:
+                continue
             path = str(pathlib.Path(made) / f"{name}.onnx")
             write_perceptron(path, widths)
             for rows in ROWS:
                 compare(program, name, path, rows)
-    for name in LIGHT:
-        compare(program, name, str(folder / "light" / f"light_{name}" / "model.onnx"), 1)
+        for name in LIGHT:
+            if only and name not in only:
+                continue
+            for rows in IMAGES:
+                path = str(pathlib.Path(made) / f"{name}.onnx")
+                write_with_weights(folder / "light" / f"light_{name}" / "model.onnx", path, rows)
+                compare(program, name, path, rows)
 
 
 if __name__ == "__main__":
