@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "nn/small_models.hpp"
@@ -318,6 +319,19 @@ TEST_F(image_stretches, no_images_and_images_without_pixels_are_as_without_stret
     } catch (const error& refused) {
         EXPECT_THAT(refused.what(), HasSubstr("made.onnx"));
     }
+}
+
+// The border of so many channels would take 34 MB.
+TEST_F(image_stretches, borders_of_much_more_memory_than_the_images_are_not_made) {
+    model made = small({of(1), of(3), of(1), of(1)});
+    std::get<std::vector<std::int64_t>>(made.body.nodes[0].attributes["pads"]) = {40, 40, 40, 40};
+    made.body.inputs[0] = f32("x", {of(1), of(1280), of(1), of(1)});
+    made.body.nodes[0].attributes["group"] = std::int64_t{1280};
+    std::vector<float> filters(1280 * 9);
+    for (std::size_t i = 0; i < filters.size(); ++i) filters[i] = std::sin(0.3f * static_cast<float>(i));
+    made.body.constants["filters"] = tensor_of(filters, {1280, 1, 3, 3});
+    const any_tensor x = pixels({1, 1280, 1, 1});
+    expect_near(run(made, {x}).at(0), step_by_step(made, x).at(0));
 }
 
 TEST_F(image_stretches, nan_and_infinity_stay_where_they_are) {

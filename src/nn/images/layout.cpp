@@ -55,6 +55,7 @@ public:
         join_concatenations();
         if (!find_roots()) return {};
         write_steps();
+        if (!is_worth_its_memory()) return {};
         image_layout made;
         made.scratch_floats = place_roots();
         for (image_step& each : steps_) {
@@ -168,7 +169,6 @@ private:
         }
     }
 
-    // Borders of much more memory than the images are not worth it.
     bool find_roots() {
         constexpr std::size_t most_rows = 256;
         for (slot each = 0; each < values_.size(); ++each) {
@@ -284,6 +284,19 @@ private:
         const image_border& border = values_[root].border;
         return {of.channels % cache_period == 0 ? of.channels + cache_line : of.channels,
                 of.width + border.left + border.right, of.height + border.top + border.bottom};
+    }
+
+    // Borders of much more memory than the images are not. (As double: no product is too large for it.)
+    bool is_worth_its_memory() const {
+        constexpr double most_times = 8, always = 1 << 20;  // floats
+        for (slot each = 0; each < values_.size(); ++each) {
+            if (!values_[each].is_used) continue;
+            const root_form form = form_of(each);
+            const double floats = static_cast<double>(size(each).images) * static_cast<double>(form.width) *
+                                  static_cast<double>(form.height) * static_cast<double>(form.pixel);
+            if (floats > most_times * static_cast<double>(size(each).elements()) + always) return false;
+        }
+        return true;
     }
 
     // Roots that are never in use at the same step may have the same place. Gives the floats of all.
