@@ -321,6 +321,25 @@ TEST_F(image_stretches, no_images_and_images_without_pixels_are_as_without_stret
     }
 }
 
+TEST_F(image_stretches, images_that_are_constants_are_no_part_of_a_stretch) {
+    model made = small({of(1), of(3), of(8), of(8)});
+    const std::vector<float> numbers(5 * 4 * 4, 0.5f);
+    made.body.constants.emplace("k", tensor_of(numbers, {1, 5, 4, 4}));
+    made.body.nodes.back().outputs = {"p"};
+    node concatenation = make_node("Concat", {"k", "p"}, {"y"});
+    concatenation.attributes["axis"] = std::int64_t{1};
+    made.body.nodes.push_back(concatenation);
+    const any_tensor x = pixels({1, 3, 8, 8});
+    expect_near(run(made, {x}).at(0), step_by_step(made, x).at(0));
+    // A constant that is too large to be convolved before the network runs.
+    made = small({of(1), of(20), of(512), of(512)});
+    made.body.constants.emplace("k", tensor_of(std::vector<float>(3 * 512 * 512, 0.25f), {1, 3, 512, 512}));
+    made.body.nodes = {made.body.nodes[0], make_node("Add", {"c", "x"}, {"y"})};
+    made.body.nodes[0].inputs[0] = "k";
+    const any_tensor large = pixels({1, 20, 512, 512});
+    expect_near(run(made, {large}).at(0), step_by_step(made, large).at(0));
+}
+
 // The border of so many channels would take 34 MB.
 TEST_F(image_stretches, borders_of_much_more_memory_than_the_images_are_not_made) {
     model made = small({of(1), of(3), of(1), of(1)});

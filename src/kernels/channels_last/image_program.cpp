@@ -2,7 +2,9 @@
 #include "kernels/channels_last/image_program.hpp"
 
 #include <algorithm>
-#include <array>
+#include <atomic>
+#include <bit>
+#include <cstdint>
 
 #include "kernels/channels_last/image_loops.hpp"
 #include "runtime/parallel_parts.hpp"
@@ -101,7 +103,8 @@ private:
 
     void enter(std::size_t image, std::size_t row) const {
         const std::size_t channels = step_.out.channels, width = step_.out.width, plane = step_.out.height * width;
-        const float* const from = call_.outside[step_.outside] + image * channels * plane + row * width;
+        const float* const from =
+            call_.outside[step_.outside] + (call_.first_image + image) * channels * plane + row * width;
         float* const to = at(step_.to, image, row);
         for (std::size_t c = 0; c < channels; ++c)
             for (std::size_t x = 0; x < width; ++x) to[x * step_.to.pixel + c] = from[c * plane + x];
@@ -201,6 +204,7 @@ private:
     void leave() const {
         const std::size_t channels = step_.out.channels, height = step_.out.height, width = step_.out.width;
         const std::size_t planes = step_.out.images * channels;
+        float* const outside = call_.outside[step_.outside] + call_.first_image * channels * height * width;
         const std::size_t parts =
             parts_for(step_.out.elements() * work_of_element, least_work, planes / image_lane + 1);
         for_parts(parts, [&](std::size_t part) {
@@ -208,7 +212,7 @@ private:
             for (std::size_t row = 0; row < height; ++row) {
                 for (std::size_t plane = range.first; plane < range.last; ++plane) {
                     const float* const from = at(step_.from, plane / channels, row) + plane % channels;
-                    float* const to = call_.outside[step_.outside] + (plane * height + row) * width;
+                    float* const to = outside + (plane * height + row) * width;
                     for (std::size_t x = 0; x < width; ++x) to[x] = from[x * step_.from.pixel];
                 }
             }
@@ -309,6 +313,30 @@ private:
     const image_loops& loops_;
 };
 
+void run_steps(const image_call& call, const image_loops& with) {
+    for (std::size_t i = 0; i < call.count; ++i) step_run(call, call.steps[i], with)();
+}
+
+// Places for images in scratch memory. The lowest free one is taken: it was used last, by one of few workers.
+class places_in_use {
+public:
+    std::size_t take() noexcept {
+        std::uint32_t used = used_.load(std::memory_order_relaxed);
+        for (;;) {
+            const auto place = static_cast<std::size_t>(std::countr_one(used));
+            // Pairs with give_back: who had the place before has written to it.
+            if (used_.compare_exchange_weak(used, used | std::uint32_t{1} << place, std::memory_order_acquire))
+                return place;
+        }
+    }
+    void give_back(std::size_t place) noexcept {
+        used_.fetch_and(~(std::uint32_t{1} << place), std::memory_order_release);
+    }
+
+private:
+    std::atomic<std::uint32_t> used_{0};
+};
+
 }  // namespace
 
 std::vector<const image_loops*> known_image_loops() {
@@ -327,7 +355,20 @@ void run_image_program(const image_call& call) {
 }
 
 void run_image_program(const image_call& call, const image_loops& with) {
-    for (std::size_t i = 0; i < call.count; ++i) step_run(call, call.steps[i], with)();
+    if (call.images == 1) return run_steps(call, with);
+    const std::size_t parts = most_at_once(call.images);
+    places_in_use places;
+    for_parts(parts, [&](std::size_t part) {
+        const std::size_t place = places.take();
+        image_call one = call;
+        one.scratch += place * call.scratch_floats;
+        const part_range range = range_of_part(call.images, parts, part);
+        for (std::size_t image = range.first; image < range.last; ++image) {
+            one.first_image = call.first_image + image;
+            run_steps(one, with);
+        }
+        places.give_back(place);
+    });
 }
 
 }  // namespace sluice::kernels

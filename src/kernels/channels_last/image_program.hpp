@@ -97,11 +97,19 @@ struct image_call {
     std::size_t count = 0;
     const float* numbers = nullptr;
     float* scratch = nullptr;
+    // The steps are of one image. They are carried out for so many, one after the other, whose values may take the same
+    // memory: so the values of an image stay in the cache. Workers take images; scratch memory is for most_at_once().
+    std::size_t images = 1;
+    std::size_t scratch_floats = 0;  // of one image
+    std::size_t first_image = 0;     // where the outside tensors' first image is; 0 unless it is one of several
     float* outside[most_outside_images] = {};  // those that enter are only read
 };
 
 // Scratch memory has so many floats more than the values, since loops read whole vectors.
 inline constexpr std::size_t image_slack = 64;
+
+// How many images may be in work at a time.
+constexpr std::size_t most_at_once(std::size_t images) noexcept { return images < 32 ? images : 32; }
 
 struct image_loops;
 

@@ -34,7 +34,8 @@ void with_node(const step& of, const std::filesystem::path& path, std::vector<an
 }
 
 bool is_image(const any_tensor& x) { return x.type() == io::dtype::f32 && x.shape().size() == 4 && x.elements() != 0; }
-image_size size_of(const any_tensor& x) { return {x.shape()[0], x.shape()[1], x.shape()[2], x.shape()[3]}; }
+// Of one of its images.
+image_size size_of(const any_tensor& x) { return {1, x.shape()[1], x.shape()[2], x.shape()[3]}; }
 
 class layout_maker {
 public:
@@ -51,12 +52,18 @@ public:
         if (!std::ranges::all_of(recipe_.works, [&](const recipe_work& each) { return fits(each); })) return {};
         for (const slot each : in_.inputs)
             if (!is_image(shapes_[each])) return {};
+        const std::size_t images = shapes_[in_.inputs[0]].shape()[0];
+        for (const slot each : in_.inputs)
+            if (shapes_[each].shape()[0] != images) return {};
+        for (const recipe_work& each : recipe_.works)
+            if (shapes_[each.output].shape()[0] != images) return {};
         find_windows();
         join_concatenations();
         if (!find_roots()) return {};
         write_steps();
         if (!is_worth_its_memory()) return {};
         image_layout made;
+        made.images = images;
         made.scratch_floats = place_roots();
         for (image_step& each : steps_) {
             for (image_place* const place : {&each.from, &each.to, &each.also}) resolve(*place);
@@ -99,8 +106,8 @@ private:
     bool is_split(const recipe_work& work) const {
         const image_size out = size(work.output);
         const auto& split = shapes_[work.split].shape();
-        return split.size() == 5 && split[0] == out.images && split[1] * split[2] == out.channels &&
-               split[3] == out.height && split[4] == out.width;
+        return split.size() == 5 && split[0] == shapes_[work.output].shape()[0] &&
+               split[1] * split[2] == out.channels && split[3] == out.height && split[4] == out.width;
     }
 
     // --- windows and the borders they need ---

@@ -13,8 +13,9 @@
 namespace sluice::nn::detail {
 
 struct image_layout {
-    std::vector<kernels::image_step> steps;
-    std::size_t scratch_floats = 0;
+    std::vector<kernels::image_step> steps;  // of one image
+    std::size_t images = 0;
+    std::size_t scratch_floats = 0;   // of one image
     std::vector<any_tensor> outputs;  // types and shapes
 };
 

@@ -78,6 +78,11 @@ image_role role_of(const prepared_graph& in, const std::vector<std::size_t>& rea
     if (!has_one_output || of.is_on_host || of.what->is_random || of.what->own != nullptr || !of.inner.empty() ||
         of.layers != nullptr || of.inputs.empty() || of.inputs[0] == no_slot || in.needed_on_host[of.outputs[0]])
         return image_role::none;
+    // Images that are constants stay what they are.
+    const bool takes_constant =
+        std::ranges::any_of(is(of, "Concat") ? std::span(of.inputs) : std::span(of.inputs).first(1),
+                            [&](slot one) { return one == no_slot || in.constants.contains(one); });
+    if (takes_constant && !is(of, "Add") && !is(of, "Mul")) return image_role::none;
     if (of.what == &operators::folded_batch_normalization()) return image_role::scale;
     if (is_convolution(in, of)) return image_role::convolution;
     if (is(of, "Add") || is(of, "Mul") || is(of, "Sum")) {

@@ -64,14 +64,17 @@ std::optional<std::vector<any_tensor>> image_stretch::submit(const std::filesyst
     const auto found = program_for(path, inputs);
     if (found == nullptr) return {};
     const stream on = context.stream();
-    const storage_ref scratch = on.workspace(found->layout.scratch_floats * sizeof(float));
+    const storage_ref scratch =
+        on.workspace(kernels::most_at_once(found->layout.images) * found->layout.scratch_floats * sizeof(float));
     std::vector<memory_access> accesses{{found->steps.memory(), access_mode::read},
                                         {numbers_.memory(), access_mode::read},
                                         {scratch.get(), access_mode::write}};
     kernels::image_call call{.steps = static_cast<const kernels::image_step*>(found->steps.memory()->data()),
                              .count = found->layout.steps.size(),
                              .numbers = static_cast<const float*>(numbers_.memory()->data()),
-                             .scratch = static_cast<float*>(scratch->data())};
+                             .scratch = static_cast<float*>(scratch->data()),
+                             .images = found->layout.images,
+                             .scratch_floats = found->layout.scratch_floats};
     std::size_t next = 0;
     for (const any_tensor& each : inputs) {
         accesses.push_back({each.memory(), access_mode::read});
