@@ -73,7 +73,7 @@ def test_an_index_in_the_data(tokens):
 
 
 def test_memory(pixels):
-    small = sluice.Runtime(cpu_workers=1, cpu_memory_bytes=1 << 20, cuda=False)
+    small = sluice.Runtime(cpu_workers=1, cpu_memory_bytes=1 << 17, cuda=False)
     network = small.load(ROOT / "models/digits_cnn.onnx")
     with pytest.raises(sluice.OutOfMemoryError, match="cpu:0") as caught:
         network(pixels)

@@ -222,7 +222,7 @@ static void names_and_indices_are_checked(sluice_network* network) {
 
 static void a_limit_of_memory_is_kept(void) {
     const sluice_runtime_options small = {
-        .size = sizeof(small), .cpu_workers = 1, .cpu_memory_bytes = 1 << 20, .without_cuda = 1};
+        .size = sizeof(small), .cpu_workers = 1, .cpu_memory_bytes = 1 << 17, .without_cuda = 1};
     sluice_runtime* runtime = NULL;
     sluice_result* result = NULL;
     CHECK_OK(sluice_runtime_create(&small, &runtime));
