@@ -309,6 +309,28 @@ TEST_F(image_stretches, each_shape_has_a_layout_of_its_own) {
     }
 }
 
+// A network keeps the layouts of 64 combinations of shapes.
+TEST_F(image_stretches, a_graph_keeps_the_layout_that_it_was_compiled_with) {
+    const model made = small({of(1), of(3), named("h"), of(6)});
+    const network stretch = sync(make_network(made), pool);
+    const auto fast = compile(
+        pool,
+        [&](tensor<float> x) {
+            return stretch.forward({any_tensor(std::move(x))}).and_then([](std::vector<any_tensor> values) {
+                return download(values.at(0).on_device<float>());
+            });
+        },
+        device_input<float>({1, 3, 5, 6}));
+    for (std::size_t height = 6; height < 76; ++height)
+        static_cast<void>(sync(stretch.run({pixels({1, 3, height, 6})}), pool));
+    const any_tensor x = pixels({1, 3, 5, 6});
+    const auto numbers = x.values<float>();
+    const auto launch = [&](tensor<float> on) { return fast(std::move(on)); };
+    const std::vector<float> got =
+        sync(upload(std::vector<float>(numbers.begin(), numbers.end()), {1, 3, 5, 6}).and_then(launch), pool);
+    expect_near(any_tensor(got, {1, 20, 2, 3}), step_by_step(made, x).at(0));
+}
+
 TEST_F(image_stretches, no_images_and_images_without_pixels_are_as_without_stretches) {
     const model made = small({named("n"), of(3), named("h"), named("w")});
     const network stretch = sync(make_network(made), pool);

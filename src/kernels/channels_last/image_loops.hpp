@@ -26,7 +26,8 @@ struct window_runs {
     std::size_t rows, row_step, columns, column_step, length;
 };
 
-// Pixels of one row, by one panel of filters: [runs' elements][lanes * 16] weights.
+// Pixels of one row, by one panel of filters: [runs' elements][lanes * 16] weights. Or, with runs of one float, each
+// channel by a filter of its own: then the panel has all filters.
 struct convolved_row {
     const float* x;
     std::size_t pixels, x_step;
@@ -35,18 +36,6 @@ struct convolved_row {
     const float* bias;
     float* out;
     std::size_t out_step, filters;
-    element_end end;
-};
-
-// Pixels of one row: each channel by a filter of its own, [runs' elements][lanes of all channels * 16].
-struct channel_row {
-    const float* x;
-    std::size_t pixels, x_step;
-    window_runs runs;  // of one float
-    const float* weights;
-    const float* bias;
-    float* out;
-    std::size_t out_step, channels;
     element_end end;
 };
 
@@ -84,7 +73,7 @@ struct shuffled_row {
 
 struct image_loops {
     void (*convolve[most_panel_lanes])(const convolved_row&);  // by the panel's vectors
-    void (*convolve_channels)(const channel_row&);
+    void (*convolve_channels)(const convolved_row&);
     void (*maximum)(const pooled_row&);
     void (*average)(const pooled_row&);
     void (*scale)(const scaled_row&);

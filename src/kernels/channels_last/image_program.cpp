@@ -37,11 +37,11 @@ public:
     }
 
 private:
-    float* at(const image_place& place, std::size_t image, std::size_t row) const {
-        return call_.scratch + place.first + image * place.image + row * place.row;
-    }
-    element_end end_at(std::size_t image, std::size_t row) const {
-        return {.addend = step_.has_also ? at(step_.also, image, row) : nullptr,
+    float* at(const image_place& place, std::size_t row) const { return call_.scratch + place.first + row * place.row; }
+    // Of the image in the outside tensor.
+    float* outside() const { return call_.outside[step_.outside] + call_.first_image * step_.out.elements(); }
+    element_end end_at(std::size_t row) const {
+        return {.addend = step_.has_also ? at(step_.also, row) : nullptr,
                 .addend_step = step_.also.pixel,
                 .has_bounds = step_.has_bounds,
                 .least = step_.least,
@@ -55,10 +55,10 @@ private:
             std::fill_n(pixel + first_channel, channels, 0.0f);
     }
     // The border beside a row; above the first one and below the last one too.
-    void clear_around(std::size_t image, std::size_t row, std::size_t first_channel, std::size_t channels) const {
+    void clear_around(std::size_t row, std::size_t first_channel, std::size_t channels) const {
         const image_border& border = step_.border;
         const std::size_t width = step_.out.width, wide = border.left + width + border.right;
-        float* const begin = at(step_.to, image, row);
+        float* const begin = at(step_.to, row);
         float* const left = begin - border.left * step_.to.pixel;
         clear(left, border.left, first_channel, channels);
         clear(begin + width * step_.to.pixel, border.right, first_channel, channels);
@@ -71,41 +71,39 @@ private:
     // --- steps whose parts are rows ---
 
     void by_rows() const {
-        const std::size_t rows = step_.out.images * step_.out.height;
+        const std::size_t rows = step_.out.height;
         const bool has_window = step_.what == image_work::convolve_channels || step_.what == image_work::maximum ||
                                 step_.what == image_work::average;
         const std::size_t of_element = has_window ? step_.window.size.height * step_.window.size.width : 1;
         const std::size_t parts = parts_for(step_.out.elements() * (of_element + work_of_element), least_work, rows);
         for_parts(parts, [&](std::size_t part) {
             const part_range range = range_of_part(rows, parts, part);
-            for (std::size_t i = range.first; i < range.last; ++i) {
-                const std::size_t image = i / step_.out.height, row = i % step_.out.height;
-                run_row(image, row);
-                clear_around(image, row, 0, step_.out.channels);
+            for (std::size_t row = range.first; row < range.last; ++row) {
+                run_row(row);
+                clear_around(row, 0, step_.out.channels);
             }
         });
     }
 
-    void run_row(std::size_t image, std::size_t row) const {
+    void run_row(std::size_t row) const {
         switch (step_.what) {
-            case image_work::enter: return enter(image, row);
-            case image_work::convolve_channels: return loops_.convolve_channels(channels_at(image, row));
-            case image_work::maximum: return loops_.maximum(pooled_at(image, row));
-            case image_work::average: return loops_.average(pooled_at(image, row));
-            case image_work::scale: return loops_.scale(scaled_at(image, row, call_.numbers + step_.numbers));
+            case image_work::enter: return enter(row);
+            case image_work::convolve_channels: return loops_.convolve_channels(channels_at(row));
+            case image_work::maximum: return loops_.maximum(pooled_at(row));
+            case image_work::average: return loops_.average(pooled_at(row));
+            case image_work::scale: return loops_.scale(scaled_at(row, call_.numbers + step_.numbers));
             case image_work::add:
-            case image_work::bound: return loops_.scale(scaled_at(image, row, nullptr));
-            case image_work::shuffle: return loops_.shuffle(shuffled_at(image, row));
+            case image_work::copy: return loops_.scale(scaled_at(row, nullptr));
+            case image_work::shuffle: return loops_.shuffle(shuffled_at(row));
             case image_work::convolve:
             case image_work::leave: return;
         }
     }
 
-    void enter(std::size_t image, std::size_t row) const {
+    void enter(std::size_t row) const {
         const std::size_t channels = step_.out.channels, width = step_.out.width, plane = step_.out.height * width;
-        const float* const from =
-            call_.outside[step_.outside] + (call_.first_image + image) * channels * plane + row * width;
-        float* const to = at(step_.to, image, row);
+        const float* const from = outside() + row * width;
+        float* const to = at(step_.to, row);
         for (std::size_t c = 0; c < channels; ++c)
             for (std::size_t x = 0; x < width; ++x) to[x * step_.to.pixel + c] = from[c * plane + x];
     }
@@ -123,31 +121,31 @@ private:
         return made;
     }
     // The first element of the window, perhaps in the border.
-    const float* window_at(std::size_t image, std::size_t row) const {
+    const float* window_at(std::size_t row) const {
         const image_window& window = step_.window;
         const float* const origin = call_.scratch + step_.from.first - window.before.height * step_.from.row -
                                     window.before.width * step_.from.pixel;
-        return origin + image * step_.from.image + row * window.stride.height * step_.from.row;
+        return origin + row * window.stride.height * step_.from.row;
     }
 
-    channel_row channels_at(std::size_t image, std::size_t row) const {
+    convolved_row channels_at(std::size_t row) const {
         const std::size_t columns = image_lanes(step_.out.channels) * image_lane;
         const float* const weights = call_.numbers + step_.numbers;
         window_runs runs = runs_of_window(0);
         runs.columns = step_.window.size.width;
-        return {.x = window_at(image, row),
+        return {.x = window_at(row),
                 .pixels = step_.out.width,
                 .x_step = step_.window.stride.width * step_.from.pixel,
                 .runs = runs,
                 .weights = weights,
                 .bias = weights + runs.rows * runs.columns * columns,
-                .out = at(step_.to, image, row),
+                .out = at(step_.to, row),
                 .out_step = step_.to.pixel,
-                .channels = step_.out.channels,
-                .end = end_at(image, row)};
+                .filters = step_.out.channels,
+                .end = end_at(row)};
     }
 
-    pooled_row pooled_at(std::size_t image, std::size_t row) const {
+    pooled_row pooled_at(std::size_t row) const {
         const image_window& window = step_.window;
         std::size_t first = 0, last = 0, counted = 0;
         for (std::size_t k = window.size.height; k-- > 0;) {
@@ -159,7 +157,7 @@ private:
         }
         const std::size_t top =
             last == 0 ? 0 : row * window.stride.height + first * window.dilation.height - window.before.height;
-        return {.x = at(step_.from, image, top),
+        return {.x = at(step_.from, top),
                 .x_pixel = step_.from.pixel,
                 .width = step_.in.width,
                 .rows = last - first,
@@ -171,29 +169,29 @@ private:
                 .after = window.after.width,
                 .counted_rows = counted,
                 .counts_padding = step_.counts_padding,
-                .out = at(step_.to, image, row),
+                .out = at(step_.to, row),
                 .pixels = step_.out.width,
                 .out_step = step_.to.pixel,
                 .channels = step_.out.channels,
-                .end = end_at(image, row)};
+                .end = end_at(row)};
     }
 
-    scaled_row scaled_at(std::size_t image, std::size_t row, const float* factors) const {
-        return {.x = at(step_.from, image, row),
+    scaled_row scaled_at(std::size_t row, const float* factors) const {
+        return {.x = at(step_.from, row),
                 .pixels = step_.out.width,
                 .x_step = step_.from.pixel,
                 .factors = factors,
-                .out = at(step_.to, image, row),
+                .out = at(step_.to, row),
                 .out_step = step_.to.pixel,
                 .channels = step_.out.channels,
-                .end = end_at(image, row)};
+                .end = end_at(row)};
     }
 
-    shuffled_row shuffled_at(std::size_t image, std::size_t row) const {
-        return {.x = at(step_.from, image, row),
+    shuffled_row shuffled_at(std::size_t row) const {
+        return {.x = at(step_.from, row),
                 .pixels = step_.out.width,
                 .x_step = step_.from.pixel,
-                .out = at(step_.to, image, row),
+                .out = at(step_.to, row),
                 .out_step = step_.to.pixel,
                 .channels = step_.out.channels,
                 .groups = step_.groups};
@@ -203,17 +201,15 @@ private:
 
     void leave() const {
         const std::size_t channels = step_.out.channels, height = step_.out.height, width = step_.out.width;
-        const std::size_t planes = step_.out.images * channels;
-        float* const outside = call_.outside[step_.outside] + call_.first_image * channels * height * width;
         const std::size_t parts =
-            parts_for(step_.out.elements() * work_of_element, least_work, planes / image_lane + 1);
+            parts_for(step_.out.elements() * work_of_element, least_work, channels / image_lane + 1);
         for_parts(parts, [&](std::size_t part) {
-            const part_range range = range_of_part(planes, parts, part, image_lane);
+            const part_range range = range_of_part(channels, parts, part, image_lane);
             for (std::size_t row = 0; row < height; ++row) {
-                for (std::size_t plane = range.first; plane < range.last; ++plane) {
-                    const float* const from = at(step_.from, plane / channels, row) + plane % channels;
-                    float* const to = outside + (plane * height + row) * width;
-                    for (std::size_t x = 0; x < width; ++x) to[x] = from[x * step_.from.pixel];
+                const float* const from = at(step_.from, row);
+                for (std::size_t c = range.first; c < range.last; ++c) {
+                    float* const to = outside() + (c * height + row) * width;
+                    for (std::size_t x = 0; x < width; ++x) to[x] = from[x * step_.from.pixel + c];
                 }
             }
         });
@@ -260,7 +256,7 @@ private:
 
     // Parts are rows where the inputs are larger than the weights, else filters.
     void convolve() const {
-        const std::size_t rows = step_.out.images * step_.out.height, panels = count_panels();
+        const std::size_t rows = step_.out.height, panels = count_panels();
         const std::size_t work = step_.out.elements() * products_of_filter();
         const bool is_by_filters = step_.in.elements() < products_of_filter() * step_.out.channels;
         const std::size_t pieces = is_by_filters ? panels : rows;
@@ -289,21 +285,20 @@ private:
         const window_runs runs = runs_of_window(channels);
         for_panels(panels.first, panels.last, [&](const panel& by) {
             const std::size_t first = by.group * filters + by.first;
-            for (std::size_t i = rows.first; i < rows.last; ++i) {
-                const std::size_t image = i / step_.out.height, row = i % step_.out.height;
-                element_end end = end_at(image, row);
+            for (std::size_t row = rows.first; row < rows.last; ++row) {
+                element_end end = end_at(row);
                 if (end.addend != nullptr) end.addend += first;
-                loops_.convolve[by.lanes - 1]({.x = window_at(image, row) + by.group * channels,
+                loops_.convolve[by.lanes - 1]({.x = window_at(row) + by.group * channels,
                                                .pixels = step_.out.width,
                                                .x_step = step_.window.stride.width * step_.from.pixel,
                                                .runs = runs,
                                                .weights = by.weights,
                                                .bias = by.bias,
-                                               .out = at(step_.to, image, row) + first,
+                                               .out = at(step_.to, row) + first,
                                                .out_step = step_.to.pixel,
                                                .filters = by.filters,
                                                .end = end});
-                clear_around(image, row, first, by.filters);
+                clear_around(row, first, by.filters);
             }
         });
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // image_program: a stretch of a convolutional network as one command of a CPU.
 //
-// Images are kept with their channels last, [images, height, width, channels], in the command's scratch memory. A value
-// that a padded window reads has a border of zeros around each of its images, so that no loop asks whether a pixel
+// An image is kept with its channels last, [height, width, channels], in the command's scratch memory. A value
+// that a padded window reads has a border of zeros around its image, so that no loop asks whether a pixel
 // exists. A value may be some channels of a wider one: then a concatenation costs nothing. Convolutions multiply tiles
 // of neighbouring pixels by panels of filters, without a copy of the windows; what follows each element (an addend,
 // bounds) is done while the tile is in registers.
@@ -20,17 +20,17 @@
 namespace sluice::kernels {
 
 // Where a value is: the place of the first channel of the first pixel in the scratch memory, and the distances from one
-// image, row and pixel to the next. All in floats.
+// row and pixel to the next. All in floats.
 struct image_place {
-    std::size_t first = 0, image = 0, row = 0, pixel = 0;
+    std::size_t first = 0, row = 0, pixel = 0;
 };
 struct image_size {
-    std::size_t images = 0, channels = 0, height = 0, width = 0;
+    std::size_t channels = 0, height = 0, width = 0;
 
-    std::size_t elements() const noexcept { return images * channels * height * width; }
+    std::size_t elements() const noexcept { return channels * height * width; }
     friend bool operator==(const image_size&, const image_size&) = default;
 };
-// Rows and columns of zeros around each image.
+// Rows and columns of zeros around an image.
 struct image_border {
     std::size_t top = 0, left = 0, bottom = 0, right = 0;
 };
@@ -42,14 +42,14 @@ struct image_window {
 enum class image_work : std::uint32_t {
     enter,              // an outside tensor, channels first, becomes a value
     leave,              // a value becomes an outside tensor
-    convolve,           //
+    convolve,           // windows of all channels of a group, with each filter of the group
     convolve_channels,  // each channel with one filter of its own
     maximum,            // of each window
-    average,
-    scale,    // each channel times a factor, plus an addend
-    add,      // two values
-    bound,    // only what follows each step
-    shuffle,  // channel g * n + k becomes k * groups + g
+    average,            // of each window
+    scale,              // each channel times a factor, plus an addend
+    add,                // two values
+    copy,               // a value, perhaps with bounds
+    shuffle,            // channel g * n + k, of groups of n, becomes k * groups + g
 };
 
 // One step. A value's border is written by the step that gives the value.

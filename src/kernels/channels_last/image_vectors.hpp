@@ -148,8 +148,8 @@ void convolve_row(const convolved_row& in) {
 // --- convolve_channels -------------------------------------------------------------------------------------------
 
 template <int Pixels>
-[[gnu::always_inline]] inline void channel_tile(const channel_row& in, std::size_t first, std::size_t channel) {
-    const std::size_t left = in.channels - channel, all = (in.channels + 15) / 16 * 16;
+[[gnu::always_inline]] inline void channel_tile(const convolved_row& in, std::size_t first, std::size_t channel) {
+    const std::size_t left = in.filters - channel, all = (in.filters + 15) / 16 * 16;
     const float* row = in.x + first * in.x_step + channel;
     const float* weights = in.weights + channel;
     lane sum[Pixels];
@@ -173,13 +173,13 @@ template <int Pixels>
     }
 }
 
-void convolve_channels(const channel_row& in) {
+void convolve_channels(const convolved_row& in) {
     std::size_t p = 0;
     for (; p + SLUICE_CHANNEL_PIXELS <= in.pixels; p += SLUICE_CHANNEL_PIXELS)
-        for (std::size_t c = 0; c < in.channels; c = next_channels(c, in.channels))
+        for (std::size_t c = 0; c < in.filters; c = next_channels(c, in.filters))
             channel_tile<SLUICE_CHANNEL_PIXELS>(in, p, c);
     for (; p < in.pixels; ++p)
-        for (std::size_t c = 0; c < in.channels; c = next_channels(c, in.channels)) channel_tile<1>(in, p, c);
+        for (std::size_t c = 0; c < in.filters; c = next_channels(c, in.filters)) channel_tile<1>(in, p, c);
 }
 
 // --- windows -----------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ void with_node(const step& of, const std::filesystem::path& path, std::vector<an
 
 bool is_image(const any_tensor& x) { return x.type() == io::dtype::f32 && x.shape().size() == 4 && x.elements() != 0; }
 // Of one of its images.
-image_size size_of(const any_tensor& x) { return {1, x.shape()[1], x.shape()[2], x.shape()[3]}; }
+image_size size_of(const any_tensor& x) { return {x.shape()[1], x.shape()[2], x.shape()[3]}; }
 
 class layout_maker {
 public:
@@ -97,7 +97,7 @@ private:
         if (work.is_concatenation) return true;  // the operator has compared them
         switch (work.what) {
             case image_work::scale: return in == out && work.channels == out.channels;
-            case image_work::bound: return in == out;
+            case image_work::copy: return in == out;
             case image_work::add: return in == out && size(work.inputs[1]) == out;
             case image_work::shuffle: return in == out && is_split(work);
             default: return true;
@@ -272,7 +272,7 @@ private:
             const std::size_t here = channel;
             channel += size(each).channels;
             if (values_[each].parent == work.output && values_[each].channel == here) continue;
-            image_step& made = begin(image_work::bound, each, work.output);
+            image_step& made = begin(image_work::copy, each, work.output);
             made.out = size(each);
             made.to.row = here;  // until resolve() replaces it
         }
@@ -299,8 +299,8 @@ private:
         for (slot each = 0; each < values_.size(); ++each) {
             if (!values_[each].is_used) continue;
             const root_form form = form_of(each);
-            const double floats = static_cast<double>(size(each).images) * static_cast<double>(form.width) *
-                                  static_cast<double>(form.height) * static_cast<double>(form.pixel);
+            const double floats =
+                static_cast<double>(form.width) * static_cast<double>(form.height) * static_cast<double>(form.pixel);
             if (floats > most_times * static_cast<double>(size(each).elements()) + always) return false;
         }
         return true;
@@ -318,7 +318,7 @@ private:
             value& of = values_[each];
             const root_form form = form_of(each);
             constexpr std::size_t unit = 64;
-            of.floats = (size(each).images * form.height * form.width * form.pixel + unit - 1) / unit * unit;
+            of.floats = (form.height * form.width * form.pixel + unit - 1) / unit * unit;
             for (const slot other : placed) {
                 const value& there = values_[other];
                 if (there.last_use < of.first_use || there.place + there.floats <= of.place) continue;
@@ -339,7 +339,6 @@ private:
         const std::size_t channel = of_root_[of] + place.row;
         place.pixel = form.pixel;
         place.row = form.width * form.pixel;
-        place.image = form.height * place.row;
         place.first = root.place + root.border.top * place.row + root.border.left * place.pixel + channel;
     }
 

@@ -184,7 +184,7 @@ private:
                 return;
             }
             case image_role::concatenation: {
-                draft& made = begin(at, image_work::bound, output);
+                draft& made = begin(at, image_work::copy, output);
                 made.work.is_concatenation = true;
                 for (std::size_t i = 0; i < of.inputs.size(); ++i) made.work.inputs.push_back(input(of, i));
                 return;
@@ -283,7 +283,7 @@ private:
                             : next;
             return continues(*before, of.outputs[0]);
         }
-        draft& made = begin(at, image_work::bound, of.outputs[0]);
+        draft& made = begin(at, image_work::copy, of.outputs[0]);
         made.work.inputs = {from};
         made.work.bounds = next;
     }
