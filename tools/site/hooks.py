@@ -3,9 +3,11 @@
 import importlib.util
 import pathlib
 
+ROOT = pathlib.Path(__file__).parents[2]
 
-def module(name):
-    spec = importlib.util.spec_from_file_location(name, pathlib.Path(__file__).with_name(f"{name}.py"))
+
+def module(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)
     return loaded
@@ -16,6 +18,11 @@ def entry(each):
 
 
 def on_config(config):
-    navigation = module("navigation")
-    config.nav = [{title: [entry(each) for each in entries]} for title, entries in navigation.NAVIGATION]
+    navigation = module(ROOT / "tools/site/navigation.py")
+    headers = module(ROOT / "tests/docs/headers.py")
+    rooms = navigation.rooms_of_headers(headers.public_headers(ROOT), headers.ROOMS)
+    config.nav = []
+    for title, entries in navigation.NAVIGATION:
+        reference = [{room: pages} for room, pages in rooms] if title == navigation.REFERENCE else []
+        config.nav.append({title: [entry(each) for each in entries] + reference})
     return config

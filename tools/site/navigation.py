@@ -4,6 +4,8 @@ An entry is the path of a page, or (title, path). The pages of the reference fol
 the public headers.
 """
 
+import pathlib
+
 REFERENCE = "Reference"
 
 NAVIGATION = [
@@ -86,3 +88,15 @@ NAVIGATION = [
 def listed_pages():
     """The paths of all entries, in order."""
     return [entry if isinstance(entry, str) else entry[1] for _, entries in NAVIGATION for entry in entries]
+
+
+def rooms_of_headers(public_headers, rooms):
+    """[(title, [page of the reference])]: the pages of public headers (paths below include) by room, in the order of
+    `rooms`, which names the rooms; the headers of a room that it does not name come last, under the room's own name."""
+    by_room = {}
+    for header in public_headers:
+        room = header.parts[1] if len(header.parts) > 2 else ""
+        page = pathlib.PurePosixPath("reference", *header.parts[1:]).with_suffix(".md")
+        by_room.setdefault(room, []).append(page.as_posix())
+    order = [room for room in rooms if room in by_room] + sorted(set(by_room) - set(rooms))
+    return [(rooms.get(room, room), by_room[room]) for room in order]
