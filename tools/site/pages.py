@@ -60,6 +60,16 @@ def with_wide_lists(text):
     return "\n".join(lines)
 
 
+def with_plain_escapes(text):
+    """MkDocs does not know the escape of `<` that GitHub has."""
+    blank = outside_code(text)
+    parts, end = [], 0
+    for escape in re.finditer(r"\\<", blank):
+        parts += [text[end : escape.start()], "&lt;"]
+        end = escape.end()
+    return "".join(parts) + text[end:]
+
+
 class site_folder:
     def __init__(self, root, folder):
         self.root = root
@@ -128,7 +138,7 @@ class site_folder:
     def write_all(self):
         for page in sorted(self.pages):
             text = (self.root / page).read_text(encoding="utf-8")
-            self.write(page, self.rewritten(page, with_wide_lists(text)))
+            self.write(page, self.rewritten(page, with_plain_escapes(with_wide_lists(text))))
         for path in sorted(self.sources):
             self.write_source(path)
         for path in sorted(self.pictures):

@@ -31,8 +31,8 @@ def escaped(text):
     """Prose as Markdown: outside of `code` no character has a meaning."""
     parts = re.split(r"(`[^`\n]*`)", text)
     for at in range(0, len(parts), 2):
-        parts[at] = re.sub(r"([\\*_<>\[\]#|~^=])", r"\\\1", parts[at]).replace("&", "&amp;")
-        parts[at] = parts[at].replace("\\=", "=").replace("\\~", "~").replace("\\^", "^").replace("\\#", "#")
+        plain = parts[at].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "&#124;")
+        parts[at] = re.sub(r"([\\*_\[\]])", r"\\\1", plain)
     return "".join(parts)
 
 
@@ -148,8 +148,12 @@ class header_page:
         self.comment(name.comment)
         self.count(name.comment)
         data = [each for each in name.members if each.kind in ("variable", "typedef")]
-        if data:
+        if any(each.comment for each in data):
             self.table(data, lambda each: without_semicolon(self.declared(each)))
+        elif data:
+            self.fence([self.declared(each) for each in data])
+            for each in data:
+                self.count(False)
         self.grouped([each for each in name.members if each not in data], 3)
 
     def enumeration(self, name, level):
