@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Checks the parts of the documentation site (tools/site) that need neither network nor MkDocs.
+
+    site.py navigation REPOSITORY    each page of the repository has one place in the navigation
+    site.py links REPOSITORY         each link of the site's pages leads to a page and a heading of the site
+    site.py headers REPOSITORY       each public header has a page of its own in the reference, in a room with a title
+    site.py reference REPOSITORY     Doxygen reads each public name; exits with 77 where there is no Doxygen
+    site.py --self-test              plants mistakes, and fails unless each is found
+"""
+
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+
+SITE = pathlib.Path(__file__).parents[2] / "tools/site"
+sys.path[:0] = [str(SITE), str(pathlib.Path(__file__).parent)]
+
+import comment_filter  # noqa: E402
+import declarations  # noqa: E402
+import headers  # noqa: E402
+import links  # noqa: E402
+import navigation  # noqa: E402
+import pages  # noqa: E402
+import public_names  # noqa: E402
+import reference  # noqa: E402
+
+
+def navigation_problems(listed, present):
+    found = [f"tools/site/navigation.py does not list {page}" for page in present if page not in listed]
+    found += [f"tools/site/navigation.py lists {page}, which is no page" for page in listed if page not in present]
+    found += [f"tools/site/navigation.py lists {page} twice" for page in sorted(set(listed)) if listed.count(page) > 1]
+    return found
+
+
+def header_problems(public_headers, rooms):
+    found, taken = [], {}
+    for header in public_headers:
+        page = pages.reference_page(f"include/{header.as_posix()}")
+        if page in taken:
+            found.append(f"{header} and {taken[page]} have the same page of the reference: {page}")
+        taken[page] = header
+        room = header.parts[1] if len(header.parts) > 2 else ""
+        if room not in rooms:
+            found.append(f"{header}: its room has no title in tests/docs/headers.py (ROOMS)")
+    shown = [page for _, entries in navigation.rooms_of_headers(public_headers, rooms) for page in entries]
+    found += [f"the navigation does not show {page}" for page in taken if page not in shown]
+    return found
+
+
+def link_problems(root):
+    """Of the pages as the site has them. The pages of the reference are empty here: their text needs Doxygen."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        for header in headers.public_headers(root):
+            page = folder / pages.reference_page(f"include/{header.as_posix()}")
+            page.parent.mkdir(parents=True, exist_ok=True)
+            page.write_text(f"# {header}\n")
+        site = pages.site_folder(root, folder)
+        site.write_all()
+        found = list(site.problems)
+        for page in sorted(site.pages):
+            text = (folder / page).read_text(encoding="utf-8")
+            for link in links.LINK.finditer(pages.outside_code(text)):
+                address, _, heading = link.group(1).partition("#")
+                if "://" in address or address.startswith("mailto:"):
+                    continue
+                target = (folder / page).parent / address if address else folder / page
+                if not target.is_file():
+                    found.append(f"{page}: the site has no {address}")
+                elif heading and target.suffix == ".md" and heading not in links.anchors(target):
+                    found.append(f"{page}: no such heading: {link.group(1)}")
+        return found
+
+
+def reference_problems(root):
+    if not shutil.which("doxygen"):
+        print("skipped: Doxygen is not installed")
+        sys.exit(77)
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        return reference.write(root, folder / "pages", folder / "work")[0]
+
+
+HEADER = """// A header.
+#pragma once
+
+namespace sluice {
+namespace detail {
+int hidden(int x);
+}  // namespace detail
+
+// Adds,
+// with `care`.
+template <typename T>
+T add(T a, T b = {1}) {
+    return a + b;
+}
+
+struct point {
+    int x = 0;  // across
+    point(int at) : x(at) {}
+};
+}  // namespace sluice
+"""
+XML = """<doxygen><compounddef kind="namespace"><compoundname>sluice</compoundname><sectiondef kind="func">
+<memberdef kind="function" prot="public"><name>add</name><argsstring>(T a)</argsstring><briefdescription/>
+<detaileddescription><para><verbatim>Adds,
+/// with `care`. </verbatim></para></detaileddescription><location file="sluice/a.hpp" line="12"/></memberdef>
+</sectiondef></compounddef><compounddef kind="struct" prot="public"><compoundname>sluice::point</compoundname>
+<sectiondef kind="public-attrib"><memberdef kind="variable" prot="public"><name>x</name><briefdescription/>
+<detaileddescription><para><verbatim>across </verbatim></para></detaileddescription>
+<location file="sluice/a.hpp" line="17"/></memberdef><memberdef kind="variable" prot="private"><name>y_</name>
+<location file="sluice/a.hpp" line="18"/></memberdef></sectiondef><briefdescription/><detaileddescription/>
+<location file="sluice/a.hpp" line="16"/></compounddef><compounddef kind="namespace">
+<compoundname>sluice::detail</compoundname><sectiondef kind="func"><memberdef kind="function" prot="public">
+<name>hidden</name><location file="sluice/a.hpp" line="6"/></memberdef></sectiondef></compounddef></doxygen>"""
+PAGE = """# a.hpp
+
+```cpp
+#include <sluice/a.hpp>
+```
+
+A header.
+
+## add
+
+```cpp
+template <typename T>
+T add(T a, T b = {1});
+```
+
+Adds,
+with `care`.
+
+## point
+
+```cpp
+struct point;
+```
+
+| member | what it is |
+| --- | --- |
+| <code>int x = 0</code> | across |
+"""
+
+
+def self_test():
+    failures = []
+
+    def check(name, found, expected):
+        if found != expected:
+            failures.append(f"{name}: {found!r} instead of {expected!r}")
+
+    def finds(name, found, part):
+        if len(found) != 1 or part not in found[0]:
+            failures.append(f"{name}: found {found}")
+
+    check("navigation", navigation_problems(["a", "b"], ["b", "a"]), [])
+    finds("a page without a place", navigation_problems(["a"], ["a", "b"]), "does not list b")
+    finds("a place without a page", navigation_problems(["a", "b"], ["a"]), "lists b, which is no page")
+    finds("a page with two places", navigation_problems(["a", "a"], ["a"]), "lists a twice")
+
+    path = pathlib.Path
+    rooms = {"": "The library", "op": "op: operations"}
+    check("headers", header_problems([path("sluice/a.hpp"), path("sluice/op/a.hpp")], rooms), [])
+    finds("a room without a title", header_problems([path("sluice/no/a.hpp")], rooms), "has no title")
+    finds("two headers", header_problems([path("sluice/a.h"), path("sluice/a.hpp")], rooms), "the same page")
+
+    for text, expected in (("int f(int (*g)(int), int x = {}) const {\n", "int f(int (*g)(int), int x = {}) const;"),
+                           ("a(int x) : x_(x) {}\n", "a(int x);"), ("int x{3};  // three\n", "int x{3};"),
+                           ("void f()\nrequires requires(T t) { t.x(); }\n{\n", "void f()\nrequires requires(T t) { t.x(); };")):
+        kind = "variable" if "x{" in text else "function"
+        check(f"declaration of {text!r}", declarations.declaration("}\n" + text, 2, kind), expected)
+
+    failures.extend(comment_filter.self_test())
+    with tempfile.TemporaryDirectory() as folder:
+        root = path(folder)
+        (root / "a.xml").write_text(XML)
+        names = public_names.read(root)
+        page = reference.header_page("sluice/a.hpp", HEADER, names)
+        check("page", re.sub(r"\n+$", "\n", page.markdown()), PAGE)
+        check("names of the page", (page.entries, page.silent), (3, 1))
+        check("all names", reference.missing_names(HEADER, names), [])
+        check("a name that is not read", reference.missing_names(HEADER, names[:1]), ["point"])
+
+        (root / "docs").mkdir()
+        (root / "include/sluice").mkdir(parents=True)
+        (root / "include/sluice/a.hpp").write_text(HEADER)
+        (root / "x.cu").write_text("int x;\n")
+        (root / "README.md").write_text("# A\n\n[p](docs/p.md#one) [h](include/sluice/a.hpp) [x](x.cu) [d](include)\n")
+        (root / "docs/p.md").write_text("# P\n\n## One\n\n[a](../README.md)\n")
+        check("links", link_problems(root), [])
+        (root / "docs/p.md").write_text("# P\n\n## Two\n")
+        finds("a heading that is missing", link_problems(root), "no such heading")
+        (root / "docs/p.md").write_text("# P\n\n## One\n\n[a](b.md)\n")
+        finds("a file that is missing", link_problems(root), "no such file: b.md")
+    return failures
+
+
+def main(arguments):
+    if arguments == ["--self-test"]:
+        problems = self_test()
+    elif len(arguments) == 2 and arguments[0] in ("navigation", "links", "headers", "reference"):
+        root = pathlib.Path(arguments[1])
+        if arguments[0] == "navigation":
+            problems = navigation_problems(navigation.listed_pages(), pages.repository_pages(root))
+        elif arguments[0] == "links":
+            problems = link_problems(root)
+        elif arguments[0] == "headers":
+            problems = header_problems(headers.public_headers(root), headers.ROOMS)
+        else:
+            problems = reference_problems(root)
+    else:
+        print(__doc__, file=sys.stderr)
+        return 2
+    for line in problems:
+        print(line)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,57 @@
+"""The text of a declaration in a header, as it is written there, without a body."""
+
+import re
+import textwrap
+
+ENDS_BEFORE = re.compile(r"[;{}]\s*$|^\s*(?:public|private|protected):\s*$|^\s*(?://|#|/?\*)|^\s*$")
+
+
+def without_comment(line):
+    return re.sub(r"\s*(?://.*|/\*.*\*/)$", "", line) if '"' not in line else line
+
+
+def start_of(lines, at):
+    while at > 0 and not ENDS_BEFORE.search(without_comment(lines[at - 1]) or " "):
+        at -= 1
+    return at
+
+
+def opens_requirement(text):
+    """Whether a brace after this text begins the body of a requires expression."""
+    return re.search(r"\brequires\s*(?:\((?:[^()]|\([^()]*\))*\)\s*)?$", text) is not None
+
+
+def signature(text, keeps_braces):
+    """The text up to its `;`, its body, or the initialisers of a constructor."""
+    round_depth = brace_depth = 0
+    for at, character in enumerate(text):
+        if character in "([":
+            round_depth += 1
+        elif character in ")]":
+            round_depth -= 1
+        elif character == "{":
+            inside = round_depth > 0 or brace_depth > 0
+            if not inside and not keeps_braces and not opens_requirement(text[:at]):
+                return text[:at].rstrip()
+            brace_depth += 1
+        elif character == "}":
+            brace_depth -= 1
+        elif round_depth or brace_depth:
+            continue
+        elif character == ";":
+            return text[: at + 1]
+        elif character == ":" and re.search(r"\)\s*(?:noexcept\s*)?$", text[:at]) and text[at + 1 : at + 2] == " ":
+            return text[:at].rstrip()
+    return text.rstrip()
+
+
+def declaration(source, line, kind):
+    """The declaration of a name of this kind (Doxygen's) at the line, counted from 1."""
+    lines = source.split("\n")
+    if kind == "define":
+        return lines[line - 1].split("//")[0].rstrip(" \\")
+    start = start_of(lines, line - 1)
+    text = "\n".join(without_comment(each) for each in lines[start : line + 60])
+    keeps = kind in ("variable", "typedef", "concept")
+    found = textwrap.dedent(signature(text, keeps)).strip()
+    return found if found.endswith(";") else found + ";"

@@ -1,0 +1,102 @@
+"""The navigation of the documentation site: each page of the repository once, in reading order.
+
+An entry is the path of a page, or (title, path). The pages of the reference follow after "Reference"; they are made from
+the public headers.
+"""
+
+import pathlib
+
+REFERENCE = "Reference"
+
+NAVIGATION = [
+    ("Start", [
+        ("Sluice", "README.md"),
+        ("All pages", "docs/README.md"),
+        "docs/tutorial.md",
+        "docs/concepts.md",
+        "docs/coming_from_cuda.md",
+    ]),
+    ("Networks", [
+        "docs/networks.md",
+        "docs/inference.md",
+        "docs/python.md",
+        "docs/c_interface.md",
+        "docs/serving.md",
+        "docs/operators.md",
+        "docs/exported_networks.md",
+        ("The networks in models/", "models/README.md"),
+        ("The files in data/", "data/README.md"),
+    ]),
+    ("Guides", [
+        "docs/errors.md",
+        "docs/ordering.md",
+        "docs/memory.md",
+        "docs/memory_of_others.md",
+        "docs/block_launches.md",
+        "docs/loops.md",
+        "docs/graphs.md",
+        "docs/modules.md",
+        "docs/devices.md",
+        "docs/distributed.md",
+        "docs/asio.md",
+        "docs/plugs.md",
+        "docs/simulator.md",
+        "docs/tracing.md",
+        "docs/formats.md",
+    ]),
+    ("Speed", [
+        "docs/figures.md",
+        "docs/benchmarks.md",
+        "docs/products.md",
+        "docs/pipelines.md",
+        ("Results of benchmarks", "bench/results/README.md"),
+    ]),
+    (REFERENCE, [
+        "docs/headers.md",
+    ]),
+    ("Extend", [
+        "docs/adding_a_kernel.md",
+        "docs/adding_an_operator.md",
+        "docs/adding_a_combinator.md",
+        "docs/adding_a_policy.md",
+        "docs/adding_a_backend.md",
+    ]),
+    ("Design", [
+        "ARCHITECTURE.md",
+        "docs/design/waist.md",
+        "docs/design/completion.md",
+        "docs/design/memory_and_staging.md",
+        "docs/design/host_driven.md",
+        "docs/design/cpu_backend.md",
+        "docs/design/cuda_backend.md",
+        "docs/design/simulator.md",
+        "docs/design/tracing.md",
+        "docs/design/devices.md",
+        "docs/design/graphs.md",
+        "docs/design/kernels.md",
+        "docs/design/networks.md",
+        "docs/design/serving.md",
+        "docs/design/files_and_process.md",
+    ]),
+    ("Project", [
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+    ]),
+]
+
+
+def listed_pages():
+    """The paths of all entries, in order."""
+    return [entry if isinstance(entry, str) else entry[1] for _, entries in NAVIGATION for entry in entries]
+
+
+def rooms_of_headers(public_headers, rooms):
+    """[(title, [page of the reference])]: the pages of public headers (paths below include) by room, in the order of
+    `rooms`, which names the rooms; the headers of a room that it does not name come last, under the room's own name."""
+    by_room = {}
+    for header in public_headers:
+        room = header.parts[1] if len(header.parts) > 2 else ""
+        page = pathlib.PurePosixPath("reference", *header.parts[1:]).with_suffix(".md")
+        by_room.setdefault(room, []).append(page.as_posix())
+    order = [room for room in rooms if room in by_room] + sorted(set(by_room) - set(rooms))
+    return [(rooms.get(room, room), by_room[room]) for room in order]

@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+"""Writes the reference: a page for each public header, with each public name, its declaration and its comment.
+
+    reference.py REPOSITORY FOLDER WORK     FOLDER: of the site's pages; WORK: for the files of Doxygen
+
+The public headers are those that tests/docs/headers.py lists. A name that the headers declare and Doxygen has not read
+is an error. Names without a comment are counted.
+"""
+
+import pathlib
+import re
+import sys
+import tempfile
+
+sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[2] / "tests/docs")]
+
+import declarations  # noqa: E402
+import headers  # noqa: E402
+import pages  # noqa: E402
+import public_names  # noqa: E402
+
+NAMES_AT_MARGIN = [
+    re.compile(r"^(?:class|struct|union|enum class) (\w+)(?: final)?(?: :| \{|$)"),
+    re.compile(r"^concept (\w+) ="),
+    re.compile(r"^using (\w+) ="),
+    re.compile(r"^(?![\s#/}]|static_assert|requires|template|friend|typedef)[\w:<>,*&\[\]. ]+[ *&](\w+)\((?!\*)"),
+]
+
+
+def escaped(text):
+    """Prose as Markdown: outside of `code` no character has a meaning."""
+    parts = re.split(r"(`[^`\n]*`)", text)
+    for at in range(0, len(parts), 2):
+        plain = parts[at].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "&#124;")
+        parts[at] = re.sub(r"([\\*_\[\]])", r"\\\1", plain)
+    return "".join(parts)
+
+
+def prose(comment, language="cpp"):
+    """A comment as Markdown: lines that are indented by four are code."""
+    result, code = [], False
+    for line in comment.rstrip().split("\n"):
+        is_code = line.startswith("    ") or (code and not line.strip())
+        if is_code and not code:
+            result += [*([""] if result and result[-1] else []), f"```{language}"]
+        elif code and not is_code:
+            result += close_code(result)
+        code = is_code
+        if code:
+            result.append(line[4:])
+        else:
+            item = re.match(r"(?:[-*]|\d+\.) ", line)
+            if item and result and result[-1].strip() and not re.match(r"(?:[-*]|\d+\.)? ", result[-1]):
+                result.append("")
+            result.append((item.group() if item else "") + escaped(line[item.end() if item else 0 :]))
+    if code:
+        result += close_code(result)
+    return "\n".join(result).strip("\n")
+
+
+def close_code(result):
+    blank = []
+    while result and not result[-1].strip():
+        blank.append(result.pop())
+    return ["```", ""]
+
+
+def cell(text):
+    return escaped(" ".join(text.split()))
+
+
+def code_cell(text):
+    code = " ".join(text.split()).replace("|", "&#124;").replace("<", "&lt;").replace(">", "&gt;").replace("*", "&#42;")
+    return f"<code>{code}</code>"
+
+
+def without_semicolon(text):
+    return text[:-1] if text.endswith(";") else text
+
+
+def top_comment(text):
+    """The comment at the top of a header, without the line of its licence."""
+    if text.startswith("/*"):
+        lines = [re.sub(r"^ ?[/ ]\*+ ?", "", line) for line in text.partition("*/")[0].split("\n")]
+    else:
+        lines = []
+        for line in text.split("\n"):
+            if not line.startswith("//"):
+                break
+            lines.append(re.sub(r"^// ?", "", line))
+    return "\n".join(line for line in lines if not line.startswith("SPDX-License-Identifier:")).strip("\n")
+
+
+class header_page:
+    """The page of one header."""
+
+    def __init__(self, header, text, names):
+        self.header = header
+        self.text = text
+        self.language = "c" if header.endswith(".h") else "cpp"
+        self.names = names
+        self.entries = 0
+        self.silent = 0
+        self.lines = []
+
+    def declared(self, name):
+        return declarations.declaration(self.text, name.line, name.kind)
+
+    def count(self, has_comment):
+        self.entries += 1
+        self.silent += 0 if has_comment else 1
+
+    def fence(self, texts):
+        self.lines += [f"```{self.language}", *texts, "```", ""]
+
+    def comment(self, text):
+        if text:
+            self.lines += [prose(text, self.language), ""]
+
+    def heading(self, level, title):
+        self.lines += [f"{'#' * level} {title.replace('<', '&lt;').replace('*', '&#42;')}", ""]
+
+    def table(self, names, declared):
+        self.lines += ["| member | what it is |", "| --- | --- |"]
+        self.lines += [f"| {code_cell(declared(each))} | {cell(each.comment)} |" for each in names] + [""]
+        for each in names:
+            self.count(each.comment)
+
+    def overloads(self, names):
+        """Functions of one name: each comment stands below the declarations that it is about."""
+        texts, comment, last = [], "", None
+        for each in names:
+            adjacent = last is not None and "\n\n" not in "\n".join(self.text.split("\n")[last - 1 : each.line])
+            if texts and (each.comment or not adjacent):
+                self.fence(texts)
+                self.comment(comment)
+                texts, comment = [], ""
+            texts.append(self.declared(each))
+            comment = each.comment or comment
+            last = each.line
+        self.fence(texts)
+        self.comment(comment)
+        self.count(any(each.comment for each in names))
+
+    def whole_class(self, name):
+        self.heading(2, name.name)
+        self.fence([self.declared(name)])
+        self.comment(name.comment)
+        self.count(name.comment)
+        data = [each for each in name.members if each.kind in ("variable", "typedef")]
+        if any(each.comment for each in data):
+            self.table(data, lambda each: without_semicolon(self.declared(each)))
+        elif data:
+            self.fence([self.declared(each) for each in data])
+            for each in data:
+                self.count(False)
+        self.grouped([each for each in name.members if each not in data], 3)
+
+    def enumeration(self, name, level):
+        self.heading(level, name.name or ", ".join(each.name for each in name.members[:2]) + " ...")
+        declared = self.declared(name)
+        self.fence([declared])
+        self.comment(name.comment)
+        self.count(name.comment or not name.name)
+        self.table(name.members, lambda each: each.name)
+
+    def grouped(self, names, level):
+        by_name = {}
+        for each in names:
+            by_name.setdefault(each.name or f"line {each.line}", []).append(each)
+        for title, group in by_name.items():
+            if group[0].kind in public_names.CLASSES:
+                for each in group:
+                    self.whole_class(each)
+            elif group[0].kind == "enum":
+                self.enumeration(group[0], level)
+            else:
+                self.heading(level, title)
+                self.overloads(group)
+
+    def markdown(self):
+        self.lines = [f"# {pathlib.PurePosixPath(self.header).relative_to('sluice').as_posix()}".replace("_", "\\_"), ""]
+        self.fence([f"#include <{self.header}>"])
+        self.comment(top_comment(self.text))
+        self.grouped(self.names, 2)
+        return "\n".join(self.lines)
+
+
+def outside_detail(text):
+    """The lines of a header that are in no namespace detail."""
+    inside, kept = False, []
+    for line in text.split("\n"):
+        if re.match(r"(?:inline )?namespace (?:[\w:]+::)?detail(?:::\w+)* \{|namespace std \{|namespace \{", line):
+            inside = not line.endswith("}")
+        if not inside:
+            kept.append(line)
+        if re.match(r"\}  // namespace (?:[\w:]+::)?(?:detail|std)\b|\}  // namespace$", line):
+            inside = False
+    return kept
+
+
+def missing_names(text, names):
+    """Names at the left margin of a header, hence of its namespace, that are not among these."""
+    known = {each.name.split("::")[-1].partition("<")[0] for each in names}
+    found = [match.group(1) for line in outside_detail(text) for pattern in NAMES_AT_MARGIN
+             if (match := pattern.match(line))]
+    return sorted({each for each in found if each not in known and each != "operator"})
+
+
+def write(root, folder, work):
+    listed = [header.as_posix() for header in headers.public_headers(root)]
+    warnings = public_names.run_doxygen(root / "include", listed, work)
+    names = public_names.read(work / "xml")
+    texts = {header: (root / "include" / header).read_text(encoding="utf-8") for header in listed}
+    everywhere = names + [one for each in names for one in each.members]
+    problems, entries, silent = [], 0, 0
+    for header in listed:
+        its = [each for each in names if each.file == header and not is_guard(each)]
+        page = header_page(header, texts[header], its)
+        file = folder / pages.reference_page(f"include/{header}")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(page.markdown() + "\n", encoding="utf-8")
+        entries += page.entries
+        silent += page.silent
+        problems += [f"include/{header}: Doxygen has not read {name}" for name in missing_names(texts[header], everywhere)]
+    print(f"reference: {len(listed)} headers, {entries} names, of which {silent} have no comment of their own")
+    return problems, warnings
+
+
+def is_guard(name):
+    return name.kind == "define" and name.name.endswith("_H")
+
+
+def main(arguments):
+    if len(arguments) != 3:
+        print(__doc__, file=sys.stderr)
+        return 2
+    root, folder, work = (pathlib.Path(each).resolve() for each in arguments)
+    problems, warnings = write(root, folder, work)
+    (work / "warnings.log").write_text("\n".join(warnings) + "\n", encoding="utf-8")
+    for line in problems:
+        print(line, file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
