@@ -2,6 +2,7 @@
 #include "serve/metrics.hpp"
 
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <utility>

@@ -9,7 +9,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <string_view>
 
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/http/endpoints.hpp"
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "serve/metrics.hpp"
 #include "sluice/base/printable.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/http/loop.hpp"
 
-#include <array>
 #include <boost/asio/socket_base.hpp>
 #include <boost/asio/write.hpp>
 #include <future>
