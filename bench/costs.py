@@ -2,13 +2,13 @@
 
     costs.py FOLDER > costs.json
 
-FOLDER is what scripts/bench_costs makes: `prefix` (Sluice, installed and stripped), `ours.whl`, the virtual environments
-`ours`, `onnxruntime` and `openvino`, each with the package and what pip installs with it, and `taskflow`, a folder of
-headers. Prints one JSON object: `machine`, `date`, `commit`, the versions, and `rows`. A row has `cost`, `unit`, and one
-value for each side.
+FOLDER is what scripts/bench_costs makes: `prefix` (Sluice, installed and stripped), `wheels`, the virtual environments
+`ours`, `onnxruntime` and `openvino`, each with the package and what pip installs with it, `taskflow`, a folder of headers,
+and `classify`, a program in C. Prints one JSON object: `machine`, `date`, `commit`, `versions`, and `rows`. A row has
+`cost`, `unit`, and a value for each side that has one.
 
 Times are CPU time, user and system of the whole process with its threads, because other processes of the machine change
-it little; wall time is in a row of its own. Each is the best of several runs.
+it little; wall time is in rows of its own. Each is the best of several runs. costs_table.py writes a table of them.
 """
 
 import datetime

@@ -59,7 +59,7 @@ class SluiceRecipe(ConanFile):
 
     def system_requirements(self):
         # On Debian and Ubuntu; elsewhere CMake names what it does not find.
-        packages = ["nlohmann-json3-dev", "zlib1g-dev", "libpng-dev", "libjpeg-dev"]
+        packages = ["ninja-build", "nlohmann-json3-dev", "zlib1g-dev", "libpng-dev", "libjpeg-dev"]
         if self.options.onnx:
             packages += ["libprotobuf-dev", "protobuf-compiler"]
         if self.options.tool:
@@ -74,7 +74,7 @@ class SluiceRecipe(ConanFile):
         unzip(self, f"sluice-{self.version}.tar.gz", strip_root=True)
 
     def generate(self):
-        toolchain = CMakeToolchain(self)
+        toolchain = CMakeToolchain(self, generator="Ninja")
         toolchain.cache_variables.update({
             "SLUICE_CUDA": "ON" if self.options.cuda else "OFF",
             "SLUICE_ONNX": "ON" if self.options.onnx else "OFF",
