@@ -95,7 +95,10 @@ class SluiceRecipe(ConanFile):
     def package(self):
         CMake(self).install()
         copy(self, "LICENSE", self.source_folder, pathlib.Path(self.package_folder) / "licenses")
-        shutil.rmtree(pathlib.Path(self.package_folder) / "share" / "doc", ignore_errors=True)  # the licence again
+        share = pathlib.Path(self.package_folder) / "share"
+        shutil.rmtree(share / "doc")  # the licence again
+        if not any(share.iterdir()):
+            share.rmdir()
 
     def package_info(self):
         # CMake uses the package's own files; the generators for other build systems use what follows, which is what the

@@ -29,4 +29,4 @@ class SluiceTest(ConanFile):
     def test(self):
         if can_run(self):
             for program in ("sum", "version"):
-                self.run(str(pathlib.Path(self.cpp.build.bindir) / program), env="conanrun")
+                self.run(str(pathlib.Path(self.build_folder, self.cpp.build.bindir, program)), env="conanrun")
