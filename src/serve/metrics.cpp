@@ -53,6 +53,7 @@ public:
             sample(model.labels + ",result=\"failure\"", static_cast<double>(its.fail.count));
             sample(model.labels + ",result=\"queue_full\"", static_cast<double>(its.refused_full));
             sample(model.labels + ",result=\"late\"", static_cast<double>(its.refused_late));
+            sample(model.labels + ",result=\"cancelled\"", static_cast<double>(its.cancelled));
         }
     }
 

@@ -25,6 +25,18 @@ void count_latency(model_statistics& to, std::chrono::nanoseconds time) {
     ++to.latency[static_cast<std::size_t>(bucket - model_statistics::bounds_us.begin())];
 }
 
+bool is_late(const waiting_call& call, infer_call::clock::time_point now) {
+    return call.call->deadline && *call.call->deadline < now;
+}
+
+// Of a call that is not computed.
+refusal why_left_out(const waiting_call& call) {
+    const auto now = infer_call::clock::now();
+    if (!is_late(call, now)) return {refusal_kind::cancelled, "the client has gone; the request was not computed"};
+    return {refusal_kind::late, "the request has waited " + std::to_string(since(call.since, now).count() / 1000) +
+                                    " us, longer than it may; it was not computed"};
+}
+
 }  // namespace
 
 std::shared_ptr<served_model> served_model::make(std::string name, std::size_t version,
@@ -118,16 +130,23 @@ void served_model::lend_to(lent_thread& thread) {
     }
 }
 
-// Called with the lock. The first that waits, and those after it that can be joined with it. `late`: those whose time
-// is over.
-std::vector<waiting_call> served_model::take(std::vector<waiting_call>& late) {
+// Called with the lock. Counts a call that is not computed: its time is over, or its client has gone.
+bool served_model::leave_out(const waiting_call& call, clock::time_point now) {
+    const bool too_late = is_late(call, now);
+    if (!too_late && call.call->is_wanted()) return false;
+    ++(too_late ? statistics_.refused_late : statistics_.cancelled);
+    return true;
+}
+
+// Called with the lock. The first that waits, and those after it that can be joined with it.
+std::vector<waiting_call> served_model::take(std::vector<waiting_call>& left_out) {
     std::vector<waiting_call> batch;
     const auto now = clock::now();
     std::size_t rows = 0;
     while (!queue_.empty()) {
         waiting_call& next = queue_.front();
-        if (next.call->deadline && *next.call->deadline < now) {
-            late.push_back(std::move(next));
+        if (leave_out(next, now)) {
+            left_out.push_back(std::move(next));
             queue_.pop_front();
             continue;
         }
@@ -140,20 +159,19 @@ std::vector<waiting_call> served_model::take(std::vector<waiting_call>& late) {
         queue_.pop_front();
         if (!joins_) break;
     }
-    running_ += batch.size() + late.size();
-    statistics_.refused_late += late.size();
+    running_ += batch.size() + left_out.size();
     return batch;
 }
 
 void served_model::run_waiting() {
-    std::vector<waiting_call> late;
+    std::vector<waiting_call> left_out;
     std::unique_lock lock(mutex_);
     is_lent_ = false;
-    std::vector<waiting_call> batch = take(late);
+    std::vector<waiting_call> batch = take(left_out);
     const bool is_more = !queue_.empty() && idle_threads_ != 0;
     lock.unlock();
     if (is_more) has_work_.notify_one();  // what did not fit does not wait for this thread
-    run_batch(std::move(batch), std::move(late), true);
+    run_batch(std::move(batch), std::move(left_out), true);
 }
 
 void served_model::work() {
@@ -172,24 +190,21 @@ void served_model::work() {
         }
         --idle_threads_;
         if (queue_.empty() && is_closing_) return;
-        std::vector<waiting_call> late;
-        std::vector<waiting_call> batch = take(late);
+        std::vector<waiting_call> left_out;
+        std::vector<waiting_call> batch = take(left_out);
         lock.unlock();
-        run_batch(std::move(batch), std::move(late), false);
+        run_batch(std::move(batch), std::move(left_out), false);
         lock.lock();
     }
 }
 
-void served_model::run_batch(std::vector<waiting_call> batch, std::vector<waiting_call> late, bool on_caller_thread) {
-    const std::size_t calls = batch.size() + late.size();
-    for (waiting_call& each : late) {
-        const auto waited = since(each.since, clock::now());
-        each.call->refuse({refusal_kind::late, "the request has waited " + std::to_string(waited.count() / 1000) +
-                                                   " us, longer than it may; it was not computed"});
-    }
+void served_model::run_batch(std::vector<waiting_call> batch, std::vector<waiting_call> left_out,
+                             bool on_caller_thread) {
+    const std::size_t calls = batch.size() + left_out.size();
+    for (waiting_call& each : left_out) each.call->refuse(why_left_out(each));
     if (!batch.empty()) compute(batch, on_caller_thread);
     batch.clear();  // calls end before close() returns
-    late.clear();
+    left_out.clear();
     const std::lock_guard lock(mutex_);
     running_ -= calls;
     if (running_ == 0 && queue_.empty()) is_idle_.notify_all();
@@ -197,6 +212,13 @@ void served_model::run_batch(std::vector<waiting_call> batch, std::vector<waitin
 
 void served_model::compute_each(std::vector<waiting_call>& batch, bool on_caller_thread) {
     for (waiting_call& each : batch) {
+        std::unique_lock lock(mutex_);
+        const bool is_left_out = leave_out(each, clock::now());  // the batch has taken its time
+        lock.unlock();
+        if (is_left_out) {
+            each.call->refuse(why_left_out(each));
+            continue;
+        }
         std::vector<waiting_call> alone;
         alone.push_back(std::move(each));
         compute(alone, on_caller_thread);

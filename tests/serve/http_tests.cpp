@@ -388,6 +388,49 @@ TEST(http, drain_ends_at_its_limit) {
     EXPECT_TRUE(client.is_closed());
 }
 
+// By a reset, and by closing in peace.
+TEST(http, requests_whose_client_has_left_are_not_computed) {
+    for (const bool resets : {true, false}) {
+        const http_server server({}, R"({"max_batch": 1, "caller_thread_us": 0})");
+        raw_client first = server.client();
+        {
+            const held gate(*server.fake);
+            first.send(infer_request(1));
+            server.fake->wait_until_running();
+            raw_client leaves = server.client();
+            leaves.send(infer_request(2));
+            while (server.models->find("m")->statistics().waiting != 1) std::this_thread::yield();
+            if (resets)
+                leaves.reset();
+            else
+                raw_client(std::move(leaves));
+            std::this_thread::sleep_for(400ms);  // several ticks
+        }
+        EXPECT_EQ(first.receive().status, 200);
+        while (server.models->find("m")->statistics().running != 0) std::this_thread::yield();
+        EXPECT_THAT(server.fake->batches(), ::testing::ElementsAre(1)) << resets;
+        EXPECT_EQ(server.models->find("m")->statistics().cancelled, 1U);
+        const std::string metrics = first.ask(get_request("/metrics")).body;
+        EXPECT_THAT(metrics, HasSubstr("result=\"cancelled\"} 1\n"));
+        EXPECT_THAT(metrics, HasSubstr("sluice_http_replies_total{status=\"499\"} 1\n"));
+        EXPECT_THAT(metrics, HasSubstr("sluice_http_connections 1\n"));
+    }
+}
+
+TEST(http, a_client_that_has_ended_its_input_waits_for_its_answer) {
+    const http_server server({}, R"({"caller_thread_us": 0})");
+    raw_client client = server.client();
+    {
+        const held gate(*server.fake);
+        client.send(infer_request(1));
+        client.end_of_input();
+        server.fake->wait_until_running();
+        EXPECT_EQ(client.receive().status, 100);  // the server asks whether the client is there
+    }
+    EXPECT_EQ(client.receive().status, 200);
+    EXPECT_TRUE(client.is_closed());
+}
+
 TEST(http, clients_that_leave_while_their_request_is_computed_disturb_nobody) {
     http_server server({}, R"({"caller_thread_us": 0})");
     for (int i = 0; i < 5; ++i) {

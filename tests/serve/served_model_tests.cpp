@@ -207,6 +207,46 @@ TEST(served_model, late_requests_are_not_computed) {
     EXPECT_EQ(s.model->statistics().refused_late, 1U);
 }
 
+TEST(served_model, calls_that_are_not_wanted_are_not_computed) {
+    serving s;
+    std::vector<std::shared_ptr<test_call>> calls;
+    {
+        const held gate(*s.fake);
+        s.model->submit(calls.emplace_back(row_of(0)));
+        s.fake->wait_until_running();
+        for (const float value : {1.f, 2.f, 3.f}) s.model->submit(calls.emplace_back(row_of(value)));
+        calls[2]->wanted = false;
+    }
+    EXPECT_THAT(calls[3]->get(), ElementsAre(6, 6));
+    EXPECT_EQ(refusal_from([&] { calls[2]->get(); }).kind(), refusal_kind::cancelled);
+    EXPECT_THAT(s.fake->batches(), ElementsAre(1, 2));
+    s.model->close();
+    EXPECT_EQ(s.model->statistics().cancelled, 1U);
+    EXPECT_EQ(s.model->statistics().success.count, 3U);
+}
+
+// Both are in the batch that fails. When its calls are computed alone, one is late and the client of the other has
+// gone.
+TEST(served_model, a_failed_batch_is_repeated_without_those_that_are_late_or_not_wanted) {
+    serving s({.max_batch = 3, .max_delay_us = 10'000'000});
+    std::shared_ptr<test_call> bad = row_of(bad_number), late = row_of(1), unwanted = row_of(2);
+    late->deadline = infer_call::clock::now() + 500ms;
+    {
+        const held gate(*s.fake);
+        for (const auto& each : {bad, late, unwanted}) s.model->submit(each);
+        s.fake->wait_until_running();
+        unwanted->wanted = false;
+        std::this_thread::sleep_until(*late->deadline + 1ms);
+    }
+    EXPECT_EQ(refusal_from([&] { bad->get(); }).kind(), refusal_kind::bad_request);
+    EXPECT_EQ(refusal_from([&] { late->get(); }).kind(), refusal_kind::late);
+    EXPECT_EQ(refusal_from([&] { unwanted->get(); }).kind(), refusal_kind::cancelled);
+    s.model->close();
+    EXPECT_THAT(s.fake->batches(), ElementsAre(3, 1));
+    EXPECT_EQ(s.model->statistics().refused_late, 1U);
+    EXPECT_EQ(s.model->statistics().cancelled, 1U);
+}
+
 TEST(served_model, the_configured_time_is_the_longest_of_a_request) {
     // So long that the first request is begun in time on a busy machine.
     serving s({.max_batch = 1, .timeout_us = 500'000});

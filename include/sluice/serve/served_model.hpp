@@ -76,8 +76,9 @@ private:
     void work();
     bool is_short(std::size_t elements) const;
     void lend_to(lent_thread& thread);
-    std::vector<waiting_call> take(std::vector<waiting_call>& late);
-    void run_batch(std::vector<waiting_call> batch, std::vector<waiting_call> late, bool on_caller_thread);
+    bool leave_out(const waiting_call& call, clock::time_point now);
+    std::vector<waiting_call> take(std::vector<waiting_call>& left_out);
+    void run_batch(std::vector<waiting_call> batch, std::vector<waiting_call> left_out, bool on_caller_thread);
     void compute(std::vector<waiting_call>& batch, bool on_caller_thread);
     void compute_each(std::vector<waiting_call>& batch, bool on_caller_thread);
     void note_failure(const std::exception& failure);

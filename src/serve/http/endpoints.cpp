@@ -96,6 +96,7 @@ json statistics_of(const served_model& model) {
               {"joins_because", model.joins_because()},
               {"refused_queue_full", its.refused_full},
               {"refused_late", its.refused_late},
+              {"cancelled", its.cancelled},
               {"latency_bounds_us", model_statistics::bounds_us},
               {"latency_counts", latency}}}};
 }
