@@ -95,6 +95,9 @@ std::string metrics_of(const server& models, const http_metrics& http) {
     using row = const model_row&;
     to.requests();
     to.durations();
+    to.each("sluice_inference_delayed_total", "counter",
+            "Requests that were put behind others, because their time was over.",
+            [](row m) { return static_cast<double>(m.statistics.delayed); });
     to.each("sluice_inference_rows_total", "counter", "Rows that were computed.",
             [](row m) { return static_cast<double>(m.statistics.rows); });
     to.each("sluice_inference_batches_total", "counter", "Batches that were computed.",

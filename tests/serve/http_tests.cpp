@@ -238,6 +238,34 @@ TEST(http, late_requests_are_504) {
     EXPECT_EQ(second.receive().status, 504);
 }
 
+TEST(http, requests_name_their_priority) {
+    const http_server server({},
+                             R"({"max_batch": 1, "caller_thread_us": 0, "priority_levels": 2, "default_priority": 2})");
+    const auto of = [](int priority) {
+        return post_request("/v2/models/m/infer",
+                            R"({"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[1,1]}],)"
+                            R"("parameters":{"priority":)" +
+                                std::to_string(priority) + "}}");
+    };
+    raw_client first = server.client(), normal = server.client(), urgent = server.client();
+    {
+        const held gate(*server.fake);
+        first.send(infer_request(1));
+        server.fake->wait_until_running();
+        normal.send(of(0));
+        while (server.models->find("m")->statistics().waiting != 1) std::this_thread::yield();
+        urgent.send(of(1));
+        while (server.models->find("m")->statistics().waiting != 2) std::this_thread::yield();
+    }
+    EXPECT_EQ(urgent.receive().status, 200);
+    EXPECT_EQ(normal.receive().status, 200);
+    const http_answer wrong = urgent.ask(of(3));
+    EXPECT_EQ(wrong.status, 400);
+    EXPECT_THAT(wrong.body, HasSubstr("model 'm' has the priorities 1 to 2"));
+    EXPECT_EQ(urgent.ask(of(-1)).status, 400);
+    EXPECT_EQ(first.receive().status, 200);
+}
+
 TEST(http, models_are_listed_loaded_and_unloaded) {
     const http_server server;
     raw_client client = server.client();

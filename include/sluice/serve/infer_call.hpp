@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
@@ -32,8 +33,10 @@ public:
     // thread, with the model's lock: it returns at once, and does not call the model.
     virtual bool is_wanted() const noexcept { return true; }
 
-    std::vector<tensor_view> inputs;            // in the model's order
-    std::optional<clock::time_point> deadline;  // a batch that begins later leaves this call out
+    std::vector<tensor_view> inputs;  // in the model's order
+    // The request's own time in the queue. What happens after it, the model's queue_policy says.
+    std::optional<std::chrono::microseconds> timeout;
+    std::size_t priority = 0;  // 1 comes first; 0: the model's default
 };
 
 // A thread that takes requests and can compute short batches between them, without the way to another thread and back.

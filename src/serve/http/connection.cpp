@@ -211,8 +211,8 @@ void connection::handle_infer() {
         loop_->reader().read(message_.body, message_.json_bytes, model_->network().inputs(),
                              model_->network().outputs(), request_);
         inputs.swap(request_.inputs);
-        deadline.reset();
-        if (request_.timeout) deadline = clock::now() + *request_.timeout;
+        timeout = request_.timeout;
+        priority = request_.priority;
         if (model_->submit(shared_from_this(), loop_.get())) return;
         inputs.swap(request_.inputs);
     }
