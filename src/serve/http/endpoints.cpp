@@ -98,6 +98,8 @@ json statistics_of(const served_model& model) {
               {"joins_because", model.joins_because()},
               {"refused_queue_full", its.refused_full},
               {"refused_late", its.refused_late},
+              {"cancelled", its.cancelled},
+              {"delayed", its.delayed},
               {"latency_bounds_us", model_statistics::bounds_us},
               {"latency_counts", latency}}}};
 }
