@@ -165,7 +165,9 @@ std::vector<waiting_call> served_model::take_in_time(std::unique_lock<std::mutex
             return {};
         }
         ++idle_threads_;
-        has_work_.wait_until(lock, std::min(next.oldest + delay, next.changes_after + std::chrono::microseconds(1)));
+        // `changes_after` may be the end of time, to which nothing can be added.
+        constexpr std::chrono::microseconds just_after(1);
+        has_work_.wait_until(lock, std::min(next.oldest + delay - just_after, next.changes_after) + just_after);
         --idle_threads_;
     }
     return take(left_out);
