@@ -13,6 +13,7 @@ NAVIGATION = [
         ("Sluice", "README.md"),
         ("All pages", "docs/README.md"),
         "docs/tutorial.md",
+        "docs/a_day.md",
         "docs/concepts.md",
         "docs/cookbook.md",
         "docs/glossary.md",
