@@ -170,6 +170,7 @@ def self_test():
 
     for text, expected in (("int f(int (*g)(int), int x = {}) const {\n", "int f(int (*g)(int), int x = {}) const;"),
                            ("a(int x) : x_(x) {}\n", "a(int x);"), ("int x{3};  // three\n", "int x{3};"),
+                           ("void f()\nrequires(B)\n{\n    int x;\n}\n", "void f()\nrequires(B);"),
                            ("void f()\nrequires requires(T t) { t.x(); }\n{\n", "void f()\nrequires requires(T t) { t.x(); };")):
         kind = "variable" if "x{" in text else "function"
         check(f"declaration of {text!r}", declarations.declaration("}\n" + text, 2, kind), expected)

@@ -17,8 +17,9 @@ def start_of(lines, at):
 
 
 def opens_requirement(text):
-    """Whether a brace after this text begins the body of a requires expression."""
-    return re.search(r"\brequires\s*(?:\((?:[^()]|\([^()]*\))*\)\s*)?$", text) is not None
+    """Whether a brace after this text begins the body of a requires expression; not that of a function after its
+    requires clause."""
+    return re.search(r"(?:\brequires|=|&&|\|\||!|\()\s*requires\s*(?:\((?:[^()]|\([^()]*\))*\)\s*)?$", text) is not None
 
 
 def signature(text, keeps_braces):

@@ -13,8 +13,18 @@ NAVIGATION = [
         ("Sluice", "README.md"),
         ("All pages", "docs/README.md"),
         "docs/tutorial.md",
+        "docs/a_day.md",
         "docs/concepts.md",
+        "docs/cookbook.md",
+        "docs/glossary.md",
+    ]),
+    ("Coming from", [
         "docs/coming_from_cuda.md",
+        "docs/coming_from_cudastf.md",
+        "docs/coming_from_taskflow.md",
+        "docs/coming_from_stdexec.md",
+        "docs/coming_from_pytorch.md",
+        "docs/coming_from_onnx_runtime.md",
     ]),
     ("Networks", [
         "docs/networks.md",

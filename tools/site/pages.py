@@ -15,6 +15,7 @@ import pathlib
 import re
 import shutil
 import sys
+import textwrap
 
 PAGE_FOLDERS = ("bench/results", "data", "models")  # whose README.md is a page
 LANGUAGES = {".hpp": "cpp", ".cpp": "cpp", ".cu": "cuda", ".cuh": "cuda", ".h": "c", ".c": "c", ".py": "python",
@@ -68,6 +69,12 @@ def with_plain_escapes(text):
         parts += [text[end : escape.start()], "&lt;"]
         end = escape.end()
     return "".join(parts) + text[end:]
+
+
+def with_code_at_the_margin(text):
+    """Excerpts from inside functions lose the indentation that they have there."""
+    return re.sub(r"^(```\w+\n)(.*?)(^```$)", lambda code: code[1] + textwrap.dedent(code[2]) + code[3], text,
+                  flags=re.DOTALL | re.MULTILINE)
 
 
 class site_folder:
@@ -138,7 +145,7 @@ class site_folder:
     def write_all(self):
         for page in sorted(self.pages):
             text = (self.root / page).read_text(encoding="utf-8")
-            self.write(page, self.rewritten(page, with_plain_escapes(with_wide_lists(text))))
+            self.write(page, self.rewritten(page, with_code_at_the_margin(with_plain_escapes(with_wide_lists(text)))))
         for path in sorted(self.sources):
             self.write_source(path)
         for path in sorted(self.pictures):

@@ -36,6 +36,12 @@ def escaped(text):
     return "".join(parts)
 
 
+def with_links_to_pages(text, header):
+    """`docs/errors.md` in a comment leads to that page."""
+    up = "../" * (len(pathlib.PurePosixPath(header).parts) - 1)
+    return re.sub(r"docs/[\w/\\]+\.md", lambda page: f"[{page[0]}]({up}{page[0].replace(chr(92), '')})", text)
+
+
 def prose(comment, language="cpp"):
     """A comment as Markdown: lines that are indented by four are code."""
     result, code = [], False
@@ -115,7 +121,7 @@ class header_page:
 
     def comment(self, text):
         if text:
-            self.lines += [prose(text, self.language), ""]
+            self.lines += [with_links_to_pages(prose(text, self.language), self.header), ""]
 
     def heading(self, level, title):
         self.lines += [f"{'#' * level} {title.replace('<', '&lt;').replace('*', '&#42;')}", ""]
@@ -220,6 +226,8 @@ def write(root, folder, work):
         file = folder / pages.reference_page(f"include/{header}")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(page.markdown() + "\n", encoding="utf-8")
+        if re.search(r"^ *(?:private|protected):$", "\n".join(page.lines), re.MULTILINE):
+            problems.append(f"include/{header}: a declaration was read beyond its end: see {file}")
         entries += page.entries
         silent += page.silent
         problems += [f"include/{header}: Doxygen has not read {name}" for name in missing_names(texts[header], everywhere)]
