@@ -51,7 +51,7 @@ public:
     explicit completion_service(mode how);
     completion_service(const completion_service&) = delete;  // threads point to it
     completion_service& operator=(const completion_service&) = delete;
-    ~completion_service();
+    ~completion_service() override;
 
     // Runs the item on the service's thread; once closed, on the caller's.
     void post(work_item& item) noexcept override;

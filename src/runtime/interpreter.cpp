@@ -10,6 +10,7 @@ void stream_interpreter::graph(const command_info& info, const graph_command&) {
     throw error(errc::unsupported, "this device cannot run graphs", {info.name, "", info.location});
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): those that override it keep the graph
 std::unique_ptr<graph_program> device_interpreter::instantiate(device& owner, command_graph) {
     throw error(errc::unsupported, "this device cannot run graphs", {"graph", owner.name()});
 }

@@ -12,6 +12,7 @@ serial_executor::serial_executor(device& home) noexcept
       home_(home),
       alive_(home) {}
 
+// NOLINTNEXTLINE(bugprone-exception-escape): shared_from_this does not throw, this object is in a shared_ptr
 void serial_executor::post(work_item& item) noexcept {
     const auto alive = shared_from_this();  // the item may run, and drop all other references, before this returns
     {
@@ -50,6 +51,7 @@ bool serial_executor::mark_vacant() noexcept {
     return prepare_to_send();
 }
 
+// NOLINTNEXTLINE(bugprone-exception-escape): as above
 void serial_executor::leave() noexcept {
     const auto alive = shared_from_this();
     {

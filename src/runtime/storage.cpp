@@ -101,7 +101,7 @@ storage::storage(storage& from, void* data, std::size_t bytes, std::shared_ptr<c
       capacity_bytes_(bytes),
       is_planned_(from.is_planned_),
       whole_(from.whole_ ? from.whole_ : storage_ref(&from)),
-      owner_(from.owner_ ? from.owner_ : std::move(owner)) {
+      owner_(from.owner_ ? from.owner_ : decltype(owner)(std::move(owner))) {
     const std::lock_guard lock(from.guard_);
     history_ = from.history_;
     outcome_ = from.outcome_;
