@@ -68,6 +68,9 @@ endforeach()
 if(SLUICE_HAS_HTTP)
     string(APPEND depends ", libsimdjson-dev") # sluice::serve
 endif()
+if(SLUICE_HAS_YAML)
+    string(APPEND depends ", libyaml-cpp-dev") # sluice::serve
+endif()
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${depends}")
 
 foreach(each "sluice TOOL sluice-cuda" "libsluice-dev DEVELOPMENT libsluice-cuda-dev"

@@ -19,6 +19,7 @@
 #include "measuring_options.hpp"
 #include "option_parts.hpp"
 #include "sluice/base/error.hpp"
+#include "sluice/serve/model_config.hpp"
 #include "suggestion.hpp"
 
 namespace sluice::app {
@@ -149,12 +150,19 @@ void add_serve_limits(CLI::App& app, serve_options& options) {
     add_time(app, "--idle-timeout", "Time between two requests of a connection", http.idle_time);
 }
 
+std::string serve_version() {
+    const std::string http = serve::http_supported() ? "yes" : "no: " + serve::why_no_http() + " was not found";
+    const std::string yaml = serve::yaml_supported() ? "yes" : "no: yaml-cpp was not found";
+    return std::string(SLUICE_VERSION) + "\nHTTP         " + http + "\nconfig.yaml  " + yaml;
+}
+
 void add_serve(CLI::App& app, serve_options& options) {
+    app.set_version_flag("--version", serve_version, "Print the version, and what this server was built with");
     CLI::Option* const models =
         app.add_option("model", options.models, "Networks: ONNX or safetensors files, served under the files' names")
             ->type_name("[NAME=]MODEL");
     app.add_option("--repository", options.repository,
-                   "A folder of models: NAME/VERSION/model.onnx or NAME/model.onnx, with NAME/config.json")
+                   "A folder of models: NAME/VERSION/model.onnx or NAME/model.onnx, with NAME/config.json or .yaml")
         ->type_name("DIR")
         ->excludes(models);
     app.add_option("--device", options.device, "cpu, cpu:N, cuda, cuda:N or auto")

@@ -2,6 +2,7 @@
 // The text of a configuration as JSON values.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,6 +11,10 @@ namespace sluice::serve {
 
 // Throws file_error for text that is no JSON, for a key that is twice in one object, and for objects that are too deep.
 nlohmann::json parse_config_json(const std::string& text, const std::filesystem::path& file);
+
+// The same for YAML 1.2 with its core schema. Also refused are anchors, aliases, other tags, and several documents.
+// Throws file_error with errc::unsupported where Sluice was built without yaml-cpp.
+nlohmann::json parse_config_yaml(const std::string& text, const std::filesystem::path& file);
 
 // How deep objects and lists may be in each other.
 inline constexpr std::size_t deepest_config = 8;

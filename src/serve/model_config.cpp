@@ -35,7 +35,7 @@ public:
     config_reader(const std::filesystem::path& file, model_config& to) : file_(file), to_(to) {}
 
     void read(const json& all) {
-        if (!all.is_object()) refuse("", "a configuration is a JSON object");
+        if (!all.is_object()) refuse("", "a configuration is an object");
         read_object("", all, keys_);
         require_priorities(all.contains("default_priority"));
         require_preferred();
@@ -194,7 +194,10 @@ private:
 
 model_config parse_model_config(const std::string& text, const std::filesystem::path& file) {
     model_config config;
-    config_reader(file, config).read(parse_config_json(text, file));
+    const bool is_yaml = file.extension() == ".yaml";
+    if (!is_yaml && file.extension() != ".json")
+        throw file_error(file, file_error::no_offset, "", "a configuration ends in .json or .yaml");
+    config_reader(file, config).read(is_yaml ? parse_config_yaml(text, file) : parse_config_json(text, file));
     return config;
 }
 

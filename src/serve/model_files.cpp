@@ -81,6 +81,16 @@ std::vector<model_version> versions_in(const fs::path& repository, const std::st
     return found;
 }
 
+// The file of the model's configuration; empty when there is none.
+fs::path config_in(const fs::path& repository, const fs::path& folder) {
+    const fs::path as_json = folder / "config.json";
+    const fs::path as_yaml = folder / "config.yaml";
+    if (is_there(as_json) && is_there(as_yaml)) refuse(folder, "there are both config.json and config.yaml");
+    if (is_there(folder / "config.yml")) refuse(folder / "config.yml", "a configuration is config.json or config.yaml");
+    if (is_there(as_json)) return inside(repository, as_json);
+    return is_there(as_yaml) ? inside(repository, as_yaml) : fs::path();
+}
+
 void require_regular(const fs::path& file) {
     std::error_code failure;
     if (!fs::is_regular_file(file, failure))
@@ -157,8 +167,7 @@ model_files model_source::find(std::string_view name) const {
         return found;
     }
     found.versions = versions_in(folder_, found.name);
-    const fs::path config = folder_ / name / "config.json";
-    if (is_there(config)) found.config = inside(folder_, config);
+    found.config = config_in(folder_, folder_ / name);
     return found;
 }
 

@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(
                       wrong_config{"version_zero", R"({"versions": [0]})", "an integer from 1"},
                       wrong_config{"activation", R"({"activation": "swish"})", "accepted are none, relu"},
                       wrong_config{"device", R"({"device": 0})", "the name of a device"},
-                      wrong_config{"array", "[]", "a JSON object"}, wrong_config{"no_json", "{", "no JSON"},
+                      wrong_config{"array", "[]", "is an object"}, wrong_config{"no_json", "{", "no JSON"},
                       wrong_config{"nothing", "", "no JSON"}, wrong_config{"two", "{} {}", "no JSON"},
                       wrong_config{"deep", R"({"a":[[[[[[[[[[[[1]]]]]]]]]]]]})", "too deep"}),
     [](const auto& each) { return each.param.what; });

@@ -106,9 +106,15 @@ TEST_F(model_repository, refuses_what_is_not_clear) {
     add("mixed/model.onnx");
     add("mixed/1/model.onnx");
     add("empty/readme.txt");
+    for (const char* const each : {"model.onnx", "config.json", "config.yaml"}) add(std::string("two/") + each);
+    for (const char* const each : {"model.onnx", "config.yml"}) add(std::string("short/") + each);
+    for (const char* const each : {"model.onnx", "config.yaml"}) add(std::string("yaml/") + each);
     fs::create_directories(root / "hollow/1");
     fs::create_directories(root / "directory/1/model.onnx");
     EXPECT_THAT(failure_of("both"), HasSubstr("both model.onnx and model.safetensors"));
+    EXPECT_THAT(failure_of("two"), HasSubstr("both config.json and config.yaml"));
+    EXPECT_THAT(failure_of("short"), HasSubstr("a configuration is config.json or config.yaml"));
+    EXPECT_EQ(model_source::repository(root).find("yaml").config.filename(), "config.yaml");
     EXPECT_THAT(failure_of("mixed"), HasSubstr("both versions and a model beside them"));
     EXPECT_THAT(failure_of("empty"), HasSubstr("there is no model"));
     EXPECT_THAT(failure_of("hollow"), HasSubstr("a version has the file"));

@@ -15,6 +15,7 @@
 #include "apps/support/subprocess.hpp"
 #include "io/support/temporary_directory.hpp"
 #include "serve/support/raw_client.hpp"
+#include "sluice/serve/model_config.hpp"
 
 namespace sluice::serve::serve_tool_tests {
 namespace {
@@ -210,6 +211,27 @@ TEST(serve_tool, one_server_replaces_another_on_its_port) {
     stops = true;
     clients.clear();
     EXPECT_LE(lost, 1);
+}
+
+TEST(serve_tool, says_what_it_was_built_with) {
+    const outcome got = run_tool({"serve", "--version"});
+    EXPECT_EQ(got.exit_code, 0) << got.err;
+    EXPECT_THAT(got.out, HasSubstr("HTTP         yes"));
+    EXPECT_THAT(got.out, HasSubstr(yaml_supported() ? "config.yaml  yes" : "config.yaml  no: yaml-cpp was not found"));
+}
+
+TEST(serve_tool, a_configuration_may_be_yaml) {
+    const io::testing::temporary_directory folder;
+    fs::create_directories(folder / "digits");
+    fs::copy(digits, folder / "digits/model.safetensors");
+    std::ofstream(folder / "digits/config.yaml") << "max_batch: 1  # no batches\n";
+    if (!yaml_supported()) {
+        const outcome got = run_tool({"serve", "--device", "cpu", "--repository", (folder / "").string()});
+        EXPECT_THAT(got.err, HasSubstr("built without YAML"));
+        return;
+    }
+    serving server({"--repository", (folder / "").string()});
+    EXPECT_THAT(server.client().ask(get_request("/v2/models/digits/stats")).body, HasSubstr(R"("max_batch":1)"));
 }
 
 TEST(serve_tool, what_cannot_be_served_is_refused_at_the_start) {

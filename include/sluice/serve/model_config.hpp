@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// model_config: how one model is served. Each member has a key of the same name in the model's config.json.
+// model_config: how one model is served. Each member has a key of the same name in the model's config.json or
+// config.yaml.
 //
 //     {"max_batch": 32, "queue": 1000, "timeout_us": 50000}
 #pragma once
@@ -66,9 +67,14 @@ struct model_config {
     std::optional<activation> output_activation = std::nullopt;
 };
 
-// Throws file_error that names the file and the key: for text that is no JSON object, a key that is unknown (with those
-// that there are) or is there twice, a value of another type or range, and values that do not fit each other.
+// The file's ending says whether it is JSON or YAML: .json, .yaml. Throws file_error that names the file and the key or
+// the line: for text that is no object, a key that is unknown (with those that there are) or is there twice, a value of
+// another type or range, and values that do not fit each other. Of YAML 1.2 the core schema is accepted, without
+// anchors and aliases.
 model_config read_model_config(const std::filesystem::path& file);
 model_config parse_model_config(const std::string& text, const std::filesystem::path& file);
+
+// Whether Sluice was built with yaml-cpp. Without it YAML is refused (errc::unsupported).
+bool yaml_supported() noexcept;
 
 }  // namespace sluice::serve

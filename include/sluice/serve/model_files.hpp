@@ -2,7 +2,8 @@
 // model_files: where the files of a model are; and model_source, which finds them: in a repository, or files by name.
 //
 // A repository is a folder. A model NAME is NAME/VERSION/model.onnx, with versions 1, 2, ..., or NAME/model.onnx, which
-// is version 1; model.safetensors takes the place of model.onnx. NAME/config.json may say how it is served.
+// is version 1; model.safetensors takes the place of model.onnx. NAME/config.json or NAME/config.yaml may say how it is
+// served.
 //
 // A name has 1 to 128 letters, digits, '.', '_' and '-', and begins with a letter or a digit. Nothing outside of the
 // repository is read: a link that leads out of it is refused.
@@ -44,8 +45,9 @@ public:
     // All names, sorted; in a repository those of the folders that are there now.
     std::vector<std::string> names() const;
     bool has(std::string_view name) const;
-    // Looks into the folder now. Throws file_error for a model without a version, with two files in one version, with a
-    // file of another name or with a link that leads out of the repository; errc::invalid_argument for an unknown name.
+    // Looks into the folder now. Throws file_error for a model without a version, with two files in one version, with
+    // two configurations, with a file of another name or with a link that leads out of the repository;
+    // errc::invalid_argument for an unknown name.
     model_files find(std::string_view name) const;
 
 private:
