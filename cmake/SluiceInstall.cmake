@@ -14,6 +14,7 @@ endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/sluice DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(EXPORT sluiceTargets NAMESPACE sluice:: DESTINATION ${sluice_package_dir})
+include(SluiceBillOfMaterials)
 
 # The C interface can be installed alone (the component c_interface): a program in C needs no other part.
 if(SLUICE_C)

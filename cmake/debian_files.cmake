@@ -1,5 +1,6 @@
 # Run by CPack after it has copied the files of each package, and before it packs them (SluicePackages.cmake). Adds what
-# Debian's policy wants in each: a copyright file, a changelog, and manual pages that are compressed.
+# Debian's policy wants in each: a copyright file, a changelog, and manual pages that are compressed; and the bill of
+# materials.
 
 cmake_minimum_required(VERSION 3.25) # CPack sets no policies
 string(TIMESTAMP date "%a, %d %b %Y %H:%M:%S +0000" UTC) # SOURCE_DATE_EPOCH, where that is set
@@ -13,7 +14,7 @@ foreach(component IN LISTS CPACK_COMPONENTS_ALL)
     if(NOT IS_DIRECTORY ${root})
         message(FATAL_ERROR "debian_files.cmake: CPack has not copied the component ${component} to ${root}")
     endif()
-    file(REMOVE_RECURSE ${root}/share/doc) # the licence, which the copyright file names
+    file(REMOVE_RECURSE ${root}/share/doc) # the licence, which the copyright file names, and the bill of materials
     if(component STREQUAL development AND "c_interface" IN_LIST CPACK_COMPONENTS_ALL)
         file(REMOVE_RECURSE ${root}/include/sluice/c) # in the package of the C interface; dpkg refuses a file twice
     endif()
@@ -35,6 +36,7 @@ License: Apache-2.0
 
  -- ${CPACK_PACKAGE_CONTACT}  ${date}
 ")
+    file(COPY ${CPACK_SLUICE_BILL_OF_MATERIALS} DESTINATION ${doc} NO_SOURCE_PERMISSIONS)
     file(GLOB pages ${root}/share/man/man*/*.[1-9])
     execute_process(COMMAND ${GZIP} -n9 ${doc}/changelog ${pages} COMMAND_ERROR_IS_FATAL ANY)
     if(component STREQUAL c_interface)

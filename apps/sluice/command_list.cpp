@@ -2,7 +2,7 @@
 #include "command_list.hpp"
 
 #include <CLI/CLI.hpp>
-#include <sstream>
+#include <algorithm>
 
 #include "completion.hpp"
 #include "sluice/nn/mlp_model.hpp"

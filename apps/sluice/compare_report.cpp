@@ -2,6 +2,7 @@
 #include <cmath>
 #include <iomanip>
 #include <ostream>
+#include <span>
 #include <sstream>
 
 #include "compare_command.hpp"

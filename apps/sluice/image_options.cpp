@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "image_options.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>

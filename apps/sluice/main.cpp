@@ -2,6 +2,7 @@
 // sluice: runs trained networks and reports the results.
 
 #include <iostream>
+#include <stdexcept>
 
 #include "bench_command.hpp"
 #include "command_line.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "manual_page.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 #include "exit_status.hpp"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <sstream>
+#include <variant>
 
 #include "sluice/nn/any_tensor.hpp"
 

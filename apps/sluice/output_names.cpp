@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output_names.hpp"
 
-#include <algorithm>
 #include <string>
 #include <system_error>
 #include <vector>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sample_inputs.hpp"
 
-#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <random>

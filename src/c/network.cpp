@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <span>
 
 #include "c/handles.hpp"
 #include "c/options.hpp"

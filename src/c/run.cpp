@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "c/types.hpp"

@@ -2,6 +2,7 @@
 #include "c/status.hpp"
 
 #include <new>
+#include <system_error>
 
 namespace sluice::c {
 namespace {

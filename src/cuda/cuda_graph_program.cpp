@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 #include <utility>
+#include <variant>
 
 #include "cuda/capture_stream.hpp"
 #include "cuda/condition.hpp"

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "cuda/capture_stream.hpp"
 #include "cuda/cuda_graph_program.hpp"

@@ -2,10 +2,10 @@
 #include "cuda/cuda_stream.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "cuda/api/error.hpp"
 #include "cuda/callback_scope.hpp"

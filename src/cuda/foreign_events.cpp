@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/cuda/foreign_streams.hpp"
 
+#include <span>
+#include <string_view>
+
 #include "cuda/api/runtime.hpp"
 #include "sluice/runtime/detail/closure.hpp"
 

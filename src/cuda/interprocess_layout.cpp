@@ -6,6 +6,7 @@
 #include <fstream>
 #include <random>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 namespace sluice::cuda::interprocess {

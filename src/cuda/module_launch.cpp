@@ -2,7 +2,6 @@
 // What a launch of a module's function needs in every build.
 #include "sluice/cuda/detail/module_launch.hpp"
 
-#include <limits>
 #include <string>
 
 #include "sluice/cuda/kernel_module.hpp"

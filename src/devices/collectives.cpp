@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/devices/collectives.hpp"
 
+#include <span>
+
 #include "devices/collective_call.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/detail/closure.hpp"

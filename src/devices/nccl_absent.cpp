@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives among GPUs in a build without NCCL's header: refused.
 #include "devices/collective_call.hpp"
+
+#include <memory>
+
 #include "devices/process_rank.hpp"
 #include "sluice/base/error.hpp"
 

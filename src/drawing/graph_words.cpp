@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "drawing/graph_words.hpp"
 
-#include <algorithm>
+#include <variant>
 
 #include "sluice/runtime/row_copy.hpp"
 #include "trace/trace_text.hpp"

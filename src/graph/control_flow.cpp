@@ -2,6 +2,7 @@
 #include "sluice/graph/control_flow.hpp"
 
 #include <array>
+#include <string_view>
 
 #include "graph/graph_recorder.hpp"
 #include "sluice/runtime/transfer.hpp"

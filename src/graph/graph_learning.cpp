@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <variant>
 
 #include "graph/graph_instance.hpp"
 #include "graph/graph_recorder.hpp"

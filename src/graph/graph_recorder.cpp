@@ -2,7 +2,9 @@
 #include "graph/graph_recorder.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
+#include <variant>
 
 #include "runtime/group_launch.hpp"
 #include "sluice/base/error.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How compiled_graph creates the instances that run it: each records the operation once more, at the planned addresses.
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "graph/graph_instance.hpp"

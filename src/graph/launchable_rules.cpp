@@ -2,9 +2,11 @@
 // What holds for graphs that kernels launch, besides the rules for all graphs: what they may contain, which memory a
 // launch uses, and how they are updated while other graphs hold their handle.
 #include <algorithm>
+#include <exception>
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "graph/graph_instance.hpp"
 #include "graph/graph_recorder.hpp"

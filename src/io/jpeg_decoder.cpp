@@ -9,6 +9,8 @@
 #include <array>
 #include <csetjmp>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "image_decoders.hpp"
 

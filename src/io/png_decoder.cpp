@@ -3,12 +3,12 @@
 // and libpng nothing has a destructor: all that is made stands in a png_work, outside of them.
 #include <png.h>
 
-#include <algorithm>
 #include <array>
 #include <csetjmp>
 #include <cstring>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "image_decoders.hpp"
 

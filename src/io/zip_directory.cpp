@@ -2,7 +2,6 @@
 #include "zip_directory.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 #include <string_view>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mlp_metadata.hpp"
 
-#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 

@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"

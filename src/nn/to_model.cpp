@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/nn/to_model.hpp"
 
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "sluice/base/error.hpp"
 

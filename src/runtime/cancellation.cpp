@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/runtime/detail/cancellation.hpp"
 
+#include <string>
+
 #include "runtime/completion_service.hpp"
 
 namespace sluice::detail {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
+#include <variant>
 
 #include "sluice/base/printable.hpp"
 #include "sluice/runtime/graph_program.hpp"

@@ -2,8 +2,10 @@
 #include "runtime/launched_graphs.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <ranges>
 #include <utility>
+#include <vector>
 
 #include "sluice/runtime/graph_launcher.hpp"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/runtime/parts.hpp"
 
+#include <algorithm>
+#include <array>
 #include <numeric>
 #include <string>
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 #include <span>
+#include <thread>
 
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/device.hpp"

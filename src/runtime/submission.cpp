@@ -2,6 +2,7 @@
 #include "sluice/runtime/detail/submission.hpp"
 
 #include <algorithm>
+#include <exception>
 
 #include "runtime/helping.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"

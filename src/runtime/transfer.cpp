@@ -2,6 +2,7 @@
 #include "sluice/runtime/transfer.hpp"
 
 #include <array>
+#include <string>
 #include <utility>
 
 #include "runtime/staging_pool.hpp"

@@ -6,10 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "serve/call_queue.hpp"
 #include "sluice/nn/any_tensor.hpp"
 #include "sluice/nn/model.hpp"
-#include "sluice/serve/infer_call.hpp"
-#include "sluice/serve/served_model.hpp"
 
 namespace sluice::serve {
 

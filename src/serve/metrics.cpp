@@ -2,6 +2,7 @@
 #include "serve/metrics.hpp"
 
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <utility>
@@ -53,6 +54,7 @@ public:
             sample(model.labels + ",result=\"failure\"", static_cast<double>(its.fail.count));
             sample(model.labels + ",result=\"queue_full\"", static_cast<double>(its.refused_full));
             sample(model.labels + ",result=\"late\"", static_cast<double>(its.refused_late));
+            sample(model.labels + ",result=\"cancelled\"", static_cast<double>(its.cancelled));
         }
     }
 
@@ -94,6 +96,9 @@ std::string metrics_of(const server& models, const http_metrics& http) {
     using row = const model_row&;
     to.requests();
     to.durations();
+    to.each("sluice_inference_delayed_total", "counter",
+            "Requests that were put behind others, because their time was over.",
+            [](row m) { return static_cast<double>(m.statistics.delayed); });
     to.each("sluice_inference_rows_total", "counter", "Rows that were computed.",
             [](row m) { return static_cast<double>(m.statistics.rows); });
     to.each("sluice_inference_batches_total", "counter", "Batches that were computed.",

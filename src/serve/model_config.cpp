@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/serve/model_config.hpp"
 
+#include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <string_view>
 
+#include "serve/config_text.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
 
@@ -20,52 +21,45 @@ namespace {
 using json = nlohmann::json;
 
 constexpr std::size_t longest_file = 1 << 20;
-constexpr std::size_t deepest = 8;
 constexpr std::size_t an_hour_us = 3'600'000'000;
+constexpr std::size_t most_rows = 65536;
+constexpr std::size_t most_waiting = 1'000'000;
+
+// The path of a key in messages: "default_queue_policy.queue".
+std::string within(const std::string& object, const std::string& key) {
+    return object.empty() ? key : object + "." + key;
+}
 
 class config_reader {
 public:
     config_reader(const std::filesystem::path& file, model_config& to) : file_(file), to_(to) {}
 
-    void read(const std::string& text) {
-        const json all = parsed(text);
+    void read(const json& all) {
         if (!all.is_object()) refuse("", "a configuration is a JSON object");
-        for (const auto& [key, value] : all.items()) {
-            const auto found = keys_.find(key);
-            if (found == keys_.end()) refuse(key, "this key is unknown; the keys are " + known());
-            found->second(key, value);
-        }
+        read_object("", all, keys_);
+        require_priorities(all.contains("default_priority"));
+        require_preferred();
     }
 
 private:
     using reader = std::function<void(const std::string&, const json&)>;
+    using readers = std::map<std::string, reader, std::less<>>;
 
     [[noreturn]] void refuse(const std::string& key, const std::string& why) const {
         throw file_error(file_, file_error::no_offset, key.empty() ? key : in_quotes(key), why);
     }
 
-    std::string known() const {
+    static std::string known(const readers& keys) {
         std::string all;
-        for (const auto& [key, read] : keys_) all += (all.empty() ? "" : ", ") + key;
+        for (const auto& [key, read] : keys) all += (all.empty() ? "" : ", ") + key;
         return all;
     }
 
-    // Keys that are there twice are refused: which one holds would be a guess.
-    json parsed(const std::string& text) const {
-        std::set<std::string> seen;
-        std::string twice;
-        const auto watch = [&](int depth, json::parse_event_t event, json& value) {
-            if (static_cast<std::size_t>(depth) > deepest) refuse("", "the objects are too deep");
-            if (depth == 1 && event == json::parse_event_t::key && !seen.insert(value.get<std::string>()).second)
-                twice = value.get<std::string>();
-            return true;
-        };
-        try {
-            json all = json::parse(text, watch);
-            if (!twice.empty()) refuse(twice, "this key is there twice");
-            return all;
-        } catch (const json::exception& failure) {
-            refuse("", "this is no JSON: " + printable(failure.what(), 200));
+    void read_object(const std::string& where, const json& from, const readers& keys) const {
+        for (const auto& [key, value] : from.items()) {
+            const auto found = keys.find(key);
+            if (found == keys.end()) refuse(within(where, key), "this key is unknown; the keys are " + known(keys));
+            found->second(within(where, key), value);
         }
     }
 
@@ -75,16 +69,29 @@ private:
         refuse(key, "accepted is an integer from " + std::to_string(least) + " to " + std::to_string(most));
     }
 
+    std::vector<std::size_t> numbers(const std::string& key, const json& value, std::size_t most,
+                                     const std::string& accepted) const {
+        if (!value.is_array() || value.empty()) refuse(key, accepted);
+        std::vector<std::size_t> all;
+        for (const json& each : value) all.push_back(number(key, each, 1, most));
+        return all;
+    }
+
     void read_versions(const std::string& key, const json& value) {
-        const std::string accepted = R"(accepted are "latest", "all" and a list of versions such as [1, 3])";
         if (value == "latest") return;
         if (value == "all") {
             to_.all_versions = true;
             return;
         }
-        if (!value.is_array() || value.empty()) refuse(key, accepted);
-        to_.versions.emplace();
-        for (const json& each : value) to_.versions->push_back(number(key, each, 1, std::numeric_limits<int>::max()));
+        to_.versions = numbers(key, value, std::numeric_limits<int>::max(),
+                               R"(accepted are "latest", "all" and a list of versions such as [1, 3])");
+    }
+
+    void read_preferred(const std::string& key, const json& value) {
+        auto& rows = to_.preferred_batch_size;
+        rows = numbers(key, value, most_rows, "accepted is a list of numbers of rows such as [4, 8]");
+        std::ranges::sort(rows);
+        if (std::ranges::adjacent_find(rows) != rows.end()) refuse(key, "a number is there twice");
     }
 
     activation read_activation(const std::string& key, const json& value) const {
@@ -93,19 +100,83 @@ private:
         return *named;
     }
 
+    queue_policy read_policy(const std::string& where, const json& value) const {
+        queue_policy to;
+        const readers keys{
+            {"timeout_action",
+             [&](const std::string& key, const json& v) {
+                 if (v != "reject" && v != "delay") refuse(key, R"(accepted are "reject" and "delay")");
+                 to.timeout_action = v == "reject" ? timeout_action::reject : timeout_action::delay;
+             }},
+            {"timeout_us",
+             [&](const std::string& key, const json& v) { to.timeout_us = number(key, v, 0, an_hour_us); }},
+            {"allow_timeout_override",
+             [&](const std::string& key, const json& v) {
+                 if (!v.is_boolean()) refuse(key, "accepted are true and false");
+                 to.allow_timeout_override = v.get<bool>();
+             }},
+            {"queue", [&](const std::string& key, const json& v) { to.queue = number(key, v, 0, most_waiting); }},
+        };
+        if (!value.is_object()) refuse(where, "accepted is an object with the keys " + known(keys));
+        read_object(where, value, keys);
+        return to;
+    }
+
+    void read_policies(const std::string& where, const json& value) {
+        if (!value.is_object())
+            refuse(where, R"(accepted is an object with policies by their priorities, such as {"1": {"queue": 10}})");
+        for (const auto& [key, policy] : value.items()) {
+            std::size_t priority = 0;
+            const auto [end, failure] = std::from_chars(key.data(), key.data() + key.size(), priority);
+            const bool is_number = failure == std::errc() && end == key.data() + key.size() && key.front() != '0';
+            if (!is_number) refuse(within(where, key), "a key here is a priority, such as \"1\"");
+            to_.priority_queue_policy.emplace(priority, read_policy(within(where, key), policy));
+        }
+    }
+
+    void require_priorities(bool has_default) const {
+        const std::size_t levels = to_.priority_levels;
+        if (levels == 0) {
+            if (has_default) refuse("default_priority", "there are no priorities without 'priority_levels'");
+            if (!to_.priority_queue_policy.empty())
+                refuse("priority_queue_policy", "there are no priorities without 'priority_levels'");
+            return;
+        }
+        const std::string range = "1 to " + std::to_string(levels);
+        if (to_.default_priority == 0 || to_.default_priority > levels)
+            refuse("default_priority",
+                   "this key is needed with 'priority_levels'; accepted is an integer from " + range);
+        if (!to_.priority_queue_policy.empty() && to_.priority_queue_policy.rbegin()->first > levels) {
+            refuse(within("priority_queue_policy", std::to_string(to_.priority_queue_policy.rbegin()->first)),
+                   "the priorities are " + range);
+        }
+    }
+
+    void require_preferred() const {
+        const auto& rows = to_.preferred_batch_size;
+        if (!rows.empty() && to_.max_batch && rows.back() > *to_.max_batch)
+            refuse("preferred_batch_size", "a number is greater than 'max_batch'");
+    }
+
     reader count(std::size_t model_config::* member, std::size_t least, std::size_t most) {
         return [=, this](const std::string& key, const json& value) { to_.*member = number(key, value, least, most); };
     }
 
     const std::filesystem::path& file_;
     model_config& to_;
-    const std::map<std::string, reader, std::less<>> keys_{
-        {"max_batch", [this](const std::string& key, const json& v) { to_.max_batch = number(key, v, 1, 65536); }},
+    const readers keys_{
+        {"max_batch", [this](const std::string& key, const json& v) { to_.max_batch = number(key, v, 1, most_rows); }},
+        {"preferred_batch_size", [this](const std::string& key, const json& v) { read_preferred(key, v); }},
         {"max_delay_us", count(&model_config::max_delay_us, 0, 10'000'000)},
-        {"queue", count(&model_config::queue, 1, 1'000'000)},
+        {"queue", count(&model_config::queue, 1, most_waiting)},
         {"instances", count(&model_config::instances, 1, 256)},
         {"caller_thread_us", count(&model_config::caller_thread_us, 0, 1'000'000)},
         {"timeout_us", count(&model_config::timeout_us, 0, an_hour_us)},
+        {"priority_levels", count(&model_config::priority_levels, 0, 1000)},
+        {"default_priority", count(&model_config::default_priority, 0, 1000)},
+        {"default_queue_policy",
+         [this](const std::string& key, const json& v) { to_.default_queue_policy = read_policy(key, v); }},
+        {"priority_queue_policy", [this](const std::string& key, const json& v) { read_policies(key, v); }},
         {"versions", [this](const std::string& key, const json& v) { read_versions(key, v); }},
         {"device",
          [this](const std::string& key, const json& v) {
@@ -123,7 +194,7 @@ private:
 
 model_config parse_model_config(const std::string& text, const std::filesystem::path& file) {
     model_config config;
-    config_reader(file, config).read(text);
+    config_reader(file, config).read(parse_config_json(text, file));
     return config;
 }
 

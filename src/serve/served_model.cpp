@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "serve/batch.hpp"
+#include "serve/call_queue.hpp"
 #include "serve/trial.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
@@ -25,6 +26,14 @@ void count_latency(model_statistics& to, std::chrono::nanoseconds time) {
     ++to.latency[static_cast<std::size_t>(bucket - model_statistics::bounds_us.begin())];
 }
 
+// Of a call that is not computed.
+refusal why_left_out(const waiting_call& call) {
+    const auto now = infer_call::clock::now();
+    if (!call.is_late(now)) return {refusal_kind::cancelled, "the client has gone; the request was not computed"};
+    return {refusal_kind::late, "the request has waited " + std::to_string(since(call.since, now).count() / 1000) +
+                                    " us, longer than it may; it was not computed"};
+}
+
 }  // namespace
 
 std::shared_ptr<served_model> served_model::make(std::string name, std::size_t version,
@@ -37,7 +46,11 @@ std::shared_ptr<served_model> served_model::make(std::string name, std::size_t v
 
 served_model::served_model(std::string name, std::size_t version, std::shared_ptr<const loaded_model> network,
                            const model_config& config)
-    : name_(std::move(name)), version_(version), network_(std::move(network)), config_(config) {
+    : name_(std::move(name)),
+      version_(version),
+      network_(std::move(network)),
+      config_(config),
+      queue_(std::make_unique<call_queue>("model " + in_quotes(name_), config)) {
     const trial found = try_model(*network_);
     const bool asks = config_.max_batch.value_or(1) > 1;
     if (asks && (!found.has_rows || found.rows_depend)) {
@@ -47,6 +60,12 @@ served_model::served_model(std::string name, std::size_t version, std::shared_pt
     }
     max_batch_ = config_.max_batch.value_or(found.rows_are_independent ? default_batch : 1);
     joins_ = max_batch_ > 1;
+    const auto& preferred = config_.preferred_batch_size;
+    if (!preferred.empty() && preferred.back() > max_batch_) {
+        throw error(errc::invalid_argument, "the configuration prefers batches of " + std::to_string(preferred.back()) +
+                                                ", but a batch has at most " + std::to_string(max_batch_) +
+                                                (found.reason.empty() ? "" : ": " + found.reason));
+    }
     joins_because_ = asks                     ? "the configuration says so"
                      : config_.max_batch == 1 ? "the configuration says so"
                                               : found.reason;
@@ -76,26 +95,20 @@ bool served_model::is_short(std::size_t elements) const {
 bool served_model::submit(std::shared_ptr<infer_call> call, lent_thread* lent) {
     require_inputs(network_->inputs(), call->inputs);
     const auto now = clock::now();
-    if (config_.timeout_us != 0) {
-        const auto latest = now + std::chrono::microseconds(config_.timeout_us);
-        call->deadline = std::min(call->deadline.value_or(latest), latest);
-    }
-    waiting_call one{std::move(call), now, 1, 0};
+    waiting_call one{.call = std::move(call), .since = now};
     for (const tensor_view& each : one.call->inputs) one.elements += each.bytes.size() / io::size_of(each.type);
     if (max_batch_ > 1) one.rows = one.call->inputs.front().shape[0];
 
     std::unique_lock lock(mutex_);
     if (is_closing_) return false;
     if (!broken_.empty()) throw refusal(refusal_kind::unavailable, "model " + in_quotes(name_) + ": " + broken_);
-    if (queue_.size() >= config_.queue) {
-        ++statistics_.refused_full;
-        throw refusal(
-            refusal_kind::queue_full,
-            "the queue of model " + in_quotes(name_) + " is full: " + std::to_string(queue_.size()) + " requests wait",
-            queue_.size());
-    }
     const bool lend = lent != nullptr && !is_lent_ && running_ == 0 && is_short(one.elements);
-    queue_.push_back(std::move(one));
+    try {
+        queue_->push(std::move(one));
+    } catch (const refusal& why) {
+        if (why.kind() == refusal_kind::queue_full) ++statistics_.refused_full;
+        throw;
+    }
     if (lend) {
         is_lent_ = true;
         lock.unlock();
@@ -118,85 +131,95 @@ void served_model::lend_to(lent_thread& thread) {
     }
 }
 
-// Called with the lock. The first that waits, and those after it that can be joined with it. `late`: those whose time
-// is over.
-std::vector<waiting_call> served_model::take(std::vector<waiting_call>& late) {
-    std::vector<waiting_call> batch;
+// Called with the lock.
+batch_rule served_model::rule() const { return {joins_, max_batch_, config_.preferred_batch_size}; }
+
+// Called with the lock.
+void served_model::count_left_out(const waiting_call& call, clock::time_point now) {
+    ++(call.is_late(now) ? statistics_.refused_late : statistics_.cancelled);
+}
+
+// Called with the lock. What is a batch now.
+std::vector<waiting_call> served_model::take(std::vector<waiting_call>& left_out) {
     const auto now = clock::now();
-    std::size_t rows = 0;
-    while (!queue_.empty()) {
-        waiting_call& next = queue_.front();
-        if (next.call->deadline && *next.call->deadline < now) {
-            late.push_back(std::move(next));
-            queue_.pop_front();
-            continue;
-        }
-        const bool is_first = batch.empty();
-        const bool fits = is_first || (joins_ && rows + next.rows <= max_batch_ &&
-                                       can_join(batch.front().call->inputs, next.call->inputs));
-        if (!fits) break;
-        rows += next.rows;
-        batch.push_back(std::move(next));
-        queue_.pop_front();
-        if (!joins_) break;
-    }
-    running_ += batch.size() + late.size();
-    statistics_.refused_late += late.size();
+    const next_batch next = queue_->look(rule(), now, left_out);
+    for (const waiting_call& each : left_out) count_left_out(each, now);
+    std::vector<waiting_call> batch = queue_->take(next.calls);
+    running_ += batch.size() + left_out.size();
     return batch;
 }
 
+// Called with the lock. Waits for more calls as long as the configuration says. Calls that are left out end the wait,
+// so that they hear of it in time; then there may be no batch.
+std::vector<waiting_call> served_model::take_in_time(std::unique_lock<std::mutex>& lock,
+                                                     std::vector<waiting_call>& left_out) {
+    const auto delay = std::chrono::microseconds(config_.max_delay_us);
+    while (delay.count() != 0 && !is_closing_) {
+        const auto now = clock::now();
+        const next_batch next = queue_->look(rule(), now, left_out);
+        if (next.calls == 0 && left_out.empty()) return {};  // another thread has taken them
+        if (next.is_ready || now >= next.oldest + delay) break;
+        if (!left_out.empty()) {
+            for (const waiting_call& each : left_out) count_left_out(each, now);
+            running_ += left_out.size();
+            return {};
+        }
+        ++idle_threads_;
+        has_work_.wait_until(lock, std::min(next.oldest + delay, next.changes_after + std::chrono::microseconds(1)));
+        --idle_threads_;
+    }
+    return take(left_out);
+}
+
 void served_model::run_waiting() {
-    std::vector<waiting_call> late;
+    std::vector<waiting_call> left_out;
     std::unique_lock lock(mutex_);
     is_lent_ = false;
-    std::vector<waiting_call> batch = take(late);
-    const bool is_more = !queue_.empty() && idle_threads_ != 0;
+    std::vector<waiting_call> batch = take(left_out);
+    const bool is_more = !queue_->empty() && idle_threads_ != 0;
     lock.unlock();
     if (is_more) has_work_.notify_one();  // what did not fit does not wait for this thread
-    run_batch(std::move(batch), std::move(late), true);
+    run_batch(std::move(batch), std::move(left_out), true);
 }
 
 void served_model::work() {
-    const auto delay = std::chrono::microseconds(config_.max_delay_us);
     std::unique_lock lock(mutex_);
     while (true) {
         ++idle_threads_;
-        has_work_.wait(lock, [&] { return is_closing_ || (!queue_.empty() && !is_lent_); });
-        if (delay.count() != 0 && !queue_.empty()) {
-            const auto is_full = [&] {
-                std::size_t rows = 0;
-                for (const waiting_call& each : queue_) rows += each.rows;
-                return is_closing_ || queue_.empty() || rows >= max_batch_;
-            };
-            has_work_.wait_until(lock, queue_.front().since + delay, is_full);
-        }
+        has_work_.wait(lock, [&] { return is_closing_ || (!queue_->empty() && !is_lent_); });
         --idle_threads_;
-        if (queue_.empty() && is_closing_) return;
-        std::vector<waiting_call> late;
-        std::vector<waiting_call> batch = take(late);
+        if (queue_->empty()) return;
+        std::vector<waiting_call> left_out;
+        std::vector<waiting_call> batch = take_in_time(lock, left_out);
         lock.unlock();
-        run_batch(std::move(batch), std::move(late), false);
+        run_batch(std::move(batch), std::move(left_out), false);
         lock.lock();
     }
 }
 
-void served_model::run_batch(std::vector<waiting_call> batch, std::vector<waiting_call> late, bool on_caller_thread) {
-    const std::size_t calls = batch.size() + late.size();
-    for (waiting_call& each : late) {
-        const auto waited = since(each.since, clock::now());
-        each.call->refuse({refusal_kind::late, "the request has waited " + std::to_string(waited.count() / 1000) +
-                                                   " us, longer than it may; it was not computed"});
-    }
+void served_model::run_batch(std::vector<waiting_call> batch, std::vector<waiting_call> left_out,
+                             bool on_caller_thread) {
+    const std::size_t calls = batch.size() + left_out.size();
+    for (waiting_call& each : left_out) each.call->refuse(why_left_out(each));
     if (!batch.empty()) compute(batch, on_caller_thread);
     batch.clear();  // calls end before close() returns
-    late.clear();
+    left_out.clear();
     const std::lock_guard lock(mutex_);
     running_ -= calls;
-    if (running_ == 0 && queue_.empty()) is_idle_.notify_all();
+    if (running_ == 0 && queue_->empty()) is_idle_.notify_all();
 }
 
 void served_model::compute_each(std::vector<waiting_call>& batch, bool on_caller_thread) {
     for (waiting_call& each : batch) {
+        const auto now = clock::now();
+        if (each.is_left_out(now)) {  // the batch has taken its time
+            {
+                const std::lock_guard lock(mutex_);
+                count_left_out(each, now);
+            }
+            each.call->refuse(why_left_out(each));
+            continue;
+        }
         std::vector<waiting_call> alone;
         alone.push_back(std::move(each));
         compute(alone, on_caller_thread);
@@ -271,7 +294,7 @@ void served_model::close() {
     std::unique_lock lock(mutex_);
     is_closing_ = true;
     has_work_.notify_all();
-    is_idle_.wait(lock, [&] { return queue_.empty() && running_ == 0; });
+    is_idle_.wait(lock, [&] { return queue_->empty() && running_ == 0; });
     std::vector<std::thread> threads = std::exchange(threads_, {});
     lock.unlock();
     for (std::thread& each : threads) each.join();
@@ -280,7 +303,8 @@ void served_model::close() {
 model_statistics served_model::statistics() const {
     const std::lock_guard lock(mutex_);
     model_statistics now = statistics_;
-    now.waiting = queue_.size();
+    now.waiting = queue_->size();
+    now.delayed = queue_->delayed();
     now.running = running_;
     return now;
 }

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <map>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "sluice/base/printable.hpp"
 #include "sluice/serve/tensor_view.hpp"

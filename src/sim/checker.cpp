@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace sluice::sim::detail {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/host_threads.hpp"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>

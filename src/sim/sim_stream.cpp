@@ -2,7 +2,6 @@
 #include "sim/sim_stream.hpp"
 
 #include <cstring>
-#include <string>
 
 #include "runtime/kernel_call.hpp"
 #include "sim/graph_walk.hpp"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/traced_stream.hpp"
 
+#include <exception>
+#include <string>
 #include <utility>
 
 #include "sluice/runtime/detail/command_queue.hpp"

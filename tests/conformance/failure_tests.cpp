@@ -299,6 +299,7 @@ TEST_P(failures, what_a_copy_uses_lives_until_the_copy_is_over_although_the_devi
                               memory_access{y.memory(), access_mode::read}};
     a.copy({"copy", accesses}, {x.memory()->data(), y.memory()->data(), size * sizeof(unsigned),
                                 copy_direction::device_to_device, std::move(owner)});
+    held.wait_until_reached();
     on.poison(std::make_exception_ptr(device_error(errc::device_failed, "planted")));
     completion_thread_has_run after_the_report;
     on.service().post(after_the_report);

@@ -9,6 +9,7 @@
 
 #include "conformance/backend.hpp"
 #include "conformance/expect_refused.hpp"
+#include "support/at_each_change.hpp"
 
 namespace sluice::conformance::device_launch_tests {
 namespace {
@@ -138,10 +139,10 @@ TEST_P(device_launch, launches_of_one_graph_by_two_threads_are_neither_lost_nor_
     std::atomic<int> accepted{0}, torn{0};
     std::atomic<bool> is_over{false};
     std::thread reader([&] {
-        while (!is_over) {
+        test_support::at_each_change(accepted, is_over, [&] {
             const std::vector<int> now = sync(counter.get().and_then(download), pool);
             torn += std::count(now.begin(), now.end(), now[0]) != static_cast<std::ptrdiff_t>(size);
-        }
+        });
     });
     const auto launch_many = [&](const auto& graph) {
         for (int i = 0; i < 150; ++i) accepted += sync(graph(), pool)[0];

@@ -12,6 +12,7 @@
 #include "conformance/backend.hpp"
 #include "conformance/expect_refused.hpp"
 #include "graph/support/launching_kernels.hpp"
+#include "support/at_each_change.hpp"
 
 namespace sluice::conformance::launchable_pinned_tests {
 namespace {
@@ -109,19 +110,19 @@ TEST_P(launchable_pinned, threads_that_write_and_launch_do_not_mix) {
         on, [=](tensor<int>) { return in.load().and_then([=](tensor<int> x) { return out.store(std::move(x)); }); },
         device_input<int>({size}));
     std::atomic<bool> is_over{false};
-    std::atomic<int> torn{0};
+    std::atomic<int> launched{0}, torn{0};
     const auto is_torn = [](const std::vector<int>& x) {
         return std::count(x.begin(), x.end(), x[0]) != static_cast<std::ptrdiff_t>(x.size());
     };
     std::thread writer([&] {
-        for (int i = 0; !is_over; ++i) in.write(std::vector<int>(size, i));
+        int i = 0;
+        test_support::at_each_change(launched, is_over, [&] { in.write(std::vector<int>(size, i++)); });
     });
-    std::thread reader([&] {
-        while (!is_over) torn += is_torn(out.read()) ? 1 : 0;
-    });
+    std::thread reader(
+        [&] { test_support::at_each_change(launched, is_over, [&] { torn += is_torn(out.read()) ? 1 : 0; }); });
     const auto launch_many = [&] {
         const auto tick = launched_once(on, copies, how::behind);
-        for (int i = 0; i < 50; ++i) sluice::sync(tick(), pool);
+        for (int i = 0; i < 50; ++i, ++launched) sluice::sync(tick(), pool);
     };
     std::thread second(launch_many);
     launch_many();

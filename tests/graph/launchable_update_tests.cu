@@ -10,6 +10,7 @@
 #include "conformance/backend.hpp"
 #include "conformance/expect_refused.hpp"
 #include "graph/support/launching_kernels.hpp"
+#include "support/at_each_change.hpp"
 
 namespace sluice::conformance::launchable_update_tests {
 namespace {
@@ -117,16 +118,21 @@ TEST_P(launchable_update, updates_and_launches_by_several_threads_do_not_mix) {
     const auto graph = launchable(on, plus(1), device_input<int>({1000}));
     set_state(graph, std::vector<int>(1000), pool);
     std::atomic<int> accepted{0};
-    std::atomic<int> running{2};
     const auto launch_many = [&] {
         const auto tick = launched_once(on, graph, how::behind);
         for (int i = 0; i < 100; ++i) accepted += sluice::sync(tick(), pool)[0];
-        --running;
     };
-    std::thread one(launch_many), other(launch_many);
-    for (int i = 0; running != 0; ++i) static_cast<void>(graph.update(plus(i % 2 == 0 ? 1000 : 1)));
-    one.join();
-    other.join();
+    std::atomic<bool> is_over{false};
+    std::thread updating([&] {
+        int i = 0;
+        test_support::at_each_change(accepted, is_over,
+                                     [&] { static_cast<void>(graph.update(plus(i++ % 2 == 0 ? 1000 : 1))); });
+    });
+    std::thread second(launch_many);
+    launch_many();
+    second.join();
+    is_over = true;
+    updating.join();
     const std::vector<int> now = state_of(graph, pool);
     EXPECT_EQ(accepted, 200);
     EXPECT_EQ(now[0] / 1000 + now[0] % 1000, 200);

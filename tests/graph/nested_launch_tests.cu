@@ -10,6 +10,7 @@
 #include "conformance/backend.hpp"
 #include "conformance/expect_refused.hpp"
 #include "graph/support/launching_kernels.hpp"
+#include "support/at_each_change.hpp"
 
 namespace sluice::conformance::nested_launch_tests {
 namespace {
@@ -164,10 +165,10 @@ TEST_P(nested_launch, launches_by_two_threads_are_neither_lost_nor_mixed) {
     std::atomic<int> accepted{0}, torn{0};
     std::atomic<bool> is_over{false};
     std::thread reader([&] {
-        while (!is_over) {
+        test_support::at_each_change(accepted, is_over, [&] {
             const std::vector<int> now = state_of(leaf, pool);
             torn += std::count(now.begin(), now.end(), now[0]) != static_cast<std::ptrdiff_t>(size);
-        }
+        });
     });
     const auto launch_many = [&](const auto& graph) {
         for (int i = 0; i < 100; ++i) accepted += sluice::sync(graph(), pool)[0];

@@ -144,7 +144,7 @@ TEST_P(choices, in_a_graph_are_made_when_it_is_recorded) {
 }
 
 TEST_P(choices, are_measured) {
-    const one_of<spin<200'000>, spin<1>, spin<2'000>> kernels(table);
+    const one_of<spin<200'000>, spin<1>, spin<100'000>> kernels(table);
     const auto x = sync(ones<float>({64}), pool);
     const tuning_measurement made = tune(on, kernels, x);
     EXPECT_EQ(made.device, on.properties().name);

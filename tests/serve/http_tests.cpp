@@ -238,6 +238,34 @@ TEST(http, late_requests_are_504) {
     EXPECT_EQ(second.receive().status, 504);
 }
 
+TEST(http, requests_name_their_priority) {
+    const http_server server({},
+                             R"({"max_batch": 1, "caller_thread_us": 0, "priority_levels": 2, "default_priority": 2})");
+    const auto of = [](int priority) {
+        return post_request("/v2/models/m/infer",
+                            R"({"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[1,1]}],)"
+                            R"("parameters":{"priority":)" +
+                                std::to_string(priority) + "}}");
+    };
+    raw_client first = server.client(), normal = server.client(), urgent = server.client();
+    {
+        const held gate(*server.fake);
+        first.send(infer_request(1));
+        server.fake->wait_until_running();
+        normal.send(of(0));
+        while (server.models->find("m")->statistics().waiting != 1) std::this_thread::yield();
+        urgent.send(of(1));
+        while (server.models->find("m")->statistics().waiting != 2) std::this_thread::yield();
+    }
+    EXPECT_EQ(urgent.receive().status, 200);
+    EXPECT_EQ(normal.receive().status, 200);
+    const http_answer wrong = urgent.ask(of(3));
+    EXPECT_EQ(wrong.status, 400);
+    EXPECT_THAT(wrong.body, HasSubstr("model 'm' has the priorities 1 to 2"));
+    EXPECT_EQ(urgent.ask(of(-1)).status, 400);
+    EXPECT_EQ(first.receive().status, 200);
+}
+
 TEST(http, models_are_listed_loaded_and_unloaded) {
     const http_server server;
     raw_client client = server.client();
@@ -385,6 +413,49 @@ TEST(http, drain_ends_at_its_limit) {
     client.send(infer_request(1));
     server.fake->wait_until_running();
     EXPECT_EQ(server.front->drain(50ms), 1U);
+    EXPECT_TRUE(client.is_closed());
+}
+
+// By a reset, and by closing in peace.
+TEST(http, requests_whose_client_has_left_are_not_computed) {
+    for (const bool resets : {true, false}) {
+        const http_server server({}, R"({"max_batch": 1, "caller_thread_us": 0})");
+        raw_client first = server.client();
+        {
+            const held gate(*server.fake);
+            first.send(infer_request(1));
+            server.fake->wait_until_running();
+            raw_client leaves = server.client();
+            leaves.send(infer_request(2));
+            while (server.models->find("m")->statistics().waiting != 1) std::this_thread::yield();
+            if (resets)
+                leaves.reset();
+            else
+                raw_client(std::move(leaves));
+            std::this_thread::sleep_for(400ms);  // several ticks
+        }
+        EXPECT_EQ(first.receive().status, 200);
+        while (server.models->find("m")->statistics().running != 0) std::this_thread::yield();
+        EXPECT_THAT(server.fake->batches(), ::testing::ElementsAre(1)) << resets;
+        EXPECT_EQ(server.models->find("m")->statistics().cancelled, 1U);
+        const std::string metrics = first.ask(get_request("/metrics")).body;
+        EXPECT_THAT(metrics, HasSubstr("result=\"cancelled\"} 1\n"));
+        EXPECT_THAT(metrics, HasSubstr("sluice_http_replies_total{status=\"499\"} 1\n"));
+        EXPECT_THAT(metrics, HasSubstr("sluice_http_connections 1\n"));
+    }
+}
+
+TEST(http, a_client_that_has_ended_its_input_waits_for_its_answer) {
+    const http_server server({}, R"({"caller_thread_us": 0})");
+    raw_client client = server.client();
+    {
+        const held gate(*server.fake);
+        client.send(infer_request(1));
+        client.end_of_input();
+        server.fake->wait_until_running();
+        EXPECT_EQ(client.receive().status, 100);  // the server asks whether the client is there
+    }
+    EXPECT_EQ(client.receive().status, 200);
     EXPECT_TRUE(client.is_closed());
 }
 

@@ -35,6 +35,25 @@ TEST(model_config, each_key_sets_its_member) {
     EXPECT_EQ(config.output_activation, activation::softmax);
 }
 
+TEST(model_config, policies_of_the_queue) {
+    const model_config config = parse_model_config(
+        R"({"priority_levels": 3, "default_priority": 2, "preferred_batch_size": [8, 4],
+            "default_queue_policy": {"timeout_action": "delay", "timeout_us": 7},
+            "priority_queue_policy": {"1": {"queue": 5, "allow_timeout_override": false}, "3": {}}})",
+        "config.json");
+    EXPECT_EQ(config.priority_levels, 3U);
+    EXPECT_EQ(config.default_priority, 2U);
+    EXPECT_EQ(config.preferred_batch_size, (std::vector<std::size_t>{4, 8}));
+    EXPECT_EQ(config.default_queue_policy.timeout_action, timeout_action::delay);
+    EXPECT_EQ(config.default_queue_policy.timeout_us, 7U);
+    EXPECT_TRUE(config.default_queue_policy.allow_timeout_override);
+    ASSERT_EQ(config.priority_queue_policy.size(), 2U);
+    EXPECT_EQ(config.priority_queue_policy.at(1).queue, 5U);
+    EXPECT_FALSE(config.priority_queue_policy.at(1).allow_timeout_override);
+    EXPECT_EQ(config.priority_queue_policy.at(1).timeout_action, timeout_action::reject);
+    EXPECT_TRUE(config.priority_queue_policy.contains(3));
+}
+
 struct wrong_config {
     const char* what;
     const char* text;
@@ -70,6 +89,41 @@ INSTANTIATE_TEST_SUITE_P(
                       wrong_config{"array", "[]", "a JSON object"}, wrong_config{"no_json", "{", "no JSON"},
                       wrong_config{"nothing", "", "no JSON"}, wrong_config{"two", "{} {}", "no JSON"},
                       wrong_config{"deep", R"({"a":[[[[[[[[[[[[1]]]]]]]]]]]]})", "too deep"}),
+    [](const auto& each) { return each.param.what; });
+
+INSTANTIATE_TEST_SUITE_P(
+    policies, wrong_configs,
+    ::testing::Values(
+        wrong_config{"unknown_key", R"({"default_queue_policy": {"max_queue_size": 1}})",
+                     "'default_queue_policy.max_queue_size': this key is unknown; the keys are allow_timeout_override, "
+                     "queue, timeout_action, timeout_us"},
+        wrong_config{"twice", R"({"default_queue_policy": {"queue": 1, "queue": 1}})",
+                     "'queue': this key is there twice"},
+        wrong_config{"level_twice", R"({"priority_levels": 1, "default_priority": 1,
+                                        "priority_queue_policy": {"1": {}, "1": {}}})",
+                     "'1': this key is there twice"},
+        wrong_config{"action", R"({"default_queue_policy": {"timeout_action": "drop"}})", "\"reject\" and \"delay\""},
+        wrong_config{"override", R"({"default_queue_policy": {"allow_timeout_override": 1}})", "true and false"},
+        wrong_config{"no_object", R"({"default_queue_policy": 1})", "an object with the keys"},
+        wrong_config{"no_default", R"({"priority_levels": 2})", "'default_priority': this key is needed"},
+        wrong_config{"default_above", R"({"priority_levels": 2, "default_priority": 3})", "from 1 to 2"},
+        wrong_config{"no_levels", R"({"default_priority": 1})", "without 'priority_levels'"},
+        wrong_config{"policy_without_levels", R"({"priority_queue_policy": {"1": {}}})", "without 'priority_levels'"},
+        wrong_config{"policy_above",
+                     R"({"priority_levels": 1, "default_priority": 1, "priority_queue_policy": {"2": {}}})",
+                     "'priority_queue_policy.2': the priorities are 1 to 1"},
+        wrong_config{"policy_of_zero", R"({"priority_levels": 1, "default_priority": 1,
+                                           "priority_queue_policy": {"0": {}}})",
+                     "a key here is a priority"},
+        wrong_config{"policy_of_word", R"({"priority_levels": 1, "default_priority": 1,
+                                           "priority_queue_policy": {"": {}}})",
+                     "a key here is a priority"},
+        wrong_config{"policy_list", R"({"priority_levels": 1, "default_priority": 1, "priority_queue_policy": []})",
+                     "an object with policies"},
+        wrong_config{"preferred_none", R"({"preferred_batch_size": []})", "a list of numbers of rows"},
+        wrong_config{"preferred_twice", R"({"preferred_batch_size": [2, 2]})", "a number is there twice"},
+        wrong_config{"preferred_above", R"({"max_batch": 4, "preferred_batch_size": [2, 8]})",
+                     "greater than 'max_batch'"}),
     [](const auto& each) { return each.param.what; });
 
 }  // namespace

@@ -191,20 +191,60 @@ TEST(served_model, a_wrong_request_does_not_fail_the_others_of_its_batch) {
 TEST(served_model, late_requests_are_not_computed) {
     serving s({.max_batch = 1});
     std::shared_ptr<test_call> first = row_of(0), late = row_of(1), patient = row_of(2);
-    late->deadline = infer_call::clock::now() + 1ms;
-    patient->deadline = infer_call::clock::now() + 1h;
+    late->timeout = 1ms;
+    patient->timeout = 1h;
     {
         const held gate(*s.fake);
         s.model->submit(first);
         s.fake->wait_until_running();
         s.model->submit(late);
         s.model->submit(patient);
-        std::this_thread::sleep_until(*late->deadline + 1ms);
+        std::this_thread::sleep_for(2ms);
     }
     EXPECT_EQ(refusal_from([&] { late->get(); }).kind(), refusal_kind::late);
     EXPECT_THAT(patient->get(), ElementsAre(4, 4));
     EXPECT_THAT(s.fake->batches(), ElementsAre(1, 1));
     EXPECT_EQ(s.model->statistics().refused_late, 1U);
+}
+
+TEST(served_model, calls_that_are_not_wanted_are_not_computed) {
+    serving s;
+    std::vector<std::shared_ptr<test_call>> calls;
+    {
+        const held gate(*s.fake);
+        s.model->submit(calls.emplace_back(row_of(0)));
+        s.fake->wait_until_running();
+        for (const float value : {1.f, 2.f, 3.f}) s.model->submit(calls.emplace_back(row_of(value)));
+        calls[2]->wanted = false;
+    }
+    EXPECT_THAT(calls[3]->get(), ElementsAre(6, 6));
+    EXPECT_EQ(refusal_from([&] { calls[2]->get(); }).kind(), refusal_kind::cancelled);
+    EXPECT_THAT(s.fake->batches(), ElementsAre(1, 2));
+    s.model->close();
+    EXPECT_EQ(s.model->statistics().cancelled, 1U);
+    EXPECT_EQ(s.model->statistics().success.count, 3U);
+}
+
+// Both are in the batch that fails. When its calls are computed alone, one is late and the client of the other has
+// gone.
+TEST(served_model, a_failed_batch_is_repeated_without_those_that_are_late_or_not_wanted) {
+    serving s({.max_batch = 3, .max_delay_us = 10'000'000});
+    std::shared_ptr<test_call> bad = row_of(bad_number), late = row_of(1), unwanted = row_of(2);
+    late->timeout = 500ms;
+    {
+        const held gate(*s.fake);
+        for (const auto& each : {bad, late, unwanted}) s.model->submit(each);
+        s.fake->wait_until_running();
+        unwanted->wanted = false;
+        std::this_thread::sleep_for(501ms);
+    }
+    EXPECT_EQ(refusal_from([&] { bad->get(); }).kind(), refusal_kind::bad_request);
+    EXPECT_EQ(refusal_from([&] { late->get(); }).kind(), refusal_kind::late);
+    EXPECT_EQ(refusal_from([&] { unwanted->get(); }).kind(), refusal_kind::cancelled);
+    s.model->close();
+    EXPECT_THAT(s.fake->batches(), ElementsAre(3, 1));
+    EXPECT_EQ(s.model->statistics().refused_late, 1U);
+    EXPECT_EQ(s.model->statistics().cancelled, 1U);
 }
 
 TEST(served_model, the_configured_time_is_the_longest_of_a_request) {
@@ -271,6 +311,86 @@ TEST(served_model, a_delay_ends) {
     const auto call = row_of(1);
     s.model->submit(call);
     EXPECT_THAT(call->get(), ElementsAre(2, 2));
+}
+
+TEST(served_model, a_preferred_batch_does_not_wait_for_the_delay) {
+    serving s({.max_batch = 8, .preferred_batch_size = {2, 4}, .max_delay_us = 10'000'000});
+    s.fake->hold();
+    s.fake->open();
+    const auto begin = std::chrono::steady_clock::now();
+    std::shared_ptr<test_call> first = row_of(0), second = row_of(1);
+    s.model->submit(first);
+    s.model->submit(second);
+    first->get();
+    second->get();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+    EXPECT_THAT(s.fake->batches(), ElementsAre(2));
+}
+
+TEST(served_model, preferred_batches_are_those_that_the_queue_fills) {
+    serving s({.max_batch = 8, .preferred_batch_size = {2, 4}});
+    std::vector<std::shared_ptr<test_call>> calls;
+    {
+        const held gate(*s.fake);
+        s.model->submit(calls.emplace_back(row_of(0)));
+        s.fake->wait_until_running();
+        for (int i = 0; i < 7; ++i) s.model->submit(calls.emplace_back(row_of(1)));
+    }
+    for (const auto& each : calls) each->get();
+    EXPECT_THAT(s.fake->batches(), ElementsAre(1, 4, 2, 1));
+    EXPECT_THROW(serving({.preferred_batch_size = {65}}), error);
+    EXPECT_THROW(serving({.preferred_batch_size = {2}}, std::make_shared<fake_model>(2.f, std::vector{testing::of(1)})),
+                 error);
+}
+
+TEST(served_model, a_request_that_waits_for_others_learns_in_time_that_its_own_is_over) {
+    serving s({.max_batch = 8, .max_delay_us = 10'000'000});
+    const auto begin = std::chrono::steady_clock::now();
+    const auto call = row_of(1);
+    call->timeout = 1ms;
+    s.model->submit(call);
+    EXPECT_EQ(refusal_from([&] { call->get(); }).kind(), refusal_kind::late);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+    s.model->close();
+    EXPECT_EQ(s.model->statistics().refused_late, 1U);
+}
+
+TEST(served_model, urgent_requests_are_computed_first) {
+    serving s({.max_batch = 1, .priority_levels = 2, .default_priority = 2});
+    std::vector<std::shared_ptr<test_call>> calls;
+    {
+        const held gate(*s.fake);
+        s.model->submit(calls.emplace_back(row_of(0)));
+        s.fake->wait_until_running();
+        s.model->submit(calls.emplace_back(row_of(1)));
+        calls.push_back(row_of(2));
+        calls.back()->priority = 1;
+        s.model->submit(calls.back());
+    }
+    calls[1]->get();
+    EXPECT_TRUE(calls[2]->is_answered());  // before the one that came before it
+    const auto wrong = row_of(3);
+    wrong->priority = 3;
+    EXPECT_EQ(refusal_from([&] { s.model->submit(wrong); }).kind(), refusal_kind::bad_request);
+}
+
+TEST(served_model, delayed_requests_are_computed_last_and_counted) {
+    serving s({.max_batch = 1,
+               .default_queue_policy = {.timeout_action = timeout_action::delay, .allow_timeout_override = true}});
+    std::shared_ptr<test_call> first = row_of(0), delayed = row_of(1), other = row_of(2);
+    delayed->timeout = 1ms;
+    {
+        const held gate(*s.fake);
+        s.model->submit(first);
+        s.fake->wait_until_running();
+        s.model->submit(delayed);
+        s.model->submit(other);
+        std::this_thread::sleep_for(2ms);
+    }
+    EXPECT_THAT(delayed->get(), ElementsAre(2, 2));
+    EXPECT_TRUE(other->is_answered());
+    EXPECT_EQ(s.model->statistics().delayed, 1U);
+    EXPECT_EQ(s.model->statistics().refused_late, 0U);
 }
 
 TEST(served_model, a_slow_model_holds_up_no_other) {

@@ -14,17 +14,24 @@ namespace sluice::test_support {
 class gate {
 public:
     explicit gate(stream held) {
-        held.host_call({"gate"}, {[latch = latch_] { latch->wait(); }});
+        held.host_call({"gate"}, {[reached = reached_, latch = latch_] {
+                           reached->count_down();
+                           latch->wait();
+                       }});
     }
     gate(const gate&) = delete;  // one stream, one gate
     gate& operator=(const gate&) = delete;
     ~gate() { open(); }
+
+    // Until then a device that is lost drops the gate as it drops each call that has not begun.
+    void wait_until_reached() { reached_->wait(); }
 
     void open() {
         if (!std::exchange(is_open_, true)) latch_->count_down();
     }
 
 private:
+    std::shared_ptr<std::latch> reached_ = std::make_shared<std::latch>(1);
     std::shared_ptr<std::latch> latch_ = std::make_shared<std::latch>(1);
     bool is_open_ = false;
 };

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distributed_run.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <stdexcept>
+#include <system_error>
 
 #include "model_broadcast.hpp"
 #include "rank_job.hpp"

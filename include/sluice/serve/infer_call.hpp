@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
@@ -23,13 +24,19 @@ public:
 
     virtual ~infer_call() = default;
 
-    // One of the two is called, once, on the thread that has computed the batch. `outputs` are in the model's order and
+    // One of the two is called, once, on the thread that has taken the batch. `outputs` are in the model's order and
     // valid during the call. Neither may call the model.
     virtual void answer(std::span<const tensor_view> outputs) noexcept = 0;
     virtual void refuse(const refusal& why) noexcept = 0;
 
-    std::vector<tensor_view> inputs;            // in the model's order
-    std::optional<clock::time_point> deadline;  // a batch that begins later leaves this call out
+    // Whether the client still waits for the answer. A call of a client that has gone is not computed. Asked on any
+    // thread, with the model's lock: it returns at once, and does not call the model.
+    virtual bool is_wanted() const noexcept { return true; }
+
+    std::vector<tensor_view> inputs;  // in the model's order
+    // The request's own time in the queue. What happens after it, the model's queue_policy says.
+    std::optional<std::chrono::microseconds> timeout;
+    std::size_t priority = 0;  // 1 comes first; 0: the model's default
 };
 
 // A thread that takes requests and can compute short batches between them, without the way to another thread and back.

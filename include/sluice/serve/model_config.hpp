@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,20 +15,47 @@
 
 namespace sluice::serve {
 
+enum class timeout_action {
+    reject,  // the request is not computed
+    delay,   // it is computed behind all others of its priority
+};
+
+// What holds for the requests of one priority that wait. The members are keys of the same names.
+struct queue_policy {
+    serve::timeout_action timeout_action = serve::timeout_action::reject;
+    // The time after which a request that still waits is treated so. 0: no limit.
+    std::size_t timeout_us = 0;
+    // Whether a request may name a shorter time, or one where the policy has none.
+    bool allow_timeout_override = true;
+    // Requests that wait; more are refused. 0: as many as the model's queue takes.
+    std::size_t queue = 0;
+};
+
 struct model_config {
     // Requests that wait are computed together, as long as they have at most this many rows. Default: 64 for a model of
     // which a trial at load time shows that its rows do not depend on each other, else 1.
     std::optional<std::size_t> max_batch = std::nullopt;
-    // How long a request waits for others while the batch is not full.
+    // Batches of these many rows are computed without a wait; ascending, none above max_batch. A batch has the largest
+    // of these numbers that the queue's first requests have together, and never more than the last of them.
+    std::vector<std::size_t> preferred_batch_size = {};
+    // How long a request waits for others while the batch is not full, and has no preferred number of rows.
     std::size_t max_delay_us = 0;
-    // Requests that wait; more are refused.
+    // Requests that wait, of all priorities; more are refused.
     std::size_t queue = 256;
     // Batches that are computed at the same time, each on a thread of its own.
     std::size_t instances = 1;
     // Batches that are expected to take at most this long run on the thread that took the request. 0: none.
     std::size_t caller_thread_us = 200;
-    // A request that has waited this long is not computed. 0: no limit. A request may name a shorter time.
+    // A request that has waited this long is not computed, whatever its policy says. 0: no limit. A request may name a
+    // shorter time.
     std::size_t timeout_us = 0;
+    // Requests have priorities from 1, which is computed first, to this number. 0: all are equal.
+    std::size_t priority_levels = 0;
+    // Of requests that name no priority. From 1 to priority_levels; 0 without levels.
+    std::size_t default_priority = 0;
+    queue_policy default_queue_policy = {};
+    // Of single priorities, in the place of the default; by the priority. In the file: {"1": {"queue": 10}}.
+    std::map<std::size_t, queue_policy> priority_queue_policy = {};
     // The versions that are served. None: the latest; in the file "latest", "all", or a list such as [1, 3].
     std::optional<std::vector<std::size_t>> versions = std::nullopt;
     bool all_versions = false;
@@ -39,7 +67,7 @@ struct model_config {
 };
 
 // Throws file_error that names the file and the key: for text that is no JSON object, a key that is unknown (with those
-// that there are) or is there twice, and a value of another type or range.
+// that there are) or is there twice, a value of another type or range, and values that do not fit each other.
 model_config read_model_config(const std::filesystem::path& file);
 model_config parse_model_config(const std::string& text, const std::filesystem::path& file);
 

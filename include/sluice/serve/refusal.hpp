@@ -18,6 +18,7 @@ enum class refusal_kind {
     queue_full,   // too many requests wait: try again later
     unavailable,  // the server ends, or the model is not ready: try another server
     late,         // the request's time was over before it was computed
+    cancelled,    // the client has gone
     failed,       // the model or its device failed
 };
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // served_model: one version of a model with its queue, its threads and its statistics.
 //
-// A request that arrives while nothing is computed begins at once. Those that wait are computed together: they are
-// joined along the first dimension, when the model allows it (joins_because). A batch that is expected to be short runs
-// on the thread that the front end lends; a longer one on a thread of this model, so that it holds up no other model.
+// A request that arrives while nothing is computed begins at once. Those that wait are computed together, by their
+// priorities: they are joined along the first dimension, when the model allows it (joins_because). A batch that is
+// expected to be short runs on the thread that the front end lends; a longer one on a thread of this model, so that it
+// holds up no other model.
 //
 // Thread safety: all members may be called on any thread.
 #pragma once
@@ -11,7 +12,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -25,13 +25,9 @@
 
 namespace sluice::serve {
 
-// One request in the queue.
-struct waiting_call {
-    std::shared_ptr<infer_call> call;
-    infer_call::clock::time_point since;
-    std::size_t rows = 1;      // of a model that joins: the length of the first dimension
-    std::size_t elements = 0;  // of all inputs
-};
+class call_queue;
+struct waiting_call;
+struct batch_rule;
 
 class served_model : public std::enable_shared_from_this<served_model> {
 public:
@@ -55,8 +51,8 @@ public:
     bool is_ready() const;
 
     // Takes the request into the queue. It is answered later, on another thread or, after the return, on `lent`. False:
-    // close() was called, so look for the model's successor. Throws refusal for inputs that do not fit the model
-    // (bad_request), a full queue, and a model whose device has failed.
+    // close() was called, so look for the model's successor. Throws refusal for inputs that do not fit the model and a
+    // priority that it does not have (bad_request), a full queue, and a model whose device has failed.
     bool submit(std::shared_ptr<infer_call> call, lent_thread* lent = nullptr);
 
     // Computes one batch of those that wait, on this thread. For lent_thread.
@@ -76,8 +72,11 @@ private:
     void work();
     bool is_short(std::size_t elements) const;
     void lend_to(lent_thread& thread);
-    std::vector<waiting_call> take(std::vector<waiting_call>& late);
-    void run_batch(std::vector<waiting_call> batch, std::vector<waiting_call> late, bool on_caller_thread);
+    batch_rule rule() const;
+    void count_left_out(const waiting_call& call, clock::time_point now);
+    std::vector<waiting_call> take(std::vector<waiting_call>& left_out);
+    std::vector<waiting_call> take_in_time(std::unique_lock<std::mutex>& lock, std::vector<waiting_call>& left_out);
+    void run_batch(std::vector<waiting_call> batch, std::vector<waiting_call> left_out, bool on_caller_thread);
     void compute(std::vector<waiting_call>& batch, bool on_caller_thread);
     void compute_each(std::vector<waiting_call>& batch, bool on_caller_thread);
     void note_failure(const std::exception& failure);
@@ -92,7 +91,7 @@ private:
     mutable std::mutex mutex_;
     std::condition_variable has_work_;
     std::condition_variable is_idle_;
-    std::deque<waiting_call> queue_;
+    std::unique_ptr<call_queue> queue_;
     std::size_t running_ = 0;  // requests
     std::size_t idle_threads_ = 0;
     bool is_lent_ = false;  // run_waiting() will be called

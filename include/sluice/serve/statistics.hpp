@@ -39,6 +39,8 @@ struct model_statistics {
     duration_sum output;                 // splitting and writing the answers
     std::uint64_t refused_full = 0;      // the queue was full
     std::uint64_t refused_late = 0;      // the request's time was over
+    std::uint64_t cancelled = 0;         // the client had gone
+    std::uint64_t delayed = 0;           // the request's time was over, and others came before it
     std::uint64_t rows = 0;              // inferences: rows of batches; of a model without batches, requests
     std::uint64_t batches = 0;           // executions
     std::uint64_t on_caller_thread = 0;  // batches that ran on the thread that took the requests

@@ -2,7 +2,6 @@
 #include "cuda/api/graph.hpp"
 
 #include <algorithm>
-#include <array>
 #include <string>
 
 #include "cuda/api/driver.hpp"

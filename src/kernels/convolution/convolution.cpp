@@ -2,6 +2,7 @@
 #include "sluice/kernels/convolution.hpp"
 
 #include <array>
+#include <span>
 #include <string>
 
 #include "kernels/convolution/convolution_dispatch.hpp"

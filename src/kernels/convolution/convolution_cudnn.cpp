@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Convolution and pooling to averages on a GPU by cuDNN.
-#include <array>
 #include <limits>
 
 #include "cuda/cudnn_library.hpp"

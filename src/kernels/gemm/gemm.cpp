@@ -2,7 +2,7 @@
 #include "sluice/kernels/gemm.hpp"
 
 #include <array>
-#include <vector>
+#include <span>
 
 #include "kernels/gemm/gemm_dispatch.hpp"
 #include "kernels/gemm/product_end.hpp"

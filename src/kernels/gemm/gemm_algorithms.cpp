@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/gemm/gemm_algorithms.hpp"
 
+#include <filesystem>
 #include <iostream>
 #include <mutex>
 

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // gemm on a GPU, in a build without CUDA: there are no such devices, so this code never runs.
 #include "kernels/gemm/gemm_dispatch.hpp"
+
+#include <filesystem>
+#include <functional>
+#include <span>
+
 #include "sluice/base/error.hpp"
 
 namespace sluice::kernels {

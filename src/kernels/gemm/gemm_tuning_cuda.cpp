@@ -2,6 +2,7 @@
 // tune_gemm on a GPU: each way of each problem inside a graph, so that the host's time does not count, in turns.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <optional>
 

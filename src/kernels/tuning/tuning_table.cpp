@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/kernels/tuning_table.hpp"
 
-#include <algorithm>
 #include <compare>
 
 #include "kernels/table_text.hpp"

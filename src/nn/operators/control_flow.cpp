@@ -2,7 +2,9 @@
 // If, Loop, Scan: nodes that run inner graphs. The host decides what is run before it is submitted, so conditions and
 // numbers of rounds are computed on the host.
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <string>
 
 #include "nn/operators/slabs.hpp"
 #include "nn/operators/table.hpp"

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <string>
 
 #include "nn/operators/table.hpp"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that compute each element of the output from the elements at its place, with broadcasting.
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
 #include <optional>
+#include <string>
 
 #include "nn/operators/expression.hpp"
 #include "nn/operators/table.hpp"

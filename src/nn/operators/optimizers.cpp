@@ -2,6 +2,9 @@
 // One step of an optimizer (ai.onnx.preview.training). The inputs are the learning rate, the number of steps so far,
 // and then for each kind of tensor (variables, gradients, what is kept of earlier ones) all tensors of that kind.
 #include "nn/operators/expression.hpp"
+
+#include <string>
+
 #include "nn/operators/table.hpp"
 
 namespace sluice::nn::operators {

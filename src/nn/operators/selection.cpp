@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <span>
 
 #include "nn/operators/movement.hpp"
 

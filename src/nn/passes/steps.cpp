@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nn/passes/steps.hpp"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "nn/passes/passes.hpp"
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/http/connection.hpp"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
@@ -26,6 +28,7 @@ constexpr std::size_t kept_bytes = 1 << 20;
 constexpr std::chrono::milliseconds linger_time{2000};
 constexpr int most_steps = 16;  // requests of one connection before others have their turn
 constexpr std::size_t most_waiting_loads = 16;
+constexpr int client_has_left = 499;  // counted, never sent
 
 std::string text_of(message_fault fault) {
     switch (fault) {
@@ -59,7 +62,7 @@ void connection::start() {
 
 void connection::begin_request() {
     phase_ = phase::reading;
-    has_begun_ = is_accepted_ = closes_ = false;
+    has_begun_ = is_accepted_ = closes_ = has_asked_ = false;
     loop_->state().body_bytes -= std::exchange(charged_, 0);
     message_.clear();
     parser_.emplace(message_, loop_->state().options.header_bytes, loop_->state().options.body_bytes);
@@ -208,11 +211,35 @@ void connection::handle_infer() {
         loop_->reader().read(message_.body, message_.json_bytes, model_->network().inputs(),
                              model_->network().outputs(), request_);
         inputs.swap(request_.inputs);
-        deadline.reset();
-        if (request_.timeout) deadline = clock::now() + *request_.timeout;
+        timeout = request_.timeout;
+        priority = request_.priority;
         if (model_->submit(shared_from_this(), loop_.get())) return;
         inputs.swap(request_.inputs);
     }
+}
+
+// A reset says that the client has gone. The end of its input does not: it may have closed, or still wait for the
+// answer.
+void connection::look_for_client() {
+    if (phase_ != phase::computing || has_left_) return;
+    pollfd look{socket_.native_handle(), POLLRDHUP, 0};
+    if (::poll(&look, 1, 0) <= 0) return;
+    if ((look.revents & (POLLERR | POLLHUP)) != 0)
+        has_left_ = true;
+    else if ((look.revents & POLLRDHUP) != 0 && !has_asked_)
+        ask_for_client();
+}
+
+// The system of a client that has closed answers any byte with a reset. A client that waits passes over "Continue", as
+// HTTP/1.1 asks of it.
+void connection::ask_for_client() {
+    has_asked_ = true;
+    if (!parser_->is_1_1()) return;
+    constexpr std::string_view question = "HTTP/1.1 100 Continue\r\n\r\n";
+    error_code failure;
+    const std::size_t sent = socket_.write_some(asio::buffer(question), failure);
+    if (failure && failure != asio::error::would_block) has_left_ = true;
+    if (!failure && sent != question.size()) has_left_ = true;  // what follows would be no answer
 }
 
 void connection::handle_load() {
@@ -266,7 +293,9 @@ void connection::send(reply made, bool must_close) {
     if (phase_ == phase::closed) return;
     model_.reset();
     reply_ = std::move(made);
+    if (has_left_) reply_.status = client_has_left;
     ++loop_->state().replies[static_cast<std::size_t>(reply_.status)];
+    if (has_left_) return close();
     if (reply_.status == 500) loop_->note_failure(printable(reply_.body, 500));
     closes_ = must_close || !parser_->keeps_connection() || loop_->state().is_draining;
     head_.clear();

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // One connection: it reads requests one after the other and writes their answers in this order.
 //
-// All members run on the loop's thread, except answer() and refuse(), which run where the batch was computed. From
-// submit() until then nothing else touches the request and the reply.
+// All members run on the loop's thread, except answer() and refuse(), which run where the batch was computed, and
+// is_wanted(). From submit() until the answer nothing else touches the request and the reply.
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <chrono>
@@ -37,11 +38,14 @@ public:
     bool has_request() const noexcept {
         return (phase_ == phase::reading && is_accepted_) || phase_ == phase::computing || phase_ == phase::writing;
     }
+    // Each tick: looks whether the client of a request that is computed is still there.
+    void look_for_client();
     // The time is over: closes, with an answer where the client has sent a part of a request.
     void give_up();
 
     void answer(std::span<const tensor_view> outputs) noexcept override;
     void refuse(const refusal& why) noexcept override;
+    bool is_wanted() const noexcept override { return !has_left_; }
 
 private:
     enum class phase { reading, computing, writing, lingering, closed };
@@ -58,6 +62,7 @@ private:
     void handle();
     void handle_infer();
     void handle_load();
+    void ask_for_client();
     void deliver(reply made) noexcept;
     void send(reply made, bool must_close = false);
     void send_now();
@@ -81,7 +86,9 @@ private:
     bool has_begun_ = false;    // the first byte of the request is there
     bool is_accepted_ = false;  // its header is there and right
     bool is_stepping_ = false;
-    bool closes_ = false;  // after this answer
+    bool closes_ = false;                // after this answer
+    std::atomic<bool> has_left_{false};  // the client of the request that is computed
+    bool has_asked_ = false;             // for the client, whose input has ended
     std::size_t charged_ = 0;
     loop::clock::time_point time_limit_;
 };

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/http/endpoints.hpp"
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "serve/metrics.hpp"
 #include "sluice/base/printable.hpp"
@@ -96,6 +98,8 @@ json statistics_of(const served_model& model) {
               {"joins_because", model.joins_because()},
               {"refused_queue_full", its.refused_full},
               {"refused_late", its.refused_late},
+              {"cancelled", its.cancelled},
+              {"delayed", its.delayed},
               {"latency_bounds_us", model_statistics::bounds_us},
               {"latency_counts", latency}}}};
 }

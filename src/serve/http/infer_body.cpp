@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -58,8 +59,8 @@ void read_object(dom::object from, const std::string& where, const Read& read) {
 }
 
 [[noreturn]] void refuse_parameter(const std::string& where, std::string_view key, const char* known) {
-    static constexpr std::array<std::string_view, 8> unsupported{
-        "sequence_id",          "sequence_start",          "sequence_end",        "priority", "classification",
+    static constexpr std::array<std::string_view, 7> unsupported{
+        "sequence_id",          "sequence_start",          "sequence_end",        "classification",
         "shared_memory_region", "shared_memory_byte_size", "shared_memory_offset"};
     const bool is_known = std::ranges::find(unsupported, key) != unsupported.end();
     refuse(where + " has the parameter " + in_quotes(key) + ", which " +
@@ -120,8 +121,10 @@ private:
                 const auto time = value_as<std::uint64_t>(value, "'timeout'", "a number of microseconds");
                 if (time > longest_timeout_us) refuse("'timeout' is longer than an hour");
                 if (time != 0) to_.timeout = std::chrono::microseconds(time);
+            } else if (key == "priority") {
+                to_.priority = value_as<std::uint64_t>(value, "'priority'", "an integer of at least 0");
             } else {
-                refuse_parameter("the request", key, "binary_data_output, timeout");
+                refuse_parameter("the request", key, "binary_data_output, priority, timeout");
             }
         });
     }
@@ -287,6 +290,7 @@ void infer_body::clear() noexcept {
     inputs.clear();
     outputs.clear();
     timeout.reset();
+    priority = 0;
     if (numbers.capacity() > kept_json_bytes) std::vector<std::byte>().swap(numbers);
     numbers.clear();
 }

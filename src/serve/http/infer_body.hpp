@@ -26,6 +26,7 @@ struct infer_body {
     std::vector<tensor_view> inputs;     // in the model's order; in `numbers` or in the body
     std::vector<chosen_output> outputs;  // in the request's order
     std::optional<std::chrono::microseconds> timeout;
+    std::size_t priority = 0;        // 0: none is named
     std::vector<std::byte> numbers;  // those that were JSON
 
     void clear() noexcept;

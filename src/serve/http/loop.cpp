@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/http/loop.hpp"
 
-#include <array>
 #include <boost/asio/socket_base.hpp>
 #include <boost/asio/write.hpp>
 #include <future>
@@ -18,8 +17,8 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
-// How exact the times of slow clients are.
-constexpr std::chrono::milliseconds tick_time{100};
+// How exact the times of slow clients are, and how soon it is noticed that a client has left.
+constexpr std::chrono::milliseconds tick_time{50};
 // At the end a connection without a request stays open for this time, so that a request that is on its way gets an
 // answer (503) instead of a reset.
 constexpr std::chrono::milliseconds quiet_time{500};
@@ -113,6 +112,7 @@ void loop::tick() {
     log_failures();
     date_ = http_date();
     if (acceptor_.is_open() && !accepts_) accept();
+    look_for_clients();
     close_idle(false);
     if (state_->is_draining) {
         if (drain_began_ == clock::time_point{}) drain_began_ = now_;
@@ -136,6 +136,10 @@ void loop::accept_waiting() {
         take(std::move(socket));
     }
     acceptor_.close(failure);
+}
+
+void loop::look_for_clients() {
+    for (const auto& [key, each] : connections_) each->look_for_client();
 }
 
 void loop::close_idle(bool also_fresh) {

@@ -62,6 +62,7 @@ private:
     void take(boost::asio::ip::tcp::socket socket);
     void tick();
     void accept_waiting();
+    void look_for_clients();
     void close_idle(bool also_fresh);
     void log_failures();
 

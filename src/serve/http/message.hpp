@@ -44,6 +44,7 @@ public:
     message_parser(http_message& to, std::size_t header_bytes, std::size_t body_bytes);
 
     message_fault fault() const noexcept { return fault_; }
+    bool is_1_1() const noexcept { return is_1_1_; }
     // HTTP/1.0 closes after each answer.
     bool keeps_connection() const { return is_1_1_ && keep_alive(); }
 

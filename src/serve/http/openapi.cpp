@@ -103,6 +103,7 @@ std::string_view openapi_text() {
       "id": {"type": "string"},
       "parameters": {"type": "object", "additionalProperties": false, "properties": {
         "binary_data_output": {"type": "boolean"},
+        "priority": {"type": "integer", "minimum": 0, "description": "1 comes first; 0: the model's default"},
         "timeout": {"type": "integer", "minimum": 0, "description": "Microseconds; 0: none"}}},
       "inputs": {"type": "array", "items": {"type": "object", "required": ["name", "datatype", "shape"],
         "additionalProperties": false, "properties": {

@@ -36,6 +36,7 @@ int status_of(refusal_kind kind) {
         case refusal_kind::queue_full: return 429;
         case refusal_kind::unavailable: return 503;
         case refusal_kind::late: return 504;
+        case refusal_kind::cancelled: return 499;
         case refusal_kind::failed: return 500;
     }
     return 500;

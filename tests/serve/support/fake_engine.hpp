@@ -136,6 +136,8 @@ public:
     }
     void refuse(const refusal& why) noexcept override { promise_.set_value(why); }
 
+    bool is_wanted() const noexcept override { return wanted; }
+
     bool is_answered() const { return result_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
     // Waits. Throws the refusal.
     std::vector<float> get() {
@@ -145,6 +147,7 @@ public:
     }
 
     std::thread::id thread;  // that has answered
+    std::atomic<bool> wanted{true};
 
 private:
     std::vector<float> values_;

@@ -1,0 +1,51 @@
+"""Writes the table of docs/costs.md from what costs.py measured.
+
+    costs_table.py COSTS.json PAGE      replaces the table between the two markers of the page
+    costs_table.py COSTS.json           prints it
+"""
+
+import json
+import pathlib
+import sys
+
+SIDES = ("ours", "onnxruntime", "openvino", "taskflow")
+BEGIN, END = "<!-- table: bench/costs_table.py -->", "<!-- end of table -->"
+
+
+def text(value, unit):
+    if unit == "bytes":
+        return f"{value / 1e6:.1f} MB" if value >= 1e6 else f"{value / 1e3:.0f} kB"
+    if unit == "ms":
+        return f"{value:.1f} ms"
+    if unit == "s":
+        return f"{value:.2f} s"
+    return f"{value:,}"
+
+
+def table(measured):
+    names = measured["versions"]
+    yield "| | ours | ONNX Runtime {onnxruntime} | OpenVINO {openvino} | Taskflow {taskflow} |".format(
+        **{side: names[side].split("-")[0] for side in SIDES[1:]})
+    yield "|---|---|---|---|---|"
+    for row in measured["rows"]:
+        cells = [text(row[side], row["unit"]) if side in row else "" for side in SIDES]
+        yield f"| {row['cost']} | {' | '.join(cells)} |"
+
+
+def main():
+    if len(sys.argv) not in (2, 3):
+        sys.exit("usage: costs_table.py COSTS.json [PAGE]")
+    lines = "\n".join(table(json.loads(pathlib.Path(sys.argv[1]).read_text())))
+    if len(sys.argv) == 2:
+        print(lines)
+        return
+    page = pathlib.Path(sys.argv[2])
+    before, begin, rest = page.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        sys.exit(f"costs_table.py: {page} lacks the lines {BEGIN} and {END}")
+    page.write_text(f"{before}{BEGIN}\n{lines}\n{END}{after}")
+
+
+if __name__ == "__main__":
+    main()
