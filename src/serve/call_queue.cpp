@@ -2,7 +2,7 @@
 #include "serve/call_queue.hpp"
 
 #include <algorithm>
-#include <array>
+#include <chrono>
 #include <utility>
 
 #include "serve/batch.hpp"

@@ -9,7 +9,6 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "serve/config_text.hpp"
 #include "sluice/base/file_error.hpp"

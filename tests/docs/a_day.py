@@ -6,7 +6,7 @@
 
 The blocks ```sh are run one after the other in one shell, in a temporary folder with the folders models and data. What a
 block prints must be the block ```text that follows it, or nothing. `...` in it stands for any text, also of several lines.
-The port 8000 is replaced by a free one.
+Several spaces are as one: the widths of a table's columns depend on its numbers. The port 8000 is replaced by a free one.
 """
 
 import os
@@ -30,8 +30,9 @@ def free_port():
 
 
 def fits(printed, expected):
-    pattern = ".*".join(re.escape(part) for part in expected.rstrip("\n").split("..."))
-    return re.fullmatch(pattern, printed.rstrip("\n"), re.DOTALL) is not None
+    printed, expected = (re.sub(" +", " ", text.rstrip("\n")) for text in (printed, expected))
+    pattern = ".*".join(re.escape(part) for part in expected.split("..."))
+    return re.fullmatch(pattern, printed, re.DOTALL) is not None
 
 
 def problems(page, folder, environment, seconds=SECONDS):

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <exception>
 #include <functional>
 #include <latch>
@@ -113,13 +115,16 @@ void run_deep(device& on, const session_options& options, report& found) {
         const std::string name = std::string(what) + " of " + std::to_string(size);
         try {
             const auto began = std::chrono::steady_clock::now();
+            const std::clock_t cpu_began = std::clock();
             const float got = run();
-            const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+            const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - began;
+            // The process's, which may be little of what has passed where other processes run.
+            const double cpu = static_cast<double>(std::clock() - cpu_began) / CLOCKS_PER_SEC;
+            const double took = std::min(passed.count(), cpu);
             if (got != wanted)
                 found.failed(options.seed, name, std::to_string(got) + " instead of " + std::to_string(wanted));
             // It takes milliseconds if each part is visited once, and minutes if each path to it is followed.
-            if (took > std::chrono::seconds(10))
-                found.failed(options.seed, name, "took " + std::to_string(took.count()) + " s");
+            if (took > 10) found.failed(options.seed, name, "took " + std::to_string(took) + " s");
         } catch (const std::exception& problem) {
             found.failed(options.seed, name, problem.what());
         }

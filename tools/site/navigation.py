@@ -12,6 +12,7 @@ NAVIGATION = [
     ("Start", [
         ("Sluice", "README.md"),
         ("All pages", "docs/README.md"),
+        "docs/installing.md",
         "docs/tutorial.md",
         "docs/a_day.md",
         "docs/concepts.md",
@@ -56,6 +57,7 @@ NAVIGATION = [
     ]),
     ("Speed", [
         "docs/figures.md",
+        "docs/costs.md",
         "docs/benchmarks.md",
         "docs/products.md",
         "docs/pipelines.md",
@@ -89,8 +91,13 @@ NAVIGATION = [
         "docs/design/files_and_process.md",
     ]),
     ("Project", [
-        "CONTRIBUTING.md",
         "CHANGELOG.md",
+        "docs/support.md",
+        "docs/packages.md",
+        "CONTRIBUTING.md",
+        "docs/releasing.md",
+        "SECURITY.md",
+        "CODE_OF_CONDUCT.md",
     ]),
 ]
 
