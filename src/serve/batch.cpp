@@ -116,6 +116,7 @@ bool answer_each(std::span<const waiting_call> batch, const std::vector<nn::any_
         return true;
     }
     std::vector<std::size_t> row_bytes;
+    row_bytes.reserve(views.size());
     for (const tensor_view& each : views) row_bytes.push_back(rows == 0 ? 0 : each.bytes.size() / rows);
     std::size_t at = 0;
     for (const waiting_call& each : batch) {
