@@ -25,7 +25,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 MODEL = ROOT / "models/digits.onnx"
 RUNS = 20
-COMPILATIONS = 5
+COMPILATIONS = 3
 SYSTEM = re.compile(r"^(linux-vdso|ld-linux|libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libpython.*)[.\-]")
 
 FIRST_ANSWER = {
@@ -179,9 +179,9 @@ def import_time(folder, side, module):
     seen = []
     for _ in range(RUNS):
         text = run([python(folder, side), "-X", "importtime", "-c", f"import {module}"])[0]
-        line = [each for each in text.splitlines() if each.startswith("import time:")][-1]
-        if line.split("|")[2].strip() != module:
-            sys.exit(f"the last import is not {module}: {line}")
+        # A module's line comes after those of what it imports. Not the last of all: OpenVINO imports more when the process
+        # ends. The time of a module includes what it imports.
+        line = [each for each in text.splitlines() if re.match(rf"import time:.*\|\s+{module}$", each)][-1]
         seen.append(int(line.split("|")[1]) / 1e3)
     return min(seen)
 
