@@ -33,6 +33,7 @@ NAVIGATION = [
         "docs/python.md",
         "docs/c_interface.md",
         "docs/serving.md",
+        "docs/production.md",
         "docs/operators.md",
         "docs/exported_networks.md",
         ("The networks in models/", "models/README.md"),
