@@ -182,6 +182,10 @@ void add_serve(CLI::App& app, serve_options& options) {
                  "Listen where another server does that also has this option, so that it can be replaced");
     app.add_flag("--model-control", options.lets_load,
                  "Let clients load and unload models; without it only where the address is this machine's own");
+    app.add_flag("--log-requests", options.http.log_requests, "Write a line to the log for each answer");
+    app.add_option("--otlp", options.http.otlp,
+                   "Write spans of requests to this file, as lines of OTLP/JSON; it appears at the end")
+        ->type_name("FILE");
     app.add_option("--drain-timeout", options.drain_seconds,
                    "Longest time for accepted requests after SIGTERM; with requests left the status is 1")
         ->type_name("SECONDS")

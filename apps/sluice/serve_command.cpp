@@ -48,9 +48,12 @@ serve::log_sink lines_to(std::ostream& log, bool as_json) {
                                 {"event", line.event},
                                 {"message", line.message}};
             if (!line.model.empty()) made["model"] = line.model;
+            if (!line.trace_id.empty()) made["trace_id"] = line.trace_id;
+            if (!line.span_id.empty()) made["span_id"] = line.span_id;
             text = json_line(made);
         } else {
             text = time_text() + " " + std::string(to_string(line.level)) + " " + printable(line.message);
+            if (!line.trace_id.empty()) text += " trace " + line.trace_id;
         }
         const std::lock_guard lock(*one_at_a_time);
         log << text << '\n' << std::flush;

@@ -123,6 +123,12 @@ std::string metrics_of(const server& models, const http_metrics& http) {
     to.sample("", static_cast<double>(http.connections));
     to.begin("sluice_http_request_bytes", "gauge", "Memory for the bodies of requests.");
     to.sample("", static_cast<double>(http.body_bytes));
+    to.begin("sluice_http_wrong_traceparents_total", "counter", "Requests whose field traceparent was ignored.");
+    to.sample("", static_cast<double>(http.wrong_traceparents));
+    to.begin("sluice_traced_requests_total", "counter", "Requests whose spans go to the file for OTLP.");
+    to.sample("", static_cast<double>(http.traced));
+    to.begin("sluice_untraced_requests_total", "counter", "Requests whose spans were dropped.");
+    to.sample("", static_cast<double>(http.untraced));
     to.begin("sluice_server_ready", "gauge", "1 when all models are ready and the server does not end.");
     to.sample("", models.is_ready() ? 1 : 0);
     return to.take();

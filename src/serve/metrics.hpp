@@ -16,6 +16,9 @@ struct http_metrics {
     std::map<int, std::uint64_t> replies;  // by status
     std::size_t connections = 0;
     std::size_t body_bytes = 0;
+    std::uint64_t wrong_traceparents = 0;
+    std::uint64_t traced = 0;    // requests whose spans are written
+    std::uint64_t untraced = 0;  // that were dropped
 };
 
 std::string metrics_of(const server& models, const http_metrics& http);

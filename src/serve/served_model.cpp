@@ -26,6 +26,14 @@ void count_latency(model_statistics& to, std::chrono::nanoseconds time) {
     ++to.latency[static_cast<std::size_t>(bucket - model_statistics::bounds_us.begin())];
 }
 
+void note_progress(std::span<const waiting_call> batch, infer_call::clock::time_point begin,
+                   infer_call::clock::time_point end) {
+    std::size_t rows = 0;
+    for (const waiting_call& each : batch) rows += each.rows;
+    for (const waiting_call& each : batch)
+        each.call->so_far = {.queued = each.since, .begun = begin, .computed = end, .batch_rows = rows};
+}
+
 // Of a call that is not computed.
 refusal why_left_out(const waiting_call& call) {
     const auto now = infer_call::clock::now();
@@ -95,6 +103,7 @@ bool served_model::is_short(std::size_t elements) const {
 bool served_model::submit(std::shared_ptr<infer_call> call, lent_thread* lent) {
     require_inputs(network_->inputs(), call->inputs);
     const auto now = clock::now();
+    call->so_far = {.queued = now};
     waiting_call one{.call = std::move(call), .since = now};
     for (const tensor_view& each : one.call->inputs) one.elements += each.bytes.size() / io::size_of(each.type);
     if (max_batch_ > 1) one.rows = one.call->inputs.front().shape[0];
@@ -237,6 +246,7 @@ void served_model::compute(std::vector<waiting_call>& batch, bool on_caller_thre
         joined = clock::now();
         const std::vector<nn::any_tensor> outputs = network_->run(std::move(inputs));
         computed = clock::now();
+        note_progress(batch, begin, computed);
         if (!answer_each(batch, outputs)) {
             {
                 const std::lock_guard lock(mutex_);
@@ -248,6 +258,7 @@ void served_model::compute(std::vector<waiting_call>& batch, bool on_caller_thre
     } catch (const std::exception& failure) {
         // One request's numbers must not fail those of others.
         if (batch.size() > 1) return compute_each(batch, on_caller_thread);
+        note_progress(batch, begin, clock::now());
         batch.front().call->refuse(refusal_of(failure));
         note_failure(failure);
         return;

@@ -149,6 +149,27 @@ TEST(serve_tool, log_lines_are_json_where_asked) {
     EXPECT_THAT(events, ::testing::ElementsAre("model_loaded", "listening", "drain", "end"));
 }
 
+TEST(serve_tool, writes_spans_and_lines_of_requests) {
+    const io::testing::temporary_directory folder;
+    const std::string file = (folder / "spans.jsonl").string();
+    serving server({"--log", "json", "--log-requests", "--otlp", file, digits});
+    EXPECT_EQ(server.client()
+                  .ask(post_request("/v2/models/digits/infer", digits_request(),
+                                    "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\n"))
+                  .status,
+              200);
+    server.send(SIGTERM);
+    const outcome end = server.wait();
+    EXPECT_EQ(end.exit_code, 0) << end.err;
+    EXPECT_THAT(end.err, HasSubstr(R"("trace_id":"4bf92f3577b34da6a3ce929d0e0e4736")"));
+    std::ifstream in(file);
+    std::string line;
+    ASSERT_TRUE(std::getline(in, line));
+    EXPECT_THAT(line, HasSubstr(R"("traceId":"4bf92f3577b34da6a3ce929d0e0e4736")"));
+    EXPECT_THAT(line, HasSubstr(R"("stringValue":"sluice")"));
+    EXPECT_FALSE(std::getline(in, line));
+}
+
 TEST(serve_tool, serves_a_repository_and_reloads_it) {
     const io::testing::temporary_directory folder;
     fs::create_directories(folder / "digits/1");

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,6 +45,12 @@ struct http_options {
     bool shares_port = false;
     // Whether clients may load and unload models.
     bool repository_control = true;
+    // One line of the log for each answer.
+    bool log_requests = false;
+    // Spans of requests to models are written to this file as OTLP/JSON, one message a line; empty: none are. The file
+    // appears when the front end has drained, or when 64 MiB are full; the next parts are FILE.1, FILE.2, ... A request
+    // whose caller does not sample its trace is not among them.
+    std::filesystem::path otlp = {};
     // Of the server, in its metadata.
     std::string version = {};
 };
@@ -51,7 +58,8 @@ struct http_options {
 class http_front {
 public:
     // Listens, and starts the threads. `models` must outlive this. Throws error: invalid_argument for a text that is no
-    // address, io_failed when the address cannot be listened on, unsupported when Sluice was built without HTTP.
+    // address, io_failed when the address cannot be listened on or the file for spans not be created, unsupported when
+    // Sluice was built without HTTP.
     http_front(server& models, const http_options& options = {}, log_sink log = {});
     http_front(const http_front&) = delete;  // it owns threads
     http_front& operator=(const http_front&) = delete;

@@ -33,6 +33,15 @@ public:
     // thread, with the model's lock: it returns at once, and does not call the model.
     virtual bool is_wanted() const noexcept { return true; }
 
+    // How far the call has come, for traces; the model says it before it answers. A time that is not reached is zero.
+    struct progress {
+        clock::time_point queued{};    // into the queue
+        clock::time_point begun{};     // its batch is taken
+        clock::time_point computed{};  // the batch is computed, or has failed
+        std::size_t batch_rows = 0;
+    };
+    progress so_far;
+
     std::vector<tensor_view> inputs;  // in the model's order
     // The request's own time in the queue. What happens after it, the model's queue_policy says.
     std::optional<std::chrono::microseconds> timeout;

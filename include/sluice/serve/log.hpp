@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// log_sink: where a server says what it does: starts, loads, failures, the end. Requests are not among it.
+// log_sink: where a server says what it does: starts, loads, failures, the end; requests only where it is asked to.
 #pragma once
 
 #include <functional>
@@ -14,6 +14,9 @@ struct log_line {
     std::string event;  // "model_loaded": one word for programs
     std::string message;
     std::string model;  // empty: it concerns the whole server
+    // Of a request that belongs to a trace, as hexadecimal digits.
+    std::string trace_id = {};
+    std::string span_id = {};  // its own; empty where no span is recorded
 };
 
 // Called on any thread, several at the same time. May be empty.

@@ -190,6 +190,7 @@ bool connection::accept_header() {
 void connection::handle() {
     phase_ = phase::computing;
     time_limit_ = loop::clock::time_point::max();
+    read_trace();
     try {
         switch (route_.to) {
             case endpoint::infer: return handle_infer();
@@ -291,9 +292,10 @@ void connection::deliver(reply made) noexcept {
 
 void connection::send(reply made, bool must_close) {
     if (phase_ == phase::closed) return;
-    model_.reset();
     reply_ = std::move(made);
     if (has_left_) reply_.status = client_has_left;
+    note_answer();
+    model_.reset();
     ++loop_->state().replies[static_cast<std::size_t>(reply_.status)];
     if (has_left_) return close();
     if (reply_.status == 500) loop_->note_failure(printable(reply_.body, 500));
@@ -305,6 +307,53 @@ void connection::send(reply made, bool must_close) {
     }
     phase_ = phase::writing;
     send_now();
+}
+
+// A value that is wrong is ignored, as W3C Trace Context asks: the request begins a trace of its own.
+void connection::read_trace() {
+    front_state& state = loop_->state();
+    so_far = {};
+    caller_.reset();
+    if (message_.traceparents == 1) caller_ = parse_traceparent(message_.traceparent);
+    if (message_.traceparents != 0 && !caller_) ++state.wrong_traceparents;
+    const bool is_noted = state.spans != nullptr || state.options.log_requests;
+    complete_at_ = is_noted ? loop::clock::now() : loop::clock::time_point{};
+}
+
+void connection::note_answer() {
+    if (complete_at_ == loop::clock::time_point{}) return;
+    const front_state& state = loop_->state();
+    const auto end = loop::clock::now();
+    const auto time = std::chrono::duration_cast<std::chrono::microseconds>(end - std::exchange(complete_at_, {}));
+    try {
+        log_line line;
+        if (caller_) line.trace_id = hex_text(caller_->trace);
+        if (state.spans && route_.to == endpoint::infer && (!caller_ || caller_->is_sampled)) {
+            const trace_id trace = caller_ ? caller_->trace : new_trace_id();
+            const span_id own = new_span_id();
+            record_spans(trace, own, end - time, end);
+            line.trace_id = hex_text(trace);
+            line.span_id = hex_text(own);
+        }
+        if (!state.options.log_requests || !state.log) return;
+        line.event = "request";
+        line.message = std::string(http::to_string(message_.method)) + " " + printable(message_.target, 200) + " " +
+                       std::to_string(reply_.status) + " in " + std::to_string(time.count()) + " us";
+        line.model = route_.model;
+        state.log(line);
+    } catch (const std::exception&) {  // no memory: the answer is what matters
+    }
+}
+
+void connection::record_spans(const trace_id& trace, const span_id& own, loop::clock::time_point begin,
+                              loop::clock::time_point end) const {
+    traced_request what{.trace = trace, .span = own, .begin = begin, .end = end, .progress = so_far};
+    if (caller_) what.parent = caller_->parent;
+    what.path = message_.target;
+    what.model = route_.model;
+    if (model_) what.version = std::to_string(model_->version());
+    what.status = reply_.status;
+    loop_->state().spans->add(what);
 }
 
 // Most answers fit into the socket's memory, so they are written without a wait.

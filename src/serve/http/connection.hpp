@@ -22,6 +22,7 @@
 #include "serve/http/routes.hpp"
 #include "sluice/serve/infer_call.hpp"
 #include "sluice/serve/served_model.hpp"
+#include "sluice/serve/trace_context.hpp"
 
 namespace sluice::serve {
 
@@ -63,6 +64,10 @@ private:
     void handle_infer();
     void handle_load();
     void ask_for_client();
+    void read_trace();
+    void note_answer();
+    void record_spans(const trace_id& trace, const span_id& own, loop::clock::time_point begin,
+                      loop::clock::time_point end) const;
     void deliver(reply made) noexcept;
     void send(reply made, bool must_close = false);
     void send_now();
@@ -86,9 +91,11 @@ private:
     bool has_begun_ = false;    // the first byte of the request is there
     bool is_accepted_ = false;  // its header is there and right
     bool is_stepping_ = false;
-    bool closes_ = false;                // after this answer
-    std::atomic<bool> has_left_{false};  // the client of the request that is computed
-    bool has_asked_ = false;             // for the client, whose input has ended
+    bool closes_ = false;                    // after this answer
+    std::atomic<bool> has_left_{false};      // the client of the request that is computed
+    bool has_asked_ = false;                 // for the client, whose input has ended
+    std::optional<trace_context> caller_;    // of the request
+    loop::clock::time_point complete_at_{};  // when the whole request was there; zero where nothing is noted
     std::size_t charged_ = 0;
     loop::clock::time_point time_limit_;
 };

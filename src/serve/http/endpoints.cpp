@@ -138,6 +138,11 @@ http_metrics http_metrics_of(const front_state& state) {
         if (const std::uint64_t count = state.replies[status]) now.replies[static_cast<int>(status)] = count;
     now.connections = state.connections;
     now.body_bytes = state.body_bytes;
+    now.wrong_traceparents = state.wrong_traceparents;
+    if (state.spans) {
+        now.traced = state.spans->written();
+        now.untraced = state.spans->dropped();
+    }
     return now;
 }
 

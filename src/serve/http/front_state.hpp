@@ -7,7 +7,9 @@
 #include <boost/asio/thread_pool.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
+#include "serve/span_file.hpp"
 #include "sluice/serve/http_front.hpp"
 
 namespace sluice::serve {
@@ -32,6 +34,8 @@ struct front_state {
     std::atomic<std::size_t> connections{0};
     std::atomic<std::size_t> body_bytes{0};
     std::array<std::atomic<std::uint64_t>, 600> replies{};  // by status
+    std::atomic<std::uint64_t> wrong_traceparents{0};
+    std::unique_ptr<span_file> spans;  // where they are asked for
 };
 
 }  // namespace sluice::serve

@@ -48,6 +48,8 @@ public:
             throw error(errc::io_failed, "cannot listen on " + options.address + ", port " +
                                              std::to_string(options.port) + ": " + failure.code().message());
         }
+        if (!options.otlp.empty())
+            state_->spans = std::make_unique<span_file>(options.otlp, options.version, state_->log);
         port_ = at.port();
         for (const auto& each : loops_) each->start();
     }
@@ -71,6 +73,7 @@ public:
         }
         std::size_t cut = 0;
         for (const auto& each : loops_) cut += each->end();
+        state_->spans.reset();  // the file is whole now
         return cut;
     }
 

@@ -30,11 +30,12 @@ void take_media_type(std::string& to, std::string_view value) {
 
 void http_message::clear() noexcept {
     method = http::verb::unknown;
-    for (std::string* each : {&target, &content_type, &host, &origin, &authorization, &body}) {
+    for (std::string* each : {&target, &content_type, &host, &origin, &authorization, &traceparent, &body}) {
         if (each->capacity() > kept_capacity) std::string().swap(*each);
         each->clear();
     }
     json_bytes.reset();
+    traceparents = 0;
     expects_continue = false;
     is_encoded = false;
 }
@@ -91,8 +92,12 @@ void message_parser::on_field_impl(http::field field, text name, text value, err
 }
 
 void message_parser::take_own_field(std::string_view name, std::string_view value, error_code& failure) {
-    if (!boost::beast::iequals(boost::beast::string_view(name.data(), name.size()), "Inference-Header-Content-Length"))
-        return;
+    const boost::beast::string_view its(name.data(), name.size());
+    if (boost::beast::iequals(its, "traceparent")) {
+        ++to_.traceparents;
+        to_.traceparent = value;
+    }
+    if (!boost::beast::iequals(its, "Inference-Header-Content-Length")) return;
     if (to_.json_bytes) return refuse(message_fault::field_twice, failure);
     std::size_t length = 0;
     const auto [end, wrong] = std::from_chars(value.data(), value.data() + value.size(), length);

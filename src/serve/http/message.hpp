@@ -19,6 +19,8 @@ struct http_message {
     std::string host;
     std::string origin;
     std::string authorization;
+    std::string traceparent;
+    std::size_t traceparents = 0;  // fields of this name
     std::string body;
     std::optional<std::size_t> json_bytes;  // Inference-Header-Content-Length
     bool expects_continue = false;

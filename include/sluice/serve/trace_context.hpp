@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// trace_context: which distributed trace a request belongs to, as W3C Trace Context says it (the field traceparent).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace sluice::serve {
+
+using trace_id = std::array<std::uint8_t, 16>;
+using span_id = std::array<std::uint8_t, 8>;
+
+struct trace_context {
+    trace_id trace{};
+    span_id parent{};         // the caller's span
+    bool is_sampled = false;  // the caller records the trace
+};
+
+// Of the value of a field traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01". Empty for a value
+// that W3C Trace Context (level 1) does not allow: upper case, zeros only, a wrong length, the version ff. Of later
+// versions the first four parts are read.
+std::optional<trace_context> parse_traceparent(std::string_view value) noexcept;
+
+// Two lower-case digits a byte.
+std::string hex_text(std::span<const std::uint8_t> bytes);
+
+// An identifier that no other span has, for all practical purposes; never zeros only. May be called on any thread.
+trace_id new_trace_id();
+span_id new_span_id();
+
+}  // namespace sluice::serve

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// span_file: writes what happened to requests as spans of OpenTelemetry, one message of OTLP/JSON a line.
+//
+// A part of the file is whole or not there: it gets its name when it is full, or at the end. The first part is FILE,
+// the next ones are FILE.1, FILE.2, ... A thread writes; requests do not wait for the disk.
+//
+// Thread safety: add() may be called on any thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "sluice/io/atomic_file.hpp"
+#include "sluice/serve/infer_call.hpp"
+#include "sluice/serve/log.hpp"
+#include "sluice/serve/trace_context.hpp"
+
+namespace sluice::serve {
+
+struct traced_request {
+    using clock = infer_call::clock;
+
+    trace_id trace{};
+    span_id span{};                      // of the request
+    std::optional<span_id> parent = {};  // the caller's
+    clock::time_point begin{}, end{};    // from the whole request to its answer
+    infer_call::progress progress = {};  // of the call
+    std::string path = {};
+    std::string model = {};
+    std::string version = {};
+    int status = 0;  // of HTTP
+};
+
+class span_file {
+public:
+    static constexpr std::size_t part_bytes = 64 << 20;
+
+    // Creates the first part. Throws file_error (errc::io_failed). `version` is the service's.
+    span_file(std::filesystem::path file, std::string version, log_sink log, std::size_t bytes = part_bytes);
+    span_file(const span_file&) = delete;  // it owns a thread
+    span_file& operator=(const span_file&) = delete;
+    ~span_file();  // writes what is there, and gives the last part its name
+
+    // Spans `request`, and `queue` and `compute` where the call got there. Dropped while too many wait for the disk,
+    // and after a failure of the disk, which the log has.
+    void add(const traced_request& what);
+
+    std::uint64_t written() const noexcept { return written_; }  // requests
+    std::uint64_t dropped() const noexcept { return dropped_; }
+
+private:
+    void work();
+    void write(const std::string& lines);
+    void begin_part();
+    void end_part();
+    void fail(const std::exception& failure) noexcept;
+
+    const std::filesystem::path file_;
+    const std::string version_;
+    const log_sink log_;
+    const std::size_t part_bytes_;
+    std::size_t parts_ = 0;
+    std::uint64_t length_ = 0;               // of the part
+    std::unique_ptr<io::atomic_file> part_;  // the thread's, after the construction
+    std::atomic<std::uint64_t> written_{0}, dropped_{0};
+    std::atomic<bool> has_failed_{false};
+    std::mutex mutex_;  // of the two below
+    std::string waiting_;
+    bool ends_ = false;
+    std::condition_variable has_work_;
+    std::thread thread_;
+};
+
+// The line of one request, with its end.
+std::string otlp_line(const traced_request& what, const std::string& version);
+
+}  // namespace sluice::serve
