@@ -94,7 +94,6 @@ NAVIGATION = [
     ("Project", [
         "CHANGELOG.md",
         "docs/support.md",
-        "docs/packages.md",
         "CONTRIBUTING.md",
         "docs/releasing.md",
         "SECURITY.md",
