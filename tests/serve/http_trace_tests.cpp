@@ -79,12 +79,12 @@ TEST(http_trace, a_request_continues_the_trace_of_its_caller) {
     EXPECT_EQ(spans[2].size(), 1U);  // refused before the queue
     ASSERT_EQ(server.lines.size(), 5U);
     EXPECT_EQ(server.lines[0].trace_id, trace);
-    EXPECT_EQ(server.lines[0].span_id, spans[0][0]["spanId"]);
+    EXPECT_EQ(spans[0][0]["spanId"], server.lines[0].span_id);
     EXPECT_THAT(server.lines[0].message, HasSubstr("POST /v2/models/m/infer 200 in "));
     EXPECT_EQ(server.lines[0].model, "m");
     EXPECT_EQ(server.lines[1].trace_id, trace);
     EXPECT_EQ(server.lines[1].span_id, "");
-    EXPECT_EQ(server.lines[2].trace_id, spans[1][0]["traceId"]);
+    EXPECT_EQ(spans[1][0]["traceId"], server.lines[2].trace_id);
     EXPECT_THAT(server.lines[4].message, HasSubstr("GET /metrics 200"));
     EXPECT_EQ(server.lines[4].trace_id, "");
 }
