@@ -127,7 +127,7 @@ bool call_queue::sort_out(level& its, std::deque<waiting_call>& part, std::size_
         left_out.push_back(std::move(call));
         --size_;
     } else {
-        its.behind.push_back(std::move(call));
+        its.delayed.push_back(std::move(call));
         ++delayed_;
     }
     part.erase(part.begin() + static_cast<std::ptrdiff_t>(at));
@@ -137,7 +137,7 @@ bool call_queue::sort_out(level& its, std::deque<waiting_call>& part, std::size_
 next_batch call_queue::look(const batch_rule& rule, clock::time_point now, std::vector<waiting_call>& left_out) {
     batch_builder batch(rule);
     for (level& its : levels_) {
-        for (std::deque<waiting_call>* const part : {&its.in_time, &its.behind}) {
+        for (std::deque<waiting_call>* const part : {&its.in_time, &its.delayed}) {
             for (std::size_t at = 0; at < part->size();) {
                 if (sort_out(its, *part, at, now, left_out)) continue;
                 if (!batch.add((*part)[at], part == &its.in_time)) return batch.take();
@@ -152,7 +152,7 @@ std::vector<waiting_call> call_queue::take(std::size_t calls) {
     std::vector<waiting_call> taken;
     taken.reserve(calls);
     for (level& its : levels_) {
-        for (std::deque<waiting_call>* const part : {&its.in_time, &its.behind}) {
+        for (std::deque<waiting_call>* const part : {&its.in_time, &its.delayed}) {
             while (taken.size() < calls && !part->empty()) {
                 taken.push_back(std::move(part->front()));
                 part->pop_front();

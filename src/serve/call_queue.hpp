@@ -2,8 +2,8 @@
 // call_queue: the calls that wait for a model, in the order in which they are computed, and which of them make the next
 // batch.
 //
-// Level 1 comes first. In each level come those whose time is not over, oldest first, and after them those whose policy
-// has put them behind. It knows no thread: the model's lock guards it.
+// Level 1 comes first. In each level come those whose time is not over, oldest first, and after them those that their
+// policy has delayed. It knows no thread: the model's lock guards it.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct waiting_call {
     infer_call::clock::time_point since;
     std::size_t rows = 1;      // of a model that joins: the length of the first dimension
     std::size_t elements = 0;  // of all inputs
-    // Set by the queue. After `deadline` it is not computed; after `yields_at` it is computed behind the others of its
+    // Set by the queue. After `deadline` it is not computed; after `yields_at` it is computed after the others of its
     // level.
     std::optional<infer_call::clock::time_point> deadline = std::nullopt;
     std::optional<infer_call::clock::time_point> yields_at = std::nullopt;
@@ -61,7 +61,7 @@ public:
 
     bool empty() const noexcept { return size_ == 0; }
     std::size_t size() const noexcept { return size_; }
-    // Calls that were put behind others of their level, since the beginning.
+    // Calls that were delayed since the beginning.
     std::size_t delayed() const noexcept { return delayed_; }
 
     // Throws refusal: bad_request for a level that there is not, queue_full for a queue or a level without room. Then
@@ -69,7 +69,7 @@ public:
     void push(waiting_call call);
 
     // Looks from the first call on as far as a batch reaches. Calls that are left out leave the queue for `left_out`;
-    // those whose time in front is over go behind the others of their level.
+    // those whose time to be delayed has come go after the others of their level.
     next_batch look(const batch_rule& rule, clock::time_point now, std::vector<waiting_call>& left_out);
     // Takes the first calls. Nothing but look() may lie between the answer of look() and this.
     std::vector<waiting_call> take(std::size_t calls);
@@ -77,9 +77,9 @@ public:
 private:
     struct level {
         queue_policy policy;
-        std::deque<waiting_call> in_time, behind;
+        std::deque<waiting_call> in_time, delayed;
 
-        std::size_t size() const noexcept { return in_time.size() + behind.size(); }
+        std::size_t size() const noexcept { return in_time.size() + delayed.size(); }
     };
     std::size_t level_of(std::size_t priority) const;
     void require_room(std::size_t at) const;

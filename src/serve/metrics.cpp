@@ -97,7 +97,7 @@ std::string metrics_of(const server& models, const http_metrics& http) {
     to.requests();
     to.durations();
     to.each("sluice_inference_delayed_total", "counter",
-            "Requests that were put behind others, because their time was over.",
+            "Requests that were delayed: their time was over, and others came first.",
             [](row m) { return static_cast<double>(m.statistics.delayed); });
     to.each("sluice_inference_rows_total", "counter", "Rows that were computed.",
             [](row m) { return static_cast<double>(m.statistics.rows); });

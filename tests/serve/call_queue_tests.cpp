@@ -163,7 +163,7 @@ TEST(call_queue, a_policy_may_not_let_requests_name_a_time) {
     EXPECT_THAT(calls.all(1h), ElementsAre(1));
 }
 
-TEST(call_queue, delayed_calls_come_behind_those_of_their_priority_and_before_lower_ones) {
+TEST(call_queue, delayed_calls_come_after_those_of_their_priority_and_before_lower_ones) {
     model_config config = three_levels();
     config.priority_queue_policy[1] = {.timeout_action = timeout_action::delay, .timeout_us = 100};
     queue_of_calls calls(config);
@@ -176,7 +176,7 @@ TEST(call_queue, delayed_calls_come_behind_those_of_their_priority_and_before_lo
     EXPECT_THAT(calls.left_out, IsEmpty());
 }
 
-TEST(call_queue, delayed_calls_stay_behind_and_fill_a_batch) {
+TEST(call_queue, delayed_calls_stay_last_and_fill_a_batch) {
     model_config config;
     config.default_queue_policy = {.timeout_action = timeout_action::delay, .timeout_us = 10};
     queue_of_calls calls(config);

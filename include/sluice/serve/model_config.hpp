@@ -18,7 +18,7 @@ namespace sluice::serve {
 
 enum class timeout_action {
     reject,  // the request is not computed
-    delay,   // it is computed behind all others of its priority
+    delay,   // it is computed after all others of its priority
 };
 
 // What holds for the requests of one priority that wait. The members are keys of the same names.
