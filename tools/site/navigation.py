@@ -30,6 +30,7 @@ NAVIGATION = [
     ("Networks", [
         "docs/networks.md",
         "docs/inference.md",
+        "docs/microseconds.md",
         "docs/python.md",
         "docs/c_interface.md",
         "docs/serving.md",
