@@ -18,6 +18,7 @@
 #include "fuzz/shared_cpu.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/nn/network.hpp"
+#include "sluice/nn/precision.hpp"
 #include "sluice/runtime/sync.hpp"
 
 namespace sluice::nn::fuzz {
@@ -44,14 +45,16 @@ inline std::optional<any_tensor> zeros_for(const value_info& input) {
     return any_tensor(made);
 }
 
-// A refusal (error) is correct, when the network is made and when it runs.
+inline precision precision_for(std::span<const std::byte> file) { return static_cast<precision>(file.size() % 4); }
+
+// A refusal (error) is correct, when the network is made and when it runs. The precision is one for each file.
 inline void run_onnx(std::span<const std::byte> file) {
     read_onnx(file);
     try {
         const model from = nn::read_onnx(file, "fuzz.onnx");
         const bool is_run = !may_take_long(from.body);
         cpu& on = shared_cpu();
-        const network made = sync(make_network(from), on.pool);
+        const network made = sync(make_network(from, {.own = {}, .precision = precision_for(file)}), on.pool);
         static_cast<void>(made.steps());
         std::vector<any_tensor> inputs;
         for (const value_info& each : from.body.inputs) {
