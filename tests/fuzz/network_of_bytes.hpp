@@ -105,7 +105,7 @@ private:
     }
     // The shape that fits; sometimes another one, which is refused or broadcast.
     lengths perhaps_other(lengths shape) {
-        if (!choose_.chance(16)) return shape;
+        if (!choose_.chance(64)) return shape;
         switch (choose_.below(4)) {
             case 0: shape.insert(shape.begin(), 1); break;
             case 1: shape = {1}; break;
@@ -119,7 +119,7 @@ private:
         const std::string name = "v" + std::to_string(next_name_++);
         to.nodes.push_back(test_support::make_node(std::move(op), std::move(inputs), {name}));
         values_.push_back({name, std::move(shape)});
-        if (choose_.chance(32)) to.nodes.back().outputs.emplace_back();
+        if (choose_.chance(128)) to.nodes.back().outputs.emplace_back();
         return to.nodes.back();
     }
     node& add_same(graph& to, std::string op, std::vector<std::string> inputs, const value& from) {
@@ -166,7 +166,8 @@ private:
         made.before = choose_.below(made.size);
         made.after = choose_.below(made.size);
         const std::size_t reach = (made.size - 1) * made.dilation + 1, padded = length + made.before + made.after;
-        if (padded >= reach) made.output = (padded - reach) / made.stride + 1;  // else the operator refuses it
+        if (padded < reach) return {};  // a window that fits
+        made.output = (padded - reach) / made.stride + 1;
         return made;
     }
     std::vector<window> windows_over(const value& from, bool dilates) {

@@ -4,15 +4,20 @@
 // refused or harmless; anything else (another exception, a sanitizer's report) fails.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <filesystem>
+#include <random>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "fuzz/read_csv.hpp"
 #include "fuzz/read_image.hpp"
 #include "fuzz/read_npy.hpp"
 #include "fuzz/read_npz.hpp"
 #include "fuzz/read_safetensors.hpp"
+#include "fuzz/run_passes.hpp"
 #include "io/support/hostile_files.hpp"
 #include "io/support/temporary_directory.hpp"
 
@@ -71,6 +76,16 @@ TEST(fuzz_regressions, jpeg_files_are_read_or_refused) {
     if (!io::jpeg_supported()) GTEST_SKIP() << "there is no libjpeg here";
     replay(tests_directory / "fuzz/corpus/jpeg", io::fuzz::read_image);
     replay(tests_directory / "regressions/jpeg", io::fuzz::read_image);
+}
+
+TEST(fuzz_regressions, networks_of_random_bytes_compute_with_passes_what_they_compute_without) {
+    for (unsigned seed = 0; seed < 500; ++seed) {
+        SCOPED_TRACE(seed);
+        std::mt19937 random(seed);
+        std::vector<std::byte> bytes(20 + random() % 120);
+        std::ranges::generate(bytes, [&] { return static_cast<std::byte>(random() % 256); });
+        EXPECT_NO_THROW(fuzz::run_passes(bytes));
+    }
 }
 
 }  // namespace
