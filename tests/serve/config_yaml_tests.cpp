@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "fuzz/read_config_yaml.hpp"
+#include "fuzz/replay.hpp"
 #include "serve/config_text.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/serve/model_config.hpp"
@@ -146,6 +148,11 @@ INSTANTIATE_TEST_SUITE_P(
                    "a",
                    "no UTF-8"}),
     [](const auto& each) { return each.param.what; });
+
+TEST(config_yaml, files_of_the_fuzzer_are_read_or_refused) {
+    sluice::fuzz::replay("fuzz/corpus/config_yaml", fuzz::read_config_yaml);
+    sluice::fuzz::replay("regressions/config_yaml", fuzz::read_config_yaml);
+}
 
 }  // namespace
 }  // namespace sluice::serve::config_yaml_tests
