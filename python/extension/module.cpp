@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice._sluice: the extension module. The package in src/sluice gives its names.
-#include "array_outputs.hpp"
 #include "network.hpp"
 #include "run.hpp"
 #include "runtime.hpp"
+#include "tensor.hpp"
 
 NB_MODULE(_sluice, module) {
     namespace nb = nanobind;

@@ -116,6 +116,22 @@ nb::object network::call(PyObject* args, PyObject* kwargs) const {
     return arrays_of(*this, owned(result));
 }
 
+nb::object network::forward(nb::handle self, PyObject* args, PyObject* kwargs) const {
+    birth_.require("this network");
+    const array_inputs inputs(*this, args, kwargs);
+    in_flight work(inputs);
+    sluice_result* result = nullptr;
+    sluice_status status = SLUICE_OK;
+    {
+        const nb::gil_scoped_release without_gil;
+        status = sluice_network_forward(handle_.get(), inputs.tensors.data(), inputs.tensors.size(), in_flight::end,
+                                        work.context(), &result);
+    }
+    check(status);
+    work.started();
+    return tensors_of(*this, owned_with(result, nb::borrow(self)));
+}
+
 void set_value_types(nb::object value, nb::object rounding) {
     value_type = value.release();
     rounding_type = rounding.release();
@@ -129,6 +145,10 @@ void bind_network(nb::module_& in) {
                      [](const network& self) { return described(self, self.outputs(), sluice_network_output); })
         .def_prop_ro("device", &network::device)
         .def_prop_ro("rounding", rounding_of)
+        .def("forward",
+             [](nb::handle self, nb::args args, nb::kwargs kwargs) {
+                 return nb::inst_ptr<network>(self)->forward(self, args.ptr(), kwargs.ptr());
+             })
         .def("submit",
              [](nb::handle self, nb::args args, nb::kwargs kwargs) { return submit(self, args.ptr(), kwargs.ptr()); })
         .def("__repr__", text_of);

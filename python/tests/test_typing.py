@@ -33,7 +33,7 @@ def mypy(*arguments):
 def test_the_stubs_describe_the_package(tmp_path):
     allowed = tmp_path / "allowed"
     # Only type checkers see the protocols. nanobind's classes and functions have types of their own.
-    allowed.write_text(r"""sluice\._sluice\.(Array|SupportsDLPack|SupportsBuffer)
+    allowed.write_text(r"""sluice\._sluice\.(Array|SupportsDLPack|SupportsBuffer|SupportsCudaArray)
 sluice\._sluice\.(Network|Run|Runtime|Tensor|_start|_shut_down)
 sluice\._sluice\.(Network|Run|Tensor)\.__init__
 """)

@@ -34,10 +34,13 @@ struct loaded_network {
     device& on;
     mutable round_robin pool;
     mutable std::optional<single_stream> of_device_inputs;  // on a GPU
+    mutable std::optional<single_stream> of_lent;           // the same: orders lent memory, and computes nothing
     nn::network network;
     std::vector<described_value> inputs, outputs;
     std::vector<const char*> kept;  // of the network's rounding
 };
+
+class lent_memory;
 
 // The place where a network runs: waits for its outputs in host memory.
 std::vector<nn::any_tensor> compute(const loaded_network& network, std::vector<nn::any_tensor> inputs);
@@ -57,9 +60,15 @@ struct sluice_network {
 };
 
 struct sluice_result {
-    // Throws std::bad_alloc.
+    // Of outputs in host memory. Throws std::bad_alloc.
     explicit sluice_result(std::vector<sluice::nn::any_tensor> values);
+    ~sluice_result();
 
-    std::vector<sluice::nn::any_tensor> outputs;  // in host memory; no other tensor has theirs
+    // Before the result is given away.
+    void take_device_outputs(std::shared_ptr<const sluice::c::loaded_network> of,
+                             std::vector<sluice::nn::any_tensor> values);
+
+    std::vector<sluice::nn::any_tensor> outputs;  // in host memory, or all on a GPU; no other tensor has theirs
     std::vector<std::vector<std::int64_t>> shapes;
+    std::unique_ptr<sluice::c::lent_memory> lent;  // of outputs on a GPU; destroyed before they are
 };

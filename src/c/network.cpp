@@ -116,7 +116,10 @@ loaded_network::loaded_network(std::shared_ptr<runtime> on_machine, device& at, 
       network(sync(nn::make_network(std::move(from), {.precision = precision}), pool)),
       inputs(described(network.inputs())),
       outputs(described(network.outputs())) {
-    if (on.kind() == device_kind::cuda) of_device_inputs.emplace(on);
+    if (on.kind() == device_kind::cuda) {
+        of_device_inputs.emplace(on);
+        of_lent.emplace(on);
+    }
     for (const std::string& each : network.rounding().kept) kept.push_back(each.c_str());
     for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i].info.needs_host = network.is_host_input(i) ? 1 : 0;
 }

@@ -42,7 +42,7 @@ MAY_INCLUDE = {
     "serve": GROUND | {"runtime", "devices", "graph", "kernels", "nn"},
     "asio": GROUND | {"runtime"},
     "senders": GROUND | {"runtime"},
-    "c": GROUND | {"runtime", "nn"},
+    "c": GROUND | {"runtime", "trace", "nn", "cuda"},
 }
 TOP = "the top"  # sluice/*.hpp
 APPS = "apps"

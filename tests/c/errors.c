@@ -48,6 +48,12 @@ static void null_pointers(sluice_runtime* runtime, sluice_network* network) {
     CHECK_FAILS(wrong, "name is null", sluice_network_device(network, NULL));
     CHECK_FAILS(wrong, "network is null", sluice_network_cuda_stream(NULL, &stream));
     CHECK_FAILS(wrong, "stream is null", sluice_network_cuda_stream(network, NULL));
+    CHECK_FAILS(wrong, "network is null", sluice_network_wait_for_stream(NULL, NULL));
+    CHECK_FAILS(wrong, "network is null", sluice_network_forward(NULL, &row, 1, NULL, NULL, &result));
+    CHECK_FAILS(wrong, "inputs is null", sluice_network_forward(network, NULL, 1, NULL, NULL, &result));
+    CHECK_FAILS(wrong, "result is null", sluice_network_forward(network, &row, 1, NULL, NULL, NULL));
+    CHECK_FAILS(wrong, "result is null", sluice_result_memory(NULL, &(sluice_memory){0}));
+    CHECK_FAILS(wrong, "result is null", sluice_result_lend(NULL, NULL));
     CHECK_FAILS(wrong, "network is null", sluice_network_run(NULL, &row, 1, &result));
     CHECK_FAILS(wrong, "inputs is null", sluice_network_run(network, NULL, 1, &result));
     CHECK_FAILS(wrong, "result is null", sluice_network_run(network, &row, 1, NULL));
@@ -210,6 +216,7 @@ static void names_and_indices_are_checked(sluice_network* network) {
     CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "no input 1; there are 1", sluice_network_input(network, 1, &value));
     CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "no output 1; there are 1", sluice_network_output(network, 1, &value));
     CHECK_FAILS(SLUICE_UNSUPPORTED, "no CUDA streams", sluice_network_cuda_stream(network, &stream));
+    CHECK_FAILS(SLUICE_UNSUPPORTED, "no CUDA streams", sluice_network_wait_for_stream(network, NULL));
     CHECK(index == 7);
     const sluice_tensor row = {pixels, one_row, 2, SLUICE_F32, SLUICE_HOST};
     sluice_result* result = NULL;

@@ -56,6 +56,30 @@ static void a_run_is_polled(sluice_network* network) {
     sluice_result_destroy(result);
 }
 
+static void count_release(void* calls) { ++*(int*)calls; }
+
+static void forward_on_a_cpu_leaves_the_outputs_in_host_memory(sluice_network* network) {
+    const int64_t shape[2] = {DIGIT_ROWS, DIGIT_PIXELS}, narrow[2] = {DIGIT_ROWS, 3};
+    const sluice_tensor input = rows_of(shape), wrong = rows_of(narrow);
+    sluice_result* result = NULL;
+    sluice_memory memory = SLUICE_DEVICE;
+    int calls = 0;
+    CHECK_FAILS(SLUICE_SHAPE_MISMATCH, "is given 3",
+                sluice_network_forward(network, &wrong, 1, count_release, &calls, &result));
+    CHECK(calls == 0);
+    CHECK_OK(sluice_network_forward(network, &input, 1, count_release, &calls, &result));
+    CHECK(calls == 1);
+    CHECK_OK(sluice_result_memory(result, &memory));
+    CHECK(memory == SLUICE_HOST);
+    CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "memory is null", sluice_result_memory(result, NULL));
+    CHECK_FAILS(SLUICE_UNSUPPORTED, "host memory", sluice_result_lend(result, NULL));
+    check_logits(result, DIGIT_ROWS);
+    sluice_result_destroy(result);
+    CHECK_OK(sluice_network_forward(network, &input, 1, NULL, NULL, &result));
+    check_logits(result, DIGIT_ROWS);
+    sluice_result_destroy(result);
+}
+
 /* What a callback has seen. Each run waits until the gate is open, so that the order is known. */
 struct seen {
     sluice_network* network;
@@ -242,6 +266,7 @@ void test_runs(void) {
     sluice_runtime* const runtime = new_runtime();
     sluice_network* const network = load(runtime, "models/digits.onnx");
     a_run_is_waited_for(network);
+    forward_on_a_cpu_leaves_the_outputs_in_host_memory(network);
     a_run_is_polled(network);
     a_callback_gets_the_result(network);
     a_callback_may_run_the_network(network);

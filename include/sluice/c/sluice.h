@@ -42,7 +42,7 @@ extern "C" {
 
 /* The version of this interface: functions and numbers are only added while the first number stays. */
 #define SLUICE_C_VERSION_MAJOR 1
-#define SLUICE_C_VERSION_MINOR 1
+#define SLUICE_C_VERSION_MINOR 2
 
 typedef int32_t sluice_status;
 enum {
@@ -100,7 +100,7 @@ typedef struct sluice_tensor {
     sluice_memory memory;
 } sluice_tensor;
 
-/* Elements in host memory that may be written. */
+/* Elements in host memory, or in the device's where a result is there, that may be written. */
 typedef struct sluice_buffer {
     void* data;
     const int64_t* shape;
@@ -232,6 +232,12 @@ sluice_status sluice_network_find_output(const sluice_network* network, const ch
  * SLUICE_UNSUPPORTED for a network on a CPU device. */
 sluice_status sluice_network_cuda_stream(const sluice_network* network, void** stream);
 
+/* Runs with inputs in SLUICE_DEVICE memory that are called from now on, and all runs of sluice_network_forward, come
+ * after what is in `cuda_stream` now. Does not block. `cuda_stream` is a cudaStream_t of the network's GPU; NULL is the
+ * legacy default stream. Since 1.2. Errors: SLUICE_UNSUPPORTED for a network on a CPU device; SLUICE_INVALID_ARGUMENT
+ * for a stream that is being captured. */
+sluice_status sluice_network_wait_for_stream(const sluice_network* network, void* cuda_stream);
+
 /* The name of the network's device: "cuda:0". The string belongs to the network. */
 sluice_status sluice_network_device(const sluice_network* network, const char** name);
 
@@ -290,11 +296,37 @@ sluice_status sluice_run_wait(const sluice_run* run, int64_t nanoseconds, sluice
 
 void sluice_run_destroy(sluice_run* run);
 
+/* Called once, on a thread of the runtime, or before the function returns. It must not throw. */
+typedef void (*sluice_release)(void* context);
+
+/* Runs the network and leaves the outputs where the device computes them, for code of others on this device. Since 1.2.
+ *
+ * On a GPU it submits the run and does not wait. Inputs in host memory are copied before the call returns; those in
+ * SLUICE_DEVICE memory must not change until `release(context)` is called, which is when the run is complete.
+ * sluice_result_output gives addresses of the device, which sluice_result_lend makes ready for a stream. Indices that
+ * the GPU computes are not checked: an element at a place that is not there is NaN (of integers the number farthest
+ * from 0). On a CPU device this is sluice_network_run, and the outputs are in host memory.
+ *
+ * `release` may be NULL. Errors: as of sluice_network_run; then `release` is not called, and the inputs are not used
+ * any more. */
+sluice_status sluice_network_forward(const sluice_network* network, const sluice_tensor* inputs, size_t count,
+                                     sluice_release release, void* context, sluice_result** result);
+
+/* Where the outputs are: SLUICE_HOST, or SLUICE_DEVICE after sluice_network_forward on a GPU. Since 1.2. */
+sluice_status sluice_result_memory(const sluice_result* result, sluice_memory* memory);
+
+/* Lends outputs in SLUICE_DEVICE memory to a stream: what is put into it from now on sees them complete. What is in it
+ * when the result is destroyed may still use them: their memory has its next user after that. Several streams may be
+ * lent to; each lives until the result is destroyed. Does not block. `cuda_stream` is a cudaStream_t of the same GPU;
+ * NULL is the legacy default stream. Since 1.2. Errors: SLUICE_UNSUPPORTED for outputs in host memory and for
+ * cudaStreamPerThread; SLUICE_INVALID_ARGUMENT for a stream that is being captured; SLUICE_DEVICE_FAILED. */
+sluice_status sluice_result_lend(const sluice_result* result, void* cuda_stream);
+
 sluice_status sluice_result_count(const sluice_result* result, size_t* count);
 
-/* Fills `output`; its data and shape are in host memory and belong to the result, and to no other one: the data may be
- * written. It begins at a multiple of 16 bytes. Errors: SLUICE_INVALID_ARGUMENT for an index that is not below the
- * count. */
+/* Fills `output`; its shape is in host memory, its data where sluice_result_memory says. Both belong to the result, and
+ * the data to no other one: it may be written. It begins at a multiple of 16 bytes. Errors: SLUICE_INVALID_ARGUMENT for
+ * an index that is not below the count. */
 sluice_status sluice_result_output(const sluice_result* result, size_t index, sluice_buffer* output);
 
 void sluice_result_destroy(sluice_result* result);
