@@ -3,6 +3,7 @@
 
 #include "array_inputs.hpp"
 #include "array_outputs.hpp"
+#include "profile.hpp"
 #include "run.hpp"
 
 namespace sluice::python {
@@ -145,6 +146,8 @@ void bind_network(nb::module_& in) {
                      [](const network& self) { return described(self, self.outputs(), sluice_network_output); })
         .def_prop_ro("device", &network::device)
         .def_prop_ro("rounding", rounding_of)
+        .def("profile", [](const network& self, nb::args args,
+                           nb::kwargs kwargs) { return profile(self, args.ptr(), kwargs.ptr()); })
         .def("forward",
              [](nb::handle self, nb::args args, nb::kwargs kwargs) {
                  return nb::inst_ptr<network>(self)->forward(self, args.ptr(), kwargs.ptr());

@@ -40,7 +40,7 @@ private:
     detail::completion_notice::handle notice_;
 };
 
-// The tensor in device memory that nobody else has: constants, inputs and other outputs may be an output too.
+// The tensor in device memory that no other tensor has: constants, inputs and other outputs may be an output too.
 nn::any_tensor unshared(stream on, const nn::any_tensor& each) {
     storage* const has = each.memory();
     const bool is_alone = has != nullptr && has->use_count() == 1 && !has->is_foreign() && has->whole() == nullptr;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,7 +27,8 @@ struct described_value {
 
 // A network with what it runs on. Immutable.
 struct loaded_network {
-    loaded_network(std::shared_ptr<runtime> on_machine, device& at, std::size_t streams, nn::model from,
+    // `read` gives the model, and gives it again for a profile.
+    loaded_network(const sluice_runtime& of, device& at, std::size_t streams, std::function<nn::model()> read,
                    nn::precision precision);
     loaded_network(const loaded_network&) = delete;  // descriptions point into it
 
@@ -38,6 +40,10 @@ struct loaded_network {
     nn::network network;
     std::vector<described_value> inputs, outputs;
     std::vector<const char*> kept;  // of the network's rounding
+
+    const runtime_options machine_options;
+    const std::function<nn::model()> read_again;
+    const nn::precision precision;
 };
 
 class lent_memory;
@@ -51,6 +57,7 @@ scheduling_policy& policy_for(const loaded_network& network, const std::vector<n
 
 struct sluice_runtime {
     std::shared_ptr<sluice::runtime> machine;
+    sluice::runtime_options options;
     std::vector<sluice::device*> devices;
     std::string why_no_gpu;
 };

@@ -322,6 +322,48 @@ sluice_status sluice_result_memory(const sluice_result* result, sluice_memory* m
  * cudaStreamPerThread; SLUICE_INVALID_ARGUMENT for a stream that is being captured; SLUICE_DEVICE_FAILED. */
 sluice_status sluice_result_lend(const sluice_result* result, void* cuda_stream);
 
+/* --- profiles ------------------------------------------------------------------------------------------------ */
+
+/* The time of each node of a network. Since 1.2. */
+typedef struct sluice_profile sluice_profile;
+
+/* Makes the network again, on a device of the same name that is traced, and runs it `runs` times on these inputs, in
+ * host memory, after a few runs that are not measured. A network that was loaded from a path reads the file again.
+ * Blocks. Errors: as of sluice_network_load and sluice_network_run; SLUICE_INVALID_ARGUMENT for 0 runs and for inputs
+ * in SLUICE_DEVICE memory. */
+sluice_status sluice_network_profile(const sluice_network* network, const sluice_tensor* inputs, size_t count,
+                                     size_t runs, sluice_profile** profile);
+
+typedef struct sluice_profile_info {
+    size_t size;              /* sizeof(sluice_profile_info) */
+    size_t rows;              /* how many there are */
+    double microseconds;      /* of a run: the sum of all rows */
+    double span_microseconds; /* of a run: from the first command's start to the last one's end */
+    size_t on_host;           /* steps that are computed on the host, before the device's */
+    size_t without_commands;  /* steps of the device that need none, such as a change of the shape */
+} sluice_profile_info;
+
+/* Fills `info`, whose `size` is set. */
+sluice_status sluice_profile_total(const sluice_profile* profile, sluice_profile_info* info);
+
+/* What the device does at once: a node, or several in one kernel. */
+typedef struct sluice_profile_row_info {
+    size_t size;           /* sizeof(sluice_profile_row_info) */
+    const char* operators; /* "Conv + Relu"; of commands that belong to no node their kind: "(upload)" */
+    const char* node;      /* their names: "conv1, relu1" */
+    const char* commands;  /* "2 x gemm, bias" */
+    double microseconds;   /* the mean of the runs, by the device's clock */
+    double share;          /* of all rows, from 0 to 1 */
+} sluice_profile_row_info;
+
+/* Fills `info`, whose `size` is set; the strings belong to the profile. The longest row is the first. Errors:
+ * SLUICE_INVALID_ARGUMENT for an index that is not below the count. */
+sluice_status sluice_profile_row(const sluice_profile* profile, size_t index, sluice_profile_row_info* info);
+
+void sluice_profile_destroy(sluice_profile* profile);
+
+/* --- results ------------------------------------------------------------------------------------------------- */
+
 sluice_status sluice_result_count(const sluice_result* result, size_t* count);
 
 /* Fills `output`; its shape is in host memory, its data where sluice_result_memory says. Both belong to the result, and

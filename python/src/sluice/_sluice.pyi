@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator
 from typing import Any, Protocol, final
 
 from ._errors import Error
-from ._values import Device, Rounding, Value
+from ._values import Device, Profile, ProfileRow, Rounding, Value
 
 class SupportsDLPack(Protocol):
     @property
@@ -50,6 +50,7 @@ class Network:
     @property
     def rounding(self) -> Rounding: ...
     def __call__(self, *inputs: Array, **named: Array) -> Any: ...
+    def profile(self, *inputs: Array, runs: int = 20, **named: Array) -> Profile: ...
     def forward(self, *inputs: Array, **named: Array) -> Any: ...
     def submit(self, *inputs: Array, **named: Array) -> Run: ...
 
@@ -80,6 +81,7 @@ class Runtime:
 
 def _start(
     errors: tuple[type[Error], ...], device: type[Device], value: type[Value], rounding: type[Rounding],
+    profile: type[Profile], profile_row: type[ProfileRow],
     await_run: Callable[[Run], Generator[Any, None, Any]], /,
 ) -> None: ...
 def _shut_down() -> None: ...
