@@ -11,10 +11,10 @@
 #include <optional>
 #include <string>
 
-#include "profiling/profile_rows.hpp"
 #include "run_command.hpp"
 #include "sample_inputs.hpp"
 #include "sluice/nn/mlp_model.hpp"
+#include "sluice/profiling/profile_rows.hpp"
 
 namespace sluice::app {
 

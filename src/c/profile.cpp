@@ -2,7 +2,7 @@
 #include "c/handles.hpp"
 #include "c/options.hpp"
 #include "c/types.hpp"
-#include "profiling/record_runs.hpp"
+#include "sluice/profiling/record_runs.hpp"
 
 using namespace sluice;
 using namespace sluice::c;

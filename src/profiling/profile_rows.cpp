@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profiling/profile_rows.hpp"
+#include "sluice/profiling/profile_rows.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profiling/record_runs.hpp"
+#include "sluice/profiling/record_runs.hpp"
 
 #include <utility>
 
-#include "profiling/step_names.hpp"
 #include "sluice/base/error.hpp"
+#include "sluice/profiling/step_names.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
 

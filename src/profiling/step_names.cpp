@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profiling/step_names.hpp"
+#include "sluice/profiling/step_names.hpp"
 
 #include <memory>
 #include <set>

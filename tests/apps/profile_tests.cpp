@@ -12,8 +12,8 @@
 #include "apps/support/sample_files.hpp"
 #include "apps/support/subprocess.hpp"
 #include "io/support/file_size_limit.hpp"
-#include "profiling/profile_rows.hpp"
-#include "profiling/step_names.hpp"
+#include "sluice/profiling/profile_rows.hpp"
+#include "sluice/profiling/step_names.hpp"
 
 namespace sluice::app::testing::profile_tests {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names by which a trace's commands are found again in a network.
+// with_distinct_names: names by which a trace's commands are found again in a network.
 #pragma once
 
 #include "sluice/nn/model.hpp"

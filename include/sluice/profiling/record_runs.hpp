@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of a network on a device that is traced.
+// record_runs, profile_model: runs of a network on a device that is traced, and the time of each node.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "profiling/profile_rows.hpp"
 #include "sluice/nn/network.hpp"
+#include "sluice/profiling/profile_rows.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/trace/trace_recorder.hpp"
 

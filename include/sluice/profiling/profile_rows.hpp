@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the events of traces to the rows of a profile.
+// network_profile, profile_sums: from the events of traces to the time of each node.
 #pragma once
 
 #include <cstddef>
