@@ -124,6 +124,19 @@ void array_input::take(const network& what, std::size_t index, PyObject* given) 
                                type_name(given));
 }
 
+void array_input::take_host(PyObject* given, const std::string& label) {
+    if (PyObject_CheckBuffer(given) && !is_device_tensor(given)) return take_buffer(given, label);
+    if (PyObject_HasAttrString(given, "__dlpack__")) {
+        const std::int32_t place = lent_tensor::place_of(given).type;
+        if (place != dlpack::cpu && place != dlpack::cuda_host)
+            raise(PyExc_ValueError, label + " is on a device: bring the array to the host");
+        lent_ = lent_tensor(given, nullptr, label);
+        tensor_ = lent_.tensor();
+        return;
+    }
+    raise(PyExc_TypeError, label + " is a NumPy array or an object with __dlpack__, and is given " + type_name(given));
+}
+
 array_inputs::array_inputs(const network& what, PyObject* args, PyObject* kwargs) : arrays(what.inputs().size()) {
     const std::vector<PyObject*> given = arguments_of(what, args, kwargs);
     tensors.reserve(given.size());

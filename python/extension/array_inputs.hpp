@@ -25,6 +25,9 @@ public:
     // elements that networks do not have; ValueError for an array on another device than the network's.
     void take(const network& what, std::size_t index, PyObject* given);
 
+    // The same for any use, of an array in the host's memory; `label` is for messages.
+    void take_host(PyObject* given, const std::string& label);
+
     const sluice_tensor& tensor() const noexcept { return tensor_; }
     // What keeps the memory of an input on a GPU; null for the host's memory.
     nb::object device_owner() const {

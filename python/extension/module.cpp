@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice._sluice: the extension module. The package in src/sluice gives its names.
+#include "builder.hpp"
 #include "network.hpp"
 #include "profile.hpp"
 #include "run.hpp"
@@ -15,6 +16,7 @@ NB_MODULE(_sluice, module) {
     bind_network(module);
     bind_run(module);
     bind_runtime(module);
+    bind_builder(module);
     module.def("_start", [](nb::tuple errors, nb::object device, nb::object value, nb::object rounding,
                             nb::object profile, nb::object profile_row, nb::object await_run) {
         set_error_types(std::move(errors));

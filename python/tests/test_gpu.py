@@ -12,6 +12,7 @@ import pytest
 from conftest import NETWORKS, ROOT, CudaArray
 
 import sluice
+from sluice import op
 
 torch = pytest.importorskip("torch", reason="the tests of GPUs need PyTorch")
 _why = sluice.default_runtime().why_no_gpu or ("" if torch.cuda.is_available() else "PyTorch finds no GPU")
@@ -199,3 +200,24 @@ def test_what_is_refused(net, x):
         net(Shown(torch.zeros(65, device="cuda")[1:].reshape(1, 64), 1))
     with pytest.raises(sluice.Error):
         net(CudaArray())  # no memory of this GPU is there
+
+
+def test_profile(net, pixels, x):
+    made = net.profile(pixels, runs=3)
+    operators = " ".join(row.operators for row in made.rows)
+    assert "Gemm" in operators and "(upload)" in operators and made.microseconds > 0
+    with pytest.raises(ValueError, match="host memory"):
+        net.profile(x)
+
+
+def test_pipelines(pixels):
+    x = torch.from_numpy(pixels).cuda()
+    w = numpy.ones((64, 8), "float32")
+    hidden = op.sync(op.upload(x).and_then(op.gemm, w).and_then(op.relu))
+    assert hidden.device == "cuda:0" and near(torch.from_dlpack(hidden).cpu(), numpy.maximum(pixels @ w, 0))
+    sums = op.sync(op.download(op.sum(op.upload(hidden))), device="cuda:0")
+    assert numpy.allclose(sums, numpy.maximum(pixels @ w, 0).sum(-1), rtol=1e-3)
+    net = op.compile(lambda x: op.softmax(x @ w * 0.01), ("rows", 64), device="cuda:0")
+    for rows in [1, 450, 450, 450]:
+        made = torch.from_dlpack(net.forward(x[:rows].contiguous())).cpu().numpy()
+        assert numpy.allclose(made.sum(-1), 1, atol=1e-3)

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "c/handles.hpp"
+#include "c/load_model.hpp"
 #include "c/options.hpp"
 #include "c/types.hpp"
 #include "sluice/base/printable.hpp"
@@ -109,6 +110,19 @@ std::size_t find(const std::vector<described_value>& all, const char* name, std:
 
 }  // namespace
 
+sluice_network_options read_network_options(const sluice_network_options* options, std::string_view function) {
+    const auto given = read_options(options, first_options_size, function);
+    if (given.hidden_activation != nullptr || given.output_activation != nullptr)
+        refuse(function,
+               "the options name an activation, which ONNX and builders have as nodes: only *.safetensors need it");
+    return given;
+}
+
+sluice_network* load_model(const sluice_runtime& runtime, const sluice_network_options& options,
+                           std::string_view function, nn::model made) {
+    return load(runtime, options, function, [made = std::move(made)] { return made; });  // copies share the constants
+}
+
 loaded_network::loaded_network(const sluice_runtime& of, device& at, std::size_t streams,
                                std::function<nn::model()> read, nn::precision rounded_to)
     : machine(of.machine),
@@ -149,12 +163,10 @@ sluice_status sluice_network_load_memory(sluice_runtime* runtime, const void* fi
         const sluice_runtime& machine = require(runtime, here, "runtime");
         if (file == nullptr) refuse(here, "file is null");
         require(network, here, "network");
-        const auto given = read_options(options, first_options_size, here);
-        if (given.hidden_activation != nullptr || given.output_activation != nullptr)
-            refuse(here, "the options name an activation, and the file is read as ONNX, which needs none");
-        const nn::model made =
-            nn::read_onnx({static_cast<const std::byte*>(file), bytes}, name != nullptr ? name : "network");
-        *network = load(machine, given, here, [made] { return made; });  // copies share the constants
+        const auto given = read_network_options(options, here);
+        *network =
+            load_model(machine, given, here,
+                       nn::read_onnx({static_cast<const std::byte*>(file), bytes}, name != nullptr ? name : "network"));
     });
 }
 

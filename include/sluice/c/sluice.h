@@ -322,6 +322,59 @@ sluice_status sluice_result_memory(const sluice_result* result, sluice_memory* m
  * cudaStreamPerThread; SLUICE_INVALID_ARGUMENT for a stream that is being captured; SLUICE_DEVICE_FAILED. */
 sluice_status sluice_result_lend(const sluice_result* result, void* cuda_stream);
 
+/* --- networks that are written node by node ------------------------------------------------------------------ */
+
+/* Writes a network with the operators of ONNX, and checks each node where it is written. Since 1.2. */
+typedef struct sluice_builder sluice_builder;
+
+/* `name` is for messages; NULL: "network". */
+sluice_status sluice_builder_create(const char* name, sluice_builder** builder);
+void sluice_builder_destroy(sluice_builder* builder);
+
+/* The functions below number the builder's values 0, 1, 2, ... in the order in which they are made. After a failure the
+ * builder is as before. */
+#define SLUICE_NO_VALUE ((size_t)-1) /* an input that is left out */
+
+/* An input of the network. A dimension of SLUICE_ANY_LENGTH has a name; those of one name have one length. */
+sluice_status sluice_builder_input(sluice_builder* builder, const char* name, const sluice_dimension* dimensions,
+                                   size_t rank, sluice_type type, size_t* value);
+
+/* Numbers that the network contains: a copy of a tensor in host memory. */
+sluice_status sluice_builder_constant(sluice_builder* builder, const sluice_tensor* numbers, size_t* value);
+
+typedef int32_t sluice_attribute_kind;
+enum { SLUICE_INTEGER = 1, SLUICE_NUMBER = 2, SLUICE_TEXT = 3, SLUICE_INTEGERS = 4, SLUICE_NUMBERS = 5 };
+
+/* An attribute of a node. The kind says which member has it; the others are not read. */
+typedef struct sluice_attribute {
+    const char* name; /* "axis" */
+    sluice_attribute_kind kind;
+    int64_t integer;
+    float number;
+    const char* text;
+    const int64_t* integers; /* `count` of them */
+    const float* numbers;    /* likewise */
+    size_t count;
+} sluice_attribute;
+
+/* Adds a node: "Relu", "ai.onnx.ml.Scaler". Inputs, outputs and attributes are those of the ONNX standard, operator set
+ * 28. `inputs` are `count` values, `outputs` room for `output_count`. Errors: SLUICE_UNSUPPORTED for an operator that
+ * does not exist, with the nearest name; SLUICE_SHAPE_MISMATCH; SLUICE_INVALID_ARGUMENT. */
+sluice_status sluice_builder_node(sluice_builder* builder, const char* op, const size_t* inputs, size_t count,
+                                  const sluice_attribute* attributes, size_t attribute_count, size_t* outputs,
+                                  size_t output_count);
+
+/* What is known of a value: "f32 [rows, 10]"; "?" for a length that depends on others, and for what is known when the
+ * network runs. The string is valid until the next call of this function for the builder. */
+sluice_status sluice_builder_describe(sluice_builder* builder, size_t value, const char** text);
+
+/* Names an output of the network. */
+sluice_status sluice_builder_output(sluice_builder* builder, const char* name, size_t value);
+
+/* The network as it is now, as sluice_network_load_memory makes it; the builder may go on. `options` may be NULL. */
+sluice_status sluice_builder_make(sluice_builder* builder, sluice_runtime* runtime,
+                                  const sluice_network_options* options, sluice_network** network);
+
 /* --- profiles ------------------------------------------------------------------------------------------------ */
 
 /* The time of each node of a network. Since 1.2. */
