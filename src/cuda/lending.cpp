@@ -20,6 +20,9 @@ struct order_call {
     static void run(const native_stream& on, const void* erased) {
         const auto& it = *static_cast<const order_call*>(erased);
         auto* const ours = static_cast<CUstream_st*>(on.handle);
+        if (api::is_capturing(it.theirs))
+            throw error(errc::invalid_argument, "the stream is being captured",
+                        {it.theirs_waits ? "lend_to" : "take_back_from"});
         // CUDA destroys an event when what waits for it has passed.
         const api::event_handle now = api::create_event(api::event_use::ordering);
         api::record(now.get(), it.theirs_waits ? ours : it.theirs);
@@ -36,7 +39,6 @@ void submit(std::string_view name, stream ours, order_call call, std::span<stora
     if (api::is_per_thread(call.theirs)) {
         throw error(errc::unsupported, "cudaStreamPerThread is another stream on each thread: create a stream", here);
     }
-    if (api::is_capturing(call.theirs)) throw error(errc::invalid_argument, "the stream is being captured", here);
     std::vector<memory_access> accesses;
     accesses.reserve(memory.size());
     for (storage* const each : memory) accesses.push_back({each, access_mode::write});
