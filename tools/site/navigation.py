@@ -32,6 +32,7 @@ NAVIGATION = [
         "docs/inference.md",
         "docs/microseconds.md",
         "docs/python.md",
+        "docs/python_pipelines.md",
         "docs/c_interface.md",
         "docs/serving.md",
         "docs/production.md",
