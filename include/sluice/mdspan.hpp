@@ -132,13 +132,21 @@ constexpr bool check_dynamic() {
     return true;
 }
 
+// The same for kernels: nvcc warns of functions of the host that are named there.
+template <any_mdspan M>
+inline constexpr bool checked_row_major = check_row_major<M>();
+template <any_mdspan M>
+inline constexpr bool checked_strided = check_strided<M>();
+template <any_mdspan M, std::size_t Rank>
+inline constexpr bool checked_dynamic = check_dynamic<M, Rank>();
+
 // Throws errc::shape_mismatch unless an mdspan with these extents can have this shape.
 template <typename Extents>
 void require_mdspan_shape(const shape& given, const error_context& context) {
     constexpr std::size_t any = static_cast<std::size_t>(-1);  // dynamic_extent
     bool fits = given.rank() == Extents::rank() && std::in_range<typename Extents::index_type>(given.size());
     std::string wanted;
-    for (std::size_t i = 0; i < Extents::rank(); ++i) {
+    for (std::size_t i = 0; i != Extents::rank(); ++i) {
         const std::size_t fixed = Extents::static_extent(i);
         fits = fits && (fixed == any || fixed == given[i]);
         wanted += (i == 0 ? "" : ", ") + (fixed == any ? std::string("any") : std::to_string(fixed));
@@ -158,7 +166,7 @@ typename M::extents_type extents_as(const shape& from) {
         return {};
     } else {
         typename properties_of_mdspan<M>::template array<index, M::rank()> all{};
-        for (std::size_t i = 0; i < M::rank(); ++i) all[i] = static_cast<index>(from[i]);
+        for (std::size_t i = 0; i != M::rank(); ++i) all[i] = static_cast<index>(from[i]);
         return typename M::extents_type(all);
     }
 }
@@ -240,7 +248,7 @@ template <any_mdspan M>
 shape shape_of(const M& from) {
     static_assert(M::rank() <= shape::max_rank, "mdspan: a tensor has at most four dimensions");
     std::array<std::size_t, M::rank()> extents{};
-    for (std::size_t i = 0; i < M::rank(); ++i) extents[i] = static_cast<std::size_t>(from.extent(i));
+    for (std::size_t i = 0; i != M::rank(); ++i) extents[i] = static_cast<std::size_t>(from.extent(i));
     return shape(std::span<const std::size_t>(extents));
 }
 
@@ -306,18 +314,18 @@ M as_mdspan(const shared_tensor<T>& from, const region& where) {
 // SLUICE_CHECK_BOUNDS.
 template <any_mdspan M, typename T>
 SLUICE_KERNEL M as_mdspan(const view<T>& from) {
-    static_assert(detail::check_row_major<M>() && detail::check_dynamic<M, 1>());
+    static_assert(detail::checked_row_major<M> && detail::checked_dynamic<M, 1>);
     return M(from.data(), static_cast<typename M::index_type>(from.size()));
 }
 template <any_mdspan M, typename T>
 SLUICE_KERNEL M as_mdspan(const matrix_view<T>& from) {
-    static_assert(detail::check_row_major<M>() && detail::check_dynamic<M, 2>());
+    static_assert(detail::checked_row_major<M> && detail::checked_dynamic<M, 2>);
     return M(from.data(), static_cast<typename M::index_type>(from.rows()),
              static_cast<typename M::index_type>(from.columns()));
 }
 template <any_mdspan M, typename T>
 SLUICE_KERNEL M as_mdspan(const tile_view<T>& from) {
-    static_assert(detail::check_strided<M>() && detail::check_dynamic<M, 2>());
+    static_assert(detail::checked_strided<M> && detail::checked_dynamic<M, 2>);
     using index = typename M::index_type;
     const bool is_empty = from.rows() == 0 || from.columns() == 0;
     const index stride = static_cast<index>(from.rows() > 1 && !is_empty ? &from(1, 0) - &from(0, 0) : from.columns());
