@@ -124,6 +124,10 @@ function(sluice_write_bill_of_materials to)
             sluice_material(simdjson simdjson "${version}" Apache-2.0 DYNAMIC_LINK "The simdjson authors"
                 https://simdjson.org)
         endif()
+        if(SLUICE_HAS_TLS)
+            sluice_material(openssl OpenSSL "${OPENSSL_VERSION}" Apache-2.0 DYNAMIC_LINK "The OpenSSL project"
+                https://www.openssl.org)
+        endif()
     endif()
     if(SLUICE_BUILD_APPS)
         find_package(CLI11 QUIET)

@@ -90,7 +90,8 @@ serve::model_source source_of(const serve_options& options) {
 
 std::string url_of(const serve::http_options& http, unsigned short port) {
     const bool is_v6 = http.address.find(':') != std::string::npos;
-    return "http://" + (is_v6 ? "[" + http.address + "]" : http.address) + ":" + std::to_string(port);
+    const std::string scheme = http.tls.is_wanted() ? "https://" : "http://";
+    return scheme + (is_v6 ? "[" + http.address + "]" : http.address) + ":" + std::to_string(port);
 }
 
 }  // namespace
