@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Three plain CUDA programs, without Sluice, that compute-sanitizer 2025.3 does not get through. They do what tests of
-// Sluice do that scripts/gpu_session leaves out under the tools.
+// Two plain CUDA programs, without Sluice, that compute-sanitizer 2025.3.1 does not get through (H100, driver 580, CUDA
+// 13.0, 2026-11-25). They do what tests of Sluice do that scripts/gpu_session leaves out under the tools.
 //
 //     nvcc -std=c++20 -arch=sm_90 -rdc=true bench/probes/under_the_tools.cu -lcudadevrt -o under_the_tools
 //     ./under_the_tools loop                                        # each prints "right" without the tool
-//     compute-sanitizer --tool racecheck ./under_the_tools loop
+//     compute-sanitizer --tool memcheck ./under_the_tools loop      # an illegal memory access that is not there
+//     compute-sanitizer --tool racecheck ./under_the_tools threads  # hangs
 //
 //   loop     a cooperative kernel in the body of a graph's while loop
-//   cluster  a graph that kernels may launch, of one kernel in clusters, launched by the host and updated
 //   threads  four threads, each with a graph whose kernel launches a graph of the thread's own
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
@@ -92,39 +92,6 @@ bool loop() {
     return last_of(x, 8) == 52;
 }
 
-cudaGraph_t in_clusters_of(unsigned blocks, int* x, cudaGraphNode_t& kernel) {
-    cudaGraph_t graph{};
-    CHECK(cudaGraphCreate(&graph, 0));
-    void* arguments[] = {&x};
-    kernel = add_kernel(graph, reinterpret_cast<void*>(&add_one), 4, 2, arguments);
-    cudaLaunchAttributeValue size{};
-    size.clusterDim.x = blocks;
-    size.clusterDim.y = size.clusterDim.z = 1;
-    CHECK(cudaGraphKernelNodeSetAttribute(kernel, cudaLaunchAttributeClusterDimension, &size));
-    return graph;
-}
-
-bool cluster() {
-    int* x = numbers(8);
-    cudaGraphNode_t kernel{}, other{};
-    const cudaGraph_t graph = in_clusters_of(2, x, kernel), another = in_clusters_of(4, x, other);
-    cudaGraphExec_t exec{};
-    CHECK(cudaGraphInstantiate(&exec, graph, cudaGraphInstantiateFlagDeviceLaunch));
-    CHECK(cudaGraphUpload(exec, nullptr));
-    for (int i = 0; i < 3; ++i) {
-        CHECK(cudaGraphLaunch(exec, nullptr));
-        CHECK(cudaDeviceSynchronize());
-        cudaGraphExecUpdateResultInfo why{};
-        if (cudaGraphExecUpdate(exec, another, &why) == cudaSuccess) return false;  // another cluster
-        static_cast<void>(cudaGetLastError());
-        cudaKernelNodeParams params{};
-        CHECK(cudaGraphKernelNodeGetParams(kernel, &params));
-        CHECK(cudaGraphExecKernelNodeSetParams(exec, kernel, &params));
-        CHECK(cudaGraphUpload(exec, nullptr));
-    }
-    return last_of(x, 8) == 3;
-}
-
 bool threads() {
     constexpr int count = 4, rounds = 200;
     std::vector<int> results(count);
@@ -167,12 +134,10 @@ int main(int count, char** arguments) {
     bool is_right = false;
     if (std::strcmp(which, "loop") == 0) {
         is_right = loop();
-    } else if (std::strcmp(which, "cluster") == 0) {
-        is_right = cluster();
     } else if (std::strcmp(which, "threads") == 0) {
         is_right = threads();
     } else {
-        std::fprintf(stderr, "usage: under_the_tools loop|cluster|threads\n");
+        std::fprintf(stderr, "usage: under_the_tools loop|threads\n");
         return 2;
     }
     std::printf("%s\n", is_right ? "right" : "wrong");

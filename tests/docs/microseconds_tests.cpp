@@ -32,7 +32,7 @@ TEST(microseconds, a_network_stays) {
     EXPECT_EQ(answer, logits);
 
     const nn::resident_network<half> shared_by_threads(machine.default_device(), model, {.lanes = 4});
-    shared_by_threads.update(retrained);  // the kernel goes on; layers of the same sizes
+    shared_by_threads.update(retrained);  // the kernel continues; layers of the same sizes
     shared_by_threads.run(pixels, logits);
     EXPECT_NE(answer, logits);
 }

@@ -109,9 +109,10 @@ public:
             std::move(inputs));
     }
 
-    // Other weights and biases from now on, in layers of the same sizes with the same activations; the kernel goes on.
-    // Each answer is from the old or the new ones, and those of calls that begin after this returns from the new.
-    // Blocks until all lanes have them. Throws errc::invalid_argument for another network; then nothing has changed.
+    // Other weights and biases from now on, in layers of the same sizes with the same activations; the kernel
+    // continues. Each answer is from the old or the new ones, and those of calls that begin after this returns from the
+    // new. Blocks until all lanes have them. Throws errc::invalid_argument for another network; then nothing has
+    // changed.
     void update(const mlp_model& model) const;
 
 private:

@@ -4,7 +4,7 @@
 // A request's way: the threads of each block poll the words of their slice of the inputs, in the host's memory. The
 // warps multiply the slice by the weights on the tensor cores, 16 outputs at a time, and write each partial sum as a
 // word into the shared memory of the block that adds it up. There one thread for each output waits for the words of all
-// blocks; nobody waits at a barrier of the cluster. The last layer's sums go into the host's memory as words.
+// blocks; no thread waits at a barrier of the cluster. The last layer's sums go into the host's memory as words.
 //
 // The words of a layer are not overwritten before they have been read: a block sends its first partial sum of a request
 // only when all blocks have finished the request before (cluster_arrive, cluster_wait).
