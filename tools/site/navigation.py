@@ -97,6 +97,7 @@ NAVIGATION = [
         "CHANGELOG.md",
         "docs/support.md",
         "CONTRIBUTING.md",
+        "docs/fuzzers.md",
         "docs/releasing.md",
         "SECURITY.md",
         "CODE_OF_CONDUCT.md",

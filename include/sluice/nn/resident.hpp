@@ -28,7 +28,7 @@
 // errc::timed_out, and so does each later call.
 //
 // A handle: copies share the network, and the last one ends the kernel, which takes some microseconds.
-// Thread safety: all members may be called on any thread. Each request under way has a lane; with more threads than
+// Thread safety: all members may be called on any thread. Each request in flight has a lane; with more threads than
 // lanes, threads wait for one another.
 #pragma once
 

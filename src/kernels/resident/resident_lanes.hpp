@@ -15,7 +15,7 @@ namespace sluice::kernels {
 
 class resident_lanes {
 public:
-    // One request of a lane is under way at a time.
+    // One request of a lane is in flight at a time.
     static constexpr std::uint32_t depth = 2;
 
     // How much pinned memory they need.

@@ -74,7 +74,7 @@ struct resident_call {
     const std::uint64_t* inbox;  // pinned host memory: words [lanes][depth][rows][blocks][input_pitch]
     std::uint64_t* outbox;       // words [lanes][depth][rows][output_words]
     const std::uint32_t* stop;   // pinned host memory: not 0 ends the kernel, also in the middle of a request
-    // Entries of a lane in each box. One more than requests that may be under way: a block that takes no part in a
+    // Entries of a lane in each box. One more than requests that may be in flight: a block that takes no part in a
     // request reads the request's number nevertheless, perhaps after the answer, and surely before the next answer.
     std::uint32_t depth;
     std::uint32_t pause;  // nanoseconds between two looks into the inbox; 0 for none
