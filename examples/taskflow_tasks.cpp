@@ -61,7 +61,7 @@ int main() try {
         auto take = graph.emplace([&, i] {
             running& result = *messages[i].in_flight;
             executor.corun_until([&] { return result.wait_for(std::chrono::seconds(0)); });
-            messages[i].answer = std::move(result).get();  // throws what the operation threw, to whoever runs the graph
+            messages[i].answer = std::move(result).get();  // throws what the operation threw
         });
         submit.precede(take);
         take.precede(print);
