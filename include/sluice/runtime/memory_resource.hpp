@@ -115,8 +115,8 @@ tensor<T> allocate_from(device& on, Resource& from, const shape& shape,
 }
 
 // Host memory of a device's pool, for containers: page-locked for a GPU, so that copies by cudaMemcpyAsync run at full
-// speed. It is for the host: code that gives a part of it to asynchronous work waits for that work before
-// the memory is deallocated. A container over it is no tensor; adopt() makes one on a CPU device.
+// speed. It is for the host: code that works on it asynchronously is waited for before the memory is deallocated. A
+// container over it is no tensor; adopt() makes one on a CPU device.
 //
 // Allocating does not wait for a device unless memory is short. It throws out_of_memory, which is no std::bad_alloc,
 // and the cause when the device has faulted. Memory goes back to the pool at once. The resource lives until all of its
