@@ -138,20 +138,23 @@ TEST_P(gpu_faults, the_error_names_the_kernel_its_line_and_the_device) {
 }
 
 TEST_P(gpu_faults, each_caller_of_a_network_that_stays_receives_the_first_cause) {
-    nn::mlp_model model;
-    model.layers.push_back({.name = "0", .in_features = 4, .out_features = 2, .weight = std::vector<float>(8, 1)});
-    const nn::resident_network<half> network(*gpu, model, {.lanes = 2});
+    nn::dense_layer layer;
+    layer.in_features = 4;
+    layer.out_features = 2;
+    layer.weight.assign(8, 1);
+    const nn::resident_network<half> network(*gpu, nn::mlp_model{{layer}}, {.lanes = 2});
     std::array<std::string, 4> told;
     {
         std::latch answered(told.size());
         std::vector<std::jthread> callers;
         for (std::string& mine : told) {
             callers.emplace_back([&] {
-                std::vector<half> x(4, half(1)), y(2);
-                network.run(x, y);
+                const std::vector<half> inputs(4, half(1));
+                std::vector<half> outputs(2);
+                network.run(inputs, outputs);
                 answered.count_down();
                 mine = failure_of([&] {
-                    for (;;) network.run(x, y);
+                    for (;;) network.run(inputs, outputs);
                 });
             });
         }
@@ -160,8 +163,8 @@ TEST_P(gpu_faults, each_caller_of_a_network_that_stays_receives_the_first_cause)
     }
     const std::string cause = first_cause();
     for (const std::string& each : told) EXPECT_EQ(each, cause);
-    std::vector<half> x(4), y(2);
-    EXPECT_EQ(failure_of([&] { network.run(x, y); }), cause);
+    std::vector<half> outputs(2);
+    EXPECT_EQ(failure_of([&] { network.run(std::vector<half>(4), outputs); }), cause);
 }
 
 TEST_P(gpu_faults, every_waiter_on_every_stream_receives_the_first_cause) {
