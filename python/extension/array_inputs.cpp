@@ -43,6 +43,16 @@ bool is_bfloat16(PyObject* array) {
     return !type.is_none() && nb::cast<std::string>(nb::str(type)) == "bfloat16";
 }
 
+// Arrays of CuPy have the buffer protocol too, which then refuses.
+bool is_on_gpu(PyObject* array) {
+    return std::strcmp(Py_TYPE(array)->tp_name, "numpy.ndarray") != 0 &&
+           PyObject_HasAttrString(array, "__cuda_array_interface__") != 0;
+}
+
+bool has_host_buffer(PyObject* array) {
+    return PyObject_CheckBuffer(array) != 0 && !is_device_tensor(array) && !is_on_gpu(array);
+}
+
 }  // namespace
 
 // False, with Python's error set, where the object has no row-major memory to show.
@@ -115,7 +125,7 @@ bool array_input::take_cuda_array(const network& what, PyObject* given, const st
 
 void array_input::take(const network& what, std::size_t index, PyObject* given) {
     const std::string& label = what.inputs()[index].label;
-    if (PyObject_CheckBuffer(given) && !is_device_tensor(given)) return take_buffer(given, label);
+    if (has_host_buffer(given)) return take_buffer(given, label);
     if (PyObject_HasAttrString(given, "__dlpack__")) return take_dlpack(what, given, label);
     if (take_cuda_array(what, given, label)) return;
     raise(PyExc_TypeError, label +
@@ -125,7 +135,7 @@ void array_input::take(const network& what, std::size_t index, PyObject* given) 
 }
 
 void array_input::take_host(PyObject* given, const std::string& label) {
-    if (PyObject_CheckBuffer(given) && !is_device_tensor(given)) return take_buffer(given, label);
+    if (has_host_buffer(given)) return take_buffer(given, label);
     if (PyObject_HasAttrString(given, "__dlpack__")) {
         const std::int32_t place = lent_tensor::place_of(given).type;
         if (place != dlpack::cpu && place != dlpack::cuda_host)
