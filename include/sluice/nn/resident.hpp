@@ -23,7 +23,8 @@
 //   - Debuggers that stop the GPU, and compute-sanitizer, do not go together with it. The GPU's display watchdog, where
 //     there is one, ends it.
 //
-// Every request gets an answer or an error: when the GPU faults, each caller gets the first cause; when the runtime is
+// Every request gets an answer or an error: when the GPU faults, each caller gets the first cause (except for a failed
+// assertion of another kernel: docs/microseconds.md); when the runtime is
 // destroyed, errc::runtime_closed; when the kernel does not answer within resident_options::longest_wait,
 // errc::timed_out, and so does each later call.
 //
