@@ -113,8 +113,8 @@ TEST(client, sends_long_tensors) {
 TEST(client, refusals_have_the_servers_text_and_kind) {
     const http_server server;
     client asks(address_of(server));
-    EXPECT_EQ(refusal_for(asks, row_of(1, "nobody")).kind(), refusal_kind::not_found);
-    EXPECT_THAT(refusal_for(asks, row_of(1, "nobody")).why(), HasSubstr("nobody"));
+    EXPECT_EQ(refusal_for(asks, row_of(1, "absent")).kind(), refusal_kind::not_found);
+    EXPECT_THAT(refusal_for(asks, row_of(1, "absent")).why(), HasSubstr("absent"));
     infer_request wrong = row_of(1);
     wrong.inputs[0].name = "no such input";
     EXPECT_EQ(refusal_for(asks, wrong).kind(), refusal_kind::bad_request);

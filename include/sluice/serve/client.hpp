@@ -11,8 +11,9 @@
 // Without coroutines: sync_wait(server.infer(request)). In a Boost.Asio program: async_wait(server.infer(request),
 // token) of sluice/asio.hpp.
 //
-// Threads: a client has one thread, for its connections. All members may be called on any thread. Whoever awaits
-// continues on the client's thread, where long work holds up other answers: co_await resume_on(executor) leaves it.
+// Threads: a client has one thread, for its connections. All members may be called on any thread. The coroutine that
+// awaits continues on the client's thread, where long work holds up other answers: co_await resume_on(executor) leaves
+// it.
 //
 // Errors: refusal for what the server has refused, with its text and kind; error otherwise: timed_out when the
 // request's deadline is over, io_failed when the connection breaks or the answer is wrong, canceled when the client
