@@ -40,9 +40,10 @@ MAY_INCLUDE = {
     "kernels": GROUND | {"runtime"} | BACKENDS,
     "nn": GROUND | {"runtime", "devices", "graph", "kernels"} | BACKENDS,
     "serve": GROUND | {"runtime", "devices", "graph", "kernels", "nn"},
+    "profiling": GROUND | {"runtime", "trace", "nn"},
     "asio": GROUND | {"runtime"},
     "senders": GROUND | {"runtime"},
-    "c": GROUND | {"runtime", "nn"},
+    "c": GROUND | {"runtime", "nn", "profiling", "cuda"},
 }
 TOP = "the top"  # sluice/*.hpp
 APPS = "apps"

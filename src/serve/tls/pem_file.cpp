@@ -39,7 +39,7 @@ public:
     open_file& operator=(const open_file&) = delete;
     ~open_file() { ::close(number_); }
 
-    // Of the file that is open: it cannot be exchanged between the look and the reading.
+    // Of the file that is open, so that no other process can exchange it between the look and the reading.
     void require_private() const {
         if (!S_ISREG(state_.st_mode)) return;
         if ((state_.st_mode & (S_IRWXO | S_IWGRP)) == 0) return;
