@@ -2,6 +2,7 @@
 #include "sluice/serve/client.hpp"
 
 #include <coroutine>
+#include <exception>
 #include <utility>
 
 #include "serve/http/client/exchange_pool.hpp"

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/http/client/client_connection.hpp"
 
+#include <algorithm>
 #include <boost/asio/connect.hpp>
 #include <boost/beast/http/error.hpp>
 #include <charconv>
+#include <exception>
 #include <utility>
 
 #include "serve/http/client/exchange_pool.hpp"

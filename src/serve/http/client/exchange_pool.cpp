@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/http/client/exchange_pool.hpp"
 
-#include <algorithm>
 #include <boost/asio/post.hpp>
+#include <exception>
 #include <utility>
 
 #include "serve/http/client/client_connection.hpp"

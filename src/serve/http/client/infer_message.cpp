@@ -2,8 +2,10 @@
 #include "serve/http/client/infer_message.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
