@@ -11,6 +11,8 @@
 #include "serve/support/certificates.hpp"
 #include "serve/support/http_server.hpp"
 #include "serve/support/tls_client.hpp"
+#include "sluice/async/sync_wait.hpp"
+#include "sluice/serve/client.hpp"
 
 namespace sluice::serve::https_tests {
 namespace {
@@ -295,6 +297,48 @@ TEST(https, a_new_certificate_is_used_and_a_wrong_one_is_not) {
     std::ofstream(made.certificate("server")) << "no certificate";
     std::this_thread::sleep_for(2500ms);  // two looks
     EXPECT_EQ(name(), "fresh");
+}
+
+serve::infer_request two_numbers() {
+    serve::infer_request made{.model = "m"};
+    made.inputs.push_back({"x", nn::any_tensor(std::vector<float>{1, 2}, {1, 2})});
+    return made;
+}
+
+std::string failure_of(client& asks) {
+    try {
+        static_cast<void>(sync_wait(asks.infer(two_numbers())));
+    } catch (const error& failure) {
+        return failure.what();
+    }
+    return "none";
+}
+
+TEST(https, a_client_of_the_library_checks_the_server_and_shows_its_certificate) {
+    const certificates& made = shared_certificates();
+    const http_server server(secure({.address = "0.0.0.0"}, true));
+    const std::string port = std::to_string(server.front->port());
+    const client_options right{
+        .ca = made.certificate("ca"), .certificate = made.certificate("client"), .key = made.key("client")};
+    for (const std::string host : {"127.0.0.1", "localhost"}) {
+        client asks("https://" + host + ":" + port, right);
+        for (int i = 0; i < 3; ++i) {
+            const infer_answer got = sync_wait(asks.infer(two_numbers()));
+            EXPECT_THAT(got.at("y").values<float>(), ::testing::ElementsAre(2, 4));
+        }
+    }
+    client_options options = right;
+    options.ca = made.certificate("other-ca");
+    client distrusts("https://127.0.0.1:" + port, options);
+    EXPECT_THAT(failure_of(distrusts),
+                AnyOf(HasSubstr("unable to get local issuer certificate"), HasSubstr("self-signed certificate")));
+    client another_name("https://127.0.0.2:" + port, right);  // the same server
+    EXPECT_THAT(failure_of(another_name), HasSubstr("IP address mismatch"));
+    client nameless("https://127.0.0.1:" + port, {.ca = made.certificate("ca")});
+    EXPECT_THAT(failure_of(nameless), HasSubstr("certificate required"));
+    client plain("http://127.0.0.1:" + port);
+    EXPECT_THROW(static_cast<void>(sync_wait(plain.infer(two_numbers()))), refusal);
+    EXPECT_THROW(client("http://127.0.0.1:" + port, right), error);
 }
 
 struct wrong_files {
