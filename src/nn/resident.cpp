@@ -13,6 +13,8 @@
 #include "kernels/resident/resident_lanes.hpp"
 #include "kernels/resident/resident_mlp.hpp"
 #include "kernels/resident/resident_plan.hpp"
+#include "nn/mlp_layers.hpp"
+#include "runtime/completion_service.hpp"
 #include "runtime/staying_work.hpp"
 #include "sluice/base/detail/spin_lock.hpp"
 #include "sluice/runtime/detail/closure.hpp"
@@ -31,13 +33,6 @@ constexpr std::chrono::seconds longest_start{10};
 // Looks into memory between two looks at the clock and the device, and how often the driver is asked: it may have found
 // a fault.
 constexpr unsigned looks_before_check = 1u << 12;
-
-std::vector<mlp_layer> layers_of(const mlp_model& model) {
-    std::vector<mlp_layer> layers;
-    for (const dense_layer& each : model.layers)
-        layers.push_back({each.in_features, each.out_features, each.weight, each.bias, each.after});
-    return layers;
-}
 
 void relax() noexcept {
 #if defined(__x86_64__)
@@ -126,15 +121,29 @@ public:
             return;
         }
         if constexpr (!std::same_as<T, float>) {
+            throw_if_lost();
             tensor<std::byte> made = image_of(layers);
-            boxes_->set_image(made.device_data());
+            // Kept, whatever happens here: the kernel may read it until the end. The first image is kept too, since a
+            // command that is not complete names it: the pool's next user would wait for that command.
+            later_image_.swap(replaced_image_);
+            later_image_ = std::move(made);
+            boxes_->set_image(later_image_->device_data());
             for (std::size_t i = 0; i < options_.lanes; ++i) {
                 const lane_guard lane(*this, i);
                 boxes_->ask_to_reload(i);
                 await(i, nullptr, options_.longest_wait);
             }
-            image_ = std::move(made);
+            replaced_image_.reset();  // all lanes have read the new one
         }
+    }
+
+    // The last handle is dropped. In a host call of the GPU the driver must not be called: the completion thread ends
+    // the kernel then.
+    static void drop(resident_state* state) noexcept {
+        if (state->is_started_ && state->on_.interpreter().is_own_thread())
+            state->on_.service().post(state->dropped_);
+        else
+            delete state;
     }
 
 private:
@@ -229,9 +238,7 @@ private:
         std::vector<std::byte> image = kernels::pack_resident<T>(layers, layout_);
         const std::size_t bytes = image.size();
         single_stream pool(on_);
-        tensor<std::byte> made = sync(upload(std::move(image), {bytes}, location_), pool);
-        on_.throw_if_refusing();
-        return made;
+        return sync(upload(std::move(image), {bytes}, location_), pool);
     }
 
     void start() {
@@ -249,10 +256,14 @@ private:
         boxes_.emplace(layout_, options_.lanes, memory_->data());
         boxes_->set_image(image_->device_data());
         locks_ = std::make_unique<lane_lock[]>(options_.lanes);
-        launch();
-        // From here on close() ends it.
         sluice::detail::staying_works_of(on_).add(*this);
-        is_started_ = true;
+        try {
+            launch();
+        } catch (...) {
+            sluice::detail::staying_works_of(on_).remove(*this);
+            throw;
+        }
+        is_started_ = true;  // from here on close() ends it
         try {
             for (std::size_t i = 0; i < options_.lanes; ++i) {
                 boxes_->ask_to_reload(i);
@@ -364,13 +375,20 @@ private:
     std::shared_ptr<packed_mlp<T>> packed_;
     // On a GPU.
     kernels::resident_layout layout_;
-    std::optional<tensor<std::byte>> image_;
+    std::optional<tensor<std::byte>> image_;           // that the kernel began with
+    std::optional<tensor<std::byte>> later_image_;     // of the latest update
+    std::optional<tensor<std::byte>> replaced_image_;  // of the update before, until no lane reads it
     std::optional<stream_lease> lease_;
     storage_ref memory_;
     std::optional<kernels::resident_lanes> boxes_;
     std::unique_ptr<lane_lock[]> locks_;
     bool is_started_ = false;
     std::mutex failing_;
+    struct dropped_item final : work_item {
+        explicit dropped_item(resident_state& whose) noexcept
+            : work_item([](work_item& self) noexcept { delete &static_cast<dropped_item&>(self).of; }), of(whose) {}
+        resident_state& of;
+    } dropped_{*this};
     std::exception_ptr failure_;  // set before has_failed_, and not changed afterwards
     std::atomic<bool> has_failed_{false};
 };
@@ -382,8 +400,13 @@ namespace sluice::nn {
 template <detail::resident_element T>
 resident_network<T>::resident_network(device& on, const mlp_model& model, const resident_options& options,
                                       source_location location)
-    : state_(std::make_shared<detail::resident_state<T>>(on, model, options, location)) {}
+    : state_(new detail::resident_state<T>(on, model, options, location), &detail::resident_state<T>::drop) {}
 
+template <detail::resident_element T>
+detail::resident_state<T>& resident_network<T>::held() const {
+    if (state_ == nullptr) sluice::detail::refuse_moved_value("a resident network");
+    return *state_;
+}
 template <detail::resident_element T>
 std::size_t resident_network<T>::in_features() const noexcept {
     return state_->form().in_features;
@@ -406,11 +429,11 @@ std::size_t resident_network<T>::free_multiprocessors() const noexcept {
 }
 template <detail::resident_element T>
 void resident_network<T>::run(std::span<const T> inputs, std::span<T> outputs) const {
-    state_->run(inputs, outputs);
+    held().run(inputs, outputs);
 }
 template <detail::resident_element T>
 void resident_network<T>::update(const mlp_model& model) const {
-    state_->update(model);
+    held().update(model);
 }
 
 template class resident_network<half>;

@@ -142,7 +142,7 @@ TEST_F(foreign_streams, lent_memory_is_complete_for_their_work) {
     const stream home = own.next();
     gate closed(home);
     execution_context context(home);
-    const tensor<unsigned> x = full<unsigned>({4}, 5).submit(context);  // behind the gate
+    const tensor<unsigned> x = full<unsigned>({4}, 5).submit(context);  // after the gate
     storage* const memory[] = {x.memory()};
     cuda::lend_to(own.next(), theirs.get(), memory);
     std::atomic<bool> ran{false};
@@ -167,7 +167,7 @@ TEST_F(foreign_streams, memory_that_is_taken_back_is_used_after_their_work) {
     on_theirs(slow);
     cuda::take_back_from(between, theirs.get(), memory);
     auto later = spawn(one_step(std::move(x)), own);
-    // What was not lent does not wait for them: on a stream that has no command behind the taken memory.
+    // What was not lent does not wait for them: on a stream that has no command after the taken memory.
     single_stream apart(gpu);
     static_cast<void>(sync(one_step(std::move(other)), apart));
     EXPECT_FALSE(later.wait_for(std::chrono::seconds(0)));

@@ -26,30 +26,17 @@ namespace {
 
 using conformance::expect_close;
 using conformance::expect_refused;
+using testing::bound;
 using testing::doubles;
 using testing::floats;
 using testing::outputs_of;
 using testing::random_floats;
 using testing::random_network;
+using testing::rounded;
+using testing::widened;
 
 // Before the process first uses CUDA, as resident.hpp asks. The test program for CPUs does without.
 const int loads_kernels_at_once = setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-
-template <typename T>
-constexpr double bound = std::is_same_v<T, float>  ? 2e-5
-                         : std::is_same_v<T, half> ? 4e-3
-                                                   : 2e-2;
-
-template <typename T>
-floats widened(const std::vector<T>& values) {
-    return floats(values.begin(), values.end());
-}
-template <typename T>
-std::vector<T> rounded(const floats& values) {
-    std::vector<T> made;
-    for (const float each : values) made.push_back(T(each));
-    return made;
-}
 
 // As the device has it: weights are rounded, biases are not.
 template <typename T>
@@ -156,6 +143,11 @@ TYPED_TEST(resident, is_an_operation) {
     auto operation = resident_network<T>(this->on, model)(rounded<T>(this->fresh(64)));
     EXPECT_EQ(sync(std::move(operation), this->pool).size(), 10u);
     EXPECT_THROW(sync(network(std::vector<T>(9 * 64 + 1)), this->pool), error);  // in the host call
+    resident_network<T> moved = network;
+    const resident_network<T> last = std::move(moved);
+    std::vector<T> outputs(10);
+    expect_refused(errc::invalid_argument, {"a resident network"},
+                   [&] { moved.run(std::vector<T>(64), outputs); });  // NOLINT(bugprone-use-after-move)
 }
 
 TYPED_TEST(resident, answers_many_threads) {

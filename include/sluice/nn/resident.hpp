@@ -20,8 +20,7 @@
 //   - The same holds where a library loads its code. So while a network stays, Sluice refuses to create handles of
 //     cuBLASLt, cuBLAS and cuDNN and communicators of NCCL, and to load modules (errc::unsupported): do it before, for
 //     instance with one small product.
-//   - Debuggers that stop the GPU, and compute-sanitizer, do not go together with it. The GPU's display watchdog, where
-//     there is one, ends it.
+//   - Debuggers that stop the GPU, compute-sanitizer and MPS have not been tried with it.
 //
 // Every request gets an answer or an error: when the GPU faults, each caller gets the first cause (except for a failed
 // assertion of another kernel: docs/microseconds.md); when the runtime is
@@ -117,6 +116,9 @@ public:
     void update(const mlp_model& model) const;
 
 private:
+    // Throws errc::invalid_argument for a handle that was moved from.
+    detail::resident_state<T>& held() const;
+
     std::shared_ptr<detail::resident_state<T>> state_;
 };
 

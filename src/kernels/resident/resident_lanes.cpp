@@ -32,7 +32,7 @@ std::size_t resident_lanes::bytes(const resident_layout& layout, std::size_t lan
     return 8 * (words_in_front + inbox_words(layout, lanes) + outbox_words(layout, lanes));
 }
 
-resident_lanes::resident_lanes(const resident_layout& layout, std::size_t lanes, void* memory) noexcept
+resident_lanes::resident_lanes(const resident_layout& layout, std::size_t lanes, void* memory)
     : layout_(layout),
       image_(static_cast<std::uint64_t*>(memory)),
       stop_(reinterpret_cast<std::uint32_t*>(image_ + place_of_stop)),
@@ -47,7 +47,7 @@ resident_call resident_lanes::call(std::uint32_t pause) const noexcept {
 }
 
 void resident_lanes::set_image(const void* on_device) noexcept {
-    std::atomic_ref(*image_).store(reinterpret_cast<std::uintptr_t>(on_device), std::memory_order_release);
+    std::atomic_ref(*image_).store(reinterpret_cast<std::uintptr_t>(on_device), std::memory_order_relaxed);
 }
 
 void resident_lanes::end() noexcept { std::atomic_ref(*stop_).store(1, std::memory_order_release); }
@@ -72,8 +72,9 @@ void resident_lanes::ask(std::size_t lane, const std::uint16_t* inputs, std::uin
     of.rows = rows;
     const resident_layer& first = layout_.layer[0];
     const std::uint32_t pitch = layout_.input_pitch();
-    // The first row last: a block that sees it reads the others.
+    // The first row last, after the others: a block that sees it reads them.
     for (std::uint32_t row = rows; row-- != 0;) {
+        if (row == 0) std::atomic_thread_fence(std::memory_order_release);
         std::uint64_t* words = entry_in(lane) + std::size_t{row} * layout_.input_words();
         const std::uint16_t* const x = inputs + std::size_t{row} * first.inputs;
         for (std::uint32_t block = 0; block < layout_.blocks; ++block, words += pitch) {
@@ -94,6 +95,7 @@ void resident_lanes::ask(std::size_t lane, const std::uint16_t* inputs, std::uin
 void resident_lanes::ask_to_reload(std::size_t lane) noexcept {
     lane_state& of = lanes_[lane];
     begin(of, resident_reload);
+    std::atomic_thread_fence(std::memory_order_release);  // the image's address is written before
     std::uint64_t* const words = entry_in(lane);
     for (std::uint32_t i = 0; i < layout_.input_words(); ++i) put(words + i, 0, of.flag);
 }

@@ -22,7 +22,7 @@ public:
     static std::size_t bytes(const resident_layout& layout, std::size_t lanes) noexcept;
 
     // `memory` is of that size, and the caller's. Clears it.
-    resident_lanes(const resident_layout& layout, std::size_t lanes, void* memory) noexcept;
+    resident_lanes(const resident_layout& layout, std::size_t lanes, void* memory);
 
     // Where the kernel finds everything; the image is at this address of the device.
     resident_call call(std::uint32_t pause) const noexcept;

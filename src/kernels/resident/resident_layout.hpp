@@ -6,14 +6,13 @@
 // inputs and the weights of these inputs; so each layer's sums are partial, and the block whose slice of the next layer
 // an output belongs to adds the parts up. The last layer's outputs belong to block 0.
 //
-// A word is 8 bytes: 4 of data, and above them a flag. It is written and read as a whole, so who sees the flag has the
-// data. The flag is the number of the request (1, 2, ...) times 16, plus what is asked:
+// A word is 8 bytes: 4 of data, and above them a flag. It is written and read as a whole, so a reader that sees the
+// flag has the data. The flag is the number of the request (1, 2, ...) times 16, plus what is asked:
 //
 //     0 ... 7   an answer for that number of rows, plus one
 //     8         read the image again, from where resident_call::image says by now
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -22,7 +21,7 @@
 
 namespace sluice::kernels {
 
-inline constexpr unsigned most_resident_layers = 9, most_resident_rows = 8, most_resident_blocks = 16;
+inline constexpr unsigned most_resident_layers = 9, most_resident_rows = 8;
 
 // The tensor cores' tile: 16 outputs by 16 inputs by 8 rows.
 inline constexpr unsigned resident_tile = 16;

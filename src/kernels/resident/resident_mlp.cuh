@@ -4,7 +4,8 @@
 // A request's way: the threads of each block poll the words of their slice of the inputs, in the host's memory. The
 // warps multiply the slice by the weights on the tensor cores, 16 outputs at a time, and write each partial sum as a
 // word into the shared memory of the block that adds it up. There one thread for each output waits for the words of all
-// blocks; no thread waits at a barrier of the cluster. The last layer's sums go into the host's memory as words.
+// blocks; between layers no thread waits at a barrier of the cluster. The last layer's sums go into the host's memory
+// as words.
 //
 // The words of a layer are not overwritten before they have been read: a block sends its first partial sum of a request
 // only when all blocks have finished the request before (cluster_arrive, cluster_wait).
@@ -140,7 +141,7 @@ __device__ inline void read_inputs(unsigned char* shared, block_state& state, co
         auto* const to = reinterpret_cast<std::uint32_t*>(operand_of<T>(shared, layer));
         to[i] = static_cast<std::uint32_t>(found[0]);
         if (rows == 1) continue;
-        // The host writes the first row last: the others are there.
+        // The host writes the first row last, and these reads begin after that one has ended: the others are there.
 #pragma unroll
         for (std::uint32_t row = 1; row < most_resident_rows; ++row)
             if (row < rows) found[row] = read_host(word + row * pitch);

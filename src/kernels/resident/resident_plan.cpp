@@ -9,6 +9,8 @@
 namespace sluice::kernels {
 namespace {
 
+static_assert(most_resident_layers == sluice::detail::most_fused_layers);
+
 std::uint32_t divided_up(std::uint32_t a, std::uint32_t b) { return (a + b - 1) / b; }
 std::uint32_t rounded_up(std::uint32_t a, std::uint32_t to) { return divided_up(a, to) * to; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tls_session: TLS on one socket that does not block. OpenSSL is behind it, so that a build without OpenSSL needs only
-// tls_absent.cpp.
+// tls_session: TLS on one socket that does not block. Only its source knows OpenSSL, so that a build without it needs
+// only tls_absent.cpp.
 //
 // Thread safety: one thread at a time. The session does not own the socket.
 #pragma once
