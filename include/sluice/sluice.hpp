@@ -51,6 +51,7 @@
 #include "sluice/kernels/pooling.hpp"
 #include "sluice/kernels/random.hpp"
 #include "sluice/kernels/reduce.hpp"
+#include "sluice/kernels/resident_kernel.hpp"
 #include "sluice/kernels/softmax.hpp"
 #include "sluice/kernels/transpose.hpp"
 #include "sluice/kernels/whole_tensor.hpp"

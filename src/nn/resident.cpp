@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <exception>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -13,56 +12,37 @@
 #include "kernels/resident/resident_lanes.hpp"
 #include "kernels/resident/resident_mlp.hpp"
 #include "kernels/resident/resident_plan.hpp"
+#include "kernels/resident/staying_kernel.hpp"
 #include "nn/mlp_layers.hpp"
-#include "runtime/completion_service.hpp"
-#include "runtime/staying_work.hpp"
 #include "sluice/base/detail/spin_lock.hpp"
-#include "sluice/runtime/detail/closure.hpp"
 #include "sluice/runtime/sync.hpp"
 #include "sluice/runtime/transfer.hpp"
 
 namespace sluice::nn::detail {
 namespace {
 
-using clock = std::chrono::steady_clock;
 using sluice::detail::spin_guard;
-
-constexpr std::chrono::milliseconds longest_pause{1};
-// A GPU that is busy starts the kernel when its multiprocessors are free.
-constexpr std::chrono::seconds longest_start{10};
-// Looks into memory between two looks at the clock and the device, and how often the driver is asked: it may have found
-// a fault.
-constexpr unsigned looks_before_check = 1u << 12;
-
-void relax() noexcept {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-}
 
 bool is_same_form(const sluice::detail::fused_mlp_form& a, const sluice::detail::fused_mlp_form& b) noexcept {
     return a.layers == b.layers && std::ranges::equal(a.features, b.features) && std::ranges::equal(a.after, b.after);
 }
 
-struct start_closure {
-    const kernels::resident_call* call;
-    std::size_t lanes;
-    std::size_t is_bfloat16;
-};
-
 }  // namespace
 
 // What the handles share: on a GPU the boxes and the kernel, on a CPU the packed weights.
 template <resident_element T>
-class resident_state final : public sluice::detail::staying_work {
+class resident_state final {
 public:
     resident_state(device& on, const mlp_model& model, const resident_options& options, const source_location& location)
         : on_(on),
-          runtime_(on),
           options_(options),
           location_(location),
           layers_(layers_of(model)),
-          form_(sluice::detail::check_fused_mlp(layers_, location)) {
+          form_(sluice::detail::check_fused_mlp(layers_, location)),
+          kernel_(on,
+                  {"resident_network", "resident_options", options.lanes, options.pause, options.all_kernels_are_loaded,
+                   options.longest_wait},
+                  location) {
         check_options();
         if (is_on_gpu()) {
             if constexpr (std::same_as<T, float>) {
@@ -75,15 +55,14 @@ public:
         }
         layers_ = {};
     }
-    ~resident_state() { close(); }
+    ~resident_state() { kernel_.close(); }
+    resident_state(const resident_state&) = delete;  // what it dropped points to it
+    resident_state& operator=(const resident_state&) = delete;
 
     const sluice::detail::fused_mlp_form& form() const noexcept { return form_; }
     const resident_options& options() const noexcept { return options_; }
     std::size_t blocks() const noexcept { return layout_.blocks; }
     const device& on() const noexcept { return on_; }
-
-    const command_queue& queue() const noexcept override { return (*lease_)->queue(); }
-    void end() noexcept override { boxes_->end(); }
 
     void run(std::span<const T> inputs, std::span<T> outputs) {
         const std::size_t in = form_.in_features, out = form_.out_features, rows = inputs.size() / in;
@@ -121,7 +100,7 @@ public:
             return;
         }
         if constexpr (!std::same_as<T, float>) {
-            throw_if_lost();
+            kernel_.throw_if_lost();
             tensor<std::byte> made = image_of(layers);
             // Kept, whatever happens here: the kernel may read it until the end. The first image is kept too, since a
             // command that is not complete names it: the pool's next user would wait for that command.
@@ -137,14 +116,8 @@ public:
         }
     }
 
-    // The last handle is dropped. In a host call of the GPU the driver must not be called: the completion thread ends
-    // the kernel then.
-    static void drop(resident_state* state) noexcept {
-        if (state->is_started_ && state->on_.interpreter().is_own_thread())
-            state->on_.service().post(state->dropped_);
-        else
-            delete state;
-    }
+    // The last handle is dropped.
+    static void drop(resident_state* state) noexcept { state->drop_.drop(state->kernel_); }
 
 private:
     struct alignas(64) lane_lock {
@@ -165,17 +138,10 @@ private:
         const std::size_t number;
     };
 
-    bool is_on_gpu() const noexcept { return on_.kind() == device_kind::cuda; }
-    [[noreturn]] void fail(errc code, const std::string& why) const {
-        throw error(code, why, {"resident_network", on_.name(), location_});
-    }
+    bool is_on_gpu() const noexcept { return kernel_.is_on_gpu(); }
+    [[noreturn]] void fail(errc code, const std::string& why) const { kernel_.fail(code, why); }
 
     void check_options() const {
-        if (options_.lanes == 0) fail(errc::invalid_argument, "resident_options::lanes is 0");
-        if (options_.pause < options_.pause.zero() || options_.pause > longest_pause)
-            fail(errc::invalid_argument, "resident_options::pause is below 0 or above a millisecond");
-        if (options_.longest_wait <= options_.longest_wait.zero())
-            fail(errc::invalid_argument, "resident_options::longest_wait must be above 0");
         if (!is_on_gpu()) return;
         if (options_.rows == 0 || options_.rows > kernels::most_resident_rows)
             fail(errc::invalid_argument, "resident_options::rows is " + std::to_string(options_.rows) + "; 1 to " +
@@ -185,15 +151,6 @@ private:
             fail(errc::invalid_argument, "resident_options::blocks_of_lane is " +
                                              std::to_string(options_.blocks_of_lane) +
                                              "; 0, 1, 4, 8 and 16 are possible");
-        if (on_.blocks_each_command())
-            fail(errc::unsupported, "the runtime waits for each command (blocks_each_command), and this one stays");
-        if (!options_.all_kernels_are_loaded && kernels::loads_kernels_lazily()) {
-            fail(errc::unsupported,
-                 "CUDA loads kernels lazily here: the first launch of a kernel would wait for this one, which stays. "
-                 "Set "
-                 "CUDA_MODULE_LOADING=EAGER in the environment, or launch each kernel before and set "
-                 "resident_options::all_kernels_are_loaded");
-        }
     }
 
     packed_mlp<T> pack(std::vector<mlp_layer> layers) {
@@ -243,60 +200,23 @@ private:
 
     void start() {
         layout_ = layout_that_fits();
-        const auto multiprocessors = static_cast<std::size_t>(on_.properties().compute_units);
-        if (options_.lanes * layout_.blocks >= multiprocessors) {
-            fail(errc::invalid_argument, std::to_string(options_.lanes) + " lanes of " +
-                                             std::to_string(layout_.blocks) +
-                                             " blocks take more multiprocessors than there are (" +
-                                             std::to_string(multiprocessors) + ") less one for other work");
-        }
+        kernel_.require_multiprocessors(layout_.blocks, 0);
         image_ = image_of(layers_);
-        lease_.emplace(on_);
-        memory_ = (*lease_)->allocate_host(kernels::resident_lanes::bytes(layout_, options_.lanes));
-        boxes_.emplace(layout_, options_.lanes, memory_->data());
+        boxes_.emplace(layout_, options_.lanes,
+                       kernel_.allocate(kernels::resident_lanes::bytes(layout_, options_.lanes)));
         boxes_->set_image(image_->device_data());
         locks_ = std::make_unique<lane_lock[]>(options_.lanes);
-        sluice::detail::staying_works_of(on_).add(*this);
-        try {
-            launch();
-        } catch (...) {
-            sluice::detail::staying_works_of(on_).remove(*this);
-            throw;
-        }
-        is_started_ = true;  // from here on close() ends it
-        try {
+        const kernels::resident_call call =
+            boxes_->call(static_cast<std::uint32_t>(options_.pause.count()), kernel_.stop_word());
+        const auto launch = [&](const native_stream& on) {
+            kernels::start_resident(on, call, std::same_as<T, bfloat16>, static_cast<std::uint32_t>(options_.lanes));
+        };
+        kernel_.start(launch, image_->memory(), [&] {
             for (std::size_t i = 0; i < options_.lanes; ++i) {
                 boxes_->ask_to_reload(i);
-                await(i, nullptr, std::max<clock::duration>(longest_start, options_.longest_wait));
+                await(i, nullptr, kernel_.first_wait());
             }
-        } catch (...) {
-            close();
-            throw;
-        }
-    }
-
-    void launch() {
-        const kernels::resident_call call = boxes_->call(static_cast<std::uint32_t>(options_.pause.count()));
-        start_closure closure{&call, options_.lanes, std::same_as<T, bfloat16> ? 1U : 0U};
-        const auto enqueue = [](const native_stream& on, const void* erased) {
-            const auto& all = *static_cast<const start_closure*>(erased);
-            kernels::start_resident(on, *all.call, all.is_bfloat16 != 0, static_cast<std::uint32_t>(all.lanes));
-        };
-        const memory_access accesses[] = {{image_->memory(), access_mode::read}, {memory_.get(), access_mode::write}};
-        (*lease_)->library_call({"resident_network", accesses, location_},
-                                sluice::detail::library_call_with(enqueue, closure));
-    }
-
-    void close() noexcept {
-        if (!is_started_) return;
-        is_started_ = false;
-        end();
-        try {
-            (*lease_)->wait((*lease_)->issued(), wait_mode::spin);
-        } catch (...) {  // NOLINT(bugprone-empty-catch): the device has faulted, and nothing runs there any more
-        }
-        sluice::detail::staying_works_of(on_).remove(*this);
-        kernels::note_resident_end();
+        });
     }
 
     std::size_t any_lane() {
@@ -313,61 +233,29 @@ private:
         }
     }
     void wait_for_lane(unsigned looks) {
-        relax();
+        kernels::relax();
         if (looks % 64 == 0) std::this_thread::yield();
-        if (looks % looks_before_check == 0) throw_if_lost();
+        if (looks % kernels::staying_kernel::looks_before_check == 0) kernel_.throw_if_lost();
     }
     void throw_if_failed_in(std::size_t lane) {
         try {
-            throw_if_lost();
+            kernel_.throw_if_lost();
         } catch (...) {
             locks_[lane].is_taken.store(false, std::memory_order_release);
             throw;
         }
     }
-    void throw_if_lost() {
-        if (has_failed_.load(std::memory_order_acquire)) std::rethrow_exception(failure_);
-        on_.throw_if_refusing();
-    }
-
-    // The calling thread has the lane. Not in a host call: there the driver must not be called.
-    void await(std::size_t lane, std::uint16_t* outputs, clock::duration longest) {
-        std::optional<clock::time_point> end;
-        const bool may_call_driver = !on_.interpreter().is_own_thread();
-        for (unsigned looks = 1; !boxes_->take(lane, outputs); ++looks) {
-            relax();
-            if (looks % looks_before_check != 0) continue;
-            if (may_call_driver) (*lease_)->poll();  // finds a fault
-            throw_if_lost();
-            const clock::time_point now = clock::now();
-            if (!end) end = now + longest;
-            if (now < *end) continue;
-            give_up(longest);
-        }
-    }
-
-    // What the kernel does is not known any more, so every later call fails too.
-    [[noreturn]] void give_up(clock::duration longest) {
-        const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(longest);
-        const std::lock_guard lock(failing_);
-        if (!has_failed_.load(std::memory_order_relaxed)) {
-            failure_ = std::make_exception_ptr(error(errc::timed_out,
-                                                     "the network's kernel has not answered for " +
-                                                         std::to_string(waited.count()) +
-                                                         " ms; it is ended, and answers no more requests",
-                                                     {"resident_network", on_.name(), location_}));
-            has_failed_.store(true, std::memory_order_release);
-            end();
-        }
-        std::rethrow_exception(failure_);
+    // The calling thread has the lane.
+    void await(std::size_t lane, std::uint16_t* outputs, kernels::staying_kernel::clock::duration longest) {
+        kernel_.await([&] { return boxes_->take(lane, outputs); }, longest);
     }
 
     device& on_;
-    const runtime_ref runtime_;
     const resident_options options_;
     const source_location location_;
     std::vector<mlp_layer> layers_;  // until they are on the device
     const sluice::detail::fused_mlp_form form_;
+    kernels::staying_kernel kernel_;
 
     std::mutex updating_;
     // On a CPU.
@@ -378,19 +266,9 @@ private:
     std::optional<tensor<std::byte>> image_;           // that the kernel began with
     std::optional<tensor<std::byte>> later_image_;     // of the latest update
     std::optional<tensor<std::byte>> replaced_image_;  // of the update before, until no lane reads it
-    std::optional<stream_lease> lease_;
-    storage_ref memory_;
     std::optional<kernels::resident_lanes> boxes_;
     std::unique_ptr<lane_lock[]> locks_;
-    bool is_started_ = false;
-    std::mutex failing_;
-    struct dropped_item final : work_item {
-        explicit dropped_item(resident_state& whose) noexcept
-            : work_item([](work_item& self) noexcept { delete &static_cast<dropped_item&>(self).of; }), of(whose) {}
-        resident_state& of;
-    } dropped_{*this};
-    std::exception_ptr failure_;  // set before has_failed_, and not changed afterwards
-    std::atomic<bool> has_failed_{false};
+    kernels::staying_owner_drop<resident_state> drop_{*this};
 };
 
 }  // namespace sluice::nn::detail

@@ -61,7 +61,7 @@ void require_no_staying_kernel(std::string_view what, const error_context& conte
     if (notes().kernels == 0) return;
     throw error(errc::unsupported,
                 "cannot " + std::string(what) +
-                    " while a network stays on a GPU: CUDA would wait for its end; do it before the network is made",
+                    " while a kernel stays on a GPU: CUDA would wait for its end; do it before that kernel starts",
                 context);
 }
 

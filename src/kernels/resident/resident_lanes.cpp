@@ -8,8 +8,8 @@
 namespace sluice::kernels {
 namespace {
 
-// In front of the boxes: the address of the image, and on a line of its own the word that ends the kernel.
-constexpr std::size_t words_in_front = 32, place_of_stop = 16;
+// In front of the boxes: the address of the image, on a line of its own.
+constexpr std::size_t words_in_front = 16;
 
 // The kernel reads and writes words while they are written and read here.
 void put(std::uint64_t* word, std::uint32_t data, std::uint32_t flag) noexcept {
@@ -35,22 +35,17 @@ std::size_t resident_lanes::bytes(const resident_layout& layout, std::size_t lan
 resident_lanes::resident_lanes(const resident_layout& layout, std::size_t lanes, void* memory)
     : layout_(layout),
       image_(static_cast<std::uint64_t*>(memory)),
-      stop_(reinterpret_cast<std::uint32_t*>(image_ + place_of_stop)),
       inbox_(image_ + words_in_front),
       outbox_(inbox_ + inbox_words(layout, lanes)),
-      lanes_(lanes) {
-    std::memset(memory, 0, bytes(layout, lanes));
-}
+      lanes_(lanes) {}
 
-resident_call resident_lanes::call(std::uint32_t pause) const noexcept {
-    return {image_, inbox_, outbox_, stop_, depth, pause, layout_};
+resident_call resident_lanes::call(std::uint32_t pause, const std::uint32_t* stop) const noexcept {
+    return {image_, inbox_, outbox_, stop, depth, pause, layout_};
 }
 
 void resident_lanes::set_image(const void* on_device) noexcept {
     std::atomic_ref(*image_).store(reinterpret_cast<std::uintptr_t>(on_device), std::memory_order_relaxed);
 }
-
-void resident_lanes::end() noexcept { std::atomic_ref(*stop_).store(1, std::memory_order_release); }
 
 std::uint64_t* resident_lanes::entry_in(std::size_t lane) const noexcept {
     return inbox_ + (lane * depth + lanes_[lane].slot) * layout_.rows * layout_.input_words();

@@ -21,14 +21,12 @@ public:
     // How much pinned memory they need.
     static std::size_t bytes(const resident_layout& layout, std::size_t lanes) noexcept;
 
-    // `memory` is of that size, and the caller's. Clears it.
+    // `memory` is of that size, cleared, and the caller's.
     resident_lanes(const resident_layout& layout, std::size_t lanes, void* memory);
 
     // Where the kernel finds everything; the image is at this address of the device.
-    resident_call call(std::uint32_t pause) const noexcept;
+    resident_call call(std::uint32_t pause, const std::uint32_t* stop) const noexcept;
     void set_image(const void* on_device) noexcept;
-    // The kernel ends soon, whatever it does now.
-    void end() noexcept;
 
     // Asks for `rows` rows of 16-bit elements. The inputs are read before it returns.
     void ask(std::size_t lane, const std::uint16_t* inputs, std::uint32_t rows) noexcept;
@@ -53,7 +51,6 @@ private:
 
     resident_layout layout_;
     std::uint64_t* image_;
-    std::uint32_t* stop_;
     std::uint64_t* inbox_;
     std::uint64_t* outbox_;
     std::vector<lane_state> lanes_;

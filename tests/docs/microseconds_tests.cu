@@ -16,6 +16,16 @@ const std::filesystem::path models = SLUICE_SOURCE_DIR "/models";
 
 }  // namespace
 
+struct smoothed {  // its members live from request to request
+    float mean = 0;
+
+    SLUICE_KERNEL void operator()(const thread_block& block, const float& reading, float& answer) {
+        block.for_each_thread([&](const block_thread& t) {
+            if (t.index() == 0) answer = mean += (reading - mean) / 8;
+        });
+    }
+};
+
 TEST(microseconds, a_network_stays) {
     runtime machine;
     single_stream pool(machine.default_device());
@@ -35,6 +45,24 @@ TEST(microseconds, a_network_stays) {
     shared_by_threads.update(retrained);  // the kernel continues; layers of the same sizes
     shared_by_threads.run(pixels, logits);
     EXPECT_NE(answer, logits);
+}
+
+TEST(microseconds, a_kernel_of_ones_own_stays) {
+    runtime machine;
+    single_stream pool(machine.default_device());
+
+    const resident_kernel smooth(machine.default_device(), smoothed{});
+    const float first = smooth.ask(8);  // answers before it returns
+
+    auto second = smooth.post(8), third = smooth.post(8);  // both are in flight
+    const float later = std::move(third).get();
+
+    const float last = sync(smooth(8), pool);  // as an operation
+
+    EXPECT_EQ(first, 1);
+    EXPECT_EQ(std::move(second).get(), 1.875F);
+    EXPECT_EQ(later, 2.640625F);
+    EXPECT_GT(last, later);
 }
 
 }  // namespace sluice::docs::microseconds_tests
