@@ -60,6 +60,7 @@ NAVIGATION = [
     ]),
     ("Speed", [
         "docs/figures.md",
+        "docs/pictures.md",
         "docs/costs.md",
         "docs/benchmarks.md",
         "docs/products.md",
