@@ -129,6 +129,8 @@ void run() {
     device& gpu = machine.find("cuda:0");
     compare<half>(gpu, {64, 64, 64, 10}, "64-64-64-10 f16", 1);
     compare<half>(gpu, {64, 64, 64, 10}, "64-64-64-10 f16", 8);
+    compare<float>(gpu, {64, 64, 64, 10}, "64-64-64-10 f32", 1);
+    compare<float>(gpu, {64, 64, 64, 10}, "64-64-64-10 f32", 8);
     compare<bfloat16>(gpu, {784, 512, 512, 10}, "784-512-512-10 bf16", 1);
     compare<bfloat16>(gpu, {784, 512, 512, 10}, "784-512-512-10 bf16", 8);
     measure_throughput(gpu);

@@ -139,12 +139,38 @@ void print_latency(const std::string& params, const latency& ours, const std::op
     print_one("99.9 %", ours.latest, theirs ? std::optional(theirs->latest) : std::nullopt);
 }
 
+__global__ void __launch_bounds__(256) multiply_and_add(float* to) {
+    float x = threadIdx.x, y = blockIdx.x;
+    for (int i = 0; i < 20'000; ++i) x = x * y + 1;
+    if (x == 0.5F) *to = x;
+}
+
+// Kernels that fill the multiprocessors, one after the other, while it lives.
+class busy_gpu {
+public:
+    busy_gpu() {
+        check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+        thread_ = std::jthread([stream = stream_](const std::stop_token& end) {
+            while (!end.stop_requested()) {
+                for (int i = 0; i < 4; ++i) multiply_and_add<<<2000, 256, 0, stream>>>(nullptr);
+                check(cudaStreamSynchronize(stream));
+            }
+        });
+    }
+
+private:
+    cudaStream_t stream_{};
+    std::jthread thread_;
+};
+
 template <std::size_t Bytes>
-void compare(device& gpu, const latency& echoed) {
+void compare(device& gpu, const latency& echoed, const resident_kernel_options& options = {}, bool is_busy = false) {
     using kernel = increments<Bytes>;
     graph_by_hand<Bytes> graph;
     typename kernel::numbers asked{}, answer{};
-    const resident_kernel stays(gpu, kernel{}, {.threads = Bytes > 512 ? 128U : 32U});
+    const resident_kernel stays(gpu, kernel{}, options);
+    std::optional<busy_gpu> busy;
+    if (is_busy) busy.emplace();
     const latency ours = measure(
         [&] {
             ++asked.value[0];
@@ -152,8 +178,11 @@ void compare(device& gpu, const latency& echoed) {
             if (answer.value[0] != asked.value[0] + 1) throw std::runtime_error("a wrong answer");
         },
         100'000);
-    const latency launched = measure([&] { graph.ask(asked.value, answer.value); }, 10'000);
-    const std::string size = "\"bytes\": " + std::to_string(Bytes);
+    const latency launched = measure([&] { graph.ask(asked.value, answer.value); }, is_busy ? 2'000 : 10'000);
+    const std::string size = "\"bytes\": " + std::to_string(Bytes) +
+                             ", \"threads\": " + std::to_string(options.threads) +
+                             ", \"pause ns\": " + std::to_string(options.pause.count()) +
+                             ", \"other work\": " + (is_busy ? "true" : "false");
     print_latency(size + ", \"baseline\": \"graph by hand\"", ours, launched, gpu.properties().name);
     print_latency(size + ", \"baseline\": \"echo of one word by hand\"", ours, echoed, gpu.properties().name);
 }
@@ -203,9 +232,13 @@ void run() {
     device& gpu = machine.find("cuda:0");
     const latency echoed = measure_echo(100'000);
     compare<16>(gpu, echoed);
+    compare<16>(gpu, echoed, {}, true);
+    compare<16>(gpu, echoed, {.pause = std::chrono::microseconds(1)});
     compare<128>(gpu, echoed);
     compare<1024>(gpu, echoed);
+    compare<1024>(gpu, echoed, {.threads = 256});
     compare<4096>(gpu, echoed);
+    compare<4096>(gpu, echoed, {.threads = 1024});
     measure_throughput(gpu);
 }
 

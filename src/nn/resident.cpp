@@ -44,15 +44,10 @@ public:
                    options.longest_wait},
                   location) {
         check_options();
-        if (is_on_gpu()) {
-            if constexpr (std::same_as<T, float>) {
-                fail(errc::unsupported, "on a GPU the elements are half or bfloat16, not float");
-            } else {
-                start();
-            }
-        } else {
+        if (is_on_gpu())
+            start();
+        else
             packed_ = std::make_shared<packed_mlp<T>>(pack(layers_));
-        }
         layers_ = {};
     }
     ~resident_state() { kernel_.close(); }
@@ -74,16 +69,15 @@ public:
         on_.throw_if_refusing();
         if (rows == 0) return;
         if (!is_on_gpu()) return run_here(inputs, outputs, rows);
-        if constexpr (!std::same_as<T, float>) {
-            if (rows > options_.rows) {
-                fail(errc::invalid_argument, std::to_string(rows) + " rows in a request; resident_options::rows says " +
-                                                 std::to_string(options_.rows));
-            }
-            const lane_guard lane(*this);
-            boxes_->ask(lane.number, reinterpret_cast<const std::uint16_t*>(inputs.data()),
-                        static_cast<std::uint32_t>(rows));
-            await(lane.number, reinterpret_cast<std::uint16_t*>(outputs.data()), options_.longest_wait);
+        if (rows > options_.rows) {
+            fail(errc::invalid_argument, std::to_string(rows) + " rows in a request; resident_options::rows says " +
+                                             std::to_string(options_.rows));
         }
+        const lane_guard lane(*this);
+        // (The boxes only copy: a float counts as two elements of 16 bits.)
+        boxes_->ask(lane.number, reinterpret_cast<const std::uint16_t*>(inputs.data()),
+                    static_cast<std::uint32_t>(rows));
+        await(lane.number, reinterpret_cast<std::uint16_t*>(outputs.data()), options_.longest_wait);
     }
 
     void update(const mlp_model& model) {
@@ -99,21 +93,19 @@ public:
             packed_.swap(made);
             return;
         }
-        if constexpr (!std::same_as<T, float>) {
-            kernel_.throw_if_lost();
-            tensor<std::byte> made = image_of(layers);
-            // Kept, whatever happens here: the kernel may read it until the end. The first image is kept too, since a
-            // command that is not complete names it: the pool's next user would wait for that command.
-            later_image_.swap(replaced_image_);
-            later_image_ = std::move(made);
-            boxes_->set_image(later_image_->device_data());
-            for (std::size_t i = 0; i < options_.lanes; ++i) {
-                const lane_guard lane(*this, i);
-                boxes_->ask_to_reload(i);
-                await(i, nullptr, options_.longest_wait);
-            }
-            replaced_image_.reset();  // all lanes have read the new one
+        kernel_.throw_if_lost();
+        tensor<std::byte> made = image_of(layers);
+        // Kept, whatever happens here: the kernel may read it until the end. The first image is kept too, since a
+        // command that is not complete names it: the pool's next user would wait for that command.
+        later_image_.swap(replaced_image_);
+        later_image_ = std::move(made);
+        boxes_->set_image(later_image_->device_data());
+        for (std::size_t i = 0; i < options_.lanes; ++i) {
+            const lane_guard lane(*this, i);
+            boxes_->ask_to_reload(i);
+            await(i, nullptr, options_.longest_wait);
         }
+        replaced_image_.reset();  // all lanes have read the new one
     }
 
     // The last handle is dropped.
@@ -175,17 +167,20 @@ private:
 
     kernels::resident_layout layout_that_fits() const {
         const std::uint32_t most = kernels::resident_shared_bytes(on_);
-        const std::uint32_t most_blocks = kernels::most_blocks_of_lane(on_);
+        const std::uint32_t most_blocks = std::same_as<T, float> ? 1 : kernels::most_blocks_of_lane(on_);
         std::uint32_t fewest_bytes = 0;
         for (const std::uint32_t blocks : {1u, 4u, 8u, 16u}) {
             if (blocks > most_blocks || (options_.blocks_of_lane != 0 && options_.blocks_of_lane != blocks)) continue;
-            const auto made = kernels::plan_resident(layers_, blocks, static_cast<std::uint32_t>(options_.rows));
+            const auto rows = static_cast<std::uint32_t>(options_.rows);
+            const auto made = std::same_as<T, float> ? kernels::plan_resident_f32(layers_, rows)
+                                                     : kernels::plan_resident(layers_, blocks, rows);
             if (made.shared_bytes <= most) return made;
             fewest_bytes = made.shared_bytes;
         }
         if (fewest_bytes == 0)
             fail(errc::unsupported,
-                 "the GPU has no clusters of " + std::to_string(options_.blocks_of_lane) + " blocks");
+                 (std::same_as<T, float> ? "a lane of f32 has one block, not " : "the GPU has no clusters of ") +
+                     std::to_string(options_.blocks_of_lane) + (std::same_as<T, float> ? "" : " blocks"));
         fail(errc::unsupported, "the network needs " + std::to_string(fewest_bytes) +
                                     " bytes of shared memory in each block of a lane; there are " +
                                     std::to_string(most));
@@ -209,7 +204,7 @@ private:
         const kernels::resident_call call =
             boxes_->call(static_cast<std::uint32_t>(options_.pause.count()), kernel_.stop_word());
         const auto launch = [&](const native_stream& on) {
-            kernels::start_resident(on, call, std::same_as<T, bfloat16>, static_cast<std::uint32_t>(options_.lanes));
+            kernels::start_resident(on, call, kernels::fused_type_of<T>, static_cast<std::uint32_t>(options_.lanes));
         };
         kernel_.start(launch, image_->memory(), [&] {
             for (std::size_t i = 0; i < options_.lanes; ++i) {

@@ -6,8 +6,9 @@
 //     digits.run(pixels, logits);                                      // at once: for the last microsecond
 //     const std::vector<half> answer = sync(digits(pixels), pool);     // as an operation
 //
-// T is half or bfloat16, on a CPU device also float. Sums are float; between layers numbers are rounded to T, as a plan
-// does. On a CPU device there is no kernel: run computes on the calling thread.
+// T is half, bfloat16 or float. Sums are float; between layers numbers are rounded to T, as a plan does. A network of
+// floats has one block for each lane, so only a small one fits: some 50,000 weights. On a CPU device there is no
+// kernel: run computes on the calling thread.
 //
 // The network takes `lanes() * blocks_of_lane()` multiprocessors of the GPU (multiprocessors()), and leaves the others
 // to other work. What a kernel that stays means for the rest of the program:
@@ -54,6 +55,7 @@ struct resident_options {
     // The most rows of a request, 1 to 8. On a CPU device any number.
     std::size_t rows = 8;
     // Multiprocessors that share the weights of a lane: 1, 4, 8 or 16; 0 for the fewest whose shared memory they fit.
+    // Of floats 1.
     std::size_t blocks_of_lane = 0;
     // How long the kernel pauses between two looks for a request. Without a pause it answers soonest; with one it reads
     // less from the host's memory, and a request waits up to that much longer. Up to a millisecond.
@@ -77,7 +79,7 @@ public:
     // Puts the weights, rounded to T, on the device, starts the kernel and waits until it answers. Throws
     // errc::invalid_argument for options that are out of range, for more multiprocessors than the GPU has (one is left
     // to others) and for layers that a plan cannot fuse either: more than 9, wider than 2048, a softmax before the last
-    // (see kernels/fused_mlp.hpp); errc::unsupported for float on a GPU, for a GPU before sm_80, for weights that do
+    // (see kernels/fused_mlp.hpp); errc::unsupported for a GPU before sm_80, for weights that do
     // not fit into the shared memory of the blocks of a lane, with the bytes, where each command is waited for
     // (runtime_options::blocks_each_command) and where kernels are loaded lazily; errc::timed_out when the GPU does not
     // start it.

@@ -11,6 +11,9 @@
 //
 //     0 ... 7   an answer for that number of rows, plus one
 //     8         read the image again, from where resident_call::image says by now
+//
+// A network of f32 has one block for each lane, whose threads add the products up themselves. The boxes are the same:
+// in its layout inputs, slices, outputs and pitches count halves of a float, so a word holds one number.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +26,12 @@ namespace sluice::kernels {
 
 inline constexpr unsigned most_resident_layers = 9, most_resident_rows = 8;
 
-// The tensor cores' tile: 16 outputs by 16 inputs by 8 rows.
+// The tensor cores' tile: 16 outputs by 16 inputs by 8 rows. Of f32, steps are of 16 inputs too.
 inline constexpr unsigned resident_tile = 16;
+
+// Of f32: from the weights of an output to those of the next one, in floats. An odd multiple of 16, so that the threads
+// of a warp read different banks.
+SLUICE_KERNEL constexpr std::uint32_t resident_f32_pitch(std::uint32_t steps) { return (steps | 1) * resident_tile; }
 
 struct resident_layer {
     std::uint32_t inputs;         // of the layer

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/resident/resident_mlp.cuh"
 #include "kernels/resident/resident_mlp.hpp"
+#include "kernels/resident/resident_mlp_f32.cuh"
 #include "kernels/resident/staying_launch.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/device.hpp"
@@ -42,11 +43,15 @@ std::uint32_t resident_shared_bytes(const device& gpu) {
 
 std::uint32_t most_blocks_of_lane(const device& gpu) { return gpu.properties().max_blocks_per_cluster > 1 ? 16 : 1; }
 
-void start_resident(const native_stream& on, const resident_call& call, bool is_bfloat16, std::uint32_t lanes) {
+void start_resident(const native_stream& on, const resident_call& call, fused_type type, std::uint32_t lanes) {
     const resident_layout& layout = call.layout;
     const error_context context{"resident_network"};
-    const void* const kernel = is_bfloat16 ? kernel_for<bfloat16>(layout.blocks, layout.layers)
-                                           : kernel_for<half>(layout.blocks, layout.layers);
+    const void* kernel = nullptr;
+    switch (type) {
+        case fused_type::f16: kernel = kernel_for<half>(layout.blocks, layout.layers); break;
+        case fused_type::bf16: kernel = kernel_for<bfloat16>(layout.blocks, layout.layers); break;
+        case fused_type::f32: kernel = reinterpret_cast<const void*>(&resident_mlp_f32); break;
+    }
     resident_call passed = call;
     void* arguments[] = {&passed};
     launch_staying(on, {kernel, lanes * layout.blocks, layout.blocks, layout.threads, layout.shared_bytes, arguments},

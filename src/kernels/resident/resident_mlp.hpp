@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/fused_mlp/fused_mlp_dispatch.hpp"
 #include "kernels/resident/resident_layout.hpp"
 #include "sluice/runtime/command.hpp"
 
@@ -20,6 +21,6 @@ std::uint32_t resident_shared_bytes(const device& gpu);
 std::uint32_t most_blocks_of_lane(const device& gpu);
 
 // Puts the kernel on a stream of the GPU, where it stays. For library calls; see launch_staying. Throws device_error.
-void start_resident(const native_stream& on, const resident_call& call, bool is_bfloat16, std::uint32_t lanes);
+void start_resident(const native_stream& on, const resident_call& call, fused_type type, std::uint32_t lanes);
 
 }  // namespace sluice::kernels

@@ -14,6 +14,6 @@ namespace {
 
 std::uint32_t resident_shared_bytes(const device&) { refuse(); }
 std::uint32_t most_blocks_of_lane(const device&) { refuse(); }
-void start_resident(const native_stream&, const resident_call&, bool, std::uint32_t) { refuse(); }
+void start_resident(const native_stream&, const resident_call&, fused_type, std::uint32_t) { refuse(); }
 
 }  // namespace sluice::kernels

@@ -14,6 +14,16 @@ static_assert(most_resident_layers == sluice::detail::most_fused_layers);
 std::uint32_t divided_up(std::uint32_t a, std::uint32_t b) { return (a + b - 1) / b; }
 std::uint32_t rounded_up(std::uint32_t a, std::uint32_t to) { return divided_up(a, to) * to; }
 
+// Hands out the shared memory of a block.
+struct byte_counter {
+    std::uint32_t bytes = 0;
+    std::uint32_t take(std::uint32_t wanted) {
+        const std::uint32_t at = bytes;
+        bytes += rounded_up(wanted, 16);
+        return at;
+    }
+};
+
 // The tensor cores make 8 outputs at a time, which go to one block.
 std::uint32_t slice_of(std::uint32_t inputs, std::uint32_t blocks) { return rounded_up(divided_up(inputs, blocks), 8); }
 
@@ -41,12 +51,8 @@ resident_layout plan_resident(const std::vector<mlp_layer>& layers, std::uint32_
     made.blocks = blocks;
     made.rows = rows;
     made.layers = static_cast<std::uint32_t>(layers.size());
-    std::uint32_t bytes = 0, most_tiles = 0;
-    const auto take = [&](std::uint32_t wanted) {
-        const std::uint32_t at = bytes;
-        bytes += rounded_up(wanted, 16);
-        return at;
-    };
+    byte_counter room;
+    std::uint32_t most_tiles = 0;
     for (std::uint32_t i = 0; i < made.layers; ++i) {
         resident_layer& it = made.layer[i];
         it.inputs = static_cast<std::uint32_t>(layers[i].in_features);
@@ -58,24 +64,68 @@ resident_layout plan_resident(const std::vector<mlp_layer>& layers, std::uint32_
         it.tiles = divided_up(it.outputs, resident_tile);
         it.next_slice = i + 1 == made.layers ? rounded_up(it.outputs, 2) : slice_of(it.outputs, blocks);
         it.operand_pitch = it.steps * resident_tile + 8;  // so that 8 rows lie in different banks
-        it.weights = take(it.tiles * it.steps * tile_bytes);
+        it.weights = room.take(it.tiles * it.steps * tile_bytes);
         most_tiles = std::max(most_tiles, it.tiles);
     }
     for (std::uint32_t i = 0; i < made.layers; ++i) {
-        made.layer[i].biases = take(made.layer[i].next_slice * 4);
-        made.layer[i].targets = take(made.layer[i].tiles * 2 * 4);
+        made.layer[i].biases = room.take(made.layer[i].next_slice * 4);
+        made.layer[i].targets = room.take(made.layer[i].tiles * 2 * 4);
     }
-    made.image_bytes = bytes;
+    made.image_bytes = room.bytes;
     for (std::uint32_t i = 0; i < made.layers; ++i) {
         resident_layer& it = made.layer[i];
-        it.parts = take(it.sources * rows * it.next_slice * 8);
+        it.parts = room.take(it.sources * rows * it.next_slice * 8);
         // The tensor cores read 8 rows of each step, but only those that were asked for are used.
-        it.operand = take(most_resident_rows * it.operand_pitch * 2);
+        it.operand = room.take(most_resident_rows * it.operand_pitch * 2);
     }
-    made.results = take(rows * made.layer[made.layers - 1].outputs * 4);
-    made.shared_bytes = bytes;
+    made.results = room.take(rows * made.layer[made.layers - 1].outputs * 4);
+    made.shared_bytes = room.bytes;
     made.threads = 32 * std::clamp(most_tiles, 4U, 16U);
     return made;
+}
+
+resident_layout plan_resident_f32(const std::vector<mlp_layer>& layers, std::uint32_t rows) {
+    resident_layout made;
+    made.blocks = 1;
+    made.rows = rows;
+    made.layers = static_cast<std::uint32_t>(layers.size());
+    made.threads = 256;
+    byte_counter room;
+    for (std::uint32_t i = 0; i < made.layers; ++i) {
+        resident_layer& it = made.layer[i];
+        const auto inputs = static_cast<std::uint32_t>(layers[i].in_features);
+        const auto outputs = static_cast<std::uint32_t>(layers[i].out_features);
+        it.after = layers[i].after;
+        it.steps = divided_up(inputs, resident_tile);
+        it.inputs = 2 * inputs;
+        it.outputs = 2 * outputs;
+        it.slice = it.operand_pitch = 2 * it.steps * resident_tile;
+        it.sources = 1;
+        it.weights = room.take(outputs * resident_f32_pitch(it.steps) * 4);
+        it.biases = room.take(outputs * 4);
+    }
+    made.image_bytes = room.bytes;
+    for (std::uint32_t i = 0; i < made.layers; ++i)
+        made.layer[i].operand = room.take(rows * made.layer[i].operand_pitch * 2);
+    made.results = room.take(rows * made.layer[made.layers - 1].outputs * 2);
+    made.shared_bytes = room.bytes;
+    return made;
+}
+
+template <>
+std::vector<std::byte> pack_resident<float>(const std::vector<mlp_layer>& layers, const resident_layout& layout) {
+    std::vector<std::byte> image(layout.image_bytes);
+    for (std::uint32_t i = 0; i < layout.layers; ++i) {
+        const mlp_layer& from = layers[i];
+        const std::size_t pitch = resident_f32_pitch(layout.layer[i].steps);
+        for (std::size_t output = 0; output < from.out_features; ++output) {
+            std::memcpy(image.data() + layout.layer[i].weights + output * pitch * sizeof(float),
+                        &from.weight[output * from.in_features], from.in_features * sizeof(float));
+        }
+        if (!from.bias.empty())
+            std::memcpy(image.data() + layout.layer[i].biases, from.bias.data(), from.bias.size() * sizeof(float));
+    }
+    return image;
 }
 
 template <typename T>

@@ -14,7 +14,10 @@ namespace sluice::kernels {
 // For a network of these sizes (check_fused_mlp has passed), in lanes of so many blocks (1, 4, 8 or 16).
 resident_layout plan_resident(const std::vector<mlp_layer>& layers, std::uint32_t blocks, std::uint32_t rows);
 
-// The weights and biases as the kernel reads them: image_bytes for each block of a lane. T: half or bfloat16.
+// The same for f32, with one block for each lane.
+resident_layout plan_resident_f32(const std::vector<mlp_layer>& layers, std::uint32_t rows);
+
+// The weights and biases as the kernel reads them: image_bytes for each block of a lane. T: half, bfloat16 or float.
 template <typename T>
 std::vector<std::byte> pack_resident(const std::vector<mlp_layer>& layers, const resident_layout& layout);
 

@@ -6,7 +6,9 @@
 
 using sluice::tensor;
 
-std::vector<float> twice(std::vector<float> values, sluice::scheduling_policy& pool);  // kernel.cu
+// In kernel.cu.
+std::vector<float> twice(std::vector<float> values, sluice::scheduling_policy& pool);
+int sum_where_it_stays(const std::vector<int>& values, sluice::device& on);
 
 namespace {
 
@@ -32,6 +34,8 @@ int main() try {
     sluice::round_robin pool(machine.default_device(), 2);
     expect(twice({1, 2, 3}, pool) == std::vector<float>{2, 4, 6}, "a kernel runs");
     expect(sluice::sync(sum_of({1, 2, 3}), pool) == std::vector<float>{6}, "an operation runs");
+
+    expect(sum_where_it_stays({1, 2, 3}, machine.default_device()) == 6, "a kernel that stays answers");
 
     const auto seen = sluice::sim::explore([] { return sum_of({1, 2, 3}); }, {.schedules = 100});
     seen.require_clean();

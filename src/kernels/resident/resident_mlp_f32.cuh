@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel of a network of f32 that stays on a GPU: one block for each lane. See resident_layout.hpp.
+//
+// Four threads make one output: each adds up every fourth group of four products, and shuffles add the four sums. The
+// tensor cores have no f32, and a small network has few products.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/resident/resident_mlp.cuh"
+#include "sluice/kernels/activated.hpp"
+
+namespace sluice::kernels::resident {
+
+inline constexpr std::uint32_t threads_of_output = 4;
+inline constexpr unsigned whole_warp = 0xffffffff;
+
+__device__ inline float dot(const float4& a, const float4& b, float sum) {
+    return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum))));
+}
+
+// Where the number of a row and an output goes: into the next layer's operand, the results of a softmax, or the answer.
+struct f32_writer {
+    float* to;  // null: the answer
+    std::uint32_t pitch;
+    std::uint64_t* answer;
+    std::uint32_t flag;
+
+    __device__ void operator()(std::uint32_t row, std::uint32_t output, float value) const {
+        if (to != nullptr)
+            to[row * pitch + output] = value;
+        else
+            write_host(answer + row * pitch + output, __float_as_uint(value), flag);
+    }
+};
+
+// All threads of the block call it. Rows: the most that `rows` may be.
+template <std::uint32_t Rows>
+__device__ inline void multiply_f32(const unsigned char* shared, const resident_layer& layer, std::uint32_t rows,
+                                    const f32_writer& write) {
+    const std::uint32_t outputs = layer.outputs / 2, part = threadIdx.x % threads_of_output;
+    const std::uint32_t at_once = blockDim.x / threads_of_output, pitch = layer.operand_pitch / 2 / 4;
+    const auto* const operand = reinterpret_cast<const float4*>(shared + layer.operand) + part;
+    const float* const biases = reinterpret_cast<const float*>(shared + layer.biases);
+    for (std::uint32_t first = 0; first < outputs; first += at_once) {
+        const std::uint32_t output = first + threadIdx.x / threads_of_output;
+        const bool is_real = output < outputs;
+        const auto* const weights = reinterpret_cast<const float4*>(shared + layer.weights) +
+                                    (is_real ? output : 0) * (resident_f32_pitch(layer.steps) / 4) + part;
+        float sums[Rows] = {};
+#pragma unroll 4
+        for (std::uint32_t step = 0; step < layer.steps; ++step) {
+            const float4 weight = weights[step * threads_of_output];
+#pragma unroll
+            for (std::uint32_t row = 0; row < Rows; ++row)
+                if (row < rows) sums[row] = dot(weight, operand[row * pitch + step * threads_of_output], sums[row]);
+        }
+#pragma unroll
+        for (std::uint32_t row = 0; row < Rows; ++row) {
+            sums[row] += __shfl_xor_sync(whole_warp, sums[row], 1);
+            sums[row] += __shfl_xor_sync(whole_warp, sums[row], 2);
+            if (is_real && row < rows && row % threads_of_output == part)
+                write(row, output, activated(sums[row] + biases[output], layer.after));
+        }
+    }
+}
+
+// One warp a row; then into the host's memory.
+__device__ inline void finish_softmax_f32(float* results, std::uint32_t outputs, std::uint32_t rows,
+                                          std::uint64_t* answer, std::uint32_t flag) {
+    __syncthreads();
+    const std::uint32_t lane = threadIdx.x % 32;
+    for (std::uint32_t row = threadIdx.x / 32; row < rows; row += blockDim.x / 32) {
+        float* const each = results + row * outputs;
+        float largest = -INFINITY, sum = 0;
+        for (std::uint32_t i = lane; i < outputs; i += 32) largest = fmaxf(largest, each[i]);
+        for (int step = 16; step > 0; step /= 2) largest = fmaxf(largest, __shfl_xor_sync(whole_warp, largest, step));
+        for (std::uint32_t i = lane; i < outputs; i += 32) {
+            each[i] = expf(each[i] - largest);  // NaN stays, and makes the sum NaN
+            sum += each[i];
+        }
+        for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(whole_warp, sum, step);
+        __syncwarp();
+        for (std::uint32_t i = lane; i < outputs; i += 32)
+            write_host(answer + row * outputs + i, __float_as_uint(each[i] / sum), flag);
+    }
+}
+
+__device__ inline void run_layer_f32(unsigned char* shared, const resident_call& call, std::uint32_t at,
+                                     std::uint32_t rows, std::uint32_t flag, std::uint64_t* answer) {
+    const resident_layer& layer = call.layout.layer[at];
+    const std::uint32_t outputs = layer.outputs / 2;
+    const bool is_last = at + 1 == call.layout.layers, is_softmax = layer.after == activation::softmax;
+    f32_writer write{nullptr, outputs, answer, flag};
+    if (!is_last) {
+        const resident_layer& next = call.layout.layer[at + 1];
+        write.to = reinterpret_cast<float*>(shared + next.operand);
+        write.pitch = next.operand_pitch / 2;
+    } else if (is_softmax) {
+        write.to = reinterpret_cast<float*>(shared + call.layout.results);
+    }
+    if (rows == 1)
+        multiply_f32<1>(shared, layer, rows, write);
+    else
+        multiply_f32<most_resident_rows>(shared, layer, rows, write);
+    if (is_softmax) finish_softmax_f32(write.to, outputs, rows, answer, flag);
+    __syncthreads();
+}
+
+}  // namespace sluice::kernels::resident
+
+namespace sluice::kernels {
+
+__global__ void __launch_bounds__(256, 1) resident_mlp_f32(const __grid_constant__ resident_call call) {
+    using namespace resident;
+    extern __shared__ __align__(16) unsigned char shared[];
+    __shared__ block_state state;
+    const resident_layout& layout = call.layout;
+    for (std::uint32_t i = threadIdx.x; i < (layout.shared_bytes - layout.image_bytes) / 4; i += blockDim.x)
+        reinterpret_cast<std::uint32_t*>(shared + layout.image_bytes)[i] = 0;
+    load_image(shared, call, 0);
+    if (threadIdx.x == 0) state.ended = state.aborted = 0;
+    __syncthreads();
+    const std::uint32_t in = layout.rows * layout.input_words(), out = layout.rows * layout.output_words();
+    std::uint32_t slot = 0;
+    for (std::uint32_t number = 1;; number = next_resident_number(number)) {
+        const std::size_t entry = std::size_t{blockIdx.x} * call.depth + slot;
+        slot = slot + 1 == call.depth ? 0 : slot + 1;
+        read_inputs<float>(shared, state, call, call.inbox + entry * in, 0, number);
+        if (state.ended != 0) break;
+        const std::uint32_t flag = state.flag;
+        std::uint64_t* const answer = call.outbox + entry * out;
+        if (flag % 16 == resident_reload) {
+            load_image(shared, call, 0);
+            __syncthreads();
+            if (threadIdx.x == 0) write_host(answer, 0, flag);
+            continue;
+        }
+        for (std::uint32_t at = 0; at < layout.layers; ++at)
+            run_layer_f32(shared, call, at, flag % 16 + 1, flag, answer);
+    }
+}
+
+}  // namespace sluice::kernels
