@@ -163,6 +163,7 @@ TEST_F(resident_kernels, are_bounded) {
     auto first = add.post(1), second = add.post(1);
     expect_refused(errc::timed_out, {"resident_kernel", "2 requests", "have not been taken"},
                    [&] { static_cast<void>(add.post(1)); });
+    expect_refused(errc::timed_out, {"2 requests"}, [&] { static_cast<void>(add.ask(1)); });
     EXPECT_EQ(std::move(first).get(), 1);  // the kernel is not at fault, and continues
     EXPECT_EQ(std::move(add.post(1)).get(), 3);
     EXPECT_EQ(std::move(second).get(), 2);
@@ -226,7 +227,7 @@ TEST_F(resident_kernels, leave_the_device_to_other_work) {
 TEST_F(resident_kernels, end_at_every_moment) {
     for (int i = 0; i < 30; ++i) {
         const resident_kernel never_asked(on, accumulator{});
-        resident_kernel add(on, accumulator{i}, {.requests = 2, .pause = std::chrono::microseconds(i)});
+        resident_kernel add(on, accumulator{i}, {.requests = 3, .pause = std::chrono::microseconds(i)});
         if (i % 2 == 0) EXPECT_EQ(add.ask(1), i + 1);
         const resident_kernel copy = add;
         auto in_flight = add.post(0);

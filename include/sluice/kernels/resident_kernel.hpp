@@ -58,7 +58,8 @@ struct resident_kernel_options {
     unsigned threads = 32;
     // Blocks, which answer at the same time, with a state of their own each.
     std::size_t lanes = 1;
-    // The most of each lane that are in flight.
+    // The most of each lane that are in flight. Their entries are used in turn: a request waits until the answer to the
+    // one that was asked so many requests before has been taken or dropped.
     std::size_t requests = 4;
     // How long the kernel pauses between two looks for a request. Without a pause it answers soonest; with one it reads
     // less from the host's memory, and a request waits up to that much longer. Up to a millisecond.
@@ -113,15 +114,15 @@ public:
         : core_(detail::start_resident_kernel(on, detail::resident_body<Kernel>::form(), &kernel, options, location)) {}
 
     // Asks and waits for the answer, by spinning. Does not allocate on a GPU. `lane` is below lanes(). Throws
-    // errc::invalid_argument for another lane; errc::timed_out when the lane's entries hold answers that have not been
-    // taken for longest_wait; and see above. On a CPU device also what the call operator throws.
+    // errc::invalid_argument for another lane; errc::timed_out when no entry becomes free for longest_wait, because
+    // answers are not taken; and see above. On a CPU device also what the call operator throws.
     answer ask(const request& asked, std::size_t lane = 0) const {
         detail::answer_bytes<answer> made;
         core().ask(lane, &asked, made.bytes);
         return made.value();
     }
-    // Asks, and returns an answer that is still to come; the request is copied. Waits while the lane's `requests` are
-    // in flight, those included whose answers have come but have not been taken. On a CPU device it computes.
+    // Asks, and returns an answer that is still to come; the request is copied. Waits for a free entry
+    // (resident_kernel_options::requests). On a CPU device it computes.
     resident_answer<answer> post(const request& asked, std::size_t lane = 0) const {
         return resident_answer<answer>(detail::posted_request(held(), lane, &asked));
     }

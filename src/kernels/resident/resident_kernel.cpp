@@ -84,15 +84,7 @@ public:
     }
     ~resident_kernel_core() { kernel_.close(); }
 
-    void ask(std::size_t lane, const void* request, void* answer) override {
-        require_lane(lane);
-        if (!kernel_.is_on_gpu()) {
-            host_lane& here = here_[lane];
-            const std::lock_guard lock(here.one_at_a_time());
-            return here.compute(request, answer, lane, options_.lanes, options_.threads);
-        }
-        take(lane, send(rings_[lane], request), answer);
-    }
+    void ask(std::size_t lane, const void* request, void* answer) override { take(lane, post(lane, request), answer); }
 
     std::uint64_t post(std::size_t lane, const void* request) override {
         require_lane(lane);
