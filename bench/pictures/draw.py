@@ -47,8 +47,9 @@ class Results:
 
 
 def resident(root):
-    results = Results(root, "2026-11-25-h100-resident.jsonl")
-    kinds = [("64-64-64-10 f16", 1), ("64-64-64-10 f16", 8), ("784-512-512-10 bf16", 1), ("784-512-512-10 bf16", 8)]
+    results = Results(root, "2026-11-25-h200-resident.jsonl")
+    kinds = [(network, rows) for network in ("64-64-64-10 f16", "64-64-64-10 f32", "784-512-512-10 bf16")
+             for rows in (1, 8)]
     rows, ours, theirs = [], [], []
     for network, batch in kinds:
         for is_busy in (False, True):
@@ -62,6 +63,36 @@ def resident(root):
                  [Series("a network that stays on the GPU", "ours", ours),
                   Series("one launch of a compiled graph", "usual", theirs)], row_height=27)
     return Picture("A network that stays answers sooner than a launch", [panel], results.note())
+
+
+def resident_kernel(root):
+    results = Results(root, "2026-11-25-h200-resident.jsonl")
+    graph = "graph by hand"
+    sizes = (16, 128, 1024, 4096)
+
+    def best(size, quantile):
+        lines = results.of("resident_kernel", bytes=size, quantile=quantile, baseline=graph,
+                           **{"other work": False, "pause ns": 0})
+        return min(lines, key=lambda line: line["value"])
+
+    echo = results.one("resident_kernel", bytes=16, quantile="median", baseline="echo of one word by hand",
+                       **{"other work": False, "pause ns": 0})["baseline"]
+    over_size = Lines("Over the size of request and answer", "bytes each way", "µs", [
+        Series("a kernel that stays: median", "ours", [(size, best(size, "median")["value"]) for size in sizes]),
+        Series("its 99th of 100", "ours", [(size, best(size, "99 %")["value"]) for size in sizes], True),
+        Series("a CUDA graph by hand: median", "hand", [(size, best(size, "median")["baseline"]) for size in sizes]),
+        Series("an echo of 4 bytes by hand, without a library", "usual", [(size, echo) for size in (16, 4096)], True),
+    ])
+    ours, theirs, rows = [], [], ("the GPU idle", "the GPU busy")
+    for row, is_busy in zip(rows, (False, True)):
+        median, late = (results.one("resident_kernel", bytes=16, quantile=quantile, baseline=graph,
+                                    **{"other work": is_busy, "pause ns": 0}) for quantile in ("median", "99 %"))
+        ours.append((row, median["value"], late["value"]))
+        theirs.append((row, median["baseline"], late["baseline"]))
+    busy = Rows("16 bytes: median, and up to the 99th of 100", "µs", list(rows), [
+        Series("a kernel that stays", "ours", ours), Series("a CUDA graph by hand", "hand", theirs)],
+        left=100, width=330, row_height=50)
+    return Picture("A kernel of your own that stays, host to host", [over_size, busy], results.note())
 
 
 def gpu_latency(root):
@@ -194,13 +225,18 @@ def fused(root):
 
 
 def scaling(root):
-    threads = Results(root, "2026-11-25-h100-resident.jsonl")
-    lines = sorted(threads.of("resident_throughput"), key=lambda line: line["params"]["threads"])
-    answers = Lines("Requests of 64-64-64-10 to 8 lanes", "host threads", "million a second", [
-        Series("a network that stays", "ours", [(line["params"]["threads"], line["value"] / 1e6) for line in lines]),
-        Series("as many times one thread", "usual",
-               [(line["params"]["threads"], lines[0]["value"] * line["params"]["threads"] / 1e6) for line in lines], True),
-    ], y_range=(0, 2.5))
+    threads = Results(root, "2026-11-25-h200-resident.jsonl")
+
+    def answers_of(figure, **params):
+        lines = sorted(threads.of(figure, lanes=8, **params), key=lambda line: line["params"]["threads"])
+        return [(line["params"]["threads"], line["value"] / 1e6) for line in lines]
+
+    answers = Lines("Requests to 8 lanes that stay", "host threads", "million a second", [
+        Series("64-64-64-10 f16", "ours", answers_of("resident_throughput")),
+        Series("a kernel of your own, 16 bytes", "peer", answers_of("resident_kernel_throughput", **{"in flight": 1})),
+        Series("the same, 8 in flight for each thread", "peer",
+               answers_of("resident_kernel_throughput", **{"in flight": 8}), True),
+    ], y_range=(0, 5))
     devices = Results(root, "2026-11-21-h200-e.jsonl")
     rows = ["one H200", "two H200s"]
     pair = devices.one("data_parallel", type="bf16", devices=2)
@@ -213,6 +249,7 @@ def scaling(root):
 
 PICTURES = {
     "resident.svg": resident,
+    "resident_kernel.svg": resident_kernel,
     "gpu_latency.svg": gpu_latency,
     "cpu_latency.svg": cpu_latency,
     "launches.svg": launches,
@@ -256,10 +293,10 @@ def self_test():
         for name in PICTURES:
             svg = (root / FOLDER / name).read_text(encoding="utf-8")
             assert "prefers-color-scheme:dark" in svg and svg.endswith("</svg>\n"), name
-        changed = root / RESULTS / "2026-11-25-h100-resident.jsonl"
+        changed = root / RESULTS / "2026-11-25-h200-resident.jsonl"
         text = changed.read_text()
-        assert '"value": 4.488' in text
-        changed.write_text(text.replace('"value": 4.488', '"value": 9.488', 1))
+        assert '"value": 4.653' in text
+        changed.write_text(text.replace('"value": 4.653', '"value": 9.653', 1))
         assert problems(root) == [f"{FOLDER / 'resident.svg'} is not what its lines give"], problems(root)
         changed.write_text(text)
         (root / FOLDER / "other.svg").write_text("")
