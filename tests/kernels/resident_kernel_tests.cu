@@ -21,6 +21,7 @@
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/sync.hpp"
 #include "sluice/runtime/transfer.hpp"
+#include "sluice/sim/explore.hpp"
 
 namespace sluice::resident_kernel_tests {
 
@@ -211,6 +212,19 @@ TEST_F(resident_kernels, are_operations) {
     expect_refused(errc::invalid_argument, {"a resident kernel"},
                    [&] { moved.ask(1); });  // NOLINT(bugprone-use-after-move)
     EXPECT_EQ(last.ask(0), 21);
+}
+
+TEST_F(resident_kernels, run_in_the_simulator) {
+    const resident_kernel add(on, accumulator{5});
+    const auto seen = sim::explore(
+        [&] {
+            return zip(add(0), add(0)).and_then([](pending<long long> a, pending<long long> b) {
+                return host_call([](long long x, long long y) { return x + y; }, std::move(a), std::move(b));
+            });
+        },
+        {.schedules = 20});
+    seen.require_clean();
+    EXPECT_EQ(seen.schedules, 20u);
 }
 
 TEST_F(resident_kernels, leave_the_device_to_other_work) {
