@@ -37,6 +37,21 @@ constexpr std::string_view chart_style = R"(<style>
 .sluice-chart .c5{color:#56606b}
 .sluice-chart .c6{color:#b91c1c}
 .sluice-chart .c7{color:#6d28d9}
+@media (prefers-color-scheme:dark){.sluice-chart text{fill:#e6edf3}
+.sluice-chart .ground{fill:#0d1117;stroke:#30363d}
+.sluice-chart .title{fill:#e6edf3}
+.sluice-chart .muted{fill:#9aa7b4}
+.sluice-chart .grid{stroke:#21262d}
+.sluice-chart .axis{stroke:#6e7681}
+.sluice-chart .dot{stroke:#0d1117}
+.sluice-chart .c0{color:#58a6ff}
+.sluice-chart .c1{color:#ff9a5c}
+.sluice-chart .c2{color:#3fb68b}
+.sluice-chart .c3{color:#e08ae8}
+.sluice-chart .c4{color:#d4b106}
+.sluice-chart .c5{color:#9ca3af}
+.sluice-chart .c6{color:#ff7b72}
+.sluice-chart .c7{color:#b794f6}}
 </style>
 )";
 

@@ -103,4 +103,16 @@ TEST(line_chart, escapes_all_words) {
     EXPECT_FALSE(picture.of_class("c3").empty());
 }
 
+TEST(line_chart, has_a_dark_colour_for_each_light_one) {
+    std::ostringstream out;
+    write_line_charts("title", {}, out);
+    const std::string picture = out.str();
+    const std::size_t dark = picture.find("prefers-color-scheme:dark");
+    ASSERT_NE(dark, std::string::npos);
+    for (const char* each : {".ground{", ".grid{", ".axis{", ".c0{", ".c3{", ".c7{"}) {
+        EXPECT_LT(picture.find(each), dark) << each;
+        EXPECT_NE(picture.find(each, dark), std::string::npos) << each;
+    }
+}
+
 }  // namespace sluice::line_chart_tests
