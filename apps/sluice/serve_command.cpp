@@ -8,10 +8,12 @@
 #include <mutex>
 #include <ostream>
 #include <thread>
+#include <utility>
 
 #include "exit_status.hpp"
 #include "json_line.hpp"
 #include "process_guard.hpp"
+#include "process_user.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
@@ -101,17 +103,20 @@ void serve_models(const serve_options& options, std::ostream& log) {
         throw error(errc::unsupported,
                     "this sluice was built without HTTP: " + serve::why_no_http() + " was not found when it was built");
     }
+    serve::http_options http = options.http;
+    http.version = SLUICE_VERSION;
+    if (!options.tokens.empty()) http.tokens = read_tokens(options.tokens);
+    http.repository_control = options.lets_load || is_loopback(http.address);
+    serve::http_port port(http);
+    if (!options.user.empty()) become_user(options.user);  // before anything is read that others have written
+
     const serve::log_sink sink = lines_to(log, options.log_as_json);
     serve::network_engine engine({.device = options.device, .machine = {.cuda = !options.device.starts_with("cpu")}});
     serve::server models(source_of(options), engine, sink);
     models.load_all();
     const signal_guard guard;  // until now a signal ends the process
 
-    serve::http_options http = options.http;
-    http.version = SLUICE_VERSION;
-    if (!options.tokens.empty()) http.tokens = read_tokens(options.tokens);
-    http.repository_control = options.lets_load || is_loopback(http.address);
-    serve::http_front front(models, http, sink);
+    serve::http_front front(models, std::move(port), http, sink);
     sink({log_level::info, "listening", "listening on " + url_of(http, front.port()), {}});
     while (!guard.requested()) std::this_thread::sleep_for(poll_time);
 

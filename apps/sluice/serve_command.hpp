@@ -19,14 +19,15 @@ struct serve_options {
     serve::http_options http;
     std::filesystem::path tokens;  // a file; empty: no tokens are needed
     bool lets_load = false;        // repository_control also where other machines may reach the server
+    std::string user;              // that the process becomes when the port is bound; empty: it stays who it is
     std::size_t drain_seconds = 30;
     bool log_as_json = false;
 };
 
 // Blocks until SIGTERM, SIGINT or SIGHUP has come and the requests that were accepted are answered. Logs to `log`.
-// Throws error for models that cannot be loaded and an address that cannot be listened on; errc::unsupported, with what
-// is missing, when Sluice was built without HTTP. Does not return when requests had to be cut off: it ends the process
-// with the status `failed`.
+// Throws error for models that cannot be loaded, an address that cannot be listened on and a user that it cannot
+// become; errc::unsupported, with what is missing, when Sluice was built without HTTP. Does not return when requests
+// had to be cut off: it ends the process with the status `failed`.
 void serve_models(const serve_options& options, std::ostream& log);
 
 }  // namespace sluice::app
