@@ -19,7 +19,6 @@ namespace {
 
 using sluice::detail::resident_form;
 using sluice::detail::resident_kernel_call;
-using sluice::detail::resident_lane_state;
 
 constexpr std::size_t most_requests = 1024;
 // The largest number of threads whose registers a block has (launch bounds).
