@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <mutex>
 #include <ostream>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "sluice/base/error.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
+#include "sluice/serve/grpc_front.hpp"
 #include "sluice/serve/network_engine.hpp"
 #include "sluice/serve/server.hpp"
 
@@ -88,9 +90,24 @@ serve::model_source source_of(const serve_options& options) {
                                   : serve::model_source::files(options.models);
 }
 
-std::string url_of(const serve::http_options& http, unsigned short port) {
-    const bool is_v6 = http.address.find(':') != std::string::npos;
-    return "http://" + (is_v6 ? "[" + http.address + "]" : http.address) + ":" + std::to_string(port);
+std::string authority_of(const std::string& address, unsigned short port) {
+    const bool is_v6 = address.find(':') != std::string::npos;
+    return (is_v6 ? "[" + address + "]" : address) + ":" + std::to_string(port);
+}
+
+std::unique_ptr<serve::grpc_front> grpc_front_of(const serve_options& options, const serve::http_options& http,
+                                                 serve::server& models) {
+    if (!options.grpc_port) return nullptr;
+    serve::grpc_options grpc;
+    grpc.address = http.address;
+    grpc.port = *options.grpc_port;
+    grpc.message_bytes = http.body_bytes;
+    grpc.budget = http.budget;
+    grpc.tokens = http.tokens;
+    grpc.shares_port = http.shares_port;
+    grpc.repository_control = http.repository_control;
+    grpc.version = http.version;
+    return std::make_unique<serve::grpc_front>(models, grpc);
 }
 
 }  // namespace
@@ -99,6 +116,10 @@ void serve_models(const serve_options& options, std::ostream& log) {
     if (!serve::http_supported()) {
         throw error(errc::unsupported,
                     "this sluice was built without HTTP: " + serve::why_no_http() + " was not found when it was built");
+    }
+    if (options.grpc_port && !serve::grpc_supported()) {
+        throw error(errc::unsupported, "--grpc-port: this sluice was built without gRPC: " + serve::why_no_grpc() +
+                                           " was not found when it was built");
     }
     const serve::log_sink sink = lines_to(log, options.log_as_json);
     serve::network_engine engine({.device = options.device, .machine = {.cuda = !options.device.starts_with("cpu")}});
@@ -110,11 +131,19 @@ void serve_models(const serve_options& options, std::ostream& log) {
     http.version = SLUICE_VERSION;
     if (!options.tokens.empty()) http.tokens = read_tokens(options.tokens);
     http.repository_control = options.lets_load || is_loopback(http.address);
+    http.budget = std::make_shared<serve::request_budget>(http.all_bodies_bytes);
     serve::http_front front(models, http, sink);
-    sink({log_level::info, "listening", "listening on " + url_of(http, front.port()), {}});
+    const std::unique_ptr<serve::grpc_front> grpc = grpc_front_of(options, http, models);
+    sink({log_level::info, "listening", "listening on http://" + authority_of(http.address, front.port()), {}});
+    if (grpc) {
+        const std::string where = authority_of(http.address, grpc->port());
+        sink({log_level::info, "listening_grpc", "listening for gRPC on " + where, {}});
+    }
     while (!guard.requested()) std::this_thread::sleep_for(poll_time);
 
-    const std::size_t cut = front.drain(std::chrono::seconds(options.drain_seconds));
+    const std::chrono::seconds time(options.drain_seconds);
+    auto cut_of_grpc = std::async(std::launch::async, [&] { return grpc ? grpc->drain(time) : 0; });
+    const std::size_t cut = front.drain(time) + cut_of_grpc.get();
     if (cut == 0) {
         sink({log_level::info, "end", "every request that was accepted is answered", {}});
         return;

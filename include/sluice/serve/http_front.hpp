@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "sluice/serve/log.hpp"
+#include "sluice/serve/request_budget.hpp"
 #include "sluice/serve/server.hpp"
 
 namespace sluice::serve {
@@ -32,8 +33,10 @@ struct http_options {
     std::size_t connections = 1000;  // more are refused
     std::size_t header_bytes = 16 << 10;
     std::size_t body_bytes = 64 << 20;
-    std::size_t json_bytes = 16 << 20;              // of the body's JSON
-    std::size_t all_bodies_bytes = 1UL << 30;       // of all requests at a time
+    std::size_t json_bytes = 16 << 20;         // of the body's JSON
+    std::size_t all_bodies_bytes = 1UL << 30;  // of all requests at a time
+    // Shared with another front end of the server; its bytes take the place of all_bodies_bytes. Empty: its own.
+    std::shared_ptr<request_budget> budget = {};
     std::chrono::milliseconds header_time{10'000};  // from the first byte of a request to the last of its header
     std::chrono::milliseconds body_time{30'000};    // from there to its last byte
     std::chrono::milliseconds idle_time{75'000};    // between two requests

@@ -137,7 +137,7 @@ http_metrics http_metrics_of(const front_state& state) {
     for (std::size_t status = 0; status < state.replies.size(); ++status)
         if (const std::uint64_t count = state.replies[status]) now.replies[static_cast<int>(status)] = count;
     now.connections = state.connections;
-    now.body_bytes = state.body_bytes;
+    now.body_bytes = state.budget->bytes();
     now.wrong_traceparents = state.wrong_traceparents;
     if (state.spans) {
         now.traced = state.spans->written();

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "serve/http/json_numbers.hpp"
+#include "serve/request_checks.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/serve/refusal.hpp"
 
@@ -20,15 +21,8 @@ namespace dom = simdjson::dom;
 
 constexpr std::size_t deepest = 32;
 constexpr std::size_t kept_json_bytes = 1 << 20;  // memory for longer documents is not kept
-constexpr std::uint64_t longest_timeout_us = 3'600'000'000;
 
-[[noreturn]] void refuse(const std::string& why) { throw refusal(refusal_kind::bad_request, why); }
-
-std::string names_of(const std::vector<nn::value_info>& values) {
-    std::string all;
-    for (const nn::value_info& each : values) all += (all.empty() ? "" : ", ") + in_quotes(each.name);
-    return all;
-}
+[[noreturn]] void refuse(const std::string& why) { refuse_request(why); }
 
 template <typename T>
 T value_as(dom::element from, const std::string& where, std::string_view wanted) {
@@ -56,15 +50,6 @@ void read_object(dom::object from, const std::string& where, const Read& read) {
 
 [[noreturn]] void refuse_key(const std::string& where, std::string_view key, const char* known) {
     refuse(where + " has the unknown key " + in_quotes(key) + "; the keys are " + known);
-}
-
-[[noreturn]] void refuse_parameter(const std::string& where, std::string_view key, const char* known) {
-    static constexpr std::array<std::string_view, 7> unsupported{
-        "sequence_id",          "sequence_start",          "sequence_end",        "classification",
-        "shared_memory_region", "shared_memory_byte_size", "shared_memory_offset"};
-    const bool is_known = std::ranges::find(unsupported, key) != unsupported.end();
-    refuse(where + " has the parameter " + in_quotes(key) + ", which " +
-           (is_known ? "this server does not support" : "is unknown") + "; supported are " + known);
 }
 
 // Reads one body.
@@ -119,8 +104,7 @@ private:
                 all_binary_ = value_as<bool>(value, "'binary_data_output'", "true or false");
             } else if (key == "timeout") {
                 const auto time = value_as<std::uint64_t>(value, "'timeout'", "a number of microseconds");
-                if (time > longest_timeout_us) refuse("'timeout' is longer than an hour");
-                if (time != 0) to_.timeout = std::chrono::microseconds(time);
+                to_.timeout = require_timeout(time);
             } else if (key == "priority") {
                 to_.priority = value_as<std::uint64_t>(value, "'priority'", "an integer of at least 0");
             } else {
@@ -163,28 +147,15 @@ private:
                     });
     }
 
-    std::size_t index_of(const std::vector<nn::value_info>& values, std::string_view name, const char* kind) {
-        const auto found = std::ranges::find(values, name, &nn::value_info::name);
-        if (found == values.end()) {
-            refuse("the model has no " + std::string(kind) + " " + in_quotes(name) + "; it has " + names_of(values));
-        }
-        return static_cast<std::size_t>(found - values.begin());
-    }
-
     void take_input(const input_fields& found) {
         if (!found.name) refuse("an input has no 'name'");
-        const std::size_t index = index_of(inputs_, *found.name, "input");
-        const std::string where = "input " + in_quotes(*found.name);
-        if (numbers_at_[index] != is_missing) refuse(where + " is there twice");
+        const std::size_t index = require_name(inputs_, *found.name, "input");
+        const std::string where = tensor_words("input", *found.name);
+        if (numbers_at_[index] != is_missing) refuse_twice(where);
         if (!found.datatype) refuse(where + " has no 'datatype'");
         if (!found.shape) refuse(where + " has no 'shape'");
         tensor_view& to = to_.inputs[index];
-        const auto type = dtype_of_datatype(*found.datatype);
-        if (!type) {
-            refuse(where + ": the datatype " + in_quotes(*found.datatype) + " is not supported; supported are " +
-                   known_datatypes());
-        }
-        to.type = *type;
+        to.type = require_datatype(*found.datatype, where);
         to.shape = read_shape(*found.shape, where);
         if (found.data.has_value() == found.binary_size.has_value()) {
             refuse(where + (found.data ? " has both 'data' and 'binary_data_size'"
@@ -203,10 +174,9 @@ private:
     tensor_shape read_shape(dom::array from, const std::string& where) {
         tensor_shape shape;
         for (const dom::element each : from) {
-            if (shape.rank() == tensor_shape::most_dimensions)
-                refuse(where + " has more than " + std::to_string(tensor_shape::most_dimensions) + " dimensions");
-            shape.push_back(
-                value_as<std::uint64_t>(each, where + ": a length of the shape", "an integer of at least 0"));
+            append_length(shape,
+                          value_as<std::uint64_t>(each, where + ": a length of the shape", "an integer of at least 0"),
+                          where);
         }
         return shape;
     }
@@ -235,9 +205,9 @@ private:
                 refuse_key("an output", key, "name, parameters");
         });
         if (!name) refuse("an output has no 'name'");
-        const std::size_t index = index_of(outputs_, *name, "output");
+        const std::size_t index = require_name(outputs_, *name, "output");
         if (std::ranges::find(to_.outputs, index, &chosen_output::index) != to_.outputs.end())
-            refuse("output " + in_quotes(*name) + " is there twice");
+            refuse_twice(tensor_words("output", *name));
         to_.outputs.push_back({index, binary.value_or(false)});
         has_choice_.push_back(binary.has_value());
     }
@@ -255,7 +225,7 @@ private:
     // What is known only when all members have been read.
     void finish() {
         for (std::size_t i = 0; i < inputs_.size(); ++i) {
-            if (numbers_at_[i] == is_missing) refuse("the request lacks input " + in_quotes(inputs_[i].name));
+            if (numbers_at_[i] == is_missing) refuse_missing_input(inputs_[i].name);
             if (numbers_at_[i] == is_binary) continue;
             tensor_view& to = to_.inputs[i];
             to.bytes = std::span(to_.numbers).subspan(numbers_at_[i], *io::byte_count(to.shape.lengths(), to.type));

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/serve/grpc_front.hpp"
+
+#include <arpa/inet.h>
+#include <grpc/grpc.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <algorithm>
+#include <limits>
+#include <thread>
+#include <utility>
+
+#include "serve/grpc/service.hpp"
+#include "sluice/base/error.hpp"
+#include "sluice/base/printable.hpp"
+
+namespace sluice::serve {
+namespace {
+
+constexpr std::chrono::milliseconds poll_time{5};
+
+// "127.0.0.1:8001", "[::1]:8001". gRPC would look names up.
+std::string endpoint_of(const grpc_options& options) {
+    in6_addr ignored{};
+    const bool is_v6 = ::inet_pton(AF_INET6, options.address.c_str(), &ignored) == 1;
+    if (!is_v6 && ::inet_pton(AF_INET, options.address.c_str(), &ignored) != 1) {
+        throw error(errc::invalid_argument, in_quotes(options.address) +
+                                                " is no address to listen on; accepted is one of IPv4 or IPv6, such as "
+                                                "127.0.0.1, 0.0.0.0 or ::1");
+    }
+    return (is_v6 ? "[" + options.address + "]" : options.address) + ":" + std::to_string(options.port);
+}
+
+grpc_options with_budget(grpc_options options) {
+    if (!options.budget) options.budget = std::make_shared<request_budget>(std::size_t{1} << 30);
+    return options;
+}
+
+}  // namespace
+
+class grpc_front::implementation {
+public:
+    implementation(server& models, const grpc_options& options)
+        : models_(models), service_(models, with_budget(options)) {
+        grpc::ServerBuilder builder;
+        builder.AddListeningPort(endpoint_of(options), grpc::InsecureServerCredentials(), &port_);
+        builder.SetMaxReceiveMessageSize(
+            static_cast<int>(std::min<std::size_t>(options.message_bytes, std::numeric_limits<int>::max())));
+        builder.SetMaxSendMessageSize(-1);
+        builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, options.shares_port ? 1 : 0);
+        builder.RegisterService(&service_);
+        server_ = builder.BuildAndStart();
+        if (!server_ || port_ == 0) {
+            throw error(errc::io_failed, "cannot listen for gRPC on " + options.address + ", port " +
+                                             std::to_string(options.port) +
+                                             ": the port is in use, or the address is "
+                                             "not this machine's");
+        }
+    }
+    implementation(const implementation&) = delete;
+    implementation& operator=(const implementation&) = delete;
+    ~implementation() {
+        drain(std::chrono::milliseconds(0));
+        if (ending_.joinable()) ending_.join();
+    }
+
+    unsigned short port() const noexcept { return static_cast<unsigned short>(port_); }
+
+    std::size_t drain(std::chrono::milliseconds at_most) {
+        if (std::exchange(has_drained_, true)) return 0;
+        models_.begin_drain();
+        const auto limit = std::chrono::system_clock::now() + at_most;
+        // It returns when the last call is answered: where a model does not end, never.
+        ending_ = std::thread([this, limit] {
+            server_->Shutdown(limit);
+            has_ended_ = true;
+        });
+        while (!has_ended_ && std::chrono::system_clock::now() < limit) std::this_thread::sleep_for(poll_time);
+        return has_ended_ ? 0 : service_.in_flight();
+    }
+
+private:
+    server& models_;
+    inference_service service_;
+    int port_ = 0;
+    std::unique_ptr<grpc::Server> server_;
+    std::thread ending_;
+    std::atomic<bool> has_ended_{false};
+    bool has_drained_ = false;
+};
+
+bool grpc_supported() noexcept { return true; }
+std::string why_no_grpc() { return {}; }
+
+grpc_front::grpc_front(server& models, const grpc_options& options)
+    : made_(std::make_unique<implementation>(models, options)) {}
+grpc_front::~grpc_front() = default;
+unsigned short grpc_front::port() const noexcept { return made_->port(); }
+std::size_t grpc_front::drain(std::chrono::milliseconds at_most) { return made_->drain(at_most); }
+
+}  // namespace sluice::serve
