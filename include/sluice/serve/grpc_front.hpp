@@ -53,8 +53,8 @@ public:
 
     unsigned short port() const noexcept;
 
-    // Refuses new calls (UNAVAILABLE) and new connections, and blocks until those that were accepted are answered, at
-    // most for this time; then they are cancelled. Gives the number of those.
+    // Refuses new calls (UNAVAILABLE), and blocks until those that were accepted are answered, at most for this time.
+    // Then all connections are closed. Gives the number of calls that were cut off.
     std::size_t drain(std::chrono::milliseconds at_most);
 
     class implementation;

@@ -73,13 +73,15 @@ public:
         if (std::exchange(has_drained_, true)) return 0;
         models_.begin_drain();
         const auto limit = std::chrono::system_clock::now() + at_most;
-        // It returns when the last call is answered: where a model does not end, never.
-        ending_ = std::thread([this, limit] {
-            server_->Shutdown(limit);
-            has_ended_ = true;
-        });
-        while (!has_ended_ && std::chrono::system_clock::now() < limit) std::this_thread::sleep_for(poll_time);
-        return has_ended_ ? 0 : service_.in_flight();
+        // Until the last answer the service refuses new calls itself (UNAVAILABLE: try another server). gRPC, when it
+        // ends, cancels them.
+        while (service_.in_flight() != 0 && std::chrono::system_clock::now() < limit)
+            std::this_thread::sleep_for(poll_time);
+        const std::size_t cut = service_.in_flight();
+        // Shutdown returns when the last call is answered: where a model does not end, never.
+        ending_ = std::thread([this, limit] { server_->Shutdown(limit); });
+        if (cut == 0) ending_.join();
+        return cut;
     }
 
 private:
@@ -88,7 +90,6 @@ private:
     int port_ = 0;
     std::unique_ptr<grpc::Server> server_;
     std::thread ending_;
-    std::atomic<bool> has_ended_{false};
     bool has_drained_ = false;
 };
 
