@@ -124,6 +124,11 @@ function(sluice_write_bill_of_materials to)
             sluice_material(simdjson simdjson "${version}" Apache-2.0 DYNAMIC_LINK "The simdjson authors"
                 https://simdjson.org)
         endif()
+        if(SLUICE_HAS_GRPC)
+            sluice_version_in(version ${SLUICE_GRPC_INCLUDE}/grpcpp/version_info.h
+                "define GRPC_CPP_VERSION_STRING \"([^\"]+)\"")
+            sluice_material(grpc gRPC "${version}" Apache-2.0 DYNAMIC_LINK "The gRPC authors" https://grpc.io)
+        endif()
     endif()
     if(SLUICE_BUILD_APPS)
         find_package(CLI11 QUIET)

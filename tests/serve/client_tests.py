@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Asks `sluice serve` with tritonclient, over HTTP, synchronously and with asyncio.
+"""Asks `sluice serve` with tritonclient, over HTTP, synchronously and with asyncio, and over gRPC.
 
-    client_tests.py TOOL        needs tritonclient[http] and numpy; scripts/client_tests brings them
+    client_tests.py TOOL        needs tritonclient[http,grpc] and numpy; scripts/client_tests brings them
 """
 
 import asyncio
@@ -15,6 +15,7 @@ import time
 import unittest
 
 import numpy
+import tritonclient.grpc as grpc_client
 import tritonclient.http as sync_client
 import tritonclient.http.aio as async_client
 from tritonclient.utils import InferenceServerException
@@ -45,8 +46,11 @@ class Clients(unittest.TestCase):
         model.mkdir(parents=True)
         (model / "model.safetensors").write_bytes((ROOT / "models/digits.safetensors").read_bytes())
         cls.address = f"127.0.0.1:{free_port()}"
-        cls.process = subprocess.Popen(
-            [TOOL, "serve", "--repository", cls.folder.name, "--port", cls.address.split(":")[1], "--device", "cpu"])
+        cls.has_grpc = "gRPC         yes" in subprocess.check_output([TOOL, "serve", "--version"], text=True)
+        cls.grpc_address = f"127.0.0.1:{free_port()}"
+        grpc = ["--grpc-port", cls.grpc_address.split(":")[1]] if cls.has_grpc else []
+        cls.process = subprocess.Popen([TOOL, "serve", "--repository", cls.folder.name, "--device", "cpu",
+                                        "--port", cls.address.split(":")[1], *grpc])
         cls.client = sync_client.InferenceServerClient(cls.address)
         for _ in range(1000):
             try:
@@ -129,6 +133,30 @@ class Clients(unittest.TestCase):
         self.assertFalse(self.client.is_model_ready("digits"))
         self.client.load_model("digits")
         self.assertTrue(self.client.is_model_ready("digits"))
+
+    def test_grpc(self):
+        if not self.has_grpc:
+            self.skipTest("this tool was built without gRPC")
+
+        def rows(begin, end):
+            made = grpc_client.InferInput("input", [end - begin, 64], "FP32")
+            made.set_data_from_numpy(INPUTS[begin:end])
+            return [made]
+        with grpc_client.InferenceServerClient(self.grpc_address) as client:
+            self.assertTrue(client.is_server_live())
+            self.assertTrue(client.is_server_ready())
+            self.assertTrue(client.is_model_ready("digits", "1"))
+            self.assertFalse(client.is_model_ready("other"))
+            self.assertEqual(client.get_server_metadata().name, "sluice")
+            self.assertEqual(list(client.get_model_metadata("digits").inputs[0].shape), [-1, 64])
+            self.assertEqual(client.get_model_repository_index().models[0].state, "READY")
+            outputs = [grpc_client.InferRequestedOutput("output")]
+            for i in range(100):
+                result = client.infer("digits", rows(i, i + 2), outputs=outputs, request_id=str(i), timeout=10_000_000)
+                self.expect(result, i, i + 2)
+                self.assertEqual(result.get_response().id, str(i))
+            with self.assertRaisesRegex(InferenceServerException, "there is no model 'other'"):
+                client.infer("other", rows(0, 1))
 
     def test_statistics(self):
         def answered():

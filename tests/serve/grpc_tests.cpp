@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "inference.grpc.pb.h"
+#include <inference.grpc.pb.h>
 #include "io/support/temporary_directory.hpp"
 #include "serve/support/fake_engine.hpp"
 #include "sluice/base/error.hpp"

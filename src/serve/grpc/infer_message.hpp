@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "inference.pb.h"
+#include <inference.pb.h>
 #include "sluice/nn/model.hpp"
 #include "sluice/serve/served_model.hpp"
 #include "sluice/serve/tensor_view.hpp"

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "inference.grpc.pb.h"
+#include <inference.grpc.pb.h>
 #include "sluice/serve/grpc_front.hpp"
 
 namespace sluice::serve {
