@@ -74,6 +74,9 @@ endif()
 if(SLUICE_HAS_YAML)
     string(APPEND depends ", libyaml-cpp-dev") # sluice::serve
 endif()
+if(SLUICE_HAS_TLS)
+    string(APPEND depends ", libssl-dev") # sluice::serve
+endif()
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${depends}")
 
 foreach(each "sluice TOOL sluice-cuda" "libsluice-dev DEVELOPMENT libsluice-cuda-dev"

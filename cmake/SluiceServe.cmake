@@ -1,6 +1,6 @@
 # Finds what `sluice serve` needs for HTTP: Boost 1.81 (Asio and Beast, found by SluiceAsio) and simdjson. Sets
 # SLUICE_HAS_HTTP, and SLUICE_HTTP_MISSING: the name of what was not found. Finds yaml-cpp for config.yaml:
-# SLUICE_HAS_YAML.
+# SLUICE_HAS_YAML. Finds OpenSSL 3 for TLS: SLUICE_HAS_TLS, and SLUICE_TLS_MISSING.
 
 set(SLUICE_HAS_HTTP OFF)
 set(SLUICE_HTTP_MISSING "")
@@ -96,5 +96,23 @@ if(SLUICE_HAS_GRPC)
     set_target_properties(sluice_grpc_schema PROPERTIES CXX_CLANG_TIDY "" POSITION_INDEPENDENT_CODE ON)
     if(SLUICE_SANITIZE)
         target_compile_options(sluice_grpc_schema PRIVATE -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer)
+    endif()
+endif()
+
+set(SLUICE_HAS_TLS OFF)
+set(SLUICE_TLS_MISSING "")
+if(SLUICE_TLS STREQUAL "OFF")
+    set(SLUICE_TLS_MISSING "TLS (SLUICE_TLS=OFF)")
+else()
+    find_package(OpenSSL 3.0 QUIET)
+    if(OpenSSL_FOUND)
+        set(SLUICE_HAS_TLS ON)
+    else()
+        set(SLUICE_TLS_MISSING "OpenSSL 3 (libssl-dev)")
+        if(SLUICE_TLS STREQUAL "ON")
+            message(FATAL_ERROR "SLUICE_TLS=ON, but ${SLUICE_TLS_MISSING} was not found. "
+                "Install it, or add its folder to CMAKE_PREFIX_PATH.")
+        endif()
+        message(STATUS "No ${SLUICE_TLS_MISSING}: `sluice serve` is built without TLS")
     endif()
 endif()

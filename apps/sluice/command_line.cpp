@@ -155,7 +155,23 @@ std::string serve_version() {
     const std::string http = serve::http_supported() ? "yes" : "no: " + serve::why_no_http() + " was not found";
     const std::string grpc = serve::grpc_supported() ? "yes" : "no: " + serve::why_no_grpc() + " was not found";
     const std::string yaml = serve::yaml_supported() ? "yes" : "no: yaml-cpp was not found";
-    return std::string(SLUICE_VERSION) + "\nHTTP         " + http + "\ngRPC         " + grpc + "\nconfig.yaml  " + yaml;
+    const std::string tls = serve::tls_supported() ? "yes" : "no: " + serve::why_no_tls() + " was not found";
+    return std::string(SLUICE_VERSION) + "\nHTTP         " + http + "\ngRPC         " + grpc + "\nTLS          " + tls +
+           "\nconfig.yaml  " + yaml;
+}
+
+void add_serve_tls(CLI::App& app, serve::tls_files& tls) {
+    CLI::Option* const certificate =
+        app.add_option("--tls-certificate", tls.certificate,
+                       "Serve HTTPS only, with this certificate: PEM, then those between it and its root")
+            ->type_name("FILE");
+    CLI::Option* const key = app.add_option("--tls-key", tls.key, "Its private key in PEM, which others may not read")
+                                 ->type_name("FILE")
+                                 ->needs(certificate);
+    certificate->needs(key);
+    app.add_option("--tls-client-ca", tls.client_ca, "Clients must show a certificate that leads to one of these")
+        ->type_name("FILE")
+        ->needs(certificate);
 }
 
 void add_serve(CLI::App& app, serve_options& options) {
@@ -183,6 +199,7 @@ void add_serve(CLI::App& app, serve_options& options) {
     app.add_option("--tokens", options.tokens,
                    "A file with a token a line; requests must name one (Authorization: Bearer TOKEN)")
         ->type_name("FILE");
+    add_serve_tls(app, options.http.tls);
     app.add_flag("--share-port", options.http.shares_port,
                  "Listen where another server does that also has this option, so that it can be replaced");
     app.add_flag("--model-control", options.lets_load,

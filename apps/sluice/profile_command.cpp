@@ -9,41 +9,19 @@
 #include "json_line.hpp"
 #include "output_names.hpp"
 #include "process_guard.hpp"
-#include "profile_rows.hpp"
 #include "ready_network.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
+#include "sluice/profiling/record_runs.hpp"
+#include "sluice/profiling/step_names.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/trace/trace_recorder.hpp"
-#include "step_names.hpp"
 #include "text_table.hpp"
 #include "trace_files.hpp"
 
 namespace sluice::app {
 namespace {
-
-// Runs the network, and leaves the last run's trace.
-trace record(const ready_network& network, const std::vector<nn::any_tensor>& inputs, scheduling_policy& pool,
-             trace_recorder& recorder, std::size_t runs, const signal_guard& guard, profile_sums& sums) {
-    for (std::size_t i = 0; i < warm_up_runs; ++i) {
-        static_cast<void>(network.run(inputs, pool));
-        guard.check();
-    }
-    static_cast<void>(recorder.take());
-    trace last;
-    for (std::size_t i = 0; i < runs; ++i) {
-        static_cast<void>(network.run(inputs, pool));
-        guard.check();
-        last = recorder.take();
-        sums.add(last);
-    }
-    if (recorder.dropped() != 0) {
-        throw error(errc::out_of_memory, std::to_string(recorder.dropped()) +
-                                             " commands found no room in the trace: the times would be wrong");
-    }
-    return last;
-}
 
 std::string fixed(double number, int digits) {
     std::ostringstream text;
@@ -64,7 +42,8 @@ profile_result profile(const profile_options& options) {
     files.timeline = options.timeline;
     check_output_names(files);
     loaded_network model = load_any_network(options.model, options.network);
-    if (auto* const graph = std::get_if<nn::model>(&model.what)) *graph = with_distinct_names(std::move(*graph));
+    if (auto* const graph = std::get_if<nn::model>(&model.what))
+        *graph = profiling::with_distinct_names(std::move(*graph));
     sample_options samples = options.inputs;
     if (!options.input.empty()) samples.files.push_back(options.input);
 
@@ -83,8 +62,13 @@ profile_result profile(const profile_options& options) {
 
     const signal_guard guard;  // before a file exists that a signal would leave on the disk
     trace_files written(options.trace, options.timeline);
-    profile_sums sums;
-    const trace last = record(network, inputs.of_batch(rows), pool, recorder, options.runs, guard, sums);
+    profiling::profile_sums sums;
+    const std::vector<nn::any_tensor> given = inputs.of_batch(rows);
+    const auto run_once = [&] {
+        static_cast<void>(network.run(given, pool));
+        guard.check();
+    };
+    const trace last = profiling::record_runs(run_once, recorder, options.runs, sums);
     sums.fill(result, network.network() != nullptr ? network.network()->steps() : std::vector<nn::network_step>());
     result.trace_failure = written.write(last, {.title = "sluice profile " + options.model.filename().string()});
     return result;
@@ -92,7 +76,7 @@ profile_result profile(const profile_options& options) {
 
 void write_json(const profile_options& options, const profile_result& result, std::ostream& out) {
     auto rows = nlohmann::json::array();
-    for (const profile_row& each : result.rows) {
+    for (const profiling::profile_row& each : result.rows) {
         rows.push_back({{"operators", each.operators},
                         {"node", each.node},
                         {"commands", each.commands},
@@ -124,7 +108,7 @@ void write_text(const profile_options& options, const profile_result& result, st
     if (result.batch) out << ", batch " << *result.batch;
     out << ", " << result.nodes << " nodes\n";
     text_table table({"us", "share", "operator", "node", "commands"});
-    for (const profile_row& each : result.rows) {
+    for (const profiling::profile_row& each : result.rows) {
         table.add(
             {fixed(each.microseconds, 1), fixed(100 * each.share, 1) + " %", each.operators, each.node, each.commands});
     }

@@ -10,11 +10,11 @@
 #include <iosfwd>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "run_command.hpp"
 #include "sample_inputs.hpp"
 #include "sluice/nn/mlp_model.hpp"
+#include "sluice/profiling/profile_rows.hpp"
 
 namespace sluice::app {
 
@@ -29,28 +29,13 @@ struct profile_options {
     std::optional<std::filesystem::path> trace;     // of the last run
     std::optional<std::filesystem::path> timeline;  // likewise
 };
-inline constexpr std::size_t warm_up_runs = 3;
 
-// Of a run, in the mean.
-struct profile_row {
-    std::string operators;  // "Conv + BatchNormalization"; of what belongs to no node, the kind of the commands
-    std::string node;       // "conv1"; "a to c" where passes made one of several
-    std::string commands;   // "convolution", "2 x scale"
-    double microseconds = 0;
-    double share = 0;  // of the sum of all rows, from 0 to 1
-};
-
-struct profile_result {
+struct profile_result : profiling::network_profile {
     device_use device;
     std::optional<std::size_t> batch;
-    std::string inputs;                // where their numbers come from
-    std::vector<profile_row> rows;     // the longest first
-    double microseconds = 0;           // the sum of all rows
-    double span_microseconds = 0;      // from the first command's start to the last one's end
-    std::size_t nodes = 0;             // of the model
-    std::size_t on_host = 0;           // steps that are computed on the host
-    std::size_t without_commands = 0;  // steps of the device that need none, such as a change of the shape
-    std::string trace_failure;         // why a file with the trace could not be written
+    std::string inputs;         // where their numbers come from
+    std::size_t nodes = 0;      // of the model
+    std::string trace_failure;  // why a file with the trace could not be written
 };
 
 // Blocks. Throws file_error, error and interruption as run().

@@ -95,6 +95,11 @@ std::string authority_of(const std::string& address, unsigned short port) {
     return (is_v6 ? "[" + address + "]" : address) + ":" + std::to_string(port);
 }
 
+std::string url_of(const serve::http_options& http, unsigned short port) {
+    const std::string scheme = http.tls.is_wanted() ? "https://" : "http://";
+    return scheme + authority_of(http.address, port);
+}
+
 std::unique_ptr<serve::grpc_front> grpc_front_of(const serve_options& options, const serve::http_options& http,
                                                  serve::server& models) {
     if (!options.grpc_port) return nullptr;
@@ -121,6 +126,11 @@ void serve_models(const serve_options& options, std::ostream& log) {
         throw error(errc::unsupported, "--grpc-port: this sluice was built without gRPC: " + serve::why_no_grpc() +
                                            " was not found when it was built");
     }
+    if (options.grpc_port && options.http.tls.is_wanted()) {
+        throw error(errc::unsupported,
+                    "--grpc-port: gRPC is served without TLS only, so --tls-certificate would protect half of the "
+                    "server; leave one of the two out, or put a proxy that speaks TLS in front of the gRPC port");
+    }
     const serve::log_sink sink = lines_to(log, options.log_as_json);
     serve::network_engine engine({.device = options.device, .machine = {.cuda = !options.device.starts_with("cpu")}});
     serve::server models(source_of(options), engine, sink);
@@ -134,7 +144,7 @@ void serve_models(const serve_options& options, std::ostream& log) {
     http.budget = std::make_shared<serve::request_budget>(http.all_bodies_bytes);
     serve::http_front front(models, http, sink);
     const std::unique_ptr<serve::grpc_front> grpc = grpc_front_of(options, http, models);
-    sink({log_level::info, "listening", "listening on http://" + authority_of(http.address, front.port()), {}});
+    sink({log_level::info, "listening", "listening on " + url_of(http, front.port()), {}});
     if (grpc) {
         const std::string where = authority_of(http.address, grpc->port());
         sink({log_level::info, "listening_grpc", "listening for gRPC on " + where, {}});

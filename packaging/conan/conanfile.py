@@ -31,7 +31,7 @@ class SluiceRecipe(ConanFile):
     options = {
         "cuda": [True, False],  # needs nvcc 12.4 or later
         "onnx": [True, False],  # networks from ONNX files: needs protobuf
-        "tool": [True, False],  # the command-line tool and its server: needs CLI11, Boost and simdjson
+        "tool": [True, False],  # the command-line tool and its server: needs CLI11, Boost, simdjson and OpenSSL
     }
     default_options = {"cuda": False, "onnx": True, "tool": False}
     exports_sources = "sluice-*.tar.gz"
@@ -63,7 +63,7 @@ class SluiceRecipe(ConanFile):
         if self.options.onnx:
             packages += ["libprotobuf-dev", "protobuf-compiler"]
         if self.options.tool:
-            packages += ["libcli11-dev", "libsimdjson-dev"]
+            packages += ["libcli11-dev", "libsimdjson-dev", "libssl-dev"]
         apt = Apt(self)
         apt.install(packages, check=True)
         apt.install_substitutes(["libdnnl-dev"], ["libopenblas-dev"])

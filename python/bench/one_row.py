@@ -3,10 +3,13 @@
 
     python python/bench/one_row.py PREFIX [MODEL]      PREFIX: where libsluice_c is installed, e.g. build/wheel_prefix
 
+MODEL takes 64 numbers a row; without it, a perceptron 64-64-64-10 with random weights is measured.
+
 The two run in turn, in many short stretches, because the machine's other work changes the times. The figures are medians
 and tenth percentiles of microseconds. The last line is what the measurement itself costs in Python.
 """
 
+import json
 import pathlib
 import statistics
 import subprocess
@@ -29,6 +32,22 @@ def c_program(prefix, folder):
     return program
 
 
+def perceptron(folder):
+    """A file with a perceptron 64-64-64-10, which says its activations."""
+    sizes, tensors, parts, at = [64, 64, 64, 10], {}, [], 0
+    for layer, (inside, outside) in enumerate(zip(sizes, sizes[1:])):
+        for name, shape in [("weight", (outside, inside)), ("bias", (outside,))]:
+            numbers = numpy.random.default_rng(layer).standard_normal(shape, dtype=numpy.float32) / 8
+            tensors[f"{2 * layer}.{name}"] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + numbers.nbytes]}
+            parts.append(numbers.tobytes())
+            at += numbers.nbytes
+    header = json.dumps({"__metadata__": {"activation": "relu"}} | tensors).encode()
+    header += b" " * (-len(header) % 8)
+    file = folder / "perceptron.safetensors"
+    file.write_bytes(len(header).to_bytes(8, "little") + header + b"".join(parts))
+    return file
+
+
 def times_of(call):
     times = []
     for _ in range(TURNS):
@@ -45,11 +64,11 @@ def show(name, times):
 
 def main():
     prefix = pathlib.Path(sys.argv[1]).resolve()
-    model = sys.argv[2] if len(sys.argv) > 2 else HERE.parents[1] / "models/digits.onnx"
-    net, row = sluice.load(model, "cpu"), numpy.zeros((1, 64), numpy.float32)
     by_c, by_python, clock = [], [], []
     with tempfile.TemporaryDirectory() as folder:
         program = c_program(prefix, pathlib.Path(folder))
+        model = sys.argv[2] if len(sys.argv) > 2 else perceptron(pathlib.Path(folder))
+        net, row = sluice.load(model, "cpu"), numpy.zeros((1, 64), numpy.float32)
         for _ in range(STRETCHES):
             out = subprocess.run([program, model, str(TURNS)], capture_output=True, text=True, check=True).stdout
             by_c += map(int, out.split()[TURNS // 10 :])

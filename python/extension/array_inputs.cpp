@@ -43,6 +43,16 @@ bool is_bfloat16(PyObject* array) {
     return !type.is_none() && nb::cast<std::string>(nb::str(type)) == "bfloat16";
 }
 
+// Arrays of CuPy have the buffer protocol too, which then refuses.
+bool is_on_gpu(PyObject* array) {
+    return std::strcmp(Py_TYPE(array)->tp_name, "numpy.ndarray") != 0 &&
+           PyObject_HasAttrString(array, "__cuda_array_interface__") != 0;
+}
+
+bool has_host_buffer(PyObject* array) {
+    return PyObject_CheckBuffer(array) != 0 && !is_device_tensor(array) && !is_on_gpu(array);
+}
+
 }  // namespace
 
 // False, with Python's error set, where the object has no row-major memory to show.
@@ -87,12 +97,54 @@ void array_input::take_dlpack(const network& what, PyObject* given, const std::s
     tensor_ = lent_.tensor();
 }
 
+// False for an object without the interface. Throws what the object throws.
+bool array_input::take_cuda_array(const network& what, PyObject* given, const std::string& label) {
+    const nb::object shown = nb::steal(PyObject_GetAttrString(given, "__cuda_array_interface__"));
+    if (!shown.is_valid()) {
+        if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw nb::python_error();
+        PyErr_Clear();
+        return false;
+    }
+    shown_ = cuda_array(nb::borrow(given), shown, label);
+    tensor_ = shown_.tensor();
+    if (std::strncmp(what.device(), "cuda", 4) != 0) {
+        raise(PyExc_ValueError,
+              label + " is in the memory of a GPU (__cuda_array_interface__), and the network is on " + what.device() +
+                  ": bring the array to the host, or load the network with device=\"cuda:0\"; where "
+                  "there is no GPU, sluice.default_runtime().why_no_gpu says why");
+    }
+    if (!shown_.producer().waits) return true;
+    sluice_status status = SLUICE_OK;
+    {
+        const nb::gil_scoped_release without_gil;
+        status = sluice_network_wait_for_stream(what.handle(), shown_.producer().handle);
+    }
+    check(status);
+    return true;
+}
+
 void array_input::take(const network& what, std::size_t index, PyObject* given) {
     const std::string& label = what.inputs()[index].label;
-    if (PyObject_CheckBuffer(given)) return take_buffer(given, label);
+    if (has_host_buffer(given)) return take_buffer(given, label);
     if (PyObject_HasAttrString(given, "__dlpack__")) return take_dlpack(what, given, label);
-    raise(PyExc_TypeError,
-          label + " takes a NumPy array or an object with __dlpack__, and is given " + type_name(given));
+    if (take_cuda_array(what, given, label)) return;
+    raise(PyExc_TypeError, label +
+                               " takes a NumPy array or an object with __dlpack__ or __cuda_array_interface__, and "
+                               "is given " +
+                               type_name(given));
+}
+
+void array_input::take_host(PyObject* given, const std::string& label) {
+    if (has_host_buffer(given)) return take_buffer(given, label);
+    if (PyObject_HasAttrString(given, "__dlpack__")) {
+        const std::int32_t place = lent_tensor::place_of(given).type;
+        if (place != dlpack::cpu && place != dlpack::cuda_host)
+            raise(PyExc_ValueError, label + " is on a device: bring the array to the host");
+        lent_ = lent_tensor(given, nullptr, label);
+        tensor_ = lent_.tensor();
+        return;
+    }
+    raise(PyExc_TypeError, label + " is a NumPy array or an object with __dlpack__, and is given " + type_name(given));
 }
 
 array_inputs::array_inputs(const network& what, PyObject* args, PyObject* kwargs) : arrays(what.inputs().size()) {

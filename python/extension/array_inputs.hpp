@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrays of Python as inputs: objects with the buffer protocol, such as NumPy's arrays, and objects with __dlpack__.
+// Arrays of Python as inputs: objects with the buffer protocol, such as NumPy's arrays, objects with __dlpack__, and
+// objects with __cuda_array_interface__.
 #pragma once
 
 #include <vector>
 
+#include "cuda_array.hpp"
 #include "dlpack.hpp"
 #include "network.hpp"
 
@@ -23,18 +25,26 @@ public:
     // elements that networks do not have; ValueError for an array on another device than the network's.
     void take(const network& what, std::size_t index, PyObject* given);
 
+    // The same for any use, of an array in the host's memory; `label` is for messages.
+    void take_host(PyObject* given, const std::string& label);
+
     const sluice_tensor& tensor() const noexcept { return tensor_; }
     // What keeps the memory of an input on a GPU; null for the host's memory.
-    nb::object device_owner() const { return tensor_.memory == SLUICE_DEVICE ? lent_.capsule() : nb::object(); }
+    nb::object device_owner() const {
+        if (tensor_.memory != SLUICE_DEVICE) return {};
+        return shown_.owner().is_valid() ? shown_.owner() : lent_.capsule();
+    }
 
 private:
     bool take_view(PyObject* from);
     void take_buffer(PyObject* given, const std::string& label);
     void take_dlpack(const network& what, PyObject* given, const std::string& label);
+    bool take_cuda_array(const network& what, PyObject* given, const std::string& label);
 
     Py_buffer view_{};
     nb::object copy_;  // that view_ is of
     lent_tensor lent_;
+    cuda_array shown_;
     sluice_tensor tensor_{};
 };
 

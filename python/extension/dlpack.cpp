@@ -121,7 +121,8 @@ struct given {
 };
 
 template <typename Managed>
-nb::object capsule_of(const sluice_buffer& from, const char* name, void* owner, void (*owned)(void*)) {
+nb::object capsule_of(const sluice_buffer& from, dlpack::device place, const char* name, void* owner,
+                      void (*owned)(void*)) {
     auto made = std::make_unique<given<Managed>>();
     made->shape.assign(from.shape, from.shape + from.rank);
     made->strides.resize(from.rank);
@@ -129,7 +130,7 @@ nb::object capsule_of(const sluice_buffer& from, const char* name, void* owner, 
     for (std::size_t i = from.rank; i-- > 0; dense *= made->shape[i]) made->strides[i] = dense;
     Managed& it = made->managed;
     it.tensor = {from.data,
-                 {dlpack::cpu, 0},
+                 place,
                  static_cast<std::int32_t>(from.rank),
                  type_of(from.type),
                  made->shape.data(),
@@ -154,9 +155,10 @@ nb::object capsule_of(const sluice_buffer& from, const char* name, void* owner, 
 
 }  // namespace
 
-nb::object give_tensor(const sluice_buffer& tensor, bool versioned, void* owner, void (*owned)(void*)) {
-    if (!versioned) return capsule_of<managed_tensor>(tensor, unversioned_name, owner, owned);
-    nb::object made = capsule_of<managed_tensor_versioned>(tensor, versioned_name, owner, owned);
+nb::object give_tensor(const sluice_buffer& tensor, dlpack::device place, bool versioned, void* owner,
+                       void (*owned)(void*)) {
+    if (!versioned) return capsule_of<managed_tensor>(tensor, place, unversioned_name, owner, owned);
+    nb::object made = capsule_of<managed_tensor_versioned>(tensor, place, versioned_name, owner, owned);
     static_cast<managed_tensor_versioned*>(PyCapsule_GetPointer(made.ptr(), versioned_name))->major = 1;
     return made;
 }

@@ -73,7 +73,8 @@ private:
     sluice_tensor tensor_{};
 };
 
-// A capsule over memory of the host that `owner` keeps. `owned` deletes `owner`.
-nb::object give_tensor(const sluice_buffer& tensor, bool versioned, void* owner, void (*owned)(void*));
+// A capsule over memory at `place` that `owner` keeps. `owned` deletes `owner`.
+nb::object give_tensor(const sluice_buffer& tensor, dlpack::device place, bool versioned, void* owner,
+                       void (*owned)(void*));
 
 }  // namespace sluice::python

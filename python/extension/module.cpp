@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // sluice._sluice: the extension module. The package in src/sluice gives its names.
-#include "array_outputs.hpp"
+#include "builder.hpp"
 #include "network.hpp"
+#include "profile.hpp"
 #include "run.hpp"
 #include "runtime.hpp"
+#include "tensor.hpp"
 
 NB_MODULE(_sluice, module) {
     namespace nb = nanobind;
@@ -14,12 +16,14 @@ NB_MODULE(_sluice, module) {
     bind_network(module);
     bind_run(module);
     bind_runtime(module);
-    module.def("_start",
-               [](nb::tuple errors, nb::object device, nb::object value, nb::object rounding, nb::object await_run) {
-                   set_error_types(std::move(errors));
-                   set_device_type(std::move(device));
-                   set_value_types(std::move(value), std::move(rounding));
-                   set_await_function(std::move(await_run));
-               });
+    bind_builder(module);
+    module.def("_start", [](nb::tuple errors, nb::object device, nb::object value, nb::object rounding,
+                            nb::object profile, nb::object profile_row, nb::object await_run) {
+        set_error_types(std::move(errors));
+        set_device_type(std::move(device));
+        set_value_types(std::move(value), std::move(rounding));
+        set_profile_types(std::move(profile), std::move(profile_row));
+        set_await_function(std::move(await_run));
+    });
     module.def("_shut_down", shut_down);
 }

@@ -3,6 +3,7 @@
 
 #include "array_inputs.hpp"
 #include "array_outputs.hpp"
+#include "profile.hpp"
 #include "run.hpp"
 
 namespace sluice::python {
@@ -116,6 +117,22 @@ nb::object network::call(PyObject* args, PyObject* kwargs) const {
     return arrays_of(*this, owned(result));
 }
 
+nb::object network::forward(nb::handle self, PyObject* args, PyObject* kwargs) const {
+    birth_.require("this network");
+    const array_inputs inputs(*this, args, kwargs);
+    in_flight work(inputs);
+    sluice_result* result = nullptr;
+    sluice_status status = SLUICE_OK;
+    {
+        const nb::gil_scoped_release without_gil;
+        status = sluice_network_forward(handle_.get(), inputs.tensors.data(), inputs.tensors.size(), in_flight::end,
+                                        work.context(), &result);
+    }
+    check(status);
+    work.started();
+    return tensors_of(*this, owned_with(result, nb::borrow(self)));
+}
+
 void set_value_types(nb::object value, nb::object rounding) {
     value_type = value.release();
     rounding_type = rounding.release();
@@ -129,6 +146,12 @@ void bind_network(nb::module_& in) {
                      [](const network& self) { return described(self, self.outputs(), sluice_network_output); })
         .def_prop_ro("device", &network::device)
         .def_prop_ro("rounding", rounding_of)
+        .def("profile", [](const network& self, nb::args args,
+                           nb::kwargs kwargs) { return profile(self, args.ptr(), kwargs.ptr()); })
+        .def("forward",
+             [](nb::handle self, nb::args args, nb::kwargs kwargs) {
+                 return nb::inst_ptr<network>(self)->forward(self, args.ptr(), kwargs.ptr());
+             })
         .def("submit",
              [](nb::handle self, nb::args args, nb::kwargs kwargs) { return submit(self, args.ptr(), kwargs.ptr()); })
         .def("__repr__", text_of);

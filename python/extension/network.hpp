@@ -33,6 +33,9 @@ public:
 
     // net(...): runs with these arguments, and waits without the GIL.
     nb::object call(PyObject* args, PyObject* kwargs) const;
+    // net.forward(...): objects of sluice.Tensor; on a GPU it does not wait.
+    // `self` is this object's.
+    nb::object forward(nb::handle self, PyObject* args, PyObject* kwargs) const;
 
 private:
     std::unique_ptr<sluice_network, void (*)(sluice_network*)> handle_;

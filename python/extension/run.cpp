@@ -8,8 +8,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "array_inputs.hpp"
-
 namespace sluice::python {
 namespace {
 
@@ -73,34 +71,41 @@ void shut_down() {
     for (int now = runs_in_flight.load(); now != 0; now = runs_in_flight.load()) runs_in_flight.wait(now);
 }
 
-run::run(nb::object of, PyObject* args, PyObject* kwargs) : network_(std::move(of)), end_(std::make_shared<run_end>()) {
+in_flight::in_flight(const array_inputs& inputs) : end_(std::make_shared<run_end>()) {
+    for (const array_input& each : inputs.arrays)
+        if (nb::object owner = each.device_owner(); owner.is_valid()) end_->keep(std::move(owner));
+    at_end_ = std::make_unique<std::shared_ptr<run_end>>(end_);
+    runs_in_flight.fetch_add(1);
+    if (!is_shut_down.load()) return;
+    note_end();
+    raise(PyExc_RuntimeError, "the interpreter ends: nothing can be submitted any more");
+}
+
+in_flight::~in_flight() {
+    if (at_end_ != nullptr) note_end();  // nothing was submitted
+}
+
+void in_flight::end(void* context) noexcept {
+    const std::unique_ptr<std::shared_ptr<run_end>> end(static_cast<std::shared_ptr<run_end>*>(context));
+    (*end)->come();
+    note_end();
+}
+
+run::run(nb::object of, PyObject* args, PyObject* kwargs) : network_(std::move(of)) {
     const network& what = network_in(network_);
     what.birth().require("this network");
     const array_inputs inputs(what, args, kwargs);
-    for (const array_input& each : inputs.arrays)
-        if (nb::object owner = each.device_owner(); owner.is_valid()) end_->keep(std::move(owner));
-    auto at_end = std::make_unique<std::shared_ptr<run_end>>(end_);
-    const auto come = [](sluice_run*, void* context) {
-        const std::unique_ptr<std::shared_ptr<run_end>> end(static_cast<std::shared_ptr<run_end>*>(context));
-        (*end)->come();
-        note_end();
-    };
-    runs_in_flight.fetch_add(1);
-    if (is_shut_down.load()) {
-        note_end();
-        raise(PyExc_RuntimeError, "the interpreter ends: nothing can be submitted any more");
-    }
+    in_flight work(inputs);
+    end_ = work.its_end();
+    const auto come = [](sluice_run*, void* context) { in_flight::end(context); };
     sluice_status status = SLUICE_OK;
     {
         const nb::gil_scoped_release without_gil;
-        status = sluice_network_submit(what.handle(), inputs.tensors.data(), inputs.tensors.size(), come, at_end.get(),
-                                       &handle_);
+        status = sluice_network_submit(what.handle(), inputs.tensors.data(), inputs.tensors.size(), come,
+                                       work.context(), &handle_);
     }
-    if (status != SLUICE_OK) {
-        note_end();
-        raise(status);
-    }
-    static_cast<void>(at_end.release());  // the callback's
+    check(status);
+    work.started();
 }
 
 run::~run() {

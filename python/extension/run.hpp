@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "array_inputs.hpp"
 #include "array_outputs.hpp"
 #include "network.hpp"
 
@@ -34,6 +35,28 @@ private:
     std::vector<nb::object> kept_;
 };
 
+// Work that the library does with memory of Python's: it keeps what owns the inputs on a GPU until the end, and the
+// process waits for it before it ends.
+class in_flight {
+public:
+    // Throws RuntimeError when the interpreter ends.
+    explicit in_flight(const array_inputs& inputs);
+    in_flight(const in_flight&) = delete;  // counts itself
+    in_flight& operator=(const in_flight&) = delete;
+    ~in_flight();
+
+    const std::shared_ptr<run_end>& its_end() const noexcept { return end_; }
+    // For `end`, which has it from started() on.
+    void* context() const noexcept { return at_end_.get(); }
+    void started() noexcept { static_cast<void>(at_end_.release()); }
+    // On any thread, not with the GIL.
+    static void end(void* context) noexcept;
+
+private:
+    const std::shared_ptr<run_end> end_;
+    std::unique_ptr<std::shared_ptr<run_end>> at_end_;
+};
+
 class run {
 public:
     // Submits; `of` is the network's object.
@@ -52,7 +75,7 @@ private:
 
     const nb::object network_;
     const made_here birth_;
-    const std::shared_ptr<run_end> end_;
+    std::shared_ptr<run_end> end_;  // never null
     sluice_run* handle_ = nullptr;
     nb::object arrays_;  // the result, once it was requested
 };

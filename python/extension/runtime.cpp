@@ -114,6 +114,14 @@ nb::object loads(const machine& self, nb::bytes data, const std::string& device,
 
 }  // namespace
 
+nb::object make_on(nb::handle runtime, const std::string& device, std::size_t streams, const std::string& precision,
+                   const network_maker& make) {
+    if (!nb::isinstance<machine>(runtime)) raise(PyExc_TypeError, "runtime is no sluice.Runtime");
+    const sluice_network_options options = options_of(device, streams, precision);
+    return nb::inst_ptr<machine>(runtime)->load(
+        [&](sluice_runtime* on, sluice_network** made) { return make(on, &options, made); });
+}
+
 void set_device_type(nb::object type) { device_type = type.release(); }
 
 void bind_runtime(nb::module_& in) {

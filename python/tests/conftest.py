@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The networks and the data of the repository. All tests run on a CPU device."""
+"""The networks and the data of the repository. All tests run on a CPU device, except those of test_gpu.py."""
 
 import pathlib
 
@@ -61,3 +61,13 @@ class OnlyDLPack:
 
     def __dlpack_device__(self):
         return self.device or self.array.__dlpack_device__()
+
+
+class CudaArray:
+    """An object with __cuda_array_interface__, as CuPy's arrays have it. The address is never read here."""
+
+    def __init__(self, **entries):
+        self.__cuda_array_interface__ = {"shape": (1, 64), "typestr": "<f4", "data": (0x7F0000000000, False),
+                                         "version": 3, "stream": None} | entries
+        for name in [name for name, value in entries.items() if value is ...]:
+            del self.__cuda_array_interface__[name]

@@ -64,7 +64,7 @@ def test_every_type_of_numpy(types):
         assert made[each.name].tolist() == [0, 1]
     kept = made["out_bfloat16"]
     assert isinstance(kept, sluice.Tensor) and kept.dtype == "bfloat16" and kept.shape == (2,)
-    assert repr(kept) == "<sluice.Tensor bfloat16 (2,)>"
+    assert repr(kept) == "<sluice.Tensor bfloat16 (2,) on cpu>"
     with pytest.raises(BufferError, match="__dlpack__"):
         memoryview(kept)
 

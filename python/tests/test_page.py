@@ -54,6 +54,18 @@ def test_precision(pixels, logits):
     assert difference < 1 and fast.rounding.precision == "bf16"
 
 
+def test_profile(pixels, capsys):
+    net = sluice.load("models/digits_cnn.onnx")
+    times = net.profile(pixels, runs=50)
+    print(times)  # a table
+
+    longest = times.rows[0]
+    print(longest.operators, longest.node, longest.microseconds)
+
+    text = capsys.readouterr().out
+    assert longest.operators in text and longest.microseconds > 0 and times.runs == 50
+
+
 def test_errors(pixels, capsys):
     net = sluice.load("models/digits.onnx")
     try:

@@ -178,11 +178,13 @@ def test_a_signal_ends_a_wait():
 import numpy, signal, sluice
 net = sluice.load("models/digits_cnn.onnx")
 run = net.submit(numpy.zeros((400_000, 64), numpy.float32))
-signal.setitimer(signal.ITIMER_REAL, 0.01)
 class Rang(Exception): pass
 def ring(*_): raise Rang
 signal.signal(signal.SIGALRM, ring)
-try: run.result(); print("over")
+try:
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
+    run.result()
+    print("over")
 except Rang: print("rang")
 """)
     assert ran.stdout == "rang\n", ran.stderr

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,7 +27,8 @@ struct described_value {
 
 // A network with what it runs on. Immutable.
 struct loaded_network {
-    loaded_network(std::shared_ptr<runtime> on_machine, device& at, std::size_t streams, nn::model from,
+    // `read` gives the model, and gives it again for a profile.
+    loaded_network(const sluice_runtime& of, device& at, std::size_t streams, std::function<nn::model()> read,
                    nn::precision precision);
     loaded_network(const loaded_network&) = delete;  // descriptions point into it
 
@@ -34,10 +36,17 @@ struct loaded_network {
     device& on;
     mutable round_robin pool;
     mutable std::optional<single_stream> of_device_inputs;  // on a GPU
+    mutable std::optional<single_stream> of_lent;           // the same: orders lent memory, and computes nothing
     nn::network network;
     std::vector<described_value> inputs, outputs;
     std::vector<const char*> kept;  // of the network's rounding
+
+    const runtime_options machine_options;
+    const std::function<nn::model()> read_again;
+    const nn::precision precision;
 };
+
+class lent_memory;
 
 // The place where a network runs: waits for its outputs in host memory.
 std::vector<nn::any_tensor> compute(const loaded_network& network, std::vector<nn::any_tensor> inputs);
@@ -48,6 +57,7 @@ scheduling_policy& policy_for(const loaded_network& network, const std::vector<n
 
 struct sluice_runtime {
     std::shared_ptr<sluice::runtime> machine;
+    sluice::runtime_options options;
     std::vector<sluice::device*> devices;
     std::string why_no_gpu;
 };
@@ -57,9 +67,15 @@ struct sluice_network {
 };
 
 struct sluice_result {
-    // Throws std::bad_alloc.
+    // Of outputs in host memory. Throws std::bad_alloc.
     explicit sluice_result(std::vector<sluice::nn::any_tensor> values);
+    ~sluice_result();
 
-    std::vector<sluice::nn::any_tensor> outputs;  // in host memory; no other tensor has theirs
+    // Before the result is given away.
+    void take_device_outputs(std::shared_ptr<const sluice::c::loaded_network> of,
+                             std::vector<sluice::nn::any_tensor> values);
+
+    std::vector<sluice::nn::any_tensor> outputs;  // in host memory, or all on a GPU; no other tensor has theirs
     std::vector<std::vector<std::int64_t>> shapes;
+    std::unique_ptr<sluice::c::lent_memory> lent;  // of outputs on a GPU; destroyed before they are
 };

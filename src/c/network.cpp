@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "c/handles.hpp"
+#include "c/load_model.hpp"
 #include "c/options.hpp"
 #include "c/types.hpp"
 #include "sluice/base/printable.hpp"
@@ -58,22 +59,23 @@ nn::precision precision_named(const char* name, std::string_view function) {
     refuse(function, "precision is " + in_quotes(name) + "; possible are f32, bf16, f16 and int8");
 }
 
-nn::model read(const std::filesystem::path& path, const sluice_network_options& options, std::string_view function) {
+// What reads the file. Throws for options that do not fit it.
+std::function<nn::model()> reader_of(const std::filesystem::path& path, const sluice_network_options& options,
+                                     std::string_view function) {
     const bool is_perceptron = path.extension() == ".safetensors";
     if (!is_perceptron && (options.hidden_activation != nullptr || options.output_activation != nullptr))
         refuse(function,
                "the options name an activation, and only files *.safetensors need that: " + in_quotes(path.string()));
-    if (!is_perceptron) return nn::load_onnx(path);
+    if (!is_perceptron) return [path] { return nn::load_onnx(path); };
     const nn::mlp_load_options with{
         .hidden = activation_named(options.hidden_activation, "hidden_activation", function),
         .output = activation_named(options.output_activation, "output_activation", function)};
-    return nn::to_model(nn::load_mlp(path, with), path);
+    return [path, with] { return nn::to_model(nn::load_mlp(path, with), path); };
 }
 
 // `read` gives the model.
-template <typename Read>
 sluice_network* load(const sluice_runtime& runtime, const sluice_network_options& options, std::string_view function,
-                     Read&& read) {
+                     std::function<nn::model()> read) {
     if (options.streams > most_streams) {
         refuse(function, "the options ask for " + std::to_string(options.streams) + " streams; at most " +
                              std::to_string(most_streams) + " are possible");
@@ -81,7 +83,7 @@ sluice_network* load(const sluice_runtime& runtime, const sluice_network_options
     const nn::precision precision = precision_named(options.precision, function);
     device& on = runtime.machine->find(options.device != nullptr ? options.device : "auto");
     return new sluice_network{std::make_shared<const loaded_network>(
-        runtime.machine, on, options.streams != 0 ? options.streams : usual_streams, read(), precision)};
+        runtime, on, options.streams != 0 ? options.streams : usual_streams, std::move(read), precision)};
 }
 
 // Of inputs or of outputs.
@@ -108,15 +110,34 @@ std::size_t find(const std::vector<described_value>& all, const char* name, std:
 
 }  // namespace
 
-loaded_network::loaded_network(std::shared_ptr<runtime> on_machine, device& at, std::size_t streams, nn::model from,
-                               nn::precision precision)
-    : machine(std::move(on_machine)),
+sluice_network_options read_network_options(const sluice_network_options* options, std::string_view function) {
+    const auto given = read_options(options, first_options_size, function);
+    if (given.hidden_activation != nullptr || given.output_activation != nullptr)
+        refuse(function,
+               "the options name an activation, which ONNX and builders have as nodes: only *.safetensors need it");
+    return given;
+}
+
+sluice_network* load_model(const sluice_runtime& runtime, const sluice_network_options& options,
+                           std::string_view function, nn::model made) {
+    return load(runtime, options, function, [made = std::move(made)] { return made; });  // copies share the constants
+}
+
+loaded_network::loaded_network(const sluice_runtime& of, device& at, std::size_t streams,
+                               std::function<nn::model()> read, nn::precision rounded_to)
+    : machine(of.machine),
       on(at),
       pool(at, streams),
-      network(sync(nn::make_network(std::move(from), {.precision = precision}), pool)),
+      network(sync(nn::make_network(read(), {.precision = rounded_to}), pool)),
       inputs(described(network.inputs())),
-      outputs(described(network.outputs())) {
-    if (on.kind() == device_kind::cuda) of_device_inputs.emplace(on);
+      outputs(described(network.outputs())),
+      machine_options(of.options),
+      read_again(std::move(read)),
+      precision(rounded_to) {
+    if (on.kind() == device_kind::cuda) {
+        of_device_inputs.emplace(on);
+        of_lent.emplace(on);
+    }
     for (const std::string& each : network.rounding().kept) kept.push_back(each.c_str());
     for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i].info.needs_host = network.is_host_input(i) ? 1 : 0;
 }
@@ -131,7 +152,7 @@ sluice_status sluice_network_load(sluice_runtime* runtime, const char* path, con
         const std::filesystem::path file = &require(path, here, "path");
         require(network, here, "network");
         const auto given = read_options(options, first_options_size, here);
-        *network = load(machine, given, here, [&] { return read(file, given, here); });
+        *network = load(machine, given, here, reader_of(file, given, here));
     });
 }
 
@@ -142,12 +163,10 @@ sluice_status sluice_network_load_memory(sluice_runtime* runtime, const void* fi
         const sluice_runtime& machine = require(runtime, here, "runtime");
         if (file == nullptr) refuse(here, "file is null");
         require(network, here, "network");
-        const auto given = read_options(options, first_options_size, here);
-        if (given.hidden_activation != nullptr || given.output_activation != nullptr)
-            refuse(here, "the options name an activation, and the file is read as ONNX, which needs none");
-        *network = load(machine, given, here, [&] {
-            return nn::read_onnx({static_cast<const std::byte*>(file), bytes}, name != nullptr ? name : "network");
-        });
+        const auto given = read_network_options(options, here);
+        *network =
+            load_model(machine, given, here,
+                       nn::read_onnx({static_cast<const std::byte*>(file), bytes}, name != nullptr ? name : "network"));
     });
 }
 

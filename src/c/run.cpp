@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "c/device_run.hpp"
 #include "c/types.hpp"
 #include "sluice/runtime/sync.hpp"
 
@@ -96,6 +97,15 @@ sluice_result::sluice_result(std::vector<nn::any_tensor> values) : outputs(std::
     }
 }
 
+sluice_result::~sluice_result() = default;
+
+void sluice_result::take_device_outputs(std::shared_ptr<const loaded_network> of, std::vector<nn::any_tensor> values) {
+    outputs = std::move(values);
+    shapes.clear();
+    for (const nn::any_tensor& each : outputs) shapes.push_back(lengths_of(each));
+    lent = std::make_unique<lent_memory>(std::move(of), outputs);
+}
+
 // --- blocking runs -------------------------------------------------------------------------------------------
 
 sluice_status sluice_network_run(const sluice_network* network, const sluice_tensor* inputs, size_t count,
@@ -143,7 +153,7 @@ sluice_status sluice_result_output(const sluice_result* result, size_t index, sl
         }
         const nn::any_tensor& found = of.outputs[index];
         // No other tensor has these elements: see unshared.
-        void* const data = const_cast<std::byte*>(found.bytes().data());
+        void* const data = of.lent ? found.memory()->data() : const_cast<std::byte*>(found.bytes().data());
         *output = {data, of.shapes[index].data(), of.shapes[index].size(), type_from(found.type())};
     });
 }

@@ -13,11 +13,11 @@ sluice_status sluice_runtime_create(const sluice_runtime_options* options, sluic
         require(runtime, here, "runtime");
         const auto given = read_options(options, sizeof(sluice_runtime_options), here);
         auto made = std::make_unique<sluice_runtime>();
-        made->machine = std::make_shared<sluice::runtime>(
-            runtime_options{.cpu_devices = given.cpu_devices != 0 ? given.cpu_devices : 1,
-                            .cpu_workers = given.cpu_workers,
-                            .cpu_memory_bytes = static_cast<std::size_t>(given.cpu_memory_bytes),
-                            .cuda = given.without_cuda == 0});
+        made->options = {.cpu_devices = given.cpu_devices != 0 ? given.cpu_devices : 1,
+                         .cpu_workers = given.cpu_workers,
+                         .cpu_memory_bytes = static_cast<std::size_t>(given.cpu_memory_bytes),
+                         .cuda = given.without_cuda == 0};
+        made->machine = std::make_shared<sluice::runtime>(made->options);
         made->devices = made->machine->devices();
         made->why_no_gpu = made->machine->why_no_gpu();
         *runtime = made.release();

@@ -19,27 +19,53 @@ constexpr std::size_t most_dimensions = 64;
 // thread, some microseconds, which is what copying so many bytes costs.
 constexpr std::size_t adopted_bytes = std::size_t{64} << 10;
 
+// What a tensor of the caller says; `refuse_it` throws, with the name of the tensor.
+struct checked_tensor {
+    io::dtype type;
+    std::vector<std::size_t> shape;
+    std::size_t bytes;
+};
+template <typename Refuse>
+checked_tensor checked(const sluice_tensor& given, const Refuse& refuse_it) {
+    const std::optional<io::dtype> type = dtype_from(given.type);
+    if (!type) refuse_it("has type " + std::to_string(given.type) + ", which is none of sluice_type");
+    if (given.rank > most_dimensions) {
+        refuse_it("has " + std::to_string(given.rank) + " dimensions; at most " + std::to_string(most_dimensions) +
+                  " are possible");
+    }
+    if (given.shape == nullptr && given.rank != 0) refuse_it("has dimensions, and its shape is null");
+    std::vector<std::size_t> shape(given.rank);
+    for (std::size_t i = 0; i < given.rank; ++i) {
+        if (given.shape[i] < 0)
+            refuse_it("has the length " + std::to_string(given.shape[i]) + " in dimension " + std::to_string(i));
+        shape[i] = static_cast<std::size_t>(given.shape[i]);
+    }
+    const std::optional<std::size_t> bytes = io::byte_count(shape, *type);
+    if (!bytes) refuse_it("has a shape for which there is no memory");
+    if (given.data == nullptr && *bytes != 0) refuse_it("has elements, and its data is null");
+    return {*type, std::move(shape), *bytes};
+}
+
+nn::any_tensor copied(const sluice_tensor& given, checked_tensor what) {
+    std::byte* to = nullptr;
+    nn::any_tensor copy = nn::any_tensor::make_on_host(what.type, std::move(what.shape), to);
+    if (what.bytes != 0) std::memcpy(to, given.data, what.bytes);
+    return copy;
+}
+
 class input_reader {
 public:
     input_reader(const loaded_network& network, std::size_t index, std::string_view function)
         : network_(network), index_(index), function_(function) {}
 
     nn::any_tensor read(const sluice_tensor& given, input_memory lasts) const {
-        const std::optional<io::dtype> type = dtype_from(given.type);
-        if (!type) refuse_input("has type " + std::to_string(given.type) + ", which is none of sluice_type");
-        std::vector<std::size_t> shape = shape_of(given);
-        const std::optional<std::size_t> bytes = io::byte_count(shape, *type);
-        if (!bytes) refuse_input("has a shape for which there is no memory");
-        if (given.data == nullptr && *bytes != 0) refuse_input("has elements, and its data is null");
-        if (given.memory == SLUICE_DEVICE) return on_device(given, *type, std::move(shape));
+        checked_tensor what = checked(given, [this](const std::string& why) { refuse_input(why); });
+        if (given.memory == SLUICE_DEVICE) return on_device(given, what.type, std::move(what.shape));
         if (given.memory != SLUICE_HOST)
             refuse_input("has memory " + std::to_string(given.memory) + ", which is none of sluice_memory");
-        if (lasts == input_memory::of_whole_run && may_adopt(given.data, *bytes))
-            return nn::adopt_tensor(network_.on, *type, std::move(shape), given.data, borrowed(given.data));
-        std::byte* to = nullptr;
-        nn::any_tensor copy = nn::any_tensor::make_on_host(*type, std::move(shape), to);
-        if (*bytes != 0) std::memcpy(to, given.data, *bytes);
-        return copy;
+        if (lasts == input_memory::of_whole_run && may_adopt(given.data, what.bytes))
+            return nn::adopt_tensor(network_.on, what.type, std::move(what.shape), given.data, borrowed(given.data));
+        return copied(given, std::move(what));
     }
 
 private:
@@ -47,21 +73,6 @@ private:
         const std::vector<nn::value_info>& all = network_.network.inputs();
         const std::string name = index_ < all.size() ? " '" + all[index_].name + "'" : "";
         refuse(function_, "input " + std::to_string(index_) + name + " " + why, code);
-    }
-
-    std::vector<std::size_t> shape_of(const sluice_tensor& given) const {
-        if (given.rank > most_dimensions) {
-            refuse_input("has " + std::to_string(given.rank) + " dimensions; at most " +
-                         std::to_string(most_dimensions) + " are possible");
-        }
-        if (given.shape == nullptr && given.rank != 0) refuse_input("has dimensions, and its shape is null");
-        std::vector<std::size_t> shape(given.rank);
-        for (std::size_t i = 0; i < given.rank; ++i) {
-            if (given.shape[i] < 0)
-                refuse_input("has the length " + std::to_string(given.shape[i]) + " in dimension " + std::to_string(i));
-            shape[i] = static_cast<std::size_t>(given.shape[i]);
-        }
-        return shape;
     }
 
     nn::any_tensor on_device(const sluice_tensor& given, io::dtype type, std::vector<std::size_t> shape) const {
@@ -123,6 +134,13 @@ std::vector<nn::any_tensor> inputs_from(const loaded_network& network, const slu
     made.reserve(count);
     for (std::size_t i = 0; i < count; ++i) made.push_back(input_reader(network, i, function).read(inputs[i], lasts));
     return made;
+}
+
+nn::any_tensor host_copy(const sluice_tensor& from, std::string_view function) {
+    const auto refuse_it = [function](const std::string& why) { refuse(function, "the tensor " + why); };
+    checked_tensor what = checked(from, refuse_it);
+    if (from.memory != SLUICE_HOST) refuse_it("is not in host memory");
+    return copied(from, std::move(what));
 }
 
 }  // namespace sluice::c

@@ -24,4 +24,7 @@ enum class input_memory { of_whole_run, of_call };
 std::vector<nn::any_tensor> inputs_from(const loaded_network& network, const sluice_tensor* inputs, std::size_t count,
                                         input_memory lasts, std::string_view function);
 
+// A copy of a tensor in host memory. Throws errc::invalid_argument for another one, and for what is wrong with it.
+nn::any_tensor host_copy(const sluice_tensor& from, std::string_view function);
+
 }  // namespace sluice::c

@@ -4,6 +4,7 @@
 #include "runtime/backends.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/cuda/foreign_streams.hpp"
+#include "sluice/cuda/lending.hpp"
 #include "sluice/runtime/runtime.hpp"
 
 namespace sluice {
@@ -28,6 +29,14 @@ void cuda::event_operation::submit_to(stream on, kind what, void*, storage*, con
     const bool records = what == kind::record_event || what == kind::record_interprocess_event;
     throw error(errc::unsupported, "events and streams of CUDA are for GPUs",
                 {records ? "record_event" : "wait", on.owner().name(), location});
+}
+
+void cuda::lend_to(stream ours, CUstream_st*, std::span<storage* const>, const source_location& location) {
+    throw error(errc::unsupported, "streams of CUDA are for GPUs", {"lend_to", ours.owner().name(), location});
+}
+
+void cuda::take_back_from(stream ours, CUstream_st*, std::span<storage* const>, const source_location& location) {
+    throw error(errc::unsupported, "streams of CUDA are for GPUs", {"take_back_from", ours.owner().name(), location});
 }
 
 }  // namespace sluice

@@ -7,6 +7,7 @@
 
 #include "cuda/api/handles.hpp"
 #include "cuda/api/runtime.hpp"
+#include "cuda/api/staying_kernels.hpp"
 #include "cuda/cublaslt_plans.hpp"
 #include "cuda/cuda_device.hpp"
 #include "cuda/cudnn_library.hpp"
@@ -63,6 +64,7 @@ void device_context::log_handle(std::string_view library) const noexcept {
 cublaslt& device_context::matmul() {
     const std::lock_guard lock(handles_->mutex);
     if (!handles_->cublaslt) {
+        api::require_no_staying_kernel("create a handle of cuBLASLt", {"cuBLASLt"});
         const api::device_scope scope(ordinal_);
         handles_->cublaslt = std::make_unique<cublaslt>();
         log_handle("cuBLASLt");
@@ -73,6 +75,7 @@ cublaslt& device_context::matmul() {
 cudnn_library& device_context::convolutions() {
     const std::lock_guard lock(handles_->mutex);
     if (!handles_->convolutions) {
+        api::require_no_staying_kernel("create a handle of cuDNN", {"cuDNN"});
         handles_->convolutions = std::make_unique<cudnn_library>(ordinal_);
         if (handles_->convolutions->is_installed()) log_handle("cuDNN");
     }
@@ -87,6 +90,7 @@ cublasContext* device_context::cublas(stream on) {
     auto& bound = handles_->cublas[&on.queue()];
     auto* const native = static_cast<CUstream_st*>(on.native().handle);
     if (!bound.handle || bound.to != native) {
+        api::require_no_staying_kernel("create a handle of cuBLAS", {"cuBLAS"});
         bound = {api::create_cublas(native), native};
         log_handle("cuBLAS");
     }
@@ -99,6 +103,7 @@ cudnnContext* device_context::cudnn(stream on) {
     auto& bound = handles_->cudnn[&on.queue()];
     auto* const native = static_cast<CUstream_st*>(on.native().handle);
     if (!bound.handle || bound.to != native) {
+        api::require_no_staying_kernel("create a handle of cuDNN", {"cuDNN"});
         bound = {api::create_cudnn(native), native};
         log_handle("cuDNN");
     }

@@ -8,6 +8,7 @@
 #include "cuda/api/module.hpp"
 #include "cuda/api/nvrtc.hpp"
 #include "cuda/api/runtime.hpp"
+#include "cuda/api/staying_kernels.hpp"
 #include "cuda/compile_cache.hpp"
 #include "cuda/module_image.hpp"
 #include "cuda/module_source.hpp"
@@ -83,6 +84,7 @@ bool is_idle(const device& gpu) {
 
 kernel_module load_image(device& gpu, const cuda::module_image& image, std::string name, bool is_from_cache,
                          const error_context& context) {
+    cuda::api::require_no_staying_kernel("load a module", context);
     cuda::device_context& here = cuda::device_context::of(gpu);
     cuda::retired_modules& retired = *here.kept<cuda::module_keeper>().retired;
     if (is_idle(gpu)) retired.unload_all();

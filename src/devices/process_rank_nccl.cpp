@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "cuda/api/runtime.hpp"
+#include "cuda/api/staying_kernels.hpp"
 #include "devices/nccl_call.hpp"
 #include "devices/process_rank.hpp"
 #include "runtime/runtime_log.hpp"
@@ -23,6 +24,7 @@ class nccl_rank final : public process_rank {
 public:
     nccl_rank(device& gpu, const process_group::invitation& to, const process_group::place& here)
         : name_(gpu.name()), ordinal_(cuda::device_context::of(gpu).ordinal()) {
+        api::require_no_staying_kernel("make a communicator of NCCL", {"NCCL"});
         ncclUniqueId id;
         std::memcpy(&id, to.data(), sizeof(id));
         ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "nn/fused_sizes.hpp"
+#include "nn/mlp_layers.hpp"
 #include "sluice/devices/replicate.hpp"
 #include "sluice/kernels/cast.hpp"
 #include "sluice/kernels/elementwise.hpp"
@@ -61,13 +62,6 @@ bool can_fuse(const mlp_model& model, const device& on, bool is_short) {
     const bool is_gpu = on.kind() == device_kind::cuda;
     const bool has_kernel = is_gpu ? is_short && on.properties().compute_capability >= 80 : !is_short;
     return has_kernel && can_fuse_mlp(on.kind(), model.layers.size(), widest) && !has_inner_softmax;
-}
-
-std::vector<mlp_layer> layers_of(const mlp_model& model) {
-    std::vector<mlp_layer> layers;
-    for (const dense_layer& each : model.layers)
-        layers.push_back({each.in_features, each.out_features, each.weight, each.bias, each.after});
-    return layers;
 }
 
 template <typename T>

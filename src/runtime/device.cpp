@@ -158,6 +158,7 @@ std::vector<command_queue*> device::all_queues() const {
 
 void device::synchronize() {
     for (command_queue* each : all_queues()) {
+        if (runtime_.staying.has(*each)) continue;  // only its owner ends it
         const ticket last = each->issued();
         detail::require_may_wait({each, last}, "synchronize");
         each->wait(last, default_wait_mode());
@@ -260,6 +261,7 @@ void device::close() noexcept {
         const std::lock_guard lock(mutex_);  // no stream is leased from now on
         state_.fetch_or(closed, std::memory_order_release);
     }
+    runtime_.staying.end_all_of(*this);
     // The list of streams does not change any more.
     for (const stream_slot& slot : streams_) {
         slot.owned->close();

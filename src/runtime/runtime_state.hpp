@@ -12,6 +12,7 @@
 #include "runtime/completion_service.hpp"
 #include "runtime/kept_memory.hpp"
 #include "runtime/runtime_log.hpp"
+#include "runtime/staying_work.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::detail {
@@ -46,8 +47,11 @@ public:
 
     std::size_t next_queue_number() noexcept { return queues_.fetch_add(1, std::memory_order_relaxed); }
 
+    static staying_works& staying_works_of(device& on) noexcept;
+
     runtime_log log;             // before all that writes to it
     completion_service service;  // before the devices: their streams use it
+    staying_works staying;
 
     std::vector<std::unique_ptr<device>> devices;
     std::string why_no_gpu;

@@ -66,6 +66,15 @@ bool is_float(std::string_view text) {
     return digits() != 0 && text.empty();
 }
 
+bool is_utf8(const std::string& text) {
+    try {
+        static_cast<void>(json(text).dump());
+        return true;
+    } catch (const json::exception&) {
+        return false;
+    }
+}
+
 // Of a scalar without quotes and without a tag.
 json value_of(const std::string& text) {
     if (is_one_of(text, {"", "~", "null", "Null", "NULL"})) return nullptr;
@@ -96,6 +105,8 @@ public:
     void OnScalar(const YAML::Mark& at, const std::string& tag, YAML::anchor_t anchor,
                   const std::string& text) override {
         require_no_anchor(at, anchor);
+        // yaml-cpp makes one byte of each of these.
+        if (!is_utf8(text)) refuse(at, "the escapes \\N and \\_ are not accepted: write \\u0085 and \\u00a0");
         if (expects_key()) return take_key(at, tag, text);
         put(scalar(at, tag, text));
     }
@@ -189,11 +200,7 @@ void require_plain_text(const std::string& text, const std::filesystem::path& fi
     };
     if (std::ranges::any_of(text, is_control))
         throw file_error(file, file_error::no_offset, "", "the file has control characters");
-    try {
-        static_cast<void>(json(text).dump());
-    } catch (const json::exception&) {
-        throw file_error(file, file_error::no_offset, "", "the file is no UTF-8");
-    }
+    if (!is_utf8(text)) throw file_error(file, file_error::no_offset, "", "the file is no UTF-8");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Built without Boost or simdjson.
 #include "sluice/base/error.hpp"
+#include "sluice/serve/client.hpp"
 #include "sluice/serve/http_front.hpp"
 
 namespace sluice::serve {
@@ -10,11 +11,22 @@ class http_front::implementation {};
 bool http_supported() noexcept { return false; }
 std::string why_no_http() { return SLUICE_HTTP_MISSING; }
 
-http_front::http_front(server&, const http_options&, log_sink) {
+namespace {
+[[noreturn]] void refuse() {
     throw error(errc::unsupported, "this Sluice was built without HTTP: " + why_no_http() + " was not found");
 }
+}  // namespace
+
+http_front::http_front(server&, const http_options&, log_sink) { refuse(); }
 http_front::~http_front() = default;
 unsigned short http_front::port() const noexcept { return 0; }
 std::size_t http_front::drain(std::chrono::milliseconds) { return 0; }
+
+class client::implementation {};
+client::client(std::string_view, client_options) { refuse(); }
+client::~client() = default;
+task<infer_answer> client::infer(infer_request) { refuse(); }
+task<bool> client::is_ready(std::chrono::milliseconds) { refuse(); }
+const nn::any_tensor& infer_answer::at(std::string_view) const { refuse(); }
 
 }  // namespace sluice::serve

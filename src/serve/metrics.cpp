@@ -125,6 +125,8 @@ std::string metrics_of(const server& models, const http_metrics& http) {
     to.sample("", static_cast<double>(http.body_bytes));
     to.begin("sluice_http_wrong_traceparents_total", "counter", "Requests whose field traceparent was ignored.");
     to.sample("", static_cast<double>(http.wrong_traceparents));
+    to.begin("sluice_http_failed_handshakes_total", "counter", "Connections that ended before TLS was agreed on.");
+    to.sample("", static_cast<double>(http.failed_handshakes));
     to.begin("sluice_traced_requests_total", "counter", "Requests whose spans go to the file for OTLP.");
     to.sample("", static_cast<double>(http.traced));
     to.begin("sluice_untraced_requests_total", "counter", "Requests whose spans were dropped.");

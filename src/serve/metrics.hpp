@@ -17,6 +17,7 @@ struct http_metrics {
     std::size_t connections = 0;
     std::size_t body_bytes = 0;
     std::uint64_t wrong_traceparents = 0;
+    std::uint64_t failed_handshakes = 0;
     std::uint64_t traced = 0;    // requests whose spans are written
     std::uint64_t untraced = 0;  // that were dropped
 };

@@ -12,12 +12,13 @@
 #include "apps/support/sample_files.hpp"
 #include "apps/support/subprocess.hpp"
 #include "io/support/file_size_limit.hpp"
-#include "sluice/profile_rows.hpp"
-#include "sluice/step_names.hpp"
+#include "sluice/profiling/profile_rows.hpp"
+#include "sluice/profiling/step_names.hpp"
 
 namespace sluice::app::testing::profile_tests {
 namespace {
 
+using namespace sluice::profiling;
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -44,7 +45,7 @@ TEST(profile_rows, sum_up_the_commands_of_each_step) {
     sums.add({.events = {event("a", "gemm", 0, 10), event("a", "bias", 10, 12), event("", "upload", 12, 15),
                          event("b", "scale", 20, 21)}});
     sums.add({.events = {event("a", "gemm", 0, 30), event("b", "scale", 30, 33)}});
-    profile_result result;
+    network_profile result;
     sums.fill(result, {step("a", "Gemm", "x", "y"), step("b", "Mul", "y", "z")});
     ASSERT_EQ(result.rows.size(), 3u);
     EXPECT_EQ(result.rows[0].operators, "Gemm");
@@ -62,7 +63,7 @@ TEST(profile_rows, sum_up_the_commands_of_each_step) {
 TEST(profile_rows, of_steps_in_one_kernel_are_one) {
     profile_sums sums;
     sums.add({.events = {event("c", "expression", 0, 1), event("e", "expression", 2, 3)}});
-    profile_result result;
+    network_profile result;
     nn::network_step host = step("shape", "Shape", "x", "s");
     host.is_on_host = true;
     sums.fill(result, {step("a", "Mul", "x", "1", true), step("b", "Add", "1", "2", true), step("c", "Relu", "2", "3"),

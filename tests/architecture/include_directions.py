@@ -10,7 +10,7 @@ The rules, for include/sluice, src and apps:
   - a public header (include/sluice) includes no private one (src);
   - base, op and async include no library except the standard library;
   - only asio and src/serve/http include Boost, and no room includes asio;
-  - only src/serve/http includes simdjson;
+  - only src/serve/http includes simdjson, and only src/serve/tls OpenSSL;
   - one file of the tool includes MPI;
   - a project include names a file that exists.
 A header directly in include/sluice combines rooms: it may include any of them, and no room may include it.
@@ -40,9 +40,10 @@ MAY_INCLUDE = {
     "kernels": GROUND | {"runtime"} | BACKENDS,
     "nn": GROUND | {"runtime", "devices", "graph", "kernels"} | BACKENDS,
     "serve": GROUND | {"runtime", "devices", "graph", "kernels", "nn"},
+    "profiling": GROUND | {"runtime", "trace", "nn"},
     "asio": GROUND | {"runtime"},
     "senders": GROUND | {"runtime"},
-    "c": GROUND | {"runtime", "nn"},
+    "c": GROUND | {"runtime", "nn", "profiling", "cuda"},
 }
 TOP = "the top"  # sluice/*.hpp
 APPS = "apps"
@@ -50,6 +51,7 @@ ADAPTOR = "asio"
 ADAPTORS = (ADAPTOR, "senders")  # optional: nothing else includes them
 SERVE = "serve"
 HTTP = pathlib.Path("src/serve/http")
+TLS = pathlib.Path("src/serve/tls")
 MPI = pathlib.Path("apps/sluice/distributed/mpi.cpp")
 MAY_INCLUDE[TOP] = set(MAY_INCLUDE) - {SERVE}
 MAY_INCLUDE[APPS] = set(MAY_INCLUDE)  # now with TOP
@@ -107,6 +109,8 @@ def why_not(root, source, bracket, name):
             return f"only asio and {HTTP} include Boost"
         if name == "simdjson.h" and not source.is_relative_to(HTTP):
             return f"only {HTTP} includes simdjson"
+        if name.startswith("openssl/") and not source.is_relative_to(TLS):
+            return f"only {TLS} includes OpenSSL"
         if name == "mpi.h" and source != MPI:
             return f"only {MPI} includes MPI"
         return None

@@ -48,6 +48,12 @@ static void null_pointers(sluice_runtime* runtime, sluice_network* network) {
     CHECK_FAILS(wrong, "name is null", sluice_network_device(network, NULL));
     CHECK_FAILS(wrong, "network is null", sluice_network_cuda_stream(NULL, &stream));
     CHECK_FAILS(wrong, "stream is null", sluice_network_cuda_stream(network, NULL));
+    CHECK_FAILS(wrong, "network is null", sluice_network_wait_for_stream(NULL, NULL));
+    CHECK_FAILS(wrong, "network is null", sluice_network_forward(NULL, &row, 1, NULL, NULL, &result));
+    CHECK_FAILS(wrong, "inputs is null", sluice_network_forward(network, NULL, 1, NULL, NULL, &result));
+    CHECK_FAILS(wrong, "result is null", sluice_network_forward(network, &row, 1, NULL, NULL, NULL));
+    CHECK_FAILS(wrong, "result is null", sluice_result_memory(NULL, &(sluice_memory){0}));
+    CHECK_FAILS(wrong, "result is null", sluice_result_lend(NULL, NULL));
     CHECK_FAILS(wrong, "network is null", sluice_network_run(NULL, &row, 1, &result));
     CHECK_FAILS(wrong, "inputs is null", sluice_network_run(network, NULL, 1, &result));
     CHECK_FAILS(wrong, "result is null", sluice_network_run(network, &row, 1, NULL));
@@ -210,6 +216,7 @@ static void names_and_indices_are_checked(sluice_network* network) {
     CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "no input 1; there are 1", sluice_network_input(network, 1, &value));
     CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "no output 1; there are 1", sluice_network_output(network, 1, &value));
     CHECK_FAILS(SLUICE_UNSUPPORTED, "no CUDA streams", sluice_network_cuda_stream(network, &stream));
+    CHECK_FAILS(SLUICE_UNSUPPORTED, "no CUDA streams", sluice_network_wait_for_stream(network, NULL));
     CHECK(index == 7);
     const sluice_tensor row = {pixels, one_row, 2, SLUICE_F32, SLUICE_HOST};
     sluice_result* result = NULL;
@@ -218,6 +225,61 @@ static void names_and_indices_are_checked(sluice_network* network) {
     CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "no output 1; there are 1", sluice_result_output(result, 1, &output));
     CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "output is null", sluice_result_output(result, 0, NULL));
     sluice_result_destroy(result);
+}
+
+static void a_builder_checks_each_node(sluice_runtime* runtime) {
+    const sluice_status wrong = SLUICE_INVALID_ARGUMENT;
+    sluice_builder* build = NULL;
+    sluice_network* network = NULL;
+    const char* text = NULL;
+    size_t x = 7, y = 7;
+    const sluice_dimension rows[2] = {{SLUICE_ANY_LENGTH, "rows"}, {64, ""}}, unnamed = {SLUICE_ANY_LENGTH, NULL};
+    CHECK_FAILS(wrong, "builder is null", sluice_builder_create(NULL, NULL));
+    CHECK_OK(sluice_builder_create(NULL, &build));
+    CHECK_FAILS(wrong, "builder is null", sluice_builder_input(NULL, "x", rows, 2, SLUICE_F32, &x));
+    CHECK_FAILS(wrong, "name is null", sluice_builder_input(build, NULL, rows, 2, SLUICE_F32, &x));
+    CHECK_FAILS(wrong, "dimensions is null", sluice_builder_input(build, "x", NULL, 2, SLUICE_F32, &x));
+    CHECK_FAILS(wrong, "name of a dimension is null", sluice_builder_input(build, "x", &unnamed, 1, SLUICE_F32, &x));
+    CHECK_FAILS(wrong, "type 99", sluice_builder_input(build, "x", rows, 2, 99, &x));
+    CHECK_FAILS(wrong, "value is null", sluice_builder_input(build, "x", rows, 2, SLUICE_F32, NULL));
+    CHECK_OK(sluice_builder_input(build, "x", rows, 2, SLUICE_F32, &x));
+    CHECK(x == 0);
+    CHECK_FAILS(wrong, "taken", sluice_builder_input(build, "x", rows, 2, SLUICE_F32, &y));
+
+    sluice_tensor numbers = {pixels, one_row, 2, SLUICE_F32, SLUICE_DEVICE};
+    CHECK_FAILS(wrong, "not in host memory", sluice_builder_constant(build, &numbers, &y));
+    numbers.memory = SLUICE_HOST;
+    numbers.data = NULL;
+    CHECK_FAILS(wrong, "data is null", sluice_builder_constant(build, &numbers, &y));
+    CHECK_FAILS(wrong, "numbers is null", sluice_builder_constant(build, NULL, &y));
+
+    sluice_attribute axis = {.name = "axes", .kind = SLUICE_INTEGER, .integer = 1};
+    const size_t nothing = 5;
+    CHECK_FAILS(SLUICE_UNSUPPORTED, "Relu", sluice_builder_node(build, "Rellu", &x, 1, NULL, 0, &y, 1));
+    CHECK_FAILS(wrong, "axis", sluice_builder_node(build, "Softmax", &x, 1, &axis, 1, &y, 1));
+    axis.kind = 9;
+    CHECK_FAILS(wrong, "kind 9", sluice_builder_node(build, "Softmax", &x, 1, &axis, 1, &y, 1));
+    axis.kind = SLUICE_INTEGERS;
+    axis.count = 1;
+    CHECK_FAILS(wrong, "is null", sluice_builder_node(build, "Softmax", &x, 1, &axis, 1, &y, 1));
+    CHECK_FAILS(wrong, "no value 5; there are 1", sluice_builder_node(build, "Relu", &nothing, 1, NULL, 0, &y, 1));
+    CHECK_FAILS(wrong, "op is null", sluice_builder_node(build, NULL, &x, 1, NULL, 0, &y, 1));
+    CHECK_FAILS(wrong, "outputs is null", sluice_builder_node(build, "Relu", &x, 1, NULL, 0, NULL, 1));
+    CHECK(y == 7);
+    axis = (sluice_attribute){.name = "axis", .kind = SLUICE_INTEGER, .integer = 1};
+    CHECK_OK(sluice_builder_node(build, "Softmax", &x, 1, &axis, 1, &y, 1));
+    CHECK_OK(sluice_builder_describe(build, y, &text));
+    CHECK(text != NULL && strcmp(text, "f32 [rows, 64]") == 0);
+    CHECK_FAILS(wrong, "text is null", sluice_builder_describe(build, y, NULL));
+    CHECK_FAILS(wrong, "no outputs", sluice_builder_make(build, runtime, NULL, &network));
+    CHECK_FAILS(wrong, "name is null", sluice_builder_output(build, NULL, y));
+    CHECK_FAILS(wrong, "no value 5", sluice_builder_output(build, "y", nothing));
+    CHECK_OK(sluice_builder_output(build, "y", y));
+    CHECK_FAILS(wrong, "runtime is null", sluice_builder_make(build, NULL, NULL, &network));
+    CHECK_FAILS(wrong, "network is null", sluice_builder_make(build, runtime, NULL, NULL));
+    CHECK(network == NULL);
+    sluice_builder_destroy(build);
+    sluice_builder_destroy(NULL);
 }
 
 static void a_limit_of_memory_is_kept(void) {
@@ -254,6 +316,7 @@ void test_errors(void) {
     buffers_are_checked(network);
     data_is_checked(runtime);
     names_and_indices_are_checked(network);
+    a_builder_checks_each_node(runtime);
     a_limit_of_memory_is_kept();
     names_of_numbers();
     sluice_network_destroy(network);

@@ -71,6 +71,35 @@ static sluice_network* load_on(sluice_runtime* runtime, const char* file) {
     return network;
 }
 
+static void build_a_layer(sluice_runtime* runtime) {
+    static const float two_by_two[4] = {1, 2, 3, 4};
+    const int64_t square[2] = {2, 2}, one_row[2] = {1, 2};
+    const sluice_tensor numbers = {two_by_two, square, 2, SLUICE_F32, SLUICE_HOST};
+    sluice_network* network = NULL;
+    sluice_builder* build = NULL;
+    size_t x, weight, product, y;
+    const sluice_dimension dimensions[2] = {{SLUICE_ANY_LENGTH, "rows"}, {2, ""}};
+    CHECK_OK(sluice_builder_create("layer", &build));
+    CHECK_OK(sluice_builder_input(build, "x", dimensions, 2, SLUICE_F32, &x));
+    CHECK_OK(sluice_builder_constant(build, &numbers, &weight)); /* copied */
+    const size_t factors[2] = {x, weight};
+    CHECK_OK(sluice_builder_node(build, "MatMul", factors, 2, NULL, 0, &product, 1));
+    CHECK_OK(sluice_builder_node(build, "Relu", &product, 1, NULL, 0, &y, 1));
+    CHECK_OK(sluice_builder_output(build, "y", y));
+    CHECK_OK(sluice_builder_make(build, runtime, NULL, &network));
+    sluice_builder_destroy(build);
+
+    const sluice_tensor row = {two_by_two, one_row, 2, SLUICE_F32, SLUICE_HOST};
+    const float expected[2] = {7, 10};
+    sluice_result* result = NULL;
+    sluice_buffer found = {0};
+    CHECK_OK(sluice_network_run(network, &row, 1, &result));
+    CHECK_OK(sluice_result_output(result, 0, &found));
+    CHECK(found.rank == 2 && are_near(found.data, expected, 2, 1e-5f));
+    sluice_result_destroy(result);
+    sluice_network_destroy(network);
+}
+
 void test_page(void) {
     float made[2 * DIGIT_CLASSES] = {0};
     CHECK(classify(path_of("models/digits.onnx"), pixels, 2, made) == 0);
@@ -81,6 +110,7 @@ void test_page(void) {
     const sluice_tensor input = {pixels, shape, 2, SLUICE_F32, SLUICE_HOST};
     describe(network);
     submit(network, &input);
+    build_a_layer(runtime);
     sluice_network_destroy(network);
     sluice_runtime_destroy(runtime);
 }

@@ -56,6 +56,59 @@ static void a_run_is_polled(sluice_network* network) {
     sluice_result_destroy(result);
 }
 
+static void a_profile_has_rows_of_nodes(sluice_network* network) {
+    const int64_t shape[2] = {DIGIT_ROWS, DIGIT_PIXELS};
+    const sluice_tensor input = rows_of(shape);
+    sluice_tensor elsewhere = input;
+    elsewhere.memory = SLUICE_DEVICE;
+    sluice_profile* profile = NULL;
+    sluice_profile_info total = {.size = sizeof(total)};
+    sluice_profile_row_info row = {.size = sizeof(row)};
+    double sum = 0;
+    size_t products = 0;
+    CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "network is null", sluice_network_profile(NULL, &input, 1, 1, &profile));
+    CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "profile is null", sluice_network_profile(network, &input, 1, 1, NULL));
+    CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "at least one", sluice_network_profile(network, &input, 1, 0, &profile));
+    CHECK_FAILS(SLUICE_UNSUPPORTED, "memory of a GPU", sluice_network_profile(network, &elsewhere, 1, 1, &profile));
+    CHECK_OK(sluice_network_profile(network, &input, 1, 2, &profile));
+    CHECK_OK(sluice_profile_total(profile, &total));
+    for (size_t i = 0; i < total.rows; ++i) {
+        CHECK_OK(sluice_profile_row(profile, i, &row));
+        sum += row.microseconds;
+        products += strstr(row.operators, "Gemm") != NULL;
+    }
+    CHECK(total.rows >= 3 && products > 0 && sum > 0 && sum <= total.microseconds * 1.001);
+    CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "no row", sluice_profile_row(profile, total.rows, &row));
+    total.size = 3;
+    CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "size 3", sluice_profile_total(profile, &total));
+    sluice_profile_destroy(profile);
+    sluice_profile_destroy(NULL);
+}
+
+static void count_release(void* calls) { ++*(int*)calls; }
+
+static void forward_on_a_cpu_leaves_the_outputs_in_host_memory(sluice_network* network) {
+    const int64_t shape[2] = {DIGIT_ROWS, DIGIT_PIXELS}, narrow[2] = {DIGIT_ROWS, 3};
+    const sluice_tensor input = rows_of(shape), wrong = rows_of(narrow);
+    sluice_result* result = NULL;
+    sluice_memory memory = SLUICE_DEVICE;
+    int calls = 0;
+    CHECK_FAILS(SLUICE_SHAPE_MISMATCH, "is given 3",
+                sluice_network_forward(network, &wrong, 1, count_release, &calls, &result));
+    CHECK(calls == 0);
+    CHECK_OK(sluice_network_forward(network, &input, 1, count_release, &calls, &result));
+    CHECK(calls == 1);
+    CHECK_OK(sluice_result_memory(result, &memory));
+    CHECK(memory == SLUICE_HOST);
+    CHECK_FAILS(SLUICE_INVALID_ARGUMENT, "memory is null", sluice_result_memory(result, NULL));
+    CHECK_FAILS(SLUICE_UNSUPPORTED, "host memory", sluice_result_lend(result, NULL));
+    check_logits(result, DIGIT_ROWS);
+    sluice_result_destroy(result);
+    CHECK_OK(sluice_network_forward(network, &input, 1, NULL, NULL, &result));
+    check_logits(result, DIGIT_ROWS);
+    sluice_result_destroy(result);
+}
+
 /* What a callback has seen. Each run waits until the gate is open, so that the order is known. */
 struct seen {
     sluice_network* network;
@@ -242,6 +295,8 @@ void test_runs(void) {
     sluice_runtime* const runtime = new_runtime();
     sluice_network* const network = load(runtime, "models/digits.onnx");
     a_run_is_waited_for(network);
+    forward_on_a_cpu_leaves_the_outputs_in_host_memory(network);
+    a_profile_has_rows_of_nodes(network);
     a_run_is_polled(network);
     a_callback_gets_the_result(network);
     a_callback_may_run_the_network(network);

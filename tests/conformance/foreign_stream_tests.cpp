@@ -11,6 +11,7 @@
 #include "cuda/api/graph.hpp"
 #include "cuda/api/runtime.hpp"
 #include "sluice/cuda/foreign_streams.hpp"
+#include "sluice/cuda/lending.hpp"
 
 namespace sluice::conformance::foreign_stream_tests {
 namespace {
@@ -134,6 +135,57 @@ TEST_F(foreign_streams, graphs_are_launched_on_it) {
     const auto fast = compile(
         gpu, [](tensor<unsigned> x) { return one_step(std::move(x)).and_then(download); }, host_input<unsigned>({4}));
     for (unsigned i = 0; i < 50; ++i) EXPECT_EQ(sync(fast(std::vector<unsigned>(4, i)), pool), stepped(i));
+}
+
+TEST_F(foreign_streams, lent_memory_is_complete_for_their_work) {
+    NEEDS_A_GATE();
+    const stream home = own.next();
+    gate closed(home);
+    execution_context context(home);
+    const tensor<unsigned> x = full<unsigned>({4}, 5).submit(context);  // after the gate
+    storage* const memory[] = {x.memory()};
+    cuda::lend_to(own.next(), theirs.get(), memory);
+    std::atomic<bool> ran{false};
+    std::function<void()> after = [&] { ran = true; };
+    on_theirs(after);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(ran);
+    closed.open();
+    api::synchronize(theirs.get());
+    EXPECT_TRUE(ran);
+}
+
+TEST_F(foreign_streams, memory_that_is_taken_back_is_used_after_their_work) {
+    tensor<unsigned> x = sync(full<unsigned>({4}, 5), own), other = sync(full<unsigned>({4}, 6), own);
+    storage* const memory[] = {x.memory()};
+    const stream between = own.next();
+    cuda::lend_to(between, theirs.get(), memory);
+    std::atomic<bool> may_end{false};
+    std::function<void()> slow = [&] {
+        while (!may_end) std::this_thread::yield();
+    };
+    on_theirs(slow);
+    cuda::take_back_from(between, theirs.get(), memory);
+    auto later = spawn(one_step(std::move(x)), own);
+    // What was not lent does not wait for them: on a stream that has no command after the taken memory.
+    single_stream apart(gpu);
+    static_cast<void>(sync(one_step(std::move(other)), apart));
+    EXPECT_FALSE(later.wait_for(std::chrono::seconds(0)));
+    may_end = true;
+    auto made = std::move(later).get();
+    EXPECT_EQ(sync(value(std::move(made)).and_then(download), own), stepped(5));
+}
+
+TEST_F(foreign_streams, lending_to_the_stream_of_each_thread_is_refused) {
+    const tensor<unsigned> x = sync(full<unsigned>({4}, 5), own);
+    storage* const memory[] = {x.memory()};
+    auto* const each_thread = reinterpret_cast<CUstream_st*>(2);
+    expect_refused(errc::unsupported, {"lend_to", "cudaStreamPerThread"},
+                   [&] { cuda::lend_to(own.next(), each_thread, memory); });
+    device& cpu = owner.find("cpu:0");
+    single_stream elsewhere(cpu);
+    expect_refused(errc::unsupported, {"take_back_from", "for GPUs"},
+                   [&] { cuda::take_back_from(elsewhere.next(), theirs.get(), {}); });
 }
 
 TEST_F(foreign_streams, a_stream_that_is_captured_is_refused) {

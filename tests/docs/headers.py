@@ -31,6 +31,7 @@ ROOMS = {
     "graph": "graph: compiled graphs",
     "kernels": "kernels: operations of the library",
     "nn": "nn: networks",
+    "profiling": "profiling: the time of each node of a network",
     "serve": "serve: the server of networks",
     "asio": "asio: Boost.Asio",
     "senders": "senders: std::execution",

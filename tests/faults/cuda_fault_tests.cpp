@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <latch>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -18,6 +19,7 @@
 #include "sluice/async/thread_pool.hpp"
 #include "sluice/cuda/kernel_module.hpp"
 #include "sluice/kernels/elementwise.hpp"
+#include "sluice/nn/resident.hpp"
 
 namespace sluice::faults::cuda_fault_tests {
 namespace {
@@ -133,6 +135,39 @@ TEST_P(gpu_faults, the_error_names_the_kernel_its_line_and_the_device) {
         EXPECT_EQ(fault.operation(), culprit()) << what;
         EXPECT_GT(fault.location().line(), 0u) << what;
     }
+}
+
+TEST_P(gpu_faults, each_caller_of_a_network_that_stays_receives_the_first_cause) {
+    if (GetParam().how == breakage::failed_assertion && !GetParam().is_in_graph)
+        GTEST_SKIP() << "CUDA ends no wait for a kernel with a failed assertion while another kernel stays (H100)";
+    nn::dense_layer layer;
+    layer.in_features = 4;
+    layer.out_features = 2;
+    layer.weight.assign(8, 1);
+    const nn::resident_network<half> network(*gpu, nn::mlp_model{{layer}}, {.lanes = 2});
+    std::array<std::string, 4> told;
+    std::string cause;
+    {
+        std::latch answered(told.size());
+        std::vector<std::jthread> callers;
+        for (std::string& mine : told) {
+            callers.emplace_back([&] {
+                const std::vector<half> inputs(4, half(1));
+                std::vector<half> outputs(2);
+                network.run(inputs, outputs);
+                answered.count_down();
+                mine = failure_of([&] {
+                    for (;;) network.run(inputs, outputs);
+                });
+            });
+        }
+        answered.wait();
+        break_x();
+        cause = first_cause();
+    }
+    for (const std::string& each : told) EXPECT_EQ(each, cause);
+    std::vector<half> outputs(2);
+    EXPECT_EQ(failure_of([&] { network.run(std::vector<half>(4), outputs); }), cause);
 }
 
 TEST_P(gpu_faults, every_waiter_on_every_stream_receives_the_first_cause) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 
-#include "fuzz/read_onnx.hpp"
+#include "fuzz/run_onnx.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    sluice::nn::fuzz::read_onnx(std::as_bytes(std::span(data, size)));
+    sluice::nn::fuzz::run_onnx(std::as_bytes(std::span(data, size)));
     return 0;
 }

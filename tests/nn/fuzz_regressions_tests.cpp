@@ -4,73 +4,67 @@
 // refused or harmless; anything else (another exception, a sanitizer's report) fails.
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <string>
-#include <string_view>
+#include <algorithm>
+#include <cstddef>
+#include <random>
+#include <vector>
 
 #include "fuzz/read_csv.hpp"
 #include "fuzz/read_image.hpp"
 #include "fuzz/read_npy.hpp"
 #include "fuzz/read_npz.hpp"
 #include "fuzz/read_safetensors.hpp"
-#include "io/support/hostile_files.hpp"
-#include "io/support/temporary_directory.hpp"
+#include "fuzz/replay.hpp"
+#include "fuzz/run_passes.hpp"
 
 namespace sluice::nn::fuzz_regressions_tests {
 namespace {
 
-const std::filesystem::path tests_directory = std::filesystem::path(SLUICE_SOURCE_DIR) / "tests";
-
-// Gives every file in the directory to `read`, which takes its bytes; at least one there must be.
-template <class Read>
-void replay(const std::filesystem::path& directory, Read read) {
-    int files = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(directory)) {
-        SCOPED_TRACE(entry.path());
-        const std::string contents = io::testing::read_file(entry.path());
-        EXPECT_NO_THROW(read(io::testing::bytes_of(contents)));
-        ++files;
-    }
-    EXPECT_GT(files, 0) << directory;
-}
+using sluice::fuzz::replay;
 
 TEST(fuzz_regressions, safetensors_seeds_are_read_or_refused) {
-    replay(tests_directory / "fuzz/corpus/safetensors", fuzz::read_safetensors);
+    replay("fuzz/corpus/safetensors", fuzz::read_safetensors);
 }
 
-TEST(fuzz_regressions, npy_seeds_are_read_or_refused) {
-    replay(tests_directory / "fuzz/corpus/npy", io::fuzz::read_npy);
-}
+TEST(fuzz_regressions, npy_seeds_are_read_or_refused) { replay("fuzz/corpus/npy", io::fuzz::read_npy); }
 
 TEST(fuzz_regressions, hostile_safetensors_are_read_or_refused) {
-    replay(tests_directory / "regressions/safetensors", fuzz::read_safetensors);
+    replay("regressions/safetensors", fuzz::read_safetensors);
 }
 
-TEST(fuzz_regressions, hostile_npy_are_read_or_refused) {
-    replay(tests_directory / "regressions/npy", io::fuzz::read_npy);
-}
+TEST(fuzz_regressions, hostile_npy_are_read_or_refused) { replay("regressions/npy", io::fuzz::read_npy); }
 
 TEST(fuzz_regressions, npz_files_are_read_or_refused) {
     if (!io::zlib_supported()) GTEST_SKIP() << "there is no zlib here";
-    replay(tests_directory / "fuzz/corpus/npz", io::fuzz::read_npz);
-    replay(tests_directory / "regressions/npz", io::fuzz::read_npz);
+    replay("fuzz/corpus/npz", io::fuzz::read_npz);
+    replay("regressions/npz", io::fuzz::read_npz);
 }
 
 TEST(fuzz_regressions, tables_are_read_or_refused) {
-    replay(tests_directory / "fuzz/corpus/csv", io::fuzz::read_csv);
-    replay(tests_directory / "regressions/csv", io::fuzz::read_csv);
+    replay("fuzz/corpus/csv", io::fuzz::read_csv);
+    replay("regressions/csv", io::fuzz::read_csv);
 }
 
 TEST(fuzz_regressions, png_files_are_read_or_refused) {
     if (!io::png_supported()) GTEST_SKIP() << "there is no libpng here";
-    replay(tests_directory / "fuzz/corpus/png", io::fuzz::read_image);
-    replay(tests_directory / "regressions/png", io::fuzz::read_image);
+    replay("fuzz/corpus/png", io::fuzz::read_image);
+    replay("regressions/png", io::fuzz::read_image);
 }
 
 TEST(fuzz_regressions, jpeg_files_are_read_or_refused) {
     if (!io::jpeg_supported()) GTEST_SKIP() << "there is no libjpeg here";
-    replay(tests_directory / "fuzz/corpus/jpeg", io::fuzz::read_image);
-    replay(tests_directory / "regressions/jpeg", io::fuzz::read_image);
+    replay("fuzz/corpus/jpeg", io::fuzz::read_image);
+    replay("regressions/jpeg", io::fuzz::read_image);
+}
+
+TEST(fuzz_regressions, networks_of_random_bytes_compute_with_passes_what_they_compute_without) {
+    for (unsigned seed = 0; seed < 500; ++seed) {
+        SCOPED_TRACE(seed);
+        std::mt19937 random(seed);
+        std::vector<std::byte> bytes(20 + random() % 120);
+        std::ranges::generate(bytes, [&] { return static_cast<std::byte>(random() % 256); });
+        EXPECT_NO_THROW(fuzz::run_passes(bytes));
+    }
 }
 
 }  // namespace

@@ -15,27 +15,14 @@ namespace sluice::nn::plan_device_tests {
 namespace {
 
 using conformance::expect_close;
+using testing::bound;
 using testing::doubles;
 using testing::floats;
 using testing::outputs_of;
 using testing::random_floats;
 using testing::random_network;
-
-template <typename T>
-floats widened(const std::vector<T>& values) {
-    return floats(values.begin(), values.end());
-}
-template <typename T>
-std::vector<T> rounded(const floats& values) {
-    std::vector<T> made;
-    for (const float each : values) made.push_back(T(each));
-    return made;
-}
-// What the elements' rounding allows, relative to the largest output.
-template <typename T>
-constexpr double bound = std::is_same_v<T, float>  ? 2e-5
-                         : std::is_same_v<T, half> ? 4e-3
-                                                   : 2e-2;
+using testing::rounded;
+using testing::widened;
 
 template <typename T>
 class device_plans : public ::testing::Test {

@@ -206,6 +206,37 @@ TEST_F(precisions, keep_what_would_lose_more_than_the_rounding_and_say_why) {
     expect_kept(scaled, precision::bf16, "no product of rows by one matrix", x);
 }
 
+TEST_F(precisions, refuse_a_bias_of_another_shape_as_f32_does) {
+    model made = make({of(1), of(2), of(5), of(5)}, 4);
+    made.body.constants = {{"f", numbers({8, 2, 3, 3}, 0)}, {"c", numbers({1, 8}, 1)}};
+    made.body.nodes = {make_node("Conv", {"x", "f", "c"}, {"y"})};
+    const any_tensor x(noise(50, 1), {1, 2, 5, 5});
+    for (const precision each : {precision::f32, precision::bf16, precision::f16, precision::int8}) {
+        try {
+            first_output(in(made, each), x);
+            ADD_FAILURE() << to_string(each) << " takes a bias [1, 8]";
+        } catch (const error& refused) {
+            EXPECT_THAT(refused.what(), HasSubstr("has the bias f32 [1, 8] for 8 filters")) << to_string(each);
+        }
+    }
+}
+
+// Each product alone fits its weights, but not the product after it.
+TEST_F(precisions, refuse_layers_whose_widths_differ_as_f32_does) {
+    model made = make({of(4), of(3)}, 2);
+    made.body.constants = {{"w", numbers({3, 12}, 0)}, {"u", numbers({13, 5}, 1)}};
+    made.body.nodes = {make_node("MatMul", {"x", "w"}, {"h"}), make_node("Gemm", {"h", "u"}, {"y"})};
+    const any_tensor x(noise(12, 1), {4, 3});
+    for (const precision each : {precision::f32, precision::bf16, precision::f16, precision::int8}) {
+        try {
+            first_output(in(made, each), x);
+            ADD_FAILURE() << to_string(each) << " multiplies 12 columns by 13 rows";
+        } catch (const error& refused) {
+            EXPECT_THAT(refused.what(), HasSubstr("Gemm")) << to_string(each);
+        }
+    }
+}
+
 // The layers before one that is kept are rounded, and those after it.
 TEST_F(precisions, round_the_layers_around_one_that_is_kept) {
     model made = perceptron();

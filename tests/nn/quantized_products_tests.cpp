@@ -219,6 +219,11 @@ TEST_F(quantized_networks, leave_the_rest_to_the_nodes) {
         if (each.op == "DequantizeLinear" && each.inputs[0] == "x_q") each.inputs.pop_back();
     made.body.constants["x_zero"] = zero_of(false, 0);
     EXPECT_EQ(count(made), 0u);
+    made = quantized("Conv", {8, 4, 3, 3}, 0, {.has_bias = false});
+    EXPECT_EQ(count(made), 1u);
+    made.body.constants["b"] = tensor_of(std::vector<float>(8, 1.0f), {1, 8});  // the operator refuses it
+    std::ranges::find(made.body.nodes, "Conv", &node::op)->inputs.push_back("b");
+    EXPECT_EQ(count(made), 0u);
     made = plain;
     made.body.outputs.push_back({"p", io::dtype::f32, {}});  // also what is not quantized yet
     const network with_two = sync(make_network(made), pool);

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "fuzz/read_config_yaml.hpp"
+#include "fuzz/replay.hpp"
 #include "serve/config_text.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/serve/model_config.hpp"
@@ -72,6 +74,7 @@ TEST(config_yaml, scalars_are_those_of_the_core_schema) {
     }
     EXPECT_EQ(read("18446744073709551615"), json(~std::uint64_t{0}));
     EXPECT_EQ(read("a: |\n  text\n").at("a"), "text\n");
+    EXPECT_EQ(read(R"("\u00a0\u0085\L")"), "\xc2\xa0\xc2\x85\xe2\x80\xa8");
 }
 
 TEST(config_yaml, tags_of_the_core_schema_are_accepted_where_they_fit) {
@@ -137,12 +140,19 @@ INSTANTIATE_TEST_SUITE_P(
         wrong_yaml{"very_deep", "a: " + std::string(100'000, '['), "line 1: "},
         wrong_yaml{"end_of_file", "a: 1\n\x04\nb: [\n", "control characters"},
         wrong_yaml{"zero", std::string("a: 1\n\0b: 2\n", 11), "control characters"},
+        wrong_yaml{"no_break_space", "\"\\_\": 1\n", "line 1: the escapes \\N and \\_ are not accepted"},
+        wrong_yaml{"next_line", "a: 1\nb: \"x\\N\"\n", "line 2: the escapes \\N and \\_ are not accepted"},
         wrong_yaml{"latin_1", "a: \xe4\n", "no UTF-8"},
         wrong_yaml{"utf_16",
                    "\xff\xfe"
                    "a",
                    "no UTF-8"}),
     [](const auto& each) { return each.param.what; });
+
+TEST(config_yaml, files_of_the_fuzzer_are_read_or_refused) {
+    sluice::fuzz::replay("fuzz/corpus/config_yaml", fuzz::read_config_yaml);
+    sluice::fuzz::replay("regressions/config_yaml", fuzz::read_config_yaml);
+}
 
 }  // namespace
 }  // namespace sluice::serve::config_yaml_tests

@@ -35,8 +35,9 @@ TEST(http, says_what_it_is_and_that_it_is_ready) {
     EXPECT_EQ(about["name"], "sluice");
     EXPECT_EQ(about["version"], "1.2.3");
     EXPECT_EQ(about["extensions"], json::parse(R"(["binary_tensor_data","model_repository","statistics"])"));
-    for (const char* const path : {"/v2/health/live", "/v2/health/ready", "/v2/models/m/ready",
-                                   "/v2/models/m/versions/1/ready", "/v2/", "http://test/v2", "/v2?a=b"}) {
+    for (const char* const path :
+         {"/v2/health/live", "/v2/health/ready", "/v2/models/m/ready", "/v2/models/m/versions/1/ready", "/v2/",
+          "http://test/v2", "https://test/v2", "/v2?a=b"}) {
         EXPECT_EQ(client.ask(get_request(path)).status, 200) << path;
     }
 }

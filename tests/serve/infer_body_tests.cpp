@@ -6,6 +6,8 @@
 
 #include <cstring>
 
+#include "fuzz/read_infer_body.hpp"
+#include "fuzz/replay.hpp"
 #include "serve/support/fake_engine.hpp"
 #include "sluice/serve/refusal.hpp"
 
@@ -225,6 +227,10 @@ TEST(infer_body, one_reader_reads_right_bodies_after_wrong_ones) {
         reader.read(right, {}, inputs, outputs, to);
         EXPECT_EQ(to.inputs.front().bytes.size(), 8U);
     }
+}
+
+TEST(infer_body, files_of_the_fuzzer_are_read_or_refused) {
+    sluice::fuzz::replay("fuzz/corpus/infer_body", fuzz::read_infer_body);
 }
 
 }  // namespace

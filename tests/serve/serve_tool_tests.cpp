@@ -17,6 +17,7 @@
 #include "serve/support/raw_client.hpp"
 #include "sluice/serve/grpc_front.hpp"
 #include "sluice/serve/model_config.hpp"
+#include "sluice/serve/tls.hpp"
 
 namespace sluice::serve::serve_tool_tests {
 namespace {
@@ -235,11 +236,55 @@ TEST(serve_tool, one_server_replaces_another_on_its_port) {
     EXPECT_LE(lost, 1);
 }
 
+// curl checks the server's certificate, and shows its own.
+TEST(serve_tool, speaks_https_with_curl) {
+    const io::testing::temporary_directory folder;
+    const auto run = [](std::vector<std::string> words) {
+        return tool_process(app::testing::command_line{std::move(words)}).wait();
+    };
+    const std::string certificate = (folder / "s.pem").string(), key = (folder / "s.key").string();
+    ASSERT_EQ(
+        run({"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+             "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate})
+            .exit_code,
+        0);
+    const std::vector<std::string> words{"--tls-certificate", certificate, "--tls-key", key,
+                                         "--tls-client-ca",   certificate, digits};
+    if (!tls_supported()) {
+        const outcome got = run_tool(with({"serve", "--device", "cpu"}, words));
+        EXPECT_EQ(got.exit_code, 2) << got.err;
+        EXPECT_THAT(got.err, HasSubstr("built without TLS: " + why_no_tls()));
+        return;
+    }
+    serving server(words);
+    const std::string url = "https" + server.url().substr(4) + "/v2/models/digits/infer";
+    const std::vector<std::string> ask{"curl",
+                                       "--silent",
+                                       "--show-error",
+                                       "--fail-with-body",
+                                       "--cacert",
+                                       certificate,
+                                       "-H",
+                                       "Content-Type: application/json",
+                                       "-d",
+                                       digits_request(),
+                                       url};
+    const outcome got = run(with(ask, {"--cert", certificate, "--key", key}));
+    EXPECT_EQ(got.exit_code, 0) << got.err;
+    EXPECT_THAT(got.out, HasSubstr(R"({"name":"output","datatype":"FP32","shape":[1,10],"data":[)"));
+    EXPECT_NE(run(ask).exit_code, 0);  // without a certificate of its own
+    server.send(SIGTERM);
+    const outcome end = server.wait();
+    EXPECT_EQ(end.exit_code, 0) << end.err;
+    EXPECT_THAT(end.err, HasSubstr("listening on https://127.0.0.1:"));
+}
+
 TEST(serve_tool, says_what_it_was_built_with) {
     const outcome got = run_tool({"serve", "--version"});
     EXPECT_EQ(got.exit_code, 0) << got.err;
     EXPECT_THAT(got.out, HasSubstr("HTTP         yes"));
     EXPECT_THAT(got.out, HasSubstr(grpc_supported() ? "gRPC         yes" : "gRPC         no: " + why_no_grpc()));
+    EXPECT_THAT(got.out, HasSubstr(tls_supported() ? "TLS          yes" : "TLS          no: " + why_no_tls()));
     EXPECT_THAT(got.out, HasSubstr(yaml_supported() ? "config.yaml  yes" : "config.yaml  no: yaml-cpp was not found"));
 }
 
@@ -292,6 +337,8 @@ TEST(serve_tool, what_cannot_be_served_is_refused_at_the_start) {
     refused({"--repository", (folder / "").string()}, "'max_bach': this key is unknown");
     refused({digits, "--address", "localhost", "--port", "0"}, "no address to listen on");
     refused({digits, "--log", "xml"}, "text and json");
+    refused({digits, "--tls-certificate", digits}, "--tls-key");
+    refused({digits, "--tls-client-ca", digits}, "--tls-certificate");
     std::ofstream(folder / "tokens") << "a-token-that-is-long\nshort\n";
     refused({digits, "--tokens", (folder / "tokens").string()}, "line 2: a token has at least 16 characters");
     refused({digits, "--tokens", (folder / "no tokens").string()}, "no tokens");

@@ -30,7 +30,9 @@ NAVIGATION = [
     ("Networks", [
         "docs/networks.md",
         "docs/inference.md",
+        "docs/microseconds.md",
         "docs/python.md",
+        "docs/python_pipelines.md",
         "docs/c_interface.md",
         "docs/serving.md",
         "docs/production.md",
@@ -95,6 +97,7 @@ NAVIGATION = [
         "CHANGELOG.md",
         "docs/support.md",
         "CONTRIBUTING.md",
+        "docs/fuzzers.md",
         "docs/releasing.md",
         "SECURITY.md",
         "CODE_OF_CONDUCT.md",

@@ -42,7 +42,7 @@ extern "C" {
 
 /* The version of this interface: functions and numbers are only added while the first number stays. */
 #define SLUICE_C_VERSION_MAJOR 1
-#define SLUICE_C_VERSION_MINOR 1
+#define SLUICE_C_VERSION_MINOR 2
 
 typedef int32_t sluice_status;
 enum {
@@ -100,7 +100,7 @@ typedef struct sluice_tensor {
     sluice_memory memory;
 } sluice_tensor;
 
-/* Elements in host memory that may be written. */
+/* Elements in host memory, or in the device's where a result is there, that may be written. */
 typedef struct sluice_buffer {
     void* data;
     const int64_t* shape;
@@ -232,6 +232,12 @@ sluice_status sluice_network_find_output(const sluice_network* network, const ch
  * SLUICE_UNSUPPORTED for a network on a CPU device. */
 sluice_status sluice_network_cuda_stream(const sluice_network* network, void** stream);
 
+/* Runs with inputs in SLUICE_DEVICE memory that are called from now on, and all runs of sluice_network_forward, come
+ * after what is in `cuda_stream` now. Does not block. `cuda_stream` is a cudaStream_t of the network's GPU; NULL is the
+ * legacy default stream. Since 1.2. Errors: SLUICE_UNSUPPORTED for a network on a CPU device; SLUICE_INVALID_ARGUMENT
+ * for a stream that is being captured. */
+sluice_status sluice_network_wait_for_stream(const sluice_network* network, void* cuda_stream);
+
 /* The name of the network's device: "cuda:0". The string belongs to the network. */
 sluice_status sluice_network_device(const sluice_network* network, const char** name);
 
@@ -290,11 +296,132 @@ sluice_status sluice_run_wait(const sluice_run* run, int64_t nanoseconds, sluice
 
 void sluice_run_destroy(sluice_run* run);
 
+/* Called once, on a thread of the runtime, or before the function returns. It must not throw. */
+typedef void (*sluice_release)(void* context);
+
+/* Runs the network and leaves the outputs where the device computes them, for code of others on this device. Since 1.2.
+ *
+ * On a GPU it submits the run and does not wait. Inputs in host memory are copied before the call returns; those in
+ * SLUICE_DEVICE memory must not change until `release(context)` is called, which is when the run is complete.
+ * sluice_result_output gives addresses of the device, which sluice_result_lend makes ready for a stream. Indices that
+ * the GPU computes are not checked: an element at a place that is not there is NaN (of integers the number farthest
+ * from 0). On a CPU device this is sluice_network_run, and the outputs are in host memory.
+ *
+ * `release` may be NULL. Errors: as of sluice_network_run; then `release` is not called, and the inputs are not used
+ * any more. */
+sluice_status sluice_network_forward(const sluice_network* network, const sluice_tensor* inputs, size_t count,
+                                     sluice_release release, void* context, sluice_result** result);
+
+/* Where the outputs are: SLUICE_HOST, or SLUICE_DEVICE after sluice_network_forward on a GPU. Since 1.2. */
+sluice_status sluice_result_memory(const sluice_result* result, sluice_memory* memory);
+
+/* Lends outputs in SLUICE_DEVICE memory to a stream: what is put into it from now on sees them complete. What is in it
+ * when the result is destroyed may still use them: their memory has its next user after that. Several streams may be
+ * lent to; each lives until the result is destroyed. Does not block. `cuda_stream` is a cudaStream_t of the same GPU;
+ * NULL is the legacy default stream. Since 1.2. Errors: SLUICE_UNSUPPORTED for outputs in host memory and for
+ * cudaStreamPerThread; SLUICE_INVALID_ARGUMENT for a stream that is being captured; SLUICE_DEVICE_FAILED. */
+sluice_status sluice_result_lend(const sluice_result* result, void* cuda_stream);
+
+/* --- networks that are written node by node ------------------------------------------------------------------ */
+
+/* Writes a network with the operators of ONNX, and checks each node where it is written. Since 1.2. */
+typedef struct sluice_builder sluice_builder;
+
+/* `name` is for messages; NULL: "network". */
+sluice_status sluice_builder_create(const char* name, sluice_builder** builder);
+void sluice_builder_destroy(sluice_builder* builder);
+
+/* The functions below number the builder's values 0, 1, 2, ... in the order in which they are made. After a failure the
+ * builder is as before. */
+#define SLUICE_NO_VALUE ((size_t)-1) /* an input that is left out */
+
+/* An input of the network. A dimension of SLUICE_ANY_LENGTH has a name; those of one name have one length. */
+sluice_status sluice_builder_input(sluice_builder* builder, const char* name, const sluice_dimension* dimensions,
+                                   size_t rank, sluice_type type, size_t* value);
+
+/* Numbers that the network contains: a copy of a tensor in host memory. */
+sluice_status sluice_builder_constant(sluice_builder* builder, const sluice_tensor* numbers, size_t* value);
+
+typedef int32_t sluice_attribute_kind;
+enum { SLUICE_INTEGER = 1, SLUICE_NUMBER = 2, SLUICE_TEXT = 3, SLUICE_INTEGERS = 4, SLUICE_NUMBERS = 5 };
+
+/* An attribute of a node. The kind says which member has it; the others are not read. */
+typedef struct sluice_attribute {
+    const char* name; /* "axis" */
+    sluice_attribute_kind kind;
+    int64_t integer;
+    float number;
+    const char* text;
+    const int64_t* integers; /* `count` of them */
+    const float* numbers;    /* likewise */
+    size_t count;
+} sluice_attribute;
+
+/* Adds a node: "Relu", "ai.onnx.ml.Scaler". Inputs, outputs and attributes are those of the ONNX standard, operator set
+ * 28. `inputs` are `count` values, `outputs` room for `output_count`. Errors: SLUICE_UNSUPPORTED for an operator that
+ * does not exist, with the nearest name; SLUICE_SHAPE_MISMATCH; SLUICE_INVALID_ARGUMENT. */
+sluice_status sluice_builder_node(sluice_builder* builder, const char* op, const size_t* inputs, size_t count,
+                                  const sluice_attribute* attributes, size_t attribute_count, size_t* outputs,
+                                  size_t output_count);
+
+/* What is known of a value: "f32 [rows, 10]"; "?" for a length that depends on others, and for what is known when the
+ * network runs. The string is valid until the next call of this function for the builder. */
+sluice_status sluice_builder_describe(sluice_builder* builder, size_t value, const char** text);
+
+/* Names an output of the network. */
+sluice_status sluice_builder_output(sluice_builder* builder, const char* name, size_t value);
+
+/* The network as it is now, as sluice_network_load_memory makes it; the builder may go on. `options` may be NULL. */
+sluice_status sluice_builder_make(sluice_builder* builder, sluice_runtime* runtime,
+                                  const sluice_network_options* options, sluice_network** network);
+
+/* --- profiles ------------------------------------------------------------------------------------------------ */
+
+/* The time of each node of a network. Since 1.2. */
+typedef struct sluice_profile sluice_profile;
+
+/* Makes the network again, on a device of the same name that is traced, and runs it `runs` times on these inputs, in
+ * host memory, after a few runs that are not measured. A network that was loaded from a path reads the file again.
+ * Blocks. Errors: as of sluice_network_load and sluice_network_run; SLUICE_INVALID_ARGUMENT for 0 runs and for inputs
+ * in SLUICE_DEVICE memory. */
+sluice_status sluice_network_profile(const sluice_network* network, const sluice_tensor* inputs, size_t count,
+                                     size_t runs, sluice_profile** profile);
+
+typedef struct sluice_profile_info {
+    size_t size;              /* sizeof(sluice_profile_info) */
+    size_t rows;              /* how many there are */
+    double microseconds;      /* of a run: the sum of all rows */
+    double span_microseconds; /* of a run: from the first command's start to the last one's end */
+    size_t on_host;           /* steps that are computed on the host, before the device's */
+    size_t without_commands;  /* steps of the device that need none, such as a change of the shape */
+} sluice_profile_info;
+
+/* Fills `info`, whose `size` is set. */
+sluice_status sluice_profile_total(const sluice_profile* profile, sluice_profile_info* info);
+
+/* What the device does at once: a node, or several in one kernel. */
+typedef struct sluice_profile_row_info {
+    size_t size;           /* sizeof(sluice_profile_row_info) */
+    const char* operators; /* "Conv + Relu"; of commands that belong to no node their kind: "(upload)" */
+    const char* node;      /* their names: "conv1, relu1" */
+    const char* commands;  /* "2 x gemm, bias" */
+    double microseconds;   /* the mean of the runs, by the device's clock */
+    double share;          /* of all rows, from 0 to 1 */
+} sluice_profile_row_info;
+
+/* Fills `info`, whose `size` is set; the strings belong to the profile. The longest row is the first. Errors:
+ * SLUICE_INVALID_ARGUMENT for an index that is not below the count. */
+sluice_status sluice_profile_row(const sluice_profile* profile, size_t index, sluice_profile_row_info* info);
+
+void sluice_profile_destroy(sluice_profile* profile);
+
+/* --- results ------------------------------------------------------------------------------------------------- */
+
 sluice_status sluice_result_count(const sluice_result* result, size_t* count);
 
-/* Fills `output`; its data and shape are in host memory and belong to the result, and to no other one: the data may be
- * written. It begins at a multiple of 16 bytes. Errors: SLUICE_INVALID_ARGUMENT for an index that is not below the
- * count. */
+/* Fills `output`; its shape is in host memory, its data where sluice_result_memory says. Both belong to the result, and
+ * the data to no other one: it may be written. It begins at a multiple of 16 bytes. Errors: SLUICE_INVALID_ARGUMENT for
+ * an index that is not below the count. */
 sluice_status sluice_result_output(const sluice_result* result, size_t index, sluice_buffer* output);
 
 void sluice_result_destroy(sluice_result* result);

@@ -18,6 +18,7 @@
 #include "sluice/serve/log.hpp"
 #include "sluice/serve/request_budget.hpp"
 #include "sluice/serve/server.hpp"
+#include "sluice/serve/tls.hpp"
 
 namespace sluice::serve {
 
@@ -44,6 +45,9 @@ struct http_options {
     // A request names one of them ("Authorization: Bearer TOKEN"), unless it asks for the page or the server's health.
     // Empty: no request needs one.
     std::vector<std::string> tokens = {};
+    // With a certificate the port speaks HTTPS only. The files are read again when they change; connections that exist
+    // keep what they have.
+    tls_files tls = {};
     // Another process may listen on the same port, if it also says so: a new server starts before the old one ends.
     bool shares_port = false;
     // Whether clients may load and unload models.
@@ -62,7 +66,9 @@ class http_front {
 public:
     // Listens, and starts the threads. `models` must outlive this. Throws error: invalid_argument for a text that is no
     // address, io_failed when the address cannot be listened on or the file for spans not be created, unsupported when
-    // Sluice was built without HTTP.
+    // Sluice was built without HTTP, or without TLS where that is asked for; and before it listens, for files of TLS:
+    // bad_file for what is wrong in them, io_failed when they cannot be read, invalid_argument when the certificate or
+    // the key is missing.
     http_front(server& models, const http_options& options = {}, log_sink log = {});
     http_front(const http_front&) = delete;  // it owns threads
     http_front& operator=(const http_front&) = delete;

@@ -16,7 +16,7 @@ from ._errors import (BY_STATUS, CanceledError, DeviceError, DeviceNotFoundError
                       GraphRefusedError, IndexInDataError, InternalError, InvalidArgumentError, OutOfMemoryError,
                       RuntimeClosedError, ShapeError, TimedOutError, UnsupportedError)
 from ._sluice import Network, Run, Runtime, Tensor, __version__, _shut_down, _start
-from ._values import Device, Rounding, Value
+from ._values import Device, Profile, ProfileRow, Rounding, Value
 from ._waiting import await_run
 
 if typing.TYPE_CHECKING:
@@ -24,7 +24,7 @@ if typing.TYPE_CHECKING:
 
 __all__ = ["CanceledError", "Device", "DeviceError", "DeviceNotFoundError", "Error", "FileAccessError", "FileError",
            "GraphRefusedError", "IndexInDataError", "InternalError", "InvalidArgumentError", "Network",
-           "OutOfMemoryError", "Rounding", "Run", "Runtime", "RuntimeClosedError", "ShapeError", "Tensor", "TimedOutError",
+           "OutOfMemoryError", "Profile", "ProfileRow", "Rounding", "Run", "Runtime", "RuntimeClosedError", "ShapeError", "Tensor", "TimedOutError",
            "UnsupportedError", "Value", "__version__", "default_runtime", "devices", "load", "loads"]
 
 
@@ -33,7 +33,7 @@ def _prepare() -> None:
 
     for each in (Network, Run, Runtime, Tensor):
         each.__module__ = "sluice"
-    _start(BY_STATUS, Device, Value, Rounding, await_run)
+    _start(BY_STATUS, Device, Value, Rounding, Profile, ProfileRow, await_run)
     atexit.register(_shut_down)
 
 

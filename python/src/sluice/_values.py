@@ -48,4 +48,47 @@ class Rounding(NamedTuple):
     """It has instructions for them; else they are widened first, which saves no time."""
 
 
-Device.__module__ = Rounding.__module__ = Value.__module__ = "sluice"
+class ProfileRow(NamedTuple):
+    """What the device does at once: a node, or several in one kernel."""
+
+    operators: str
+    """"Conv + Relu"; of commands that belong to no node their kind, "(upload)"."""
+    node: str
+    """Their names, "conv1, relu1"."""
+    commands: str
+    """"2 x gemm, bias"."""
+    microseconds: float
+    """The mean of the runs, by the device's clock."""
+    share: float
+    """Of all rows, from 0 to 1."""
+
+
+class Profile(NamedTuple):
+    """The time of each node of a network. str(profile) is a table."""
+
+    rows: tuple[ProfileRow, ...]
+    """The longest first."""
+    microseconds: float
+    """Of a run: the sum of all rows."""
+    span_microseconds: float
+    """Of a run: from the first command's start to the last one's end."""
+    runs: int
+    on_host: int
+    """Steps that are computed on the host, before the device's."""
+    without_commands: int
+    """Steps of the device that need none, such as a change of the shape."""
+
+    def __str__(self) -> str:
+        lines = [("us", "share", "operator", "node", "commands")]
+        lines += [(f"{row.microseconds:.1f}", f"{100 * row.share:.1f} %", row.operators, row.node, row.commands)
+                  for row in self.rows]
+        widths = [max(map(len, column)) for column in zip(*lines)]
+        table = [f"{line[0]:>{widths[0]}}  {line[1]:>{widths[1]}}  " +
+                 "  ".join(f"{text:<{width}}" for text, width in zip(line[2:], widths[2:])) for line in lines]
+        table.append(f"all commands: {self.microseconds:.1f} us a run; from the first one's start to the last one's end "
+                     f"{self.span_microseconds:.1f} us; the mean of {self.runs} runs")
+        return "\n".join(line.rstrip() for line in table)
+
+
+for _each in (Device, Profile, ProfileRow, Rounding, Value):
+    _each.__module__ = "sluice"

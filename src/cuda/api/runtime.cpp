@@ -13,6 +13,7 @@
 
 #include "cuda/api/driver.hpp"
 #include "cuda/api/group_attributes.hpp"
+#include "cuda/api/staying_kernels.hpp"
 #include "sluice/runtime/row_copy.hpp"
 
 namespace sluice::cuda::api {
@@ -439,7 +440,11 @@ void* allocate_pinned(std::size_t bytes) {
     return null_if_short(code, data, "cudaHostAlloc");
 }
 
-void free_device(void* data) noexcept { ignore(cudaFree(data)); }
-void free_pinned(void* data) noexcept { ignore(cudaFreeHost(data)); }
+void free_device(void* data) noexcept {
+    free_when_possible(data, [](void* noted) noexcept { ignore(cudaFree(noted)); });
+}
+void free_pinned(void* data) noexcept {
+    free_when_possible(data, [](void* noted) noexcept { ignore(cudaFreeHost(noted)); });
+}
 
 }  // namespace sluice::cuda::api

@@ -5,12 +5,18 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sluice::cuda::api {
 
+// Where NVIDIA's wheels of Python put libraries, for a file of the Python package sluice: site-packages/sluice/x.so
+// has site-packages/nvidia/cu13/lib and the like beside it. Sorted; empty for a file of another folder.
+std::vector<std::string> folders_of_wheels(const std::string& file);
+
 class shared_library {
 public:
-    // Opens "lib<name>.so.<major>", which then stays open. Throws errc::unsupported with the names that were tried.
+    // Opens "lib<name>.so.<major>", which then stays open: one that the process has, or of the system; of NVIDIA's
+    // wheels; of /usr/local/cuda. Throws errc::unsupported with the names that were tried.
     shared_library(std::string_view name, int major);
 
     // Throws errc::unsupported when the library has no such function.

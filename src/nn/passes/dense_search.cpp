@@ -39,6 +39,8 @@ std::vector<found_layer> dense_search::from(std::size_t at) const {
     while (at != no_step && found.size() < limits_.most_layers) {
         auto next = layer_at(at);
         if (!next || (!found.empty() && in_.steps[at].inputs[0] != found.back().output)) break;
+        // The operator refuses a product of other widths.
+        if (!found.empty() && next->numbers.in_features != found.back().numbers.out_features) break;
         bytes += next->bytes();
         if (bytes > limits_.most_bytes) break;
         found.push_back(std::move(*next));

@@ -125,12 +125,13 @@ private:
         return made;
     }
 
-    // Finite numbers for each output, f32 or dequantized from i32.
-    bool set_bias(integer_layer& to, slot value) const {
+    // Finite numbers for each output, f32 or dequantized from i32. A convolution's have one dimension.
+    bool set_bias(integer_layer& to, slot value, bool is_convolution) const {
         if (value == no_slot) return true;
         const auto found = in_.constants.find(value);
         if (found != in_.constants.end() && found->second.type() == dtype::f32 && found->second.is_on_host()) {
-            if (found->second.shape().empty() || found->second.shape().back() != to.out_features) return false;
+            const auto& shape = found->second.shape();
+            if (shape.empty() || shape.back() != to.out_features || (is_convolution && shape.size() != 1)) return false;
             const auto given = found->second.values<float>();
             to.bias.assign(given.begin(), given.end());
         } else if (const step* const from = dequantization_of(value)) {
@@ -183,7 +184,7 @@ private:
         std::optional<integer_layer> weights = weights_of(*w, is_by_columns ? 1 : 0);
         const std::int64_t groups = is_convolution ? integer(product, "group", 1) : 1;
         if (!weights || groups < 1 || weights->out_features % static_cast<std::size_t>(groups) != 0) return false;
-        if (!set_bias(*weights, product.inputs.size() > 2 ? product.inputs[2] : no_slot)) return false;
+        if (!set_bias(*weights, product.inputs.size() > 2 ? product.inputs[2] : no_slot, is_convolution)) return false;
         if (is_convolution) {
             const std::size_t channels = given->shape()[1];
             weights->weight =

@@ -143,8 +143,9 @@ private:
         const auto& shape = weights.shape();
         if (shape.size() < 3 || groups < 1 || shape[0] % static_cast<std::size_t>(groups) != 0)
             return "its filters do not fit";  // the operator refuses it
+        if (const any_tensor* const bias = constant_input(in_, each, 2); bias != nullptr && !fits(*bias, shape[0]))
+            return "its bias does not fit";  // the same
         const mlp_layer whole = layer_of(each, weights);
-        if (!whole.bias.empty() && whole.bias.size() != whole.out_features) return "its bias does not fit";
         const std::string_view why_not = kernels::why_not_rounded(type_of(what_), whole);
         if (!why_not.empty()) return why_not;
         if (shape.size() > 4) return what_ == precision::int8 ? "its images have three dimensions" : narrow(each);
@@ -156,6 +157,10 @@ private:
         each.what = &operators::rounded_convolution();
         each.inputs.resize(2);
         return {};
+    }
+
+    static bool fits(const any_tensor& bias, std::size_t filters) {
+        return bias.shape() == operators::lengths{filters};
     }
 
     // A layer for each group of outputs.

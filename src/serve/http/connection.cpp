@@ -28,6 +28,7 @@ constexpr std::size_t kept_bytes = 1 << 20;
 constexpr std::chrono::milliseconds linger_time{2000};
 constexpr int most_steps = 16;        // requests of one connection before others have their turn
 constexpr int client_has_left = 499;  // counted, never sent
+constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
 
 std::string text_of(message_fault fault) {
     switch (fault) {
@@ -46,17 +47,41 @@ std::string text_of(message_fault fault) {
 }  // namespace
 
 connection::connection(std::shared_ptr<loop> on, tcp::socket socket)
-    : loop_(std::move(on)), socket_(std::move(socket)) {}
+    : loop_(std::move(on)), stream_(std::move(socket)) {}
 
 void connection::expire_after(std::chrono::milliseconds time) { time_limit_ = loop::clock::now() + time; }
 
 void connection::start() {
     error_code failure;
-    socket_.non_blocking(true, failure);
-    if (!failure) socket_.set_option(tcp::no_delay(true), failure);
+    stream_.socket().non_blocking(true, failure);
+    if (!failure) stream_.socket().set_option(tcp::no_delay(true), failure);
     if (failure) return close();
     begin_request();
+    if (loop_->state().certificates) return shake_hands();
     read_more();
+}
+
+void connection::shake_hands() {
+    const auto context = loop_->state().certificates->context();
+    std::unique_ptr<tls_session> session = context->session(stream_.socket().native_handle());
+    if (session == nullptr) return close();
+    stream_.begin_tls(std::move(session));
+    expire_after(loop_->state().options.header_time);
+    stream_.async_handshake([self = shared_from_this()](const error_code& failure) {
+        if (self->phase_ != phase::reading) return;
+        if (failure) return self->hands_failed();
+        self->begin_request();
+        self->read_more();
+    });
+}
+
+void connection::hands_failed() {
+    ++loop_->state().failed_handshakes;
+    const bool is_plain = stream_.tls().is_plain_http();
+    stream_.leave_tls();
+    if (is_plain)
+        return send(error_reply(400, "this port speaks HTTPS only: use a URL that begins with https://"), true);
+    linger();  // the alert that says why arrives before the end
 }
 
 void connection::begin_request() {
@@ -71,8 +96,7 @@ void connection::begin_request() {
 
 void connection::close() {
     if (std::exchange(phase_, phase::closed) == phase::closed) return;
-    error_code ignored;
-    socket_.close(ignored);
+    stream_.close();
     loop_->state().budget->give(std::exchange(charged_, 0));
     loop_->forget(*this);
 }
@@ -81,14 +105,14 @@ void connection::give_up() {
     const bool is_slow = phase_ == phase::reading && has_begun_;
     if (!is_slow) return close();
     error_code ignored;
-    socket_.cancel(ignored);  // the read
+    stream_.socket().cancel(ignored);  // the read
     send(error_reply(408, "the request did not arrive in time"), true);
 }
 
 void connection::read_more() {
     const bool is_long = is_accepted_ && message_.body.size() > read_bytes;
     const auto into = buffer_.prepare(is_long ? long_read_bytes : read_bytes);
-    socket_.async_read_some(into, [self = shared_from_this()](const error_code& failure, std::size_t bytes) {
+    stream_.async_read_some(into, [self = shared_from_this()](const error_code& failure, std::size_t bytes) {
         if (self->phase_ != phase::reading) return;
         if (failure == asio::error::eof) return self->end_of_input();
         if (failure) return self->close();
@@ -115,7 +139,7 @@ void connection::step() {
 }
 
 void connection::step_soon() {
-    asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    asio::post(stream_.socket().get_executor(), [self = shared_from_this()] {
         if (self->phase_ == phase::reading) self->step();
     });
 }
@@ -180,8 +204,7 @@ bool connection::accept_header() {
         charged_ = *length;
     }
     if (message_.expects_continue && buffer_.size() == 0) {
-        error_code ignored;  // a client that does not get it sends the body anyway, later
-        socket_.write_some(asio::buffer("HTTP/1.1 100 Continue\r\n\r\n", 25), ignored);
+        stream_.write_interim(go_on);  // a client that does not get it sends the body anyway, later
     }
     return true;
 }
@@ -222,7 +245,7 @@ void connection::handle_infer() {
 // answer.
 void connection::look_for_client() {
     if (phase_ != phase::computing || has_left_) return;
-    pollfd look{socket_.native_handle(), POLLRDHUP, 0};
+    pollfd look{stream_.socket().native_handle(), POLLRDHUP, 0};
     if (::poll(&look, 1, 0) <= 0) return;
     if ((look.revents & (POLLERR | POLLHUP)) != 0)
         has_left_ = true;
@@ -235,11 +258,7 @@ void connection::look_for_client() {
 void connection::ask_for_client() {
     has_asked_ = true;
     if (!parser_->is_1_1()) return;
-    constexpr std::string_view question = "HTTP/1.1 100 Continue\r\n\r\n";
-    error_code failure;
-    const std::size_t sent = socket_.write_some(asio::buffer(question), failure);
-    if (failure && failure != asio::error::would_block) has_left_ = true;
-    if (!failure && sent != question.size()) has_left_ = true;  // what follows would be no answer
+    if (!stream_.write_interim(go_on)) has_left_ = true;
 }
 
 void connection::handle_load() {
@@ -357,7 +376,7 @@ void connection::record_spans(const trace_id& trace, const span_id& own, loop::c
 void connection::send_now() {
     const std::array<asio::const_buffer, 2> parts{asio::buffer(head_), asio::buffer(reply_.body)};
     error_code failure;
-    const std::size_t written = socket_.write_some(parts, failure);
+    const std::size_t written = stream_.write_some(parts, failure);
     if (failure && failure != asio::error::would_block) return close();
     const std::size_t all = head_.size() + reply_.body.size();
     if (!failure && written == all) return sent();
@@ -369,7 +388,7 @@ void connection::send_rest(std::size_t already) {
     const std::array<asio::const_buffer, 2> parts{asio::buffer(head_) + of_head,
                                                   asio::buffer(reply_.body) + (already - of_head)};
     expire_after(loop_->state().options.write_time);
-    socket_.async_write_some(parts, [self = shared_from_this(), already](const error_code& failure, std::size_t more) {
+    stream_.async_write_some(parts, [self = shared_from_this(), already](const error_code& failure, std::size_t more) {
         if (self->phase_ != phase::writing) return;
         if (failure) return self->close();
         const std::size_t written = already + more;
@@ -390,20 +409,24 @@ void connection::sent() {
 
 // Closing with unread input would reset the connection, and the client could lose the answer.
 void connection::linger() {
-    if (phase_ != phase::lingering) {
-        phase_ = phase::lingering;
-        expire_after(linger_time);
-        error_code failure;
-        socket_.shutdown(tcp::socket::shutdown_send, failure);
-        if (failure) return close();
-    }
+    phase_ = phase::lingering;
+    expire_after(linger_time);
+    stream_.async_end_output([self = shared_from_this()](const error_code& failure) {
+        if (self->phase_ != phase::lingering) return;
+        if (failure) return self->close();
+        self->read_to_the_end();
+    });
+}
+
+// As it comes: with TLS, too, nothing of it matters.
+void connection::read_to_the_end() {
     buffer_.clear();
-    socket_.async_read_some(buffer_.prepare(read_bytes),
-                            [self = shared_from_this()](const error_code& failure, std::size_t) {
-                                if (self->phase_ != phase::lingering) return;
-                                if (failure) return self->close();
-                                self->linger();
-                            });
+    stream_.socket().async_read_some(buffer_.prepare(read_bytes),
+                                     [self = shared_from_this()](const error_code& failure, std::size_t) {
+                                         if (self->phase_ != phase::lingering) return;
+                                         if (failure) return self->close();
+                                         self->read_to_the_end();
+                                     });
 }
 
 }  // namespace sluice::serve

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "serve/http/http_stream.hpp"
 #include "serve/http/infer_body.hpp"
 #include "serve/http/loop.hpp"
 #include "serve/http/message.hpp"
@@ -51,6 +52,8 @@ public:
 private:
     enum class phase { reading, computing, writing, lingering, closed };
 
+    void shake_hands();
+    void hands_failed();
     void begin_request();
     void step();
     void step_soon();
@@ -74,10 +77,11 @@ private:
     void send_rest(std::size_t sent);
     void sent();
     void linger();
+    void read_to_the_end();
     void expire_after(std::chrono::milliseconds time);
 
-    const std::shared_ptr<loop> loop_;  // before the socket, which ends first
-    boost::asio::ip::tcp::socket socket_;
+    const std::shared_ptr<loop> loop_;  // before the stream, which ends first
+    http_stream stream_;
     boost::beast::flat_buffer buffer_;
     http_message message_;
     std::optional<message_parser> parser_;

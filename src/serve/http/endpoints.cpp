@@ -139,6 +139,7 @@ http_metrics http_metrics_of(const front_state& state) {
     now.connections = state.connections;
     now.body_bytes = state.budget->bytes();
     now.wrong_traceparents = state.wrong_traceparents;
+    now.failed_handshakes = state.failed_handshakes;
     if (state.spans) {
         now.traced = state.spans->written();
         now.untraced = state.spans->dropped();

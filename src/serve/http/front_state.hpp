@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "serve/http/certificate_watch.hpp"
 #include "serve/span_file.hpp"
 #include "sluice/serve/http_front.hpp"
 
@@ -30,7 +31,9 @@ struct front_state {
     std::atomic<std::size_t> connections{0};
     std::array<std::atomic<std::uint64_t>, 600> replies{};  // by status
     std::atomic<std::uint64_t> wrong_traceparents{0};
-    std::unique_ptr<span_file> spans;  // where they are asked for
+    std::atomic<std::uint64_t> failed_handshakes{0};
+    std::unique_ptr<span_file> spans;                 // where they are asked for
+    std::unique_ptr<certificate_watch> certificates;  // where TLS is spoken
 };
 
 }  // namespace sluice::serve

@@ -39,6 +39,8 @@ public:
         : state_(std::make_shared<front_state>(models, options, std::move(log))) {
         tcp::endpoint at = endpoint_of(options);
         if (options.threads == 0) throw error(errc::invalid_argument, "a front end needs a thread");
+        if (options.tls.is_wanted())
+            state_->certificates = std::make_unique<certificate_watch>(options.tls, state_->log);
         try {
             for (std::size_t i = 0; i < options.threads; ++i) {
                 loops_.push_back(std::make_shared<loop>(state_, at, options.threads > 1 || options.shares_port));

@@ -80,6 +80,7 @@ void loop::accept() {
 void loop::take(tcp::socket socket) {
     if (state_->connections.fetch_add(1) >= state_->options.connections) {
         --state_->connections;
+        if (state_->certificates) return;  // nothing can be said before the handshake
         return refuse_connection(std::move(socket), date_);
     }
     auto made = std::make_shared<connection>(shared_from_this(), std::move(socket));
@@ -114,6 +115,8 @@ void loop::tick() {
     if (acceptor_.is_open() && !accepts_) accept();
     look_for_clients();
     close_idle(false);
+    if (state_->certificates && state_->certificates->is_due(now_))
+        asio::post(state_->loading, [state = state_] { state->certificates->look(); });
     if (state_->is_draining) {
         if (drain_began_ == clock::time_point{}) drain_began_ = now_;
         if (acceptor_.is_open()) accept_waiting();

@@ -79,8 +79,8 @@ route of_model(const segments& path) noexcept {
 }  // namespace
 
 route find_route(std::string_view target) noexcept {
-    constexpr std::string_view scheme = "http://";  // as a proxy writes it
-    if (target.starts_with(scheme)) {
+    for (const std::string_view scheme : {"http://", "https://"}) {  // as a proxy writes it
+        if (!target.starts_with(scheme)) continue;
         const std::size_t path_begin = target.find('/', scheme.size());
         target = path_begin == std::string_view::npos ? "/" : target.substr(path_begin);
     }

@@ -2,7 +2,11 @@
 // Random networks, and what they give in double precision.
 #pragma once
 
+#include <type_traits>
+#include <vector>
+
 #include "kernels/reference.hpp"
+#include "sluice/base/half.hpp"
 #include "sluice/nn/mlp_model.hpp"
 
 namespace sluice::nn::testing {
@@ -10,6 +14,22 @@ namespace sluice::nn::testing {
 using conformance::doubles;
 using conformance::floats;
 using conformance::random_floats;
+
+template <typename T>
+floats widened(const std::vector<T>& values) {
+    return floats(values.begin(), values.end());
+}
+template <typename T>
+std::vector<T> rounded(const floats& values) {
+    std::vector<T> made;
+    for (const float each : values) made.push_back(T(each));
+    return made;
+}
+// What the elements' rounding allows, relative to the largest output.
+template <typename T>
+inline constexpr double bound = std::is_same_v<T, float>  ? 2e-5
+                                : std::is_same_v<T, half> ? 4e-3
+                                                          : 2e-2;
 
 struct network_options {
     activation hidden = activation::relu;

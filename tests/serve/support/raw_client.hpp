@@ -31,6 +31,27 @@ struct http_answer {
     }
 };
 
+// Takes one answer from `received`, to which more() appends; it gives false at the end.
+template <typename More>
+http_answer read_answer(std::string& received, const More& more, bool has_body = true) {
+    http_answer got;
+    while (received.find("\r\n\r\n") == std::string::npos)
+        if (!more()) return got;
+    const std::size_t head = received.find("\r\n\r\n") + 2;
+    got.head = received.substr(0, head);
+    received.erase(0, head + 2);
+    const std::string length = got.field("Content-Length");
+    std::size_t bytes = 0;
+    std::from_chars(length.data(), length.data() + length.size(), bytes);
+    if (!has_body) bytes = 0;
+    while (received.size() < bytes)
+        if (!more()) return got;
+    got.body = received.substr(0, bytes);
+    received.erase(0, bytes);
+    std::from_chars(got.head.data() + 9, got.head.data() + 12, got.status);
+    return got;
+}
+
 class raw_client {
 public:
     // Waits for an answer at most for this time.
@@ -70,27 +91,13 @@ public:
     }
 
     http_answer receive(bool has_body = true) {
-        http_answer got;
-        while (received_.find("\r\n\r\n") == std::string::npos)
-            if (!more()) return got;
-        const std::size_t head = received_.find("\r\n\r\n") + 2;
-        got.head = received_.substr(0, head);
-        received_.erase(0, head + 2);
-        const std::string length = got.field("Content-Length");
-        std::size_t bytes = 0;
-        std::from_chars(length.data(), length.data() + length.size(), bytes);
-        if (!has_body) bytes = 0;
-        while (received_.size() < bytes)
-            if (!more()) return got;
-        got.body = received_.substr(0, bytes);
-        received_.erase(0, bytes);
-        std::from_chars(got.head.data() + 9, got.head.data() + 12, got.status);
-        return got;
+        return read_answer(received_, [this] { return more(); }, has_body);
     }
     http_answer ask(std::string_view text) {
         send(text);
         return receive();
     }
+    int socket() const { return socket_; }
     // Whether the server closes, with nothing more to read.
     bool is_closed() { return received_.empty() && !more(); }
 

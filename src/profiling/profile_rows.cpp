@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "profile_rows.hpp"
+#include "sluice/profiling/profile_rows.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-namespace sluice::app {
+namespace sluice::profiling {
 namespace {
 
 // "Mul + Add + Relu"; a long list is cut.
@@ -26,7 +26,7 @@ struct step_row {
 // What each step with commands stands for: itself, and the steps that it has taken into its kernel.
 class step_rows {
 public:
-    step_rows(const std::set<std::string>& with_commands, profile_result& result)
+    step_rows(const std::set<std::string>& with_commands, network_profile& result)
         : with_commands_(with_commands), result_(result) {}
 
     void add(const std::vector<nn::network_step>& steps) {
@@ -65,7 +65,7 @@ private:
     }
 
     const std::set<std::string>& with_commands_;
-    profile_result& result_;
+    network_profile& result_;
     std::map<std::string, step_row> rows_;
 };
 
@@ -96,7 +96,7 @@ std::string profile_sums::text_of(const commands& of, std::size_t runs) {
     return joined(words, ", ", 4);
 }
 
-void profile_sums::fill(profile_result& result, const std::vector<nn::network_step>& steps) const {
+void profile_sums::fill(network_profile& result, const std::vector<nn::network_step>& steps) const {
     if (runs_ == 0) return;
     std::set<std::string> with_commands;
     for (const auto& [name, of] : by_operation_) with_commands.insert(name);
@@ -124,4 +124,4 @@ void profile_sums::fill(profile_result& result, const std::vector<nn::network_st
     result.span_microseconds = span_microseconds();
 }
 
-}  // namespace sluice::app
+}  // namespace sluice::profiling

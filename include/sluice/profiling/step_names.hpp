@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names by which a trace's commands are found again in a network.
+// with_distinct_names: names by which a trace's commands are found again in a network.
 #pragma once
 
 #include "sluice/nn/model.hpp"
 
-namespace sluice::app {
+namespace sluice::profiling {
 
 // The same network, in which each node has a name that no other has: "#3 Relu" for the node at place 3 that has none,
 // and the node's place added where two have one name. Nodes of inner graphs too.
 nn::model with_distinct_names(nn::model network);
 
-}  // namespace sluice::app
+}  // namespace sluice::profiling

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the events of traces to the rows of a profile.
+// network_profile, profile_sums: from the events of traces to the time of each node.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,27 @@
 #include <string>
 #include <vector>
 
-#include "profile_command.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/trace/trace.hpp"
 
-namespace sluice::app {
+namespace sluice::profiling {
+
+// Of a run, in the mean.
+struct profile_row {
+    std::string operators;  // "Conv + BatchNormalization"; of what belongs to no node, the kind of the commands
+    std::string node;       // "conv1"; "a to c" where passes made one of several
+    std::string commands;   // "convolution", "2 x scale"
+    double microseconds = 0;
+    double share = 0;  // of the sum of all rows, from 0 to 1
+};
+
+struct network_profile {
+    std::vector<profile_row> rows;     // the longest first
+    double microseconds = 0;           // the sum of all rows
+    double span_microseconds = 0;      // from the first command's start to the last one's end
+    std::size_t on_host = 0;           // steps that are computed on the host
+    std::size_t without_commands = 0;  // steps of the device that need none, such as a change of the shape
+};
 
 // Sums up the commands of runs by the step that they belong to.
 class profile_sums {
@@ -24,7 +40,7 @@ public:
 
     // The rows, and what the steps say of those without commands. The steps' names are distinct. No steps: the rows are
     // of the commands' own names.
-    void fill(profile_result& result, const std::vector<nn::network_step>& steps) const;
+    void fill(network_profile& result, const std::vector<nn::network_step>& steps) const;
 
 private:
     struct commands {
@@ -40,4 +56,4 @@ private:
     std::size_t runs_ = 0;
 };
 
-}  // namespace sluice::app
+}  // namespace sluice::profiling

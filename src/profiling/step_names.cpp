@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step_names.hpp"
+#include "sluice/profiling/step_names.hpp"
 
 #include <memory>
 #include <set>
 #include <string>
 #include <utility>
 
-namespace sluice::app {
+namespace sluice::profiling {
 namespace {
 
 using known_names = std::set<std::string, std::less<>>;
@@ -54,4 +54,4 @@ nn::model with_distinct_names(nn::model network) {
     return network;
 }
 
-}  // namespace sluice::app
+}  // namespace sluice::profiling

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// tls_files: the files of a server that speaks TLS.
+//
+// All are in PEM. Sluice takes TLS from OpenSSL when it is built; tls_supported says whether that was there.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace sluice::serve {
+
+bool tls_supported() noexcept;
+// What was missing when Sluice was built: "OpenSSL 3 (libssl-dev)"; empty when nothing was.
+std::string why_no_tls();
+
+struct tls_files {
+    // The server's certificate, and after it those that lead to its root, if there are some between. Empty: no TLS.
+    std::filesystem::path certificate = {};
+    // Its private key, without a passphrase. Only its owner may write the file, and other users than its owner and
+    // group may not read it.
+    std::filesystem::path key = {};
+    // A client must show a certificate that leads to one of these. Empty: it needs none.
+    std::filesystem::path client_ca = {};
+
+    bool is_wanted() const noexcept { return !certificate.empty() || !key.empty() || !client_ca.empty(); }
+};
+
+}  // namespace sluice::serve
