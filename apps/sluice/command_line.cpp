@@ -162,8 +162,9 @@ std::string serve_version() {
 
 void add_serve_tls(CLI::App& app, serve::tls_files& tls) {
     CLI::Option* const certificate =
-        app.add_option("--tls-certificate", tls.certificate,
-                       "Serve HTTPS only, with this certificate: PEM, then those between it and its root")
+        app.add_option(
+               "--tls-certificate", tls.certificate,
+               "Serve HTTPS, and gRPC with TLS, only, with this certificate: PEM, then those between it and its root")
             ->type_name("FILE");
     CLI::Option* const key = app.add_option("--tls-key", tls.key, "Its private key in PEM, which others may not read")
                                  ->type_name("FILE")

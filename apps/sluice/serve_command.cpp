@@ -101,7 +101,7 @@ std::string url_of(const serve::http_options& http, unsigned short port) {
 }
 
 std::unique_ptr<serve::grpc_front> grpc_front_of(const serve_options& options, const serve::http_options& http,
-                                                 serve::server& models) {
+                                                 serve::server& models, const serve::log_sink& sink) {
     if (!options.grpc_port) return nullptr;
     serve::grpc_options grpc;
     grpc.address = http.address;
@@ -109,10 +109,13 @@ std::unique_ptr<serve::grpc_front> grpc_front_of(const serve_options& options, c
     grpc.message_bytes = http.body_bytes;
     grpc.budget = http.budget;
     grpc.tokens = http.tokens;
+    grpc.tls = http.tls;
+    grpc.log_requests = http.log_requests;
+    grpc.spans = http.spans;
     grpc.shares_port = http.shares_port;
     grpc.repository_control = http.repository_control;
     grpc.version = http.version;
-    return std::make_unique<serve::grpc_front>(models, grpc);
+    return std::make_unique<serve::grpc_front>(models, grpc, sink);
 }
 
 }  // namespace
@@ -123,14 +126,15 @@ void serve_models(const serve_options& options, std::ostream& log) {
                     "this sluice was built without HTTP: " + serve::why_no_http() + " was not found when it was built");
     }
     if (options.grpc_port && !serve::grpc_supported()) {
-        throw error(errc::unsupported, "--grpc-port: this sluice was built without gRPC: " + serve::why_no_grpc() +
-                                           " was not found when it was built");
+        throw error(errc::invalid_argument, "--grpc-port: this sluice was built without gRPC: " + serve::why_no_grpc() +
+                                                " was not found when it was built");
     }
-    if (options.grpc_port && options.http.tls.is_wanted()) {
-        throw error(errc::unsupported,
-                    "--grpc-port: gRPC is served without TLS only, so --tls-certificate would protect half of the "
-                    "server; leave one of the two out, or put a proxy that speaks TLS in front of the gRPC port");
+    if (options.http.tls.is_wanted() && !serve::tls_supported()) {
+        throw error(errc::invalid_argument, "--tls-certificate: this sluice was built without TLS: " +
+                                                serve::why_no_tls() + " was not found when it was built");
     }
+    // gRPC would write lines of its own between those of the log, one for each handshake that fails.
+    ::setenv("GRPC_VERBOSITY", "NONE", 0);
     const serve::log_sink sink = lines_to(log, options.log_as_json);
     serve::network_engine engine({.device = options.device, .machine = {.cuda = !options.device.starts_with("cpu")}});
     serve::server models(source_of(options), engine, sink);
@@ -142,8 +146,10 @@ void serve_models(const serve_options& options, std::ostream& log) {
     if (!options.tokens.empty()) http.tokens = read_tokens(options.tokens);
     http.repository_control = options.lets_load || is_loopback(http.address);
     http.budget = std::make_shared<serve::request_budget>(http.all_bodies_bytes);
-    serve::http_front front(models, http, sink);
-    const std::unique_ptr<serve::grpc_front> grpc = grpc_front_of(options, http, models);
+    if (!http.otlp.empty()) http.spans = std::make_shared<serve::span_file>(http.otlp, http.version, sink);
+    const std::unique_ptr<serve::grpc_front> grpc = grpc_front_of(options, http, models, sink);
+    if (grpc) http.more_metrics = [&grpc] { return grpc->metrics(); };
+    serve::http_front front(models, http, sink);  // it ends before gRPC's
     sink({log_level::info, "listening", "listening on " + url_of(http, front.port()), {}});
     if (grpc) {
         const std::string where = authority_of(http.address, grpc->port());
@@ -154,6 +160,7 @@ void serve_models(const serve_options& options, std::ostream& log) {
     const std::chrono::seconds time(options.drain_seconds);
     auto cut_of_grpc = std::async(std::launch::async, [&] { return grpc ? grpc->drain(time) : 0; });
     const std::size_t cut = front.drain(time) + cut_of_grpc.get();
+    if (http.spans) http.spans->end();  // the file is whole now
     if (cut == 0) {
         sink({log_level::info, "end", "every request that was accepted is answered", {}});
         return;

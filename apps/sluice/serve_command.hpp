@@ -26,9 +26,10 @@ struct serve_options {
 };
 
 // Blocks until SIGTERM, SIGINT or SIGHUP has come and the requests that were accepted are answered. Logs to `log`.
-// Throws error for models that cannot be loaded and an address that cannot be listened on; errc::unsupported, with what
-// is missing, when Sluice was built without HTTP, or without the gRPC that is asked for. Does not return when requests
-// had to be cut off: it ends the process with the status `failed`.
+// Throws error for models that cannot be loaded and an address that cannot be listened on;
+// errc::unsupported when Sluice was built without HTTP, and errc::invalid_argument when it was built without the gRPC
+// or the TLS that is asked for, with what is missing. Does not return when requests had to be cut off: it ends the
+// process with the status `failed`.
 void serve_models(const serve_options& options, std::ostream& log);
 
 }  // namespace sluice::app

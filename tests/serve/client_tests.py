@@ -6,6 +6,7 @@
 
 import asyncio
 import pathlib
+import queue
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import unittest
 
 import numpy
 import tritonclient.grpc as grpc_client
+import tritonclient.grpc.aio as async_grpc_client
 import tritonclient.http as sync_client
 import tritonclient.http.aio as async_client
 from tritonclient.utils import InferenceServerException
@@ -30,6 +32,12 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def rows_over_grpc(begin, end):
+    rows = grpc_client.InferInput("input", [end - begin, 64], "FP32")
+    rows.set_data_from_numpy(INPUTS[begin:end])
+    return [rows]
 
 
 def rows_of(module, begin, end, binary=True):
@@ -137,11 +145,6 @@ class Clients(unittest.TestCase):
     def test_grpc(self):
         if not self.has_grpc:
             self.skipTest("this tool was built without gRPC")
-
-        def rows(begin, end):
-            made = grpc_client.InferInput("input", [end - begin, 64], "FP32")
-            made.set_data_from_numpy(INPUTS[begin:end])
-            return [made]
         with grpc_client.InferenceServerClient(self.grpc_address) as client:
             self.assertTrue(client.is_server_live())
             self.assertTrue(client.is_server_ready())
@@ -152,11 +155,56 @@ class Clients(unittest.TestCase):
             self.assertEqual(client.get_model_repository_index().models[0].state, "READY")
             outputs = [grpc_client.InferRequestedOutput("output")]
             for i in range(100):
-                result = client.infer("digits", rows(i, i + 2), outputs=outputs, request_id=str(i), timeout=10_000_000)
+                result = client.infer("digits", rows_over_grpc(i, i + 2), outputs=outputs, request_id=str(i), timeout=10_000_000)
                 self.expect(result, i, i + 2)
                 self.assertEqual(result.get_response().id, str(i))
             with self.assertRaisesRegex(InferenceServerException, "there is no model 'other'"):
-                client.infer("other", rows(0, 1))
+                client.infer("other", rows_over_grpc(0, 1))
+            statistics = client.get_inference_statistics("digits").model_stats[0]
+            self.assertEqual(statistics.name, "digits")
+            self.assertGreater(statistics.inference_stats.success.count, 0)
+
+    def test_a_stream_over_grpc(self):
+        if not self.has_grpc:
+            self.skipTest("this tool was built without gRPC")
+        answers = queue.Queue()
+        with grpc_client.InferenceServerClient(self.grpc_address) as client:
+            client.start_stream(lambda result, error: answers.put((result, error)))
+            for i in range(200):
+                name = "other" if i == 100 else "digits"
+                client.async_stream_infer(name, rows_over_grpc(i, i + 2), request_id=str(i),
+                                          enable_empty_final_response=i == 150)
+            for i in range(200):
+                result, error = answers.get(timeout=30)
+                if i == 100:
+                    self.assertRegex(str(error), "there is no model 'other'")
+                    continue
+                self.assertIsNone(error)
+                self.assertEqual(result.get_response().id, str(i))
+                self.assertEqual(result.get_response().parameters["triton_final_response"].bool_param, i == 150)
+                self.expect(result, i, i + 2)
+            client.stop_stream()
+
+    def test_asyncio_over_grpc(self):
+        if not self.has_grpc:
+            self.skipTest("this tool was built without gRPC")
+
+        async def ask():
+            async def requests():
+                for i in range(100):
+                    yield {"model_name": "digits", "inputs": rows_over_grpc(i, i + 1), "request_id": str(i)}
+            async with async_grpc_client.InferenceServerClient(self.grpc_address) as client:
+                self.assertTrue(await client.is_server_ready())
+                tasks = [client.infer("digits", rows_over_grpc(i, i + 2)) for i in range(100)]
+                for i, result in enumerate(await asyncio.gather(*tasks)):
+                    self.expect(result, i, i + 2)
+                i = 0
+                async for result, error in client.stream_infer(requests()):
+                    self.assertIsNone(error)
+                    self.expect(result, i, i + 1)
+                    i += 1
+                self.assertEqual(i, 100)
+        asyncio.run(ask())
 
     def test_statistics(self):
         def answered():

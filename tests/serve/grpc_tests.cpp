@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
-#include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -11,71 +10,17 @@
 #include <string>
 #include <thread>
 
-#include <inference.grpc.pb.h>
-#include "io/support/temporary_directory.hpp"
-#include "serve/support/fake_engine.hpp"
+#include "serve/support/grpc_server.hpp"
 #include "sluice/base/error.hpp"
-#include "sluice/serve/grpc_front.hpp"
 
 namespace sluice::serve::grpc_tests {
 namespace {
 
 using namespace std::chrono_literals;
 using namespace inference;
-using testing::fake_model;
+using testing::grpc_server;
 using ::testing::HasSubstr;
-
-// A server with one fake model "m" behind a front end of gRPC, on a free port.
-struct grpc_server {
-    explicit grpc_server(grpc_options options = {}, const std::string& config = "{}") {
-        std::filesystem::create_directories(folder / "m");
-        std::ofstream(folder / "m/model.onnx") << "x";
-        std::ofstream(folder / "m/config.json") << config;
-        models = std::make_unique<server>(model_source::repository(folder / ""), engine);
-        models->load_all();
-        options.port = 0;
-        front = std::make_unique<grpc_front>(*models, options);
-        grpc::ChannelArguments arguments;
-        arguments.SetInt("grpc.use_local_subchannel_pool", 1);
-        stub = GRPCInferenceService::NewStub(grpc::CreateCustomChannel("127.0.0.1:" + std::to_string(front->port()),
-                                                                       grpc::InsecureChannelCredentials(), arguments));
-    }
-
-    grpc::Status infer(const ModelInferRequest& request, ModelInferResponse& response,
-                       std::chrono::milliseconds time = 20s) const {
-        grpc::ClientContext context;
-        context.set_deadline(std::chrono::system_clock::now() + time);
-        return stub->ModelInfer(&context, request, &response);
-    }
-    grpc::Status infer(const ModelInferRequest& request) const {
-        ModelInferResponse ignored;
-        return infer(request, ignored);
-    }
-
-    io::testing::temporary_directory folder;
-    std::shared_ptr<fake_model> fake = std::make_shared<fake_model>();
-    testing::fake_engine engine{[this](const model_version&) { return fake; }};
-    std::unique_ptr<server> models;
-    std::unique_ptr<grpc_front> front;
-    std::unique_ptr<GRPCInferenceService::Stub> stub;
-};
-
-ModelInferRequest row(float value, bool is_raw = false) {
-    ModelInferRequest made;
-    made.set_model_name("m");
-    made.set_id("seven");
-    auto& x = *made.add_inputs();
-    x.set_name("x");
-    x.set_datatype("FP32");
-    x.add_shape(1);
-    x.add_shape(2);
-    const float both[] = {value, value};
-    if (is_raw)
-        made.add_raw_input_contents(both, sizeof(both));
-    else
-        x.mutable_contents()->mutable_fp32_contents()->Add(both, both + 2);
-    return made;
-}
+using testing::row;
 
 void expect_refused(const grpc::Status& got, grpc::StatusCode code, const std::string& why) {
     EXPECT_EQ(got.error_code(), code) << got.error_message();
@@ -316,6 +261,51 @@ TEST(grpc, a_drain_says_what_it_cuts_off) {
         EXPECT_EQ(server.front->drain(50ms), 1U);
     }
     running.wait();  // it may still have its answer: its connection ends soon, not at once
+}
+
+TEST(grpc, says_what_its_models_have_done) {
+    const grpc_server server;
+    ASSERT_TRUE(server.infer(row(1)).ok());
+    const auto ask = [&](const std::string& name, const std::string& version, ModelStatisticsResponse& got) {
+        grpc::ClientContext context;
+        ModelStatisticsRequest request;
+        request.set_name(name);
+        request.set_version(version);
+        return server.stub->ModelStatistics(&context, request, &got);
+    };
+    for (const std::string name : {"m", ""}) {
+        ModelStatisticsResponse got;
+        do {  // a batch is counted after its answers were sent
+            ASSERT_TRUE(ask(name, "", got).ok());
+            ASSERT_EQ(got.model_stats_size(), 1);
+        } while (got.model_stats(0).execution_count() == 0);
+        const auto& its = got.model_stats(0);
+        EXPECT_EQ(its.name(), "m");
+        EXPECT_EQ(its.version(), "1");
+        EXPECT_EQ(its.inference_count(), 1U);
+        EXPECT_EQ(its.inference_stats().success().count(), 1U);
+        EXPECT_GT(its.inference_stats().success().ns(), 0U);
+        EXPECT_GT(its.last_inference(), 1'700'000'000'000U);
+        ASSERT_EQ(its.batch_stats_size(), 1);
+        EXPECT_EQ(its.batch_stats(0).batch_size(), 1U);
+        EXPECT_EQ(its.batch_stats(0).compute_infer().count(), 1U);
+    }
+    ModelStatisticsResponse ignored;
+    expect_refused(ask("other", "", ignored), grpc::StatusCode::NOT_FOUND, "there is no model 'other'");
+    expect_refused(ask("", "1", ignored), grpc::StatusCode::INVALID_ARGUMENT, "no name of a model");
+}
+
+TEST(grpc, counts_its_answers_by_their_status) {
+    const grpc_server server;
+    ASSERT_TRUE(server.infer(row(1)).ok());
+    ASSERT_TRUE(server.infer(row(2)).ok());
+    ModelInferRequest wrong = row(1);
+    wrong.set_model_name("other");
+    ASSERT_EQ(server.infer(wrong).error_code(), grpc::StatusCode::NOT_FOUND);
+    const std::string text = server.front->metrics();
+    EXPECT_THAT(text, HasSubstr("\nsluice_grpc_replies_total{code=\"OK\"} 2\n"));
+    EXPECT_THAT(text, HasSubstr("\nsluice_grpc_replies_total{code=\"NOT_FOUND\"} 1\n"));
+    EXPECT_THAT(text, HasSubstr("# TYPE sluice_grpc_unanswered_requests gauge\n"));
 }
 
 TEST(grpc, the_process_has_one_protobuf) {

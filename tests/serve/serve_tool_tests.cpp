@@ -295,6 +295,16 @@ TEST(serve_tool, answers_grpc_where_it_is_built_with_it) {
         EXPECT_THAT(got.err, HasSubstr("--grpc-port: this sluice was built without gRPC"));
         return;
     }
+    {
+        serving server({"--grpc-port", "0", digits});
+        const std::vector<std::string> words{"curl", "--silent", "--show-error", server.url() + "/metrics"};
+        const outcome metrics = tool_process(app::testing::command_line{words}).wait();
+        EXPECT_THAT(metrics.out, HasSubstr("sluice_grpc_unanswered_requests 0\n")) << metrics.err;
+        server.send(SIGTERM);
+        const outcome end = server.wait();
+        EXPECT_EQ(end.exit_code, 0) << end.err;
+        EXPECT_THAT(end.err, HasSubstr("listening for gRPC on 127.0.0.1:"));
+    }
     const unsigned short taken = free_port();
     const serving holder({digits}, taken);
     const outcome got =

@@ -15,8 +15,11 @@
 #include <string>
 #include <vector>
 
+#include "sluice/serve/log.hpp"
 #include "sluice/serve/request_budget.hpp"
 #include "sluice/serve/server.hpp"
+#include "sluice/serve/span_file.hpp"
+#include "sluice/serve/tls.hpp"
 
 namespace sluice::serve {
 
@@ -33,10 +36,18 @@ struct grpc_options {
     // A call names one of them (the metadata "authorization: Bearer TOKEN"), unless it asks for the server's health.
     // Empty: no call needs one.
     std::vector<std::string> tokens = {};
+    // With a certificate the port speaks TLS only. The files are read again when they change; connections that exist
+    // keep what they have.
+    tls_files tls = {};
     // Another process may listen on the same port, if it also says so.
     bool shares_port = false;
     // Whether clients may load and unload models.
     bool repository_control = true;
+    // One line of the log for each answer.
+    bool log_requests = false;
+    // Spans of requests to models are written there. A request whose caller does not sample its trace is not among
+    // them. Empty: none are.
+    std::shared_ptr<span_file> spans = {};
     // Of the server, in its metadata.
     std::string version = {};
 };
@@ -44,8 +55,10 @@ struct grpc_options {
 class grpc_front {
 public:
     // Listens, and starts the threads. `models` must outlive this. Throws error: invalid_argument for a text that is no
-    // address, io_failed when the address cannot be listened on, unsupported when Sluice was built without gRPC.
-    grpc_front(server& models, const grpc_options& options = {});
+    // address, io_failed when the address cannot be listened on, unsupported when Sluice was built without gRPC, or
+    // without TLS where that is asked for; and before it listens, for files of TLS: bad_file for what is wrong in them,
+    // io_failed when they cannot be read, invalid_argument when the certificate or the key is missing.
+    grpc_front(server& models, const grpc_options& options = {}, log_sink log = {});
     grpc_front(const grpc_front&) = delete;  // it owns threads
     grpc_front& operator=(const grpc_front&) = delete;
     // drain(0), then blocks until the model has let go of each call.
@@ -56,6 +69,9 @@ public:
     // Refuses new calls (UNAVAILABLE), and blocks until those that were accepted are answered, at most for this time.
     // Then all connections are closed. Gives the number of calls that were cut off.
     std::size_t drain(std::chrono::milliseconds at_most);
+
+    // For Prometheus: answers by their status, and what else only this front end counts. On any thread.
+    std::string metrics() const;
 
     class implementation;
 

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "sluice/serve/log.hpp"
 #include "sluice/serve/request_budget.hpp"
 #include "sluice/serve/server.hpp"
+#include "sluice/serve/span_file.hpp"
 #include "sluice/serve/tls.hpp"
 
 namespace sluice::serve {
@@ -58,6 +60,10 @@ struct http_options {
     // appears when the front end has drained, or when 64 MiB are full; the next parts are FILE.1, FILE.2, ... A request
     // whose caller does not sample its trace is not among them.
     std::filesystem::path otlp = {};
+    // Shared with another front end of the server; it takes the place of otlp. Empty: its own.
+    std::shared_ptr<span_file> spans = {};
+    // Appended to the text of /metrics: another front end's. Called on any thread, while this front end is there.
+    std::function<std::string()> more_metrics = {};
     // Of the server, in its metadata.
     std::string version = {};
 };

@@ -9,11 +9,16 @@
 #include <grpcpp/server_builder.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <limits>
+#include <mutex>
+#include <stop_token>
 #include <thread>
 #include <utility>
 
 #include "serve/grpc/service.hpp"
+#include "serve/grpc/status.hpp"
+#include "serve/grpc/tls_credentials.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
 
@@ -21,6 +26,7 @@ namespace sluice::serve {
 namespace {
 
 constexpr std::chrono::milliseconds poll_time{5};
+constexpr std::chrono::milliseconds look_time{1000};  // for changed certificates
 
 // "127.0.0.1:8001", "[::1]:8001". gRPC would look names up.
 std::string endpoint_of(const grpc_options& options) {
@@ -43,10 +49,17 @@ grpc_options with_budget(grpc_options options) {
 
 class grpc_front::implementation {
 public:
-    implementation(server& models, const grpc_options& options)
-        : models_(models), service_(models, with_budget(options)) {
+    implementation(server& models, const grpc_options& options, log_sink log)
+        : state_(std::make_shared<grpc_state>(models, with_budget(options), std::move(log))), service_(state_) {
+        const std::string endpoint = endpoint_of(options);
+        if (options.tls.is_wanted()) {
+            certificates_ = std::make_shared<certificate_watch>(options.tls, state_->log);
+            credentials_ = tls_credentials(certificates_, !options.tls.client_ca.empty());
+        } else {
+            credentials_ = grpc::InsecureServerCredentials();
+        }
         grpc::ServerBuilder builder;
-        builder.AddListeningPort(endpoint_of(options), grpc::InsecureServerCredentials(), &port_);
+        builder.AddListeningPort(endpoint, credentials_, &port_);
         builder.SetMaxReceiveMessageSize(
             static_cast<int>(std::min<std::size_t>(options.message_bytes, std::numeric_limits<int>::max())));
         builder.SetMaxSendMessageSize(-1);
@@ -59,6 +72,7 @@ public:
                                              ": the port is in use, or the address is "
                                              "not this machine's");
         }
+        if (certificates_) looking_ = std::jthread([this](const std::stop_token& end) { look_for_certificates(end); });
     }
     implementation(const implementation&) = delete;
     implementation& operator=(const implementation&) = delete;
@@ -71,35 +85,68 @@ public:
 
     std::size_t drain(std::chrono::milliseconds at_most) {
         if (std::exchange(has_drained_, true)) return 0;
-        models_.begin_drain();
+        state_->models.begin_drain();
+        service_.end_streams();
         const auto limit = std::chrono::system_clock::now() + at_most;
         // Until the last answer the service refuses new calls itself (UNAVAILABLE: try another server). gRPC, when it
         // ends, cancels them.
-        while (service_.in_flight() != 0 && std::chrono::system_clock::now() < limit)
+        while (state_->in_flight != 0 && std::chrono::system_clock::now() < limit)
             std::this_thread::sleep_for(poll_time);
-        const std::size_t cut = service_.in_flight();
+        const std::size_t cut = state_->in_flight;
         // Shutdown returns when the last call is answered: where a model does not end, never.
         ending_ = std::thread([this, limit] { server_->Shutdown(limit); });
         if (cut == 0) ending_.join();
         return cut;
     }
 
+    std::string metrics() const {
+        std::string text =
+            "# HELP sluice_grpc_replies_total Answers over gRPC by their status; of streams, each answer.\n"
+            "# TYPE sluice_grpc_replies_total counter\n";
+        for (std::size_t code = 0; code < grpc_state::codes; ++code) {
+            if (const std::uint64_t count = state_->replies[code]) {
+                text += "sluice_grpc_replies_total{code=\"" + name_of(static_cast<grpc::StatusCode>(code)) + "\"} " +
+                        std::to_string(count) + "\n";
+            }
+        }
+        const auto add = [&text](const std::string& name, const char* kind, const char* help, std::uint64_t value) {
+            text += "# HELP " + name + " " + help + "\n# TYPE " + name + " " + kind + "\n" + name + " " +
+                    std::to_string(value) + "\n";
+        };
+        add("sluice_grpc_unanswered_requests", "gauge", "Requests over gRPC that are not answered, and loads.",
+            state_->in_flight);
+        add("sluice_grpc_wrong_traceparents_total", "counter", "Calls whose metadata traceparent was ignored.",
+            state_->wrong_traceparents);
+        return text;
+    }
+
 private:
-    server& models_;
+    void look_for_certificates(const std::stop_token& end) {
+        std::mutex mutex;
+        std::condition_variable_any wakes;
+        std::unique_lock lock(mutex);
+        while (!wakes.wait_for(lock, end, look_time, [&end] { return end.stop_requested(); })) certificates_->look();
+    }
+
+    const std::shared_ptr<grpc_state> state_;
     inference_service service_;
+    std::shared_ptr<certificate_watch> certificates_;
+    std::shared_ptr<grpc::ServerCredentials> credentials_;  // before the server, which uses them
     int port_ = 0;
     std::unique_ptr<grpc::Server> server_;
     std::thread ending_;
+    std::jthread looking_;
     bool has_drained_ = false;
 };
 
 bool grpc_supported() noexcept { return true; }
 std::string why_no_grpc() { return {}; }
 
-grpc_front::grpc_front(server& models, const grpc_options& options)
-    : made_(std::make_unique<implementation>(models, options)) {}
+grpc_front::grpc_front(server& models, const grpc_options& options, log_sink log)
+    : made_(std::make_unique<implementation>(models, options, std::move(log))) {}
 grpc_front::~grpc_front() = default;
 unsigned short grpc_front::port() const noexcept { return made_->port(); }
+std::string grpc_front::metrics() const { return made_->metrics(); }
 std::size_t grpc_front::drain(std::chrono::milliseconds at_most) { return made_->drain(at_most); }
 
 }  // namespace sluice::serve

@@ -46,11 +46,17 @@ std::uint64_t require_count(const inference::InferParameter& from, const std::st
     return static_cast<std::uint64_t>(from.int64_param());
 }
 
+bool require_flag(const inference::InferParameter& from, const std::string& where) {
+    if (from.parameter_choice_case() != inference::InferParameter::kBoolParam)
+        refuse_request(where + " is not true or false");
+    return from.bool_param();
+}
+
 class message_reading {
 public:
     message_reading(const inference::ModelInferRequest& from, const std::vector<nn::value_info>& inputs,
-                    const std::vector<nn::value_info>& outputs)
-        : from_(from), inputs_(inputs), outputs_(outputs), is_there_(inputs.size()) {
+                    const std::vector<nn::value_info>& outputs, bool is_streamed)
+        : from_(from), inputs_(inputs), outputs_(outputs), is_streamed_(is_streamed), is_there_(inputs.size()) {
         to_.inputs.resize(inputs.size());
     }
 
@@ -76,6 +82,8 @@ private:
                 to_.timeout = require_timeout(require_count(value, "'timeout'"));
             else if (key == "priority")
                 to_.priority = require_count(value, "'priority'");
+            else if (is_streamed_ && key == "triton_enable_empty_final_response")
+                to_.says_final = require_flag(value, "'triton_enable_empty_final_response'");
             else
                 refuse_parameter("the request", key, "priority, timeout");
         }
@@ -168,6 +176,7 @@ private:
     const inference::ModelInferRequest& from_;
     const std::vector<nn::value_info>& inputs_;
     const std::vector<nn::value_info>& outputs_;
+    const bool is_streamed_;
     infer_message to_;
     std::vector<bool> is_there_;
 };
@@ -175,16 +184,18 @@ private:
 }  // namespace
 
 infer_message read_infer_message(const inference::ModelInferRequest& from, const std::vector<nn::value_info>& inputs,
-                                 const std::vector<nn::value_info>& outputs) {
-    return message_reading(from, inputs, outputs).read();
+                                 const std::vector<nn::value_info>& outputs, bool is_streamed) {
+    return message_reading(from, inputs, outputs, is_streamed).read();
 }
 
 void write_infer_answer(inference::ModelInferResponse& to, const served_model& model, const std::string& id,
-                        std::span<const std::size_t> chosen, std::span<const tensor_view> outputs) {
+                        const infer_message& request, std::span<const tensor_view> outputs) {
     to.set_model_name(model.name());
     to.set_model_version(std::to_string(model.version()));
     to.set_id(id);
-    for (const std::size_t index : chosen) {
+    // Each request has one answer, so no empty one has to say that.
+    if (request.says_final) (*to.mutable_parameters())["triton_final_response"].set_bool_param(true);
+    for (const std::size_t index : request.outputs) {
         const tensor_view& from = outputs[index];
         auto& made = *to.add_outputs();
         made.set_name(model.network().outputs()[index].name);

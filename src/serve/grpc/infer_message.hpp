@@ -21,16 +21,17 @@ struct infer_message {
     std::vector<std::size_t> outputs;  // of the model, in the request's order
     std::optional<std::chrono::microseconds> timeout;
     std::size_t priority = 0;                    // 0: none is named
+    bool says_final = false;                     // of a stream: the answer says that it is the last for its request
     std::vector<std::vector<std::byte>> narrow;  // elements of 8 and 16 bits, which are longer in the message
 };
 
-// `from` must outlive what is given. Throws refusal (bad_request) that says where the request is wrong. Inputs fit the
-// model by name; whether their types and shapes do, the model says.
+// `from` must outlive what is given. `is_streamed`: it came in a stream. Throws refusal (bad_request) that says where
+// the request is wrong. Inputs fit the model by name; whether their types and shapes do, the model says.
 infer_message read_infer_message(const inference::ModelInferRequest& from, const std::vector<nn::value_info>& inputs,
-                                 const std::vector<nn::value_info>& outputs);
+                                 const std::vector<nn::value_info>& outputs, bool is_streamed);
 
 // `outputs` are all of the model's; those that are chosen are written, as raw contents.
 void write_infer_answer(inference::ModelInferResponse& to, const served_model& model, const std::string& id,
-                        std::span<const std::size_t> chosen, std::span<const tensor_view> outputs);
+                        const infer_message& request, std::span<const tensor_view> outputs);
 
 }  // namespace sluice::serve

@@ -11,20 +11,19 @@
 #include <vector>
 
 #include <inference.grpc.pb.h>
-#include "sluice/serve/grpc_front.hpp"
+#include "serve/grpc/grpc_state.hpp"
 
 namespace sluice::serve {
 
 class inference_service final : public inference::GRPCInferenceService::CallbackService {
 public:
-    // `options` has a budget.
-    inference_service(server& models, const grpc_options& options) : models_(models), options_(options) {}
+    explicit inference_service(std::shared_ptr<grpc_state> state) : state_(std::move(state)) {}
     inference_service(const inference_service&) = delete;  // gRPC knows its address
     inference_service& operator=(const inference_service&) = delete;
     ~inference_service() override;
 
-    // Calls that are not answered.
-    std::size_t in_flight() const noexcept { return in_flight_; }
+    // After server::begin_drain(): streams end when what they have taken is answered.
+    void end_streams();
 
 private:
     using context = grpc::CallbackServerContext;
@@ -41,6 +40,10 @@ private:
                            inference::ModelMetadataResponse* to) override;
     reactor* ModelInfer(context* call, const inference::ModelInferRequest* from,
                         inference::ModelInferResponse* to) override;
+    grpc::ServerBidiReactor<inference::ModelInferRequest, inference::ModelStreamInferResponse>* ModelStreamInfer(
+        context* call) override;
+    reactor* ModelStatistics(context* call, const inference::ModelStatisticsRequest* from,
+                             inference::ModelStatisticsResponse* to) override;
     reactor* RepositoryIndex(context* call, const inference::RepositoryIndexRequest* from,
                              inference::RepositoryIndexResponse* to) override;
     reactor* RepositoryModelLoad(context* call, const inference::RepositoryModelLoadRequest* from,
@@ -49,14 +52,13 @@ private:
                                    inference::RepositoryModelUnloadResponse*) override;
 
     void require_token(const context& call) const;
+    static grpc::Status status_of_failure(context& call);  // of the exception that is handled
     template <typename Fill>
-    reactor* answer(context* call, const Fill& fill);
+    reactor* answer(context* call, const char* method, const Fill& fill);
     template <typename Request>
-    reactor* change(context* call, const Request& from, bool loads);
+    reactor* change(context* call, const char* method, const Request& from, bool loads);
 
-    server& models_;
-    const grpc_options options_;
-    std::atomic<std::size_t> in_flight_{0};
+    const std::shared_ptr<grpc_state> state_;
     std::atomic<std::size_t> changes_{0};  // loads and unloads on threads of their own
 };
 

@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "serve/http/certificate_watch.hpp"
-#include "serve/span_file.hpp"
+#include "serve/tls/certificate_watch.hpp"
 #include "sluice/serve/http_front.hpp"
+#include "sluice/serve/span_file.hpp"
 
 namespace sluice::serve {
 
@@ -32,7 +32,7 @@ struct front_state {
     std::array<std::atomic<std::uint64_t>, 600> replies{};  // by status
     std::atomic<std::uint64_t> wrong_traceparents{0};
     std::atomic<std::uint64_t> failed_handshakes{0};
-    std::unique_ptr<span_file> spans;                 // where they are asked for
+    std::shared_ptr<span_file> spans;                 // where they are asked for
     std::unique_ptr<certificate_watch> certificates;  // where TLS is spoken
 };
 

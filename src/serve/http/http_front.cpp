@@ -50,8 +50,10 @@ public:
             throw error(errc::io_failed, "cannot listen on " + options.address + ", port " +
                                              std::to_string(options.port) + ": " + failure.code().message());
         }
-        if (!options.otlp.empty())
-            state_->spans = std::make_unique<span_file>(options.otlp, options.version, state_->log);
+        if (options.spans)
+            state_->spans = options.spans;
+        else if (!options.otlp.empty())
+            state_->spans = std::make_shared<span_file>(options.otlp, options.version, state_->log);
         port_ = at.port();
         for (const auto& each : loops_) each->start();
     }
@@ -75,7 +77,8 @@ public:
         }
         std::size_t cut = 0;
         for (const auto& each : loops_) cut += each->end();
-        state_->spans.reset();  // the file is whole now
+        if (state_->spans && !state_->options.spans) state_->spans->end();  // the file is whole now
+        state_->spans.reset();
         return cut;
     }
 
