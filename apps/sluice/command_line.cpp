@@ -205,6 +205,9 @@ void add_serve(CLI::App& app, serve_options& options) {
                  "Listen where another server does that also has this option, so that it can be replaced");
     app.add_flag("--model-control", options.lets_load,
                  "Let clients load and unload models; without it only where the address is this machine's own");
+    app.add_flag(
+        "--shared-memory", options.shares_memory,
+        "Let clients register shared memory of this machine for inputs and outputs; any that the server may open");
     app.add_flag("--log-requests", options.http.log_requests, "Write a line to the log for each answer");
     app.add_option("--otlp", options.http.otlp,
                    "Write spans of requests to this file, as lines of OTLP/JSON; it appears at the end")

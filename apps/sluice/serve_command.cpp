@@ -112,6 +112,7 @@ std::unique_ptr<serve::grpc_front> grpc_front_of(const serve_options& options, c
     grpc.tls = http.tls;
     grpc.log_requests = http.log_requests;
     grpc.spans = http.spans;
+    grpc.shared_memory = http.shared_memory;
     grpc.shares_port = http.shares_port;
     grpc.repository_control = http.repository_control;
     grpc.version = http.version;
@@ -145,6 +146,7 @@ void serve_models(const serve_options& options, std::ostream& log) {
     http.version = SLUICE_VERSION;
     if (!options.tokens.empty()) http.tokens = read_tokens(options.tokens);
     http.repository_control = options.lets_load || is_loopback(http.address);
+    if (options.shares_memory) http.shared_memory = std::make_shared<serve::shared_regions>();
     http.budget = std::make_shared<serve::request_budget>(http.all_bodies_bytes);
     if (!http.otlp.empty()) http.spans = std::make_shared<serve::span_file>(http.otlp, http.version, sink);
     const std::unique_ptr<serve::grpc_front> grpc = grpc_front_of(options, http, models, sink);

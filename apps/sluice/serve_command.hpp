@@ -20,6 +20,7 @@ struct serve_options {
     serve::http_options http;
     std::optional<unsigned short> grpc_port;  // none: no gRPC
     std::filesystem::path tokens;             // a file; empty: no tokens are needed
+    bool shares_memory = false;               // clients of this machine may register shared memory
     bool lets_load = false;                   // repository_control also where other machines may reach the server
     std::size_t drain_seconds = 30;
     bool log_as_json = false;

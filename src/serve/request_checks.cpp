@@ -58,10 +58,9 @@ std::optional<std::chrono::microseconds> require_timeout(std::uint64_t microseco
     return std::chrono::microseconds(microseconds);
 }
 
-void refuse_parameter(const std::string& where, std::string_view key, const char* known) {
-    static constexpr std::array<std::string_view, 7> unsupported{
-        "sequence_id",          "sequence_start",          "sequence_end",        "classification",
-        "shared_memory_region", "shared_memory_byte_size", "shared_memory_offset"};
+void refuse_parameter(const std::string& where, std::string_view key, const std::string& known) {
+    static constexpr std::array<std::string_view, 4> unsupported{"sequence_id", "sequence_start", "sequence_end",
+                                                                 "classification"};
     const bool is_known = std::ranges::find(unsupported, key) != unsupported.end();
     refuse_request(where + " has the parameter " + in_quotes(key) + ", which " +
                    (is_known ? "this server does not support" : "is unknown") + "; supported are " + known);

@@ -96,7 +96,7 @@ TEST(grpc, wrong_requests_are_refused_with_the_reason) {
     refused([](request& r) { r.set_model_name("other"); }, grpc::StatusCode::NOT_FOUND, "there is no model 'other'");
     refused([](request& r) { r.set_model_version("2"); }, grpc::StatusCode::NOT_FOUND, "not loaded in version 2");
     refused([](request& r) { r.set_model_version("one"); }, grpc::StatusCode::NOT_FOUND, "'one' is no number");
-    refused([](request& r) { r.clear_inputs(); }, wrong, "0 inputs, but 1 raw_input_contents");
+    refused([](request& r) { r.clear_inputs(); }, wrong, "1 raw_input_contents, but 0 inputs");
     refused([](request& r) { r.clear_inputs(), r.clear_raw_input_contents(); }, wrong, "lacks input 'x'");
     refused([](request& r) { r.mutable_inputs(0)->set_name("z"); }, wrong, "no input 'z'; it has 'x'");
     refused([](request& r) { r.mutable_inputs(0)->set_datatype("FP31"); }, wrong, "'FP31' is not supported");

@@ -19,6 +19,7 @@
 #include "sluice/serve/log.hpp"
 #include "sluice/serve/request_budget.hpp"
 #include "sluice/serve/server.hpp"
+#include "sluice/serve/shared_regions.hpp"
 #include "sluice/serve/span_file.hpp"
 #include "sluice/serve/tls.hpp"
 
@@ -52,6 +53,8 @@ struct http_options {
     tls_files tls = {};
     // Another process may listen on the same port, if it also says so: a new server starts before the old one ends.
     bool shares_port = false;
+    // Clients may register shared memory of this machine, which requests read and write. Empty: they may not.
+    std::shared_ptr<shared_regions> shared_memory = {};
     // Whether clients may load and unload models.
     bool repository_control = true;
     // One line of the log for each answer.

@@ -55,23 +55,30 @@ bool require_flag(const inference::InferParameter& from, const std::string& wher
 class message_reading {
 public:
     message_reading(const inference::ModelInferRequest& from, const std::vector<nn::value_info>& inputs,
-                    const std::vector<nn::value_info>& outputs, bool is_streamed)
-        : from_(from), inputs_(inputs), outputs_(outputs), is_streamed_(is_streamed), is_there_(inputs.size()) {
+                    const std::vector<nn::value_info>& outputs, const shared_memory_access& shared_memory,
+                    bool is_streamed)
+        : from_(from),
+          inputs_(inputs),
+          outputs_(outputs),
+          shared_memory_(shared_memory),
+          is_streamed_(is_streamed),
+          is_there_(inputs.size()) {
         to_.inputs.resize(inputs.size());
     }
 
     infer_message read() {
         read_parameters();
-        if (from_.raw_input_contents_size() != 0 && from_.raw_input_contents_size() != from_.inputs_size()) {
-            refuse_request("the request has " + std::to_string(from_.inputs_size()) + " inputs, but " +
-                           std::to_string(from_.raw_input_contents_size()) + " raw_input_contents");
+        for (const input_tensor& each : from_.inputs()) read_input(each);
+        if (raw_taken_ != from_.raw_input_contents_size()) {
+            refuse_request("the request has " + std::to_string(from_.raw_input_contents_size()) +
+                           " raw_input_contents, but " + std::to_string(raw_taken_) +
+                           " inputs that are not in shared memory");
         }
-        for (int i = 0; i < from_.inputs_size(); ++i) read_input(i);
         for (std::size_t i = 0; i < inputs_.size(); ++i)
             if (!is_there_[i]) refuse_missing_input(inputs_[i].name);
         for (const auto& each : from_.outputs()) read_output(each);
         if (from_.outputs().empty())
-            for (std::size_t i = 0; i < outputs_.size(); ++i) to_.outputs.push_back(i);
+            for (std::size_t i = 0; i < outputs_.size(); ++i) to_.outputs.push_back({i, {}});
         return std::move(to_);
     }
 
@@ -89,29 +96,57 @@ private:
         }
     }
 
-    void read_input(int at) {
-        const input_tensor& from = from_.inputs(at);
+    template <typename Parameters>
+    static region_parameters read_region_parameters(const Parameters& from, const std::string& where) {
+        region_parameters found;
+        for (const auto& [key, value] : from) {
+            if (key == "shared_memory_region") {
+                if (value.parameter_choice_case() != inference::InferParameter::kStringParam)
+                    refuse_request("'shared_memory_region' is not a text");
+                found.region = value.string_param();
+            } else if (key == "shared_memory_byte_size") {
+                found.bytes = require_count(value, "'shared_memory_byte_size'");
+            } else if (key == "shared_memory_offset") {
+                found.offset = require_count(value, "'shared_memory_offset'");
+            } else {
+                refuse_parameter(where, key, shared_memory_parameters);
+            }
+        }
+        return found;
+    }
+
+    void read_input(const input_tensor& from) {
         const std::string where = tensor_words("input", from.name());
         const std::size_t index = require_name(inputs_, from.name(), "input");
         if (is_there_[index]) refuse_twice(where);
         is_there_[index] = true;
-        if (!from.parameters().empty()) refuse_parameter(where, from.parameters().begin()->first, "none over gRPC");
+        const region_parameters region = read_region_parameters(from.parameters(), where);
         tensor_view& to = to_.inputs[index];
         to.type = require_datatype(from.datatype(), where);
         for (const std::int64_t each : from.shape()) {
             if (each < 0) refuse_request(where + ": a length of the shape is not an integer of at least 0");
             append_length(to.shape, static_cast<std::uint64_t>(each), where);
         }
-        if (from_.raw_input_contents_size() == 0) {
-            to.bytes = read_contents(from.contents(), to.type, where);
+        const std::string filled = filled_fields(from.contents());
+        if (!region.is_empty()) {
+            if (!filled.empty()) refuse_request(where + " is in shared memory, but has " + filled + " too");
+            to.bytes = to_.shared->read(shared_memory_, region, where);
             return;
         }
-        if (const std::string filled = filled_fields(from.contents()); !filled.empty())
-            refuse_request(where + " has both " + filled + " and raw_input_contents");
-        to.bytes = std::as_bytes(std::span(from_.raw_input_contents(at)));
+        if (from_.raw_input_contents_size() == 0) {
+            to.bytes = read_contents(from.contents(), to.type, filled, where);
+            return;
+        }
+        if (!filled.empty()) refuse_request(where + " has both " + filled + " and raw_input_contents");
+        if (raw_taken_ == from_.raw_input_contents_size()) {
+            refuse_request(where + " has no data: there are " + std::to_string(raw_taken_) +
+                           " raw_input_contents, fewer than inputs that are not in shared memory");
+        }
+        to.bytes = std::as_bytes(std::span(from_.raw_input_contents(raw_taken_++)));
     }
 
-    std::span<const std::byte> read_contents(const contents& from, io::dtype type, const std::string& where) {
+    std::span<const std::byte> read_contents(const contents& from, io::dtype type, const std::string& filled,
+                                             const std::string& where) {
         const char* field = nullptr;
         std::span<const std::byte> bytes;
         const auto take = [&](const char* name, const auto& elements) {
@@ -135,7 +170,6 @@ private:
                 refuse_request(where + ": the datatype " + std::string(datatype_of(type)) +
                                " has no field in the contents; send it in raw_input_contents");
         }
-        const std::string filled = filled_fields(from);
         if (!filled.empty() && filled != field) {
             refuse_request(where + " has " + filled + "; the datatype " + std::string(datatype_of(type)) + " needs " +
                            field + ", or raw_input_contents");
@@ -168,24 +202,29 @@ private:
     void read_output(const inference::ModelInferRequest::InferRequestedOutputTensor& from) {
         const std::size_t index = require_name(outputs_, from.name(), "output");
         const std::string where = tensor_words("output", from.name());
-        if (std::ranges::find(to_.outputs, index) != to_.outputs.end()) refuse_twice(where);
-        if (!from.parameters().empty()) refuse_parameter(where, from.parameters().begin()->first, "none over gRPC");
-        to_.outputs.push_back(index);
+        if (std::ranges::find(to_.outputs, index, &infer_message::chosen_output::index) != to_.outputs.end())
+            refuse_twice(where);
+        const region_parameters region = read_region_parameters(from.parameters(), where);
+        to_.outputs.push_back({index, {}});
+        if (!region.is_empty()) to_.outputs.back().place = find_output_place(shared_memory_, region, where);
     }
 
     const inference::ModelInferRequest& from_;
     const std::vector<nn::value_info>& inputs_;
     const std::vector<nn::value_info>& outputs_;
+    const shared_memory_access& shared_memory_;
     const bool is_streamed_;
     infer_message to_;
     std::vector<bool> is_there_;
+    int raw_taken_ = 0;
 };
 
 }  // namespace
 
 infer_message read_infer_message(const inference::ModelInferRequest& from, const std::vector<nn::value_info>& inputs,
-                                 const std::vector<nn::value_info>& outputs, bool is_streamed) {
-    return message_reading(from, inputs, outputs, is_streamed).read();
+                                 const std::vector<nn::value_info>& outputs, const shared_memory_access& shared_memory,
+                                 bool is_streamed) {
+    return message_reading(from, inputs, outputs, shared_memory, is_streamed).read();
 }
 
 void write_infer_answer(inference::ModelInferResponse& to, const served_model& model, const std::string& id,
@@ -195,13 +234,23 @@ void write_infer_answer(inference::ModelInferResponse& to, const served_model& m
     to.set_id(id);
     // Each request has one answer, so no empty one has to say that.
     if (request.says_final) (*to.mutable_parameters())["triton_final_response"].set_bool_param(true);
-    for (const std::size_t index : request.outputs) {
+    for (const auto& [index, place] : request.outputs) {
         const tensor_view& from = outputs[index];
         auto& made = *to.add_outputs();
         made.set_name(model.network().outputs()[index].name);
         made.set_datatype(std::string(datatype_of(from.type)));
         for (const std::size_t each : from.shape.lengths()) made.add_shape(static_cast<std::int64_t>(each));
-        to.add_raw_output_contents(from.bytes.data(), from.bytes.size());
+        if (!place.region) {
+            to.add_raw_output_contents(from.bytes.data(), from.bytes.size());
+            continue;
+        }
+        place.write(from.bytes, tensor_words("output", made.name()));
+        to.add_raw_output_contents();  // clients count them as they count outputs
+        auto& parameters = *made.mutable_parameters();
+        parameters["shared_memory_region"].set_string_param(place.region->name());
+        parameters["shared_memory_byte_size"].set_int64_param(static_cast<std::int64_t>(from.bytes.size()));
+        if (place.offset != 0)
+            parameters["shared_memory_offset"].set_int64_param(static_cast<std::int64_t>(place.offset));
     }
 }
 

@@ -56,10 +56,12 @@ void infer_task::begin(const std::shared_ptr<infer_task>& self) {
 }
 
 void infer_task::submit(const std::shared_ptr<infer_task>& self) {
+    const shared_memory_access shared_memory{state_->options.shared_memory, state_->options.budget};
     // Where the model is replaced meanwhile, the request is read again for its successor.
     while (true) {
         model_ = state_->models.find(request().model_name(), version_of(request().model_version()));
-        message_ = read_infer_message(request(), model_->network().inputs(), model_->network().outputs(), is_streamed_);
+        message_ = read_infer_message(request(), model_->network().inputs(), model_->network().outputs(), shared_memory,
+                                      is_streamed_);
         inputs = message_.inputs;
         timeout = message_.timeout;
         priority = message_.priority;

@@ -8,6 +8,7 @@
 #include "serve/grpc/status.hpp"
 #include "serve/grpc/stream_reactor.hpp"
 #include "serve/request_checks.hpp"
+#include "serve/shared_tensors.hpp"
 #include "sluice/base/printable.hpp"
 
 namespace sluice::serve {
@@ -96,6 +97,8 @@ grpc::ServerUnaryReactor* inference_service::ServerMetadata(context* call, const
         to->set_name("sluice");
         to->set_version(state_->options.version);
         to->add_extensions("model_repository");
+        to->add_extensions("statistics");
+        if (state_->options.shared_memory) to->add_extensions("system_shared_memory");
     });
 }
 
@@ -250,6 +253,48 @@ grpc::ServerUnaryReactor* inference_service::RepositoryModelUnload(context* call
                                                                    const inference::RepositoryModelUnloadRequest* from,
                                                                    inference::RepositoryModelUnloadResponse*) {
     return change(call, "RepositoryModelUnload", *from, false);
+}
+
+shared_regions& inference_service::require_shared_memory() const {
+    if (!state_->options.shared_memory) throw refusal(refusal_kind::forbidden, why_no_shared_memory);
+    return *state_->options.shared_memory;
+}
+
+grpc::ServerUnaryReactor* inference_service::SystemSharedMemoryStatus(
+    context* call, const inference::SystemSharedMemoryStatusRequest* from,
+    inference::SystemSharedMemoryStatusResponse* to) {
+    return answer(call, "SystemSharedMemoryStatus", [&] {
+        require_token(*call);
+        const shared_regions& regions = require_shared_memory();
+        const auto add = [to](const shared_region& each) {
+            auto& made = (*to->mutable_regions())[each.name()];
+            made.set_name(each.name());
+            made.set_key(each.key());
+            made.set_offset(each.offset());
+            made.set_byte_size(each.bytes());
+        };
+        if (!from->name().empty()) return add(*regions.find(from->name()));
+        for (const auto& each : regions.all()) add(*each);
+    });
+}
+
+grpc::ServerUnaryReactor* inference_service::SystemSharedMemoryRegister(
+    context* call, const inference::SystemSharedMemoryRegisterRequest* from,
+    inference::SystemSharedMemoryRegisterResponse*) {
+    return answer(call, "SystemSharedMemoryRegister", [&] {
+        require_token(*call);
+        require_shared_memory().add(from->name(), from->key(), from->offset(), from->byte_size());
+    });
+}
+
+grpc::ServerUnaryReactor* inference_service::SystemSharedMemoryUnregister(
+    context* call, const inference::SystemSharedMemoryUnregisterRequest* from,
+    inference::SystemSharedMemoryUnregisterResponse*) {
+    return answer(call, "SystemSharedMemoryUnregister", [&] {
+        require_token(*call);
+        if (from->name().empty()) return require_shared_memory().remove_all();
+        require_shared_memory().remove(from->name());
+    });
 }
 
 }  // namespace sluice::serve

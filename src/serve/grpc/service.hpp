@@ -50,7 +50,14 @@ private:
                                  inference::RepositoryModelLoadResponse*) override;
     reactor* RepositoryModelUnload(context* call, const inference::RepositoryModelUnloadRequest* from,
                                    inference::RepositoryModelUnloadResponse*) override;
+    reactor* SystemSharedMemoryStatus(context* call, const inference::SystemSharedMemoryStatusRequest* from,
+                                      inference::SystemSharedMemoryStatusResponse* to) override;
+    reactor* SystemSharedMemoryRegister(context* call, const inference::SystemSharedMemoryRegisterRequest* from,
+                                        inference::SystemSharedMemoryRegisterResponse*) override;
+    reactor* SystemSharedMemoryUnregister(context* call, const inference::SystemSharedMemoryUnregisterRequest* from,
+                                          inference::SystemSharedMemoryUnregisterResponse*) override;
 
+    shared_regions& require_shared_memory() const;
     void require_token(const context& call) const;
     static grpc::Status status_of_failure(context& call);  // of the exception that is handled
     template <typename Fill>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ModelStreamInfer: requests that come one after the other in one call, and their answers in the same order. A request
-// that is refused has an answer that says why; the stream goes on.
+// that is refused has an answer that says why; the stream continues.
 //
 // Up to most_open requests of a stream are in the server; then it reads no more until one is answered.
 #pragma once

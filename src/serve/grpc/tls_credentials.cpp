@@ -56,7 +56,7 @@ private:
             to = ::grpc_ssl_server_certificate_config_create(roots.c_str(), &pair, 1);
             given_ = std::move(context);
             return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
-        } catch (const std::exception&) {  // no memory: the handshake goes on with what there was
+        } catch (const std::exception&) {  // no memory: the handshake continues with what there was
             return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
         }
     }

@@ -88,6 +88,7 @@ void connection::begin_request() {
     phase_ = phase::reading;
     has_begun_ = is_accepted_ = closes_ = has_asked_ = false;
     loop_->state().budget->give(std::exchange(charged_, 0));
+    request_.shared->clear();
     message_.clear();
     parser_.emplace(message_, loop_->state().options.header_bytes, loop_->state().options.body_bytes);
     // Coarse: for each request the clock is not read.

@@ -56,11 +56,12 @@ void read_object(dom::object from, const std::string& where, const Read& read) {
 class body_reading {
 public:
     body_reading(std::string_view binary, bool has_binary, const std::vector<nn::value_info>& inputs,
-                 const std::vector<nn::value_info>& outputs, infer_body& to)
+                 const std::vector<nn::value_info>& outputs, const shared_memory_access& shared_memory, infer_body& to)
         : binary_(std::as_bytes(std::span(binary))),
           has_binary_(has_binary),
           inputs_(inputs),
           outputs_(outputs),
+          shared_memory_(shared_memory),
           to_(to),
           numbers_at_(inputs.size(), is_missing) {
         to_.inputs.resize(inputs.size());
@@ -79,7 +80,7 @@ public:
 
 private:
     static constexpr std::size_t is_missing = ~std::size_t{0};
-    static constexpr std::size_t is_binary = is_missing - 1;
+    static constexpr std::size_t is_elsewhere = is_missing - 1;  // it is not JSON
 
     void read_member(std::string_view key, dom::element value) {
         if (key == "id") {
@@ -117,7 +118,21 @@ private:
         std::optional<std::string_view> name, datatype;
         std::optional<dom::array> shape, data;
         std::optional<std::uint64_t> binary_size;
+        region_parameters region;
     };
+
+    // Whether the parameter is one of shared memory.
+    static bool read_region_parameter(std::string_view key, dom::element value, region_parameters& to) {
+        if (key == "shared_memory_region")
+            to.region = value_as<std::string_view>(value, "'shared_memory_region'", "a text");
+        else if (key == "shared_memory_byte_size")
+            to.bytes = value_as<std::uint64_t>(value, "'shared_memory_byte_size'", "an integer of at least 0");
+        else if (key == "shared_memory_offset")
+            to.offset = value_as<std::uint64_t>(value, "'shared_memory_offset'", "an integer of at least 0");
+        else
+            return false;
+        return true;
+    }
 
     void read_input(dom::element from) {
         input_fields found;
@@ -142,7 +157,11 @@ private:
     void read_input_parameters(dom::element from, input_fields& to) {
         read_object(value_as<dom::object>(from, "an input's 'parameters'", "an object"), "an input's 'parameters'",
                     [&](std::string_view key, dom::element value) {
-                        if (key != "binary_data_size") refuse_parameter("an input", key, "binary_data_size");
+                        if (read_region_parameter(key, value, to.region)) return;
+                        if (key != "binary_data_size") {
+                            refuse_parameter("an input", key,
+                                             "binary_data_size, " + std::string(shared_memory_parameters));
+                        }
                         to.binary_size = value_as<std::uint64_t>(value, "'binary_data_size'", "a number of bytes");
                     });
     }
@@ -157,13 +176,20 @@ private:
         tensor_view& to = to_.inputs[index];
         to.type = require_datatype(*found.datatype, where);
         to.shape = read_shape(*found.shape, where);
+        if (!found.region.is_empty()) {
+            if (found.data || found.binary_size)
+                refuse(where + " is in shared memory, but has 'data' or 'binary_data_size' too");
+            to.bytes = to_.shared->read(shared_memory_, found.region, where);
+            numbers_at_[index] = is_elsewhere;
+            return;
+        }
         if (found.data.has_value() == found.binary_size.has_value()) {
             refuse(where + (found.data ? " has both 'data' and 'binary_data_size'"
                                        : " has neither 'data' nor the parameter 'binary_data_size'"));
         }
         if (found.binary_size) {
             to.bytes = take_binary(*found.binary_size, where);
-            numbers_at_[index] = is_binary;
+            numbers_at_[index] = is_elsewhere;
             return;
         }
         to_.numbers.resize((to_.numbers.size() + 15) / 16 * 16);
@@ -194,13 +220,13 @@ private:
 
     void read_output(dom::element from) {
         std::optional<std::string_view> name;
-        std::optional<bool> binary;
+        output_parameters parameters;
         const auto object = value_as<dom::object>(from, "an element of 'outputs'", "an object");
         read_object(object, "an output", [&](std::string_view key, dom::element value) {
             if (key == "name")
                 name = value_as<std::string_view>(value, "an output's 'name'", "a text");
             else if (key == "parameters")
-                binary = read_output_parameters(value);
+                parameters = read_output_parameters(value);
             else
                 refuse_key("an output", key, "name, parameters");
         });
@@ -208,25 +234,38 @@ private:
         const std::size_t index = require_name(outputs_, *name, "output");
         if (std::ranges::find(to_.outputs, index, &chosen_output::index) != to_.outputs.end())
             refuse_twice(tensor_words("output", *name));
-        to_.outputs.push_back({index, binary.value_or(false)});
-        has_choice_.push_back(binary.has_value());
+        const bool is_shared = !parameters.region.is_empty();
+        to_.outputs.push_back({index, parameters.binary.value_or(false), {}});
+        if (is_shared) {  // clients send binary_data too; it has no effect
+            to_.outputs.back().place =
+                find_output_place(shared_memory_, parameters.region, tensor_words("output", *name));
+        }
+        has_choice_.push_back(is_shared || parameters.binary.has_value());
     }
 
-    std::optional<bool> read_output_parameters(dom::element from) {
+    struct output_parameters {
         std::optional<bool> binary;
+        region_parameters region;
+    };
+
+    output_parameters read_output_parameters(dom::element from) {
+        output_parameters found;
         read_object(value_as<dom::object>(from, "an output's 'parameters'", "an object"), "an output's 'parameters'",
                     [&](std::string_view key, dom::element value) {
-                        if (key != "binary_data") refuse_parameter("an output", key, "binary_data");
-                        binary = value_as<bool>(value, "'binary_data'", "true or false");
+                        if (read_region_parameter(key, value, found.region)) return;
+                        if (key != "binary_data") {
+                            refuse_parameter("an output", key, "binary_data, " + std::string(shared_memory_parameters));
+                        }
+                        found.binary = value_as<bool>(value, "'binary_data'", "true or false");
                     });
-        return binary;
+        return found;
     }
 
     // What is known only when all members have been read.
     void finish() {
         for (std::size_t i = 0; i < inputs_.size(); ++i) {
             if (numbers_at_[i] == is_missing) refuse_missing_input(inputs_[i].name);
-            if (numbers_at_[i] == is_binary) continue;
+            if (numbers_at_[i] == is_elsewhere) continue;
             tensor_view& to = to_.inputs[i];
             to.bytes = std::span(to_.numbers).subspan(numbers_at_[i], *io::byte_count(to.shape.lengths(), to.type));
         }
@@ -235,7 +274,7 @@ private:
                    std::to_string(binary_taken_));
         }
         if (!has_outputs_)
-            for (std::size_t i = 0; i < outputs_.size(); ++i) to_.outputs.push_back({i, all_binary_});
+            for (std::size_t i = 0; i < outputs_.size(); ++i) to_.outputs.push_back({i, all_binary_, {}});
         for (std::size_t i = 0; i < has_choice_.size(); ++i)
             if (!has_choice_[i]) to_.outputs[i].is_binary = all_binary_;
     }
@@ -245,6 +284,7 @@ private:
     std::size_t binary_taken_ = 0;
     const std::vector<nn::value_info>& inputs_;
     const std::vector<nn::value_info>& outputs_;
+    const shared_memory_access& shared_memory_;
     infer_body& to_;
     std::vector<std::size_t> numbers_at_;  // of each input: in to_.numbers
     std::vector<bool> has_choice_;         // of each output: it says whether it is binary
@@ -263,6 +303,7 @@ void infer_body::clear() noexcept {
     priority = 0;
     if (numbers.capacity() > kept_json_bytes) std::vector<std::byte>().swap(numbers);
     numbers.clear();
+    shared->clear();
 }
 
 struct infer_body_reader::parser {
@@ -275,8 +316,8 @@ struct infer_body_reader::parser {
     }
 };
 
-infer_body_reader::infer_body_reader(std::size_t json_bytes)
-    : parser_(std::make_unique<parser>()), json_bytes_(json_bytes) {}
+infer_body_reader::infer_body_reader(std::size_t json_bytes, shared_memory_access shared_memory)
+    : parser_(std::make_unique<parser>()), json_bytes_(json_bytes), shared_memory_(std::move(shared_memory)) {}
 infer_body_reader::~infer_body_reader() = default;
 
 void infer_body_reader::read(std::string& body, std::optional<std::size_t> json_bytes,
@@ -299,7 +340,7 @@ void infer_body_reader::read(std::string& body, std::optional<std::size_t> json_
     if (failure == simdjson::MEMALLOC) throw std::bad_alloc();
     if (failure != simdjson::SUCCESS) refuse("the body is no JSON: " + std::string(simdjson::error_message(failure)));
     const std::string_view binary = std::string_view(body).substr(length);
-    body_reading(binary, json_bytes.has_value(), inputs, outputs, to).read(document);
+    body_reading(binary, json_bytes.has_value(), inputs, outputs, shared_memory_, to).read(document);
     if (length > kept_json_bytes) parser_ = std::make_unique<parser>();
 }
 

@@ -41,7 +41,9 @@ void refuse_connection(tcp::socket socket, const std::string& date) {
 }  // namespace
 
 loop::loop(std::shared_ptr<front_state> state, const tcp::endpoint& at, bool shares_port)
-    : state_(std::move(state)), reader_(state_->options.json_bytes), date_(http_date()) {
+    : state_(std::move(state)),
+      reader_(state_->options.json_bytes, {state_->options.shared_memory, state_->budget}),
+      date_(http_date()) {
     acceptor_.open(at.protocol());
     acceptor_.set_option(tcp::acceptor::reuse_address(true));
     if (shares_port) acceptor_.set_option(reuse_port(true));
