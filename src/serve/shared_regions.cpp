@@ -6,23 +6,33 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <limits>
 #include <utility>
 
 #include "sluice/base/printable.hpp"
-#include "sluice/serve/model_files.hpp"
 #include "sluice/serve/refusal.hpp"
 
 namespace sluice::serve {
 namespace {
 
 constexpr std::size_t longest_key = 255;
+constexpr std::size_t longest_name = 128;
 
 [[noreturn]] void refuse(const std::string& why) { throw refusal(refusal_kind::bad_request, why); }
 
 std::string region_words(std::string_view name) { return "the shared memory region " + in_quotes(name); }
+
+// As those of models, so that paths need no decoding.
+bool is_region_name(std::string_view name) noexcept {
+    const auto is_right = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+               c == '-';
+    };
+    return !name.empty() && name.size() <= longest_name && name.front() != '.' && std::ranges::all_of(name, is_right);
+}
 
 void require_key(const std::string& key) {
     const std::string_view name = std::string_view(key).substr(key.starts_with('/') ? 1 : 0);
@@ -50,8 +60,9 @@ bool is_inside(std::uint64_t offset, std::uint64_t bytes, std::uint64_t length) 
 
 shared_region::shared_region(std::string name, std::string key, std::uint64_t offset, std::uint64_t bytes)
     : name_(std::move(name)), key_(std::move(key)), offset_(offset), bytes_(bytes) {
-    if (!is_model_name(name_))
-        refuse(in_quotes(name_) + " is no name of a region; accepted are letters, digits, '.', '_' and '-'");
+    if (!is_region_name(name_))
+        refuse(in_quotes(name_) +
+               " is no name of a region; accepted are at most 128 letters, digits, '.', '_' and '-', the first no '.'");
     require_key(key_);
     if (bytes == 0) refuse(region_words(name_) + " has no bytes; 'byte_size' must be at least 1");
     object_ = ::shm_open(key_.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK, 0);

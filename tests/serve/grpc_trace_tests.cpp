@@ -80,7 +80,7 @@ TEST(grpc_trace, a_request_continues_the_trace_of_its_caller) {
     EXPECT_THAT(log.lines[0].message, HasSubstr("gRPC ModelInfer OK in "));
     EXPECT_EQ(log.lines[0].model, "m");
     EXPECT_EQ(log.lines[0].trace_id, trace);
-    EXPECT_EQ(log.lines[0].span_id, request["spanId"]);
+    EXPECT_EQ(log.lines[0].span_id, request["spanId"].get<std::string>());
     EXPECT_THAT(log.lines[1].message, HasSubstr("gRPC ModelInfer NOT_FOUND in "));
     EXPECT_EQ(log.lines[2].span_id, "");
 }

@@ -66,7 +66,7 @@ TEST(shared_regions, are_known_by_their_names_until_they_are_removed) {
     regions.remove("a");
     EXPECT_THAT(refused([&] { regions.find("a"); }), HasSubstr("'a' is not registered"));
     std::array<std::byte, 8> bytes{};
-    kept->read(0, bytes);  // a request that has it goes on
+    kept->read(0, bytes);  // a request that has it continues
     regions.remove_all();
     EXPECT_TRUE(regions.all().empty());
 }

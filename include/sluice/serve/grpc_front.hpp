@@ -29,9 +29,10 @@ bool grpc_supported() noexcept;
 std::string why_no_grpc();
 
 struct grpc_options {
-    std::string address = "127.0.0.1";     // an IPv4 or IPv6 address
-    unsigned short port = 8001;            // 0: one that is free
-    std::size_t message_bytes = 64 << 20;  // of one request; longer ones are refused (RESOURCE_EXHAUSTED)
+    std::string address = "127.0.0.1";                 // an IPv4 or IPv6 address
+    unsigned short port = 8001;                        // 0: one that is free
+    std::size_t message_bytes = 64 << 20;              // of one request; longer ones are refused (RESOURCE_EXHAUSTED)
+    std::chrono::milliseconds handshake_time{10'000};  // from the connection to the first call that it may send
     // Shared with another front end of the server. Empty: its own, of 1 GiB.
     std::shared_ptr<request_budget> budget = {};
     // A call names one of them (the metadata "authorization: Bearer TOKEN"), unless it asks for the server's health.

@@ -26,6 +26,7 @@ public:
     }
     void give(std::size_t bytes) noexcept { bytes_ -= bytes; }
     std::size_t bytes() const noexcept { return bytes_; }
+    std::size_t most_bytes() const noexcept { return most_bytes_; }
 
     // For a load or an unload that will wait for its turn; end_load() when it is done. False: most_loads wait.
     bool begin_load() noexcept {

@@ -26,7 +26,11 @@ namespace sluice::serve {
 namespace {
 
 constexpr std::chrono::milliseconds poll_time{5};
-constexpr std::chrono::milliseconds look_time{1000};  // for changed certificates
+constexpr std::chrono::milliseconds look_time{1000};    // for changed certificates
+constexpr std::chrono::milliseconds ping_time{60'000};  // a client that has vanished is noticed
+constexpr int most_calls = 256;                         // of one connection; a client's next ones wait with it
+// gRPC's memory for messages that are not there as a whole is as large as that for requests, but at least this.
+constexpr std::size_t least_buffer_bytes = 64 << 20;
 
 // "127.0.0.1:8001", "[::1]:8001". gRPC would look names up.
 std::string endpoint_of(const grpc_options& options) {
@@ -63,6 +67,12 @@ public:
         builder.SetMaxReceiveMessageSize(
             static_cast<int>(std::min<std::size_t>(options.message_bytes, std::numeric_limits<int>::max())));
         builder.SetMaxSendMessageSize(-1);
+        builder.SetResourceQuota(
+            grpc::ResourceQuota("sluice").Resize(std::max(state_->options.budget->most_bytes(), least_buffer_bytes)));
+        builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, most_calls);
+        builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                                   static_cast<int>(options.handshake_time.count()));
+        builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(ping_time.count()));
         builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, options.shares_port ? 1 : 0);
         builder.RegisterService(&service_);
         server_ = builder.BuildAndStart();

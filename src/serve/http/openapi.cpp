@@ -90,7 +90,7 @@ std::string_view openapi_text() {
     "model": {"name": "model", "in": "path", "required": true,
       "schema": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"}},
     "region": {"name": "region", "in": "path", "required": true,
-      "schema": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"}},
+      "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$"}},
     "version": {"name": "version", "in": "path", "required": true, "schema": {"type": "integer", "minimum": 1}}
   },
   "requestBodies": {"infer": {"required": true, "content": {
