@@ -201,6 +201,9 @@ void add_serve(CLI::App& app, serve_options& options) {
                    "A file with a token a line; requests must name one (Authorization: Bearer TOKEN)")
         ->type_name("FILE");
     add_serve_tls(app, options.http.tls);
+    app.add_option("--user", options.user,
+                   "Become this user when the port is bound and the tokens are read; for a server that root starts")
+        ->type_name("NAME");
     app.add_flag("--share-port", options.http.shares_port,
                  "Listen where another server does that also has this option, so that it can be replaced");
     app.add_flag("--model-control", options.lets_load,

@@ -9,10 +9,12 @@
 #include <mutex>
 #include <ostream>
 #include <thread>
+#include <utility>
 
 #include "exit_status.hpp"
 #include "json_line.hpp"
 #include "process_guard.hpp"
+#include "process_user.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
@@ -137,22 +139,25 @@ void serve_models(const serve_options& options, std::ostream& log) {
     }
     // gRPC would write lines of its own between those of the log, one for each handshake that fails.
     ::setenv("GRPC_VERBOSITY", "NONE", 0);
+    serve::http_options http = options.http;
+    http.version = SLUICE_VERSION;
+    if (!options.tokens.empty()) http.tokens = read_tokens(options.tokens);
+    http.repository_control = options.lets_load || is_loopback(http.address);
+    serve::http_port port(http);
+    if (!options.user.empty()) become_user(options.user);  // before anything is read that others have written
+
     const serve::log_sink sink = lines_to(log, options.log_as_json);
     serve::network_engine engine({.device = options.device, .machine = {.cuda = !options.device.starts_with("cpu")}});
     serve::server models(source_of(options), engine, sink);
     models.load_all();
     const signal_guard guard;  // until now a signal ends the process
 
-    serve::http_options http = options.http;
-    http.version = SLUICE_VERSION;
-    if (!options.tokens.empty()) http.tokens = read_tokens(options.tokens);
-    http.repository_control = options.lets_load || is_loopback(http.address);
     if (options.shares_memory) http.shared_memory = std::make_shared<serve::shared_regions>();
     http.budget = std::make_shared<serve::request_budget>(http.all_bodies_bytes);
     if (!http.otlp.empty()) http.spans = std::make_shared<serve::span_file>(http.otlp, http.version, sink);
     const std::unique_ptr<serve::grpc_front> grpc = grpc_front_of(options, http, models, sink);
     if (grpc) http.more_metrics = [&grpc] { return grpc->metrics(); };
-    serve::http_front front(models, http, sink);  // it ends before gRPC's
+    serve::http_front front(models, std::move(port), http, sink);  // it ends before gRPC's
     sink({log_level::info, "listening", "listening on " + url_of(http, front.port()), {}});
     if (grpc) {
         const std::string where = authority_of(http.address, grpc->port());

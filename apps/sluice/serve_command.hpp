@@ -22,15 +22,16 @@ struct serve_options {
     std::filesystem::path tokens;             // a file; empty: no tokens are needed
     bool shares_memory = false;               // clients of this machine may register shared memory
     bool lets_load = false;                   // repository_control also where other machines may reach the server
+    std::string user;  // that the process becomes when the HTTP port is bound; empty: it stays who it is
     std::size_t drain_seconds = 30;
     bool log_as_json = false;
 };
 
 // Blocks until SIGTERM, SIGINT or SIGHUP has come and the requests that were accepted are answered. Logs to `log`.
-// Throws error for models that cannot be loaded and an address that cannot be listened on;
-// errc::unsupported when Sluice was built without HTTP, and errc::invalid_argument when it was built without the gRPC
-// or the TLS that is asked for, with what is missing. Does not return when requests had to be cut off: it ends the
-// process with the status `failed`.
+// Throws error for models that cannot be loaded, an address that cannot be listened on and a user that it cannot
+// become; errc::unsupported when Sluice was built without HTTP, and errc::invalid_argument when it was built without
+// the gRPC or the TLS that is asked for, with what is missing. Does not return when requests had to be cut off: it ends
+// the process with the status `failed`.
 void serve_models(const serve_options& options, std::ostream& log);
 
 }  // namespace sluice::app

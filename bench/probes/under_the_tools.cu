@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two plain CUDA programs, without Sluice, that compute-sanitizer 2025.3.1 does not get through (H100, driver 580, CUDA
-// 13.0, 2026-11-25). They do what tests of Sluice do that scripts/gpu_session leaves out under the tools.
+// Plain CUDA programs, without Sluice, about which compute-sanitizer 2025.3.1 is wrong (H100, driver 580, CUDA 13.0,
+// 2026-11-25). They do what tests of Sluice do that scripts/gpu_session leaves out under the tools, or whose reports
+// it explains.
 //
 //     nvcc -std=c++20 -arch=sm_90 -rdc=true bench/probes/under_the_tools.cu -lcudadevrt -o under_the_tools
 //     ./under_the_tools loop                                        # each prints "right" without the tool
 //     compute-sanitizer --tool memcheck ./under_the_tools loop      # an illegal memory access that is not there
 //     compute-sanitizer --tool racecheck ./under_the_tools threads  # hangs
 //
-//   loop     a cooperative kernel in the body of a graph's while loop
-//   threads  four threads, each with a graph whose kernel launches a graph of the thread's own
+//   loop      a cooperative kernel in the body of a graph's while loop
+//   threads   four threads, each with a graph whose kernel launches a graph of the thread's own
+//   clusters  a graph for launches by kernels, with a kernel in clusters, launched by the host and updated
+//   once      bulk copies into the same shared memory, one after the other, counted by one barrier
+//   renewed   the same with the barrier invalidated and initialised for each copy
+//   tree      a sum over shared memory by half of the threads at a time, after a named barrier of one warp
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -38,6 +44,83 @@ __global__ void counts_together(int* x, int limit, cudaGraphConditionalHandle ag
 }
 
 __global__ void add_one(int* x) { ++x[blockIdx.x * blockDim.x + threadIdx.x]; }
+
+constexpr unsigned batch = 128;  // elements of a bulk copy
+
+__device__ unsigned shared_address(const void* of) { return static_cast<unsigned>(__cvta_generic_to_shared(of)); }
+__device__ void init(unsigned barrier) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+// Each round: one thread asks for the batch, all wait for its bytes, add up, and meet before the next round.
+template <bool IsRenewed>
+__global__ void add_batches(const unsigned* in, unsigned rounds, unsigned long long* sum) {
+    __shared__ alignas(128) unsigned staged[batch];
+    __shared__ alignas(8) unsigned long long state;
+    const unsigned barrier = shared_address(&state);
+    unsigned long long mine = 0;
+    for (unsigned round = 0; round < rounds; ++round) {
+        if (threadIdx.x == 0 && (IsRenewed || round == 0)) init(barrier);
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "n"(batch * 4)
+                         : "memory");
+            asm volatile(
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                    shared_address(staged)),
+                "l"(in + round * batch), "n"(batch * 4), "r"(barrier)
+                : "memory");
+        }
+        asm volatile(
+            "{\n"
+            ".reg .pred done;\n"
+            "again:\n"
+            "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+            "@done bra over;\n"
+            "bra again;\n"
+            "over:\n"
+            "}\n" ::"r"(barrier),
+            "r"(IsRenewed ? 0 : round % 2)
+            : "memory");
+        for (unsigned i = threadIdx.x; i < batch; i += blockDim.x) mine += staged[batch - 1 - i];
+        __syncthreads();
+        if (IsRenewed && threadIdx.x == 0) {
+            asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+        }
+    }
+    atomicAdd(sum, mine);
+}
+
+struct pair {
+    unsigned element;
+    unsigned long long at;
+};
+__global__ void add_in_halves(const unsigned* in, unsigned size, unsigned long long* sum) {
+    extern __shared__ __align__(128) unsigned char memory[];
+    pair* const values = reinterpret_cast<pair*>(memory);
+    pair mine{0, 0};
+    if (threadIdx.x / 32 == 1) {
+        for (unsigned i = blockIdx.x * 32 + threadIdx.x % 32; i < size; i += gridDim.x * 32) {
+            mine = {mine.element + in[i], mine.at + 1};
+        }
+        __syncwarp();
+        asm volatile("barrier.cta.sync 1, 32;" ::: "memory");
+    }
+    __syncthreads();
+    values[threadIdx.x] = mine;
+    for (unsigned left = blockDim.x; left > 1;) {
+        __syncthreads();
+        const unsigned half = (left + 1) / 2;
+        if (threadIdx.x < left / 2) {
+            const pair other = values[threadIdx.x + half];
+            values[threadIdx.x] = {values[threadIdx.x].element + other.element, values[threadIdx.x].at + other.at};
+        }
+        left = half;
+    }
+    if (threadIdx.x == 0) atomicAdd(sum, values[0].element + values[0].at);
+}
 
 __global__ void launch_another(cudaGraphExec_t* other) { cudaGraphLaunch(*other, cudaStreamGraphFireAndForget); }
 
@@ -127,6 +210,74 @@ bool threads() {
     return true;
 }
 
+// The update asks for other clusters. The driver refuses it, and the graph stays as it was.
+bool clusters() {
+    int* x = numbers(8);
+    void* arguments[] = {&x};
+    const auto in_clusters_of = [&](unsigned blocks) {
+        cudaGraph_t graph{};
+        CHECK(cudaGraphCreate(&graph, 0));
+        const cudaGraphNode_t kernel = add_kernel(graph, reinterpret_cast<void*>(&add_one), 4, 2, arguments);
+        cudaLaunchAttributeValue size{};
+        size.clusterDim.x = blocks;
+        size.clusterDim.y = size.clusterDim.z = 1;
+        CHECK(cudaGraphKernelNodeSetAttribute(kernel, cudaLaunchAttributeClusterDimension, &size));
+        return graph;
+    };
+    cudaStream_t stream{};
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    cudaGraphExec_t exec{};
+    CHECK(cudaGraphInstantiate(&exec, in_clusters_of(2), cudaGraphInstantiateFlagDeviceLaunch));
+    CHECK(cudaGraphUpload(exec, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    for (int i = 0; i < 2; ++i) {
+        cudaGraphExecUpdateResultInfo result{};
+        std::printf("update: %s\n", cudaGetErrorName(cudaGraphExecUpdate(exec, in_clusters_of(4), &result)));
+        static_cast<void>(cudaGetLastError());
+        CHECK(cudaGraphLaunch(exec, stream));
+        CHECK(cudaStreamSynchronize(stream));
+    }
+    return last_of(x, 8) == 2;
+}
+
+// 0, 1, 2 ... on the device.
+unsigned* counting(unsigned count) {
+    std::vector<unsigned> all(count);
+    std::iota(all.begin(), all.end(), 0u);
+    unsigned* made = nullptr;
+    CHECK(cudaMalloc(&made, sizeof(unsigned) * count));
+    CHECK(cudaMemcpy(made, all.data(), sizeof(unsigned) * count, cudaMemcpyHostToDevice));
+    return made;
+}
+
+template <bool IsRenewed>
+bool batches() {
+    constexpr unsigned rounds = 100, count = rounds * batch;
+    unsigned long long* sum = nullptr;
+    CHECK(cudaMalloc(&sum, sizeof(*sum)));
+    CHECK(cudaMemset(sum, 0, sizeof(*sum)));
+    add_batches<IsRenewed><<<1, 128>>>(counting(count), rounds, sum);
+    unsigned long long read = 0;
+    CHECK(cudaMemcpy(&read, sum, sizeof(read), cudaMemcpyDeviceToHost));
+    return read == 1ull * count * (count - 1) / 2;
+}
+
+bool tree() {
+    constexpr unsigned count = 1000 * 128;
+    const unsigned* const in = counting(count);
+    unsigned long long* sum = nullptr;
+    CHECK(cudaMalloc(&sum, sizeof(*sum)));
+    for (int round = 0; round < 150; ++round) {
+        CHECK(cudaMemset(sum, 0, sizeof(*sum)));
+        add_in_halves<<<300, 128, 128 * sizeof(pair)>>>(in, count, sum);
+        unsigned long long read = 0;
+        CHECK(cudaMemcpy(&read, sum, sizeof(read), cudaMemcpyDeviceToHost));
+        // Each block's sum of elements wraps at 2^32.
+        if (static_cast<unsigned>(read) != static_cast<unsigned>(1ull * count * (count - 1) / 2 + count)) return false;
+    }
+    return true;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -136,8 +287,16 @@ int main(int count, char** arguments) {
         is_right = loop();
     } else if (std::strcmp(which, "threads") == 0) {
         is_right = threads();
+    } else if (std::strcmp(which, "clusters") == 0) {
+        is_right = clusters();
+    } else if (std::strcmp(which, "once") == 0) {
+        is_right = batches<false>();
+    } else if (std::strcmp(which, "renewed") == 0) {
+        is_right = batches<true>();
+    } else if (std::strcmp(which, "tree") == 0) {
+        is_right = tree();
     } else {
-        std::fprintf(stderr, "usage: under_the_tools loop|threads\n");
+        std::fprintf(stderr, "usage: under_the_tools loop|threads|clusters|once|renewed|tree\n");
         return 2;
     }
     std::printf("%s\n", is_right ? "right" : "wrong");

@@ -17,7 +17,13 @@ namespace {
 }
 }  // namespace
 
+http_port::http_port(const http_options&) { refuse(); }
+http_port::http_port(http_port&&) noexcept {}
+http_port& http_port::operator=(http_port&&) noexcept { return *this; }
+http_port::~http_port() = default;
+
 http_front::http_front(server&, const http_options&, log_sink) { refuse(); }
+http_front::http_front(server&, http_port, const http_options&, log_sink) { refuse(); }
 http_front::~http_front() = default;
 unsigned short http_front::port() const noexcept { return 0; }
 std::size_t http_front::drain(std::chrono::milliseconds) { return 0; }

@@ -42,6 +42,36 @@ TEST(http, says_what_it_is_and_that_it_is_ready) {
     }
 }
 
+TEST(http, a_port_that_is_bound_refuses_connections_until_a_front_end_takes_it) {
+    for (const char* const address : {"127.0.0.1", "::1"}) {
+        for (const std::size_t threads : {1, 3}) {
+            http_port port({.address = address, .port = 0, .threads = threads});
+            const unsigned short number = port.number();
+            EXPECT_NE(number, 0);
+            EXPECT_THROW(raw_client{number}, std::system_error);
+            http_port moved(std::move(port));
+            EXPECT_EQ(moved.number(), number);
+            EXPECT_EQ(port.number(), 0);  // NOLINT(bugprone-use-after-move): what is left
+            const http_server server;
+            const http_front front(*server.models, std::move(moved));
+            EXPECT_EQ(front.port(), number);
+            if (std::string_view(address) == "127.0.0.1") {
+                EXPECT_EQ(raw_client(number).ask(get_request("/v2")).status, 200);
+            }
+            EXPECT_THROW(http_front(*server.models, std::move(port)), error);
+        }
+    }
+    const http_server taken;
+    try {
+        const http_port second({.port = taken.front->port()});
+        FAIL() << "bound twice";
+    } catch (const error& refused) {
+        EXPECT_EQ(refused.code(), errc::io_failed);
+        EXPECT_THAT(refused.what(),
+                    HasSubstr("cannot listen on 127.0.0.1, port " + std::to_string(taken.front->port())));
+    }
+}
+
 TEST(http, describes_models) {
     const http_server server;
     const json model = json::parse(server.ask(get_request("/v2/models/m")).body);

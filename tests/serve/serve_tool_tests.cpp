@@ -12,6 +12,9 @@
 #include <thread>
 #include <vector>
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include "apps/support/subprocess.hpp"
 #include "io/support/temporary_directory.hpp"
 #include "serve/support/raw_client.hpp"
@@ -72,6 +75,7 @@ public:
     raw_client client() const { return raw_client(port_); }
     std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
     void send(int signal) const { tool_.send(signal); }
+    pid_t id() const { return tool_.id(); }
     outcome wait() { return tool_.wait(); }
 
 private:
@@ -327,6 +331,64 @@ TEST(serve_tool, a_configuration_may_be_yaml) {
     EXPECT_THAT(server.client().ask(get_request("/v2/models/digits/stats")).body, HasSubstr(R"("max_batch":1)"));
 }
 
+// The lines of /proc/ID/status that begin with the name, without it.
+std::string status_of(pid_t process, const std::string& name) {
+    std::ifstream in("/proc/" + std::to_string(process) + "/status");
+    for (std::string line; std::getline(in, line);)
+        if (line.starts_with(name + ":\t")) return line.substr(name.size() + 2);
+    return "no " + name;
+}
+
+TEST(serve_tool, root_gives_its_rights_up_before_it_reads_models) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root has rights to give up";
+    const passwd* const other = ::getpwnam("daemon");
+    ASSERT_NE(other, nullptr);
+    const io::testing::temporary_directory folder;
+    fs::permissions(folder / "", fs::perms::others_exec | fs::perms::owner_all);
+    fs::copy(digits, folder / "digits.safetensors");
+    fs::permissions(folder / "digits.safetensors", fs::perms::others_read | fs::perms::owner_all);
+    std::ofstream(folder / "tokens") << "a-token-that-is-long\n";
+    fs::permissions(folder / "tokens", fs::perms::owner_read);  // only root reads it
+
+    // A port of root's, the first that is free.
+    unsigned short port = 600;
+    std::unique_ptr<serving> server;
+    for (; !server; ++port) {
+        ASSERT_LT(port, 700);
+        try {
+            server =
+                std::make_unique<serving>(std::vector<std::string>{(folder / "digits.safetensors").string(), "--user",
+                                                                   "daemon", "--tokens", (folder / "tokens").string()},
+                                          port);
+        } catch (const std::runtime_error& failure) {
+            ASSERT_THAT(failure.what(), HasSubstr("cannot listen on 127.0.0.1"));
+        }
+    }
+    const std::string user = std::to_string(other->pw_uid), group = std::to_string(other->pw_gid);
+    const auto four_times = [](const std::string& x) { return x + "\t" + x + "\t" + x + "\t" + x; };
+    for (const auto& each : fs::directory_iterator("/proc/" + std::to_string(server->id()) + "/task")) {
+        const pid_t thread = std::stoi(each.path().filename().string());
+        EXPECT_EQ(status_of(thread, "Uid"), four_times(user));
+        EXPECT_EQ(status_of(thread, "Gid"), four_times(group));
+        EXPECT_THAT(status_of(thread, "Groups"), ::testing::StartsWith(group));
+        EXPECT_EQ(status_of(thread, "NoNewPrivs"), "1");
+        EXPECT_EQ(status_of(thread, "CapEff"), "0000000000000000");
+        EXPECT_EQ(status_of(thread, "CapPrm"), "0000000000000000");
+    }
+    EXPECT_EQ(server->client().ask(get_request("/v2/models/digits")).status, 401);
+    EXPECT_EQ(server->client().ask(get_request("/v2/health/ready")).status, 200);
+    server->send(SIGTERM);
+    EXPECT_EQ(server->wait().exit_code, 0);
+
+    // What the user cannot read is not read as root.
+    fs::permissions(folder / "digits.safetensors", fs::perms::owner_all);
+    const outcome got = run_tool(
+        {"serve", "--device", "cpu", "--port", "0", "--user", "daemon", (folder / "digits.safetensors").string()});
+    EXPECT_NE(got.exit_code, 0);
+    EXPECT_THAT(got.err, HasSubstr("digits.safetensors"));
+    EXPECT_THAT(got.err, HasSubstr("Permission denied"));
+}
+
 TEST(serve_tool, what_cannot_be_served_is_refused_at_the_start) {
     const io::testing::temporary_directory folder;
     const std::string empty = (folder / "empty.onnx").string();
@@ -335,7 +397,7 @@ TEST(serve_tool, what_cannot_be_served_is_refused_at_the_start) {
     fs::copy(digits, folder / "m/1/model.safetensors");
     std::ofstream(folder / "m/config.json") << R"({"max_bach": 3})";
     const auto refused = [](const std::vector<std::string>& words, const std::string& why) {
-        const outcome got = run_tool(with({"serve", "--device", "cpu"}, words));
+        const outcome got = run_tool(with({"serve", "--device", "cpu", "--port", "0"}, words));
         EXPECT_EQ(got.exit_code, 2) << got.err;
         EXPECT_THAT(got.err, HasSubstr(why));
     };
@@ -345,8 +407,10 @@ TEST(serve_tool, what_cannot_be_served_is_refused_at_the_start) {
     refused({digits, digits}, "two models have the name 'digits'");
     refused({digits, "--repository", (folder / "").string()}, "excludes");
     refused({"--repository", (folder / "").string()}, "'max_bach': this key is unknown");
-    refused({digits, "--address", "localhost", "--port", "0"}, "no address to listen on");
+    refused({digits, "--address", "localhost"}, "no address to listen on");
     refused({digits, "--log", "xml"}, "text and json");
+    refused({digits, "--user", "unknown-name"}, "there is no user 'unknown-name'");
+    refused({digits, "--user", "root"}, "has the rights of root");
     refused({digits, "--tls-certificate", digits}, "--tls-key");
     refused({digits, "--tls-client-ca", digits}, "--tls-certificate");
     std::ofstream(folder / "tokens") << "a-token-that-is-long\nshort\n";

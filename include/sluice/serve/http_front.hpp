@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "sluice/serve/http_port.hpp"
 #include "sluice/serve/log.hpp"
 #include "sluice/serve/request_budget.hpp"
 #include "sluice/serve/server.hpp"
@@ -79,6 +80,8 @@ public:
     // bad_file for what is wrong in them, io_failed when they cannot be read, invalid_argument when the certificate or
     // the key is missing.
     http_front(server& models, const http_options& options = {}, log_sink log = {});
+    // The same on a port that is bound already. Its address and number of threads hold, and not those of `options`.
+    http_front(server& models, http_port port, const http_options& options = {}, log_sink log = {});
     http_front(const http_front&) = delete;  // it owns threads
     http_front& operator=(const http_front&) = delete;
     ~http_front();  // drain(0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/serve/http_front.hpp"
 
-#include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/system/system_error.hpp>
 #include <thread>
 #include <utility>
@@ -10,51 +10,37 @@
 #include "serve/http/front_state.hpp"
 #include "serve/http/loop.hpp"
 #include "sluice/base/error.hpp"
-#include "sluice/base/printable.hpp"
 
 namespace sluice::serve {
 namespace {
 
-namespace asio = boost::asio;
-using asio::ip::tcp;
+using boost::asio::ip::tcp;
 
 constexpr std::chrono::milliseconds poll_time{5};
-
-tcp::endpoint endpoint_of(const http_options& options) {
-    boost::system::error_code failure;
-    const auto address = asio::ip::make_address(options.address, failure);
-    if (failure) {
-        throw error(errc::invalid_argument, in_quotes(options.address) +
-                                                " is no address to listen on; accepted is one of IPv4 or IPv6, such as "
-                                                "127.0.0.1, 0.0.0.0 or ::1");
-    }
-    return {address, options.port};
-}
 
 }  // namespace
 
 class http_front::implementation {
 public:
-    implementation(server& models, const http_options& options, log_sink log)
-        : state_(std::make_shared<front_state>(models, options, std::move(log))) {
-        tcp::endpoint at = endpoint_of(options);
-        if (options.threads == 0) throw error(errc::invalid_argument, "a front end needs a thread");
+    implementation(server& models, http_port port, const http_options& options, log_sink log)
+        : state_(std::make_shared<front_state>(models, options, std::move(log))), port_(port.number()) {
+        if (port.sockets_.empty()) throw error(errc::invalid_argument, "the port was moved from");
         if (options.tls.is_wanted())
             state_->certificates = std::make_unique<certificate_watch>(options.tls, state_->log);
         try {
-            for (std::size_t i = 0; i < options.threads; ++i) {
-                loops_.push_back(std::make_shared<loop>(state_, at, options.threads > 1 || options.shares_port));
-                at.port(loops_.front()->port());
+            const tcp protocol = port.is_v6_ ? tcp::v6() : tcp::v4();
+            while (!port.sockets_.empty()) {
+                loops_.push_back(std::make_shared<loop>(state_, protocol, port.sockets_.back()));
+                port.sockets_.pop_back();
+                loops_.back()->listen();
             }
         } catch (const boost::system::system_error& failure) {
-            throw error(errc::io_failed, "cannot listen on " + options.address + ", port " +
-                                             std::to_string(options.port) + ": " + failure.code().message());
+            throw error(errc::io_failed, "cannot listen on " + port.name_ + ": " + failure.code().message());
         }
         if (options.spans)
             state_->spans = options.spans;
         else if (!options.otlp.empty())
             state_->spans = std::make_shared<span_file>(options.otlp, options.version, state_->log);
-        port_ = at.port();
         for (const auto& each : loops_) each->start();
     }
     implementation(const implementation&) = delete;
@@ -91,7 +77,7 @@ private:
 
     std::shared_ptr<front_state> state_;
     std::vector<std::shared_ptr<loop>> loops_;
-    unsigned short port_ = 0;
+    unsigned short port_;
     bool has_drained_ = false;
 };
 
@@ -99,7 +85,9 @@ bool http_supported() noexcept { return true; }
 std::string why_no_http() { return {}; }
 
 http_front::http_front(server& models, const http_options& options, log_sink log)
-    : made_(std::make_unique<implementation>(models, options, std::move(log))) {}
+    : http_front(models, http_port(options), options, std::move(log)) {}
+http_front::http_front(server& models, http_port port, const http_options& options, log_sink log)
+    : made_(std::make_unique<implementation>(models, std::move(port), options, std::move(log))) {}
 http_front::~http_front() = default;
 unsigned short http_front::port() const noexcept { return made_->port(); }
 std::size_t http_front::drain(std::chrono::milliseconds at_most) { return made_->drain(at_most); }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/http/loop.hpp"
 
-#include <boost/asio/socket_base.hpp>
 #include <boost/asio/write.hpp>
 #include <future>
 #include <utility>
@@ -23,8 +22,6 @@ constexpr std::chrono::milliseconds tick_time{50};
 // answer (503) instead of a reset.
 constexpr std::chrono::milliseconds quiet_time{500};
 
-using reuse_port = asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>;
-
 // A client above the limit learns it at once; whether the answer arrives is not waited for.
 void refuse_connection(tcp::socket socket, const std::string& date) {
     reply made = error_reply(503, "there are too many connections");
@@ -40,14 +37,14 @@ void refuse_connection(tcp::socket socket, const std::string& date) {
 
 }  // namespace
 
-loop::loop(std::shared_ptr<front_state> state, const tcp::endpoint& at, bool shares_port)
+loop::loop(std::shared_ptr<front_state> state, tcp protocol, int bound)
     : state_(std::move(state)),
       reader_(state_->options.json_bytes, {state_->options.shared_memory, state_->budget}),
       date_(http_date()) {
-    acceptor_.open(at.protocol());
-    acceptor_.set_option(tcp::acceptor::reuse_address(true));
-    if (shares_port) acceptor_.set_option(reuse_port(true));
-    acceptor_.bind(at);
+    acceptor_.assign(protocol, bound);
+}
+
+void loop::listen() {
     acceptor_.listen(4096);
     acceptor_.non_blocking(true);
 }

@@ -26,11 +26,11 @@ class loop final : public lent_thread, public std::enable_shared_from_this<loop>
 public:
     using clock = std::chrono::steady_clock;
 
-    // Listens; `shares_port`: with other loops. Throws boost::system::system_error.
-    loop(std::shared_ptr<front_state> state, const boost::asio::ip::tcp::endpoint& at, bool shares_port);
+    // Takes a socket that is bound, unless it throws boost::system::system_error.
+    loop(std::shared_ptr<front_state> state, boost::asio::ip::tcp protocol, int bound);
 
-    unsigned short port() const { return acceptor_.local_endpoint().port(); }
-    void start();  // the thread
+    void listen();  // throws the same
+    void start();   // the thread
 
     // On any thread. The thread ends when the connections do.
     void begin_drain();

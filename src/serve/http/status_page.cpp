@@ -17,14 +17,15 @@ th, td { text-align: right; padding: .3em .6em; border-bottom: 1px solid #ddd; }
 th:first-child, td:first-child { text-align: left; }
 textarea { width: 100%; font: 13px monospace; box-sizing: border-box; }
 pre { background: #f4f4f4; padding: .8em; overflow: auto; max-height: 24em; }
+.wide { overflow-x: auto; }
 .bad { color: #b00; }
 </style>
 <h1>sluice serve</h1>
 <p id="server">...</p>
 <p id="locked" hidden><label>Token <input id="token" type="password" autocomplete="off"></label></p>
-<table><thead><tr><th>model</th><th>version</th><th>device</th><th>answered</th><th>failed</th><th>refused</th>
+<div class="wide"><table><thead><tr><th>model</th><th>version</th><th>device</th><th>answered</th><th>failed</th><th>refused</th>
 <th>waiting</th><th>rows a batch</th><th>median, µs</th><th>99 %, µs</th></tr></thead>
-<tbody id="models"></tbody></table>
+<tbody id="models"></tbody></table></div>
 <p id="unloaded"></p>
 <h2>Try a model</h2>
 <form id="form">
