@@ -5,7 +5,8 @@
 
 Prints JSON lines: requests a second of 64 connections, and the median time of a request of one connection. Each request
 has one row for the network in models/digits.safetensors, as raw bytes; each connection has one request at a time. Client
-and server share the machine's processors.
+and server share the machine's processors. `others` is the share of the processors' time that other processes took
+meanwhile: above 0.05 the figure says little.
 """
 
 import datetime
@@ -77,13 +78,28 @@ class Server:
         page = urllib.request.urlopen(f"http://127.0.0.1:{self.http}/metrics").read().decode()
         return int(re.search(r'requests_total\{.*result="success"\} (\d+)', page).group(1))
 
+    def cpu_seconds(self):
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def end(self):
         self.process.send_signal(signal.SIGTERM)
         self.process.wait()
 
 
+def busy_seconds():
+    """Of all processors: in programs and in the system."""
+    user, nice, system, _, _, irq, soft = map(int, pathlib.Path("/proc/stat").read_text().split()[1:8])
+    return (user + nice + system + irq + soft) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_of_children():
+    its = os.times()
+    return its.children_user + its.children_system
+
+
 def load(server, protocol, connections, seconds):
-    """Requests a second, and the median in microseconds."""
+    """Requests a second, the median in microseconds, and the share of other processes."""
     body, fields = http_request() if protocol == "http" else grpc_request()
     url = (f"http://127.0.0.1:{server.http}/v2/models/digits/infer" if protocol == "http" else
            f"http://127.0.0.1:{server.grpc}/inference.GRPCInferenceService/ModelInfer")
@@ -94,9 +110,12 @@ def load(server, protocol, connections, seconds):
         for each in fields:
             words += ["-H", each]
         before = server.answered()
+        began, busy, own = time.monotonic(), busy_seconds(), server.cpu_seconds() + cpu_of_children()
         out = subprocess.run(words + ["-c", str(connections), "-t", "1", "-m", "1", "-D", str(seconds),
                                       "--warm-up-time=1", "-d", folder / "body", f"--log-file={folder / 'log'}", url],
                              capture_output=True, text=True, check=True).stdout
+        own = server.cpu_seconds() + cpu_of_children() - own
+        others = max(0, busy_seconds() - busy - own) / ((time.monotonic() - began) * os.cpu_count())
         lines = (folder / "log").read_text().splitlines()
     rows = [line.split("\t") for line in lines]
     wrong = [row for row in rows if row[1] != "200"]
@@ -105,7 +124,7 @@ def load(server, protocol, connections, seconds):
     if wrong or not rows or server.answered() - before < len(rows):
         raise SystemExit(f"serve_load: {protocol}: {len(rows)} answers, {len(wrong)} of them wrong\n{out}")
     rate = float(re.search(r"finished in .*?, ([\d.]+) req/s", out).group(1))
-    return rate, statistics.median(int(row[2]) for row in rows)
+    return rate, statistics.median(int(row[2]) for row in rows), round(others, 3)
 
 
 def main():
@@ -116,16 +135,15 @@ def main():
             raise SystemExit(f"serve_load: there is no {program}; install {package}")
     seconds = int(sys.argv[2]) if len(sys.argv) == 3 else 5
     server = Server(sys.argv[1])
-    common = {"machine": machine(), "load": round(os.getloadavg()[0], 2),
-              "date": datetime.date.today().isoformat(), "commit": os.environ.get("SLUICE_COMMIT", "unknown")}
+    common = {"machine": machine(), "date": datetime.date.today().isoformat(), "commit": os.environ.get("SLUICE_COMMIT", "unknown")}
     try:
         for protocol in "http", "grpc":
             for connections in 64, 1:
-                rate, median = load(server, protocol, connections, seconds)
+                rate, median, others = load(server, protocol, connections, seconds)
                 value = {"value": round(rate), "unit": "1/s"} if connections > 1 else {"value": median, "unit": "us"}
                 figure = "serve_throughput" if connections > 1 else "serve_median"
                 print(json.dumps({"figure": figure, "params": {"protocol": protocol, "connections": connections},
-                                  **value, **common}), flush=True)
+                                  **value, "others": others, **common}), flush=True)
     finally:
         server.end()
 

@@ -315,6 +315,16 @@ TEST(grpc, the_process_has_one_protobuf) {
     EXPECT_THAT(all, ::testing::Not(HasSubstr("libprotobuf-lite.so")));
 }
 
+TEST(grpc, tls_without_a_key_is_refused_and_all_of_it_where_it_is_not_built) {
+    try {
+        const grpc_server server({.tls = {.certificate = "/nowhere.pem"}});
+        FAIL() << "it listens";
+    } catch (const error& failure) {
+        EXPECT_THAT(failure.what(),
+                    HasSubstr(tls_supported() ? "both a certificate and its key" : "built without TLS: "));
+    }
+}
+
 TEST(grpc, names_of_machines_and_ports_in_use_are_refused) {
     const grpc_server server;
     EXPECT_THROW(grpc_front(*server.models, {.address = "localhost", .port = 0}), error);
