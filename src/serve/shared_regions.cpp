@@ -8,8 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <limits>
+#include <system_error>
 #include <utility>
 
 #include "sluice/base/printable.hpp"
@@ -45,6 +44,8 @@ void require_key(const std::string& key) {
     }
 }
 
+std::string system_text(int code) { return std::generic_category().message(code); }
+
 // The length of the object; 0 when it cannot be said.
 std::uint64_t length_of(int object) noexcept {
     struct stat state{};
@@ -71,7 +72,7 @@ shared_region::shared_region(std::string name, std::string key, std::uint64_t of
         object_ = ::shm_open(key_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
     }
     if (object_ == -1) {
-        refuse("the shared memory " + in_quotes(key_) + " cannot be opened: " + std::strerror(errno));
+        refuse("the shared memory " + in_quotes(key_) + " cannot be opened: " + system_text(errno));
     }
     struct stat state{};
     const bool is_memory = ::fstat(object_, &state) == 0 && S_ISREG(state.st_mode);
@@ -99,7 +100,7 @@ void shared_region::read(std::uint64_t offset, std::span<std::byte> to) const {
         const auto at = static_cast<off_t>(offset_ + offset + done);
         const ssize_t got = ::pread(object_, to.data() + done, to.size() - done, at);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) refuse(region_words(name_) + " cannot be read: " + std::strerror(errno));
+        if (got < 0) refuse(region_words(name_) + " cannot be read: " + system_text(errno));
         if (got == 0) refuse(region_words(name_) + " has become smaller than it was when it was registered");
         done += static_cast<std::size_t>(got);
     }
@@ -116,7 +117,7 @@ void shared_region::write(std::uint64_t offset, std::span<const std::byte> from)
         const auto at = static_cast<off_t>(offset_ + offset + done);
         const ssize_t put = ::pwrite(object_, from.data() + done, from.size() - done, at);
         if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) refuse(region_words(name_) + " cannot be written: " + std::strerror(errno));
+        if (put <= 0) refuse(region_words(name_) + " cannot be written: " + system_text(errno));
         done += static_cast<std::size_t>(put);
     }
 }
@@ -152,6 +153,7 @@ std::shared_ptr<const shared_region> shared_regions::find(std::string_view name)
 std::vector<std::shared_ptr<const shared_region>> shared_regions::all() const {
     const std::lock_guard lock(mutex_);
     std::vector<std::shared_ptr<const shared_region>> all;
+    all.reserve(regions_.size());
     for (const auto& [name, each] : regions_) all.push_back(each);
     return all;
 }

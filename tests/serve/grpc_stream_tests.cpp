@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <future>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "serve/support/grpc_server.hpp"
 
@@ -17,6 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using namespace inference;
+using ::testing::AnyOf;
 using testing::grpc_server;
 using ::testing::HasSubstr;
 using testing::row;
@@ -142,11 +145,13 @@ TEST(grpc_stream, its_deadline_holds_for_its_requests) {
         const testing::held hold(*server.fake);
         running = std::async(std::launch::async, [&] { return server.infer(row(1)); });
         server.fake->wait_until_running();
-        const open_stream stream(server, 100ms);
+        const open_stream stream(server, 1s);  // long enough to arrive
         stream.ask(2);
+        while (model->statistics().waiting == 0) std::this_thread::yield();
         ModelStreamInferResponse got;
         EXPECT_FALSE(stream.call->Read(&got));
         EXPECT_EQ(stream.call->Finish().error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+        std::this_thread::sleep_for(100ms);  // the server's deadline is later by the time that the message took
     }
     EXPECT_TRUE(running.get().ok());
     while (model->statistics().refused_late + model->statistics().cancelled == 0) std::this_thread::yield();
@@ -174,6 +179,40 @@ TEST(grpc_stream, a_drain_answers_what_was_accepted_and_ends_streams_that_wait) 
     EXPECT_FALSE(busy.call->Read(&got));
     EXPECT_EQ(busy.call->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
     EXPECT_EQ(cut.get(), 0U);
+}
+
+TEST(grpc_stream, a_server_may_end_at_any_time) {
+    for (int round = 0; round < 30; ++round) {
+        grpc_server server;
+        std::vector<std::jthread> clients;
+        std::atomic<int> answered{0};
+        for (int i = 0; i < 4; ++i) {
+            clients.emplace_back([&server, &answered] {
+                const open_stream stream(server);
+                std::jthread asks([&stream] {
+                    ModelInferRequest request = row(1, true);
+                    for (int id = 0; id < 100'000; ++id) {
+                        request.set_id(std::to_string(id));
+                        if (!stream.call->Write(request)) return;
+                    }
+                });
+                ModelStreamInferResponse got;
+                for (int id = 0; stream.call->Read(&got); ++id) {
+                    EXPECT_EQ(got.infer_response().id(), std::to_string(id));
+                    if (got.error_message().empty())
+                        ++answered;
+                    else
+                        EXPECT_THAT(got.error_message(), HasSubstr("the server ends"));
+                }
+                // Rarely, of a client that sends at this moment, gRPC resets the stream before the status has arrived.
+                EXPECT_THAT(stream.call->Finish().error_code(),
+                            AnyOf(grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::CANCELLED));
+            });
+        }
+        while (answered < 10 * round) std::this_thread::yield();
+        EXPECT_EQ(server.front->drain(20s), 0U);
+        clients.clear();
+    }
 }
 
 TEST(grpc_stream, needs_a_token_where_calls_do) {

@@ -189,7 +189,7 @@ TEST(grpc, what_is_late_or_cancelled_is_not_computed) {
         running = std::async(std::launch::async, [&] { return server.infer(row(1)); });
         server.fake->wait_until_running();
         ModelInferResponse ignored;
-        EXPECT_EQ(server.infer(row(2), ignored, 100ms).error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+        EXPECT_EQ(server.infer(row(2), ignored, 1s).error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
         cancelled = std::async(std::launch::async, [&] {
             ModelInferResponse got;
             return server.stub->ModelInfer(&context, row(3), &got);

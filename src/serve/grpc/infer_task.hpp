@@ -23,6 +23,7 @@ class infer_task : public infer_call {
 public:
     infer_task(const infer_task&) = delete;  // the model has it
     infer_task& operator=(const infer_task&) = delete;
+    ~infer_task() override;
 
     // Answers or refuses the request now or later. `self` is this.
     void begin(const std::shared_ptr<infer_task>& self);
@@ -34,7 +35,6 @@ public:
 protected:
     infer_task(std::shared_ptr<grpc_state> state, const grpc::CallbackServerContext& context, const char* method,
                bool is_streamed);
-    ~infer_task() override;
 
     virtual const inference::ModelInferRequest& request() const noexcept = 0;
     virtual inference::ModelInferResponse& response() noexcept = 0;

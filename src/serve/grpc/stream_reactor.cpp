@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/grpc/stream_reactor.hpp"
 
-#include <optional>
 #include <utility>
 
 namespace sluice::serve {
@@ -76,6 +75,7 @@ void stream_reactor::OnReadDone(bool is_there) {
     {
         const std::lock_guard lock(mutex_);
         is_reading_ = false;
+        if (is_finished_) return;  // the server has ended the stream; what came meanwhile has no answer
         if (is_there)
             open_.push_back(task);
         else
@@ -105,28 +105,30 @@ void stream_reactor::OnWriteDone(bool) {  // where it is not sent, the client ha
     go_on();
 }
 
-// Begins what can be done next. gRPC is called without the lock, because it may call back at once.
+// Begins what can be done next. gRPC is called without the lock, because it may call back at once. The stream is
+// finished only while no thread is on its way to begin something: after the end gRPC's part of the stream is gone.
 void stream_reactor::go_on() {
-    bool reads = false;
-    stream_task* answer = nullptr;
-    std::optional<grpc::Status> end;
-    {
-        const std::lock_guard lock(mutex_);
-        if (is_finished_) return;
-        if (!is_reading_ && !has_all_ && !ends_ && open_.size() < most_open) reads = is_reading_ = true;
-        if (!is_writing_ && !open_.empty() && open_.front()->is_answered) {
-            answer = open_.front().get();
-            is_writing_ = true;
-        }
-        if (open_.empty() && (has_all_ || ends_)) {
-            is_finished_ = true;
-            end = grpc::Status::OK;
-            if (!has_all_) end = {grpc::StatusCode::UNAVAILABLE, "the server ends and takes no more requests"};
-        }
+    std::unique_lock lock(mutex_);
+    while (!is_finished_) {
+        const bool reads = !is_reading_ && !has_all_ && !ends_ && open_.size() < most_open;
+        const bool writes = !is_writing_ && !open_.empty() && open_.front()->is_answered;
+        if (!reads && !writes) break;
+        is_reading_ = is_reading_ || reads;
+        is_writing_ = is_writing_ || writes;
+        stream_task* const answer = writes ? open_.front().get() : nullptr;
+        ++beginning_;
+        lock.unlock();
+        if (answer != nullptr) StartWrite(&answer->response_message);
+        if (reads) read();
+        lock.lock();
+        --beginning_;
     }
-    if (answer != nullptr) StartWrite(&answer->response_message);
-    if (reads) read();
-    if (end) Finish(std::move(*end));
+    if (is_finished_ || beginning_ != 0 || !open_.empty() || !(has_all_ || ends_)) return;
+    is_finished_ = true;
+    const bool is_whole = has_all_;
+    lock.unlock();
+    Finish(is_whole ? grpc::Status::OK
+                    : grpc::Status(grpc::StatusCode::UNAVAILABLE, "the server ends and takes no more requests"));
 }
 
 }  // namespace sluice::serve

@@ -60,6 +60,7 @@ private:
     bool has_all_ = false;  // the client sends no more
     bool ends_ = false;     // the server does
     bool is_finished_ = false;
+    int beginning_ = 0;  // threads that begin to read or to write
 };
 
 }  // namespace sluice::serve
