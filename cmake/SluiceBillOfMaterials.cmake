@@ -124,6 +124,11 @@ function(sluice_write_bill_of_materials to)
             sluice_material(simdjson simdjson "${version}" Apache-2.0 DYNAMIC_LINK "The simdjson authors"
                 https://simdjson.org)
         endif()
+        if(SLUICE_HAS_GRPC)
+            sluice_version_in(version ${SLUICE_GRPC_INCLUDE}/grpcpp/version_info.h
+                "define GRPC_CPP_VERSION_STRING \"([^\"]+)\"")
+            sluice_material(grpc gRPC "${version}" Apache-2.0 DYNAMIC_LINK "The gRPC authors" https://grpc.io)
+        endif()
         if(SLUICE_HAS_TLS)
             sluice_material(openssl OpenSSL "${OPENSSL_VERSION}" Apache-2.0 DYNAMIC_LINK "The OpenSSL project"
                 https://www.openssl.org)

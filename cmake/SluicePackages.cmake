@@ -68,6 +68,9 @@ endforeach()
 if(SLUICE_HAS_HTTP)
     string(APPEND depends ", libsimdjson-dev") # sluice::serve
 endif()
+if(SLUICE_HAS_GRPC)
+    string(APPEND depends ", libgrpc++-dev, libprotobuf-dev") # sluice::serve
+endif()
 if(SLUICE_HAS_YAML)
     string(APPEND depends ", libyaml-cpp-dev") # sluice::serve
 endif()

@@ -38,6 +38,67 @@ if(NOT SLUICE_YAML STREQUAL "OFF")
     endif()
 endif()
 
+# gRPC (libgrpc++-dev, protobuf-compiler-grpc): SLUICE_HAS_GRPC; SLUICE_GRPC_MISSING is the name of what was not found.
+# Defines the target sluice_grpc_schema: the C++ code of src/serve/grpc/inference.proto.
+set(SLUICE_HAS_GRPC OFF)
+set(SLUICE_GRPC_MISSING "")
+if(SLUICE_GRPC STREQUAL "OFF")
+    set(SLUICE_GRPC_MISSING "gRPC (SLUICE_GRPC=OFF)")
+else()
+    find_program(SLUICE_GRPC_PROTOC protoc)
+    find_program(SLUICE_GRPC_PLUGIN grpc_cpp_plugin)
+    find_path(SLUICE_GRPC_INCLUDE grpcpp/grpcpp.h)
+    find_library(SLUICE_GRPC_PROTOBUF protobuf)
+    find_library(SLUICE_GRPC_LIBRARY grpc++)
+    find_library(SLUICE_GRPC_CORE grpc)
+    find_library(SLUICE_GRPC_GPR gpr)
+    find_library(SLUICE_GRPC_LOCKS absl_synchronization) # called by gRPC's headers
+    if(NOT SLUICE_GRPC_PROTOC OR NOT SLUICE_GRPC_PROTOBUF)
+        set(SLUICE_GRPC_MISSING "protobuf (libprotobuf-dev, protobuf-compiler)")
+    elseif(NOT SLUICE_GRPC_PLUGIN)
+        set(SLUICE_GRPC_MISSING "gRPC's compiler (protobuf-compiler-grpc)")
+    elseif(NOT SLUICE_GRPC_INCLUDE OR NOT SLUICE_GRPC_LIBRARY OR NOT SLUICE_GRPC_CORE OR NOT SLUICE_GRPC_GPR
+            OR NOT SLUICE_GRPC_LOCKS)
+        set(SLUICE_GRPC_MISSING "gRPC (libgrpc++-dev)")
+    else()
+        set(SLUICE_HAS_GRPC ON)
+    endif()
+    if(NOT SLUICE_HAS_GRPC AND SLUICE_GRPC STREQUAL "ON")
+        message(FATAL_ERROR "SLUICE_GRPC=ON, but ${SLUICE_GRPC_MISSING} was not found. "
+            "Install it, or add its folder to CMAKE_PREFIX_PATH.")
+    elseif(NOT SLUICE_HAS_GRPC)
+        message(STATUS "No ${SLUICE_GRPC_MISSING}: `sluice serve` is built without gRPC")
+    endif()
+endif()
+
+if(SLUICE_HAS_GRPC)
+    set(schema ${PROJECT_SOURCE_DIR}/src/serve/grpc/inference.proto)
+    set(generated ${PROJECT_BINARY_DIR}/grpc)
+    file(MAKE_DIRECTORY ${generated})
+    set(made inference.pb.cc inference.pb.h inference.grpc.pb.cc inference.grpc.pb.h)
+    list(TRANSFORM made PREPEND ${generated}/)
+    add_custom_command(
+        OUTPUT ${made}
+        COMMAND ${SLUICE_GRPC_PROTOC} --proto_path ${PROJECT_SOURCE_DIR}/src/serve/grpc --cpp_out ${generated}
+            --grpc_out ${generated} --plugin=protoc-gen-grpc=${SLUICE_GRPC_PLUGIN} inference.proto
+        DEPENDS ${schema}
+        COMMENT "Generating the messages of the Open Inference Protocol"
+        VERBATIM)
+    # For the sources that include gRPC's or the generated headers; see SLUICE_ONNX_OPTIONS.
+    set(SLUICE_GRPC_OPTIONS -isystem${generated})
+    if(NOT SLUICE_GRPC_INCLUDE IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)
+        list(APPEND SLUICE_GRPC_OPTIONS -isystem${SLUICE_GRPC_INCLUDE})
+    endif()
+    # An object library of its own: the generated code does not pass our warnings.
+    add_library(sluice_grpc_schema OBJECT ${made})
+    target_compile_features(sluice_grpc_schema PRIVATE cxx_std_20)
+    target_compile_options(sluice_grpc_schema PRIVATE -w ${SLUICE_GRPC_OPTIONS})
+    set_target_properties(sluice_grpc_schema PROPERTIES CXX_CLANG_TIDY "" POSITION_INDEPENDENT_CODE ON)
+    if(SLUICE_SANITIZE)
+        target_compile_options(sluice_grpc_schema PRIVATE -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer)
+    endif()
+endif()
+
 set(SLUICE_HAS_TLS OFF)
 set(SLUICE_TLS_MISSING "")
 if(SLUICE_TLS STREQUAL "OFF")

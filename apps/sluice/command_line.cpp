@@ -19,6 +19,7 @@
 #include "measuring_options.hpp"
 #include "option_parts.hpp"
 #include "sluice/base/error.hpp"
+#include "sluice/serve/grpc_front.hpp"
 #include "sluice/serve/model_config.hpp"
 #include "suggestion.hpp"
 
@@ -152,15 +153,18 @@ void add_serve_limits(CLI::App& app, serve_options& options) {
 
 std::string serve_version() {
     const std::string http = serve::http_supported() ? "yes" : "no: " + serve::why_no_http() + " was not found";
+    const std::string grpc = serve::grpc_supported() ? "yes" : "no: " + serve::why_no_grpc() + " was not found";
     const std::string yaml = serve::yaml_supported() ? "yes" : "no: yaml-cpp was not found";
     const std::string tls = serve::tls_supported() ? "yes" : "no: " + serve::why_no_tls() + " was not found";
-    return std::string(SLUICE_VERSION) + "\nHTTP         " + http + "\nTLS          " + tls + "\nconfig.yaml  " + yaml;
+    return std::string(SLUICE_VERSION) + "\nHTTP         " + http + "\ngRPC         " + grpc + "\nTLS          " + tls +
+           "\nconfig.yaml  " + yaml;
 }
 
 void add_serve_tls(CLI::App& app, serve::tls_files& tls) {
     CLI::Option* const certificate =
-        app.add_option("--tls-certificate", tls.certificate,
-                       "Serve HTTPS only, with this certificate: PEM, then those between it and its root")
+        app.add_option(
+               "--tls-certificate", tls.certificate,
+               "Serve HTTPS, and gRPC with TLS, only, with this certificate: PEM, then those between it and its root")
             ->type_name("FILE");
     CLI::Option* const key = app.add_option("--tls-key", tls.key, "Its private key in PEM, which others may not read")
                                  ->type_name("FILE")
@@ -189,6 +193,9 @@ void add_serve(CLI::App& app, serve_options& options) {
     app.add_option("--port", options.http.port, "The port; 0 is one that is free")
         ->type_name("PORT")
         ->capture_default_str();
+    app.add_option("--grpc-port", options.grpc_port,
+                   "Answer gRPC too, on this port of the same address; 0 is one that is free (default: no gRPC)")
+        ->type_name("PORT");
     add_serve_limits(app, options);
     app.add_option("--tokens", options.tokens,
                    "A file with a token a line; requests must name one (Authorization: Bearer TOKEN)")
@@ -201,6 +208,9 @@ void add_serve(CLI::App& app, serve_options& options) {
                  "Listen where another server does that also has this option, so that it can be replaced");
     app.add_flag("--model-control", options.lets_load,
                  "Let clients load and unload models; without it only where the address is this machine's own");
+    app.add_flag(
+        "--shared-memory", options.shares_memory,
+        "Let clients register shared memory of this machine for inputs and outputs; any that the server may open");
     app.add_flag("--log-requests", options.http.log_requests, "Write a line to the log for each answer");
     app.add_option("--otlp", options.http.otlp,
                    "Write spans of requests to this file, as lines of OTLP/JSON; it appears at the end")
@@ -344,7 +354,7 @@ command_line parse_command_line(int argc, const char* const* argv) {
         app.add_subcommand("tune", "Measure the algorithms for matrix products on a GPU; later runs use the fastest");
     add_tune(*tune, line.tuning);
     CLI::App* const serve =
-        app.add_subcommand("serve", "Answer requests to networks over HTTP (Open Inference Protocol)");
+        app.add_subcommand("serve", "Answer requests to networks over HTTP and gRPC (Open Inference Protocol)");
     add_serve(*serve, line.serving);
     CLI::App* const operators =
         app.add_subcommand("operators", "List the operators of ONNX that networks may have, with their versions");

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <mutex>
 #include <ostream>
 #include <thread>
@@ -17,6 +18,7 @@
 #include "sluice/base/error.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
+#include "sluice/serve/grpc_front.hpp"
 #include "sluice/serve/network_engine.hpp"
 #include "sluice/serve/server.hpp"
 
@@ -90,10 +92,34 @@ serve::model_source source_of(const serve_options& options) {
                                   : serve::model_source::files(options.models);
 }
 
+std::string authority_of(const std::string& address, unsigned short port) {
+    const bool is_v6 = address.find(':') != std::string::npos;
+    return (is_v6 ? "[" + address + "]" : address) + ":" + std::to_string(port);
+}
+
 std::string url_of(const serve::http_options& http, unsigned short port) {
-    const bool is_v6 = http.address.find(':') != std::string::npos;
     const std::string scheme = http.tls.is_wanted() ? "https://" : "http://";
-    return scheme + (is_v6 ? "[" + http.address + "]" : http.address) + ":" + std::to_string(port);
+    return scheme + authority_of(http.address, port);
+}
+
+std::unique_ptr<serve::grpc_front> grpc_front_of(const serve_options& options, const serve::http_options& http,
+                                                 serve::server& models, const serve::log_sink& sink) {
+    if (!options.grpc_port) return nullptr;
+    serve::grpc_options grpc;
+    grpc.address = http.address;
+    grpc.port = *options.grpc_port;
+    grpc.message_bytes = http.body_bytes;
+    grpc.handshake_time = http.header_time;
+    grpc.budget = http.budget;
+    grpc.tokens = http.tokens;
+    grpc.tls = http.tls;
+    grpc.log_requests = http.log_requests;
+    grpc.spans = http.spans;
+    grpc.shared_memory = http.shared_memory;
+    grpc.shares_port = http.shares_port;
+    grpc.repository_control = http.repository_control;
+    grpc.version = http.version;
+    return std::make_unique<serve::grpc_front>(models, grpc, sink);
 }
 
 }  // namespace
@@ -103,6 +129,16 @@ void serve_models(const serve_options& options, std::ostream& log) {
         throw error(errc::unsupported,
                     "this sluice was built without HTTP: " + serve::why_no_http() + " was not found when it was built");
     }
+    if (options.grpc_port && !serve::grpc_supported()) {
+        throw error(errc::invalid_argument, "--grpc-port: this sluice was built without gRPC: " + serve::why_no_grpc() +
+                                                " was not found when it was built");
+    }
+    if (options.http.tls.is_wanted() && !serve::tls_supported()) {
+        throw error(errc::invalid_argument, "--tls-certificate: this sluice was built without TLS: " +
+                                                serve::why_no_tls() + " was not found when it was built");
+    }
+    // gRPC would write lines of its own between those of the log, one for each handshake that fails.
+    ::setenv("GRPC_VERBOSITY", "NONE", 0);
     serve::http_options http = options.http;
     http.version = SLUICE_VERSION;
     if (!options.tokens.empty()) http.tokens = read_tokens(options.tokens);
@@ -116,11 +152,23 @@ void serve_models(const serve_options& options, std::ostream& log) {
     models.load_all();
     const signal_guard guard;  // until now a signal ends the process
 
-    serve::http_front front(models, std::move(port), http, sink);
+    if (options.shares_memory) http.shared_memory = std::make_shared<serve::shared_regions>();
+    http.budget = std::make_shared<serve::request_budget>(http.all_bodies_bytes);
+    if (!http.otlp.empty()) http.spans = std::make_shared<serve::span_file>(http.otlp, http.version, sink);
+    const std::unique_ptr<serve::grpc_front> grpc = grpc_front_of(options, http, models, sink);
+    if (grpc) http.more_metrics = [&grpc] { return grpc->metrics(); };
+    serve::http_front front(models, std::move(port), http, sink);  // it ends before gRPC's
     sink({log_level::info, "listening", "listening on " + url_of(http, front.port()), {}});
+    if (grpc) {
+        const std::string where = authority_of(http.address, grpc->port());
+        sink({log_level::info, "listening_grpc", "listening for gRPC on " + where, {}});
+    }
     while (!guard.requested()) std::this_thread::sleep_for(poll_time);
 
-    const std::size_t cut = front.drain(std::chrono::seconds(options.drain_seconds));
+    const std::chrono::seconds time(options.drain_seconds);
+    auto cut_of_grpc = std::async(std::launch::async, [&] { return grpc ? grpc->drain(time) : 0; });
+    const std::size_t cut = front.drain(time) + cut_of_grpc.get();
+    if (http.spans) http.spans->end();  // the file is whole now
     if (cut == 0) {
         sink({log_level::info, "end", "every request that was accepted is answered", {}});
         return;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// `sluice serve`: answers requests to networks over HTTP, until a signal ends it.
+// `sluice serve`: answers requests to networks over HTTP, and gRPC where it is asked for, until a signal ends it.
 #pragma once
 
 #include <cstddef>
 #include <filesystem>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,17 +18,20 @@ struct serve_options {
     std::filesystem::path repository;
     std::string device = "auto";
     serve::http_options http;
-    std::filesystem::path tokens;  // a file; empty: no tokens are needed
-    bool lets_load = false;        // repository_control also where other machines may reach the server
-    std::string user;              // that the process becomes when the port is bound; empty: it stays who it is
+    std::optional<unsigned short> grpc_port;  // none: no gRPC
+    std::filesystem::path tokens;             // a file; empty: no tokens are needed
+    bool shares_memory = false;               // clients of this machine may register shared memory
+    bool lets_load = false;                   // repository_control also where other machines may reach the server
+    std::string user;  // that the process becomes when the HTTP port is bound; empty: it stays who it is
     std::size_t drain_seconds = 30;
     bool log_as_json = false;
 };
 
 // Blocks until SIGTERM, SIGINT or SIGHUP has come and the requests that were accepted are answered. Logs to `log`.
 // Throws error for models that cannot be loaded, an address that cannot be listened on and a user that it cannot
-// become; errc::unsupported, with what is missing, when Sluice was built without HTTP. Does not return when requests
-// had to be cut off: it ends the process with the status `failed`.
+// become; errc::unsupported when Sluice was built without HTTP, and errc::invalid_argument when it was built without
+// the gRPC or the TLS that is asked for, with what is missing. Does not return when requests had to be cut off: it ends
+// the process with the status `failed`.
 void serve_models(const serve_options& options, std::ostream& log);
 
 }  // namespace sluice::app

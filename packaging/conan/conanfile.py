@@ -64,6 +64,7 @@ class SluiceRecipe(ConanFile):
             packages += ["libprotobuf-dev", "protobuf-compiler"]
         if self.options.tool:
             packages += ["libcli11-dev", "libsimdjson-dev", "libssl-dev"]
+            packages += ["libgrpc++-dev", "libprotobuf-dev", "protobuf-compiler", "protobuf-compiler-grpc"]
         apt = Apt(self)
         apt.install(packages, check=True)
         apt.install_substitutes(["libdnnl-dev"], ["libopenblas-dev"])

@@ -12,7 +12,7 @@ vcpkg_check_features(OUT_FEATURE_OPTIONS feature_options
         cuda SLUICE_CUDA
         tool SLUICE_BUILD_APPS)
 
-# No ONNX: protobuf as it is in vcpkg needs Abseil, which this build does not link.
+# No ONNX and no gRPC: protobuf as it is in vcpkg needs Abseil, which this build does not link.
 vcpkg_cmake_configure(
     SOURCE_PATH "${SOURCE_PATH}"
     OPTIONS
@@ -21,6 +21,7 @@ vcpkg_cmake_configure(
         -DSLUICE_BUILD_TESTS=OFF
         -DSLUICE_CPU_MATH=OPENBLAS
         -DSLUICE_CUDNN=OFF
+        -DSLUICE_GRPC=OFF
         -DSLUICE_JPEG=ON
         -DSLUICE_MPI=OFF
         -DSLUICE_NCCL=OFF

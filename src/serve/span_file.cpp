@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/span_file.hpp"
+#include "sluice/serve/span_file.hpp"
 
 #include <nlohmann/json.hpp>
 #include <span>
@@ -48,13 +48,29 @@ json span_of(const traced_request& what, const span_id& id, const std::optional<
     return made;
 }
 
+// Named as OpenTelemetry names them.
+json protocol_attributes(const traced_request& what) {
+    const auto status = static_cast<std::uint64_t>(what.status);
+    if (what.is_grpc) {
+        return {text_attribute("rpc.system", "grpc"), text_attribute("rpc.service", "inference.GRPCInferenceService"),
+                text_attribute("rpc.method", what.path), number_attribute("rpc.grpc.status_code", status)};
+    }
+    return {text_attribute("http.request.method", "POST"), text_attribute("url.path", what.path),
+            number_attribute("http.response.status_code", status)};
+}
+
+// Whether the server is at fault. Of gRPC: UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS.
+bool is_fault(const traced_request& what) {
+    if (!what.is_grpc) return what.status >= 500;
+    return what.status == 2 || what.status == 4 || (what.status >= 12 && what.status <= 15);
+}
+
 json spans_of(const traced_request& what) {
     json request = span_of(what, what.span, what.parent, "request", kind_server, what.begin, what.end);
-    request["attributes"] = {text_attribute("http.request.method", "POST"), text_attribute("url.path", what.path),
-                             number_attribute("http.response.status_code", static_cast<std::uint64_t>(what.status)),
-                             text_attribute("sluice.model.name", what.model),
-                             text_attribute("sluice.model.version", what.version)};
-    if (what.status >= 500) request["status"] = {{"code", status_error}};
+    request["attributes"] = protocol_attributes(what);
+    request["attributes"].push_back(text_attribute("sluice.model.name", what.model));
+    request["attributes"].push_back(text_attribute("sluice.model.version", what.version));
+    if (is_fault(what)) request["status"] = {{"code", status_error}};
     json all = json::array({std::move(request)});
     const infer_call::progress& its = what.progress;
     if (its.queued == clock::time_point{}) return all;
@@ -84,13 +100,22 @@ span_file::span_file(std::filesystem::path file, std::string version, log_sink l
     thread_ = std::thread([this] { work(); });
 }
 
+// A server that could not listen leaves the file of an earlier one alone.
 span_file::~span_file() {
+    {
+        const std::lock_guard lock(mutex_);
+        keeps_empty_ = written_ != 0;
+    }
+    end();
+}
+
+void span_file::end() {
     {
         const std::lock_guard lock(mutex_);
         ends_ = true;
     }
     has_work_.notify_one();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
 }
 
 void span_file::begin_part() {
@@ -108,7 +133,7 @@ void span_file::end_part() {
 void span_file::add(const traced_request& what) {
     const std::string line = has_failed_ ? std::string() : otlp_line(what, version_);
     const std::lock_guard lock(mutex_);
-    if (has_failed_ || waiting_.size() + line.size() > most_waiting_bytes) {
+    if (has_failed_ || ends_ || waiting_.size() + line.size() > most_waiting_bytes) {
         ++dropped_;
         return;
     }
@@ -122,11 +147,12 @@ void span_file::work() {
     while (!is_last) {
         has_work_.wait_for(lock, gather_time, [&] { return ends_; });
         is_last = ends_;
+        const bool keeps = keeps_empty_;
         const std::string lines = std::exchange(waiting_, {});
         lock.unlock();
         try {
             if (!has_failed_) write(lines);
-            if (!has_failed_ && is_last && part_) end_part();
+            if (!has_failed_ && is_last && part_ && keeps) end_part();
         } catch (const std::exception& failure) {
             fail(failure);
         }

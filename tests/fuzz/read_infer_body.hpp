@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,7 +28,8 @@ inline void read_infer_body(std::span<const std::byte> file) {
     };
     const std::vector<nn::value_info> inputs{value("x", io::dtype::f32), value("y", io::dtype::i64)};
     const std::vector<nn::value_info> outputs{value("z", io::dtype::f32)};
-    static infer_body_reader reader(1 << 16);  // as one serves all requests of a thread
+    // As one serves all requests of a thread. No region is registered.
+    static infer_body_reader reader(1 << 16, {std::make_shared<shared_regions>(), nullptr});
     infer_body got;
     try {
         reader.read(body, length == 0xffff ? std::nullopt : std::optional(length), inputs, outputs, got);

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Asks `sluice serve` with tritonclient, over HTTP, synchronously and with asyncio.
+"""Asks `sluice serve` with tritonclient, over HTTP, synchronously and with asyncio, and over gRPC.
 
-    client_tests.py TOOL        needs tritonclient[http] and numpy; scripts/client_tests brings them
+    client_tests.py TOOL        needs tritonclient[http,grpc] and numpy; scripts/client_tests brings them
 """
 
 import asyncio
+import os
 import pathlib
+import queue
 import signal
 import socket
 import subprocess
@@ -15,8 +17,11 @@ import time
 import unittest
 
 import numpy
+import tritonclient.grpc as grpc_client
+import tritonclient.grpc.aio as async_grpc_client
 import tritonclient.http as sync_client
 import tritonclient.http.aio as async_client
+import tritonclient.utils.shared_memory as shared_memory
 from tritonclient.utils import InferenceServerException
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -29,6 +34,12 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def rows_over_grpc(begin, end):
+    rows = grpc_client.InferInput("input", [end - begin, 64], "FP32")
+    rows.set_data_from_numpy(INPUTS[begin:end])
+    return [rows]
 
 
 def rows_of(module, begin, end, binary=True):
@@ -45,8 +56,11 @@ class Clients(unittest.TestCase):
         model.mkdir(parents=True)
         (model / "model.safetensors").write_bytes((ROOT / "models/digits.safetensors").read_bytes())
         cls.address = f"127.0.0.1:{free_port()}"
-        cls.process = subprocess.Popen(
-            [TOOL, "serve", "--repository", cls.folder.name, "--port", cls.address.split(":")[1], "--device", "cpu"])
+        cls.has_grpc = "gRPC         yes" in subprocess.check_output([TOOL, "serve", "--version"], text=True)
+        cls.grpc_address = f"127.0.0.1:{free_port()}"
+        grpc = ["--grpc-port", cls.grpc_address.split(":")[1]] if cls.has_grpc else []
+        cls.process = subprocess.Popen([TOOL, "serve", "--shared-memory", "--repository", cls.folder.name, "--device", "cpu",
+                                        "--port", cls.address.split(":")[1], *grpc])
         cls.client = sync_client.InferenceServerClient(cls.address)
         for _ in range(1000):
             try:
@@ -130,6 +144,111 @@ class Clients(unittest.TestCase):
         self.client.load_model("digits")
         self.assertTrue(self.client.is_model_ready("digits"))
 
+    def test_grpc(self):
+        if not self.has_grpc:
+            self.skipTest("this tool was built without gRPC")
+        with grpc_client.InferenceServerClient(self.grpc_address) as client:
+            self.assertTrue(client.is_server_live())
+            self.assertTrue(client.is_server_ready())
+            self.assertTrue(client.is_model_ready("digits", "1"))
+            self.assertFalse(client.is_model_ready("other"))
+            self.assertEqual(client.get_server_metadata().name, "sluice")
+            self.assertEqual(list(client.get_model_metadata("digits").inputs[0].shape), [-1, 64])
+            self.assertEqual(client.get_model_repository_index().models[0].state, "READY")
+            outputs = [grpc_client.InferRequestedOutput("output")]
+            for i in range(100):
+                result = client.infer("digits", rows_over_grpc(i, i + 2), outputs=outputs, request_id=str(i), timeout=10_000_000)
+                self.expect(result, i, i + 2)
+                self.assertEqual(result.get_response().id, str(i))
+            with self.assertRaisesRegex(InferenceServerException, "there is no model 'other'"):
+                client.infer("other", rows_over_grpc(0, 1))
+            statistics = client.get_inference_statistics("digits").model_stats[0]
+            self.assertEqual(statistics.name, "digits")
+            self.assertGreater(statistics.inference_stats.success.count, 0)
+
+    def test_a_stream_over_grpc(self):
+        if not self.has_grpc:
+            self.skipTest("this tool was built without gRPC")
+        answers = queue.Queue()
+        with grpc_client.InferenceServerClient(self.grpc_address) as client:
+            client.start_stream(lambda result, error: answers.put((result, error)))
+            for i in range(200):
+                name = "other" if i == 100 else "digits"
+                client.async_stream_infer(name, rows_over_grpc(i, i + 2), request_id=str(i),
+                                          enable_empty_final_response=i == 150)
+            for i in range(200):
+                result, error = answers.get(timeout=30)
+                if i == 100:
+                    self.assertRegex(str(error), "there is no model 'other'")
+                    continue
+                self.assertIsNone(error)
+                self.assertEqual(result.get_response().id, str(i))
+                self.assertEqual(result.get_response().parameters["triton_final_response"].bool_param, i == 150)
+                self.expect(result, i, i + 2)
+            client.stop_stream()
+
+    def test_asyncio_over_grpc(self):
+        if not self.has_grpc:
+            self.skipTest("this tool was built without gRPC")
+
+        async def ask():
+            async def requests():
+                for i in range(100):
+                    yield {"model_name": "digits", "inputs": rows_over_grpc(i, i + 1), "request_id": str(i)}
+            async with async_grpc_client.InferenceServerClient(self.grpc_address) as client:
+                self.assertTrue(await client.is_server_ready())
+                tasks = [client.infer("digits", rows_over_grpc(i, i + 2)) for i in range(100)]
+                for i, result in enumerate(await asyncio.gather(*tasks)):
+                    self.expect(result, i, i + 2)
+                i = 0
+                async for result, error in client.stream_infer(requests()):
+                    self.assertIsNone(error)
+                    self.expect(result, i, i + 1)
+                    i += 1
+                self.assertEqual(i, 100)
+        asyncio.run(ask())
+
+    def share(self, module, client):
+        """Inputs and outputs in shared memory, with one client."""
+        rows, outputs_at = INPUTS[:7], 8192
+        key = f"/sluice-client-tests-{os.getpid()}"
+        memory = shared_memory.create_shared_memory_region("digits_memory", key, 16384)
+        try:
+            shared_memory.set_shared_memory_region(memory, [rows], offset=64)
+            client.register_system_shared_memory("digits_memory", key, 16384)
+            status = client.get_system_shared_memory_status()
+            self.assertIn("digits_memory", str(status))
+            inputs = [module.InferInput("input", [7, 64], "FP32")]
+            inputs[0].set_shared_memory("digits_memory", rows.nbytes, offset=64)
+            self.expect(client.infer("digits", inputs), 0, 7)
+            outputs = [module.InferRequestedOutput("output")]
+            outputs[0].set_shared_memory("digits_memory", 7 * 10 * 4, offset=outputs_at)
+            result = client.infer("digits", inputs, outputs=outputs)
+            self.assertIsNotNone(result.get_output("output"))
+            logits = shared_memory.get_contents_as_numpy(memory, numpy.float32, [7, 10], offset=outputs_at)
+            numpy.testing.assert_allclose(logits, LOGITS[:7], atol=1e-4)
+            del logits
+            with self.assertRaisesRegex(InferenceServerException, "is registered already"):
+                client.register_system_shared_memory("digits_memory", key, 16384)
+            inputs[0].set_shared_memory("digits_memory", rows.nbytes, offset=16000)
+            with self.assertRaisesRegex(InferenceServerException, "are not in the shared memory region"):
+                client.infer("digits", inputs)
+            client.unregister_system_shared_memory("digits_memory")
+            with self.assertRaisesRegex(InferenceServerException, "is not registered"):
+                client.infer("digits", inputs)
+        finally:
+            client.unregister_system_shared_memory()
+            shared_memory.destroy_shared_memory_region(memory)
+
+    def test_shared_memory(self):
+        self.share(sync_client, self.client)
+
+    def test_shared_memory_over_grpc(self):
+        if not self.has_grpc:
+            self.skipTest("this tool was built without gRPC")
+        with grpc_client.InferenceServerClient(self.grpc_address) as client:
+            self.share(grpc_client, client)
+
     def test_statistics(self):
         def answered():
             return self.client.get_inference_statistics("digits")["model_stats"][0]["inference_stats"]["success"]["count"]
@@ -140,6 +259,41 @@ class Clients(unittest.TestCase):
                 break
             time.sleep(0.01)
         self.assertEqual(answered(), before + 1)
+
+
+class Secure(unittest.TestCase):
+    def test_grpc_with_certificates_of_both(self):
+        built_with = subprocess.check_output([TOOL, "serve", "--version"], text=True)
+        for each in "gRPC         yes", "TLS          yes":
+            if each not in built_with:
+                self.skipTest("this tool was built without gRPC or without TLS")
+        with tempfile.TemporaryDirectory() as folder:
+            key, certificate = f"{folder}/key.pem", f"{folder}/certificate.pem"
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                            "-days", "2", "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key,
+                            "-out", certificate], check=True, capture_output=True)
+            port = free_port()
+            tool = subprocess.Popen([TOOL, "serve", "--device", "cpu", "--port", "0", "--grpc-port", str(port),
+                                     "--tls-certificate", certificate, "--tls-key", key, "--tls-client-ca", certificate,
+                                     ROOT / "models/digits.safetensors"])
+            try:
+                with grpc_client.InferenceServerClient(f"127.0.0.1:{port}", ssl=True, root_certificates=certificate,
+                                                       private_key=key, certificate_chain=certificate) as client:
+                    for _ in range(1000):
+                        try:
+                            if client.is_server_ready():
+                                break
+                        except InferenceServerException:
+                            time.sleep(0.01)
+                    logits = client.infer("digits", rows_over_grpc(0, 3)).as_numpy("output")
+                    numpy.testing.assert_allclose(logits, LOGITS[:3], atol=1e-4)
+                with grpc_client.InferenceServerClient(f"127.0.0.1:{port}", ssl=True,
+                                                       root_certificates=certificate) as client:
+                    with self.assertRaises(InferenceServerException):
+                        client.is_server_ready()
+            finally:
+                tool.send_signal(signal.SIGTERM)
+                self.assertEqual(tool.wait(timeout=30), 0)
 
 
 if __name__ == "__main__":

@@ -163,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(
         wrong_body{"parameter", R"({"parameters":{"color":1}})", "'color', which is unknown"},
         wrong_body{"timeout", R"({"parameters":{"timeout":-1}})", "'timeout' is not a number"},
         wrong_body{"long_timeout", R"({"parameters":{"timeout":18446744073709551615}})", "longer than an hour"},
-        wrong_body{"shared_memory", with_x(x + R"(,"parameters":{"shared_memory_region":"a"})"), "does not support"},
+        wrong_body{"shared_memory", with_x(x + R"(,"parameters":{"shared_memory_region":"a"})"), "shares no memory"},
         wrong_body{"many_keys",
                    [] {
                        std::string text = R"({"parameters":{)";

@@ -18,6 +18,7 @@
 #include "apps/support/subprocess.hpp"
 #include "io/support/temporary_directory.hpp"
 #include "serve/support/raw_client.hpp"
+#include "sluice/serve/grpc_front.hpp"
 #include "sluice/serve/model_config.hpp"
 #include "sluice/serve/tls.hpp"
 
@@ -286,8 +287,34 @@ TEST(serve_tool, says_what_it_was_built_with) {
     const outcome got = run_tool({"serve", "--version"});
     EXPECT_EQ(got.exit_code, 0) << got.err;
     EXPECT_THAT(got.out, HasSubstr("HTTP         yes"));
+    EXPECT_THAT(got.out, HasSubstr(grpc_supported() ? "gRPC         yes" : "gRPC         no: " + why_no_grpc()));
     EXPECT_THAT(got.out, HasSubstr(tls_supported() ? "TLS          yes" : "TLS          no: " + why_no_tls()));
     EXPECT_THAT(got.out, HasSubstr(yaml_supported() ? "config.yaml  yes" : "config.yaml  no: yaml-cpp was not found"));
+}
+
+TEST(serve_tool, answers_grpc_where_it_is_built_with_it) {
+    if (!grpc_supported()) {
+        const outcome got = run_tool({"serve", "--device", "cpu", "--port", "0", "--grpc-port", "0", digits});
+        EXPECT_EQ(got.exit_code, 2);
+        EXPECT_THAT(got.err, HasSubstr("--grpc-port: this sluice was built without gRPC"));
+        return;
+    }
+    {
+        serving server({"--grpc-port", "0", digits});
+        const std::vector<std::string> words{"curl", "--silent", "--show-error", server.url() + "/metrics"};
+        const outcome metrics = tool_process(app::testing::command_line{words}).wait();
+        EXPECT_THAT(metrics.out, HasSubstr("sluice_grpc_unanswered_requests 0\n")) << metrics.err;
+        server.send(SIGTERM);
+        const outcome end = server.wait();
+        EXPECT_EQ(end.exit_code, 0) << end.err;
+        EXPECT_THAT(end.err, HasSubstr("listening for gRPC on 127.0.0.1:"));
+    }
+    const unsigned short taken = free_port();
+    const serving holder({digits}, taken);
+    const outcome got =
+        run_tool({"serve", "--device", "cpu", "--port", "0", "--grpc-port", std::to_string(taken), digits});
+    EXPECT_EQ(got.exit_code, 1) << got.err;
+    EXPECT_THAT(got.err, HasSubstr("cannot listen for gRPC on 127.0.0.1"));
 }
 
 TEST(serve_tool, a_configuration_may_be_yaml) {

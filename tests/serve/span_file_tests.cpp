@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/span_file.hpp"
+#include "sluice/serve/span_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

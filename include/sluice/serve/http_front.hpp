@@ -11,13 +11,17 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "sluice/serve/http_port.hpp"
 #include "sluice/serve/log.hpp"
+#include "sluice/serve/request_budget.hpp"
 #include "sluice/serve/server.hpp"
+#include "sluice/serve/shared_regions.hpp"
+#include "sluice/serve/span_file.hpp"
 #include "sluice/serve/tls.hpp"
 
 namespace sluice::serve {
@@ -34,8 +38,10 @@ struct http_options {
     std::size_t connections = 1000;  // more are refused
     std::size_t header_bytes = 16 << 10;
     std::size_t body_bytes = 64 << 20;
-    std::size_t json_bytes = 16 << 20;              // of the body's JSON
-    std::size_t all_bodies_bytes = 1UL << 30;       // of all requests at a time
+    std::size_t json_bytes = 16 << 20;         // of the body's JSON
+    std::size_t all_bodies_bytes = 1UL << 30;  // of all requests at a time
+    // Shared with another front end of the server; its bytes take the place of all_bodies_bytes. Empty: its own.
+    std::shared_ptr<request_budget> budget = {};
     std::chrono::milliseconds header_time{10'000};  // from the first byte of a request to the last of its header
     std::chrono::milliseconds body_time{30'000};    // from there to its last byte
     std::chrono::milliseconds idle_time{75'000};    // between two requests
@@ -48,6 +54,8 @@ struct http_options {
     tls_files tls = {};
     // Another process may listen on the same port, if it also says so: a new server starts before the old one ends.
     bool shares_port = false;
+    // Clients may register shared memory of this machine, which requests read and write. Empty: they may not.
+    std::shared_ptr<shared_regions> shared_memory = {};
     // Whether clients may load and unload models.
     bool repository_control = true;
     // One line of the log for each answer.
@@ -56,6 +64,10 @@ struct http_options {
     // appears when the front end has drained, or when 64 MiB are full; the next parts are FILE.1, FILE.2, ... A request
     // whose caller does not sample its trace is not among them.
     std::filesystem::path otlp = {};
+    // Shared with another front end of the server; it takes the place of otlp. Empty: its own.
+    std::shared_ptr<span_file> spans = {};
+    // Appended to the text of /metrics: another front end's. Called on any thread, while this front end is there.
+    std::function<std::string()> more_metrics = {};
     // Of the server, in its metadata.
     std::string version = {};
 };

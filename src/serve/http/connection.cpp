@@ -26,8 +26,7 @@ constexpr std::size_t read_bytes = 16 << 10;
 constexpr std::size_t long_read_bytes = 256 << 10;  // of a long body
 constexpr std::size_t kept_bytes = 1 << 20;
 constexpr std::chrono::milliseconds linger_time{2000};
-constexpr int most_steps = 16;  // requests of one connection before others have their turn
-constexpr std::size_t most_waiting_loads = 16;
+constexpr int most_steps = 16;        // requests of one connection before others have their turn
 constexpr int client_has_left = 499;  // counted, never sent
 constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
 
@@ -88,7 +87,8 @@ void connection::hands_failed() {
 void connection::begin_request() {
     phase_ = phase::reading;
     has_begun_ = is_accepted_ = closes_ = has_asked_ = false;
-    loop_->state().body_bytes -= std::exchange(charged_, 0);
+    loop_->state().budget->give(std::exchange(charged_, 0));
+    request_.shared->clear();
     message_.clear();
     parser_.emplace(message_, loop_->state().options.header_bytes, loop_->state().options.body_bytes);
     // Coarse: for each request the clock is not read.
@@ -98,7 +98,7 @@ void connection::begin_request() {
 void connection::close() {
     if (std::exchange(phase_, phase::closed) == phase::closed) return;
     stream_.close();
-    loop_->state().body_bytes -= std::exchange(charged_, 0);
+    loop_->state().budget->give(std::exchange(charged_, 0));
     loop_->forget(*this);
 }
 
@@ -167,7 +167,7 @@ bool connection::parse() {
 bool connection::charge_body() {
     if (message_.body.size() <= charged_) return true;
     const std::size_t more = message_.body.size() - charged_;
-    if (!loop_->state().take_memory(more)) {
+    if (!loop_->state().budget->take(more)) {
         send(error_reply(503, "the memory for requests is in use"), true);
         return false;
     }
@@ -198,7 +198,7 @@ bool connection::accept_header() {
     if (parser_->is_done()) return true;
     expire_after(loop_->state().options.body_time);
     if (length) {
-        if (!loop_->state().take_memory(*length)) {
+        if (!loop_->state().budget->take(*length)) {
             send(error_reply(503, "the memory for requests is in use"), true);
             return false;
         }
@@ -267,10 +267,8 @@ void connection::handle_load() {
     if (!state.options.repository_control)
         throw refusal(refusal_kind::forbidden, "this server does not let clients load and unload models");
     require_load_parameters(message_.body);
-    if (state.waiting_loads.fetch_add(1) >= most_waiting_loads) {
-        const std::size_t waiting = --state.waiting_loads;
-        throw refusal(refusal_kind::queue_full, "too many loads wait", waiting);
-    }
+    if (!state.budget->begin_load())
+        throw refusal(refusal_kind::queue_full, "too many loads wait", state.budget->loads());
     asio::post(state.loading, [self = shared_from_this()] {
         reply made;
         try {
@@ -283,7 +281,7 @@ void connection::handle_load() {
         } catch (const std::exception& failure) {
             made = reply_of(refusal_of(failure));
         }
-        --self->loop_->state().waiting_loads;
+        self->loop_->state().budget->end_load();
         self->deliver(std::move(made));
     });
 }

@@ -2,11 +2,15 @@
 #include "serve/http/endpoints.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "serve/metrics.hpp"
+#include "serve/shared_tensors.hpp"
 #include "sluice/base/printable.hpp"
 
 namespace sluice::serve {
@@ -132,12 +136,66 @@ reply index_reply(const std::string& body, const server& models) {
     return json_reply(all);
 }
 
+shared_regions& require_shared_memory(const front_state& state) {
+    if (!state.options.shared_memory) throw refusal(refusal_kind::forbidden, why_no_shared_memory);
+    return *state.options.shared_memory;
+}
+
+reply regions_reply(const std::string& name, const shared_regions& regions) {
+    json all = json::array();
+    const auto add = [&all](const shared_region& each) {
+        all.push_back(
+            {{"name", each.name()}, {"key", each.key()}, {"offset", each.offset()}, {"byte_size", each.bytes()}});
+    };
+    if (name.empty())
+        for (const auto& each : regions.all()) add(*each);
+    else
+        add(*regions.find(name));
+    return json_reply(all);
+}
+
+std::uint64_t require_bytes(const json& value, const std::string& key) {
+    if (!value.is_number_unsigned()) refuse(in_quotes(key) + " is not an integer of at least 0");
+    return value.get<std::uint64_t>();
+}
+
+reply register_reply(const std::string& name, const std::string& body, shared_regions& regions) {
+    std::optional<std::string> key;
+    std::optional<std::uint64_t> bytes;
+    std::uint64_t offset = 0;
+    const json asked = parsed(body);
+    for (const auto& [member, value] : asked.items()) {
+        if (member == "key") {
+            if (!value.is_string()) refuse("'key' is not a text");
+            key = value.get<std::string>();
+        } else if (member == "byte_size") {
+            bytes = require_bytes(value, member);
+        } else if (member == "offset") {
+            offset = require_bytes(value, member);
+        } else {
+            refuse("the body has the unknown key " + in_quotes(member) + "; the keys are key, offset, byte_size");
+        }
+    }
+    if (!key || !bytes) refuse("the body lacks " + std::string(key ? "'byte_size'" : "'key'"));
+    regions.add(name, *key, offset, *bytes);
+    return json_reply(json::object());
+}
+
+reply unregister_reply(const std::string& name, const std::string& body, shared_regions& regions) {
+    if (!parsed(body).empty()) refuse("the body has a key; it needs none");
+    if (name.empty())
+        regions.remove_all();
+    else
+        regions.remove(name);
+    return json_reply(json::object());
+}
+
 http_metrics http_metrics_of(const front_state& state) {
     http_metrics now;
     for (std::size_t status = 0; status < state.replies.size(); ++status)
         if (const std::uint64_t count = state.replies[status]) now.replies[static_cast<int>(status)] = count;
     now.connections = state.connections;
-    now.body_bytes = state.body_bytes;
+    now.body_bytes = state.budget->bytes();
     now.wrong_traceparents = state.wrong_traceparents;
     now.failed_handshakes = state.failed_handshakes;
     if (state.spans) {
@@ -145,6 +203,12 @@ http_metrics http_metrics_of(const front_state& state) {
         now.untraced = state.spans->dropped();
     }
     return now;
+}
+
+reply metadata_reply(const front_state& state) {
+    json extensions{"binary_tensor_data", "model_repository", "statistics"};
+    if (state.options.shared_memory) extensions.push_back("system_shared_memory");
+    return json_reply({{"name", "sluice"}, {"version", state.options.version}, {"extensions", extensions}});
 }
 
 reply readiness(bool is_ready) {
@@ -185,18 +249,21 @@ reply answer_of(const route& to, const std::string& body, const front_state& sta
     switch (to.to) {
         case endpoint::page: return page_reply();
         case endpoint::metrics:
-            return text_reply(metrics_of(state.models, http_metrics_of(state)),
+            return text_reply(metrics_of(state.models, http_metrics_of(state)) +
+                                  (state.options.more_metrics ? state.options.more_metrics() : ""),
                               "text/plain; version=0.0.4; charset=utf-8");
         case endpoint::openapi: return text_reply(openapi_text(), json_type);
-        case endpoint::server_metadata:
-            return json_reply({{"name", "sluice"},
-                               {"version", state.options.version},
-                               {"extensions", {"binary_tensor_data", "model_repository", "statistics"}}});
+        case endpoint::server_metadata: return metadata_reply(state);
         case endpoint::server_live: return {};
         case endpoint::server_ready: return readiness(models.is_ready());
         case endpoint::all_statistics:
         case endpoint::model_statistics: return statistics_reply(to, models);
         case endpoint::repository_index: return index_reply(body, models);
+        case endpoint::regions_status: return regions_reply(std::string(to.model), require_shared_memory(state));
+        case endpoint::regions_register:
+            return register_reply(std::string(to.model), body, require_shared_memory(state));
+        case endpoint::regions_unregister:
+            return unregister_reply(std::string(to.model), body, require_shared_memory(state));
         case endpoint::model_metadata: return json_reply(metadata_of(*models.find(to.model, to.version), models));
         case endpoint::model_ready:
             return readiness(!models.is_draining() && models.find(to.model, to.version)->is_ready());

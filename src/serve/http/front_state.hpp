@@ -9,35 +9,30 @@
 #include <cstdint>
 #include <memory>
 
-#include "serve/http/certificate_watch.hpp"
-#include "serve/span_file.hpp"
+#include "serve/tls/certificate_watch.hpp"
 #include "sluice/serve/http_front.hpp"
+#include "sluice/serve/span_file.hpp"
 
 namespace sluice::serve {
 
 struct front_state {
     front_state(server& its_models, const http_options& its_options, log_sink its_log)
-        : models(its_models), options(its_options), log(std::move(its_log)) {}
-
-    // False: the requests that are being read would fill more memory than allowed.
-    bool take_memory(std::size_t bytes) noexcept {
-        if (body_bytes.fetch_add(bytes) + bytes <= options.all_bodies_bytes) return true;
-        body_bytes -= bytes;
-        return false;
-    }
+        : models(its_models),
+          options(its_options),
+          log(std::move(its_log)),
+          budget(options.budget ? options.budget : std::make_shared<request_budget>(options.all_bodies_bytes)) {}
 
     server& models;
     const http_options options;
     const log_sink log;
+    const std::shared_ptr<request_budget> budget;
     boost::asio::thread_pool loading{1};  // loads models, one after the other: that takes long
-    std::atomic<std::size_t> waiting_loads{0};
     std::atomic<bool> is_draining{false};
     std::atomic<std::size_t> connections{0};
-    std::atomic<std::size_t> body_bytes{0};
     std::array<std::atomic<std::uint64_t>, 600> replies{};  // by status
     std::atomic<std::uint64_t> wrong_traceparents{0};
     std::atomic<std::uint64_t> failed_handshakes{0};
-    std::unique_ptr<span_file> spans;                 // where they are asked for
+    std::shared_ptr<span_file> spans;                 // where they are asked for
     std::unique_ptr<certificate_watch> certificates;  // where TLS is spoken
 };
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/http/header_check.hpp"
 
-#include <boost/beast/core/string.hpp>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "serve/access_token.hpp"
 #include "sluice/base/printable.hpp"
 
 namespace sluice::serve {
@@ -18,23 +17,6 @@ bool is_from_another_site(const http_message& message) {
     if (message.origin.empty()) return false;
     const std::size_t scheme = message.origin.find("://");
     return scheme == std::string::npos || message.origin.substr(scheme + 3) != message.host;
-}
-
-// The time says nothing about how much of a token was right.
-bool has_token(std::string_view authorization, const std::vector<std::string>& tokens) {
-    constexpr std::string_view scheme = "bearer ";
-    if (authorization.size() <= scheme.size() ||
-        !boost::beast::iequals(boost::beast::string_view(authorization.data(), scheme.size()), "bearer "))
-        return false;
-    authorization.remove_prefix(scheme.size());
-    bool is_one = false;
-    for (const std::string& each : tokens) {
-        unsigned difference = each.size() == authorization.size() ? 0 : 1;
-        for (std::size_t i = 0; i < authorization.size(); ++i)
-            difference |= static_cast<unsigned char>(authorization[i] ^ each[i % each.size()]);
-        is_one = is_one || difference == 0;
-    }
-    return is_one;
 }
 
 bool needs_token(endpoint to) {
@@ -59,7 +41,7 @@ std::optional<reply> header_refusal(const http_message& message, const route& to
     if (is_from_another_site(message)) return error_reply(403, "requests of pages of other sites are refused");
     if (!state.options.tokens.empty() && needs_token(to.to) &&
         !has_token(message.authorization, state.options.tokens)) {
-        reply made = error_reply(401, "a token is needed (Authorization: Bearer TOKEN)");
+        reply made = error_reply(401, why_token);
         made.asks_token = true;
         return made;
     }

@@ -37,8 +37,10 @@ public:
         } catch (const boost::system::system_error& failure) {
             throw error(errc::io_failed, "cannot listen on " + port.name_ + ": " + failure.code().message());
         }
-        if (!options.otlp.empty())
-            state_->spans = std::make_unique<span_file>(options.otlp, options.version, state_->log);
+        if (options.spans)
+            state_->spans = options.spans;
+        else if (!options.otlp.empty())
+            state_->spans = std::make_shared<span_file>(options.otlp, options.version, state_->log);
         for (const auto& each : loops_) each->start();
     }
     implementation(const implementation&) = delete;
@@ -61,7 +63,8 @@ public:
         }
         std::size_t cut = 0;
         for (const auto& each : loops_) cut += each->end();
-        state_->spans.reset();  // the file is whole now
+        if (state_->spans && !state_->options.spans) state_->spans->end();  // the file is whole now
+        state_->spans.reset();
         return cut;
     }
 

@@ -64,7 +64,19 @@ void append_data(std::string& to, const tensor_view& from, const std::string& na
     }
 }
 
-void append_output(std::string& to, const tensor_view& from, const std::string& name, bool is_binary) {
+void append_place(std::string& to, const output_place& place, std::size_t bytes) {
+    to += R"(],"parameters":{"shared_memory_region":)";
+    append_json_text(to, place.region->name());
+    to += R"(,"shared_memory_byte_size":)";
+    append_number(to, bytes);
+    if (place.offset != 0) {
+        to += R"(,"shared_memory_offset":)";
+        append_number(to, place.offset);
+    }
+    to += "}}";
+}
+
+void append_output(std::string& to, const tensor_view& from, const std::string& name, const chosen_output& how) {
     to += R"({"name":)";
     append_json_text(to, name);
     to += R"(,"datatype":")";
@@ -74,7 +86,11 @@ void append_output(std::string& to, const tensor_view& from, const std::string& 
         if (i != 0) to += ',';
         append_number(to, from.shape[i]);
     }
-    if (is_binary) {
+    if (how.place.region) {
+        how.place.write(from.bytes, "output " + in_quotes(name));
+        return append_place(to, how.place, from.bytes.size());
+    }
+    if (how.is_binary) {
         to += R"(],"parameters":{"binary_data_size":)";
         append_number(to, from.bytes.size());
         to += "}}";
@@ -121,7 +137,7 @@ std::optional<std::size_t> write_infer_answer(std::string& to, const served_mode
     bool is_first = true, has_binary = false;
     for (const chosen_output& each : request.outputs) {
         if (!std::exchange(is_first, false)) to += ',';
-        append_output(to, outputs[each.index], model.network().outputs()[each.index].name, each.is_binary);
+        append_output(to, outputs[each.index], model.network().outputs()[each.index].name, each);
         has_binary = has_binary || each.is_binary;
     }
     to += "]}";

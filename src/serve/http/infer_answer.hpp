@@ -14,7 +14,8 @@
 namespace sluice::serve {
 
 // Writes the outputs that the request has chosen. Gives the length of the JSON when binary data follows it. Throws
-// refusal (bad_request) for NaN and infinities in an output that is to be JSON, which has no such numbers.
+// refusal (bad_request) for NaN and infinities in an output that is to be JSON, which has no such numbers, and for one
+// that does not fit into its shared memory.
 std::optional<std::size_t> write_infer_answer(std::string& to, const served_model& model, const infer_body& request,
                                               std::span<const tensor_view> outputs);
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "serve/http/json_numbers.hpp"
+#include "serve/request_checks.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/serve/refusal.hpp"
 
@@ -20,15 +21,8 @@ namespace dom = simdjson::dom;
 
 constexpr std::size_t deepest = 32;
 constexpr std::size_t kept_json_bytes = 1 << 20;  // memory for longer documents is not kept
-constexpr std::uint64_t longest_timeout_us = 3'600'000'000;
 
-[[noreturn]] void refuse(const std::string& why) { throw refusal(refusal_kind::bad_request, why); }
-
-std::string names_of(const std::vector<nn::value_info>& values) {
-    std::string all;
-    for (const nn::value_info& each : values) all += (all.empty() ? "" : ", ") + in_quotes(each.name);
-    return all;
-}
+[[noreturn]] void refuse(const std::string& why) { refuse_request(why); }
 
 template <typename T>
 T value_as(dom::element from, const std::string& where, std::string_view wanted) {
@@ -58,24 +52,16 @@ void read_object(dom::object from, const std::string& where, const Read& read) {
     refuse(where + " has the unknown key " + in_quotes(key) + "; the keys are " + known);
 }
 
-[[noreturn]] void refuse_parameter(const std::string& where, std::string_view key, const char* known) {
-    static constexpr std::array<std::string_view, 7> unsupported{
-        "sequence_id",          "sequence_start",          "sequence_end",        "classification",
-        "shared_memory_region", "shared_memory_byte_size", "shared_memory_offset"};
-    const bool is_known = std::ranges::find(unsupported, key) != unsupported.end();
-    refuse(where + " has the parameter " + in_quotes(key) + ", which " +
-           (is_known ? "this server does not support" : "is unknown") + "; supported are " + known);
-}
-
 // Reads one body.
 class body_reading {
 public:
     body_reading(std::string_view binary, bool has_binary, const std::vector<nn::value_info>& inputs,
-                 const std::vector<nn::value_info>& outputs, infer_body& to)
+                 const std::vector<nn::value_info>& outputs, const shared_memory_access& shared_memory, infer_body& to)
         : binary_(std::as_bytes(std::span(binary))),
           has_binary_(has_binary),
           inputs_(inputs),
           outputs_(outputs),
+          shared_memory_(shared_memory),
           to_(to),
           numbers_at_(inputs.size(), is_missing) {
         to_.inputs.resize(inputs.size());
@@ -94,7 +80,7 @@ public:
 
 private:
     static constexpr std::size_t is_missing = ~std::size_t{0};
-    static constexpr std::size_t is_binary = is_missing - 1;
+    static constexpr std::size_t is_elsewhere = is_missing - 1;  // it is not JSON
 
     void read_member(std::string_view key, dom::element value) {
         if (key == "id") {
@@ -119,8 +105,7 @@ private:
                 all_binary_ = value_as<bool>(value, "'binary_data_output'", "true or false");
             } else if (key == "timeout") {
                 const auto time = value_as<std::uint64_t>(value, "'timeout'", "a number of microseconds");
-                if (time > longest_timeout_us) refuse("'timeout' is longer than an hour");
-                if (time != 0) to_.timeout = std::chrono::microseconds(time);
+                to_.timeout = require_timeout(time);
             } else if (key == "priority") {
                 to_.priority = value_as<std::uint64_t>(value, "'priority'", "an integer of at least 0");
             } else {
@@ -133,7 +118,21 @@ private:
         std::optional<std::string_view> name, datatype;
         std::optional<dom::array> shape, data;
         std::optional<std::uint64_t> binary_size;
+        region_parameters region;
     };
+
+    // Whether the parameter is one of shared memory.
+    static bool read_region_parameter(std::string_view key, dom::element value, region_parameters& to) {
+        if (key == "shared_memory_region")
+            to.region = value_as<std::string_view>(value, "'shared_memory_region'", "a text");
+        else if (key == "shared_memory_byte_size")
+            to.bytes = value_as<std::uint64_t>(value, "'shared_memory_byte_size'", "an integer of at least 0");
+        else if (key == "shared_memory_offset")
+            to.offset = value_as<std::uint64_t>(value, "'shared_memory_offset'", "an integer of at least 0");
+        else
+            return false;
+        return true;
+    }
 
     void read_input(dom::element from) {
         input_fields found;
@@ -158,41 +157,39 @@ private:
     void read_input_parameters(dom::element from, input_fields& to) {
         read_object(value_as<dom::object>(from, "an input's 'parameters'", "an object"), "an input's 'parameters'",
                     [&](std::string_view key, dom::element value) {
-                        if (key != "binary_data_size") refuse_parameter("an input", key, "binary_data_size");
+                        if (read_region_parameter(key, value, to.region)) return;
+                        if (key != "binary_data_size") {
+                            refuse_parameter("an input", key,
+                                             "binary_data_size, " + std::string(shared_memory_parameters));
+                        }
                         to.binary_size = value_as<std::uint64_t>(value, "'binary_data_size'", "a number of bytes");
                     });
     }
 
-    std::size_t index_of(const std::vector<nn::value_info>& values, std::string_view name, const char* kind) {
-        const auto found = std::ranges::find(values, name, &nn::value_info::name);
-        if (found == values.end()) {
-            refuse("the model has no " + std::string(kind) + " " + in_quotes(name) + "; it has " + names_of(values));
-        }
-        return static_cast<std::size_t>(found - values.begin());
-    }
-
     void take_input(const input_fields& found) {
         if (!found.name) refuse("an input has no 'name'");
-        const std::size_t index = index_of(inputs_, *found.name, "input");
-        const std::string where = "input " + in_quotes(*found.name);
-        if (numbers_at_[index] != is_missing) refuse(where + " is there twice");
+        const std::size_t index = require_name(inputs_, *found.name, "input");
+        const std::string where = tensor_words("input", *found.name);
+        if (numbers_at_[index] != is_missing) refuse_twice(where);
         if (!found.datatype) refuse(where + " has no 'datatype'");
         if (!found.shape) refuse(where + " has no 'shape'");
         tensor_view& to = to_.inputs[index];
-        const auto type = dtype_of_datatype(*found.datatype);
-        if (!type) {
-            refuse(where + ": the datatype " + in_quotes(*found.datatype) + " is not supported; supported are " +
-                   known_datatypes());
-        }
-        to.type = *type;
+        to.type = require_datatype(*found.datatype, where);
         to.shape = read_shape(*found.shape, where);
+        if (!found.region.is_empty()) {
+            if (found.data || found.binary_size)
+                refuse(where + " is in shared memory, but has 'data' or 'binary_data_size' too");
+            to.bytes = to_.shared->read(shared_memory_, found.region, where);
+            numbers_at_[index] = is_elsewhere;
+            return;
+        }
         if (found.data.has_value() == found.binary_size.has_value()) {
             refuse(where + (found.data ? " has both 'data' and 'binary_data_size'"
                                        : " has neither 'data' nor the parameter 'binary_data_size'"));
         }
         if (found.binary_size) {
             to.bytes = take_binary(*found.binary_size, where);
-            numbers_at_[index] = is_binary;
+            numbers_at_[index] = is_elsewhere;
             return;
         }
         to_.numbers.resize((to_.numbers.size() + 15) / 16 * 16);
@@ -203,10 +200,9 @@ private:
     tensor_shape read_shape(dom::array from, const std::string& where) {
         tensor_shape shape;
         for (const dom::element each : from) {
-            if (shape.rank() == tensor_shape::most_dimensions)
-                refuse(where + " has more than " + std::to_string(tensor_shape::most_dimensions) + " dimensions");
-            shape.push_back(
-                value_as<std::uint64_t>(each, where + ": a length of the shape", "an integer of at least 0"));
+            append_length(shape,
+                          value_as<std::uint64_t>(each, where + ": a length of the shape", "an integer of at least 0"),
+                          where);
         }
         return shape;
     }
@@ -224,39 +220,52 @@ private:
 
     void read_output(dom::element from) {
         std::optional<std::string_view> name;
-        std::optional<bool> binary;
+        output_parameters parameters;
         const auto object = value_as<dom::object>(from, "an element of 'outputs'", "an object");
         read_object(object, "an output", [&](std::string_view key, dom::element value) {
             if (key == "name")
                 name = value_as<std::string_view>(value, "an output's 'name'", "a text");
             else if (key == "parameters")
-                binary = read_output_parameters(value);
+                parameters = read_output_parameters(value);
             else
                 refuse_key("an output", key, "name, parameters");
         });
         if (!name) refuse("an output has no 'name'");
-        const std::size_t index = index_of(outputs_, *name, "output");
+        const std::size_t index = require_name(outputs_, *name, "output");
         if (std::ranges::find(to_.outputs, index, &chosen_output::index) != to_.outputs.end())
-            refuse("output " + in_quotes(*name) + " is there twice");
-        to_.outputs.push_back({index, binary.value_or(false)});
-        has_choice_.push_back(binary.has_value());
+            refuse_twice(tensor_words("output", *name));
+        const bool is_shared = !parameters.region.is_empty();
+        to_.outputs.push_back({index, parameters.binary.value_or(false), {}});
+        if (is_shared) {  // clients send binary_data too; it has no effect
+            to_.outputs.back().place =
+                find_output_place(shared_memory_, parameters.region, tensor_words("output", *name));
+        }
+        has_choice_.push_back(is_shared || parameters.binary.has_value());
     }
 
-    std::optional<bool> read_output_parameters(dom::element from) {
+    struct output_parameters {
         std::optional<bool> binary;
+        region_parameters region;
+    };
+
+    output_parameters read_output_parameters(dom::element from) {
+        output_parameters found;
         read_object(value_as<dom::object>(from, "an output's 'parameters'", "an object"), "an output's 'parameters'",
                     [&](std::string_view key, dom::element value) {
-                        if (key != "binary_data") refuse_parameter("an output", key, "binary_data");
-                        binary = value_as<bool>(value, "'binary_data'", "true or false");
+                        if (read_region_parameter(key, value, found.region)) return;
+                        if (key != "binary_data") {
+                            refuse_parameter("an output", key, "binary_data, " + std::string(shared_memory_parameters));
+                        }
+                        found.binary = value_as<bool>(value, "'binary_data'", "true or false");
                     });
-        return binary;
+        return found;
     }
 
     // What is known only when all members have been read.
     void finish() {
         for (std::size_t i = 0; i < inputs_.size(); ++i) {
-            if (numbers_at_[i] == is_missing) refuse("the request lacks input " + in_quotes(inputs_[i].name));
-            if (numbers_at_[i] == is_binary) continue;
+            if (numbers_at_[i] == is_missing) refuse_missing_input(inputs_[i].name);
+            if (numbers_at_[i] == is_elsewhere) continue;
             tensor_view& to = to_.inputs[i];
             to.bytes = std::span(to_.numbers).subspan(numbers_at_[i], *io::byte_count(to.shape.lengths(), to.type));
         }
@@ -265,7 +274,7 @@ private:
                    std::to_string(binary_taken_));
         }
         if (!has_outputs_)
-            for (std::size_t i = 0; i < outputs_.size(); ++i) to_.outputs.push_back({i, all_binary_});
+            for (std::size_t i = 0; i < outputs_.size(); ++i) to_.outputs.push_back({i, all_binary_, {}});
         for (std::size_t i = 0; i < has_choice_.size(); ++i)
             if (!has_choice_[i]) to_.outputs[i].is_binary = all_binary_;
     }
@@ -275,6 +284,7 @@ private:
     std::size_t binary_taken_ = 0;
     const std::vector<nn::value_info>& inputs_;
     const std::vector<nn::value_info>& outputs_;
+    const shared_memory_access& shared_memory_;
     infer_body& to_;
     std::vector<std::size_t> numbers_at_;  // of each input: in to_.numbers
     std::vector<bool> has_choice_;         // of each output: it says whether it is binary
@@ -293,6 +303,7 @@ void infer_body::clear() noexcept {
     priority = 0;
     if (numbers.capacity() > kept_json_bytes) std::vector<std::byte>().swap(numbers);
     numbers.clear();
+    shared->clear();
 }
 
 struct infer_body_reader::parser {
@@ -305,8 +316,8 @@ struct infer_body_reader::parser {
     }
 };
 
-infer_body_reader::infer_body_reader(std::size_t json_bytes)
-    : parser_(std::make_unique<parser>()), json_bytes_(json_bytes) {}
+infer_body_reader::infer_body_reader(std::size_t json_bytes, shared_memory_access shared_memory)
+    : parser_(std::make_unique<parser>()), json_bytes_(json_bytes), shared_memory_(std::move(shared_memory)) {}
 infer_body_reader::~infer_body_reader() = default;
 
 void infer_body_reader::read(std::string& body, std::optional<std::size_t> json_bytes,
@@ -329,7 +340,7 @@ void infer_body_reader::read(std::string& body, std::optional<std::size_t> json_
     if (failure == simdjson::MEMALLOC) throw std::bad_alloc();
     if (failure != simdjson::SUCCESS) refuse("the body is no JSON: " + std::string(simdjson::error_message(failure)));
     const std::string_view binary = std::string_view(body).substr(length);
-    body_reading(binary, json_bytes.has_value(), inputs, outputs, to).read(document);
+    body_reading(binary, json_bytes.has_value(), inputs, outputs, shared_memory_, to).read(document);
     if (length > kept_json_bytes) parser_ = std::make_unique<parser>();
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "serve/shared_tensors.hpp"
 #include "sluice/nn/model.hpp"
 #include "sluice/serve/tensor_view.hpp"
 
@@ -18,16 +19,18 @@ namespace sluice::serve {
 struct chosen_output {
     std::size_t index = 0;  // in the model's order
     bool is_binary = false;
+    output_place place = {};
 };
 
 struct infer_body {
     std::string id;
     bool has_id = false;
-    std::vector<tensor_view> inputs;     // in the model's order; in `numbers` or in the body
+    std::vector<tensor_view> inputs;     // in the model's order; in `numbers`, in `shared` or in the body
     std::vector<chosen_output> outputs;  // in the request's order
     std::optional<std::chrono::microseconds> timeout;
     std::size_t priority = 0;        // 0: none is named
     std::vector<std::byte> numbers;  // those that were JSON
+    std::unique_ptr<shared_tensors> shared = std::make_unique<shared_tensors>();
 
     void clear() noexcept;
 };
@@ -35,7 +38,7 @@ struct infer_body {
 class infer_body_reader {
 public:
     // JSON that is longer than json_bytes is refused.
-    explicit infer_body_reader(std::size_t json_bytes);
+    explicit infer_body_reader(std::size_t json_bytes, shared_memory_access shared_memory = {});
     ~infer_body_reader();
 
     // `json_bytes`: the length of the JSON at the body's beginning; none: the body is JSON. The body's contents stay as
@@ -48,6 +51,7 @@ private:
     struct parser;
     std::unique_ptr<parser> parser_;
     std::size_t json_bytes_;
+    const shared_memory_access shared_memory_;
 };
 
 }  // namespace sluice::serve

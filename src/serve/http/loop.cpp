@@ -38,7 +38,9 @@ void refuse_connection(tcp::socket socket, const std::string& date) {
 }  // namespace
 
 loop::loop(std::shared_ptr<front_state> state, tcp protocol, int bound)
-    : state_(std::move(state)), reader_(state_->options.json_bytes), date_(http_date()) {
+    : state_(std::move(state)),
+      reader_(state_->options.json_bytes, {state_->options.shared_memory, state_->budget}),
+      date_(http_date()) {
     acceptor_.assign(protocol, bound);
 }
 

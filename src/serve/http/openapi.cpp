@@ -9,7 +9,7 @@ std::string_view openapi_text() {
 "info": {
   "title": "sluice serve",
   "version": "2",
-  "description": "Open Inference Protocol (KServe v2) with the extensions binary_tensor_data, model_repository and statistics."
+  "description": "Open Inference Protocol (KServe v2) with the extensions binary_tensor_data, model_repository, statistics and, where the server is started with --shared-memory, system_shared_memory."
 },
 "paths": {
   "/v2": {"get": {"summary": "The server's name, version and extensions", "responses": {
@@ -65,6 +65,23 @@ std::string_view openapi_text() {
   "/v2/repository/models/{model}/unload": {"parameters": [{"$ref": "#/components/parameters/model"}],
     "post": {"summary": "Unloads the model when its last request is answered", "responses": {
       "200": {"$ref": "#/components/responses/json"}, "default": {"$ref": "#/components/responses/error"}}}},
+  "/v2/systemsharedmemory/status": {"get": {"summary": "All regions of shared memory", "responses": {
+    "200": {"$ref": "#/components/responses/json"}, "403": {"$ref": "#/components/responses/error"}}}},
+  "/v2/systemsharedmemory/region/{region}/status": {"parameters": [{"$ref": "#/components/parameters/region"}],
+    "get": {"summary": "One region", "responses": {
+      "200": {"$ref": "#/components/responses/json"}, "default": {"$ref": "#/components/responses/error"}}}},
+  "/v2/systemsharedmemory/region/{region}/register": {"parameters": [{"$ref": "#/components/parameters/region"}],
+    "post": {"summary": "Registers a part of an object of shared memory of the server's machine",
+      "requestBody": {"required": true, "content": {"application/json": {"schema": {"type": "object",
+        "required": ["key", "byte_size"], "additionalProperties": false, "properties": {
+          "key": {"type": "string", "description": "The name of the object, as shm_open takes it"},
+          "offset": {"type": "integer", "minimum": 0}, "byte_size": {"type": "integer", "minimum": 1}}}}}},
+      "responses": {"200": {"$ref": "#/components/responses/json"}, "default": {"$ref": "#/components/responses/error"}}}},
+  "/v2/systemsharedmemory/unregister": {"post": {"summary": "Forgets all regions", "responses": {
+    "200": {"$ref": "#/components/responses/json"}, "403": {"$ref": "#/components/responses/error"}}}},
+  "/v2/systemsharedmemory/region/{region}/unregister": {"parameters": [{"$ref": "#/components/parameters/region"}],
+    "post": {"summary": "Forgets the region; requests that use it are answered", "responses": {
+      "200": {"$ref": "#/components/responses/json"}, "403": {"$ref": "#/components/responses/error"}}}},
   "/metrics": {"get": {"summary": "Metrics for Prometheus", "responses": {
     "200": {"description": "Text of version 0.0.4", "content": {"text/plain": {"schema": {"type": "string"}}}}}}}
 },
@@ -72,6 +89,8 @@ std::string_view openapi_text() {
   "parameters": {
     "model": {"name": "model", "in": "path", "required": true,
       "schema": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"}},
+    "region": {"name": "region", "in": "path", "required": true,
+      "schema": {"type": "string", "pattern": "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$"}},
     "version": {"name": "version", "in": "path", "required": true, "schema": {"type": "integer", "minimum": 1}}
   },
   "requestBodies": {"infer": {"required": true, "content": {
@@ -110,18 +129,26 @@ std::string_view openapi_text() {
           "name": {"type": "string"}, "datatype": {"$ref": "#/components/schemas/datatype"},
           "shape": {"type": "array", "maxItems": 16, "items": {"type": "integer", "minimum": 0}},
           "parameters": {"type": "object", "additionalProperties": false, "properties": {
-            "binary_data_size": {"type": "integer", "minimum": 0}}},
+            "binary_data_size": {"type": "integer", "minimum": 0},
+            "shared_memory_region": {"type": "string"},
+            "shared_memory_byte_size": {"type": "integer", "minimum": 0},
+            "shared_memory_offset": {"type": "integer", "minimum": 0}}},
           "data": {"$ref": "#/components/schemas/data"}}}},
       "outputs": {"type": "array", "items": {"type": "object", "required": ["name"], "additionalProperties": false,
         "properties": {"name": {"type": "string"},
           "parameters": {"type": "object", "additionalProperties": false, "properties": {
-            "binary_data": {"type": "boolean"}}}}}}}},
+            "binary_data": {"type": "boolean"},
+            "shared_memory_region": {"type": "string"},
+            "shared_memory_byte_size": {"type": "integer", "minimum": 0},
+            "shared_memory_offset": {"type": "integer", "minimum": 0}}}}}}}},
     "infer_response": {"type": "object", "required": ["model_name", "outputs"], "properties": {
       "model_name": {"type": "string"}, "model_version": {"type": "string"}, "id": {"type": "string"},
       "outputs": {"type": "array", "items": {"type": "object", "required": ["name", "datatype", "shape"], "properties": {
         "name": {"type": "string"}, "datatype": {"$ref": "#/components/schemas/datatype"},
         "shape": {"type": "array", "items": {"type": "integer"}},
-        "parameters": {"type": "object", "properties": {"binary_data_size": {"type": "integer"}}},
+        "parameters": {"type": "object", "properties": {"binary_data_size": {"type": "integer"},
+          "shared_memory_region": {"type": "string"}, "shared_memory_byte_size": {"type": "integer"},
+          "shared_memory_offset": {"type": "integer"}}},
         "data": {"$ref": "#/components/schemas/data"}}}}}}
   }
 }

@@ -59,6 +59,16 @@ route of_repository(const segments& path) noexcept {
     return {};
 }
 
+route of_shared_memory(const segments& path) noexcept {
+    if (path.count == 3 && path.at[2] == "status") return {endpoint::regions_status};
+    if (path.count == 3 && path.at[2] == "unregister") return {endpoint::regions_unregister};
+    if (path.count != 5 || path.at[2] != "region") return {};
+    if (path.at[4] == "status") return {endpoint::regions_status, path.at[3]};
+    if (path.at[4] == "register") return {endpoint::regions_register, path.at[3]};
+    if (path.at[4] == "unregister") return {endpoint::regions_unregister, path.at[3]};
+    return {};
+}
+
 route of_model(const segments& path) noexcept {
     if (path.count < 3 || !is_model_name(path.at[2])) return {};
     route found{endpoint::none, path.at[2]};
@@ -92,6 +102,7 @@ route find_route(std::string_view target) noexcept {
     const route general = of_server(path);
     if (general.to != endpoint::none || path.count < 3) return general;
     if (path.at[1] == "repository") return of_repository(path);
+    if (path.at[1] == "systemsharedmemory") return of_shared_memory(path);
     return path.at[1] == "models" ? of_model(path) : route{};
 }
 
@@ -100,6 +111,8 @@ std::string_view methods_of(endpoint to) noexcept {
         case endpoint::repository_index:
         case endpoint::repository_load:
         case endpoint::repository_unload:
+        case endpoint::regions_register:
+        case endpoint::regions_unregister:
         case endpoint::infer: return "POST";
         default: return "GET, HEAD";
     }

@@ -21,6 +21,9 @@ enum class endpoint {
     repository_index,
     repository_load,
     repository_unload,
+    regions_status,  // of shared memory; `model` is the region's name; empty: all
+    regions_register,
+    regions_unregister,
     model_metadata,
     model_ready,
     model_statistics,
@@ -29,7 +32,7 @@ enum class endpoint {
 
 struct route {
     endpoint to = endpoint::none;
-    std::string_view model = {};  // in the target
+    std::string_view model = {};  // its name, in the target; or a region's
     std::optional<std::size_t> version = {};
 };
 

@@ -30,6 +30,8 @@ std::shared_ptr<const tls_context> tls_context::of_client(const std::filesystem:
                                                           const std::filesystem::path&) {
     refuse();
 }
+tls_texts::~tls_texts() = default;
+std::unique_ptr<const tls_texts> tls_context::texts() const { refuse(); }
 std::unique_ptr<tls_session> tls_context::session(int, const std::string&) const { return nullptr; }
 
 }  // namespace sluice::serve

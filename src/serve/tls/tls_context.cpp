@@ -2,7 +2,9 @@
 #include "serve/tls/tls_context.hpp"
 
 #include <arpa/inet.h>
+#include <openssl/crypto.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
@@ -75,7 +77,17 @@ bool ask_for(SSL* session, const std::string& host) {
     return SSL_set_tlsext_host_name(session, host.c_str()) == 1 && ::SSL_set1_host(session, host.c_str()) == 1;
 }
 
+std::string content_of(BIO* from) {
+    char* text = nullptr;
+    const long size = BIO_get_mem_data(from, &text);
+    return {text, static_cast<std::size_t>(size)};
+}
+
+[[noreturn]] void refuse_texts() { throw error(errc::bad_file, "TLS: " + take_openssl_error()); }
+
 }  // namespace
+
+tls_texts::~tls_texts() { ::OPENSSL_cleanse(key.data(), key.size()); }
 
 void tls_context::deleter::operator()(ssl_ctx_st* made) const noexcept { ::SSL_CTX_free(made); }
 
@@ -119,6 +131,32 @@ std::shared_ptr<const tls_context> tls_context::of_client(const std::filesystem:
         trust(to, ca);
     ::SSL_CTX_set_verify(to, SSL_VERIFY_PEER, nullptr);
     ::SSL_CTX_set_alpn_protos(to, only_http_1_1.data(), static_cast<unsigned>(only_http_1_1.size()));
+    return made;
+}
+
+std::unique_ptr<const tls_texts> tls_context::texts() const {
+    const auto add = [](BIO* to, X509* each) {
+        if (::PEM_write_bio_X509(to, each) != 1) refuse_texts();
+    };
+    const auto memory = [] {
+        std::unique_ptr<BIO, openssl_deleter> made(::BIO_new(::BIO_s_secmem()));  // cleared when it is freed
+        if (made == nullptr) throw std::bad_alloc();
+        return made;
+    };
+    const auto certificates = memory(), key = memory(), client_ca = memory();
+    add(certificates.get(), ::SSL_CTX_get0_certificate(made_.get()));
+    STACK_OF(X509)* chain = nullptr;
+    SSL_CTX_get0_chain_certs(made_.get(), &chain);
+    for (int i = 0; i < sk_X509_num(chain); ++i) add(certificates.get(), sk_X509_value(chain, i));
+    EVP_PKEY* const its_key = ::SSL_CTX_get0_privatekey(made_.get());
+    if (::PEM_write_bio_PrivateKey(key.get(), its_key, nullptr, nullptr, 0, nullptr, nullptr) != 1) refuse_texts();
+    STACK_OF(X509_OBJECT)* const trusted = ::X509_STORE_get0_objects(::SSL_CTX_get_cert_store(made_.get()));
+    for (int i = 0; i < sk_X509_OBJECT_num(trusted); ++i)
+        if (X509* const each = ::X509_OBJECT_get0_X509(sk_X509_OBJECT_value(trusted, i))) add(client_ca.get(), each);
+    auto made = std::make_unique<tls_texts>();
+    made->certificates = content_of(certificates.get());
+    made->key = content_of(key.get());
+    made->client_ca = content_of(client_ca.get());
     return made;
 }
 

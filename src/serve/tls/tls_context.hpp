@@ -18,6 +18,18 @@ struct ssl_ctx_st;
 
 namespace sluice::serve {
 
+// What a server's context has read from its files, in PEM, for a library that speaks TLS itself.
+struct tls_texts {
+    std::string certificates;  // the server's, then those between it and its root
+    std::string key;           // cleared from memory at the end
+    std::string client_ca;     // empty: clients need no certificate
+
+    tls_texts() = default;
+    tls_texts(const tls_texts&) = delete;  // the key is in one place
+    tls_texts& operator=(const tls_texts&) = delete;
+    ~tls_texts();
+};
+
 class tls_context {
 public:
     // Reads the files. Throws error: bad_file, with the file and what is wrong with it (no PEM, another key's
@@ -34,6 +46,9 @@ public:
     // For this socket; null: no memory. A client's session asks for `host` (a name or an address) and accepts only a
     // certificate for it.
     std::unique_ptr<tls_session> session(int socket, const std::string& host = {}) const;
+
+    // Of a server's context. Throws error (bad_file) for what OpenSSL cannot write.
+    std::unique_ptr<const tls_texts> texts() const;
 
 private:
     struct deleter {

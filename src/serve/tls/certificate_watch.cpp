@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/http/certificate_watch.hpp"
+#include "serve/tls/certificate_watch.hpp"
 
 #include <sys/stat.h>
 

@@ -4,7 +4,7 @@
 // A part of the file is whole or not there: it gets its name when it is full, or at the end. The first part is FILE,
 // the next ones are FILE.1, FILE.2, ... A thread writes; requests do not wait for the disk.
 //
-// Thread safety: add() may be called on any thread.
+// Thread safety: add() may be called on any thread, several at the same time.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,9 @@ struct traced_request {
     std::string path = {};
     std::string model = {};
     std::string version = {};
-    int status = 0;  // of HTTP
+    // Of HTTP; of gRPC where is_grpc says so, and then the path is the method.
+    int status = 0;
+    bool is_grpc = false;
 };
 
 class span_file {
@@ -48,11 +50,15 @@ public:
     span_file(std::filesystem::path file, std::string version, log_sink log, std::size_t bytes = part_bytes);
     span_file(const span_file&) = delete;  // it owns a thread
     span_file& operator=(const span_file&) = delete;
-    ~span_file();  // writes what is there, and gives the last part its name
+    ~span_file();  // end(), but where no span has come there is no file then
 
     // Spans `request`, and `queue` and `compute` where the call got there. Dropped while too many wait for the disk,
     // and after a failure of the disk, which the log has.
     void add(const traced_request& what);
+
+    // Writes what is there, and gives the last part its name. Spans that come later are dropped. Blocks for the disk.
+    // One caller at a time.
+    void end();
 
     std::uint64_t written() const noexcept { return written_; }  // requests
     std::uint64_t dropped() const noexcept { return dropped_; }
@@ -73,9 +79,10 @@ private:
     std::unique_ptr<io::atomic_file> part_;  // the thread's, after the construction
     std::atomic<std::uint64_t> written_{0}, dropped_{0};
     std::atomic<bool> has_failed_{false};
-    std::mutex mutex_;  // of the two below
+    std::mutex mutex_;  // of what follows
     std::string waiting_;
     bool ends_ = false;
+    bool keeps_empty_ = true;  // a part without spans gets its name
     std::condition_variable has_work_;
     std::thread thread_;
 };

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Measures `sluice serve` over HTTP and gRPC on this machine, with h2load (nghttp2-client) as the client of both.
+
+    bench/serve_load.py TOOL [SECONDS]
+
+Prints JSON lines: requests a second of 64 connections, and the median time of a request of one connection. Each request
+has one row for the network in models/digits.safetensors, as raw bytes; each connection has one request at a time. Client
+and server share the machine's processors. `others` is the share of the processors' time that other processes took
+meanwhile: above 0.05 the figure says little.
+"""
+
+import datetime
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROW = struct.pack("<64f", *[0.5] * 64)
+
+
+def http_request():
+    """The body, and the fields of the header."""
+    parts = {"inputs": [{"name": "input", "datatype": "FP32", "shape": [1, 64],
+                         "parameters": {"binary_data_size": len(ROW)}}],
+             "parameters": {"binary_data_output": True}}
+    text = json.dumps(parts).encode()
+    return text + ROW, ["content-type: application/octet-stream", f"inference-header-content-length: {len(text)}"]
+
+
+def grpc_request():
+    escaped = "".join(f"\\{each:03o}" for each in ROW)
+    text = ('model_name: "digits" inputs { name: "input" datatype: "FP32" shape: 1 shape: 64 } '
+            f'raw_input_contents: "{escaped}"')
+    folder = ROOT / "src/serve/grpc"
+    message = subprocess.run(["protoc", f"--proto_path={folder}", "--encode=inference.ModelInferRequest",
+                              folder / "inference.proto"], input=text.encode(), capture_output=True, check=True).stdout
+    return struct.pack(">BI", 0, len(message)) + message, ["content-type: application/grpc", "te: trailers"]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def machine():
+    name = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+    return f"{name.group(1) if name else 'unknown'}, {os.cpu_count()} cores"
+
+
+class Server:
+    def __init__(self, tool):
+        self.http, self.grpc = free_port(), free_port()
+        self.process = subprocess.Popen([tool, "serve", "--device", "cpu", "--port", str(self.http), "--grpc-port",
+                                         str(self.grpc), ROOT / "models/digits.safetensors"],
+                                        stderr=subprocess.DEVNULL)
+        for _ in range(1000):
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{self.http}/v2/health/ready")
+                return
+            except OSError:
+                time.sleep(0.01)
+        raise SystemExit("serve_load: the server does not become ready")
+
+    def answered(self):
+        """Requests that the model has answered."""
+        page = urllib.request.urlopen(f"http://127.0.0.1:{self.http}/metrics").read().decode()
+        return int(re.search(r'requests_total\{.*result="success"\} (\d+)', page).group(1))
+
+    def cpu_seconds(self):
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
+
+
+def busy_seconds():
+    """Of all processors: in programs and in the system."""
+    user, nice, system, _, _, irq, soft = map(int, pathlib.Path("/proc/stat").read_text().split()[1:8])
+    return (user + nice + system + irq + soft) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_of_children():
+    its = os.times()
+    return its.children_user + its.children_system
+
+
+def load(server, protocol, connections, seconds):
+    """Requests a second, the median in microseconds, and the share of other processes."""
+    body, fields = http_request() if protocol == "http" else grpc_request()
+    url = (f"http://127.0.0.1:{server.http}/v2/models/digits/infer" if protocol == "http" else
+           f"http://127.0.0.1:{server.grpc}/inference.GRPCInferenceService/ModelInfer")
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        (folder / "body").write_bytes(body)
+        words = ["h2load", "--h1"] if protocol == "http" else ["h2load"]
+        for each in fields:
+            words += ["-H", each]
+        before = server.answered()
+        began, busy, own = time.monotonic(), busy_seconds(), server.cpu_seconds() + cpu_of_children()
+        out = subprocess.run(words + ["-c", str(connections), "-t", "1", "-m", "1", "-D", str(seconds),
+                                      "--warm-up-time=1", "-d", folder / "body", f"--log-file={folder / 'log'}", url],
+                             capture_output=True, text=True, check=True).stdout
+        own = server.cpu_seconds() + cpu_of_children() - own
+        others = max(0, busy_seconds() - busy - own) / ((time.monotonic() - began) * os.cpu_count())
+        lines = (folder / "log").read_text().splitlines()
+    rows = [line.split("\t") for line in lines]
+    wrong = [row for row in rows if row[1] != "200"]
+    time.sleep(0.2)  # a batch is counted after its answers were sent
+    # The status of gRPC is not in h2load's output: the server's counter says how many were computed.
+    if wrong or not rows or server.answered() - before < len(rows):
+        raise SystemExit(f"serve_load: {protocol}: {len(rows)} answers, {len(wrong)} of them wrong\n{out}")
+    rate = float(re.search(r"finished in .*?, ([\d.]+) req/s", out).group(1))
+    return rate, statistics.median(int(row[2]) for row in rows), round(others, 3)
+
+
+def main():
+    if len(sys.argv) not in (2, 3):
+        raise SystemExit(__doc__)
+    for program, package in ("h2load", "nghttp2-client"), ("protoc", "protobuf-compiler"):
+        if shutil.which(program) is None:
+            raise SystemExit(f"serve_load: there is no {program}; install {package}")
+    seconds = int(sys.argv[2]) if len(sys.argv) == 3 else 5
+    server = Server(sys.argv[1])
+    common = {"machine": machine(), "date": datetime.date.today().isoformat(), "commit": os.environ.get("SLUICE_COMMIT", "unknown")}
+    try:
+        for protocol in "http", "grpc":
+            for connections in 64, 1:
+                rate, median, others = load(server, protocol, connections, seconds)
+                value = {"value": round(rate), "unit": "1/s"} if connections > 1 else {"value": median, "unit": "us"}
+                figure = "serve_throughput" if connections > 1 else "serve_median"
+                print(json.dumps({"figure": figure, "params": {"protocol": protocol, "connections": connections},
+                                  **value, "others": others, **common}), flush=True)
+    finally:
+        server.end()
+
+
+if __name__ == "__main__":
+    main()

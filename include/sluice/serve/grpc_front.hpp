@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// grpc_front: serves models over gRPC by the Open Inference Protocol (KServe v2), the service
+// inference.GRPCInferenceService.
+//
+//     serve::grpc_front grpc(models, {.port = 8001});
+//     ...
+//     grpc.drain(std::chrono::seconds(30));
+//
+// Needs gRPC and protobuf when Sluice is built; grpc_supported says whether they were there.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sluice/serve/log.hpp"
+#include "sluice/serve/request_budget.hpp"
+#include "sluice/serve/server.hpp"
+#include "sluice/serve/shared_regions.hpp"
+#include "sluice/serve/span_file.hpp"
+#include "sluice/serve/tls.hpp"
+
+namespace sluice::serve {
+
+bool grpc_supported() noexcept;
+// What was missing when Sluice was built: "gRPC (libgrpc++-dev)"; empty when nothing was.
+std::string why_no_grpc();
+
+struct grpc_options {
+    std::string address = "127.0.0.1";                 // an IPv4 or IPv6 address
+    unsigned short port = 8001;                        // 0: one that is free
+    std::size_t message_bytes = 64 << 20;              // of one request; longer ones are refused (RESOURCE_EXHAUSTED)
+    std::chrono::milliseconds handshake_time{10'000};  // from the connection to the first call that it may send
+    // Shared with another front end of the server. Empty: its own, of 1 GiB.
+    std::shared_ptr<request_budget> budget = {};
+    // A call names one of them (the metadata "authorization: Bearer TOKEN"), unless it asks for the server's health.
+    // Empty: no call needs one.
+    std::vector<std::string> tokens = {};
+    // With a certificate the port speaks TLS only. The files are read again when they change; connections that exist
+    // keep what they have.
+    tls_files tls = {};
+    // Another process may listen on the same port, if it also says so.
+    bool shares_port = false;
+    // Clients may register shared memory of this machine, which requests read and write. Empty: they may not.
+    std::shared_ptr<shared_regions> shared_memory = {};
+    // Whether clients may load and unload models.
+    bool repository_control = true;
+    // One line of the log for each answer.
+    bool log_requests = false;
+    // Spans of requests to models are written there. A request whose caller does not sample its trace is not among
+    // them. Empty: none are.
+    std::shared_ptr<span_file> spans = {};
+    // Of the server, in its metadata.
+    std::string version = {};
+};
+
+class grpc_front {
+public:
+    // Listens, and starts the threads. `models` must outlive this. Throws error: invalid_argument for a text that is no
+    // address, io_failed when the address cannot be listened on, unsupported when Sluice was built without gRPC, or
+    // without TLS where that is asked for; and before it listens, for files of TLS: bad_file for what is wrong in them,
+    // io_failed when they cannot be read, invalid_argument when the certificate or the key is missing.
+    grpc_front(server& models, const grpc_options& options = {}, log_sink log = {});
+    grpc_front(const grpc_front&) = delete;  // it owns threads
+    grpc_front& operator=(const grpc_front&) = delete;
+    // drain(0), then blocks until the model has let go of each call.
+    ~grpc_front();
+
+    unsigned short port() const noexcept;
+
+    // Refuses new calls (UNAVAILABLE), and blocks until those that were accepted are answered, at most for this time.
+    // Then all connections are closed. Gives the number of calls that were cut off.
+    std::size_t drain(std::chrono::milliseconds at_most);
+
+    // For Prometheus: answers by their status, and what else only this front end counts. On any thread.
+    std::string metrics() const;
+
+    class implementation;
+
+private:
+    std::unique_ptr<implementation> made_;
+};
+
+}  // namespace sluice::serve

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// request_budget: what the requests of one server may take together, whatever protocol they come by.
+//
+// Thread safety: all members may be called on any thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+namespace sluice::serve {
+
+class request_budget {
+public:
+    static constexpr std::size_t most_loads = 16;
+
+    // `bytes`: of the requests' bodies and messages.
+    explicit request_budget(std::size_t bytes) : most_bytes_(bytes) {}
+    request_budget(const request_budget&) = delete;  // front ends share one
+    request_budget& operator=(const request_budget&) = delete;
+
+    // False: the memory is in use by others, and nothing is taken.
+    bool take(std::size_t bytes) noexcept {
+        if (bytes_.fetch_add(bytes) + bytes <= most_bytes_) return true;
+        bytes_ -= bytes;
+        return false;
+    }
+    void give(std::size_t bytes) noexcept { bytes_ -= bytes; }
+    std::size_t bytes() const noexcept { return bytes_; }
+    std::size_t most_bytes() const noexcept { return most_bytes_; }
+
+    // For a load or an unload that will wait for its turn; end_load() when it is done. False: most_loads wait.
+    bool begin_load() noexcept {
+        if (loads_.fetch_add(1) < most_loads) return true;
+        --loads_;
+        return false;
+    }
+    void end_load() noexcept { --loads_; }
+    std::size_t loads() const noexcept { return loads_; }
+
+private:
+    const std::size_t most_bytes_;
+    std::atomic<std::size_t> bytes_{0};
+    std::atomic<std::size_t> loads_{0};
+};
+
+}  // namespace sluice::serve

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a call leaves behind when it is answered: the counter of its status, a line of the log, spans.
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/status.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "serve/grpc/grpc_state.hpp"
+#include "sluice/serve/infer_call.hpp"
+#include "sluice/serve/trace_context.hpp"
+
+namespace sluice::serve {
+
+class call_record {
+public:
+    // `method`: "ModelInfer". Reads the metadata "traceparent"; a value that is wrong is ignored, as W3C Trace Context
+    // asks, and counted.
+    call_record(grpc_state& state, const grpc::CallbackServerContext& context, const char* method);
+
+    // `progress`: of a request to a model; empty: no spans are recorded. `model`: the one that was found, or null.
+    void end(const grpc::Status& status, const std::string& model_name, const served_model* model,
+             const infer_call::progress* progress) noexcept;
+
+private:
+    using clock = infer_call::clock;
+
+    grpc_state& state_;
+    const char* method_;
+    bool is_noted_;
+    std::optional<trace_context> caller_;
+    clock::time_point begin_{};
+};
+
+}  // namespace sluice::serve

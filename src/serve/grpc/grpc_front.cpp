@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sluice/serve/grpc_front.hpp"
+
+#include <arpa/inet.h>
+#include <grpc/grpc.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <limits>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+#include <utility>
+
+#include "serve/grpc/service.hpp"
+#include "serve/grpc/status.hpp"
+#include "serve/grpc/tls_credentials.hpp"
+#include "sluice/base/error.hpp"
+#include "sluice/base/printable.hpp"
+
+namespace sluice::serve {
+namespace {
+
+constexpr std::chrono::milliseconds poll_time{5};
+constexpr std::chrono::milliseconds look_time{1000};    // for changed certificates
+constexpr std::chrono::milliseconds ping_time{60'000};  // a client that has vanished is noticed
+constexpr int most_calls = 256;                         // of one connection; a client's next ones wait with it
+// gRPC's memory for messages that are not there as a whole is as large as that for requests, but at least this.
+constexpr std::size_t least_buffer_bytes = 64 << 20;
+
+// "127.0.0.1:8001", "[::1]:8001". gRPC would look names up.
+std::string endpoint_of(const grpc_options& options) {
+    in6_addr ignored{};
+    const bool is_v6 = ::inet_pton(AF_INET6, options.address.c_str(), &ignored) == 1;
+    if (!is_v6 && ::inet_pton(AF_INET, options.address.c_str(), &ignored) != 1) {
+        throw error(errc::invalid_argument, in_quotes(options.address) +
+                                                " is no address to listen on; accepted is one of IPv4 or IPv6, such as "
+                                                "127.0.0.1, 0.0.0.0 or ::1");
+    }
+    return (is_v6 ? "[" + options.address + "]" : options.address) + ":" + std::to_string(options.port);
+}
+
+grpc_options with_budget(grpc_options options) {
+    if (!options.budget) options.budget = std::make_shared<request_budget>(std::size_t{1} << 30);
+    return options;
+}
+
+}  // namespace
+
+class grpc_front::implementation {
+public:
+    implementation(server& models, const grpc_options& options, log_sink log)
+        : state_(std::make_shared<grpc_state>(models, with_budget(options), std::move(log))), service_(state_) {
+        const std::string endpoint = endpoint_of(options);
+        if (options.tls.is_wanted()) {
+            certificates_ = std::make_shared<certificate_watch>(options.tls, state_->log);
+            credentials_ = tls_credentials(certificates_, !options.tls.client_ca.empty());
+        } else {
+            credentials_ = grpc::InsecureServerCredentials();
+        }
+        grpc::ServerBuilder builder;
+        builder.AddListeningPort(endpoint, credentials_, &port_);
+        builder.SetMaxReceiveMessageSize(
+            static_cast<int>(std::min<std::size_t>(options.message_bytes, std::numeric_limits<int>::max())));
+        builder.SetMaxSendMessageSize(-1);
+        builder.SetResourceQuota(
+            grpc::ResourceQuota("sluice").Resize(std::max(state_->options.budget->most_bytes(), least_buffer_bytes)));
+        builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, most_calls);
+        builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                                   static_cast<int>(options.handshake_time.count()));
+        builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(ping_time.count()));
+        builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, options.shares_port ? 1 : 0);
+        builder.RegisterService(&service_);
+        server_ = builder.BuildAndStart();
+        if (!server_ || port_ == 0) {
+            throw error(errc::io_failed, "cannot listen for gRPC on " + options.address + ", port " +
+                                             std::to_string(options.port) +
+                                             ": the port is in use, or the address is "
+                                             "not this machine's");
+        }
+        if (certificates_) looking_ = std::jthread([this](const std::stop_token& end) { look_for_certificates(end); });
+    }
+    implementation(const implementation&) = delete;
+    implementation& operator=(const implementation&) = delete;
+    ~implementation() {
+        drain(std::chrono::milliseconds(0));
+        if (ending_.joinable()) ending_.join();
+    }
+
+    unsigned short port() const noexcept { return static_cast<unsigned short>(port_); }
+
+    std::size_t drain(std::chrono::milliseconds at_most) {
+        if (std::exchange(has_drained_, true)) return 0;
+        state_->models.begin_drain();
+        service_.end_streams();
+        const auto limit = std::chrono::system_clock::now() + at_most;
+        // Until the last answer the service refuses new calls itself (UNAVAILABLE: try another server). gRPC, when it
+        // ends, cancels them.
+        while (state_->in_flight != 0 && std::chrono::system_clock::now() < limit)
+            std::this_thread::sleep_for(poll_time);
+        const std::size_t cut = state_->in_flight;
+        // Shutdown returns when the last call is answered: where a model does not end, never.
+        ending_ = std::thread([this, limit] { server_->Shutdown(limit); });
+        if (cut == 0) ending_.join();
+        return cut;
+    }
+
+    std::string metrics() const {
+        std::string text =
+            "# HELP sluice_grpc_replies_total Answers over gRPC by their status; of streams, each answer.\n"
+            "# TYPE sluice_grpc_replies_total counter\n";
+        for (std::size_t code = 0; code < grpc_state::codes; ++code) {
+            if (const std::uint64_t count = state_->replies[code]) {
+                text += "sluice_grpc_replies_total{code=\"" + name_of(static_cast<grpc::StatusCode>(code)) + "\"} " +
+                        std::to_string(count) + "\n";
+            }
+        }
+        const auto add = [&text](const std::string& name, const char* kind, const char* help, std::uint64_t value) {
+            text += "# HELP " + name + " " + help + "\n# TYPE " + name + " " + kind + "\n" + name + " " +
+                    std::to_string(value) + "\n";
+        };
+        add("sluice_grpc_unanswered_requests", "gauge", "Requests over gRPC that are not answered, and loads.",
+            state_->in_flight);
+        add("sluice_grpc_wrong_traceparents_total", "counter", "Calls whose metadata traceparent was ignored.",
+            state_->wrong_traceparents);
+        return text;
+    }
+
+private:
+    void look_for_certificates(const std::stop_token& end) {
+        std::mutex mutex;
+        std::condition_variable_any wakes;
+        std::unique_lock lock(mutex);
+        while (!wakes.wait_for(lock, end, look_time, [&end] { return end.stop_requested(); })) certificates_->look();
+    }
+
+    const std::shared_ptr<grpc_state> state_;
+    inference_service service_;
+    std::shared_ptr<certificate_watch> certificates_;
+    std::shared_ptr<grpc::ServerCredentials> credentials_;  // before the server, which uses them
+    int port_ = 0;
+    std::unique_ptr<grpc::Server> server_;
+    std::thread ending_;
+    std::jthread looking_;
+    bool has_drained_ = false;
+};
+
+bool grpc_supported() noexcept { return true; }
+std::string why_no_grpc() { return {}; }
+
+grpc_front::grpc_front(server& models, const grpc_options& options, log_sink log)
+    : made_(std::make_unique<implementation>(models, options, std::move(log))) {}
+grpc_front::~grpc_front() = default;
+unsigned short grpc_front::port() const noexcept { return made_->port(); }
+std::string grpc_front::metrics() const { return made_->metrics(); }
+std::size_t grpc_front::drain(std::chrono::milliseconds at_most) { return made_->drain(at_most); }
+
+}  // namespace sluice::serve

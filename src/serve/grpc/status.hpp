@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// How gRPC says what a refusal says, and the protocol's texts of versions.
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/status.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "sluice/serve/refusal.hpp"
+
+namespace sluice::serve {
+
+grpc::Status status_of(const refusal& why);
+// With the length of the queue in the metadata "queue-length", where the queue is full.
+grpc::Status status_of(const refusal& why, grpc::CallbackServerContext& context);
+
+// "NOT_FOUND"; a number for a code that gRPC does not have.
+std::string name_of(grpc::StatusCode code);
+
+// Of a message; empty: the latest. Throws refusal (not_found).
+std::optional<std::size_t> version_of(const std::string& text);
+
+}  // namespace sluice::serve

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// ModelStreamInfer: requests that come one after the other in one call, and their answers in the same order. A request
+// that is refused has an answer that says why; the stream continues.
+//
+// Up to most_open requests of a stream are in the server; then it reads no more until one is answered.
+#pragma once
+
+#include <grpcpp/support/server_callback.h>
+
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "serve/grpc/infer_task.hpp"
+
+namespace sluice::serve {
+
+class stream_task;
+
+class stream_reactor final
+    : public grpc::ServerBidiReactor<inference::ModelInferRequest, inference::ModelStreamInferResponse>,
+      public std::enable_shared_from_this<stream_reactor> {
+public:
+    static constexpr std::size_t most_open = 64;
+
+    stream_reactor(std::shared_ptr<grpc_state> state, grpc::CallbackServerContext& context);
+    stream_reactor(const stream_reactor&) = delete;  // gRPC knows its address
+    stream_reactor& operator=(const stream_reactor&) = delete;
+    ~stream_reactor() override;
+
+    // Each is called once, and only one of them.
+    void start();
+    void refuse(const grpc::Status& why);
+    // Takes no more requests; the stream ends (UNAVAILABLE) when those that it has are answered. On any thread.
+    void end_soon();
+
+    // For its tasks, on any thread.
+    void answered(stream_task& task);
+    bool is_cancelled() const noexcept { return is_cancelled_; }
+
+private:
+    void read();
+    void go_on();
+    void OnReadDone(bool is_there) override;
+    void OnWriteDone(bool is_sent) override;
+    void OnCancel() override { is_cancelled_ = true; }
+    void OnDone() override { self_.reset(); }
+
+    const std::shared_ptr<grpc_state> state_;
+    grpc::CallbackServerContext& context_;
+    std::atomic<bool> is_cancelled_{false};
+    std::shared_ptr<stream_reactor> self_;           // until gRPC is done
+    std::shared_ptr<stream_task> incoming_;          // what is read into
+    std::mutex mutex_;                               // of what follows
+    std::deque<std::shared_ptr<stream_task>> open_;  // in the order of their requests
+    bool is_reading_ = false;
+    bool is_writing_ = false;
+    bool has_all_ = false;  // the client sends no more
+    bool ends_ = false;     // the server does
+    bool is_finished_ = false;
+    int beginning_ = 0;  // threads that begin to read or to write
+};
+
+}  // namespace sluice::serve

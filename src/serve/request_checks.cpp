@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/request_checks.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "sluice/base/printable.hpp"
+#include "sluice/serve/refusal.hpp"
+
+namespace sluice::serve {
+namespace {
+
+constexpr std::uint64_t longest_timeout_us = 3'600'000'000;
+
+std::string names_of(const std::vector<nn::value_info>& values) {
+    std::string all;
+    for (const nn::value_info& each : values) all += (all.empty() ? "" : ", ") + in_quotes(each.name);
+    return all;
+}
+
+}  // namespace
+
+void refuse_request(const std::string& why) { throw refusal(refusal_kind::bad_request, why); }
+
+std::string tensor_words(std::string_view kind, std::string_view name) {
+    return std::string(kind) + " " + in_quotes(name);
+}
+
+std::size_t require_name(const std::vector<nn::value_info>& values, std::string_view name, const char* kind) {
+    const auto found = std::ranges::find(values, name, &nn::value_info::name);
+    if (found == values.end())
+        refuse_request("the model has no " + tensor_words(kind, name) + "; it has " + names_of(values));
+    return static_cast<std::size_t>(found - values.begin());
+}
+
+void refuse_twice(const std::string& where) { refuse_request(where + " is there twice"); }
+
+void refuse_missing_input(std::string_view name) { refuse_request("the request lacks " + tensor_words("input", name)); }
+
+io::dtype require_datatype(std::string_view datatype, const std::string& where) {
+    const auto type = dtype_of_datatype(datatype);
+    if (!type) {
+        refuse_request(where + ": the datatype " + in_quotes(datatype) + " is not supported; supported are " +
+                       known_datatypes());
+    }
+    return *type;
+}
+
+void append_length(tensor_shape& to, std::uint64_t length, const std::string& where) {
+    if (to.rank() == tensor_shape::most_dimensions)
+        refuse_request(where + " has more than " + std::to_string(tensor_shape::most_dimensions) + " dimensions");
+    to.push_back(length);
+}
+
+std::optional<std::chrono::microseconds> require_timeout(std::uint64_t microseconds) {
+    if (microseconds > longest_timeout_us) refuse_request("'timeout' is longer than an hour");
+    if (microseconds == 0) return std::nullopt;
+    return std::chrono::microseconds(microseconds);
+}
+
+void refuse_parameter(const std::string& where, std::string_view key, const std::string& known) {
+    static constexpr std::array<std::string_view, 4> unsupported{"sequence_id", "sequence_start", "sequence_end",
+                                                                 "classification"};
+    const bool is_known = std::ranges::find(unsupported, key) != unsupported.end();
+    refuse_request(where + " has the parameter " + in_quotes(key) + ", which " +
+                   (is_known ? "this server does not support" : "is unknown") + "; supported are " + known);
+}
+
+}  // namespace sluice::serve

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is checked of an infer request alike, whatever protocol it comes by. All throw refusal (bad_request).
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sluice/nn/model.hpp"
+#include "sluice/serve/tensor_view.hpp"
+
+namespace sluice::serve {
+
+[[noreturn]] void refuse_request(const std::string& why);
+
+// "input 'x'"
+std::string tensor_words(std::string_view kind, std::string_view name);
+
+// The place of the input or output (`kind`) of this name.
+std::size_t require_name(const std::vector<nn::value_info>& values, std::string_view name, const char* kind);
+// For a second tensor of the name; `where` is of tensor_words().
+[[noreturn]] void refuse_twice(const std::string& where);
+[[noreturn]] void refuse_missing_input(std::string_view name);
+io::dtype require_datatype(std::string_view datatype, const std::string& where);
+// Appends one more length.
+void append_length(tensor_shape& to, std::uint64_t length, const std::string& where);
+// 0 microseconds: no limit.
+std::optional<std::chrono::microseconds> require_timeout(std::uint64_t microseconds);
+[[noreturn]] void refuse_parameter(const std::string& where, std::string_view key, const std::string& known);
+
+}  // namespace sluice::serve

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "serve/support/grpc_server.hpp"
+#include "sluice/base/error.hpp"
+
+namespace sluice::serve::grpc_tests {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace inference;
+using testing::grpc_server;
+using ::testing::HasSubstr;
+using testing::row;
+
+void expect_refused(const grpc::Status& got, grpc::StatusCode code, const std::string& why) {
+    EXPECT_EQ(got.error_code(), code) << got.error_message();
+    EXPECT_THAT(got.error_message(), HasSubstr(why));
+}
+
+TEST(grpc, answers_typed_and_raw_contents) {
+    const grpc_server server;
+    for (const bool is_raw : {false, true}) {
+        ModelInferResponse got;
+        const grpc::Status status = server.infer(row(3, is_raw), got);
+        ASSERT_TRUE(status.ok()) << status.error_message();
+        EXPECT_EQ(got.model_name(), "m");
+        EXPECT_EQ(got.model_version(), "1");
+        EXPECT_EQ(got.id(), "seven");
+        ASSERT_EQ(got.outputs_size(), 1);
+        EXPECT_EQ(got.outputs(0).name(), "y");
+        EXPECT_EQ(got.outputs(0).datatype(), "FP32");
+        EXPECT_THAT(got.outputs(0).shape(), ::testing::ElementsAre(1, 2));
+        ASSERT_EQ(got.raw_output_contents_size(), 1);
+        float y[2] = {};
+        ASSERT_EQ(got.raw_output_contents(0).size(), sizeof(y));
+        std::memcpy(y, got.raw_output_contents(0).data(), sizeof(y));
+        EXPECT_EQ(y[0], 6);
+        EXPECT_EQ(y[1], 6);
+    }
+}
+
+TEST(grpc, says_what_the_server_and_its_models_are) {
+    const grpc_server server({.version = "1.2"});
+    {
+        grpc::ClientContext context;
+        ServerLiveResponse got;
+        ASSERT_TRUE(server.stub->ServerLive(&context, {}, &got).ok());
+        EXPECT_TRUE(got.live());
+    }
+    {
+        grpc::ClientContext context;
+        ServerMetadataResponse got;
+        ASSERT_TRUE(server.stub->ServerMetadata(&context, {}, &got).ok());
+        EXPECT_EQ(got.name(), "sluice");
+        EXPECT_EQ(got.version(), "1.2");
+    }
+    for (const std::string name : {"m", "other"}) {
+        grpc::ClientContext context;
+        ModelReadyRequest request;
+        request.set_name(name);
+        ModelReadyResponse got;
+        ASSERT_TRUE(server.stub->ModelReady(&context, request, &got).ok());
+        EXPECT_EQ(got.ready(), name == "m");
+    }
+    grpc::ClientContext context;
+    ModelMetadataRequest request;
+    request.set_name("m");
+    ModelMetadataResponse got;
+    ASSERT_TRUE(server.stub->ModelMetadata(&context, request, &got).ok());
+    EXPECT_EQ(got.platform(), "fake");
+    EXPECT_THAT(got.versions(), ::testing::ElementsAre("1"));
+    ASSERT_EQ(got.inputs_size(), 1);
+    EXPECT_EQ(got.inputs(0).name(), "x");
+    EXPECT_THAT(got.inputs(0).shape(), ::testing::ElementsAre(-1, 2));
+}
+
+TEST(grpc, wrong_requests_are_refused_with_the_reason) {
+    const grpc_server server;
+    const auto refused = [&](const auto& change, grpc::StatusCode code, const std::string& why) {
+        ModelInferRequest request = row(1, true);
+        change(request);
+        expect_refused(server.infer(request), code, why);
+    };
+    constexpr auto wrong = grpc::StatusCode::INVALID_ARGUMENT;
+    using request = ModelInferRequest;
+    refused([](request& r) { r.set_model_name("other"); }, grpc::StatusCode::NOT_FOUND, "there is no model 'other'");
+    refused([](request& r) { r.set_model_version("2"); }, grpc::StatusCode::NOT_FOUND, "not loaded in version 2");
+    refused([](request& r) { r.set_model_version("one"); }, grpc::StatusCode::NOT_FOUND, "'one' is no number");
+    refused([](request& r) { r.clear_inputs(); }, wrong, "1 raw_input_contents, but 0 inputs");
+    refused([](request& r) { r.clear_inputs(), r.clear_raw_input_contents(); }, wrong, "lacks input 'x'");
+    refused([](request& r) { r.mutable_inputs(0)->set_name("z"); }, wrong, "no input 'z'; it has 'x'");
+    refused([](request& r) { r.mutable_inputs(0)->set_datatype("FP31"); }, wrong, "'FP31' is not supported");
+    refused([](request& r) { r.mutable_inputs(0)->set_datatype("FP64"); }, wrong, "the model takes FP32");
+    refused([](request& r) { r.mutable_inputs(0)->set_shape(0, -1); }, wrong, "not an integer of at least 0");
+    refused([](request& r) { r.mutable_inputs(0)->set_shape(0, std::int64_t{1} << 62); }, wrong, "is too large");
+    refused([](request& r) { r.mutable_inputs(0)->set_shape(0, 2); }, wrong, "takes 16 bytes; the data has 8");
+    refused(
+        [](request& r) {
+            for (int i = 0; i < 20; ++i) r.mutable_inputs(0)->add_shape(1);
+        },
+        wrong, "more than 16 dimensions");
+    refused([](request& r) { *r.add_inputs() = r.inputs(0), r.add_raw_input_contents("12345678"); }, wrong,
+            "input 'x' is there twice");
+    refused([](request& r) { r.mutable_inputs(0)->mutable_contents()->add_fp32_contents(1); }, wrong,
+            "both fp32_contents and raw_input_contents");
+    refused(
+        [](request& r) {
+            r.clear_raw_input_contents();
+            r.mutable_inputs(0)->mutable_contents()->add_int_contents(1);
+        },
+        wrong, "has int_contents; the datatype FP32 needs fp32_contents");
+    refused([](request& r) { r.add_outputs()->set_name("z"); }, wrong, "no output 'z'; it has 'y'");
+    refused([](request& r) { r.add_outputs()->set_name("y"), r.add_outputs()->set_name("y"); }, wrong,
+            "output 'y' is there twice");
+    refused([](request& r) { (*r.mutable_parameters())["sequence_id"].set_int64_param(1); }, wrong,
+            "which this server does not support");
+    refused([](request& r) { (*r.mutable_parameters())["timeout"].set_int64_param(-1); }, wrong, "'timeout' is not");
+    expect_refused(server.infer(row(testing::bad_number)), wrong, "13 is out of range");
+    EXPECT_TRUE(server.infer(row(1)).ok());
+    expect_refused(server.infer(row(testing::deadly_number)), grpc::StatusCode::INTERNAL, "the device is lost");
+}
+
+TEST(grpc, a_message_that_is_too_long_and_memory_that_is_in_use_are_refused) {
+    const grpc_server small({.message_bytes = 10});
+    EXPECT_EQ(small.infer(row(1)).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    const auto budget = std::make_shared<request_budget>(100);
+    const grpc_server server({.budget = budget});
+    EXPECT_TRUE(server.infer(row(1)).ok());
+    while (budget->bytes() != 0) std::this_thread::yield();
+    ASSERT_TRUE(budget->take(95));
+    expect_refused(server.infer(row(1)), grpc::StatusCode::UNAVAILABLE, "memory for requests is in use");
+    budget->give(95);
+}
+
+TEST(grpc, a_token_is_needed_but_not_for_health) {
+    const grpc_server server({.tokens = {"a-token-that-is-long"}});
+    expect_refused(server.infer(row(1)), grpc::StatusCode::UNAUTHENTICATED, "a token is needed");
+    for (const std::string token : {"Bearer a-token-that-is-lonG", "Bearer a-token-that-is-long"}) {
+        grpc::ClientContext context;
+        context.AddMetadata("authorization", token);
+        ModelInferResponse got;
+        const grpc::Status status = server.stub->ModelInfer(&context, row(1), &got);
+        EXPECT_EQ(status.ok(), token.ends_with('g')) << status.error_message();
+    }
+    grpc::ClientContext context;
+    ServerReadyResponse got;
+    EXPECT_TRUE(server.stub->ServerReady(&context, {}, &got).ok());
+    EXPECT_TRUE(got.ready());
+}
+
+TEST(grpc, a_full_queue_says_how_long_it_is) {
+    const grpc_server server({}, R"({"queue": 1, "max_batch": 1, "caller_thread_us": 0})");
+    std::future<grpc::Status> running, waiting;
+    {
+        const testing::held hold(*server.fake);
+        running = std::async(std::launch::async, [&] { return server.infer(row(1)); });
+        server.fake->wait_until_running();
+        waiting = std::async(std::launch::async, [&] { return server.infer(row(1)); });
+        while (server.models->find("m")->statistics().waiting == 0) std::this_thread::yield();
+        grpc::ClientContext context;
+        ModelInferResponse got;
+        EXPECT_EQ(server.stub->ModelInfer(&context, row(1), &got).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+        const auto& metadata = context.GetServerTrailingMetadata();
+        const auto length = metadata.find("queue-length");
+        ASSERT_NE(length, metadata.end());
+        EXPECT_EQ(std::string(length->second.data(), length->second.size()), "1");
+    }
+    EXPECT_TRUE(running.get().ok());
+    EXPECT_TRUE(waiting.get().ok());
+}
+
+TEST(grpc, what_is_late_or_cancelled_is_not_computed) {
+    const grpc_server server({}, R"({"max_batch": 1, "caller_thread_us": 0})");
+    const auto model = server.models->find("m");
+    std::future<grpc::Status> running, late, cancelled;
+    grpc::ClientContext context;
+    {
+        const testing::held hold(*server.fake);
+        running = std::async(std::launch::async, [&] { return server.infer(row(1)); });
+        server.fake->wait_until_running();
+        ModelInferResponse ignored;
+        EXPECT_EQ(server.infer(row(2), ignored, 1s).error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+        cancelled = std::async(std::launch::async, [&] {
+            ModelInferResponse got;
+            return server.stub->ModelInfer(&context, row(3), &got);
+        });
+        while (model->statistics().waiting < 2) std::this_thread::yield();
+        context.TryCancel();
+        EXPECT_EQ(cancelled.get().error_code(), grpc::StatusCode::CANCELLED);
+        std::this_thread::sleep_for(100ms);  // the server hears of it
+    }
+    EXPECT_TRUE(running.get().ok());
+    while (model->statistics().waiting != 0) std::this_thread::yield();
+    EXPECT_TRUE(server.infer(row(4)).ok());
+    EXPECT_EQ(server.fake->batches().size(), 2U);
+    EXPECT_EQ(model->statistics().refused_late + model->statistics().cancelled, 2U);
+}
+
+TEST(grpc, loads_and_unloads_where_it_may) {
+    const auto change = [](const grpc_server& server, bool loads, const std::string& name = "m") {
+        grpc::ClientContext context;
+        RepositoryModelLoadRequest load;
+        load.set_model_name(name);
+        RepositoryModelLoadResponse loaded;
+        if (loads) return server.stub->RepositoryModelLoad(&context, load, &loaded);
+        RepositoryModelUnloadRequest unload;
+        unload.set_model_name(name);
+        RepositoryModelUnloadResponse unloaded;
+        return server.stub->RepositoryModelUnload(&context, unload, &unloaded);
+    };
+    const auto state = [](const grpc_server& server) {
+        grpc::ClientContext context;
+        RepositoryIndexResponse got;
+        EXPECT_TRUE(server.stub->RepositoryIndex(&context, {}, &got).ok());
+        return got.models_size() == 1 ? got.models(0).state() : "";
+    };
+    const grpc_server server;
+    EXPECT_EQ(state(server), "READY");
+    EXPECT_TRUE(change(server, false).ok());
+    EXPECT_EQ(state(server), "UNAVAILABLE");
+    expect_refused(change(server, true, "other"), grpc::StatusCode::NOT_FOUND, "there is no model 'other'");
+    EXPECT_TRUE(change(server, true).ok());
+    EXPECT_TRUE(server.infer(row(1)).ok());
+    const grpc_server closed({.repository_control = false});
+    expect_refused(change(closed, false), grpc::StatusCode::PERMISSION_DENIED, "does not let clients");
+}
+
+TEST(grpc, a_drain_answers_what_was_accepted) {
+    grpc_server server;
+    std::future<grpc::Status> running;
+    std::future<std::size_t> cut;
+    {
+        const testing::held hold(*server.fake);
+        running = std::async(std::launch::async, [&] { return server.infer(row(1)); });
+        server.fake->wait_until_running();
+        cut = std::async(std::launch::async, [&] { return server.front->drain(20s); });
+        while (server.models->is_ready()) std::this_thread::yield();
+        EXPECT_EQ(server.infer(row(1)).error_code(), grpc::StatusCode::UNAVAILABLE);
+    }
+    EXPECT_TRUE(running.get().ok());
+    EXPECT_EQ(cut.get(), 0U);
+}
+
+TEST(grpc, a_drain_says_what_it_cuts_off) {
+    grpc_server server;
+    std::future<grpc::Status> running;
+    {
+        const testing::held hold(*server.fake);
+        running = std::async(std::launch::async, [&] { return server.infer(row(1)); });
+        server.fake->wait_until_running();
+        EXPECT_EQ(server.front->drain(50ms), 1U);
+    }
+    running.wait();  // it may still have its answer: its connection ends soon, not at once
+}
+
+TEST(grpc, says_what_its_models_have_done) {
+    const grpc_server server;
+    ASSERT_TRUE(server.infer(row(1)).ok());
+    const auto ask = [&](const std::string& name, const std::string& version, ModelStatisticsResponse& got) {
+        grpc::ClientContext context;
+        ModelStatisticsRequest request;
+        request.set_name(name);
+        request.set_version(version);
+        return server.stub->ModelStatistics(&context, request, &got);
+    };
+    for (const std::string name : {"m", ""}) {
+        ModelStatisticsResponse got;
+        do {  // a batch is counted after its answers were sent
+            ASSERT_TRUE(ask(name, "", got).ok());
+            ASSERT_EQ(got.model_stats_size(), 1);
+        } while (got.model_stats(0).execution_count() == 0);
+        const auto& its = got.model_stats(0);
+        EXPECT_EQ(its.name(), "m");
+        EXPECT_EQ(its.version(), "1");
+        EXPECT_EQ(its.inference_count(), 1U);
+        EXPECT_EQ(its.inference_stats().success().count(), 1U);
+        EXPECT_GT(its.inference_stats().success().ns(), 0U);
+        EXPECT_GT(its.last_inference(), 1'700'000'000'000U);
+        ASSERT_EQ(its.batch_stats_size(), 1);
+        EXPECT_EQ(its.batch_stats(0).batch_size(), 1U);
+        EXPECT_EQ(its.batch_stats(0).compute_infer().count(), 1U);
+    }
+    ModelStatisticsResponse ignored;
+    expect_refused(ask("other", "", ignored), grpc::StatusCode::NOT_FOUND, "there is no model 'other'");
+    expect_refused(ask("", "1", ignored), grpc::StatusCode::INVALID_ARGUMENT, "no name of a model");
+}
+
+TEST(grpc, counts_its_answers_by_their_status) {
+    const grpc_server server;
+    ASSERT_TRUE(server.infer(row(1)).ok());
+    ASSERT_TRUE(server.infer(row(2)).ok());
+    ModelInferRequest wrong = row(1);
+    wrong.set_model_name("other");
+    ASSERT_EQ(server.infer(wrong).error_code(), grpc::StatusCode::NOT_FOUND);
+    const std::string text = server.front->metrics();
+    EXPECT_THAT(text, HasSubstr("\nsluice_grpc_replies_total{code=\"OK\"} 2\n"));
+    EXPECT_THAT(text, HasSubstr("\nsluice_grpc_replies_total{code=\"NOT_FOUND\"} 1\n"));
+    EXPECT_THAT(text, HasSubstr("# TYPE sluice_grpc_unanswered_requests gauge\n"));
+}
+
+TEST(grpc, the_process_has_one_protobuf) {
+    std::ifstream maps("/proc/self/maps");
+    const std::string all{std::istreambuf_iterator<char>(maps), {}};
+    EXPECT_THAT(all, HasSubstr("libprotobuf.so"));
+    EXPECT_THAT(all, ::testing::Not(HasSubstr("libprotobuf-lite.so")));
+}
+
+TEST(grpc, tls_without_a_key_is_refused_and_all_of_it_where_it_is_not_built) {
+    try {
+        const grpc_server server({.tls = {.certificate = "/nowhere.pem"}});
+        FAIL() << "it listens";
+    } catch (const error& failure) {
+        EXPECT_THAT(failure.what(),
+                    HasSubstr(tls_supported() ? "both a certificate and its key" : "built without TLS: "));
+    }
+}
+
+TEST(grpc, names_of_machines_and_ports_in_use_are_refused) {
+    const grpc_server server;
+    EXPECT_THROW(grpc_front(*server.models, {.address = "localhost", .port = 0}), error);
+    EXPECT_THROW(grpc_front(*server.models, {.port = server.front->port()}), error);
+}
+
+}  // namespace
+}  // namespace sluice::serve::grpc_tests
