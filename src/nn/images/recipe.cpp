@@ -137,11 +137,11 @@ public:
         for (slot i = 0; i < in.slots; ++i) same_[i] = i;
     }
 
-    image_recipe make() {
+    image_recipe make(number_packer& numbers) {
         for (std::size_t i = 0; i < in_.steps.size(); ++i) add(i);
         image_recipe made;
         for (draft& each : drafts_) {
-            pack(each, made.numbers);
+            pack(each, numbers);
             made.works.push_back(std::move(each.work));
         }
         for (const slot each : in_.outputs) made.outputs.push_back(same_[each]);
@@ -308,9 +308,9 @@ private:
         made.work.inputs = {a, b};
     }
 
-    void pack(draft& each, kernels::image_numbers& to) const {
+    void pack(draft& each, number_packer& to) const {
         recipe_work& work = each.work;
-        std::vector<float> addends(each.addends.begin(), each.addends.end());
+        const std::vector<float> addends(each.addends.begin(), each.addends.end());
         if (work.what == image_work::scale) {
             work.numbers = to.add_factors({each.factors.begin(), each.factors.end()}, addends);
         } else if (!each.filters.empty()) {
@@ -319,10 +319,9 @@ private:
             for (std::size_t i = 0; i < each.filters.size(); ++i)
                 each.filters[i] = static_cast<float>(each.filters[i] * each.factors[i / of_filter]);
             const size_2d window{shape[2], shape[3]};
-            work.numbers =
-                work.what == image_work::convolve_channels
-                    ? to.add_channel_filters(each.filters.data(), addends.data(), shape[0], window)
-                    : to.add_filters(each.filters.data(), addends.data(), shape[0], work.groups, shape[1], window);
+            work.numbers = work.what == image_work::convolve_channels
+                               ? to.add_channel_filters(each.filters, addends, window)
+                               : to.add_filters(each.filters, addends, work.groups, shape[1], window);
             each.filters = {};
         }
     }
@@ -336,6 +335,6 @@ private:
 
 }  // namespace
 
-image_recipe recipe_of(const prepared_graph& in) { return recipe_maker(in).make(); }
+image_recipe recipe_of(const prepared_graph& in, number_packer& numbers) { return recipe_maker(in).make(numbers); }
 
 }  // namespace sluice::nn::detail
