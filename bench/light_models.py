@@ -11,8 +11,9 @@ from onnx import helper, numpy_helper
 LIGHT = ("resnet50", "squeezenet", "shufflenet", "densenet121")
 
 
-def write_with_weights(light, path, rows):
-    """A light model with weights, for images of so many rows."""
+def write_with_weights(light, path, rows, gain=2):
+    """A light model with weights, for images of so many rows. A convolution of independent numbers multiplies their
+    variance by `gain`: with 2, numbers of the deeper networks become too large for f16."""
     model = onnx.load(light)
     graph, random = model.graph, np.random.default_rng(7)
     known = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
@@ -27,7 +28,7 @@ def write_with_weights(light, path, rows):
             continue
         shape, reader = known[node.input[0]].tolist(), readers.get(node.output[0], ("", 0))
         if len(shape) > 1:
-            numbers = random.normal(0, np.sqrt(2 / np.prod(shape[1:])), shape)
+            numbers = random.normal(0, np.sqrt(gain / np.prod(shape[1:])), shape)
         elif reader in (("BatchNormalization", 1), ("BatchNormalization", 4), ("Unsqueeze", 0)):
             numbers = random.uniform(0.5, 1.5, shape)  # factors and variances
         else:

@@ -87,7 +87,8 @@ void serve(const std::string& path, nn::precision what) {
         } else if (word == "output") {
             const auto numbers = last.read();
             std::ofstream(argument, std::ios::binary)
-                .write(reinterpret_cast<const char*>(numbers.data()), static_cast<std::streamsize>(numbers.size_bytes()));
+                .write(reinterpret_cast<const char*>(numbers.data()),
+                       static_cast<std::streamsize>(numbers.size_bytes()));
             std::puts("written");
         } else if (word == "steps") {
             std::vector<std::size_t> lengths;

@@ -342,10 +342,11 @@ def main():
         for name in asked.networks.split(","):
             for batch in (int(each) for each in asked.batches.split(",")):
                 path = str(pathlib.Path(made) / f"{name}_{batch}.onnx")
-                light_models.write_with_weights(asked.folder / f"light_{name}" / "model.onnx", path, batch)
+                light_models.write_with_weights(asked.folder / f"light_{name}" / "model.onnx", path, batch, gain=1)
                 for type in asked.types.split(","):
                     measure(asked.program, path, name, batch, type, asked, made)
                 os.remove(path)
 
 
-main()
+if __name__ == "__main__":
+    main()

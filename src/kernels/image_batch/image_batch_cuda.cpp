@@ -2,6 +2,7 @@
 // Image batches on a GPU: for each convolution the candidates of cuBLASLt and cuDNN, each timed inside a graph, so that
 // the host's time does not count.
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -29,8 +30,13 @@ using cuda::fused_convolutions;
 using cuda::pixel_product;
 using cuda::pixel_products;
 
-constexpr std::size_t most_products = 6, most_convolutions = 6;
+constexpr std::size_t most_products = 6, most_convolutions = 4;
+// Of one plan: then the libraries' first proposals are taken for what is left.
+constexpr double most_seconds_of_trials = 30;
 const error_context context{"convolutions"};
+
+using clock = std::chrono::steady_clock;
+double seconds(clock::duration of) { return std::chrono::duration<double>(of).count(); }
 
 // --- kernels -----------------------------------------------------------------------------------------------------
 
@@ -278,6 +284,7 @@ struct batch_plan::state {
     std::size_t images, workspace_at, workspace_bytes = 0;
     short_type type;
     const std::byte* numbers;
+    clock::duration finding{}, trying{};
 
     state(device& on, std::vector<image_step> of, std::size_t count, std::size_t scratch_elements, short_type what,
           const std::byte* from)
@@ -291,24 +298,27 @@ struct batch_plan::state {
           type(what),
           numbers(from) {}
 
+    bool is_late() const { return seconds(finding + trying) > most_seconds_of_trials; }
+
     std::vector<way> candidates(const step_key& key, const image_step& step) const {
+        const std::size_t products = is_late() ? 1 : most_products, convolutions = is_late() ? 1 : most_convolutions;
         std::vector<way> found;
         const bool bounds_apart = step.has_bounds && !has_relu(step);
         if (key.first) {
-            for (auto& each : libraries.products.plans(*key.first, most_products)) {
+            for (auto& each : libraries.products.plans(*key.first, products)) {
                 found.emplace_back();
                 found.back().product = std::move(each);
                 found.back().bounds_apart = bounds_apart;
             }
         }
-        if (!key.second) return found;
-        for (auto& each : libraries.convolutions.plans(*key.second, most_convolutions)) {
+        if (!key.second || (is_late() && !found.empty())) return found;
+        for (auto& each : libraries.convolutions.plans(*key.second, convolutions)) {
             found.emplace_back();
             found.back().convolution = std::move(each);
             found.back().bounds_apart = bounds_apart;
         }
         if (!found.empty()) return found;
-        for (auto& each : libraries.convolutions.plans(*convolution_of(step, images, type, false), most_convolutions)) {
+        for (auto& each : libraries.convolutions.plans(*convolution_of(step, images, type, false), convolutions)) {
             found.emplace_back();
             found.back().convolution = std::move(each);
             found.back().ends_apart = true;
@@ -324,7 +334,7 @@ struct batch_plan::state {
     // The fastest, or the first where there is no memory for a trial.
     way best_of(std::vector<way> all, const image_step& step, const trial& trials, const batch_call& call) const {
         if (all.empty()) return {};
-        if (call.scratch == nullptr) return all.front();
+        if (call.scratch == nullptr || is_late()) return all.front();
         std::optional<way> best;
         for (way& each : all) {
             if (!trials.measure(call, step, each, call.scratch + workspace_at)) continue;
@@ -349,8 +359,14 @@ struct batch_plan::state {
             if (steps[i].what != image_work::convolve) continue;
             const step_key key{product_of(steps[i], images, type), convolution_of(steps[i], images, type, true)};
             auto found = known.find(key);
-            if (found == known.end())
-                found = known.emplace(key, best_of(candidates(key, steps[i]), steps[i], trials, call)).first;
+            if (found == known.end()) {
+                const auto begin = clock::now();
+                std::vector<way> all = candidates(key, steps[i]);
+                const auto between = clock::now();
+                found = known.emplace(key, best_of(std::move(all), steps[i], trials, call)).first;
+                finding += between - begin;
+                trying += clock::now() - between;
+            }
             ways[i] = found->second;
             workspace_bytes = std::max(workspace_bytes, workspace_of(ways[i]));
         }
@@ -378,7 +394,8 @@ void batch_plan::run(const batch_call& call, const native_stream& on) const {
 std::string batch_plan::text() const {
     static constexpr const char* names[] = {
         "enter", "leave", "convolve", "convolve_channels", "maximum", "average", "scale", "add", "copy", "shuffle"};
-    std::string made;
+    std::string made = "algorithms found in " + std::to_string(seconds(state_->finding)) + " s, tried in " +
+                       std::to_string(seconds(state_->trying)) + " s\n";
     for (std::size_t i = 0; i < state_->steps.size(); ++i) {
         const image_step& step = state_->steps[i];
         const auto size = [](const image_size& of) {
