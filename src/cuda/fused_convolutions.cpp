@@ -306,7 +306,7 @@ auto fused_convolutions::plans(const fused_convolution& of, std::size_t most) co
         return made;
     }
     for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-        if (!made.empty()) break;
+        if (mode == CUDNN_HEUR_MODE_FALLBACK && !made.empty()) break;
         for (const descriptor& each : configurations(graph, mode)) {
             if (made.size() == most) break;
             if (auto one = state_->plan_for(each, of)) made.push_back(std::move(one));

@@ -46,9 +46,11 @@ class batch_numbers {
 public:
     explicit batch_numbers(short_type type) : type_(type) {}
 
-    // Filters [filters, channels of a group, height, width]; a bias for each. Gives the place.
+    // Filters [filters, channels of a group, height, width]; a bias for each. Gives the place. If `shuffled_groups` is
+    // not 0, filter g * n + k, of groups of n, is written as filter k * shuffled_groups + g: for those that are written
+    // as of one group.
     std::size_t add_filters(const std::vector<float>& filters, const std::vector<float>& bias, std::size_t groups,
-                            std::size_t channels_of_group, const size_2d& window);
+                            std::size_t channels_of_group, const size_2d& window, std::size_t shuffled_groups = 0);
     std::size_t add_channel_filters(const std::vector<float>& filters, const std::vector<float>& bias,
                                     const size_2d& window);
     std::size_t add_factors(const std::vector<float>& factors, const std::vector<float>& addends);

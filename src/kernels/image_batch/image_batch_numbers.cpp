@@ -53,7 +53,8 @@ void batch_numbers::write(std::size_t byte, std::size_t element, float value) {
 }
 
 std::size_t batch_numbers::add_filters(const std::vector<float>& filters, const std::vector<float>& bias,
-                                       std::size_t groups, std::size_t channels_of_group, const size_2d& window) {
+                                       std::size_t groups, std::size_t channels_of_group, const size_2d& window,
+                                       std::size_t shuffled_groups) {
     const std::size_t count = bias.size(), taps = window.height * window.width;
     const bool is_joined = joins_groups(groups, count, channels_of_group);
     const auto [rows, channels] =
@@ -62,11 +63,13 @@ std::size_t batch_numbers::add_filters(const std::vector<float>& filters, const 
     const std::size_t begin = place(biases + rows * short_bytes);
     for (std::size_t k = 0; k < count; ++k) {
         const std::size_t first = is_joined ? k / (count / groups) * channels_of_group : 0;
+        const std::size_t part = shuffled_groups != 0 ? count / shuffled_groups : 0;
+        const std::size_t to = shuffled_groups != 0 ? k % part * shuffled_groups + k / part : k;
         for (std::size_t c = 0; c < channels_of_group; ++c)
             for (std::size_t tap = 0; tap < taps; ++tap)
-                write(begin, (k * taps + tap) * channels + first + c,
+                write(begin, (to * taps + tap) * channels + first + c,
                       filters[(k * channels_of_group + c) * taps + tap]);
-        write(begin + biases, k, bias[k]);
+        write(begin + biases, to, bias[k]);
     }
     return begin;
 }

@@ -108,6 +108,8 @@ private:
         const image_size out = size(work.output), in = size(work.inputs[0]);
         if (work.also != no_slot && (!is_one(work.also) || size(work.also) != out)) return false;
         if (work.is_concatenation) return true;  // the operator has compared them
+        if (work.shuffled_groups != 0 && (!is_split(work) || shapes_[work.split].shape()[1] != work.shuffled_groups))
+            return false;
         switch (work.what) {
             case image_work::scale: return in == out && work.channels == out.channels;
             case image_work::copy: return in == out;

@@ -17,8 +17,9 @@ public:
     explicit short_numbers(kernels::short_type type) : to_(type) {}
 
     std::size_t add_filters(const std::vector<float>& filters, const std::vector<float>& addends, std::size_t& groups,
-                            std::size_t channels_of_group, const size_2d& window) override {
-        const std::size_t place = to_.add_filters(filters, addends, groups, channels_of_group, window);
+                            std::size_t channels_of_group, const size_2d& window,
+                            std::size_t shuffled_groups) override {
+        const std::size_t place = to_.add_filters(filters, addends, groups, channels_of_group, window, shuffled_groups);
         if (kernels::joins_groups(groups, addends.size(), channels_of_group)) groups = 1;
         return place;
     }
@@ -28,6 +29,10 @@ public:
     }
     std::size_t add_factors(const std::vector<float>& factors, const std::vector<float>& addends) override {
         return to_.add_factors(factors, addends);
+    }
+
+    bool can_shuffle(std::size_t groups, std::size_t filters, std::size_t channels_of_group) const override {
+        return groups == 1 || kernels::joins_groups(groups, filters, channels_of_group);
     }
 
     const kernels::batch_numbers& packed() const noexcept { return to_; }

@@ -16,7 +16,7 @@ namespace {
 class cpu_numbers final : public number_packer {
 public:
     std::size_t add_filters(const std::vector<float>& filters, const std::vector<float>& addends, std::size_t& groups,
-                            std::size_t channels_of_group, const size_2d& window) override {
+                            std::size_t channels_of_group, const size_2d& window, std::size_t) override {
         return to_.add_filters(filters.data(), addends.data(), addends.size(), groups, channels_of_group, window);
     }
     std::size_t add_channel_filters(const std::vector<float>& filters, const std::vector<float>& addends,
@@ -26,6 +26,8 @@ public:
     std::size_t add_factors(const std::vector<float>& factors, const std::vector<float>& addends) override {
         return to_.add_factors(factors, addends);
     }
+
+    bool can_shuffle(std::size_t, std::size_t, std::size_t) const override { return false; }
 
     const std::vector<float>& all() const noexcept { return to_.all(); }
 
