@@ -12,8 +12,8 @@ LIGHT = ("resnet50", "squeezenet", "shufflenet", "densenet121")
 
 
 def write_with_weights(light, path, rows, gain=2):
-    """A light model with weights, for images of so many rows. A convolution of independent numbers multiplies their
-    variance by `gain`: with 2, numbers of the deeper networks become too large for f16."""
+    """A light model with weights, for so many images, or for any number if `rows` is None. A convolution of independent
+    numbers multiplies their variance by `gain`: with 2, numbers of the deeper networks become too large for f16."""
     model = onnx.load(light)
     graph, random = model.graph, np.random.default_rng(7)
     known = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
@@ -40,12 +40,17 @@ def write_with_weights(light, path, rows, gain=2):
             continue
         numbers = known[each.name]
         if readers[each.name] == ("Reshape", 1) and numbers[0] == 1:
-            numbers = np.concatenate(([rows], numbers[1:])).astype(numbers.dtype)
+            # 0: as many as the input has
+            numbers = np.concatenate(([rows or 0], numbers[1:])).astype(numbers.dtype)
         weights.append(numpy_helper.from_array(numbers, each.name))
     names = {each.name for each in weights}
     inputs = [each for each in graph.input if each.name in used and each.name not in names]
     for each in (*inputs, *graph.output):
-        each.type.tensor_type.shape.dim[0].dim_value = rows
+        first = each.type.tensor_type.shape.dim[0]
+        if rows is None:
+            first.dim_param = "images"
+        else:
+            first.dim_value = rows
     made = helper.make_graph(kept, graph.name, inputs, graph.output, weights)
     made = helper.make_model(made, opset_imports=model.opset_import)
     made.ir_version = max(model.ir_version, 4)

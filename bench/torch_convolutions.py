@@ -1,7 +1,7 @@
 """Convolutional networks on a GPU, by Sluice and by PyTorch's CUDA graphs in turn: the light models of the onnx package.
 
     torch_convolutions.py BENCH_NETWORK_GPU FOLDER [--networks resnet50,...] [--batches 1,32] [--types f16,bf16]
-                          [--forms modules,folded,fused] [--rounds N] [--calls N] [--steps]
+                          [--forms modules,folded,fused] [--pieces 8,24] [--rounds N] [--calls N] [--steps]
 
 FOLDER has the light models (scripts/onnx_cases); they get weights at random (light_models.py). Both read the same f32
 numbers from pinned memory and write f32 numbers to pinned memory; in between they compute in the type. PyTorch keeps
@@ -10,7 +10,8 @@ channels last and chooses cuDNN's algorithms by trial. Its forms:
     folded      batch normalizations are a part of the convolutions before them, where only they read these
     fused       the same, and ReLUs and additions inside cuDNN's convolutions, where PyTorch has a function for that
 Prints a JSON line for each network, batch, type and form: value is the median of the rounds' medians of ours, baseline
-that of PyTorch. --steps prints how ours carries out the convolutions, to the standard error.
+that of PyTorch. A batch of as many images as the pieces have is measured in pieces too: one is computed while the next
+one is copied. --steps prints how ours carries out the convolutions, to the standard error.
 Needs PyTorch with CUDA, onnx and numpy.
 """
 
@@ -213,7 +214,7 @@ class Network:
             return shuffle
         if op == "Reshape":
             shape = [int(each) for each in self.constants[node.inputs[1]]]
-            return lambda x: x.reshape(shape)
+            return lambda x: x.reshape([of or x.shape[i] for i, of in enumerate(shape)])
         if op == "Gemm":
             weight = constant[0] if node.get("transB", 0) else constant[0].t().contiguous()
             bias = constant[1]
@@ -228,11 +229,9 @@ class Network:
 class Torch:
     """One call: copies in, the network and a copy out, in one CUDA graph."""
 
-    def __init__(self, path, form, type):
+    def __init__(self, path, form, type, batch):
         network = Network(path)
-        graph_input = next(each for each in onnx.load(path, load_external_data=False).graph.input
-                           if each.name == network.input)
-        shape = [each.dim_value for each in graph_input.type.tensor_type.shape.dim]
+        shape = [batch, 3, 224, 224]
         size = int(np.prod(shape))
         source = torch.from_numpy((np.arange(size) % 17).astype(np.float32) * np.float32(0.1) - np.float32(0.8))
         self.source = source.reshape(shape).pin_memory()
@@ -266,9 +265,10 @@ class Torch:
 
 
 class Ours:
-    def __init__(self, program, path, type):
-        self.process = subprocess.Popen([program, path, type], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        print(f"{path} {type}: {self.answer()}", file=sys.stderr, flush=True)
+    def __init__(self, program, path, type, pieces):
+        self.process = subprocess.Popen(
+            [program, path, type, pieces], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        print(f"{path} {type} {pieces}: {self.answer()}", file=sys.stderr, flush=True)
 
     def answer(self):
         line = self.process.stdout.readline()
@@ -301,29 +301,40 @@ class Ours:
 
 
 def measure(program, path, name, batch, type, asked, folder):
-    ours = Ours(program, path, type)
+    ours = Ours(program, path, type, str(batch))
+    pieces = asked.pieces if batch == sum(int(each) for each in asked.pieces.split(",")) else None
+    in_pieces = Ours(program, path, type, pieces) if pieces else None
     if asked.steps:
         print(ours.steps(), file=sys.stderr, flush=True)
     for form in asked.forms.split(","):
         try:
-            theirs = Torch(path, form, TYPES[type])
+            theirs = Torch(path, form, TYPES[type], batch)
         except Exception as failure:  # a function that this version of PyTorch does not have
             print(f"{name} {batch} {type} {form}: {failure}", file=sys.stderr, flush=True)
             continue
-        pairs = [(ours.median(asked.calls), theirs.median(asked.calls)) for _ in range(asked.rounds)]
-        value, baseline = (statistics.median(each) for each in zip(*pairs))
-        expected, got = theirs.result.numpy(), ours.output(folder)
-        difference = float(np.abs(expected - got).max() / max(float(np.abs(expected).max()), 1e-30))
-        print(json.dumps({
-            "figure": "network_convolutions",
-            "params": {"network": name, "type": type, "batch": batch, "baseline": f"PyTorch, CUDA graph, {form}",
-                       "difference": float(f"{difference:.3g}")},
-            "value": round(value, 1), "unit": "us", "baseline": round(baseline, 1),
-            "ratio": round(value / baseline, 3), "machine": torch.cuda.get_device_name(),
-            "date": time.strftime("%Y-%m-%d"), "commit": os.environ.get("SLUICE_COMMIT", "unknown"),
-            "versions": {"torch": torch.__version__, "cudnn": torch.backends.cudnn.version()}}), flush=True)
+        times = [(ours.median(asked.calls), in_pieces.median(asked.calls) if in_pieces else None,
+                  theirs.median(asked.calls)) for _ in range(asked.rounds)]
+        baseline = statistics.median(each[2] for each in times)
+        for which, made, by in ((ours, None, 0), (in_pieces, pieces, 1)):
+            if which is None:
+                continue
+            value = statistics.median(each[by] for each in times)
+            expected, got = theirs.result.numpy(), which.output(folder)
+            difference = float(np.abs(expected - got).max() / max(float(np.abs(expected).max()), 1e-30))
+            params = {"network": name, "type": type, "batch": batch, "baseline": f"PyTorch, CUDA graph, {form}",
+                      "difference": float(f"{difference:.3g}")}
+            if made:
+                params["pieces"] = [int(each) for each in made.split(",")]
+            print(json.dumps({
+                "figure": "network_convolutions", "params": params,
+                "value": round(value, 1), "unit": "us", "baseline": round(baseline, 1),
+                "ratio": round(value / baseline, 3), "machine": torch.cuda.get_device_name(),
+                "date": time.strftime("%Y-%m-%d"), "commit": os.environ.get("SLUICE_COMMIT", "unknown"),
+                "versions": {"torch": torch.__version__, "cudnn": torch.backends.cudnn.version()}}), flush=True)
         del theirs
     ours.close()
+    if in_pieces:
+        in_pieces.close()
 
 
 def main():
@@ -336,17 +347,18 @@ def main():
     parser.add_argument("--forms", default="modules,folded,fused")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--calls", type=int, default=40)
+    parser.add_argument("--pieces", default="8,24")
     parser.add_argument("--steps", action="store_true")
     asked = parser.parse_args()
     torch.backends.cudnn.benchmark = True
     with tempfile.TemporaryDirectory() as made:
         for name in asked.networks.split(","):
-            for batch in (int(each) for each in asked.batches.split(",")):
-                path = str(pathlib.Path(made) / f"{name}_{batch}.onnx")
-                light_models.write_with_weights(asked.folder / f"light_{name}" / "model.onnx", path, batch, gain=1)
-                for type in asked.types.split(","):
+            path = str(pathlib.Path(made) / f"{name}.onnx")
+            light_models.write_with_weights(asked.folder / f"light_{name}" / "model.onnx", path, None, gain=1)
+            for type in asked.types.split(","):
+                for batch in (int(each) for each in asked.batches.split(",")):
                     measure(asked.program, path, name, batch, type, asked, made)
-                os.remove(path)
+            os.remove(path)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The steps of image batches. A thread makes 8 neighbouring channels of a pixel where channels come in eights, else
-// one.
+// one (of what enters, 4 if they come in fours).
 #include "kernels/image_batch/image_batch_kernels.hpp"
 
 #include <algorithm>
@@ -60,10 +60,6 @@ SLUICE_KERNEL void read_channels(const T* from, float (&to)[Count]) {
             to[i] = widened(all.each[i]);
         }
     }
-}
-template <unsigned Count>
-SLUICE_KERNEL void read_floats(const float* from, float (&to)[Count]) {
-    for (unsigned i = 0; i < Count; ++i) to[i] = from[i];
 }
 template <typename T, unsigned Count>
 SLUICE_KERNEL void write_channels(const float (&from)[Count], T* to) {
@@ -152,8 +148,8 @@ struct scaled_channels {
         read_channels(x.at(at.image, at.y, at.x, channel), made);
         if (factors != nullptr) {
             float added[Count];
-            read_floats(factors + channel, other);
-            read_floats(addends + channel, added);
+            read_channels(factors + channel, other);
+            read_channels(addends + channel, added);
             for (unsigned i = 0; i < Count; ++i) made[i] = made[i] * other[i] + added[i];
         }
         if (bias != nullptr) {
@@ -254,14 +250,14 @@ struct convolved_channels {
         const auto at = grid(index);
         const unsigned channel = at.vector * Count;
         float made[Count], other[Count], factors[Count];
-        read_floats(filters + std::size_t{window.height} * window.width * columns + channel, made);
+        read_channels(filters + std::size_t{window.height} * window.width * columns + channel, made);
         for (unsigned r = 0; r < window.height; ++r) {
             for (unsigned s = 0; s < window.width; ++s) {
                 const int row = window.row(at.y, r), column = window.column(at.x, s);
                 if (!window.has(row, column)) continue;
                 read_channels(x.at(at.image, static_cast<unsigned>(row), static_cast<unsigned>(column), channel),
                               other);
-                read_floats(filters + std::size_t{r * window.width + s} * columns + channel, factors);
+                read_channels(filters + std::size_t{r * window.width + s} * columns + channel, factors);
                 for (unsigned i = 0; i < Count; ++i) made[i] += other[i] * factors[i];
             }
         }
@@ -366,9 +362,11 @@ void run_on_host(const void* erased) {
     for (unsigned i = 0; i < all.count; ++i) all.kernel(i);
 }
 
-constexpr unsigned threads = 256, threads_of_window = 32;
+constexpr unsigned threads_of_window = 32;
 
 #if defined(__CUDACC__)
+constexpr unsigned threads = 256;
+
 template <typename Kernel>
 __global__ void __launch_bounds__(threads) run_on_device(const __grid_constant__ closure_of<Kernel> all) {
     const unsigned index = blockIdx.x * threads + threadIdx.x;
@@ -418,7 +416,9 @@ public:
 
     launch_command command() const {
         switch (step_.what) {
-            case image_work::enter: return in_eights(step_.to, step_.to, step_.out.channels) ? enter<8>() : enter<1>();
+            case image_work::enter:
+                if (is_in(8, step_.to) && step_.out.channels % 8 == 0) return enter<8>();
+                return is_in(4, step_.to) && step_.out.channels % 4 == 0 ? enter<4>() : enter<1>();
             case image_work::leave: return leave();
             case image_work::convolve: return convolve();
             case image_work::shuffle: return shuffle();
@@ -450,9 +450,11 @@ public:
     }
 
 private:
-    static bool is_in_eights(const image_place& place) {
-        return place.first % 8 == 0 && place.image % 8 == 0 && place.row % 8 == 0 && place.pixel % 8 == 0;
+    static bool is_in(std::size_t count, const image_place& place) {
+        return place.first % count == 0 && place.image % count == 0 && place.row % count == 0 &&
+               place.pixel % count == 0;
     }
+    static bool is_in_eights(const image_place& place) { return is_in(8, place); }
     static bool in_eights(const image_place& a, const image_place& b, std::size_t channels) {
         return channels % 8 == 0 && is_in_eights(a) && is_in_eights(b);
     }

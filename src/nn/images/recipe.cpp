@@ -293,17 +293,33 @@ private:
         made.addends = std::move(numbers.addends);
     }
 
+    static bool takes_bounds(const draft* of) {
+        return of != nullptr && !of->work.is_concatenation && of->work.what != image_work::shuffle;
+    }
+    static void bound(draft& of, const image_bounds& next) {
+        auto& bounds = of.work.bounds;
+        bounds = bounds ? image_bounds{std::clamp(bounds->least, next.least, next.most),
+                                       std::clamp(bounds->most, next.least, next.most)}
+                        : next;
+    }
+
     void add_bounds(std::size_t at) {
         const step& of = in_.steps[at];
         const image_bounds next = *bounds_of(in_, of);
         const slot from = input(of, 0);
         draft* const before = only_giver(from, at);
-        if (before != nullptr && !before->work.is_concatenation && before->work.what != image_work::shuffle) {
-            auto& bounds = before->work.bounds;
-            bounds = bounds ? image_bounds{std::clamp(bounds->least, next.least, next.most),
-                                           std::clamp(bounds->most, next.least, next.most)}
-                            : next;
+        if (takes_bounds(before)) {
+            bound(*before, next);
             return continues(*before, of.outputs[0]);
+        }
+        // Those of a concatenation are those of its parts, where nothing else reads them.
+        if (before != nullptr && before->work.is_concatenation) {
+            std::vector<draft*> parts;
+            for (const slot each : before->work.inputs) parts.push_back(only_giver(each, before->work.step));
+            if (std::ranges::all_of(parts, takes_bounds)) {
+                for (draft* const each : parts) bound(*each, next);
+                return continues(*before, of.outputs[0]);
+            }
         }
         draft& made = begin(at, image_work::copy, of.outputs[0]);
         made.work.inputs = {from};
