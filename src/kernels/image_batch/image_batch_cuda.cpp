@@ -63,16 +63,16 @@ private:
 struct way {
     std::shared_ptr<const pixel_products::plan> product = {};
     std::shared_ptr<const fused_convolutions::plan> convolution = {};
-    bool ends_apart = false;    // bias, addend and bounds by a kernel of ours
-    bool bounds_apart = false;  // bounds alone
-    double microseconds = 0;    // as measured; 0 where nothing was
+    std::optional<convolution_tile> tile = {};
+    bool ends_apart = false;  // bias, addend and bounds by a kernel of ours
+    double microseconds = 0;  // as measured; 0 where nothing was
 
     std::string text() const {
         std::string made = "kernel";
+        if (tile) made = "tiles of " + std::to_string(tile->pixels) + " x " + std::to_string(tile->filters);
         if (product != nullptr) made = "cuBLASLt";
         if (convolution != nullptr) made = fused_convolutions::text(*convolution);
         if (ends_apart) made += ", then a kernel";
-        if (bounds_apart) made += ", then bounds";
         return made;
     }
 };
@@ -181,7 +181,9 @@ public:
         : call_(call), workspace_(workspace), libraries_(libraries), kernels_(kernels), on_(on) {}
 
     void operator()(const image_step& step, const way& by) const {
-        if (by.product == nullptr && by.convolution == nullptr) return launch(step, &batch_command);
+        batch_closure closure;
+        if (by.tile) return launch(batch_convolution_command(call_, step, *by.tile, closure));
+        if (by.product == nullptr && by.convolution == nullptr) return launch(batch_command(call_, step, closure));
         const std::byte* const filter = call_.numbers + step.numbers;
         const void *const bias = filter + filter_form_of(step).bias, *const addend =
                                                                          step.has_also ? at(step.also) : nullptr;
@@ -191,17 +193,14 @@ public:
             libraries_.convolutions.run(*by.convolution, {at(step.from), filter, bias, addend, at(step.to)}, workspace_,
                                         on_);
         }
-        if (by.ends_apart) launch(step, &batch_end_command);
-        if (by.bounds_apart) launch(step, &batch_bounds_command);
+        if (by.ends_apart) return launch(batch_end_command(call_, step, closure));
+        if (step.has_bounds && !has_relu(step)) launch(batch_bounds_command(call_, step, closure));
     }
 
 private:
     std::byte* at(const image_place& place) const { return call_.scratch + place.first * short_bytes; }
 
-    using make_command = launch_command (*)(const batch_call&, const image_step&, batch_closure&);
-    void launch(const image_step& step, make_command make) const {
-        batch_closure closure;
-        const launch_command command = make(call_, step, closure);
+    void launch(const launch_command& command) const {
         if (command.grid.x != 0) api::launch(kernels_.find(command), command, on_, context);
     }
 
@@ -303,21 +302,29 @@ struct batch_plan::state {
     std::vector<way> candidates(const step_key& key, const image_step& step) const {
         const std::size_t products = is_late() ? 1 : most_products, convolutions = is_late() ? 1 : most_convolutions;
         std::vector<way> found;
-        const bool bounds_apart = step.has_bounds && !has_relu(step);
+        // More work than this is better done by the libraries.
+        constexpr double most_tiled = 4e9;
+        const double work = 2.0 * static_cast<double>(images * step.out.elements() * step.window.size.height *
+                                                      step.window.size.width * step.in.channels);
+        if (work < most_tiled && !is_late()) {
+            for (const convolution_tile& each : convolution_tiles_for(step)) {
+                found.emplace_back();
+                found.back().tile = each;
+            }
+        }
         if (key.first) {
             for (auto& each : libraries.products.plans(*key.first, products)) {
                 found.emplace_back();
                 found.back().product = std::move(each);
-                found.back().bounds_apart = bounds_apart;
             }
         }
         if (!key.second || (is_late() && !found.empty())) return found;
+        const std::size_t others = found.size();
         for (auto& each : libraries.convolutions.plans(*key.second, convolutions)) {
             found.emplace_back();
             found.back().convolution = std::move(each);
-            found.back().bounds_apart = bounds_apart;
         }
-        if (!found.empty()) return found;
+        if (found.size() != others || key.first) return found;
         for (auto& each : libraries.convolutions.plans(*convolution_of(step, images, type, false), convolutions)) {
             found.emplace_back();
             found.back().convolution = std::move(each);
@@ -331,10 +338,13 @@ struct batch_plan::state {
         return by.convolution != nullptr ? fused_convolutions::workspace_bytes(*by.convolution) : 0;
     }
 
-    // The fastest, or the first where there is no memory for a trial.
+    // The fastest, or a library's where there is no memory or time for a trial.
     way best_of(std::vector<way> all, const image_step& step, const trial& trials, const batch_call& call) const {
         if (all.empty()) return {};
-        if (call.scratch == nullptr || is_late()) return all.front();
+        if (call.scratch == nullptr || is_late()) {
+            const auto found = std::ranges::find_if(all, [](const way& each) { return !each.tile; });
+            return found != all.end() ? *found : all.front();
+        }
         std::optional<way> best;
         for (way& each : all) {
             if (!trials.measure(call, step, each, call.scratch + workspace_at)) continue;
