@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(warps* warp_lanes) convolve_shared(const __gri
 
     float sums[Tiles][Columns][4] = {};
     const unsigned parts = of.channels / Part, all = of.window_height * of.window_width * parts;
-    constexpr int at_once = Tiles == 1 && Columns == 4 ? 4 : 2;  // so that some reads are under way
+    constexpr int at_once = Tiles == 1 && Columns == 4 ? 4 : 2;  // so that some reads are in flight
 #pragma unroll at_once
     for (unsigned at = warp; at < all; at += warps) {
         const unsigned tap = at / parts, channel = at % parts * Part + t * (Part / 4);

@@ -40,7 +40,7 @@ private:
         std::size_t scratch_bytes = 0;
         kernels::short_type type = kernels::short_type::f16;
     };
-    // Names the program among a command's accesses: so whoever keeps the command keeps the program.
+    // `name` names the program among a command's accesses: a queue or a graph that keeps the command keeps the program.
     struct kept_program {
         std::shared_ptr<const program> what;
         any_tensor name;
