@@ -37,12 +37,13 @@ private:
     const prepared_graph body_;
 };
 
-// What is made once for all inputs of the same shapes; the 64 that were made last are kept. Programs are shared by the
-// commands that use them.
+// What is made once for all inputs of the same shapes; the 64 that were asked for first are kept, then all are dropped.
+// Programs are shared by the commands that use them.
 template <typename Program>
 class programs_of_shapes {
 public:
-    // Null where there is none. `make` is called under a lock, once for each combination of shapes.
+    // Null where there is none. `make` is called once for each combination of shapes; callers with other shapes do not
+    // wait for it.
     template <typename Make>
     std::shared_ptr<const Program> find(std::span<const any_tensor> inputs, const Make& make) {
         constexpr std::size_t most = 64;
@@ -51,16 +52,27 @@ public:
             if (each.type() != io::dtype::f32) return nullptr;
             key.push_back(each.shape());
         }
-        const std::scoped_lock lock(mutex_);
-        if (const auto found = programs_.find(key); found != programs_.end()) return found->second;
-        std::shared_ptr<const Program> made = make();
-        if (programs_.size() >= most) programs_.clear();
-        return programs_.emplace(std::move(key), std::move(made)).first->second;
+        const std::shared_ptr<entry> found = [&] {
+            const std::scoped_lock lock(mutex_);
+            if (const auto known = entries_.find(key); known != entries_.end()) return known->second;
+            if (entries_.size() >= most) entries_.clear();
+            return entries_.emplace(std::move(key), std::make_shared<entry>()).first->second;
+        }();
+        const std::scoped_lock lock(found->mutex);
+        if (!found->is_made) found->program = make();
+        found->is_made = true;
+        return found->program;
     }
 
 private:
+    struct entry {
+        std::mutex mutex;
+        bool is_made = false;
+        std::shared_ptr<const Program> program;
+    };
+
     std::mutex mutex_;
-    std::map<std::vector<operators::lengths>, std::shared_ptr<const Program>> programs_;
+    std::map<std::vector<operators::lengths>, std::shared_ptr<entry>> entries_;
 };
 
 // On a CPU device.
