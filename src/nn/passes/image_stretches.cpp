@@ -172,7 +172,10 @@ void fuse_image_stretches(prepared_graph& in, execution_context& context) {
 
 void fuse_short_image_stretches(prepared_graph& in, precision what, execution_context& context,
                                 rounding_report& report) {
-    if ((what != precision::f16 && what != precision::bf16) || !kernels::has_image_batches(context.device())) return;
+    if (what != precision::f16 && what != precision::bf16) return;
+    // A network without convolutions does not open cuDNN.
+    if (std::ranges::none_of(in.steps, [](const step& each) { return is(each, "Conv"); })) return;
+    if (!kernels::has_image_batches(context.device())) return;
     fuse_stretches(
         in,
         [&](prepared_graph body) -> std::shared_ptr<const image_stretch> {
