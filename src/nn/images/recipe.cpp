@@ -296,7 +296,7 @@ private:
     static bool takes_bounds(const draft* of) {
         return of != nullptr && !of->work.is_concatenation && of->work.what != image_work::shuffle;
     }
-    static void bound(draft& of, const image_bounds& next) {
+    static void narrow(draft& of, const image_bounds& next) {
         auto& bounds = of.work.bounds;
         bounds = bounds ? image_bounds{std::clamp(bounds->least, next.least, next.most),
                                        std::clamp(bounds->most, next.least, next.most)}
@@ -309,15 +309,16 @@ private:
         const slot from = input(of, 0);
         draft* const before = only_giver(from, at);
         if (takes_bounds(before)) {
-            bound(*before, next);
+            narrow(*before, next);
             return continues(*before, of.outputs[0]);
         }
         // Those of a concatenation are those of its parts, where nothing else reads them.
         if (before != nullptr && before->work.is_concatenation) {
             std::vector<draft*> parts;
+            parts.reserve(before->work.inputs.size());
             for (const slot each : before->work.inputs) parts.push_back(only_giver(each, before->work.step));
             if (std::ranges::all_of(parts, takes_bounds)) {
-                for (draft* const each : parts) bound(*each, next);
+                for (draft* const each : parts) narrow(*each, next);
                 return continues(*before, of.outputs[0]);
             }
         }
