@@ -22,12 +22,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import openvino
+from light_models import LIGHT, write_with_weights
 from onnx import TensorProto, helper, numpy_helper
 
 ROUNDS = 5
 SECONDS = 0.6  # of each, in a round
 CORES = len(os.sched_getaffinity(0))
-LIGHT = ("resnet50", "squeezenet", "shufflenet", "densenet121")
 PERCEPTRONS = ((64, 64, 64, 10), (32, 256, 256, 256, 1), (784, 512, 512, 10), (784, 2048, 2048, 10))
 ROWS = (1, 8, 64, 1024)
 IMAGES = (1, 8)
@@ -54,46 +54,6 @@ def write_perceptron(path, widths):
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     model.ir_version = 8
     onnx.save(model, path)
-
-
-def write_with_weights(light, path, rows):
-    """A light model with weights, for images of so many rows."""
-    model = onnx.load(light)
-    graph, random = model.graph, np.random.default_rng(7)
-    known = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
-    readers = {}
-    for node in graph.node:
-        for place, name in enumerate(node.input):
-            readers.setdefault(name, (node.op_type, place))
-    kept, weights = [], []
-    for node in graph.node:
-        if node.op_type != "ConstantOfShape":
-            kept.append(node)
-            continue
-        shape, reader = known[node.input[0]].tolist(), readers.get(node.output[0], ("", 0))
-        if len(shape) > 1:
-            numbers = random.normal(0, np.sqrt(2 / np.prod(shape[1:])), shape)
-        elif reader in (("BatchNormalization", 1), ("BatchNormalization", 4), ("Unsqueeze", 0)):
-            numbers = random.uniform(0.5, 1.5, shape)  # factors and variances
-        else:
-            numbers = random.normal(0, 0.1, shape)
-        weights.append(numpy_helper.from_array(numbers.astype(np.float32), node.output[0]))
-    used = {name for node in kept for name in node.input}
-    for each in graph.initializer:
-        if each.name not in used:
-            continue
-        numbers = known[each.name]
-        if readers[each.name] == ("Reshape", 1) and numbers[0] == 1:
-            numbers = np.concatenate(([rows], numbers[1:])).astype(numbers.dtype)
-        weights.append(numpy_helper.from_array(numbers, each.name))
-    names = {each.name for each in weights}
-    inputs = [each for each in graph.input if each.name in used and each.name not in names]
-    for each in (*inputs, *graph.output):
-        each.type.tensor_type.shape.dim[0].dim_value = rows
-    made = helper.make_graph(kept, graph.name, inputs, graph.output, weights)
-    made = helper.make_model(made, opset_imports=model.opset_import)
-    made.ir_version = max(model.ir_version, 4)
-    onnx.save(made, path)
 
 
 def median_of(call):

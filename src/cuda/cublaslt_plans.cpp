@@ -5,30 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "cuda/cublaslt_descriptors.hpp"
+
 namespace sluice::cuda {
 namespace {
 
 using api::check;
 using api::cublaslt_functions;
-
-struct destroy_operation {
-    void operator()(cublasLtMatmulDescOpaque_t* d) const noexcept {
-        static_cast<void>(cublaslt_functions::get().destroy_operation(d));
-    }
-};
-struct destroy_layout {
-    void operator()(cublasLtMatrixLayoutOpaque_t* d) const noexcept {
-        static_cast<void>(cublaslt_functions::get().destroy_layout(d));
-    }
-};
-struct destroy_preference {
-    void operator()(cublasLtMatmulPreferenceOpaque_t* d) const noexcept {
-        static_cast<void>(cublaslt_functions::get().destroy_preference(d));
-    }
-};
-using operation_handle = std::unique_ptr<cublasLtMatmulDescOpaque_t, destroy_operation>;
-using layout_handle = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, destroy_layout>;
-using preference_handle = std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, destroy_preference>;
 
 cudaDataType_t element_of(matmul_type type) {
     switch (type) {

@@ -480,6 +480,7 @@ prepared_network::prepared_network(model from, const network_options& options, e
     fold_batch_normalizations(body_);
     rounding_.precision = options.precision;
     rounding_.support = support_of(options.precision, context.device());
+    fuse_short_image_stretches(body_, options.precision, context, rounding_);
     round_products(body_, options.precision, context, rounding_);
     fuse_dense_layers(body_, context);
     if (options.precision == precision::f32) fuse_image_stretches(body_, context);

@@ -74,6 +74,7 @@ NAVIGATION = [
         "docs/measurements/kernels.md",
         "docs/measurements/gpu_networks.md",
         "docs/measurements/cpu_networks.md",
+        "docs/measurements/serving.md",
         "docs/measurements/resident.md",
         "docs/measurements/devices.md",
         "docs/measurements/tools.md",

@@ -27,6 +27,12 @@ cudnn_functions load_cudnn() {
     library.find(all.destroy_pooling, "cudnnDestroyPoolingDescriptor");
     library.find(all.set_pooling, "cudnnSetPooling2dDescriptor");
     library.find(all.pool, "cudnnPoolingForward");
+    library.find(all.create_descriptor, "cudnnBackendCreateDescriptor");
+    library.find(all.destroy_descriptor, "cudnnBackendDestroyDescriptor");
+    library.find(all.set_attribute, "cudnnBackendSetAttribute");
+    library.find(all.get_attribute, "cudnnBackendGetAttribute");
+    library.find(all.finalize, "cudnnBackendFinalize");
+    library.find(all.execute, "cudnnBackendExecute");
     return all;
 }
 

@@ -29,6 +29,13 @@ struct cudnn_functions {
     decltype(&cudnnDestroyPoolingDescriptor) destroy_pooling;
     decltype(&cudnnSetPooling2dDescriptor) set_pooling;
     decltype(&cudnnPoolingForward) pool;
+    // Graphs of operations, which become one kernel.
+    decltype(&cudnnBackendCreateDescriptor) create_descriptor;
+    decltype(&cudnnBackendDestroyDescriptor) destroy_descriptor;
+    decltype(&cudnnBackendSetAttribute) set_attribute;
+    decltype(&cudnnBackendGetAttribute) get_attribute;
+    decltype(&cudnnBackendFinalize) finalize;
+    decltype(&cudnnBackendExecute) execute;
 
     // Opens the library on first use. Throws errc::unsupported.
     static const cudnn_functions& get();

@@ -20,9 +20,10 @@
 namespace sluice::kernels {
 
 // Where a value is: the place of the first channel of the first pixel in the scratch memory, and the distances from one
-// row and pixel to the next. All in floats.
+// row and pixel to the next. All in elements. `image` only where the steps are of several images (image_batch.hpp): the
+// distance from one image to the next.
 struct image_place {
-    std::size_t first = 0, row = 0, pixel = 0;
+    std::size_t first = 0, row = 0, pixel = 0, image = 0;
 };
 struct image_size {
     std::size_t channels = 0, height = 0, width = 0;

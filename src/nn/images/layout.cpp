@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/image_batch/image_batch.hpp"
 #include "nn/operators/convolutions.hpp"
 #include "nn/operators/node_call.hpp"
 #include "nn/operators/windows.hpp"
@@ -40,10 +41,11 @@ image_size size_of(const any_tensor& x) { return {x.shape()[1], x.shape()[2], x.
 class layout_maker {
 public:
     layout_maker(const prepared_graph& in, const image_recipe& recipe, const std::filesystem::path& path,
-                 std::span<const any_tensor> inputs)
+                 std::span<const any_tensor> inputs, image_style style)
         : in_(in),
           recipe_(recipe),
           path_(path),
+          are_together_(style == image_style::together),
           shapes_(image_shapes(in, path, inputs)),
           values_(in.slots),
           windows_(recipe.works.size()) {}
@@ -52,19 +54,19 @@ public:
         if (!std::ranges::all_of(recipe_.works, [&](const recipe_work& each) { return fits(each); })) return {};
         for (const slot each : in_.inputs)
             if (!is_image(shapes_[each])) return {};
-        const std::size_t images = shapes_[in_.inputs[0]].shape()[0];
+        images_ = shapes_[in_.inputs[0]].shape()[0];
         for (const slot each : in_.inputs)
-            if (shapes_[each].shape()[0] != images) return {};
+            if (shapes_[each].shape()[0] != images_) return {};
         for (const recipe_work& each : recipe_.works)
-            if (shapes_[each.output].shape()[0] != images) return {};
+            if (shapes_[each.output].shape()[0] != images_) return {};
         find_windows();
         join_concatenations();
         if (!find_roots()) return {};
         write_steps();
-        if (!is_worth_its_memory()) return {};
+        if (are_together_ ? !can_be_counted() : !is_worth_its_memory()) return {};
         image_layout made;
-        made.images = images;
-        made.scratch_floats = place_roots();
+        made.images = images_;
+        made.scratch_elements = place_roots();
         for (image_step& each : steps_) {
             for (image_place* const place : {&each.from, &each.to, &each.also}) resolve(*place);
         }
@@ -76,6 +78,8 @@ public:
 private:
     struct value {
         bool is_used = false;
+        bool has_parts = false;  // it is a concatenation
+        bool is_padded = false;
         slot parent = no_slot;    // it is some channels of this one
         std::size_t channel = 0;  // of the parent, then of the root
         slot root = no_slot;
@@ -86,6 +90,15 @@ private:
     };
 
     image_size size(slot of) const { return size_of(shapes_[of]); }
+    // With the channels that it has in memory, if those that are added are 0.
+    image_size size_in_memory(slot of) const {
+        image_size made = size(of);
+        if (values_[of].is_padded) made.channels = kernels::padded_channels(made.channels);
+        return made;
+    }
+    bool fills_memory(slot of) const {
+        return size_in_memory(of).channels == kernels::padded_channels(size(of).channels);
+    }
 
     // --- whether the recipe fits ---
 
@@ -95,6 +108,8 @@ private:
         const image_size out = size(work.output), in = size(work.inputs[0]);
         if (work.also != no_slot && (!is_one(work.also) || size(work.also) != out)) return false;
         if (work.is_concatenation) return true;  // the operator has compared them
+        if (work.shuffled_groups != 0 && (!is_split(work) || shapes_[work.split].shape()[1] != work.shuffled_groups))
+            return false;
         switch (work.what) {
             case image_work::scale: return in == out && work.channels == out.channels;
             case image_work::copy: return in == out;
@@ -142,6 +157,7 @@ private:
     }
 
     void need_border(const recipe_work& work, const kernels::image_window& window) {
+        if (are_together_) return;
         const image_size in = size(work.inputs[0]), out = size(work.output);
         // Elements after the last one that the last window reads.
         const auto beyond = [](std::size_t outputs, std::size_t stride, std::size_t taps, std::size_t dilation,
@@ -166,6 +182,7 @@ private:
             const recipe_work& work = recipe_.works[i];
             if (!work.is_concatenation) continue;
             std::size_t channel = 0;
+            values_[work.output].has_parts = true;
             for (const slot each : work.inputs) {
                 if (values_[each].parent == no_slot) {
                     values_[each].parent = work.output;
@@ -214,23 +231,26 @@ private:
         root.last_use = std::max(root.last_use, steps_.size());
     }
 
-    image_step& begin(image_work what, slot from, slot to) {
+    // `pads`: whether the step writes zeros to the channels that are added to `to`.
+    image_step& begin(image_work what, slot from, slot to, bool pads) {
         use(from);
         use(to);
+        if (pads && are_together_ && values_[to].parent == no_slot && !values_[to].has_parts)
+            values_[to].is_padded = true;
         image_step made{};
         made.what = what;
         made.from = placed(from);
         made.to = placed(to);
         made.also = placed(from);
-        made.in = size(from);
-        made.out = size(to);
+        made.in = what == image_work::enter || what == image_work::shuffle ? size(from) : size_in_memory(from);
+        made.out = what == image_work::leave ? size(to) : size_in_memory(to);
         made.border = values_[values_[to].root].border;
         return steps_.emplace_back(made);
     }
 
     void write_steps() {
         for (std::size_t i = 0; i < in_.inputs.size(); ++i)
-            begin(image_work::enter, in_.inputs[i], in_.inputs[i]).outside = static_cast<std::uint32_t>(i);
+            begin(image_work::enter, in_.inputs[i], in_.inputs[i], true).outside = static_cast<std::uint32_t>(i);
         for (std::size_t i = 0; i < recipe_.works.size(); ++i) {
             if (recipe_.works[i].is_concatenation) {
                 copy_others(recipe_.works[i]);
@@ -239,15 +259,23 @@ private:
             }
         }
         for (std::size_t i = 0; i < recipe_.outputs.size(); ++i) {
-            begin(image_work::leave, recipe_.outputs[i], recipe_.outputs[i]).outside =
+            begin(image_work::leave, recipe_.outputs[i], recipe_.outputs[i], false).outside =
                 static_cast<std::uint32_t>(in_.inputs.size() + i);
         }
+    }
+
+    // Filters of zeros give zeros; what is computed from zeros is 0 in the same channels.
+    bool writes_padding(const recipe_work& work) const {
+        if (work.also != no_slot && !fills_memory(work.also)) return false;
+        if (work.what == image_work::shuffle) return true;
+        if (work.what == image_work::convolve) return work.groups == 1;
+        return std::ranges::all_of(work.inputs, [&](slot each) { return fills_memory(each); });
     }
 
     void write_step(const recipe_work& work, const kernels::image_window& window) {
         if (work.also != no_slot) use(work.also);
         if (work.what == image_work::add) use(work.inputs[1]);
-        image_step& made = begin(work.what, work.inputs[0], work.output);
+        image_step& made = begin(work.what, work.inputs[0], work.output, writes_padding(work));
         const slot also = work.what == image_work::add ? work.inputs[1] : work.also;
         if (also != no_slot) {
             made.also = placed(also);
@@ -272,8 +300,8 @@ private:
             const std::size_t here = channel;
             channel += size(each).channels;
             if (values_[each].parent == work.output && values_[each].channel == here) continue;
-            image_step& made = begin(image_work::copy, each, work.output);
-            made.out = size(each);
+            image_step& made = begin(image_work::copy, each, work.output, false);
+            made.in = made.out = size(each);
             made.to.row = here;  // until resolve() replaces it
         }
     }
@@ -288,6 +316,7 @@ private:
 
     root_form form_of(slot root) const {
         const image_size of = size(root);
+        if (are_together_) return {kernels::padded_channels(of.channels), of.width, of.height};
         const image_border& border = values_[root].border;
         return {of.channels % cache_period == 0 ? of.channels + cache_line : of.channels,
                 of.width + border.left + border.right, of.height + border.top + border.bottom};
@@ -306,7 +335,23 @@ private:
         return true;
     }
 
-    // Roots that are never in use at the same step may have the same place. Gives the floats of all.
+    // The kernels count elements of a step in 32 bits.
+    bool can_be_counted() const {
+        constexpr double most = 2e9, most_lengths = 1e6;
+        return std::ranges::all_of(steps_, [&](const image_step& each) {
+            const auto& window = each.window;
+            for (const size_2d& one : {window.size, window.stride, window.dilation, window.before, window.after})
+                if (std::max<double>(static_cast<double>(one.height), static_cast<double>(one.width)) > most_lengths)
+                    return false;
+            const auto count = [&](const image_size& of) {
+                return static_cast<double>(images_) * static_cast<double>(of.channels) *
+                       static_cast<double>(of.height) * static_cast<double>(of.width);
+            };
+            return count(each.in) < most && count(each.out) < most;
+        });
+    }
+
+    // Roots that are never in use at the same step may have the same place. Gives the elements of all.
     std::size_t place_roots() {
         std::vector<slot> roots;
         for (slot each = 0; each < values_.size(); ++each)
@@ -318,7 +363,8 @@ private:
             value& of = values_[each];
             const root_form form = form_of(each);
             constexpr std::size_t unit = 64;
-            of.floats = (form.height * form.width * form.pixel + unit - 1) / unit * unit;
+            const std::size_t images = are_together_ ? images_ : 1;
+            of.floats = (images * form.height * form.width * form.pixel + unit - 1) / unit * unit;
             for (const slot other : placed) {
                 const value& there = values_[other];
                 if (there.last_use < of.first_use || there.place + there.floats <= of.place) continue;
@@ -339,12 +385,15 @@ private:
         const std::size_t channel = of_root_[of] + place.row;
         place.pixel = form.pixel;
         place.row = form.width * form.pixel;
+        place.image = are_together_ ? form.height * place.row : 0;
         place.first = root.place + root.border.top * place.row + root.border.left * place.pixel + channel;
     }
 
     const prepared_graph& in_;
     const image_recipe& recipe_;
     const std::filesystem::path& path_;
+    const bool are_together_;
+    std::size_t images_ = 0;
     std::vector<any_tensor> shapes_;
     std::vector<value> values_;
     std::vector<std::size_t> of_root_ = std::vector<std::size_t>(values_.size());  // the channel of the root
@@ -364,8 +413,9 @@ std::vector<any_tensor> image_shapes(const prepared_graph& in, const std::filesy
 }
 
 std::optional<image_layout> layout_of(const prepared_graph& in, const image_recipe& recipe,
-                                      const std::filesystem::path& path, std::span<const any_tensor> inputs) {
-    return layout_maker(in, recipe, path, inputs).make();
+                                      const std::filesystem::path& path, std::span<const any_tensor> inputs,
+                                      image_style style) {
+    return layout_maker(in, recipe, path, inputs, style).make();
 }
 
 }  // namespace sluice::nn::detail

@@ -12,11 +12,15 @@
 
 namespace sluice::nn::detail {
 
+// For a CPU, steps are of one image and borders are a part of the values; for a GPU, steps are of all images, and
+// values have no borders, but whole numbers of 8 channels where they are no part of another one (image_batch.hpp).
+enum class image_style : unsigned char { one_by_one, together };
+
 struct image_layout {
-    std::vector<kernels::image_step> steps;  // of one image
+    std::vector<kernels::image_step> steps;
     std::size_t images = 0;
-    std::size_t scratch_floats = 0;   // of one image
-    std::vector<any_tensor> outputs;  // types and shapes
+    std::size_t scratch_elements = 0;  // of one image, or of all
+    std::vector<any_tensor> outputs;   // types and shapes
 };
 
 // The shapes of all values for these inputs, without their elements. Throws what the operators say of wrong ones.
@@ -27,6 +31,7 @@ std::vector<any_tensor> image_shapes(const prepared_graph& in, const std::filesy
 // is broadcast; or borders would need much more memory than the images. Outside tensors are numbered as the inputs,
 // then the outputs.
 std::optional<image_layout> layout_of(const prepared_graph& in, const image_recipe& recipe,
-                                      const std::filesystem::path& path, std::span<const any_tensor> inputs);
+                                      const std::filesystem::path& path, std::span<const any_tensor> inputs,
+                                      image_style style = image_style::one_by_one);
 
 }  // namespace sluice::nn::detail

@@ -132,8 +132,8 @@ struct draft {
 
 class recipe_maker {
 public:
-    explicit recipe_maker(const prepared_graph& in)
-        : in_(in), readers_(only_readers(in)), same_(in.slots), givers_(in.slots, no_step) {
+    recipe_maker(const prepared_graph& in, number_packer& numbers)
+        : in_(in), numbers_(numbers), readers_(only_readers(in)), same_(in.slots), givers_(in.slots, no_step) {
         for (slot i = 0; i < in.slots; ++i) same_[i] = i;
     }
 
@@ -141,7 +141,7 @@ public:
         for (std::size_t i = 0; i < in_.steps.size(); ++i) add(i);
         image_recipe made;
         for (draft& each : drafts_) {
-            pack(each, made.numbers);
+            pack(each);
             made.works.push_back(std::move(each.work));
         }
         for (const slot each : in_.outputs) made.outputs.push_back(same_[each]);
@@ -192,6 +192,7 @@ private:
             case image_role::reshape: {
                 if (shuffle_from(in_, readers_, at).empty()) return;  // the second or third step of one
                 const step& last = in_.steps[shuffle_from(in_, readers_, at).back()];
+                if (join_shuffle(at, last.outputs[0])) return;
                 draft& made = begin(at, image_work::shuffle, last.outputs[0]);
                 made.work.inputs = {input(of, 0)};
                 made.work.split = output;
@@ -206,6 +207,27 @@ private:
         const slot value = input(in_.steps[at], 0), same = in_.steps[at].outputs[0];
         same_[same] = value;
         readers_[value] = readers_[value] == at ? readers_[same] : several_steps;
+    }
+
+    // The filters before it are written in the order that the shuffle gives their channels. Whether that is possible.
+    bool join_shuffle(std::size_t at, slot output) {
+        const step& of = in_.steps[at];
+        draft* const before = only_giver(input(of, 0), at);
+        if (before == nullptr || before->work.what != image_work::convolve || before->work.also != no_slot ||
+            before->work.shuffled_groups != 0)
+            return false;
+        const any_tensor& split = in_.constants.at(of.inputs[1]);
+        if (!split.is_on_host() || split.type() != io::dtype::i64 || split.elements() != 5) return false;
+        const std::int64_t groups = split.values<std::int64_t>()[1];
+        const std::size_t filters = before->factors.size();
+        const std::size_t channels = constant_input(in_, in_.steps[before->work.step], 1)->shape()[1];
+        if (groups < 1 || filters % static_cast<std::size_t>(groups) != 0 ||
+            !numbers_.can_shuffle(before->work.groups, filters, channels))
+            return false;
+        before->work.split = of.outputs[0];
+        before->work.shuffled_groups = static_cast<std::size_t>(groups);
+        continues(*before, output);
+        return true;
     }
 
     void add_convolution(std::size_t at) {
@@ -252,7 +274,7 @@ private:
         const slot from = input(of, numbers.input);
         draft* const before = only_giver(from, at);
         if (before != nullptr && !before->factors.empty() && !before->work.bounds && before->work.also == no_slot &&
-            before->factors.size() == numbers.factors.size()) {
+            before->work.shuffled_groups == 0 && before->factors.size() == numbers.factors.size()) {
             std::vector<double> factors = before->factors, addends = before->addends;
             for (std::size_t c = 0; c < factors.size(); ++c) {
                 factors[c] *= numbers.factors[c];
@@ -271,17 +293,34 @@ private:
         made.addends = std::move(numbers.addends);
     }
 
+    static bool takes_bounds(const draft* of) {
+        return of != nullptr && !of->work.is_concatenation && of->work.what != image_work::shuffle;
+    }
+    static void narrow(draft& of, const image_bounds& next) {
+        auto& bounds = of.work.bounds;
+        bounds = bounds ? image_bounds{std::clamp(bounds->least, next.least, next.most),
+                                       std::clamp(bounds->most, next.least, next.most)}
+                        : next;
+    }
+
     void add_bounds(std::size_t at) {
         const step& of = in_.steps[at];
         const image_bounds next = *bounds_of(in_, of);
         const slot from = input(of, 0);
         draft* const before = only_giver(from, at);
-        if (before != nullptr && !before->work.is_concatenation && before->work.what != image_work::shuffle) {
-            auto& bounds = before->work.bounds;
-            bounds = bounds ? image_bounds{std::clamp(bounds->least, next.least, next.most),
-                                           std::clamp(bounds->most, next.least, next.most)}
-                            : next;
+        if (takes_bounds(before)) {
+            narrow(*before, next);
             return continues(*before, of.outputs[0]);
+        }
+        // Those of a concatenation are those of its parts, where nothing else reads them.
+        if (before != nullptr && before->work.is_concatenation) {
+            std::vector<draft*> parts;
+            parts.reserve(before->work.inputs.size());
+            for (const slot each : before->work.inputs) parts.push_back(only_giver(each, before->work.step));
+            if (std::ranges::all_of(parts, takes_bounds)) {
+                for (draft* const each : parts) narrow(*each, next);
+                return continues(*before, of.outputs[0]);
+            }
         }
         draft& made = begin(at, image_work::copy, of.outputs[0]);
         made.work.inputs = {from};
@@ -308,11 +347,11 @@ private:
         made.work.inputs = {a, b};
     }
 
-    void pack(draft& each, kernels::image_numbers& to) const {
+    void pack(draft& each) const {
         recipe_work& work = each.work;
-        std::vector<float> addends(each.addends.begin(), each.addends.end());
+        const std::vector<float> addends(each.addends.begin(), each.addends.end());
         if (work.what == image_work::scale) {
-            work.numbers = to.add_factors({each.factors.begin(), each.factors.end()}, addends);
+            work.numbers = numbers_.add_factors({each.factors.begin(), each.factors.end()}, addends);
         } else if (!each.filters.empty()) {
             const auto& shape = constant_input(in_, in_.steps[work.step], 1)->shape();
             const std::size_t of_filter = each.filters.size() / shape[0];
@@ -321,13 +360,14 @@ private:
             const size_2d window{shape[2], shape[3]};
             work.numbers =
                 work.what == image_work::convolve_channels
-                    ? to.add_channel_filters(each.filters.data(), addends.data(), shape[0], window)
-                    : to.add_filters(each.filters.data(), addends.data(), shape[0], work.groups, shape[1], window);
+                    ? numbers_.add_channel_filters(each.filters, addends, window)
+                    : numbers_.add_filters(each.filters, addends, work.groups, shape[1], window, work.shuffled_groups);
             each.filters = {};
         }
     }
 
     const prepared_graph& in_;
+    number_packer& numbers_;
     std::vector<std::size_t> readers_;
     std::vector<slot> same_;           // the value that is meant
     std::vector<std::size_t> givers_;  // the draft that gives the value
@@ -336,6 +376,6 @@ private:
 
 }  // namespace
 
-image_recipe recipe_of(const prepared_graph& in) { return recipe_maker(in).make(); }
+image_recipe recipe_of(const prepared_graph& in, number_packer& numbers) { return recipe_maker(in, numbers).make(); }
 
 }  // namespace sluice::nn::detail

@@ -23,7 +23,9 @@ struct recipe_work {
     slot output = no_slot;
     slot also = no_slot;   // convolve: a value that is added
     std::size_t step = 0;  // of the graph: convolutions and poolings have its attributes
-    slot split = no_slot;  // shuffle: the value whose second dimension is the number of groups
+    // shuffle, and convolve with a shuffle after it: the value whose second dimension is the number of groups
+    slot split = no_slot;
+    std::size_t shuffled_groups = 0;  // of convolve: the number of groups for which its filters are in another order
     std::optional<image_bounds> bounds = {};
     std::size_t numbers = 0;   // place
     std::size_t channels = 0;  // of scale
@@ -33,7 +35,25 @@ struct recipe_work {
 struct image_recipe {
     std::vector<recipe_work> works;
     std::vector<slot> outputs;  // of the graph: values of works, or of the graph's inputs
-    kernels::image_numbers numbers;
+};
+
+// Where the weights of a recipe's works are written, in the order that a device reads them. Each gives their place.
+class number_packer {
+public:
+    // Filters [filters, channels of a group, height, width], and an addend for each. May change the groups, if it
+    // writes the filters of others. `shuffled_groups`: if it is not 0, filter g * n + k, of groups of n, becomes filter
+    // k * shuffled_groups + g; only where can_shuffle.
+    virtual std::size_t add_filters(const std::vector<float>& filters, const std::vector<float>& addends,
+                                    std::size_t& groups, std::size_t channels_of_group, const size_2d& window,
+                                    std::size_t shuffled_groups) = 0;
+    virtual std::size_t add_channel_filters(const std::vector<float>& filters, const std::vector<float>& addends,
+                                            const size_2d& window) = 0;
+    virtual std::size_t add_factors(const std::vector<float>& factors, const std::vector<float>& addends) = 0;
+    // Whether such filters may be in any order, so that a shuffle after them costs nothing.
+    virtual bool can_shuffle(std::size_t groups, std::size_t filters, std::size_t channels_of_group) const = 0;
+
+protected:
+    ~number_packer() = default;
 };
 
 // What a step can be a part of a recipe as. Only steps for which this is not `none` may be in the graph of a recipe.
@@ -55,6 +75,6 @@ image_role role_of(const prepared_graph& in, const std::vector<std::size_t>& rea
 std::vector<std::size_t> shuffle_from(const prepared_graph& in, const std::vector<std::size_t>& readers,
                                       std::size_t step);
 
-image_recipe recipe_of(const prepared_graph& in);
+image_recipe recipe_of(const prepared_graph& in, number_packer& numbers);
 
 }  // namespace sluice::nn::detail

@@ -13,7 +13,27 @@
 namespace sluice::nn::detail {
 namespace {
 
-constexpr std::size_t most_programs = 64;
+class cpu_numbers final : public number_packer {
+public:
+    std::size_t add_filters(const std::vector<float>& filters, const std::vector<float>& addends, std::size_t& groups,
+                            std::size_t channels_of_group, const size_2d& window, std::size_t) override {
+        return to_.add_filters(filters.data(), addends.data(), addends.size(), groups, channels_of_group, window);
+    }
+    std::size_t add_channel_filters(const std::vector<float>& filters, const std::vector<float>& addends,
+                                    const size_2d& window) override {
+        return to_.add_channel_filters(filters.data(), addends.data(), addends.size(), window);
+    }
+    std::size_t add_factors(const std::vector<float>& factors, const std::vector<float>& addends) override {
+        return to_.add_factors(factors, addends);
+    }
+
+    bool can_shuffle(std::size_t, std::size_t, std::size_t) const override { return false; }
+
+    const std::vector<float>& all() const noexcept { return to_.all(); }
+
+private:
+    kernels::image_numbers to_;
+};
 
 // A copy that commands of the device read: on a CPU device host memory is its memory.
 any_tensor on_device(device& on, const void* from, std::size_t bytes) {
@@ -28,44 +48,31 @@ void run_on_host(const void* closure) { kernels::run_image_program(*static_cast<
 
 }  // namespace
 
-image_stretch::image_stretch(prepared_graph body, device& on)
-    : body_(std::move(body)), on_(on), recipe_(recipe_of(body_)) {
-    const std::vector<float>& numbers = recipe_.numbers.all();
-    numbers_ = on_device(on, numbers.data(), numbers.size() * sizeof(float));
-    recipe_.numbers = {};
+cpu_image_stretch::cpu_image_stretch(prepared_graph steps, device& on) : image_stretch(std::move(steps)), on_(on) {
+    cpu_numbers numbers;
+    recipe_ = recipe_of(body(), numbers);
+    numbers_ = on_device(on, numbers.all().data(), numbers.all().size() * sizeof(float));
 }
 
-std::shared_ptr<const image_stretch::program> image_stretch::program_for(const std::filesystem::path& path,
-                                                                         std::span<const any_tensor> inputs) const {
-    std::vector<operators::lengths> key;
-    for (const any_tensor& each : inputs) {
-        if (each.type() != io::dtype::f32) return nullptr;
-        key.push_back(each.shape());
-    }
-    {
-        const std::scoped_lock lock(mutex_);
-        if (const auto found = programs_.find(key); found != programs_.end()) return found->second;
-    }
-    std::shared_ptr<program> made;
-    if (auto layout = layout_of(body_, recipe_, path, inputs)) {
-        made = std::make_shared<program>();
-        made->layout = std::move(*layout);
-        const std::vector<kernels::image_step>& steps = made->layout.steps;
-        made->steps = on_device(on_, steps.data(), steps.size() * sizeof(kernels::image_step));
-    }
-    const std::scoped_lock lock(mutex_);
-    if (programs_.size() >= most_programs) programs_.clear();
-    return programs_.emplace(std::move(key), std::move(made)).first->second;
+auto cpu_image_stretch::make_program(const std::filesystem::path& path, std::span<const any_tensor> inputs) const
+    -> std::shared_ptr<const program> {
+    auto layout = layout_of(body(), recipe_, path, inputs);
+    if (!layout) return nullptr;
+    auto made = std::make_shared<program>();
+    made->layout = std::move(*layout);
+    const std::vector<kernels::image_step>& steps = made->layout.steps;
+    made->steps = on_device(on_, steps.data(), steps.size() * sizeof(kernels::image_step));
+    return made;
 }
 
-std::optional<std::vector<any_tensor>> image_stretch::submit(const std::filesystem::path& path,
-                                                             execution_context& context,
-                                                             std::span<const any_tensor> inputs) const {
-    const auto found = program_for(path, inputs);
+std::optional<std::vector<any_tensor>> cpu_image_stretch::submit(const std::filesystem::path& path,
+                                                                 execution_context& context,
+                                                                 std::span<const any_tensor> inputs) const {
+    const auto found = programs_.find(inputs, [&] { return make_program(path, inputs); });
     if (found == nullptr) return {};
     const stream on = context.stream();
     const storage_ref scratch =
-        on.workspace(kernels::most_at_once(found->layout.images) * found->layout.scratch_floats * sizeof(float));
+        on.workspace(kernels::most_at_once(found->layout.images) * found->layout.scratch_elements * sizeof(float));
     std::vector<memory_access> accesses{{found->steps.memory(), access_mode::read},
                                         {numbers_.memory(), access_mode::read},
                                         {scratch.get(), access_mode::write}};
@@ -74,7 +81,7 @@ std::optional<std::vector<any_tensor>> image_stretch::submit(const std::filesyst
                              .numbers = static_cast<const float*>(numbers_.memory()->data()),
                              .scratch = static_cast<float*>(scratch->data()),
                              .images = found->layout.images,
-                             .scratch_floats = found->layout.scratch_floats};
+                             .scratch_floats = found->layout.scratch_elements};
     std::size_t next = 0;
     for (const any_tensor& each : inputs) {
         accesses.push_back({each.memory(), access_mode::read});

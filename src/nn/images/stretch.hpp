@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// image_stretch: steps of a network that one command of a CPU carries out, with images kept channels last in between
-// (kernels/channels_last).
+// image_stretch: steps of a network that one command carries out, with images kept channels last in between: of a CPU
+// in f32 (kernels/channels_last), of a GPU in f16 or bf16 (kernels/image_batch).
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "nn/images/layout.hpp"
@@ -20,32 +21,80 @@ namespace sluice::nn::detail {
 class image_stretch {
 public:
     // The steps have roles in recipes. Constants are in host memory.
-    image_stretch(prepared_graph body, device& on);
+    explicit image_stretch(prepared_graph body) : body_(std::move(body)) {}
     image_stretch(const image_stretch&) = delete;
     image_stretch& operator=(const image_stretch&) = delete;
+    virtual ~image_stretch() = default;
 
     const prepared_graph& body() const noexcept { return body_; }
 
     // Submits the command and gives its outputs. Nothing where it cannot take inputs of these shapes: then the steps
     // are to be carried out one by one. Throws what the operators say of wrong shapes.
+    virtual std::optional<std::vector<any_tensor>> submit(const std::filesystem::path& path, execution_context& context,
+                                                          std::span<const any_tensor> inputs) const = 0;
+
+private:
+    const prepared_graph body_;
+};
+
+// What is made once for all inputs of the same shapes; the 64 that were asked for first are kept, then all are dropped.
+// Programs are shared by the commands that use them.
+template <typename Program>
+class programs_of_shapes {
+public:
+    // Null where there is none. `make` is called once for each combination of shapes; callers with other shapes do not
+    // wait for it.
+    template <typename Make>
+    std::shared_ptr<const Program> find(std::span<const any_tensor> inputs, const Make& make) {
+        constexpr std::size_t most = 64;
+        std::vector<operators::lengths> key;
+        for (const any_tensor& each : inputs) {
+            if (each.type() != io::dtype::f32) return nullptr;
+            key.push_back(each.shape());
+        }
+        const std::shared_ptr<entry> found = [&] {
+            const std::scoped_lock lock(mutex_);
+            if (const auto known = entries_.find(key); known != entries_.end()) return known->second;
+            if (entries_.size() >= most) entries_.clear();
+            return entries_.emplace(std::move(key), std::make_shared<entry>()).first->second;
+        }();
+        const std::scoped_lock lock(found->mutex);
+        if (!found->is_made) found->program = make();
+        found->is_made = true;
+        return found->program;
+    }
+
+private:
+    struct entry {
+        std::mutex mutex;
+        bool is_made = false;
+        std::shared_ptr<const Program> program;
+    };
+
+    std::mutex mutex_;
+    std::map<std::vector<operators::lengths>, std::shared_ptr<entry>> entries_;
+};
+
+// On a CPU device.
+class cpu_image_stretch : public image_stretch {
+public:
+    cpu_image_stretch(prepared_graph body, device& on);
+
     std::optional<std::vector<any_tensor>> submit(const std::filesystem::path& path, execution_context& context,
-                                                  std::span<const any_tensor> inputs) const;
+                                                  std::span<const any_tensor> inputs) const override;
 
 private:
     struct program {
         image_layout layout;
         any_tensor steps;  // the layout's, on the device
     };
-    std::shared_ptr<const program> program_for(const std::filesystem::path& path,
-                                               std::span<const any_tensor> inputs) const;
+    std::shared_ptr<const program> make_program(const std::filesystem::path& path,
+                                                std::span<const any_tensor> inputs) const;
 
-    const prepared_graph body_;
     device& on_;
     image_recipe recipe_;
     any_tensor numbers_;
-    mutable std::mutex mutex_;
-    // By the inputs' shapes; null where there is no program.
-    mutable std::map<std::vector<operators::lengths>, std::shared_ptr<const program>> programs_;
+    mutable programs_of_shapes<program> programs_;
 };
 
 }  // namespace sluice::nn::detail

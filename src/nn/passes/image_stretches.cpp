@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/image_batch/image_batch.hpp"
+#include "nn/images/short_stretch.hpp"
 #include "nn/images/stretch.hpp"
 #include "nn/passes/passes.hpp"
 #include "nn/passes/steps.hpp"
@@ -114,11 +116,9 @@ prepared_graph part_of(const prepared_graph& in, const std::vector<std::size_t>&
     return made;
 }
 
-}  // namespace
-
-void fuse_image_stretches(prepared_graph& in, execution_context& context) {
-    if (context.device().kind() != device_kind::cpu) return;
-    std::vector<bool> is_moved(in.steps.size(), false);
+// Replaces each stretch for which make_stretch(body) makes one. Gives the steps of the body to `note`.
+template <typename Make, typename Note>
+void fuse_stretches(prepared_graph& in, const Make& make_stretch, const Note& note) {
     std::vector<step> steps;
     std::size_t copied = 0;
     for (const std::vector<std::size_t>& found : stretch_search(in).find()) {
@@ -129,9 +129,12 @@ void fuse_image_stretches(prepared_graph& in, execution_context& context) {
         if (found.size() > 1) whole.label += " to " + in.steps[found.back()].label;
         whole.inputs = body.inputs;
         whole.outputs = body.outputs;
+        whole.stretch = make_stretch(std::move(body));
+        if (whole.stretch == nullptr) continue;
+        note(whole.stretch->body());
         // Steps in between that depend on the stretch come after it, the others before.
         std::vector<bool> depends(in.slots, false);
-        for (const slot each : body.outputs) depends[each] = true;
+        for (const slot each : whole.outputs) depends[each] = true;
         std::vector<step> after;
         std::size_t next = 0;
         for (; copied <= found.back(); ++copied) {
@@ -148,12 +151,41 @@ void fuse_image_stretches(prepared_graph& in, execution_context& context) {
                     if (one != no_slot) depends[one] = true;
             (is_after ? after : steps).push_back(std::move(each));
         }
-        whole.stretch = std::make_shared<const image_stretch>(std::move(body), context.device());
         steps.push_back(std::move(whole));
         std::ranges::move(after, std::back_inserter(steps));
     }
     std::move(in.steps.begin() + static_cast<std::ptrdiff_t>(copied), in.steps.end(), std::back_inserter(steps));
     in.steps = std::move(steps);
+}
+
+}  // namespace
+
+void fuse_image_stretches(prepared_graph& in, execution_context& context) {
+    if (context.device().kind() != device_kind::cpu) return;
+    fuse_stretches(
+        in,
+        [&](prepared_graph body) {
+            return std::make_shared<const cpu_image_stretch>(std::move(body), context.device());
+        },
+        [](const prepared_graph&) {});
+}
+
+void fuse_short_image_stretches(prepared_graph& in, precision what, execution_context& context,
+                                rounding_report& report) {
+    if (what != precision::f16 && what != precision::bf16) return;
+    // A network without convolutions does not open cuDNN.
+    if (std::ranges::none_of(in.steps, [](const step& each) { return is(each, "Conv"); })) return;
+    if (!kernels::has_image_batches(context.device())) return;
+    fuse_stretches(
+        in,
+        [&](prepared_graph body) -> std::shared_ptr<const image_stretch> {
+            auto made = std::make_shared<const short_image_stretch>(std::move(body), what, context);
+            return made->is_possible() ? made : nullptr;
+        },
+        [&](const prepared_graph& body) {
+            report.rounded += static_cast<std::size_t>(
+                std::ranges::count_if(body.steps, [](const step& each) { return is(each, "Conv"); }));
+        });
 }
 
 }  // namespace sluice::nn::detail

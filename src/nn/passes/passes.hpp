@@ -31,6 +31,11 @@ void round_products(prepared_graph& in, precision what, execution_context& conte
 // command each, in which images are kept channels last (images/stretch.hpp). For numbers of f32.
 void fuse_image_stretches(prepared_graph& in, execution_context& context);
 
+// The same on a GPU that has kernels for it, in f16 or bf16. Before round_products, which rounds what is left. Notes in
+// `report` how many convolutions there are.
+void fuse_short_image_stretches(prepared_graph& in, precision what, execution_context& context,
+                                rounding_report& report);
+
 // Sets, for each step, the values that nothing after it uses. Also in the graphs of steps.
 void find_last_uses(prepared_graph& in);
 

@@ -58,7 +58,8 @@ public:
                                         .most_bytes = std::numeric_limits<std::size_t>::max(),
                                         .widest = kernels::most_rounded_features});
         for (std::size_t i = 0; i < in_.steps.size(); ++i) {
-            if (!is_left_[i] || in_.steps[i].is_on_host || in_.steps[i].layers != nullptr) continue;
+            const step& each = in_.steps[i];
+            if (!is_left_[i] || each.is_on_host || each.layers != nullptr || each.stretch != nullptr) continue;
             if (is_on_cpu_ && round_layers(layers.from(i))) continue;
             round(in_.steps[i]);
         }

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// The launches of image batches' steps.
+#include "kernels/image_batch/image_batch_kernels.hpp"
+
+#include <limits>
+#include <new>
+#include <type_traits>
+
+#include "kernels/image_batch/image_batch_steps.cuh"
+
+namespace sluice::kernels {
+inline namespace SLUICE_LAUNCH_ABI {
+namespace {
+
+// --- launches ----------------------------------------------------------------------------------------------------
+
+template <typename Kernel>
+struct closure_of {
+    unsigned count;
+    Kernel kernel;
+};
+
+template <typename Kernel>
+void run_on_host(const void* erased) {
+    const auto& all = *static_cast<const closure_of<Kernel>*>(erased);
+    for (unsigned i = 0; i < all.count; ++i) all.kernel(i);
+}
+
+constexpr unsigned threads_of_window = 32;
+
+#if defined(__CUDACC__)
+constexpr unsigned threads = 256;
+
+template <typename Kernel>
+__global__ void __launch_bounds__(threads) run_on_device(const __grid_constant__ closure_of<Kernel> all) {
+    const unsigned index = blockIdx.x * threads + threadIdx.x;
+    if (index < all.count) all.kernel(index);
+}
+
+// A warp adds up one window.
+template <typename Kernel, unsigned Count>
+__global__ void __launch_bounds__(threads) add_on_device(const __grid_constant__ closure_of<Kernel> all) {
+    const unsigned index = (blockIdx.x * threads + threadIdx.x) / threads_of_window;
+    const unsigned number = threadIdx.x % threads_of_window;
+    if (index >= all.count) return;
+    float sums[Count] = {};
+    unsigned count = 0;
+    all.kernel.add(index, number, threads_of_window, sums, count);
+    for (unsigned other = threads_of_window / 2; other != 0; other /= 2) {
+        count += __shfl_xor_sync(~0u, count, other);
+        for (unsigned i = 0; i < Count; ++i) sums[i] += __shfl_xor_sync(~0u, sums[i], other);
+    }
+    if (number == 0) all.kernel.end(index, sums, count);
+}
+#endif
+
+template <typename Kernel>
+launch_command command_of(std::size_t count, const Kernel& kernel, batch_closure& to, std::size_t threads_of_one = 1) {
+    using closure = closure_of<Kernel>;
+    static_assert(std::is_trivially_copyable_v<closure> && sizeof(closure) <= sizeof(to.bytes));
+    auto* const made = new (to.bytes) closure{static_cast<unsigned>(count), kernel};
+    launch_command command;
+#if defined(__CUDACC__)
+    command.device_function = reinterpret_cast<const void*>(&run_on_device<Kernel>);
+    command.block = {threads, 1, 1};
+    command.grid.x = static_cast<unsigned>((count * threads_of_one + threads - 1) / threads);
+#endif
+    static_cast<void>(threads_of_one);
+    command.host_function = &run_on_host<Kernel>;
+    command.closure = made;
+    command.closure_bytes = sizeof(closure);
+    return command;
+}
+
+template <typename T>
+class step_kernels {
+public:
+    step_kernels(const batch_call& call, const image_step& step, batch_closure& to)
+        : call_(call), step_(step), to_(to) {}
+
+    launch_command command() const {
+        switch (step_.what) {
+            case image_work::enter:
+                if (is_in(8, step_.to) && step_.out.channels % 8 == 0) return enter<8>();
+                return is_in(4, step_.to) && step_.out.channels % 4 == 0 ? enter<4>() : enter<1>();
+            case image_work::leave: return leave();
+            case image_work::convolve: return convolve();
+            case image_work::shuffle: return shuffle();
+            case image_work::scale:
+            case image_work::add:
+            case image_work::copy: return scale(step_.what == image_work::scale, nullptr);
+            default: break;
+        }
+        const bool eights =
+            in_eights(step_.from, step_.to, step_.out.channels) && (!step_.has_also || is_in_eights(step_.also));
+        if (step_.what == image_work::convolve_channels)
+            return eights ? convolve_channels<8>() : convolve_channels<1>();
+        if (step_.what == image_work::maximum) return eights ? maximum<8>() : maximum<1>();
+        return eights ? average<8>() : average<1>();
+    }
+
+    // Of the sums in the output.
+    launch_command end() const {
+        image_step after = step_;
+        after.from = step_.to;
+        const T* const bias = reinterpret_cast<const T*>(call_.numbers + step_.numbers + filter_form_of(step_).bias);
+        return step_kernels(call_, after, to_).scale(false, bias);
+    }
+    launch_command bounds() const {
+        image_step after = step_;
+        after.from = step_.to;
+        after.has_also = false;
+        return step_kernels(call_, after, to_).scale(false, nullptr);
+    }
+
+private:
+    static bool is_in(std::size_t count, const image_place& place) {
+        return place.first % count == 0 && place.image % count == 0 && place.row % count == 0 &&
+               place.pixel % count == 0;
+    }
+    static bool is_in_eights(const image_place& place) { return is_in(8, place); }
+    static bool in_eights(const image_place& a, const image_place& b, std::size_t channels) {
+        return channels % 8 == 0 && is_in_eights(a) && is_in_eights(b);
+    }
+
+    template <typename Element>
+    value_view<Element> view(const image_place& place) const {
+        return {reinterpret_cast<T*>(call_.scratch) + place.first, place.image, place.row, place.pixel};
+    }
+    value_view<const T> from() const { return view<const T>(step_.from); }
+    value_view<const T> also() const { return step_.has_also ? view<const T>(step_.also) : value_view<const T>{}; }
+    value_view<T> to() const { return view<T>(step_.to); }
+    bounds_of_step step_bounds() const { return {step_.has_bounds, step_.least, step_.most}; }
+    element_grid grid(unsigned count) const {
+        return {static_cast<unsigned>(step_.out.channels) / count, static_cast<unsigned>(step_.out.width),
+                static_cast<unsigned>(step_.out.height)};
+    }
+    std::size_t elements(unsigned count) const { return call_.images * step_.out.elements() / count; }
+    window_form window() const {
+        const image_window& of = step_.window;
+        const auto small = [](std::size_t x) { return static_cast<unsigned>(x); };
+        return {small(of.size.height),
+                small(of.size.width),
+                small(of.stride.height),
+                small(of.stride.width),
+                small(of.dilation.height),
+                small(of.dilation.width),
+                static_cast<int>(of.before.height),
+                static_cast<int>(of.before.width),
+                small(step_.in.height),
+                small(step_.in.width),
+                small(step_.in.height + of.after.height),
+                small(step_.in.width + of.after.width)};
+    }
+
+    template <unsigned Count>
+    launch_command enter() const {
+        const auto width = static_cast<unsigned>(step_.out.width);
+        const auto plane = static_cast<unsigned>(step_.out.height) * width;
+        return command_of(
+            elements(Count),
+            entered_channels<T, Count>{width, plane, static_cast<unsigned>(step_.out.channels) / Count,
+                                       static_cast<unsigned>(step_.in.channels), call_.outside[step_.outside], to()},
+            to_);
+    }
+    launch_command leave() const {
+        const auto width = static_cast<unsigned>(step_.out.width);
+        const auto plane = static_cast<unsigned>(step_.out.height) * width;
+        return command_of(elements(1),
+                          left_element<T>{width, plane, static_cast<unsigned>(step_.out.channels), from(),
+                                          call_.outside[step_.outside]},
+                          to_);
+    }
+    launch_command shuffle() const {
+        return command_of(elements(1),
+                          shuffled_channel<T>{grid(1), static_cast<unsigned>(step_.in.channels),
+                                              static_cast<unsigned>(step_.groups), from(), to()},
+                          to_);
+    }
+
+    launch_command scale(bool has_factors, const T* bias) const {
+        const bool eights =
+            in_eights(step_.from, step_.to, step_.out.channels) && (!step_.has_also || is_in_eights(step_.also));
+        return eights ? scale<8>(has_factors, bias) : scale<1>(has_factors, bias);
+    }
+    template <unsigned Count>
+    launch_command scale(bool has_factors, const T* bias) const {
+        const float* const factors =
+            has_factors ? reinterpret_cast<const float*>(call_.numbers + step_.numbers) : nullptr;
+        const float* const addends = has_factors ? factors + padded_channels(step_.out.channels) : nullptr;
+        return command_of(
+            elements(Count),
+            scaled_channels<T, Count>{grid(Count), from(), also(), factors, addends, bias, step_bounds(), to()}, to_);
+    }
+    template <unsigned Count>
+    launch_command maximum() const {
+        return command_of(elements(Count),
+                          pooled_maximum<T, Count>{grid(Count), window(), from(), step_bounds(), to(),
+                                                   -std::numeric_limits<float>::infinity()},
+                          to_);
+    }
+    template <unsigned Count>
+    launch_command average() const {
+        using kernel = pooled_average<T, Count>;
+        constexpr std::size_t large_window = 24;
+        const bool is_shared = step_.window.size.height * step_.window.size.width >= large_window;
+        launch_command made = command_of(
+            elements(Count), kernel{grid(Count), window(), step_.counts_padding, from(), step_bounds(), to()}, to_,
+            is_shared ? threads_of_window : 1);
+#if defined(__CUDACC__)
+        if (is_shared) made.device_function = reinterpret_cast<const void*>(&add_on_device<kernel, Count>);
+#endif
+        return made;
+    }
+    template <unsigned Count>
+    launch_command convolve_channels() const {
+        return command_of(elements(Count),
+                          convolved_channels<T, Count>{grid(Count), window(), from(), also(),
+                                                       reinterpret_cast<const float*>(call_.numbers + step_.numbers),
+                                                       static_cast<unsigned>(padded_channels(step_.out.channels)),
+                                                       step_bounds(), to()},
+                          to_);
+    }
+    launch_command convolve() const {
+        const filter_form form = filter_form_of(step_);
+        const std::byte* const filters = call_.numbers + step_.numbers;
+        return command_of(
+            elements(1),
+            convolved_element<T>{grid(1), window(), from(), also(), reinterpret_cast<const T*>(filters),
+                                 reinterpret_cast<const T*>(filters + form.bias),
+                                 static_cast<unsigned>(step_.in.channels / step_.groups),
+                                 static_cast<unsigned>(form.channels),
+                                 static_cast<unsigned>(step_.out.channels / step_.groups), step_bounds(), to()},
+            to_);
+    }
+
+    const batch_call& call_;
+    const image_step& step_;
+    batch_closure& to_;
+};
+
+template <typename Function>
+launch_command with_kernels(const batch_call& call, const image_step& step, batch_closure& to,
+                            const Function& function) {
+    return call.type == short_type::f16 ? function(step_kernels<half>(call, step, to))
+                                        : function(step_kernels<bfloat16>(call, step, to));
+}
+
+}  // namespace
+}  // namespace SLUICE_LAUNCH_ABI
+
+launch_command batch_command(const batch_call& call, const image_step& step, batch_closure& closure) {
+    return with_kernels(call, step, closure, [](const auto& of) { return of.command(); });
+}
+launch_command batch_end_command(const batch_call& call, const image_step& step, batch_closure& closure) {
+    return with_kernels(call, step, closure, [](const auto& of) { return of.end(); });
+}
+launch_command batch_bounds_command(const batch_call& call, const image_step& step, batch_closure& closure) {
+    return with_kernels(call, step, closure, [](const auto& of) { return of.bounds(); });
+}
+
+void run_image_batch_on_host(const batch_call& call) {
+    batch_closure closure;
+    for (std::size_t i = 0; i < call.count; ++i) {
+        const launch_command command = batch_command(call, call.steps[i], closure);
+        command.host_function(command.closure);
+    }
+}
+
+}  // namespace sluice::kernels

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of image batches: each step, and what is left of a convolution where a library does only a part.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "kernels/image_batch/image_batch.hpp"
+
+namespace sluice::kernels {
+
+struct batch_closure {
+    alignas(16) std::byte bytes[512];
+};
+
+// Of any step. A convolution by this is slow: for what libraries refuse.
+launch_command batch_command(const batch_call& call, const image_step& step, batch_closure& closure);
+// What follows the sums that a convolution has left in its output: bias, addend and bounds.
+launch_command batch_end_command(const batch_call& call, const image_step& step, batch_closure& closure);
+// The bounds of the elements that a convolution has written.
+launch_command batch_bounds_command(const batch_call& call, const image_step& step, batch_closure& closure);
+
+// Convolutions on tensor cores whose blocks make so many pixels of so many filters (image_batch_convolution.cu). None
+// for steps that they do not fit. On a GPU only.
+struct convolution_tile {
+    std::size_t pixels, filters;
+};
+std::vector<convolution_tile> convolution_tiles_for(const image_step& step);
+launch_command batch_convolution_command(const batch_call& call, const image_step& step, const convolution_tile& tile,
+                                         batch_closure& closure);
+
+}  // namespace sluice::kernels

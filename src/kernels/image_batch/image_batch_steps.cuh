@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each step of image batches computes, by number of the pixel and its channels. A thread makes 8 neighbouring
+// channels of a pixel where channels come in eights, else one (of what enters, 4 if they come in fours).
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "sluice/base/half.hpp"
+#include "sluice/base/kernel.hpp"
+
+namespace sluice::kernels {
+inline namespace SLUICE_LAUNCH_ABI {
+
+// --- numbers -----------------------------------------------------------------------------------------------------
+
+SLUICE_KERNEL inline float widened(half x) {
+#if defined(__CUDA_ARCH__)
+    float made;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(made) : "h"(x.bits()));
+    return made;
+#else
+    return x;
+#endif
+}
+SLUICE_KERNEL inline float widened(bfloat16 x) { return x; }
+
+template <typename T>
+SLUICE_KERNEL T narrowed(float x) {
+#if defined(__CUDA_ARCH__)
+    unsigned short bits;
+    if constexpr (std::is_same_v<T, half>) {
+        asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    } else {
+        asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    }
+    return T::from_bits(bits);
+#else
+    return T(x);
+#endif
+}
+
+// Some channels of a pixel: read and written at once.
+template <typename T, unsigned Count>
+struct alignas(sizeof(T) * Count) channels_of {
+    T each[Count];
+};
+
+template <unsigned Count, typename T>
+SLUICE_KERNEL void read_channels(const T* from, float (&to)[Count]) {
+    const auto all = *reinterpret_cast<const channels_of<T, Count>*>(from);
+    for (unsigned i = 0; i < Count; ++i) {
+        if constexpr (std::is_same_v<T, float>) {
+            to[i] = all.each[i];
+        } else {
+            to[i] = widened(all.each[i]);
+        }
+    }
+}
+template <typename T, unsigned Count>
+SLUICE_KERNEL void write_channels(const float (&from)[Count], T* to) {
+    channels_of<T, Count> all;
+    for (unsigned i = 0; i < Count; ++i) all.each[i] = narrowed<T>(from[i]);
+    *reinterpret_cast<channels_of<T, Count>*>(to) = all;
+}
+
+// --- places ------------------------------------------------------------------------------------------------------
+
+template <typename T>
+struct value_view {
+    T* first;
+    std::size_t image, row, pixel;
+
+    SLUICE_KERNEL T* at(unsigned n, unsigned y, unsigned x, unsigned channel) const {
+        return first + n * image + y * row + x * pixel + channel;
+    }
+};
+
+// Which channels of which pixel an index means. Channels are next to each other.
+struct element_grid {
+    unsigned vectors, width, height;
+
+    struct place {
+        unsigned vector, x, y, image;
+    };
+    SLUICE_KERNEL place operator()(unsigned index) const {
+        place made{};
+        made.vector = index % vectors;
+        index /= vectors;
+        made.x = index % width;
+        index /= width;
+        made.y = index % height;
+        made.image = index / height;
+        return made;
+    }
+};
+
+struct bounds_of_step {
+    bool are_there;
+    float least, most;
+
+    // As fmax and fmin would, but NaN stays.
+    SLUICE_KERNEL float operator()(float x) const {
+        if (!are_there) return x;
+        x = x < least ? least : x;
+        return x > most ? most : x;
+    }
+};
+
+struct window_form {
+    unsigned height, width, down, across, dilation_down, dilation_across;
+    int top, left;                 // padding
+    unsigned in_height, in_width;  // of the images
+    unsigned bottom, right;        // where the padding after the image ends, from its first pixel on
+
+    SLUICE_KERNEL int row(unsigned y, unsigned tap) const {
+        return static_cast<int>(y * down + tap * dilation_down) - top;
+    }
+    SLUICE_KERNEL int column(unsigned x, unsigned tap) const {
+        return static_cast<int>(x * across + tap * dilation_across) - left;
+    }
+    SLUICE_KERNEL bool has(int row, int column) const {
+        return row >= 0 && column >= 0 && static_cast<unsigned>(row) < in_height &&
+               static_cast<unsigned>(column) < in_width;
+    }
+};
+
+// --- steps -------------------------------------------------------------------------------------------------------
+
+// out = x * factors + addends + bias + also, in its bounds; what is null is left out.
+template <typename T, unsigned Count>
+struct scaled_channels {
+    element_grid grid;
+    value_view<const T> x, also;
+    const float *factors, *addends;
+    const T* bias;
+    bounds_of_step bounds;
+    value_view<T> out;
+
+    SLUICE_KERNEL void operator()(unsigned index) const {
+        const auto at = grid(index);
+        const unsigned channel = at.vector * Count;
+        float made[Count], other[Count];
+        read_channels(x.at(at.image, at.y, at.x, channel), made);
+        if (factors != nullptr) {
+            float added[Count];
+            read_channels(factors + channel, other);
+            read_channels(addends + channel, added);
+            for (unsigned i = 0; i < Count; ++i) made[i] = made[i] * other[i] + added[i];
+        }
+        if (bias != nullptr) {
+            read_channels(bias + channel, other);
+            for (unsigned i = 0; i < Count; ++i) made[i] += other[i];
+        }
+        if (also.first != nullptr) {
+            read_channels(also.at(at.image, at.y, at.x, channel), other);
+            for (unsigned i = 0; i < Count; ++i) made[i] += other[i];
+        }
+        for (unsigned i = 0; i < Count; ++i) made[i] = bounds(made[i]);
+        write_channels(made, out.at(at.image, at.y, at.x, channel));
+    }
+};
+
+template <typename T, unsigned Count>
+struct pooled_maximum {
+    element_grid grid;
+    window_form window;
+    value_view<const T> x;
+    bounds_of_step bounds;
+    value_view<T> out;
+    float least;  // -infinity
+
+    SLUICE_KERNEL void operator()(unsigned index) const {
+        const auto at = grid(index);
+        const unsigned channel = at.vector * Count;
+        float made[Count], other[Count];
+        for (unsigned i = 0; i < Count; ++i) made[i] = least;
+        for (unsigned r = 0; r < window.height; ++r) {
+            for (unsigned s = 0; s < window.width; ++s) {
+                const int row = window.row(at.y, r), column = window.column(at.x, s);
+                if (!window.has(row, column)) continue;
+                read_channels(x.at(at.image, static_cast<unsigned>(row), static_cast<unsigned>(column), channel),
+                              other);
+                for (unsigned i = 0; i < Count; ++i)
+                    made[i] = other[i] > made[i] || other[i] != other[i] ? other[i] : made[i];
+            }
+        }
+        for (unsigned i = 0; i < Count; ++i) made[i] = bounds(made[i]);
+        write_channels(made, out.at(at.image, at.y, at.x, channel));
+    }
+};
+
+template <typename T, unsigned Count>
+struct pooled_average {
+    element_grid grid;
+    window_form window;
+    bool counts_padding;
+    value_view<const T> x;
+    bounds_of_step bounds;
+    value_view<T> out;
+
+    // Several threads may share a window: each adds every `step`-th pixel, from the one with its number on.
+    SLUICE_KERNEL void add(unsigned index, unsigned number, unsigned step, float (&sums)[Count],
+                           unsigned& count) const {
+        const auto at = grid(index);
+        float other[Count];
+        for (unsigned tap = number; tap < window.height * window.width; tap += step) {
+            const int row = window.row(at.y, tap / window.width), column = window.column(at.x, tap % window.width);
+            if (!window.has(row, column)) {
+                count +=
+                    counts_padding && row < static_cast<int>(window.bottom) && column < static_cast<int>(window.right);
+                continue;
+            }
+            ++count;
+            read_channels(x.at(at.image, static_cast<unsigned>(row), static_cast<unsigned>(column), at.vector * Count),
+                          other);
+            for (unsigned i = 0; i < Count; ++i) sums[i] += other[i];
+        }
+    }
+    SLUICE_KERNEL void end(unsigned index, const float (&sums)[Count], unsigned count) const {
+        const auto at = grid(index);
+        float made[Count];
+        for (unsigned i = 0; i < Count; ++i) made[i] = bounds(sums[i] / static_cast<float>(count));
+        write_channels(made, out.at(at.image, at.y, at.x, at.vector * Count));
+    }
+    SLUICE_KERNEL void operator()(unsigned index) const {
+        float sums[Count] = {};
+        unsigned count = 0;
+        add(index, 0, 1, sums, count);
+        end(index, sums, count);
+    }
+};
+
+// Each channel by a filter of its own.
+template <typename T, unsigned Count>
+struct convolved_channels {
+    element_grid grid;
+    window_form window;
+    value_view<const T> x, also;
+    const float* filters;  // [taps][columns], then the biases
+    unsigned columns;
+    bounds_of_step bounds;
+    value_view<T> out;
+
+    SLUICE_KERNEL void operator()(unsigned index) const {
+        const auto at = grid(index);
+        const unsigned channel = at.vector * Count;
+        float made[Count], other[Count], factors[Count];
+        read_channels(filters + std::size_t{window.height} * window.width * columns + channel, made);
+        for (unsigned r = 0; r < window.height; ++r) {
+            for (unsigned s = 0; s < window.width; ++s) {
+                const int row = window.row(at.y, r), column = window.column(at.x, s);
+                if (!window.has(row, column)) continue;
+                read_channels(x.at(at.image, static_cast<unsigned>(row), static_cast<unsigned>(column), channel),
+                              other);
+                read_channels(filters + std::size_t{r * window.width + s} * columns + channel, factors);
+                for (unsigned i = 0; i < Count; ++i) made[i] += other[i] * factors[i];
+            }
+        }
+        if (also.first != nullptr) {
+            read_channels(also.at(at.image, at.y, at.x, channel), other);
+            for (unsigned i = 0; i < Count; ++i) made[i] += other[i];
+        }
+        for (unsigned i = 0; i < Count; ++i) made[i] = bounds(made[i]);
+        write_channels(made, out.at(at.image, at.y, at.x, channel));
+    }
+};
+
+// One output: windows of all channels of a group, with the filters of the group.
+template <typename T>
+struct convolved_element {
+    element_grid grid;
+    window_form window;
+    value_view<const T> x, also;
+    const T *filters, *bias;
+    unsigned channels, filter_channels;  // that a filter reads, and that it has in memory
+    unsigned filters_of_group;
+    bounds_of_step bounds;
+    value_view<T> out;
+
+    SLUICE_KERNEL void operator()(unsigned index) const {
+        const auto at = grid(index);
+        const unsigned k = at.vector, first = k / filters_of_group * channels;
+        const T* const filter = filters + std::size_t{k} * window.height * window.width * filter_channels;
+        float sum = widened(bias[k]);
+        for (unsigned r = 0; r < window.height; ++r) {
+            for (unsigned s = 0; s < window.width; ++s) {
+                const int row = window.row(at.y, r), column = window.column(at.x, s);
+                if (!window.has(row, column)) continue;
+                const T* const pixel = x.at(at.image, static_cast<unsigned>(row), static_cast<unsigned>(column), first);
+                const T* const tap = filter + std::size_t{r * window.width + s} * filter_channels;
+                for (unsigned c = 0; c < channels; ++c) sum += widened(pixel[c]) * widened(tap[c]);
+            }
+        }
+        if (also.first != nullptr) sum += widened(*also.at(at.image, at.y, at.x, k));
+        *out.at(at.image, at.y, at.x, k) = narrowed<T>(bounds(sum));
+    }
+};
+
+// Channel g * n + k, of groups of n, becomes k * groups + g. Channels after the last one become 0.
+template <typename T>
+struct shuffled_channel {
+    element_grid grid;
+    unsigned channels, groups;
+    value_view<const T> x;
+    value_view<T> out;
+
+    SLUICE_KERNEL void operator()(unsigned index) const {
+        const auto at = grid(index);
+        const unsigned c = at.vector;
+        const unsigned from = c % groups * (channels / groups) + c / groups;
+        *out.at(at.image, at.y, at.x, c) = c < channels ? *x.at(at.image, at.y, at.x, from) : narrowed<T>(0.0f);
+    }
+};
+
+// An outside tensor, channels first. Neighbouring threads read neighbouring pixels.
+template <typename T, unsigned Count>
+struct entered_channels {
+    unsigned width, plane, vectors, channels;
+    const float* x;  // [images][channels][plane]
+    value_view<T> out;
+
+    SLUICE_KERNEL void operator()(unsigned index) const {
+        const unsigned pixel = index % plane, vector = index / plane % vectors, image = index / plane / vectors;
+        const float* const from = x + std::size_t{image} * channels * plane + pixel;
+        float made[Count];
+        for (unsigned i = 0; i < Count; ++i) {
+            const unsigned c = vector * Count + i;
+            made[i] = c < channels ? from[std::size_t{c} * plane] : 0.0f;
+        }
+        write_channels(made, out.at(image, pixel / width, pixel % width, vector * Count));
+    }
+};
+
+template <typename T>
+struct left_element {
+    unsigned width, plane, channels;
+    value_view<const T> x;
+    float* y;  // [images][channels][plane]
+
+    SLUICE_KERNEL void operator()(unsigned index) const {
+        const unsigned pixel = index % plane, channel = index / plane % channels, image = index / plane / channels;
+        y[index] = widened(*x.at(image, pixel / width, pixel % width, channel));
+    }
+};
+
+}  // namespace SLUICE_LAUNCH_ABI
+}  // namespace sluice::kernels

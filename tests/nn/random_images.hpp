@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Networks of images at random, with what stretches are made of.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nn/small_models.hpp"
+#include "sluice/nn/model.hpp"
+
+namespace sluice::nn::test_support {
+
+using lengths = std::vector<std::size_t>;
+
+// Writes a network of images at random.
+class random_images {
+public:
+    explicit random_images(unsigned seed) : random_(seed) {
+        made_.path = "made.onnx";
+        made_.opsets = {{"", 13}};
+        const lengths shape{up_to(2), up_to(40), up_to(15), up_to(15)};
+        made_.body.inputs = {f32("x", {of(shape[0]), of(shape[1]), of(shape[2]), of(shape[3])})};
+        values_.push_back({"x", shape});
+        input_ = shape;
+    }
+
+    model make() {
+        const std::size_t steps = 3 + up_to(12);
+        add_convolution();
+        for (std::size_t i = 0; i < steps; ++i) add_step();
+        std::vector<std::string> outputs{values_.back().name};
+        if (chance(3)) outputs.push_back(values_[1].name);
+        if (outputs.size() == 2 && outputs[0] == outputs[1]) outputs.pop_back();
+        for (const std::string& each : outputs)
+            made_.body.outputs.push_back(f32(each, std::vector<dimension>(4, named(""))));
+        return made_;
+    }
+    const lengths& input() const noexcept { return input_; }
+
+private:
+    struct value {
+        std::string name;
+        lengths shape;
+    };
+
+    std::size_t up_to(std::size_t most) { return 1 + random_() % most; }
+    bool chance(unsigned of) { return random_() % of == 0; }
+    const value& any() { return values_[chance(3) ? random_() % values_.size() : values_.size() - 1]; }
+
+    std::string constant_of(lengths shape, float offset = 0) {
+        std::size_t count = 1;
+        for (const std::size_t each : shape) count *= each;
+        std::vector<float> numbers(count);
+        for (float& each : numbers) each = offset + static_cast<float>(random_() % 2001) * 0.0005f - 0.5f;
+        const std::string name = "c" + std::to_string(made_.body.constants.size());
+        made_.body.constants.emplace(name, tensor_of(numbers, std::move(shape)));
+        return name;
+    }
+    node& add(std::string op, std::vector<std::string> inputs, lengths shape) {
+        values_.push_back({"v" + std::to_string(values_.size()), std::move(shape)});
+        made_.body.nodes.push_back(make_node(std::move(op), std::move(inputs), {values_.back().name}));
+        return made_.body.nodes.back();
+    }
+
+    // A window along one dimension that fits: sets the output's length.
+    struct window {
+        std::size_t size, stride, dilation, before, after, output;
+    };
+    window window_over(std::size_t length, bool rounds_up, bool dilates) {
+        for (;;) {
+            window w{up_to(4), up_to(3), dilates && chance(3) ? 2u : 1u, 0, 0, 0};
+            w.before = random_() % w.size;
+            w.after = random_() % w.size;
+            const std::size_t reach = (w.size - 1) * w.dilation + 1, padded = length + w.before + w.after;
+            if (padded < reach) continue;
+            w.output = (padded - reach) / w.stride + 1;
+            if (rounds_up && (padded - reach) % w.stride != 0 && w.output * w.stride < length + w.before) ++w.output;
+            return w;
+        }
+    }
+    static void set_windows(node& to, const window& down, const window& across) {
+        const auto pair = [](std::size_t a, std::size_t b) {
+            return std::vector<std::int64_t>{static_cast<std::int64_t>(a), static_cast<std::int64_t>(b)};
+        };
+        to.attributes["kernel_shape"] = pair(down.size, across.size);
+        to.attributes["strides"] = pair(down.stride, across.stride);
+        to.attributes["dilations"] = pair(down.dilation, across.dilation);
+        std::vector<std::int64_t> pads = pair(down.before, across.before), after = pair(down.after, across.after);
+        pads.insert(pads.end(), after.begin(), after.end());
+        to.attributes["pads"] = pads;
+    }
+
+    void add_convolution() {
+        const value from = any();
+        const std::size_t channels = from.shape[1];
+        const window down = window_over(from.shape[2], false, true), across = window_over(from.shape[3], false, true);
+        std::size_t groups = 1, filters = up_to(70);
+        if (chance(3)) {
+            groups = filters = channels;  // each channel by itself
+        } else if (chance(3)) {
+            while (groups < 4 && channels % (groups + 1) == 0) ++groups;
+            filters = groups * up_to(40);
+        }
+        std::vector<std::string> inputs{from.name, constant_of({filters, channels / groups, down.size, across.size})};
+        if (chance(2)) inputs.push_back(constant_of({filters}));
+        node& made = add("Conv", std::move(inputs), {from.shape[0], filters, down.output, across.output});
+        set_windows(made, down, across);
+        made.attributes["group"] = static_cast<std::int64_t>(groups);
+    }
+    void add_pooling() {
+        const value from = any();
+        const bool is_maximum = chance(2), rounds_up = chance(3);
+        const window down = window_over(from.shape[2], rounds_up, false),
+                     across = window_over(from.shape[3], rounds_up, false);
+        node& made = add(is_maximum ? "MaxPool" : "AveragePool", {from.name},
+                         {from.shape[0], from.shape[1], down.output, across.output});
+        set_windows(made, down, across);
+        made.attributes.erase("dilations");
+        made.attributes["ceil_mode"] = std::int64_t{rounds_up};
+        if (!is_maximum) made.attributes["count_include_pad"] = std::int64_t{chance(2)};
+    }
+    void add_normalization() {
+        const value from = any();
+        const lengths channels{from.shape[1]};
+        const std::string variance = constant_of(channels, 1.0f);
+        add("BatchNormalization",
+            {from.name, constant_of(channels, 1.0f), constant_of(channels), constant_of(channels), variance},
+            from.shape);
+    }
+    void add_pair() {
+        const value from = any();
+        std::vector<std::string> same;
+        for (const value& each : values_)
+            if (each.shape == from.shape) same.push_back(each.name);
+        add(chance(2) ? "Add" : "Sum", {from.name, same[random_() % same.size()]}, from.shape);
+    }
+    void add_concatenation() {
+        const value from = any();
+        std::vector<std::string> parts{from.name};
+        std::size_t channels = from.shape[1];
+        for (const value& each : values_) {
+            const bool fits =
+                each.shape[0] == from.shape[0] && each.shape[2] == from.shape[2] && each.shape[3] == from.shape[3];
+            if (!fits || parts.size() == 4 || chance(2)) continue;
+            parts.push_back(each.name);
+            channels += each.shape[1];
+        }
+        if (channels > 200) return;
+        node& made = add("Concat", std::move(parts), {from.shape[0], channels, from.shape[2], from.shape[3]});
+        made.attributes["axis"] = std::int64_t{1};
+    }
+    void add_shuffle() {
+        const value from = any();
+        std::size_t groups = 2;
+        while (groups < 5 && from.shape[1] % groups != 0) ++groups;
+        if (from.shape[1] % groups != 0) return;
+        const auto reshape = [&](const lengths& shape) {
+            const std::vector<std::int64_t> numbers(shape.begin(), shape.end());
+            const std::string name = "s" + std::to_string(made_.body.constants.size());
+            made_.body.constants.emplace(name, tensor_of(numbers, {numbers.size()}));
+            return name;
+        };
+        const std::string split = "split" + std::to_string(values_.size()),
+                          turned = "turned" + std::to_string(values_.size());
+        made_.body.nodes.push_back(make_node(
+            "Reshape",
+            {from.name, reshape({from.shape[0], groups, from.shape[1] / groups, from.shape[2], from.shape[3]})},
+            {split}));
+        node transpose = make_node("Transpose", {split}, {turned});
+        transpose.attributes["perm"] = std::vector<std::int64_t>{0, 2, 1, 3, 4};
+        made_.body.nodes.push_back(transpose);
+        add("Reshape", {turned, reshape(from.shape)}, from.shape);
+    }
+    void add_step() {
+        const value from = any();
+        const lengths by_channel{from.shape[1], 1, 1};
+        switch (random_() % 14) {
+            case 0:
+            case 1:
+            case 2: return add_convolution();
+            case 3: return add_pooling();
+            case 4: return add_normalization();
+            case 5: add("Relu", {from.name}, from.shape); return;
+            case 6: add("Clip", {from.name, constant_of({}, -0.1f), constant_of({}, 1.0f)}, from.shape); return;
+            case 7: add("Mul", {from.name, constant_of(by_channel, 1.0f)}, from.shape); return;
+            case 8: add("Add", {constant_of(by_channel), from.name}, from.shape); return;
+            case 9: return add_pair();
+            case 10: return add_concatenation();
+            case 11: return add_shuffle();
+            case 12: add("Sigmoid", {from.name}, from.shape); return;  // no part of a stretch
+            default:
+                add(chance(2) ? "Identity" : chance(2) ? "GlobalAveragePool" : "Dropout", {from.name}, from.shape);
+                if (made_.body.nodes.back().op == "GlobalAveragePool")
+                    values_.back().shape = {from.shape[0], from.shape[1], 1, 1};
+        }
+    }
+
+    std::mt19937 random_;
+    model made_;
+    std::vector<value> values_;
+    lengths input_;
+};
+
+}  // namespace sluice::nn::test_support

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Networks of convolutions in f16 and bf16 on the default device, a GPU where there is one: at random, and with the
+// sizes of ordinary networks, for which libraries have kernels of their own.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nn/random_images.hpp"
+#include "sluice/nn/network.hpp"
+#include "sluice/nn/precision_choice.hpp"
+#include "sluice/runtime/runtime.hpp"
+#include "sluice/runtime/scheduling_policy.hpp"
+#include "sluice/runtime/sync.hpp"
+
+namespace sluice::nn::short_stretches_device_tests {
+namespace {
+
+using namespace test_support;
+
+any_tensor pixels(const lengths& shape) {
+    std::size_t count = 1;
+    for (const std::size_t each : shape) count *= each;
+    std::vector<float> made(count);
+    for (std::size_t i = 0; i < count; ++i) made[i] = std::sin(0.7f * static_cast<float>(i));
+    return any_tensor(made, shape);
+}
+
+class device_short_stretches : public ::testing::Test {
+protected:
+    void expect_near_f32(const model& made, const any_tensor& x) {
+        const auto exact = sync(sync(make_network(made), host).run({x}), host);
+        for (const auto& [what, bound] : {std::pair{precision::f16, 0.01}, {precision::bf16, 0.08}}) {
+            SCOPED_TRACE(to_string(what));
+            const network rounded = sync(make_network(made, {.precision = what}), pool);
+            EXPECT_LE(difference_of(exact, sync(rounded.run({x}), pool)).relative, bound);
+            const auto fast = compile(pool, [&] { return rounded.run({x}); });
+            EXPECT_LE(difference_of(exact, sync(fast(), pool)).relative, bound);
+        }
+    }
+
+    runtime machine;
+    round_robin pool{machine.default_device(), 2}, host{machine.find("cpu:0"), 1};
+};
+
+// Writes convolutions with weights at random.
+class network_maker {
+public:
+    explicit network_maker(const lengths& input) {
+        made_.path = "made.onnx";
+        made_.opsets = {{"", 13}};
+        made_.body.inputs = {f32("x", {of(input[0]), of(input[1]), of(input[2]), of(input[3])})};
+        channels_["x"] = input[1];
+    }
+
+    std::string convolve(const std::string& from, std::size_t filters, std::int64_t window, std::int64_t stride,
+                         std::size_t groups = 1) {
+        const std::size_t taps = static_cast<std::size_t>(window * window), each = channels_[from] / groups;
+        const std::string name = "c" + std::to_string(++count_);
+        const float scale = std::sqrt(2.0f / static_cast<float>(each * taps));
+        made_.body.constants.emplace(
+            name + "f",
+            numbers({filters, each, static_cast<std::size_t>(window), static_cast<std::size_t>(window)}, scale));
+        made_.body.constants.emplace(name + "b", numbers({filters}, 0.1f));
+        node convolution = make_node("Conv", {from, name + "f", name + "b"}, {name});
+        convolution.attributes["pads"] = std::vector<std::int64_t>(4, window / 2);
+        convolution.attributes["strides"] = std::vector<std::int64_t>{stride, stride};
+        convolution.attributes["group"] = static_cast<std::int64_t>(groups);
+        made_.body.nodes.push_back(convolution);
+        channels_[name] = filters;
+        return name;
+    }
+    std::string add(std::string op, std::vector<std::string> inputs) {
+        const std::string name = "v" + std::to_string(++count_);
+        std::size_t channels = 0;
+        for (const std::string& each : inputs) channels += channels_[each];
+        channels_[name] = op == "Concat" ? channels : channels_[inputs[0]];
+        node made = make_node(op, std::move(inputs), {name});
+        if (op == "Concat") made.attributes["axis"] = std::int64_t{1};
+        made_.body.nodes.push_back(made);
+        return name;
+    }
+    std::string relu(const std::string& from) { return add("Relu", {from}); }
+
+    model give(const std::string& output) {
+        made_.body.outputs = {f32(output, std::vector<dimension>(4, named("")))};
+        return made_;
+    }
+
+private:
+    constant numbers(const lengths& shape, float scale) {
+        std::size_t count = 1;
+        for (const std::size_t each : shape) count *= each;
+        std::vector<float> made(count);
+        std::normal_distribution<float> any(0, scale);
+        for (float& each : made) each = any(random_);
+        return tensor_of(made, shape);
+    }
+
+    model made_;
+    std::map<std::string, std::size_t> channels_;
+    std::size_t count_ = 0;
+    std::minstd_rand random_{5};
+};
+
+}  // namespace
+
+TEST_F(device_short_stretches, random_networks_stay_near_f32) {
+    for (unsigned seed = 0; seed < 12; ++seed) {
+        SCOPED_TRACE("seed " + std::to_string(seed));
+        random_images images(seed);
+        const model made = images.make();
+        ASSERT_NO_FATAL_FAILURE(expect_near_f32(made, pixels(images.input())));
+    }
+}
+
+TEST_F(device_short_stretches, residual_blocks_stay_near_f32) {
+    network_maker make({3, 3, 32, 32});
+    const std::string stem = make.relu(make.convolve("x", 64, 7, 2));
+    const std::string inner = make.relu(make.convolve(make.relu(make.convolve(stem, 64, 1, 1)), 64, 3, 1));
+    const std::string block =
+        make.relu(make.add("Add", {make.convolve(inner, 256, 1, 1), make.convolve(stem, 256, 1, 1)}));
+    const std::string next = make.relu(make.convolve(make.relu(make.convolve(block, 128, 1, 1)), 128, 3, 2));
+    const std::string last =
+        make.relu(make.add("Add", {make.convolve(block, 512, 1, 2), make.convolve(next, 512, 1, 1)}));
+    expect_near_f32(make.give(make.add("GlobalAveragePool", {last})), pixels({3, 3, 32, 32}));
+}
+
+TEST_F(device_short_stretches, concatenations_and_groups_stay_near_f32) {
+    network_maker make({2, 16, 14, 14});
+    const std::string squeezed = make.relu(make.convolve("x", 24, 1, 1));
+    const std::string fire = make.add(
+        "Concat", {make.relu(make.convolve(squeezed, 64, 1, 1)), make.relu(make.convolve(squeezed, 64, 3, 1))});
+    const std::string grouped = make.relu(make.convolve(fire, 128, 1, 1, 4));
+    const std::string by_channels = make.convolve(grouped, 128, 3, 1, 128);
+    const std::string many = make.relu(make.convolve(by_channels, 128, 3, 1, 16));
+    expect_near_f32(make.give(make.add("Concat", {fire, many})), pixels({2, 16, 14, 14}));
+}
+
+}  // namespace sluice::nn::short_stretches_device_tests
