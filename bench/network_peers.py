@@ -57,7 +57,7 @@ def write_perceptron(path, widths):
 
 
 def write_with_weights(light, path, rows):
-    """A light model with weights, for images of so many rows."""
+    """A light model with weights, for images of this many rows."""
     model = onnx.load(light)
     graph, random = model.graph, np.random.default_rng(7)
     known = {each.name: numpy_helper.to_array(each) for each in graph.initializer}

@@ -103,7 +103,7 @@ public:
             const lane_guard lane(*this);
             boxes_->ask(lane.number, reinterpret_cast<const std::uint16_t*>(inputs.data()),
                         static_cast<std::uint32_t>(rows));
-            await(lane.number, reinterpret_cast<std::uint16_t*>(outputs.data()), options_.longest_wait);
+            wait_for_lane(lane.number, reinterpret_cast<std::uint16_t*>(outputs.data()), options_.longest_wait);
         }
     }
 
@@ -131,7 +131,7 @@ public:
             for (std::size_t i = 0; i < options_.lanes; ++i) {
                 const lane_guard lane(*this, i);
                 boxes_->ask_to_reload(i);
-                await(i, nullptr, options_.longest_wait);
+                wait_for_lane(i, nullptr, options_.longest_wait);
             }
             replaced_image_.reset();  // all lanes have read the new one
         }
@@ -267,7 +267,7 @@ private:
         try {
             for (std::size_t i = 0; i < options_.lanes; ++i) {
                 boxes_->ask_to_reload(i);
-                await(i, nullptr, std::max<clock::duration>(longest_start, options_.longest_wait));
+                wait_for_lane(i, nullptr, std::max<clock::duration>(longest_start, options_.longest_wait));
             }
         } catch (...) {
             close();
@@ -331,7 +331,7 @@ private:
     }
 
     // The calling thread has the lane. Not in a host call: there the driver must not be called.
-    void await(std::size_t lane, std::uint16_t* outputs, clock::duration longest) {
+    void wait_for_lane(std::size_t lane, std::uint16_t* outputs, clock::duration longest) {
         std::optional<clock::time_point> end;
         const bool may_call_driver = !on_.interpreter().is_own_thread();
         for (unsigned looks = 1; !boxes_->take(lane, outputs); ++looks) {

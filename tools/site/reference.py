@@ -133,7 +133,7 @@ class header_page:
             self.count(each.comment)
 
     def overloads(self, names):
-        """Functions of one name: each comment stands below the declarations that it is about."""
+        """Functions of one name: each comment is below the declarations that it is about."""
         texts, comment, last = [], "", None
         for each in names:
             adjacent = last is not None and "\n\n" not in "\n".join(self.text.split("\n")[last - 1 : each.line])
