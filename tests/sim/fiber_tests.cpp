@@ -46,7 +46,7 @@ struct visit {
 
 }  // namespace
 
-// A recursion without end meets memory that nobody can write, before it reaches memory of others.
+// A recursion without end meets memory that cannot be written, before it reaches other memory.
 TEST(fibers, have_memory_below_their_stack_that_cannot_be_accessed) {
     fiber home;
     visit here{&home, nullptr, {}};
