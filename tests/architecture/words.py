@@ -37,11 +37,11 @@ INSTEAD = {  # a regular expression: what to write
     r"\btake_back\(": "release",
     r"\blanded_(vector|buffer|span)\b": "downloaded_*",
     r"\b(foreign_needs|settlement|witness|service_of_8_)\b": "cross_device_dependencies, completion_awaiter, service",
-    r"\b\w*_bodies\b": "*_dispatch",
+    r"_bodies\b": "*_dispatch",
     r"\bgemm_(ways?|choices)\b|\bchoose_gemm_way\b": "gemm_algorithm",
     r"\b(is_staged|staged_access|stage_ref|giving_up|end_of_patience|gone_on)\b": "host_driven, cancellation, on_resume",
     r"\b(alarm_list|set_alarm)\b": "timer_queue, set_timer",
-    r"\b\w+_no_cuda\b|\bno_(cuda|cudnn|nccl|mpi|onednn)\.cpp\b": "*_absent.cpp",
+    r"_no_cuda\b|\bno_(cuda|cudnn|nccl|mpi|onednn)\.cpp\b": "*_absent.cpp",
 }
 # What is right in the field's words: not looked at.
 RIGHT = [re.compile(phrase) for phrase in (
