@@ -317,7 +317,10 @@ TEST_P(graph_updates, host_calls_that_cannot_be_copied_are_set_by_the_next_launc
         EXPECT_EQ(run(number), noted(number)) << fails_at;          // what is known of the arguments was lost
         EXPECT_EQ(run(number + 1), noted(number + 1)) << fails_at;  // and the next one
         if (all_were_copied) {
-            EXPECT_GT(fails_at, 2) << "each host call is copied";
+            // A GPU's graph has a copy of each function; a CPU's launches call the recorded ones.
+            if (on.kind() == device_kind::cuda) {
+                EXPECT_GT(fails_at, 2);
+            }
             return;
         }
     }
