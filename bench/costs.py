@@ -1,4 +1,4 @@
-"""What Sluice costs beside ONNX Runtime, OpenVINO and Taskflow: sizes, import, first answer, compile time, dependencies.
+"""What Sluice costs next to ONNX Runtime, OpenVINO and Taskflow: sizes, import, first answer, compile time, dependencies.
 
     costs.py FOLDER > costs.json
 

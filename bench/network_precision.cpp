@@ -3,7 +3,7 @@
 // there, as a compiled graph and by run. The baseline is f32. With the difference of the outputs.
 //
 //     bench_network_precision                  perceptrons with random weights, at 1 to 1024 rows
-//     bench_network_precision MODEL.onnx ROWS  this network, at so many rows
+//     bench_network_precision MODEL.onnx ROWS  this network, at this many rows
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

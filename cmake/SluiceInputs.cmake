@@ -26,7 +26,7 @@ function(sluice_find_input_library name header library package what)
         set(SLUICE_INPUT_LIBRARIES ${SLUICE_INPUT_LIBRARIES} ${library} PARENT_SCOPE)
     endif()
 endfunction()
-# libpng needs zlib, and stands before it.
+# libpng needs zlib, and is named before it.
 sluice_find_input_library(PNG png.h png libpng-dev "PNG files")
 sluice_find_input_library(JPEG jpeglib.h jpeg libjpeg-dev "JPEG files")
 sluice_find_input_library(ZLIB zlib.h z zlib1g-dev "compressed .npz files")

@@ -36,8 +36,8 @@ auto held_up(std::shared_ptr<std::latch> door, std::vector<float> scores) {
 
 template <typename Operation>
 net::awaitable<void> answer(const char* what, Operation operation, scheduling_policy& pool,
-                            std::chrono::milliseconds patience) {
-    net::steady_timer deadline(co_await net::this_coro::executor, patience);
+                            std::chrono::milliseconds at_most) {
+    net::steady_timer deadline(co_await net::this_coro::executor, at_most);
     auto first =
         co_await (async_run(std::move(operation), pool, net::use_awaitable) || deadline.async_wait(net::use_awaitable));
     std::printf("%s: %s\n", what, first.index() == 0 ? "answered" : "timed out");

@@ -43,7 +43,7 @@ inline std::vector<std::string> run_all(std::size_t dim, std::size_t inputs, std
         host_input<float>({dim, dim}));
 
     std::vector<std::string> lines;
-    const auto tell = [&](const std::vector<float>& output) {
+    const auto describe = [&](const std::vector<float>& output) {
         char text[96];
         std::snprintf(text, sizeof(text), "input %zu: %.4g, %.4g, %.4g", lines.size(), double(output[0]),
                       double(output[1]), double(output[2]));
@@ -52,13 +52,13 @@ inline std::vector<std::string> run_all(std::size_t dim, std::size_t inputs, std
     std::deque<device_future<pending<std::vector<float>>>> running;
     for (std::size_t i = 0; i < inputs; ++i) {
         if (running.size() == in_flight) {
-            tell(std::move(running.front()).get());
+            describe(std::move(running.front()).get());
             running.pop_front();
         }
         auto input = async_mlp::make(dim * dim, [i](std::size_t at) { return float((at + 37 * i) % 13) * 0.1f; });
         running.push_back(spawn(fast(std::move(input)), pool));
     }
-    for (auto& each : running) tell(std::move(each).get());
+    for (auto& each : running) describe(std::move(each).get());
     return lines;
 }
 

@@ -45,7 +45,7 @@ inline auto halve_and_weigh(tensor<float> x) {
 
 // Eager and compiled: the graph has a programmatic edge between the two kernels.
 inline std::vector<std::string> run_both(scheduling_policy& pool) {
-    const auto tell = [](const char* how, const std::vector<float>& y) {
+    const auto describe = [](const char* how, const std::vector<float>& y) {
         std::string line = how;
         for (const float each : y) {
             char text[32];
@@ -57,8 +57,8 @@ inline std::vector<std::string> run_both(scheduling_policy& pool) {
     const std::vector<float> x{2, 4, 6, 8, 10, 12, 14, 16};
     const auto fast =
         compile(pool, [](tensor<float> given) { return halve_and_weigh(std::move(given)); }, host_input<float>({8}));
-    return {tell("eager:    ", sync(upload(x).and_then(halve_and_weigh), pool)),
-            tell("compiled: ", sync(fast(x), pool))};
+    return {describe("eager:    ", sync(upload(x).and_then(halve_and_weigh), pool)),
+            describe("compiled: ", sync(fast(x), pool))};
 }
 
 }  // namespace early_start

@@ -22,14 +22,14 @@ struct progress {
 };
 
 // The sum of x[i]'s neighbours; the elements beyond the ends count as 0.
-SLUICE_KERNEL inline float beside(view<const float> x, std::size_t i) {
+SLUICE_KERNEL inline float neighbours(view<const float> x, std::size_t i) {
     return (i > 0 ? x[i - 1] : 0) + (i + 1 < x.size() ? x[i + 1] : 0);
 }
 
 SLUICE_KERNEL inline float largest_residual(view<const float> x, view<const float> b) {
     float largest = 0;
     for (std::size_t i = 0; i < x.size(); ++i) {
-        const float off = b[i] + beside(x, i) - 4 * x[i];
+        const float off = b[i] + neighbours(x, i) - 4 * x[i];
         largest = off > largest ? off : (-off > largest ? -off : largest);
     }
     return largest;
@@ -38,7 +38,7 @@ SLUICE_KERNEL inline float largest_residual(view<const float> x, view<const floa
 struct jacobi {
     SLUICE_KERNEL void operator()(index_1d at, view<const float> x, view<const float> b,
                                   disjoint_view<float> next) const {
-        if (float* const element = next.at(at)) *element = (b[at.value()] + beside(x, at.value())) / 4;
+        if (float* const element = next.at(at)) *element = (b[at.value()] + neighbours(x, at.value())) / 4;
     }
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // taskflow_tasks: device work in a graph of Taskflow's tasks. A task submits an operation; another one takes its
 // result, and runs other tasks until the result is there. Taskflow has a single worker here, and four operations are in
-// flight: no thread of Taskflow stands still for a device.
+// flight: no thread of Taskflow is blocked for a device.
 
 #include <array>
 #include <chrono>

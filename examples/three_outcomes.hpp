@@ -36,7 +36,7 @@ inline auto too_much() {
 }
 
 template <typename Operation>
-std::string tell(Operation operation, scheduling_policy& pool) {
+std::string outcome_of(Operation operation, scheduling_policy& pool) {
     try {
         const float value = sync(std::move(operation), pool);
         char text[32];
@@ -50,20 +50,20 @@ std::string tell(Operation operation, scheduling_policy& pool) {
 }
 
 inline std::vector<std::string> describe_all(scheduling_policy& pool) {
-    std::vector<std::string> told;
-    told.push_back("a sum: " + tell(checked_sum(10), pool));
-    told.push_back("a sum over the limit: " + tell(checked_sum(5), pool));
-    told.push_back("too much memory: " + tell(too_much(), pool));
+    std::vector<std::string> reported;
+    reported.push_back("a sum: " + outcome_of(checked_sum(10), pool));
+    reported.push_back("a sum over the limit: " + outcome_of(checked_sum(5), pool));
+    reported.push_back("too much memory: " + outcome_of(too_much(), pool));
 
     // Recovers inside the pipeline, where the failure happens: no thread has to wait for it.
     auto recovered = checked_sum(5).or_else([](std::exception_ptr) { return value(-1.f); });
-    told.push_back("recovered: " + tell(std::move(recovered), pool));
+    reported.push_back("recovered: " + outcome_of(std::move(recovered), pool));
     int attempts = 0;
     auto tried_again = retry(3, [&] { return checked_sum(++attempts < 3 ? 5.f : 10.f); });
-    told.push_back("retried: " + tell(std::move(tried_again), pool));
-    told.push_back("in time: " + tell(timeout(checked_sum(10), 10s), pool));
-    told.push_back("too late: " + tell(timeout_at(checked_sum(10), std::chrono::steady_clock::now()), pool));
-    return told;
+    reported.push_back("retried: " + outcome_of(std::move(tried_again), pool));
+    reported.push_back("in time: " + outcome_of(timeout(checked_sum(10), 10s), pool));
+    reported.push_back("too late: " + outcome_of(timeout_at(checked_sum(10), std::chrono::steady_clock::now()), pool));
+    return reported;
 }
 
 }  // namespace three_outcomes

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains the gradient-boosted trees in models/tumours.onnx.
 
-A pipeline of scikit-learn, which scales 30 features and then asks 60 trees, learns to tell malignant tumours (class 0)
+A pipeline of scikit-learn, which scales 30 features and then asks 60 trees, learns to distinguish malignant tumours (class 0)
 from benign ones (class 1) by the cells in an image. A quarter of the 569 cases, the same share of each class, is held
 out.
 

@@ -27,7 +27,7 @@ std::string value_of(const CLI::Option& option) {
     return name.substr(0, name.find(':'));
 }
 
-// Those words that stand in the help: not every command takes every device.
+// Those words that are in the help: not every command takes every device.
 std::vector<std::string> named_in(const std::string& help, const std::vector<std::string>& words) {
     std::vector<std::string> named;
     for (const std::string& each : words) {

@@ -20,7 +20,7 @@ enum exit_status : int {
 inline constexpr std::string_view exit_status_help =
     R"(Exit status:
   0    success
-  1    a device or the system failed; no output is written
+  1    a device or the system failed; no output is written unless the message says that it is
   2    the command line, a file or the choice of device is wrong; nothing is written
   3    the outputs miss --tolerance or --min-accuracy; the report is printed, no output is written
   130  SIGHUP, SIGINT or SIGTERM; nothing is written)";

@@ -121,7 +121,7 @@ private:
         for (const auto& [box, names] : from) to.after.push_back({box, joined(names)});
     }
 
-    // Several graphs, such as the branches of an If, stand side by side.
+    // Several graphs, such as the branches of an If, are drawn side by side.
     static void add_parts(flow_box& to, const std::vector<drawn_graph>& parts) {
         flow_chart inside;
         for (const drawn_graph& part : parts) {

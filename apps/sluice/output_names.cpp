@@ -29,7 +29,7 @@ bool are_one_file(const std::filesystem::path& left, const std::filesystem::path
     return std::filesystem::weakly_canonical(left, absent) == std::filesystem::weakly_canonical(right, absent);
 }
 
-// An array must not stand under the name of another format.
+// An array must not have the name of another format.
 void refuse_other_formats(const std::filesystem::path& name) {
     std::error_code absent;
     if (std::filesystem::is_directory(name, absent)) return;  // refused when the file is created

@@ -57,7 +57,7 @@ struct rank_use {
     std::vector<device_use> devices;
 };
 
-// What every run tells.
+// What every run reports.
 struct run_outcome {
     std::size_t rows = 0;
     // Of a multi-layer perceptron: from the first batch submitted to the last result; reads, compares and writes rows

@@ -54,7 +54,7 @@ nn::any_tensor random_tensor(io::dtype type, std::vector<std::size_t> shape, std
     return made;
 }
 
-// The rows again and again, until there are so many.
+// The rows again and again, until there are enough.
 nn::any_tensor repeated(const nn::any_tensor& rows, std::size_t count) {
     std::vector<std::size_t> shape = rows.shape();
     if (shape[0] == count) return rows;

@@ -70,7 +70,7 @@ tensor_difference difference_of(const nn::any_tensor& a, const nn::any_tensor& b
             made.absolute = absolute;
             largest = i;
         }
-        // Infinity beside a finite number: as far apart as numbers can be.
+        // Infinity next to a finite number: as far apart as numbers can be.
         const double bounded =
             std::isnan(relative) && std::isinf(absolute) ? std::numeric_limits<double>::infinity() : relative;
         if (is_larger(bounded, made.relative)) made.relative = bounded;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Conan 2 recipe. It builds the archive sluice-VERSION.tar.gz that lies beside it:
+"""The Conan 2 recipe. It builds the archive sluice-VERSION.tar.gz that lies next to it:
 
     scripts/make_archive packaging/conan && conan create packaging/conan
 
@@ -39,14 +39,14 @@ class SluiceRecipe(ConanFile):
     def set_version(self):
         names = [path.name for path in pathlib.Path(self.recipe_folder).glob("sluice-*.tar.gz")]
         if len(names) != 1:
-            raise ConanException(f"beside the recipe there must be one archive sluice-VERSION.tar.gz, and there are "
+            raise ConanException(f"next to the recipe there must be one archive sluice-VERSION.tar.gz, and there are "
                                  f"{len(names)}: {' '.join(sorted(names)) or 'none'}. Write it with "
                                  "scripts/make_archive packaging/conan, and remove older ones")
         version = re.fullmatch(r"sluice-([0-9.]+)\.tar\.gz", names[0])
         if not version:
             raise ConanException(f"the archive {names[0]} names no version: it must be sluice-VERSION.tar.gz")
         if self.version not in (None, version[1]):
-            raise ConanException(f"the archive beside the recipe is of version {version[1]}, not {self.version}")
+            raise ConanException(f"the archive next to the recipe is of version {version[1]}, not {self.version}")
         self.version = version[1]
 
     def validate(self):

@@ -1,4 +1,4 @@
-# Builds the archive that lies beside this file; scripts/make_archive packaging/vcpkg writes it there.
+# Builds the archive that lies next to this file; scripts/make_archive packaging/vcpkg writes it there.
 set(archive "${CURRENT_PORT_DIR}/sluice-${VERSION}.tar.gz")
 if(NOT EXISTS "${archive}")
     message(FATAL_ERROR "The archive of the sources is missing: ${archive}. In a clone of Sluice, "

@@ -115,7 +115,7 @@ run::~run() {
 }
 
 // Looks for signals ten times a second.
-void run::await(std::optional<double> seconds) const {
+void run::wait(std::optional<double> seconds) const {
     constexpr double look = 0.1;
     using clock = std::chrono::steady_clock;
     const double most = std::min(seconds.value_or(HUGE_VAL), 1e9);
@@ -140,7 +140,7 @@ void run::await(std::optional<double> seconds) const {
 nb::object run::result(std::optional<double> seconds) {
     birth_.require("this run");
     if (seconds && !(*seconds >= 0)) raise(PyExc_ValueError, "timeout is a number of seconds, at least 0, or None");
-    await(seconds);
+    wait(seconds);
     if (arrays_.is_valid()) return arrays_;
     sluice_result* result = nullptr;
     check(sluice_run_wait(handle_, 0, &result));

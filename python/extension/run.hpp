@@ -71,7 +71,7 @@ public:
     void add_done_callback(nb::object self, nb::object f) { end_->add_callback(std::move(f), std::move(self)); }
 
 private:
-    void await(std::optional<double> seconds) const;
+    void wait(std::optional<double> seconds) const;
 
     const nb::object network_;
     const made_here birth_;
@@ -82,7 +82,7 @@ private:
 
 nb::object submit(nb::handle network, PyObject* args, PyObject* kwargs);
 
-// The Python function behind `await run`.
+// The Python function that `await run` calls.
 void set_await_function(nb::object function);
 // Before the interpreter ends: waits until all runs have ended and their callbacks have returned; new ones are refused.
 // So no thread of the library asks for the GIL afterwards.

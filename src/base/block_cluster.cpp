@@ -9,7 +9,7 @@ namespace sluice::detail {
 
 void throw_inside_blocks(const char* call) {
     throw error(errc::invalid_argument, std::string(call) +
-                                            "() of a grid or a cluster was called inside for_each_block; it stands "
+                                            "() of a grid or a cluster was called inside for_each_block; it belongs "
                                             "between two of them");
 }
 

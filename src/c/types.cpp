@@ -16,7 +16,7 @@ namespace {
 // A wrong pointer often shows as a wild rank.
 constexpr std::size_t most_dimensions = 64;
 // From here on the input of a run on a CPU device is not copied. Adopted memory costs a wake-up of the runtime's
-// thread, some microseconds, which is what copying so many bytes costs.
+// thread, some microseconds, which is what copying that many bytes costs.
 constexpr std::size_t adopted_bytes = std::size_t{64} << 10;
 
 // What a tensor of the caller says; `refuse_it` throws, with the name of the tensor.

@@ -294,9 +294,14 @@ void cuda_stream::abandon() noexcept {
     // The device may be lost because of another one. Then its GPU continues and uses the memory; closing the device
     // waits for it and calls this again.
     if (stream_ != nullptr && api::query(handle_) == api::not_ready) return;
-    std::deque<kept_owner> owners;  // destroyed outside the lock
-    const std::lock_guard lock(mutex_);
-    owners.swap(kept_owners_);
+    // One at a time: an empty std::deque to exchange with allocates.
+    for (;;) {
+        std::shared_ptr<const void> dropped;  // outside the lock
+        const std::lock_guard lock(mutex_);
+        if (kept_owners_.empty()) return;
+        dropped.swap(kept_owners_.front().owner);
+        kept_owners_.pop_front();
+    }
 }
 
 // Destroys the functions, without locks, since they are the user's. What the driver may call stays.

@@ -13,7 +13,7 @@ namespace {
 // For larger copies, the speed of the copy engines outweighs the hand-over to them (H200).
 constexpr std::size_t most_bytes = std::size_t{512} << 10;
 constexpr unsigned threads = 256;
-// So many bytes of several rows are copied by threads of their own: more blocks would only queue.
+// That many bytes of several rows are copied by threads of their own: more blocks would only queue.
 constexpr std::size_t most_row_bytes = std::size_t{8} << 20;
 
 // Copies rows in words. Neighbouring threads copy neighbouring words of a row.

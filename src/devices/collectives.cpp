@@ -51,11 +51,11 @@ void submit_collective(stream on, const communicator& among, const collective_fo
         if (!only_reads) accesses.push_back({out, access_mode::write});
     }
     // NCCL needs one order of its collectives on all GPUs, also across communicators and in graphs.
-    std::vector<storage_ref> turns;
+    std::vector<storage_ref> orders;
     if (among.group() != nullptr) {
         for (device* const each : among.devices().distinct()) {
-            turns.push_back(each->collective_order());
-            accesses.push_back({turns.back().get(), access_mode::write});
+            orders.push_back(each->collective_order());
+            accesses.push_back({orders.back().get(), access_mode::write});
         }
     }
     command_info info{form.name, accesses, location};

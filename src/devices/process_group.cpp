@@ -63,8 +63,8 @@ void process_group::submit(stream on, const detail::collective_form& form, stora
     if (form.count == 0) return;
     const process_call call{by_.get(), form, memory->data()};
     // NCCL needs one order of its collectives on each GPU.
-    const storage_ref turn = on_->collective_order();
-    const memory_access accesses[] = {{memory, access_mode::write}, {turn.get(), access_mode::write}};
+    const storage_ref order = on_->collective_order();
+    const memory_access accesses[] = {{memory, access_mode::write}, {order.get(), access_mode::write}};
     on.library_call({form.name, accesses, location}, {carry_out, &call, sizeof(call)});
 }
 

@@ -116,7 +116,7 @@ void compiled_graph::require_launch_on(stream on) const {
                     "the graph was compiled for " + device_.name() + " and cannot be launched on " + on.owner().name(),
                     {options_.name, on.owner().name(), location_});
     }
-    if (use_ == graph_use::by_kernels && graph_recorder::behind(on) != nullptr) {
+    if (use_ == graph_use::by_kernels && graph_recorder::of(on) != nullptr) {
         throw error(
             errc::graph_refused,
             "a graph that kernels launch cannot become part of another graph; a kernel of that graph must launch it",
@@ -126,7 +126,7 @@ void compiled_graph::require_launch_on(stream on) const {
 
 bool compiled_graph::join_recording(stream on, std::shared_ptr<const void> function) const {
     require_launch_on(on);
-    graph_recorder* const recorder = graph_recorder::behind(on);
+    graph_recorder* const recorder = graph_recorder::of(on);
     if (recorder != nullptr) recorder->keep(std::move(function));
     return recorder != nullptr;
 }

@@ -10,20 +10,20 @@
 namespace sluice::detail {
 
 recorded_part::recorded_part(execution_context& context) : context_(context) {
-    graph_recorder::behind(context_.stream())->begin_part();
+    graph_recorder::of(context_.stream())->begin_part();
 }
 
 recorded_part::~recorded_part() {
-    if (is_open_) graph_recorder::behind(context_.stream())->drop_part();
+    if (is_open_) graph_recorder::of(context_.stream())->drop_part();
 }
 
 void recorded_part::end(std::string_view name, conditional_command::kind kind, storage& condition, std::uint64_t mark) {
     is_open_ = false;
-    graph_recorder::behind(context_.stream())->end_part({name}, kind, condition, mark);
+    graph_recorder::of(context_.stream())->end_part({name}, kind, condition, mark);
 }
 
 std::uint64_t next_loop_mark(execution_context& context) {
-    return graph_recorder::behind(context.stream())->next_loop_mark();
+    return graph_recorder::of(context.stream())->next_loop_mark();
 }
 
 void set_flag(execution_context& context, storage& flag) {

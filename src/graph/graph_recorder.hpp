@@ -61,7 +61,7 @@ public:
     stream recording() const noexcept { return recording_; }
 
     // The recorder of a stream; null for a stream that carries out its commands.
-    static graph_recorder* behind(stream on) noexcept { return static_cast<graph_recorder*>(on.queue().recorder()); }
+    static graph_recorder* of(stream on) noexcept { return static_cast<graph_recorder*>(on.queue().recorder()); }
 
     // The commands from here to end_part are the body of one node, which runs it under a condition.
     void begin_part();

@@ -24,7 +24,7 @@ std::string_view trimmed(std::string_view cell) {
     return cell;
 }
 
-// Without the quotes that it may stand in.
+// Without the quotes around it.
 std::string_view unquoted(std::string_view cell) {
     cell = trimmed(cell);
     if (cell.size() >= 2 && cell.front() == '"' && cell.back() == '"') return trimmed(cell.substr(1, cell.size() - 2));

@@ -51,7 +51,7 @@ std::vector<resize_window> windows_of(std::size_t from, std::size_t to) {
     return made;
 }
 
-// The weighted mean of numbers that stand `stride` apart.
+// The weighted mean of numbers that are `stride` apart.
 std::uint16_t mean_of(const std::uint16_t* numbers, std::size_t stride, const resize_window& window,
                       std::uint16_t largest) {
     std::int64_t sum = std::int64_t{1} << (weight_bits - 1);  // to round

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // libjpeg reports an error by a function that must not return. Ours jumps; so in the functions between the call of
-// setjmp and libjpeg nothing has a destructor: all that is made stands in a jpeg_work, outside of them.
+// setjmp and libjpeg nothing has a destructor: all that is made is in a jpeg_work, outside of them.
 #include <cstdio>  // jpeglib.h needs it
 
 #include <jpeglib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // libpng reports an error by jumping over the functions that called it. So in the functions between the call of setjmp
-// and libpng nothing has a destructor: all that is made stands in a png_work, outside of them.
+// and libpng nothing has a destructor: all that is made is in a png_work, outside of them.
 #include <png.h>
 
 #include <array>

@@ -16,7 +16,7 @@ constexpr std::uint32_t zip64_end_signature = 0x0606'4b50, zip64_locator_signatu
 constexpr std::uint64_t local_bytes = 30, entry_bytes = 46, end_bytes = 22;
 constexpr std::uint64_t zip64_end_bytes = 56, zip64_locator_bytes = 20;
 constexpr std::uint64_t longest_comment = 0xffff;
-// In place of a number that stands in a field of zip64.
+// In place of a number that is in a field of zip64.
 constexpr std::uint64_t elsewhere_16 = 0xffff, elsewhere_32 = 0xffff'ffff;
 // Deflate makes at most 1032 bytes of one.
 constexpr std::uint64_t largest_expansion = 1032;
@@ -101,7 +101,7 @@ private:
         }
         if (!is_one_volume) refuse(end, "volumes", "archives of several volumes are not supported");
         if (found.offset > found.end || found.bytes != found.end - found.offset)
-            refuse(end, "directory", "is not where the archive says, or something stands before the archive");
+            refuse(end, "directory", "is not where the archive says, or something comes before the archive");
         // Each has at least its fixed part, so that the loop over them is bounded by the file.
         if (found.members > found.bytes / entry_bytes)
             refuse(end, "members", "are " + std::to_string(found.members) + ", more than the directory has room for");
@@ -135,7 +135,7 @@ private:
         return member;
     }
 
-    // Replaces the numbers that stand in the field of zip64, which has them in this order.
+    // Replaces the numbers that are in the field of zip64, which has them in this order.
     void read_zip64(std::uint64_t start, std::uint64_t extra, std::uint64_t bytes,
                     std::span<std::uint64_t* const> numbers) const {
         const auto is_wanted = [](const std::uint64_t* each) { return *each == elsewhere_32; };
@@ -183,7 +183,7 @@ private:
             refuse(start, "size", sizes + ", which deflating cannot do");
     }
 
-    // Where the data is: behind a header that says once more what the directory says.
+    // Where the data is: after a header that says once more what the directory says.
     void find_data(zip_member& member, std::uint16_t method, const directory& where) const {
         const std::uint64_t at = member.header_offset;
         if (at > where.offset || where.offset - at < local_bytes || u32(at) != local_signature)

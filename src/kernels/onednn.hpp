@@ -125,7 +125,7 @@ T& of_this_thread() {
 inline constexpr std::size_t kept_plans = 256;
 
 // One thread's plans of one kind (of_this_thread), by key. A Plan is made by Plan(key), has scratch_bytes() and a run()
-// that takes scratch memory of so many bytes and the stream at last.
+// that takes scratch memory of that many bytes and the stream at last.
 template <typename Key, typename Plan>
 class thread_plans {
 public:

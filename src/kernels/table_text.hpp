@@ -63,7 +63,7 @@ private:
 // The text with its checksum as the last line.
 std::string with_checksum(std::string text);
 
-// The text of a regular file of at most so many bytes. Throws file_error, or what the standard library does.
+// The text of a regular file of at most that many bytes. Throws file_error, or what the standard library does.
 std::string read_table(const std::filesystem::path& file, std::uintmax_t most_bytes);
 
 // Makes the folders that are missing, and puts the whole text in the place of the old file. Throws file_error.

@@ -77,7 +77,7 @@ public:
         // (The boxes only copy: a float counts as two elements of 16 bits.)
         boxes_->ask(lane.number, reinterpret_cast<const std::uint16_t*>(inputs.data()),
                     static_cast<std::uint32_t>(rows));
-        await(lane.number, reinterpret_cast<std::uint16_t*>(outputs.data()), options_.longest_wait);
+        wait_for_lane(lane.number, reinterpret_cast<std::uint16_t*>(outputs.data()), options_.longest_wait);
     }
 
     void update(const mlp_model& model) {
@@ -103,7 +103,7 @@ public:
         for (std::size_t i = 0; i < options_.lanes; ++i) {
             const lane_guard lane(*this, i);
             boxes_->ask_to_reload(i);
-            await(i, nullptr, options_.longest_wait);
+            wait_for_lane(i, nullptr, options_.longest_wait);
         }
         replaced_image_.reset();  // all lanes have read the new one
     }
@@ -209,7 +209,7 @@ private:
         kernel_.start(launch, image_->memory(), [&] {
             for (std::size_t i = 0; i < options_.lanes; ++i) {
                 boxes_->ask_to_reload(i);
-                await(i, nullptr, kernel_.first_wait());
+                wait_for_lane(i, nullptr, kernel_.first_wait());
             }
         });
     }
@@ -241,8 +241,8 @@ private:
         }
     }
     // The calling thread has the lane.
-    void await(std::size_t lane, std::uint16_t* outputs, kernels::staying_kernel::clock::duration longest) {
-        kernel_.await([&] { return boxes_->take(lane, outputs); }, longest);
+    void wait_for_lane(std::size_t lane, std::uint16_t* outputs, kernels::staying_kernel::clock::duration longest) {
+        kernel_.wait_for_lane([&] { return boxes_->take(lane, outputs); }, longest);
     }
 
     device& on_;

@@ -44,7 +44,7 @@ public:
                     const std::vector<named_attribute>& with, const source_location& location);
     void add_output(std::string name, std::size_t place, io::dtype type, const source_location& location);
 
-    // Takes back what was added since there were so many.
+    // Takes back what was added since there were that many.
     struct sizes {
         std::size_t values, constants, nodes;
     };

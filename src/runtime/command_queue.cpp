@@ -177,12 +177,12 @@ ticket command_queue::submit_unwaited(command_info info, bool may_fail, detail::
 
 void command_queue::order(const command_info& info, ticket number, detail::outcome_set& depends_on) {
     conflict_list conflicts;
-    std::size_t abroad = 0;
+    std::size_t remote = 0;
     for (const memory_access& used : info.accesses) {
         if (used.memory == nullptr) continue;
         if (&used.memory->owner() != &owner_) {
             used.memory->owner().throw_if_refusing();
-            ++abroad;
+            ++remote;
         }
         const detail::outcome_ref theirs =
             used.memory->use({this, number}, used.mode, [&](const stream_point& earlier) {
@@ -191,7 +191,7 @@ void command_queue::order(const command_info& info, ticket number, detail::outco
         if (theirs) depends_on.add(theirs);
     }
     conflicts.for_each([&](const stream_point& earlier) { wait_for_queue(earlier, number); });
-    if (abroad != 0) needs_.expect(abroad);  // last: the conflicts have already added their entries
+    if (remote != 0) needs_.expect(remote);  // last: the conflicts have already added their entries
 }
 
 bool command_queue::is_after(stream_point point) const noexcept {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/clock_turns.hpp"
 #include "sluice/async/detail/thread_duty.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
 #include "sluice/runtime/device.hpp"
@@ -204,10 +205,10 @@ void completion_service::core::run() {
     own_thread_.store(std::this_thread::get_id(), std::memory_order_relaxed);
     auto last_event = clock::now();
     auto last_asked = last_event;
-    for (unsigned turn = 0;; ++turn) {
+    for (clock_turns turns;;) {
         bool busy = run_posted();
         busy = look(false) || busy;
-        if (!busy && turn % 64 != 0) continue;  // reading the clock costs more than polling
+        if (!turns.next() && !busy) continue;
         const auto now = clock::now();
         busy = post_due_timers(now) || busy;
         if (busy) {

@@ -268,10 +268,10 @@ void device::close() noexcept {
         slot.owned->interpreter().abandon();  // owners of host memory may own memory of this device
     }
     if (detail::staging_pool* const made = existing_staging()) made->close();
-    storage_ref turn;  // a reference to our own memory, which would keep the runtime alive for ever
+    storage_ref order;  // a reference to our own memory, which would keep the runtime alive for ever
     {
         const std::lock_guard lock(mutex_);
-        std::swap(turn, collective_order_);
+        std::swap(order, collective_order_);
     }
     interpreter_->close();
 }

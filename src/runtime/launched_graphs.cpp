@@ -20,8 +20,8 @@ constexpr std::size_t max_tail = 255;        // graphs that wait for the end of 
 struct graph_run {
     const replay_list* graph;
     graph_run* launcher;
-    std::vector<const replay_list*> beside = {};
-    std::vector<const replay_list*> behind = {};
+    std::vector<const replay_list*> concurrent = {};
+    std::vector<const replay_list*> later = {};
     bool launches_itself = false;
 };
 
@@ -39,7 +39,7 @@ public:
     std::exception_ptr run(const replay_list& first) {
         graph_run host{nullptr, nullptr, {&first}};  // where siblings of the first graph belong
         launched_.push_back(&first);
-        return run_beside(host);
+        return run_concurrent(host);
     }
 
     bool launch(const replay_list* graph, launch_order order) {
@@ -54,12 +54,12 @@ public:
         }
         if (order == launch_order::tail) {
             if (waiting_ == max_tail) return false;
-            from.behind.push_back(graph);
+            from.later.push_back(graph);
             ++waiting_;
         } else {
-            graph_run& beside = order == launch_order::sibling ? *from.launcher : from;
-            if (beside.beside.size() == max_concurrent) return false;
-            beside.beside.push_back(graph);
+            graph_run& owner = order == launch_order::sibling ? *from.launcher : from;
+            if (owner.concurrent.size() == max_concurrent) return false;
+            owner.concurrent.push_back(graph);
         }
         if (is_itself) {
             from.launches_itself = true;
@@ -70,9 +70,9 @@ public:
     }
 
 private:
-    std::exception_ptr run_beside(graph_run& of) {
-        for (std::size_t i = 0; i < of.beside.size(); ++i) {
-            if (std::exception_ptr failure = run_row(*of.beside[i], of)) return failure;
+    std::exception_ptr run_concurrent(graph_run& of) {
+        for (std::size_t i = 0; i < of.concurrent.size(); ++i) {
+            if (std::exception_ptr failure = run_row(*of.concurrent[i], of)) return failure;
         }
         return {};
     }
@@ -86,11 +86,11 @@ private:
             row.pop_back();
             graph_run* const outer = std::exchange(innermost_, &now);
             std::exception_ptr failure = now.graph->run_nodes(on_, order_);
-            if (!failure) failure = run_beside(now);
+            if (!failure) failure = run_concurrent(now);
             innermost_ = outer;
             if (failure) return failure;
             if (!now.launches_itself) std::erase(launched_, now.graph);
-            row.insert(row.end(), now.behind.rbegin(), now.behind.rend());
+            row.insert(row.end(), now.later.rbegin(), now.later.rend());
             if (row.empty()) return {};
             --waiting_;
         }

@@ -13,7 +13,7 @@ constexpr std::size_t pool_alignment = 256;
 
 }  // namespace
 
-void* lent_blocks::lend(std::size_t bytes, std::size_t alignment) {
+void* lent_blocks::acquire(std::size_t bytes, std::size_t alignment) {
     const std::size_t more = alignment > pool_alignment ? alignment - pool_alignment : 0;
     const command_info info{"allocate"};
     if (bytes > SIZE_MAX - more) throw out_of_memory(bytes, 0, {info.name, pool_.owner().name()});
@@ -26,7 +26,7 @@ void* lent_blocks::lend(std::size_t bytes, std::size_t alignment) {
     return data;
 }
 
-storage_ref lent_blocks::take_back(void* data) {
+storage_ref lent_blocks::release(void* data) {
     const std::lock_guard lock(mutex_);
     const auto found = blocks_.find(data);
     if (found == blocks_.end()) {

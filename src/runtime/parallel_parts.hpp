@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // for_parts: the work of one command of a CPU device in several parts, which workers with nothing else to do carry out
-// beside the calling thread.
+// together with the calling thread.
 //
 //     detail::for_parts(parts, [&](std::size_t part) { ... });
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runs_at_once: a stream of a device whose commands our own threads carry out. It can run a recorded list on the
-// calling thread, beside the commands of its queue: without a ticket, a wait or a wake-up.
+// calling thread, not as a command of its queue: without a ticket, a wait or a wake-up.
 //
 // For callers that own all memory that the list writes, and know that what it reads is complete. A decorator (a
 // recorder of traces) does not implement it, so that nothing runs unseen.

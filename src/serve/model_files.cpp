@@ -71,7 +71,7 @@ std::vector<model_version> versions_in(const fs::path& repository, const std::st
     }
     std::ranges::sort(found, {}, &model_version::version);
     const fs::path alone = model_in(repository, folder);
-    if (!alone.empty() && !found.empty()) refuse(folder, "there are both versions and a model beside them");
+    if (!alone.empty() && !found.empty()) refuse(folder, "there are both versions and a model next to them");
     if (!alone.empty()) found.push_back({name, 1, alone});
     if (found.empty()) {
         refuse(folder,

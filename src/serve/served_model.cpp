@@ -14,7 +14,7 @@ namespace sluice::serve {
 namespace {
 
 constexpr std::size_t default_batch = 64;
-constexpr std::size_t most_sizes = 128;  // that statistics tell apart
+constexpr std::size_t most_sizes = 128;  // that statistics distinguish
 
 std::chrono::nanoseconds since(infer_call::clock::time_point begin, infer_call::clock::time_point end) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin);

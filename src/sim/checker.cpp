@@ -165,7 +165,7 @@ void checker::mark_unfinished(command_ref who, std::span<const named_block> acce
 bool checker::is_in_unfinished_use(const block& what, access_mode mode, bool frees) {
     if (what.doomed_in_life != what.life) return false;
     if (!frees && mode == access_mode::read && what.doomed_mode == access_mode::read) return false;
-    actor user = witness_.describe(what.unfinished_by, what.doomed_at);
+    actor user = machine_.describe(what.unfinished_by, what.doomed_at);
     const std::string message = std::string("the host ") + (frees ? "frees" : verb(mode)) + " what " + to_string(user) +
                                 " may still " + (what.doomed_mode == access_mode::read ? "read" : "write") +
                                 ": it was in flight when the device broke down";
@@ -182,7 +182,7 @@ void checker::host_touches(block& what, access_mode mode, bool frees) {
     const auto with = note(what, what.whole(), mode, host, host_);
     if (!with) return;
     if (!frees) return report(*with, host, mode, what);
-    actor user = witness_.describe(with->earlier.thread, with->earlier.when);
+    actor user = machine_.describe(with->earlier.thread, with->earlier.when);
     const std::string message = "memory is freed that " + to_string(user) + " " + verb(with->mode) + ", perhaps later";
     report(fault::use_after_free, message, user, {}, &what);
 }
@@ -191,10 +191,10 @@ void checker::names(command_ref who, std::span<const named_block> accesses) {
     for (const named_block& each : accesses) {
         const block& what = *each.what;
         if (!what.is_lent) {
-            report(fault::use_after_free, witness_.describe(who.thread, who.when), "names storage that was freed",
+            report(fault::use_after_free, machine_.describe(who.thread, who.when), "names storage that was freed",
                    &what);
         } else if (each.mode == access_mode::read && !is_written(what, each.range)) {
-            report(fault::uninitialized_read, witness_.describe(who.thread, who.when),
+            report(fault::uninitialized_read, machine_.describe(who.thread, who.when),
                    "reads memory that nothing has written since it was allocated", &what);
         }
     }
@@ -216,18 +216,18 @@ void checker::check_range(command_ref who, std::span<const named_block> accesses
     }
     const std::string does = verb(mode);
     if (only_read != nullptr) {
-        return report(fault::undeclared_access, witness_.describe(who.thread, who.when),
+        return report(fault::undeclared_access, machine_.describe(who.thread, who.when),
                       "writes what it names as read only", only_read);
     }
     for (block* const each : all) {
         if (!each->overlaps(from, bytes)) continue;
         const bool is_there = each->is_live && each->is_lent;
         return report(is_there ? fault::undeclared_access : fault::use_after_free,
-                      witness_.describe(who.thread, who.when),
+                      machine_.describe(who.thread, who.when),
                       does + (is_there ? " memory that it does not name" : " memory that was freed"), each);
     }
     if (is_ours) {
-        report(fault::undeclared_access, witness_.describe(who.thread, who.when),
+        report(fault::undeclared_access, machine_.describe(who.thread, who.when),
                does + " memory that was never allocated");
     }
 }
@@ -238,7 +238,7 @@ void checker::runs(command_ref who, std::span<const named_block> accesses, const
     for (const named_block& each : accesses) {
         block& what = *each.what;
         if (!what.is_live || what.life != each.life) {
-            report(fault::use_after_free, witness_.describe(who.thread, who.when),
+            report(fault::use_after_free, machine_.describe(who.thread, who.when),
                    std::string(verb(each.mode)) + " memory that was freed before it ran", &what);
             continue;
         }
@@ -265,8 +265,8 @@ std::uint64_t checker::contents_only_read(std::span<const named_block> accesses)
 }
 
 void checker::report(const conflict& with, command_ref who, access_mode mode, const block& what) {
-    actor first = witness_.describe(with.earlier.thread, with.earlier.when);
-    actor second = witness_.describe(who.thread, who.when);
+    actor first = machine_.describe(with.earlier.thread, with.earlier.when);
+    actor second = machine_.describe(who.thread, who.when);
     // The host has opened a value that a command was to write; it makes no difference whether the command ran before or
     // after.
     const bool early = (with.earlier.thread == host_thread && with.mode == access_mode::read) ||

@@ -43,7 +43,7 @@ struct named_block {
 
 class checker {
 public:
-    explicit checker(const checked_machine& who) : witness_(who) {}
+    explicit checker(const checked_machine& machine) : machine_(machine) {}
 
     void begin(std::uint64_t seed);
 
@@ -112,7 +112,7 @@ private:
     bool is_in_unfinished_use(const block& what, access_mode mode, bool frees);
     std::string name_of(const block& what) const;
 
-    const checked_machine& witness_;
+    const checked_machine& machine_;
     std::uint64_t seed_ = 0;
     std::uint64_t schedule_ = 0;
     std::uint32_t leases_ = 0;  // of this schedule

@@ -207,7 +207,7 @@ class day:
         if 1 in which:
             self.codes.add(1)
         self.reports = 1 not in which
-        self.tells = 2 not in which
+        self.warns = 2 not in which
         return self.start(arguments, closed=which).wait()
 
     def no_room(self, arguments):
@@ -227,7 +227,7 @@ class day:
     def gone(self, arguments):
         reader, writer = os.pipe()
         os.close(reader)
-        self.tells = False
+        self.warns = False
         try:
             return self.start(arguments, err=writer).wait()
         finally:
@@ -236,7 +236,7 @@ class day:
     # ---- the outcome
 
     reports = True
-    tells = True
+    warns = True
     may_be_committed = frozenset()  # exit codes
     is_starved = False
 
@@ -250,7 +250,7 @@ class day:
         if came.code == "hangs" or came.code not in self.codes:
             return f"an exit code that is none of {sorted(self.codes)}"
         words = days.wrong_words(came)
-        if words and (self.tells or words.startswith("standard")):
+        if words and (self.warns or words.startswith("standard")):
             return words
         is_whole = self.output != b"" and os.path.isfile(self.output) and days.holds_answers(self.output, self.rows, self.network)
         if came.code == 0:

@@ -17,7 +17,7 @@ ASIO_SUITE(asio_executors);
 struct memory_count {
     std::atomic<int> allocated = 0;
     std::atomic<int> returned = 0;
-    std::atomic<int> failures = 0;  // so many allocations fail next
+    std::atomic<int> failures = 0;  // this many allocations fail next
 };
 
 template <typename T>

@@ -131,7 +131,7 @@ static void note(sluice_run* run, void* context) {
     atomic_fetch_add(&seen->calls, 1);
 }
 
-static void await(const atomic_int* calls) {
+static void wait_for_calls(const atomic_int* calls) {
     while (atomic_load(calls) == 0) sched_yield();
 }
 
@@ -145,7 +145,7 @@ static void a_callback_gets_the_result(sluice_network* network) {
     CHECK_OK(sluice_network_submit(network, &input, 1, NULL, NULL, &seen.other));
     CHECK_FAILS(SLUICE_TIMED_OUT, "not complete after 1000 nanoseconds", sluice_run_wait(seen.other, 1000, NULL));
     atomic_store(&seen.gate, 1);
-    await(&seen.calls);
+    wait_for_calls(&seen.calls);
     CHECK(seen.run == run && seen.status == SLUICE_OK);
     CHECK(seen.blocked == SLUICE_INVALID_ARGUMENT && seen.polled == SLUICE_TIMED_OUT);
     check_logits(seen.result, 5);
@@ -176,13 +176,13 @@ static void runs_are_destroyed_at_any_time(void) {
     atomic_int in_callback = 0, abandoned = 0;
     sluice_run* run = NULL;
     CHECK_OK(sluice_network_submit(network, &input, 1, destroy_own_run, &in_callback, &run));
-    await(&in_callback);
+    wait_for_calls(&in_callback);
     /* The callback is called although the run, its network and its runtime are given up. */
     CHECK_OK(sluice_network_submit(network, &input, 1, count_call, &abandoned, &run));
     sluice_run_destroy(run);
     sluice_network_destroy(network);
     sluice_runtime_destroy(runtime);
-    await(&abandoned);
+    wait_for_calls(&abandoned);
 }
 
 static void run_again(sluice_run* run, void* context) {
@@ -200,7 +200,7 @@ static void a_callback_may_run_the_network(sluice_network* network) {
     struct seen seen = {.network = network};
     sluice_run* run = NULL;
     CHECK_OK(sluice_network_submit(network, &input, 1, run_again, &seen, &run));
-    await(&seen.calls);
+    wait_for_calls(&seen.calls);
     CHECK(seen.status == SLUICE_OK && seen.blocked == SLUICE_OK);
     check_logits(seen.result, 3);
     sluice_result_destroy(seen.result);
@@ -284,7 +284,7 @@ static void threads_wait_for_one_run(sluice_network* network) {
         CHECK(pthread_join(threads[i], &waited) == 0);
         CHECK(waited == run);
     }
-    await(&seen.calls);
+    wait_for_calls(&seen.calls);
     sluice_result_destroy(seen.result);
     sluice_run_destroy(first);
     sluice_run_destroy(run);

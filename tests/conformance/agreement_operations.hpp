@@ -231,14 +231,14 @@ void for_each_way(scheduling_policy& pool, Look&& look) {
         const auto fast = compile(pool, each.of, device_input<float>(agreed_shape));
         const auto around =
             compile(pool, [fast](tensor<float> x) { return fast(std::move(x)); }, host_input<float>(agreed_shape));
-        const auto beside = compile(pool, {.replicas = 2}, each.of, host_input<float>(agreed_shape));
+        const auto replicas = compile(pool, {.replicas = 2}, each.of, host_input<float>(agreed_shape));
         for (int round = 0; round < 3; ++round) {
             const std::vector<float> x = agreed_input(round);
             const std::vector<float> eagerly = sync(upload(x, agreed_shape).and_then(each.of), pool);
             look(each.name + ", compiled", round, eagerly, sync(upload(x, agreed_shape).and_then(fast), pool));
             look(each.name + ", in a graph", round, eagerly, sync(around(x), pool));
-            auto one = spawn(beside(x), pool);
-            auto two = spawn(beside(x), pool);
+            auto one = spawn(replicas(x), pool);
+            auto two = spawn(replicas(x), pool);
             look(each.name + ", two at once", round, eagerly, std::move(one).get());
             look(each.name + ", two at once", round, eagerly, std::move(two).get());
         }

@@ -178,8 +178,8 @@ TEST_P(bounds, only_what_reads_the_results_fails) {
         [&](auto landed) { return host_call([&](std::vector<float>) { ran = true; }, std::move(landed)); });
     auto first = spawn(std::move(broken), pool);
     for (int i = 0; i < 4; ++i) {
-        auto beside = full<float>({3}, static_cast<float>(i)).and_then(download);
-        EXPECT_EQ(sync(std::move(beside), pool), std::vector<float>(3, static_cast<float>(i)));
+        auto other = full<float>({3}, static_cast<float>(i)).and_then(download);
+        EXPECT_EQ(sync(std::move(other), pool), std::vector<float>(3, static_cast<float>(i)));
     }
     expect_out_of_range<reads_beyond_a_view>(line_of_elementwise, "element 9 of a view",
                                              [&] { std::move(first).get(); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What only a GPU tells the program's logger: handles of libraries, and modules.
+// What only a GPU reports to the program's logger: handles of libraries, and modules.
 #include <algorithm>
 #include <string>
 #include <utility>

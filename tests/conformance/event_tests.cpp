@@ -47,18 +47,18 @@ TEST_P(events, recording_does_not_wait) {
     auto warm = event::record(home);
     warm.wait();
     gate held(home);
-    auto behind = event::record(home);
+    auto later = event::record(home);
     held.open();
-    behind.wait();
+    later.wait();
 }
 
 TEST_P(events, an_event_can_be_queried) {
     NEEDS_A_GATE();
     gate held(home);
-    const auto behind = event::record(home);
-    EXPECT_FALSE(behind.has_passed());
+    const auto later = event::record(home);
+    EXPECT_FALSE(later.has_passed());
     held.open();
-    while (!behind.has_passed()) std::this_thread::yield();
+    while (!later.has_passed()) std::this_thread::yield();
 }
 
 TEST_P(events, another_stream_can_wait_for_an_event) {

@@ -183,12 +183,12 @@ TEST_P(failures, a_failure_of_a_nested_submission_reaches_the_whole) {
     EXPECT_EQ(failure_of(spawn(std::move(whole), pool)), "mine");
     // A failure of an independent submission does not.
     std::optional<device_future<std::tuple<>>> aside;
-    auto beside = with_context([&](execution_context& context) {
+    auto other = with_context([&](execution_context& context) {
         execution_context own(stream(context.stream().queue()));
         static_cast<void>(failing("aside").submit(own));
         aside.emplace(own.submission(), std::tuple<>());
     });
-    EXPECT_EQ(failure_of(spawn(std::move(beside), pool)), "");
+    EXPECT_EQ(failure_of(spawn(std::move(other), pool)), "");
     EXPECT_EQ(failure_of(std::move(*aside)), "aside");
 }
 

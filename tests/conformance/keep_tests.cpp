@@ -12,11 +12,11 @@ namespace sluice::conformance::keep_tests {
 namespace {
 
 // Says when it is destroyed. Copies share one answer.
-struct witness {
-    explicit witness(std::shared_ptr<std::atomic<bool>> is_gone) : gone(std::move(is_gone)) {}
-    witness(const witness&) = delete;
-    witness& operator=(const witness&) = delete;
-    ~witness() { *gone = true; }
+struct end_note {
+    explicit end_note(std::shared_ptr<std::atomic<bool>> is_gone) : gone(std::move(is_gone)) {}
+    end_note(const end_note&) = delete;
+    end_note& operator=(const end_note&) = delete;
+    ~end_note() { *gone = true; }
     std::shared_ptr<std::atomic<bool>> gone;
 };
 
@@ -57,7 +57,7 @@ TEST_P(keeping, an_object_lives_until_its_commands_are_over) {
     const stream_lease held(on);
     auto x = submit_to(*held, full<unsigned>({4}, 1));
     gate closed(*held);
-    x = submit_to(*held, keep(std::make_shared<const witness>(gone), three_steps(std::move(x))));
+    x = submit_to(*held, keep(std::make_shared<const end_note>(gone), three_steps(std::move(x))));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_FALSE(*gone);
     closed.open();
@@ -68,7 +68,7 @@ TEST_P(keeping, an_object_lives_until_its_commands_are_over) {
 TEST_P(keeping, a_value_is_owned_and_moved) {
     single_stream pool(on);
     const auto gone = std::make_shared<std::atomic<bool>>(false);
-    auto owner = std::make_unique<witness>(gone);
+    auto owner = std::make_unique<end_note>(gone);
     EXPECT_EQ(sluice::sync(keep(std::move(owner), full<unsigned>({2}, 7).and_then(download)), pool),
               (std::vector<unsigned>{7, 7}));
     EXPECT_TRUE(comes_true([&] { return gone->load(); }));
@@ -77,14 +77,14 @@ TEST_P(keeping, a_value_is_owned_and_moved) {
 TEST_P(keeping, nothing_submitted_releases_it_too) {
     single_stream pool(on);
     const auto gone = std::make_shared<std::atomic<bool>>(false);
-    EXPECT_EQ(sluice::sync(keep(std::make_shared<witness>(gone), value(3)), pool), 3);
+    EXPECT_EQ(sluice::sync(keep(std::make_shared<end_note>(gone), value(3)), pool), 3);
     EXPECT_TRUE(comes_true([&] { return gone->load(); }));
 }
 
 TEST_P(keeping, an_operation_that_is_never_submitted_owns_it) {
     const auto gone = std::make_shared<std::atomic<bool>>(false);
     {
-        const auto made = keep(std::make_shared<witness>(gone), value(3));
+        const auto made = keep(std::make_shared<end_note>(gone), value(3));
         EXPECT_FALSE(*gone);
     }
     EXPECT_TRUE(*gone);
@@ -100,7 +100,7 @@ TEST_P(keeping, it_lives_also_when_the_submission_throws_midway) {
     auto failing = step(std::move(x), 0).and_then([](tensor<unsigned>) -> decltype(value(1)) {
         throw std::runtime_error("midway");
     });
-    EXPECT_THROW(submit_to(*held, keep(std::make_shared<witness>(gone), std::move(failing))), std::runtime_error);
+    EXPECT_THROW(submit_to(*held, keep(std::make_shared<end_note>(gone), std::move(failing))), std::runtime_error);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_FALSE(*gone);
     closed.open();
@@ -119,7 +119,7 @@ TEST_P(keeping, branches_on_other_streams_are_waited_for) {
     gate closed(b);
     {
         execution_context context(a);
-        auto both = keep(std::make_shared<witness>(gone), with_context([&](execution_context& here) {
+        auto both = keep(std::make_shared<end_note>(gone), with_context([&](execution_context& here) {
                              x = three_steps(std::move(x)).submit(here);
                              set_on(b, y, 3);
                              here.submission()->note(b.point(b.issued()), {});
@@ -164,7 +164,7 @@ TEST_P(keeping, a_graph_keeps_it_until_its_last_launch_is_over) {
     stream_lease held(on);
     std::optional<gate> closed;
     {
-        auto object = std::make_shared<const witness>(gone);
+        auto object = std::make_shared<const end_note>(gone);
         const auto fast = compile(
             on,
             [known = std::weak_ptr(object)](tensor<unsigned> x) {

@@ -73,7 +73,7 @@ TEST_P(tensor_parts, halves_are_worked_on_and_joined) {
     }
 }
 
-// The memory is one block: the address tells.
+// The memory is one block: the address shows it.
 TEST_P(tensor_parts, splitting_and_joining_copies_nothing) {
     auto x = submit_to(a, zeros<unsigned>({8, 64}));
     const unsigned* const address = x.device_data();

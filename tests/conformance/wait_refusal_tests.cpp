@@ -140,7 +140,7 @@ TEST_P(wait_refusals, in_a_host_call_nothing_else_waits) {
     NEEDS_A_GATE();
     auto x = submit_to(home, full<unsigned>({100}, 1));
     host_buffer<unsigned> landed(home, 100);
-    std::optional<event> behind;
+    std::optional<event> later;
     ticket last = 0;
     std::optional<spawned<int>> task_behind;
     std::optional<future_of_int> awaited;
@@ -148,7 +148,7 @@ TEST_P(wait_refusals, in_a_host_call_nothing_else_waits) {
     held_call call(pool, [&] {
         expect_refused_wait(worker, "wait", [&] { home.wait(last, wait_mode::block); });
         expect_refused_wait(worker, "synchronize", [&] { on.synchronize(); });
-        expect_refused_wait(worker, "event::wait", [&] { behind->wait(); });
+        expect_refused_wait(worker, "event::wait", [&] { later->wait(); });
         expect_refused_wait(worker, "wait for memory", [&] { static_cast<void>(landed.read()); });
         expect_refused_wait(worker, "wait for memory", [&] { static_cast<void>(landed.write()); });
         expect_refused_wait(worker, "get", [&] { std::move(*driven).get(); });
@@ -159,7 +159,7 @@ TEST_P(wait_refusals, in_a_host_call_nothing_else_waits) {
     detail::copy_bytes(home, {"copy"}, *landed.memory(), *x.memory(), landed.size_bytes(),
                        copy_direction::device_to_host);
     last = home.issued();
-    behind = event::record(home);
+    later = event::record(home);
     task_behind = spawn(two_after(spawn_on(home, one())), here());
     awaited = spawn_on(home, one());
     driven = spawn(driven_one(), pool);
@@ -198,18 +198,18 @@ TEST_P(wait_refusals, in_a_host_call_no_device_that_waits_for_this_one_is_waited
     single_stream others(other_device());
     const stream there = others.next();
     sync_on(one(), there);
-    std::optional<future_of_int> behind;
+    std::optional<future_of_int> later;
     held_call call(pool, [&] {
         expect_refused(errc::invalid_argument, {worker, "get", other_device().name()},
-                       [&] { std::move(*behind).get(); });
+                       [&] { std::move(*later).get(); });
         expect_refused(errc::invalid_argument, {worker, "synchronize", other_device().name()},
                        [&] { other_device().synchronize(); });
     });
-    home.host_call({"behind"}, {[] {}});
+    home.host_call({"later"}, {[] {}});
     there.order_after(home.point(home.issued()));
-    behind = spawn_on(there, one());
+    later = spawn_on(there, one());
     call.finish();
-    EXPECT_EQ(std::move(*behind).get(), 1);
+    EXPECT_EQ(std::move(*later).get(), 1);
 }
 
 TEST_P(wait_refusals, the_completion_thread_may_wait_for_what_streams_do) {

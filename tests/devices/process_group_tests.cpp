@@ -19,7 +19,7 @@ using numbers = std::vector<float>;
 
 class process_groups : public testing::Test {
 protected:
-    static void await(std::vector<process_group>& ranks) {
+    static void wait_until_complete(std::vector<process_group>& ranks) {
         for (process_group& each : ranks) {
             while (!each.is_complete()) std::this_thread::yield();
         }
@@ -32,7 +32,7 @@ protected:
             ranks.emplace_back(machine.find("cuda:" + std::to_string(i)), invitation,
                                process_group::place{.rank = i, .size = size});
         }
-        await(ranks);
+        wait_until_complete(ranks);
         return ranks;
     }
     // Runs the function for each rank on a thread of its own, as it would run in a process of its own.

@@ -175,6 +175,14 @@ def self_test():
         kind = "variable" if "x{" in text else "function"
         check(f"declaration of {text!r}", declarations.declaration("}\n" + text, 2, kind), expected)
 
+    top = "// SPDX-License-Identifier: x\n// zip<T>, first: some of them.\n// It uses last.\n#pragma once\n"
+    for name, expected in (("zip", True), ("first", True), ("last", False), ("fir", False)):
+        check(f"the top about {name}", reference.is_named_at_the_top(name, top), expected)
+    for name, expected in (("zip_operation", "The operation that `zip` returns."), ("other_operation", ""),
+                           ("zip_operation::zip_operation", "Called by `zip`."), ("zip::submit", ""),
+                           ("zip_operation::estimate", reference.OF_EACH_OPERATION["estimate"])):
+        check(f"the comment of {name}", reference.of_an_operation(name, {"zip"}), expected)
+
     failures.extend(comment_filter.self_test())
     with tempfile.TemporaryDirectory() as folder:
         root = path(folder)

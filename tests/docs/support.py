@@ -25,7 +25,7 @@ def architectures(text):  # "80-real 86-real 90" -> sm_80, sm_86, sm_90
     return ", ".join("sm_" + each for each in re.findall(r"\d+", text))
 
 
-# What the row begins with, what follows the version there, the file, what the version stands in, how it is written.
+# What the row begins with, what follows the version there, the file, what the version is in, how it is written.
 FACTS = [
     ("g++ ", "", ".ci/run", r"g\+\+ (\d+)", str),
     ("clang ", "", "CMakePresets.json", r"clang\+\+-(\d+)", str),
@@ -50,7 +50,7 @@ def problems(root):
     for prefix, suffix, file, pattern, written in FACTS:
         versions = sorted(set(re.findall(pattern, (root / file).read_text("utf-8"), re.MULTILINE)))
         if not versions:
-            found.append(f"{file}: no version of {prefix.strip()} was found: support.py must learn where it stands now")
+            found.append(f"{file}: no version of {prefix.strip()} was found: support.py must learn where it is now")
         for version in versions:
             if written(version) is None:
                 found.append(f"{file}: '{version}' is not known: name its number in support.py")

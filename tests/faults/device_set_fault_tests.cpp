@@ -90,11 +90,11 @@ TEST_F(one_of_two, a_sync_that_depends_on_it_receives_the_error) {
 TEST_F(one_of_two, a_device_that_waits_for_it_has_failed_with_it) {
     fakes.first.works.hold();
     auto needy = spawn(moved(1), pool);
-    auto behind = spawn(work(2), second);
-    auto beside = spawn(work(3), second);
+    auto later = spawn(work(2), second);
+    auto separate = spawn(work(3), second);
     fakes.first.works.fault("broken");
     EXPECT_EQ(failure_of(std::move(needy)), told);
-    const std::string one = failure_of(std::move(behind)), two = failure_of(std::move(beside));
+    const std::string one = failure_of(std::move(later)), two = failure_of(std::move(separate));
     for (const std::string& each : {one, two}) EXPECT_TRUE(each.empty() || each == told) << each;
     // Another thread poisons the device, soon.
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);

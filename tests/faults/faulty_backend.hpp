@@ -147,9 +147,13 @@ public:
         if (!machine_.is_sound([this] { has_passed(done_); })) refuse();
     }
     void abandon() noexcept override {
-        std::deque<entry> dropped;  // outside the lock
-        const std::lock_guard lock(machine_.mutex_);
-        dropped.swap(queue_);
+        for (;;) {          // one at a time: an empty std::deque to exchange with allocates
+            entry dropped;  // outside the lock
+            const std::lock_guard lock(machine_.mutex_);
+            if (queue_.empty()) return;
+            dropped = std::move(queue_.front());
+            queue_.pop_front();
+        }
     }
     bool needs_watching() const noexcept override { return true; }
     ticket last_flag() const noexcept override { return word_.load(std::memory_order_acquire); }

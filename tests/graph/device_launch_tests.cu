@@ -28,10 +28,10 @@ struct add_one_below {
         if (element != nullptr && ++*element < limit) static_cast<void>(self.tail());
     }
 };
-enum class how { beside, behind, as_sibling };
+enum class how { fire_and_forget, tail, sibling };
 SLUICE_KERNEL bool launch_by(const graph_launcher& graph, how way) {
-    if (way == how::beside) return graph.fire_and_forget();
-    return way == how::behind ? graph.tail() : graph.sibling();
+    if (way == how::fire_and_forget) return graph.fire_and_forget();
+    return way == how::tail ? graph.tail() : graph.sibling();
 }
 // said[0] and said[1]: the results of the first and the second launch of the same graph.
 struct launch_twice {
@@ -92,7 +92,7 @@ TEST_P(device_launch, a_graph_launches_itself_until_its_kernel_stops) {
 
 TEST_P(device_launch, a_launched_graph_completes_with_the_launching_graph) {
     round_robin pool(on, 2);
-    for (const how way : {how::beside, how::behind, how::as_sibling}) {
+    for (const how way : {how::fire_and_forget, how::tail, how::sibling}) {
         SCOPED_TRACE(static_cast<int>(way));
         const auto counter = counts(on);
         const auto tick = launches_twice(on, counter, way);
@@ -101,7 +101,7 @@ TEST_P(device_launch, a_launched_graph_completes_with_the_launching_graph) {
             // The second launch is refused while the first one is pending or running; it may have completed.
             const std::vector<int> said = sync(tick(), pool);
             EXPECT_EQ(said[0], 1);
-            if (way == how::behind) {
+            if (way == how::tail) {
                 EXPECT_EQ(said[1], 0);
             }
             const std::vector<int> now = sync(counter.get().and_then(download), pool);
@@ -180,7 +180,7 @@ TEST_P(device_launch, a_kernel_decides_whether_to_launch) {
 TEST_P(device_launch, a_launched_graph_launches_itself) {
     round_robin pool(on, 2);
     const auto counter = counts_to(on, 50);
-    const auto tick = launches_twice(on, counter, how::behind);
+    const auto tick = launches_twice(on, counter, how::tail);
     sync(zeros<int>({1}).and_then([&](auto x) { return counter.set(std::move(x)); }), pool);
     EXPECT_EQ(sync(tick(), pool)[0], 1);
     EXPECT_EQ(sync(counter.get().and_then(download), pool), std::vector<int>{50});
@@ -190,8 +190,10 @@ TEST_P(device_launch, a_graph_that_launches_keeps_what_it_launches) {
     round_robin pool(on, 2);
     const auto make = [&] {
         const auto weights = sync(share(upload(std::vector<int>{7})), pool);
-        return launches_twice(
-            on, launchable(on, [weights](tensor<int>) { return copy(weights); }, device_input<int>({1})), how::beside);
+        return launches_twice(on,
+                              launchable(
+                                  on, [weights](tensor<int>) { return copy(weights); }, device_input<int>({1})),
+                              how::fire_and_forget);
     };
     const auto tick = make();
     for (int i = 0; i < 10; ++i) EXPECT_EQ(sluice::sync(tick(), pool)[0], 1);
@@ -206,7 +208,7 @@ TEST_P(device_launch, a_graph_keeps_its_launches_when_it_becomes_a_part) {
             return zeros<int>({2})
                 .and_then([graph](auto said) {
                     auto range = each_of(said);
-                    return launch(launch_twice{how::behind}, range, graph, std::move(said));
+                    return launch(launch_twice{how::tail}, range, graph, std::move(said));
                 })
                 .and_then(download);
         };
@@ -255,7 +257,7 @@ TEST_P(device_launch, a_kernel_outside_a_graph_cannot_launch_graphs) {
     expect_refused(errc::graph_refused, {"launch_twice", "inside a graph"}, [&] {
         sluice::sync(zeros<int>({2}).and_then([&](auto said) {
             auto range = each_of(said);
-            return launch(launch_twice{how::beside}, range, counter, std::move(said));
+            return launch(launch_twice{how::fire_and_forget}, range, counter, std::move(said));
         }),
                      pool);
     });
@@ -269,7 +271,7 @@ TEST_P(device_launch, commands_after_the_launching_kernel_cannot_use_the_state) 
                 return zeros<int>({2})
                     .and_then([=](auto said) {
                         auto range = each_of(said);
-                        return launch(launch_twice{how::beside}, range, counter, std::move(said));
+                        return launch(launch_twice{how::fire_and_forget}, range, counter, std::move(said));
                     })
                     .and_then([=](auto) { return next(); });
             }));
@@ -279,7 +281,7 @@ TEST_P(device_launch, commands_after_the_launching_kernel_cannot_use_the_state) 
     expect_refused(errc::graph_refused, {"launch_twice"}, then([=] {
                        return zeros<int>({2}).and_then([=](auto said) {
                            auto range = each_of(said);
-                           return launch(launch_twice{how::beside}, range, counter, std::move(said));
+                           return launch(launch_twice{how::fire_and_forget}, range, counter, std::move(said));
                        });
                    }));
 }
@@ -322,7 +324,7 @@ TEST_P(device_launch, launches_are_refused_in_loops_and_as_parts) {
                 return do_while(
                     [=](loop_flag, tensor<int> now) {
                         auto range = each_of(now);
-                        return launch(launch_twice{how::beside}, range, counter, std::move(now));
+                        return launch(launch_twice{how::fire_and_forget}, range, counter, std::move(now));
                     },
                     std::move(said));
             });

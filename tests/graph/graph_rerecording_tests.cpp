@@ -254,7 +254,7 @@ TEST_P(graph_rerecordings, of_an_inner_graph_do_not_depend_on_other_launches) {
             return zip(inner(std::move(x), addend), inner(std::move(y), 2u));
         },
         host_input<unsigned>({4}), host_input<unsigned>({4}), argument<unsigned>(5));
-    std::thread beside([&] {
+    std::thread other([&] {
         round_robin own(on, 1);
         for (unsigned round = 0; round < 40; ++round) {
             auto up = sluice::sync(upload(counting(4)), own);
@@ -266,7 +266,7 @@ TEST_P(graph_rerecordings, of_an_inner_graph_do_not_depend_on_other_launches) {
         EXPECT_EQ(sluice::sync(outer(counting(4), counting(4, 9), addend), pool),
                   (std::tuple{stepped(counting(4), addend), stepped(counting(4, 9), 2)}));
     }
-    beside.join();
+    other.join();
 }
 
 TEST_P(graph_rerecordings, of_an_inner_graph_use_places_of_the_outer_one) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "graph/graph_operations.hpp"
 
@@ -262,6 +263,69 @@ TEST_P(graph_updates, an_argument_that_cannot_be_copied_loses_no_other_change) {
     EXPECT_EQ(sluice::sync(fast(5, good), pool), 50);
 }
 
+namespace {
+// A function of the host whose copies are counted down by `copies_left`, and fail at 0.
+struct fails_to_be_copied {
+    fails_to_be_copied(unsigned& place, unsigned what) : to(&place), number(what) {}
+    fails_to_be_copied(const fails_to_be_copied& other) : to(other.to), number(other.number) {
+        if (copies_left >= 0 && copies_left-- == 0) throw std::runtime_error("not now");
+    }
+    fails_to_be_copied(fails_to_be_copied&&) noexcept = default;
+    fails_to_be_copied& operator=(const fails_to_be_copied&) = delete;
+    ~fails_to_be_copied() = default;
+    void operator()() const { *to = number; }
+
+    unsigned* to;
+    unsigned number;
+    static inline int copies_left = -1;
+};
+}  // namespace
+
+// A launch that sets the host calls of its nodes may fail between two of them.
+TEST_P(graph_updates, host_calls_that_cannot_be_copied_are_set_by_the_next_launch) {
+    single_stream pool(on);
+    std::vector<unsigned> noted_last(3);
+    const auto fast = compile(
+        on,
+        [&](unsigned number) {
+            return with_context([&noted_last, number](execution_context& context) {
+                for (unsigned i = 0; i < 3; ++i)
+                    context.stream().host_call({"note"}, {fails_to_be_copied(noted_last[i], 10 * number + i)});
+                return std::tuple<>();
+            });
+        },
+        argument<unsigned>(0));
+    const auto run = [&](unsigned number) {
+        noted_last.assign(3, 0);
+        sluice::sync(fast(number), pool);
+        return noted_last;
+    };
+    const auto noted = [](unsigned number) { return counting(3, 10 * number); };
+    unsigned number = 1;
+    for (int fails_at = 0;; ++fails_at, ++number) {
+        EXPECT_EQ(run(number), noted(number));
+        fails_to_be_copied::copies_left = fails_at;
+        bool failed = true;
+        try {
+            EXPECT_EQ(run(number + 1), noted(number + 1));
+            failed = false;
+        } catch (const std::runtime_error& planned) {
+            EXPECT_STREQ(planned.what(), "not now");
+        }
+        const bool all_were_copied = std::exchange(fails_to_be_copied::copies_left, -1) >= 0;
+        EXPECT_NE(failed, all_were_copied) << fails_at;
+        EXPECT_EQ(run(number), noted(number)) << fails_at;          // what is known of the arguments was lost
+        EXPECT_EQ(run(number + 1), noted(number + 1)) << fails_at;  // and the next one
+        if (all_were_copied) {
+            // A GPU's graph has a copy of each function; a CPU's launches call the recorded ones.
+            if (on.kind() == device_kind::cuda) {
+                EXPECT_GT(fails_at, 2);
+            }
+            return;
+        }
+    }
+}
+
 TEST_P(graph_updates, captures_live_until_the_last_launch_has_completed) {
     NEEDS_A_GATE();
     const auto made = [](std::shared_ptr<int> captured) {
@@ -315,7 +379,7 @@ TEST_P(graph_updates, memory_bytes_may_be_read_by_any_thread) {
         compile(on, any([](tensor<unsigned> x) { return download(std::move(x)); }), host_input<unsigned>({4}));
     std::atomic<bool> is_over = false;
     std::size_t most = 0;
-    std::thread beside([&] {
+    std::thread other([&] {
         while (!is_over) most = std::max(most, fast.memory_bytes());
     });
     for (unsigned round = 0; round < 20; ++round) {
@@ -323,7 +387,7 @@ TEST_P(graph_updates, memory_bytes_may_be_read_by_any_thread) {
         fast.update(any([](tensor<unsigned> x) { return download(std::move(x)); }));
     }
     is_over = true;
-    beside.join();
+    other.join();
     EXPECT_LE(most, 4096u);
 }
 

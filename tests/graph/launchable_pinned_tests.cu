@@ -43,7 +43,7 @@ TEST_P(launchable_pinned, a_launched_graph_reads_and_writes_host_memory) {
         SCOPED_TRACE(size);
         const pinned_tensor<int> in(on, {size}), out(on, {size});
         const auto graph = launchable(on, accumulates(in, out), device_input<int>({size}));
-        const auto tick = launched_once(on, graph, how::beside);
+        const auto tick = launched_once(on, graph, how::fire_and_forget);
         set_state(graph, std::vector<int>(size), pool);
         for (int i = 1; i <= 3; ++i) {
             in.write(std::vector<int>(size, i));
@@ -58,7 +58,7 @@ TEST_P(launchable_pinned, the_host_waits_for_the_launch_that_uses_the_memory) {
     round_robin pool(on, 4);
     const pinned_tensor<int> in(on, {1000}), out(on, {1000});
     const auto graph = launchable(on, accumulates(in, out), device_input<int>({1000}));
-    const auto tick = launched_once(on, graph, how::behind);
+    const auto tick = launched_once(on, graph, how::tail);
     set_state(graph, std::vector<int>(1000), pool);
     for (int i = 1; i <= 20; ++i) {
         in.write(std::vector<int>(1000, 1));
@@ -73,9 +73,9 @@ TEST_P(launchable_pinned, a_graph_that_launches_the_graph_names_the_memory_too) 
     round_robin pool(on, 4);
     const pinned_tensor<int> in(on, {100}), out(on, {100});
     const auto leaf = launchable(on, accumulates(in, out), device_input<int>({100}));
-    const auto middle = launchable(
-        on, [=](tensor<int> x) { return launching(leaf, how::behind, std::move(x)); }, device_input<int>({1}));
-    const auto tick = launched_once(on, middle, how::behind);
+    const auto middle =
+        launchable(on, [=](tensor<int> x) { return launching(leaf, how::tail, std::move(x)); }, device_input<int>({1}));
+    const auto tick = launched_once(on, middle, how::tail);
     set_state(leaf, std::vector<int>(100), pool);
     set_state(middle, {0}, pool);
     in.change([](std::span<int> all) { std::ranges::fill(all, 2); });
@@ -91,7 +91,7 @@ TEST_P(launchable_pinned, handles_are_dropped_while_the_graph_runs) {
         const pinned_tensor<int> in(on, {300}), out(on, {300});
         const auto graph = launchable(on, accumulates(in, out), device_input<int>({300}));
         in.write(std::vector<int>(300, 1));
-        return std::pair(launched_once(on, graph, how::behind), out);
+        return std::pair(launched_once(on, graph, how::tail), out);
     };
     for (int i = 0; i < 5; ++i) {
         auto [tick, out] = make();
@@ -121,7 +121,7 @@ TEST_P(launchable_pinned, threads_that_write_and_launch_do_not_mix) {
     std::thread reader(
         [&] { test_support::at_each_change(launched, is_over, [&] { torn += is_torn(out.read()) ? 1 : 0; }); });
     const auto launch_many = [&] {
-        const auto tick = launched_once(on, copies, how::behind);
+        const auto tick = launched_once(on, copies, how::tail);
         for (int i = 0; i < 50; ++i, ++launched) sluice::sync(tick(), pool);
     };
     std::thread second(launch_many);
@@ -141,7 +141,7 @@ TEST_P(launchable_pinned, constants_are_uploaded_from_a_block_of_the_graph) {
         return [=](tensor<int>) -> any_operation<tensor<int>> { return upload(std::vector<int>{number, 2}); };
     };
     const auto graph = launchable(on, constant(1), device_input<int>({2}));
-    const auto tick = launched_once(on, graph, how::behind);
+    const auto tick = launched_once(on, graph, how::tail);
     for (int i = 0; i < 10; ++i) {
         set_state(graph, {0, 0}, pool);
         EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
@@ -168,7 +168,7 @@ TEST_P(launchable_pinned, commands_after_the_launching_kernel_cannot_use_the_mem
     expect_refused(errc::graph_refused, {"launch_and_count", "load"}, [&] {
         static_cast<void>(compile(on, [=] {
             return zeros<int>({1})
-                .and_then([=](auto said) { return launching(graph, how::behind, std::move(said)); })
+                .and_then([=](auto said) { return launching(graph, how::tail, std::move(said)); })
                 .and_then([=](auto) { return out.load(); });
         }));
     });

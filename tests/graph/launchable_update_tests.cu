@@ -40,7 +40,7 @@ changing plus_twice(int by) {
 }
 template <typename Graph>
 changing launches(const Graph& graph) {
-    return [graph](tensor<int> x) -> any_operation<tensor<int>> { return launching(graph, how::behind, std::move(x)); };
+    return [graph](tensor<int> x) -> any_operation<tensor<int>> { return launching(graph, how::tail, std::move(x)); };
 }
 
 struct add_one_in_clusters {
@@ -77,7 +77,7 @@ TEST_P(launchable_update, to_another_cluster_is_refused_and_changes_nothing) {
 TEST_P(launchable_update, graphs_that_launch_it_run_the_new_operation) {
     round_robin pool(on, 2);
     const auto graph = launchable(on, plus(1), device_input<int>({2}));
-    const auto tick = launched_once(on, graph, how::beside);
+    const auto tick = launched_once(on, graph, how::fire_and_forget);
     set_state(graph, {0, 10}, pool);
     EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
     EXPECT_EQ(graph.update(plus(1)), graph_change::none);
@@ -102,7 +102,7 @@ TEST_P(launchable_update, graphs_that_launch_it_run_the_new_operation) {
 TEST_P(launchable_update, launches_in_flight_run_the_old_operation) {
     round_robin pool(on, 4);
     const auto graph = launchable(on, plus(1), device_input<int>({1}));
-    const auto tick = launched_once(on, graph, how::behind);
+    const auto tick = launched_once(on, graph, how::tail);
     set_state(graph, {0}, pool);
     std::vector<decltype(spawn(tick(), pool))> running;
     for (int i = 0; i < 20; ++i) running.push_back(spawn(tick(), pool));
@@ -119,7 +119,7 @@ TEST_P(launchable_update, updates_and_launches_by_several_threads_do_not_mix) {
     set_state(graph, std::vector<int>(1000), pool);
     std::atomic<int> accepted{0};
     const auto launch_many = [&] {
-        const auto tick = launched_once(on, graph, how::behind);
+        const auto tick = launched_once(on, graph, how::tail);
         for (int i = 0; i < 100; ++i) accepted += sluice::sync(tick(), pool)[0];
     };
     std::atomic<bool> is_over{false};
@@ -143,15 +143,16 @@ TEST_P(launchable_update, a_graph_that_another_launchable_graph_launches_is_upda
     round_robin pool(on, 2);
     const auto leaf = launchable(on, plus(1), device_input<int>({1}));
     const auto middle = launchable(on, launches(leaf), device_input<int>({1}));
-    const auto tick = launched_once(on, middle, how::behind);
+    const auto tick = launched_once(on, middle, how::tail);
     set_state(leaf, {0}, pool);
     set_state(middle, {0}, pool);
     EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
     static_cast<void>(leaf.update(plus(10)));
     EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
     EXPECT_EQ(state_of(leaf, pool), std::vector<int>{11});
-    static_cast<void>(middle.update(
-        [=](tensor<int> x) -> any_operation<tensor<int>> { return launching(leaf, how::beside, std::move(x)); }));
+    static_cast<void>(middle.update([=](tensor<int> x) -> any_operation<tensor<int>> {
+        return launching(leaf, how::fire_and_forget, std::move(x));
+    }));
     EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
     EXPECT_EQ(state_of(leaf, pool), std::vector<int>{21});
     EXPECT_EQ(state_of(middle, pool), std::vector<int>{3});
@@ -160,7 +161,7 @@ TEST_P(launchable_update, a_graph_that_another_launchable_graph_launches_is_upda
 TEST_P(launchable_update, a_new_structure_is_refused_and_changes_nothing) {
     round_robin pool(on, 2);
     const auto graph = launchable(on, plus(1), device_input<int>({1}));
-    const auto tick = launched_once(on, graph, how::behind);
+    const auto tick = launched_once(on, graph, how::tail);
     set_state(graph, {0}, pool);
     expect_refused(errc::graph_refused, {"handle", "node 1", "add_to_each", "is new"},
                    [&] { static_cast<void>(graph.update(plus_twice(5))); });
@@ -189,7 +190,7 @@ TEST_P(launchable_update, graphs_cannot_launch_each_other) {
     set_state(one, {0}, pool);
     set_state(first, {0}, pool);
     set_state(second, {0}, pool);
-    EXPECT_EQ(sync(launched_once(on, second, how::behind)(), pool), std::vector<int>{1});
+    EXPECT_EQ(sync(launched_once(on, second, how::tail)(), pool), std::vector<int>{1});
     EXPECT_EQ(state_of(one, pool), std::vector<int>{1});
 }
 
@@ -206,7 +207,7 @@ TEST_P(launchable_update, an_update_waits_for_what_it_captures_and_drops_what_it
                    }),
                    device_input<int>({1}));
     old.reset();
-    const auto tick = launched_once(on, graph, how::behind);
+    const auto tick = launched_once(on, graph, how::tail);
     EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
     EXPECT_EQ(state_of(graph, pool), std::vector<int>{7});
     EXPECT_FALSE(watched.expired());

@@ -34,10 +34,12 @@ protected:
     std::exception_ptr run(const launch_target& graph) {
         return run_with_launched_graphs(*graph.now, {device_kind::cpu, nullptr, nullptr}, {});
     }
-    static void beside(const launch_target& graph) {
+    static void launch_concurrently(const launch_target& graph) {
         EXPECT_TRUE(launch_while_replaying(&graph, launch_order::fire_and_forget));
     }
-    static void behind(const launch_target& graph) { EXPECT_TRUE(launch_while_replaying(&graph, launch_order::tail)); }
+    static void launch_after(const launch_target& graph) {
+        EXPECT_TRUE(launch_while_replaying(&graph, launch_order::tail));
+    }
 
     std::string ran;
     std::vector<std::unique_ptr<replay_list>> lists;
@@ -47,19 +49,19 @@ protected:
 TEST_F(launched_graphs, run_fire_and_forget_before_tail_launches) {
     const auto &a = graph("a"), &b = graph("b"), &c = graph("c");
     EXPECT_FALSE(run(graph("first", [&] {
-        behind(a);
-        behind(b);
-        beside(c);
+        launch_after(a);
+        launch_after(b);
+        launch_concurrently(c);
     })));
     EXPECT_EQ(ran, "first c a b ");
 }
 
 TEST_F(launched_graphs, tail_launches_of_a_tail_come_before_the_waiting_ones) {
     const auto &last = graph("last"), &inner = graph("inner");
-    const auto& outer = graph("outer", [&] { behind(inner); });
+    const auto& outer = graph("outer", [&] { launch_after(inner); });
     EXPECT_FALSE(run(graph("first", [&] {
-        behind(outer);
-        behind(last);
+        launch_after(outer);
+        launch_after(last);
     })));
     EXPECT_EQ(ran, "first outer inner last ");
 }
@@ -68,7 +70,7 @@ TEST_F(launched_graphs, siblings_do_not_delay_their_launcher) {
     const auto &sibling = graph("sibling"), &tail = graph("tail");
     EXPECT_FALSE(run(host_graph("first", [&] {
         EXPECT_TRUE(launch_while_replaying(&sibling, launch_order::sibling));
-        behind(tail);
+        launch_after(tail);
     })));
     EXPECT_EQ(ran, "first tail sibling ");
 }
@@ -76,14 +78,15 @@ TEST_F(launched_graphs, siblings_do_not_delay_their_launcher) {
 TEST_F(launched_graphs, have_no_siblings_of_their_own) {
     const auto& never = graph("never");
     EXPECT_FALSE(run(host_graph("first", [&] {
-        beside(graph("inner", [&] { EXPECT_FALSE(launch_while_replaying(&never, launch_order::sibling)); }));
+        launch_concurrently(
+            graph("inner", [&] { EXPECT_FALSE(launch_while_replaying(&never, launch_order::sibling)); }));
     })));
     EXPECT_EQ(ran, "first inner ");
 }
 
 TEST_F(launched_graphs, run_what_their_handle_refers_to_now) {
     launch_target changing = graph("old");
-    const auto& first = graph("first", [&] { behind(changing); });
+    const auto& first = graph("first", [&] { launch_after(changing); });
     EXPECT_FALSE(run(first));
     changing = graph("new");
     EXPECT_FALSE(run(first));
@@ -105,7 +108,7 @@ TEST_F(launched_graphs, that_have_not_completed_are_not_launched) {
     const auto& child = graph("child");
     const launch_target* first = nullptr;
     const auto& parent = graph("parent", [&] {
-        beside(child);
+        launch_concurrently(child);
         EXPECT_FALSE(launch_while_replaying(&child, launch_order::tail));
         EXPECT_FALSE(launch_while_replaying(first, launch_order::tail));  // itself, by its handle
     });
@@ -133,8 +136,8 @@ TEST_F(launched_graphs, are_limited_as_on_a_gpu) {
 TEST_F(launched_graphs, stop_at_a_failure) {
     const auto &bad = graph("bad", [] { throw std::runtime_error("mine"); }), &never = graph("never");
     EXPECT_TRUE(run(graph("first", [&] {
-        beside(bad);
-        behind(never);
+        launch_concurrently(bad);
+        launch_after(never);
     })));
     EXPECT_EQ(ran, "first bad ");
     EXPECT_FALSE(launch_while_replaying(&never, launch_order::tail));  // nothing runs

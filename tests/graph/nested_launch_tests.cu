@@ -38,11 +38,11 @@ auto launcher_of(device& on, const Graph& other, how way) {
 
 TEST_P(nested_launch, a_launched_graph_launches_another) {
     round_robin pool(on, 2);
-    for (const how way : {how::beside, how::behind}) {
+    for (const how way : {how::fire_and_forget, how::tail}) {
         SCOPED_TRACE(static_cast<int>(way));
         const auto leaf = leaf_of(on);
         const auto middle = launcher_of(on, leaf, way);
-        const auto tick = launched_once(on, middle, how::behind);
+        const auto tick = launched_once(on, middle, how::tail);
         set_state(leaf, {0, 10, 20}, pool);
         set_state(middle, {0}, pool);
         for (int i = 1; i <= 20; ++i) {
@@ -61,15 +61,15 @@ TEST_P(nested_launch, what_could_run_twice_at_the_same_time_is_not_launched) {
     round_robin pool(on, 2);
     const auto leaf = leaf_of(on);
     set_state(leaf, {0, 0, 0}, pool);
-    const auto middle = launcher_of(on, leaf, how::behind);
+    const auto middle = launcher_of(on, leaf, how::tail);
     set_state(middle, {0}, pool);
-    for (const how way : {how::beside, how::as_sibling}) {
+    for (const how way : {how::fire_and_forget, how::sibling}) {
         EXPECT_EQ(sync(launched_once(on, middle, way)(), pool), std::vector<int>{0});
     }
     EXPECT_EQ(state_of(middle, pool), std::vector<int>{0});
-    const auto with_sibling = launcher_of(on, leaf, how::as_sibling);
+    const auto with_sibling = launcher_of(on, leaf, how::sibling);
     set_state(with_sibling, {0}, pool);
-    EXPECT_EQ(sync(launched_once(on, with_sibling, how::behind)(), pool), std::vector<int>{1});
+    EXPECT_EQ(sync(launched_once(on, with_sibling, how::tail)(), pool), std::vector<int>{1});
     EXPECT_EQ(state_of(with_sibling, pool), std::vector<int>{0});
     EXPECT_EQ(state_of(leaf, pool), (std::vector<int>{0, 0, 0}));
 }
@@ -82,11 +82,12 @@ TEST_P(nested_launch, a_graph_gives_data_to_the_one_that_it_launches) {
         [=](tensor<int> x) {
             const shared_tensor<int> given(std::move(x));
             return leaf.set<0>(given).and_then([=] {
-                return copy(given).and_then([=](auto y) { return launching(leaf, how::beside, std::move(y)); });
+                return copy(given).and_then(
+                    [=](auto y) { return launching(leaf, how::fire_and_forget, std::move(y)); });
             });
         },
         device_input<int>({3}));
-    const auto tick = launched_once(on, middle, how::behind);
+    const auto tick = launched_once(on, middle, how::tail);
     for (int i = 0; i < 10; ++i) {
         set_state(middle, {i, 7, 8}, pool);
         EXPECT_EQ(sync(tick(), pool), std::vector<int>{1});
@@ -97,7 +98,7 @@ TEST_P(nested_launch, a_graph_gives_data_to_the_one_that_it_launches) {
 
 TEST_P(nested_launch, a_graph_that_repeats_itself_launches_another_each_time) {
     round_robin pool(on, 2);
-    for (const how way : {how::beside, how::behind}) {
+    for (const how way : {how::fire_and_forget, how::tail}) {
         SCOPED_TRACE(static_cast<int>(way));
         const auto leaf = leaf_of(on);
         const auto middle = launchable(
@@ -109,7 +110,7 @@ TEST_P(nested_launch, a_graph_that_repeats_itself_launches_another_each_time) {
             device_input<int>({2}));
         set_state(leaf, {0, 0, 0}, pool);
         set_state(middle, {0, 0}, pool);
-        EXPECT_EQ(sync(launched_once(on, middle, how::behind)(), pool), std::vector<int>{1});
+        EXPECT_EQ(sync(launched_once(on, middle, how::tail)(), pool), std::vector<int>{1});
         EXPECT_EQ(state_of(middle, pool), (std::vector<int>{5, 5}));
         EXPECT_EQ(state_of(leaf, pool), (std::vector<int>{5, 5, 5}));
     }
@@ -118,9 +119,9 @@ TEST_P(nested_launch, a_graph_that_repeats_itself_launches_another_each_time) {
 TEST_P(nested_launch, three_graphs_launch_each_other_in_a_row) {
     round_robin pool(on, 2);
     const auto leaf = leaf_of(on);
-    const auto third = launcher_of(on, leaf, how::beside);
-    const auto second = launcher_of(on, third, how::behind);
-    const auto tick = launched_once(on, second, how::behind);
+    const auto third = launcher_of(on, leaf, how::fire_and_forget);
+    const auto second = launcher_of(on, third, how::tail);
+    const auto tick = launched_once(on, second, how::tail);
     set_state(leaf, {0, 0, 0}, pool);
     set_state(third, {0}, pool);
     set_state(second, {0}, pool);
@@ -135,14 +136,14 @@ TEST_P(nested_launch, three_graphs_launch_each_other_in_a_row) {
 TEST_P(nested_launch, graphs_are_dropped_in_any_order) {
     round_robin pool(on, 2);
     auto leaf = std::make_optional(leaf_of(on));
-    auto middle = std::make_optional(launcher_of(on, *leaf, how::beside));
+    auto middle = std::make_optional(launcher_of(on, *leaf, how::fire_and_forget));
     set_state(*leaf, {0, 0, 0}, pool);
     set_state(*middle, {0}, pool);
-    auto tick = std::make_optional(launched_once(on, *middle, how::behind));
+    auto tick = std::make_optional(launched_once(on, *middle, how::tail));
     EXPECT_EQ(sync((*tick)(), pool), std::vector<int>{1});
     tick.reset();  // the outer one first
     EXPECT_EQ(state_of(*leaf, pool)[0], 1);
-    tick.emplace(launched_once(on, *middle, how::behind));
+    tick.emplace(launched_once(on, *middle, how::tail));
     middle.reset();  // then the middle one
     EXPECT_EQ(sync((*tick)(), pool), std::vector<int>{1});
     EXPECT_EQ(state_of(*leaf, pool)[0], 2);
@@ -157,11 +158,11 @@ TEST_P(nested_launch, launches_by_two_threads_are_neither_lost_nor_mixed) {
     round_robin pool(on, 8);
     constexpr std::size_t size = 2'000;
     const auto leaf = launchable(on, adding(1), device_input<int>({size}));
-    const auto middle = launcher_of(on, leaf, how::beside);
+    const auto middle = launcher_of(on, leaf, how::fire_and_forget);
     set_state(leaf, std::vector<int>(size), pool);
     set_state(middle, {0}, pool);
-    const auto through_middle = launched_once(on, middle, how::behind);
-    const auto direct = launched_once(on, leaf, how::behind);
+    const auto through_middle = launched_once(on, middle, how::tail);
+    const auto direct = launched_once(on, leaf, how::tail);
     std::atomic<int> accepted{0}, torn{0};
     std::atomic<bool> is_over{false};
     std::thread reader([&] {
@@ -186,11 +187,11 @@ TEST_P(nested_launch, launches_by_two_threads_are_neither_lost_nor_mixed) {
 
 TEST_P(nested_launch, commands_after_the_launching_kernel_cannot_use_the_states) {
     const auto leaf = leaf_of(on);
-    const auto middle = launcher_of(on, leaf, how::behind);
+    const auto middle = launcher_of(on, leaf, how::tail);
     expect_refused(errc::graph_refused, {"launch_and_count", "copy"}, [&] {
         static_cast<void>(compile(on, [=] {
             return zeros<int>({1})
-                .and_then([=](auto said) { return launching(middle, how::behind, std::move(said)); })
+                .and_then([=](auto said) { return launching(middle, how::tail, std::move(said)); })
                 .and_then([=](auto) { return leaf.get(); });
         }));
     });
@@ -198,7 +199,7 @@ TEST_P(nested_launch, commands_after_the_launching_kernel_cannot_use_the_states)
         static_cast<void>(launchable(
             on,
             [=](tensor<int> x) {
-                return launching(leaf, how::behind, std::move(x)).and_then([=](auto) { return leaf.get(); });
+                return launching(leaf, how::tail, std::move(x)).and_then([=](auto) { return leaf.get(); });
             },
             device_input<int>({3})));
     });
@@ -214,7 +215,7 @@ struct launch_both {
 TEST_P(nested_launch, one_kernel_launches_two_graphs_only_if_they_share_no_memory) {
     round_robin pool(on, 2);
     const auto leaf = leaf_of(on), other = leaf_of(on);
-    const auto middle = launcher_of(on, leaf, how::behind);
+    const auto middle = launcher_of(on, leaf, how::tail);
     const pinned_tensor<int> out(on, {3});
     const auto stores = [&] {
         return launchable(on, [=](tensor<int> x) { return out.store(std::move(x)); }, device_input<int>({3}));
@@ -257,7 +258,7 @@ TEST_P(nested_launch, the_state_of_a_graph_that_is_not_launched_cannot_be_writte
 TEST_P(nested_launch, a_graph_of_another_device_cannot_be_launched) {
     const auto elsewhere = launchable(other_device(), adding(1), device_input<int>({3}));
     expect_refused(errc::invalid_argument, {"launch_and_count", other_device().name()},
-                   [&] { static_cast<void>(launched_once(on, elsewhere, how::behind)); });
+                   [&] { static_cast<void>(launched_once(on, elsewhere, how::tail)); });
 }
 
 }  // namespace

@@ -160,10 +160,10 @@ TEST(npz, refuses_or_reads_every_file_with_a_wrong_byte) {
     }
 }
 
-TEST(npz, refuses_what_stands_before_or_behind_the_archive) {
+TEST(npz, refuses_what_comes_before_or_after_the_archive) {
     const std::string file = zip_bytes({{"x.npy", array_bytes({1})}});
-    expect_archive_refused("before" + file, "something stands before the archive");
-    expect_archive_refused(file + "behind", "is not at its end");
+    expect_archive_refused("before" + file, "something comes before the archive");
+    expect_archive_refused(file + "after", "is not at its end");
 }
 
 TEST(npz, refuses_names_that_are_no_names_or_are_there_twice) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that the system does not bring to the disk. This executable has an fsync of its own in place of the system's.
+// Files that the system does not bring to the disk.
+#include "io/support/sync_failure.hpp"
+
 #include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <string>
@@ -18,29 +17,9 @@ namespace {
 using testing::bytes_of;
 using testing::expect_refused;
 using testing::read_file;
+using testing::sync_failure;
+using testing::synced;
 using testing::temporary_directory;
-
-enum class failing { none, files, directories };
-
-failing fails = failing::none;
-int cause = EIO;
-
-class sync_failure {
-public:
-    sync_failure(failing what, int with) {
-        fails = what;
-        cause = with;
-    }
-    sync_failure(const sync_failure&) = delete;
-    sync_failure& operator=(const sync_failure&) = delete;
-    ~sync_failure() { fails = failing::none; }
-};
-
-bool is_failing(int descriptor) {
-    struct stat about;
-    if (fails == failing::none || ::fstat(descriptor, &about) != 0) return false;
-    return S_ISDIR(about.st_mode) == (fails == failing::directories);
-}
 
 constexpr auto no_offset = file_error::no_offset;
 
@@ -50,7 +29,7 @@ TEST(sync_failures, of_the_directory_leave_the_new_file_and_say_that_it_is_there
     {
         atomic_file file(path);
         file.write_at(0, bytes_of("new"));
-        const sync_failure here(failing::directories, EIO);
+        const sync_failure here(synced::directories, EIO);
         expect_refused([&] { file.commit(); },
                        {no_offset, "sync of the directory, in which the file now has its place", "Input/output error",
                         errc::io_failed},
@@ -64,7 +43,7 @@ TEST(sync_failures, of_the_directory_leave_the_new_file_and_say_that_it_is_there
 TEST(sync_failures, of_a_directory_that_cannot_be_synced_are_none) {
     const temporary_directory directory;
     atomic_file file(directory / "out");
-    const sync_failure here(failing::directories, EINVAL);
+    const sync_failure here(synced::directories, EINVAL);
     file.commit();
     EXPECT_TRUE(file.committed());
 }
@@ -80,7 +59,7 @@ TEST(sync_failures, of_the_file_leave_the_old_one) {
     {
         atomic_file file(path);
         file.write_at(0, bytes_of("new"));
-        const sync_failure here(failing::files, EIO);
+        const sync_failure here(synced::files, EIO);
         expect_refused([&] { file.commit(); }, {no_offset, "sync", "Input/output error", errc::io_failed}, path);
         EXPECT_FALSE(file.committed());
     }
@@ -90,12 +69,3 @@ TEST(sync_failures, of_the_file_leave_the_old_one) {
 
 }  // namespace
 }  // namespace sluice::io::sync_failure_tests
-
-extern "C" int fsync(int descriptor) {
-    namespace here = sluice::io::sync_failure_tests;
-    if (here::is_failing(descriptor)) {
-        errno = here::cause;
-        return -1;
-    }
-    return static_cast<int>(::syscall(SYS_fsync, descriptor));
-}

@@ -15,7 +15,7 @@
 namespace sluice::conformance::one_of_tests {
 namespace {
 
-// Kernels that tell which of them ran. (Others give the same result.)
+// Kernels that show which of them ran. (Others give the same result.)
 template <int Size>
 struct note_size {  // x = factor * Size
     float factor = 1;

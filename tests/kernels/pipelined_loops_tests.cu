@@ -79,9 +79,9 @@ struct side_by_side : arguments {
         const pipelined::batches<unsigned> input{in, size, batch};
         run_pipelined(left{}, input, shared, reverse_and_halve{out});
         unsigned long long mine = 0;
-        void* const behind =
+        void* const state =
             static_cast<unsigned char*>(shared) + pipelined::shared_bytes<left>(128, batch * sizeof(unsigned));
-        run_pipelined(right{}, input, behind,
+        run_pipelined(right{}, input, state,
                       [&mine](const unsigned* staged, std::size_t, std::size_t count, unsigned rank, unsigned threads) {
                           for (std::size_t i = rank; i < count; i += threads) mine += staged[i];
                       });
@@ -186,7 +186,7 @@ TEST_P(pipelined_loops, run_in_kernels_of_a_user_with_bulk_copies) {
     expect_right<pipelined::bulk<1>>("bulk, one stage");
     expect_right<pipelined::bulk<3>>("bulk");
     expect_right<pipelined::part<64, pipelined::bulk<2>, 32>>("bulk in a part");
-    expect_both<pipelined::bulk<2>, pipelined::warp_scope<2>>("bulk beside warps");
+    expect_both<pipelined::bulk<2>, pipelined::warp_scope<2>>("bulk next to warps");
 }
 
 TEST_P(pipelined_loops, run_with_any_threads_as_producers) {
@@ -205,9 +205,9 @@ TEST_P(pipelined_loops, run_in_a_part_of_the_block) {
     expect_right<pipelined::part<32, pipelined::thread_scope<2>, 96, 15>>("thread scope in the last warp");
     expect_right<pipelined::part<128, pipelined::primitives<2>>>("primitives in the whole block");
     expect_right<pipelined::part<64, pipelined::arrivals<2>>>("arrivals");
-    expect_both<pipelined::n_stages<2>, pipelined::n_stages<2>>("two stages beside two stages");
-    expect_both<pipelined::roles<2, 32>, pipelined::thread_scope<3>>("roles beside thread scope");
-    expect_both<pipelined::arrivals<2>, pipelined::arrivals<2>>("arrivals beside arrivals");
+    expect_both<pipelined::n_stages<2>, pipelined::n_stages<2>>("two stages next to two stages");
+    expect_both<pipelined::roles<2, 32>, pipelined::thread_scope<3>>("roles next to thread scope");
+    expect_both<pipelined::arrivals<2>, pipelined::arrivals<2>>("arrivals next to arrivals");
 }
 
 TEST_P(pipelined_loops, run_in_each_warp_for_itself) {

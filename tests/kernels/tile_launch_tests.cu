@@ -210,7 +210,7 @@ TEST_P(tile_launches, split_vectors_into_blocks) {
                 .and_then(download);
         EXPECT_EQ(sync(std::move(chain), pool), expected) << rows << "x" << inner;
     }
-    // A vector beside a matrix, and sums in a row.
+    // A vector next to a matrix, and sums in a row.
     const auto x = small_numbers(40 * 20, 3);
     auto totals = zip(upload(x, {40, 20}), zeros<float>({40}))
                       .and_then([](auto in, auto out) {

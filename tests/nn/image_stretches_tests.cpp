@@ -170,7 +170,7 @@ TEST_F(image_stretches, images_that_are_constants_are_no_part_of_a_stretch) {
     expect_near(run(made, {large}).at(0), step_by_step(made, large).at(0));
 }
 
-// The border of so many channels would take 34 MB.
+// The border of that many channels would take 34 MB.
 TEST_F(image_stretches, borders_of_much_more_memory_than_the_images_are_not_made) {
     model made = small({of(1), of(3), of(1), of(1)});
     std::get<std::vector<std::int64_t>>(made.body.nodes[0].attributes["pads"]) = {40, 40, 40, 40};

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::onnx_maker;
 
-// A classifier's end: scores of so many classes, and three labels.
+// A classifier's end: scores of that many classes, and three labels.
 onnx_maker with_zip_map(std::int64_t scores) {
     onnx_maker made(scores);
     onnx::OperatorSetIdProto& learning = *made.file.add_opset_import();

@@ -3,6 +3,7 @@
 // co_await expression.)
 #include <gtest/gtest.h>
 
+#include <string>
 #include <type_traits>
 
 #include "sluice/kernels/elementwise.hpp"
@@ -90,6 +91,11 @@ static_assert(is_move_only<host_buffer<float>> && is_move_only<pending<int>> && 
 static_assert(is_move_only<any_operation<int>> && is_move_only<launch_operation<kernel, launch_range, floats>>);
 static_assert(std::is_copy_constructible_v<share_operation<value_operation<int>>>);
 static_assert(std::is_copy_constructible_v<shared_floats>);
+
+// A scope keeps the address of its name, which therefore has one.
+static_assert(std::is_constructible_v<detail::name_scope, execution_context&, const std::string&>);
+static_assert(!std::is_constructible_v<detail::name_scope, execution_context&, std::string>);
+static_assert(!std::is_constructible_v<detail::name_scope, execution_context&, const char*>);
 
 }  // namespace
 

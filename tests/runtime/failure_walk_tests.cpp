@@ -15,8 +15,10 @@
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "faults/faulty_backend.hpp"
 #include "sluice/kernels/elementwise.hpp"
 #include "sluice/sluice.hpp"
 
@@ -130,12 +132,12 @@ task<int> awaited_retry(round_robin& pool, int& attempts) {
 
 class failure_walk : public testing::Test {
 protected:
-    using scenario = std::function<void(round_robin&)>;
+    using scenario = std::function<void(runtime&, round_robin&)>;
     // Returns whether the scenario succeeded. It may throw only the planted failure.
     template <typename Failure>
-    static bool goes_well(const scenario& call, round_robin& pool, bool& threw_another) {
+    static bool goes_well(const scenario& call, runtime& owner, round_robin& pool, bool& threw_another) {
         try {
-            call(pool);
+            call(owner, pool);
             return true;
         } catch (const Failure&) {
         } catch (const error& refusal) {
@@ -147,13 +149,13 @@ protected:
     }
 
     template <typename Failure>
-    static void walk(std::atomic<long>& left, const scenario& call) {
+    static void walk(std::atomic<long>& left, const scenario& call, std::size_t devices = 1) {
         constexpr int most = 3000;
-        const runtime_options options{.cpu_workers = 1, .cuda = false};
+        const runtime_options options{.cpu_devices = devices, .cpu_workers = 1, .cuda = false};
         {
             runtime owner(options);
             round_robin pool(owner.default_device(), 2);
-            call(pool);  // afterwards all objects that are created only once exist
+            call(owner, pool);  // afterwards all objects that are created only once exist
         }
         for (int n = 0; n < most; ++n) {
             const long before = living;
@@ -162,19 +164,20 @@ protected:
                 runtime owner(options);
                 round_robin pool(owner.default_device(), 2);
                 left = n;
-                const bool went_well = goes_well<Failure>(call, pool, threw_another);
+                const bool went_well = goes_well<Failure>(call, owner, pool, threw_another);
                 is_over = left.exchange(-1) >= 0;
-                owner.default_device().synchronize();
+                for (device* const each : owner.devices()) each->synchronize();
                 EXPECT_TRUE(went_well || !is_over) << n;
                 EXPECT_FALSE(threw_another) << n;
-                call(pool);
+                call(owner, pool);
             }
             ASSERT_EQ(living, before) << "a leak at " << n;
             if (is_over) return;
         }
         ADD_FAILURE() << "the scenario never succeeds";
     }
-    static void walk_all(const scenario& call) {
+    static void walk_all(const std::function<void(round_robin&)>& on_pool) {
+        const scenario call = [&](runtime&, round_robin& pool) { on_pool(pool); };
         walk<std::bad_alloc>(allocations_left, call);
         if (!HasFailure()) walk<move_failed>(fragile::moves_left, call);
     }
@@ -306,6 +309,21 @@ TEST_F(failure_walk, parts_of_a_tensor) {
     });
 }
 
+// One command that uses the memory of more devices than a queue has room for at first.
+TEST_F(failure_walk, a_command_that_uses_the_memory_of_many_devices) {
+    constexpr std::size_t devices = 12;
+    const auto sum = [](runtime& owner, round_robin&) {
+        const communicator all(device_set::of(owner, "cpu"));
+        round_robin_devices pool(all.devices(), 1);
+        auto parts = on_each(all.devices(), [](std::size_t rank) { return uploaded(float(rank)); });
+        auto summed = std::move(parts)
+                          .and_then([all](auto each) { return all_reduce(all, reduce_op::sum, std::move(each)); })
+                          .and_then([](auto each) { return download(std::move(each.front())); });
+        EXPECT_EQ(sync(std::move(summed), pool), (numbers{66, -12, 24}));
+    };
+    walk<std::bad_alloc>(allocations_left, sum, devices);
+}
+
 TEST_F(failure_walk, a_compiled_graph) {
     walk_all([](round_robin& pool) {
         auto compiled = compile(
@@ -314,6 +332,26 @@ TEST_F(failure_walk, a_compiled_graph) {
         EXPECT_EQ(sync(compiled(numbers{1, -1, 2}), pool), chained(1));
         EXPECT_EQ(sync(compiled(numbers{3, -1, 2}), pool), chained(3));
     });
+}
+
+// The completion thread passes a fault on to the devices that depend on the lost one: without memory of its own.
+TEST_F(failure_walk, a_fault_that_another_device_depends_on) {
+    for (int n = 0;; ++n) {
+        ASSERT_LT(n, 100) << "there is no end of allocations";
+        faults::faulty_runtime fakes;
+        const device_set both{fakes.on, fakes.other};
+        round_robin_devices pool{both, 2};
+        fakes.first.works.hold();
+        const auto needs = spawn(on_device(fakes.on, full<unsigned>({100}, 1)).and_then(copy_to(fakes.other)), pool);
+        const auto why = std::make_exception_ptr(std::runtime_error("broken"));
+        allocations_left = n;
+        fakes.on.poison(why);
+        const auto limit = std::chrono::steady_clock::now() + 10s;
+        while (!fakes.other.is_poisoned() && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+        const bool is_over = allocations_left.exchange(-1) >= 0;
+        EXPECT_TRUE(fakes.other.is_poisoned()) << n;
+        if (is_over) return;
+    }
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// streaming_copy: every byte, and no byte beside them, at every alignment.
+// streaming_copy: every byte, and no other byte, at every alignment.
 #include "runtime/streaming_copy.hpp"
 
 #include <gtest/gtest.h>

@@ -115,7 +115,7 @@ TEST_F(model_repository, refuses_what_is_not_clear) {
     EXPECT_THAT(failure_of("two"), HasSubstr("both config.json and config.yaml"));
     EXPECT_THAT(failure_of("short"), HasSubstr("a configuration is config.json or config.yaml"));
     EXPECT_EQ(model_source::repository(root).find("yaml").config.filename(), "config.yaml");
-    EXPECT_THAT(failure_of("mixed"), HasSubstr("both versions and a model beside them"));
+    EXPECT_THAT(failure_of("mixed"), HasSubstr("both versions and a model next to them"));
     EXPECT_THAT(failure_of("empty"), HasSubstr("there is no model"));
     EXPECT_THAT(failure_of("hollow"), HasSubstr("a version has the file"));
     EXPECT_THAT(failure_of("directory"), HasSubstr("this is no file"));

@@ -248,7 +248,7 @@ TEST(served_model, a_failed_batch_is_repeated_without_those_that_are_late_or_not
 }
 
 TEST(served_model, the_configured_time_is_the_longest_of_a_request) {
-    // So long that the first request is begun in time on a busy machine.
+    // Long enough that the first request is begun in time on a busy machine.
     serving s({.max_batch = 1, .timeout_us = 500'000});
     std::shared_ptr<test_call> first = row_of(0), late = row_of(1);
     {

@@ -32,11 +32,11 @@ std::vector<int> run_nested(scheduling_policy& pool) {
     device& on = pool.next().owner();
     const pinned_tensor<int> in(on, {4}), out(on, {4});
     const auto leaf = launchable(on, passes_on(in, out, 1), device_input<int>({4}));
-    const auto middle = launchable(
-        on, [=](tensor<int> x) { return launching(leaf, how::behind, std::move(x)); }, device_input<int>({1}));
+    const auto middle =
+        launchable(on, [=](tensor<int> x) { return launching(leaf, how::tail, std::move(x)); }, device_input<int>({1}));
     set_state(middle, {0}, pool);
-    const auto through_middle = launched_once(on, middle, how::behind);
-    const auto direct = launched_once(on, leaf, how::beside);
+    const auto through_middle = launched_once(on, middle, how::tail);
+    const auto direct = launched_once(on, leaf, how::fire_and_forget);
     std::vector<int> all;
     for (int i = 0; i < 3; ++i) {
         in.write(std::vector<int>(4, 10 * i));

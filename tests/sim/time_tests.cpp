@@ -61,7 +61,7 @@ TEST(simulated_time, a_medium_timeout_expires_in_some_schedules_and_the_same_one
 TEST(simulated_time, an_operation_may_time_out_at_any_moment) {
     const auto pipeline = [](scheduling_policy& pool) -> task<> {
         auto given_up = spawn(timeout(five_commands(), 20us), pool);
-        auto beside = spawn(five_commands(), pool);
+        auto other = spawn(five_commands(), pool);
         auto recovered =
             spawn(timeout(five_commands(), 15us).or_else([](std::exception_ptr) { return five_commands(); }), pool);
         auto again = spawn(retry(3, [] { return timeout(five_commands(), 18us); }), pool);
@@ -73,7 +73,7 @@ TEST(simulated_time, an_operation_may_time_out_at_any_moment) {
                 EXPECT_EQ(failure.code(), errc::timed_out);
             }
         }
-        EXPECT_EQ(co_await std::move(beside), numbers(flat.size(), 4));
+        EXPECT_EQ(co_await std::move(other), numbers(flat.size(), 4));
     };
     const exploration made = explore(pipeline, {.schedules = 3'000});
     EXPECT_TRUE(made.is_clean()) << *made.found;

@@ -239,7 +239,7 @@ void run_programs(device& on, const session_options& options, report& found) {
     };
     guarded(found, options.seed, "alone", alone);
 
-    const auto beside = [&](std::size_t index, std::uint64_t seed) {
+    const auto run_thread = [&](std::size_t index, std::uint64_t seed) {
         launcher mine(on, in, seed, options.seed, found);
         program own = random_program_of(mine.numbers(), in, options);
         std::optional<compiled> own_graph = mine.compile(own);
@@ -263,7 +263,7 @@ void run_programs(device& on, const session_options& options, report& found) {
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < options.threads; ++i) {
         threads.emplace_back([&, i, seed = numbers()] {
-            guarded(found, options.seed, "thread " + std::to_string(i), [&] { beside(i, seed); });
+            guarded(found, options.seed, "thread " + std::to_string(i), [&] { run_thread(i, seed); });
         });
     }
 }

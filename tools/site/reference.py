@@ -19,6 +19,15 @@ import headers  # noqa: E402
 import pages  # noqa: E402
 import public_names  # noqa: E402
 
+# What the members of every operation do, where their comment in the header says nothing.
+OPERATION = re.compile(r"(?:.*::)?(\w+)_operation")
+OF_EACH_OPERATION = {
+    "submit": "Submits its commands on the calling thread, and returns the output without waiting for the device.",
+    "estimate": "The commands and bytes that submitting it adds; `zip` weighs branches by it.",
+    "drive": "The host-driven form, as `docs/adding_a_combinator.md` describes it.",
+    "next_link": "What a long chain submits before this operation, as `docs/adding_a_combinator.md` describes it.",
+}
+
 NAMES_AT_MARGIN = [
     re.compile(r"^(?:class|struct|union|enum class) (\w+)(?: final)?(?: :| \{|$)"),
     re.compile(r"^concept (\w+) ="),
@@ -97,6 +106,24 @@ def top_comment(text):
     return "\n".join(line for line in lines if not line.startswith("SPDX-License-Identifier:")).strip("\n")
 
 
+def is_named_at_the_top(name, text):
+    """Whether the comment at the top of a header is about this name: `name: ...`, `name<T>: ...` or `name(...) ...`."""
+    about = rf"^(?:[\w:<>]+, )*{re.escape(name.partition('<')[0])}(?:<[^>\n]*>)?(?:, [\w:<>]+)*(?:\([^)\n]*\))?(?::| and | )"
+    return re.search(about, top_comment(text), re.MULTILINE) is not None
+
+
+def of_an_operation(name, functions):
+    """The comment of a class of operations, or of a member of one, that the header leaves to us. May be empty."""
+    owner, _, member = name.partition("<")[0].rpartition("::")
+    part = OPERATION.fullmatch(owner)
+    if part and member == f"{part.group(1)}_operation":
+        return f"Called by `{part.group(1)}`." if part.group(1) in functions else ""
+    whole = OPERATION.fullmatch(name)
+    if whole and whole.group(1) in functions:
+        return f"The operation that `{whole.group(1)}` returns."
+    return OF_EACH_OPERATION.get(member, "") if part else ""
+
+
 class header_page:
     """The page of one header."""
 
@@ -105,12 +132,19 @@ class header_page:
         self.text = text
         self.language = "c" if header.endswith(".h") else "cpp"
         self.names = names
+        self.functions = {each.name for each in names if each.kind == "function"}
         self.entries = 0
         self.silent = 0
         self.lines = []
 
     def declared(self, name):
         return declarations.declaration(self.text, name.line, name.kind)
+
+    def comment_elsewhere(self, name):
+        """For a name without a comment of its own. May be empty."""
+        if "::" not in name and is_named_at_the_top(name, self.text):
+            return "See the top of this page."
+        return of_an_operation(name, self.functions)
 
     def count(self, has_comment):
         self.entries += 1
@@ -133,7 +167,7 @@ class header_page:
             self.count(each.comment)
 
     def overloads(self, names):
-        """Functions of one name: each comment stands below the declarations that it is about."""
+        """Functions of one name: each comment is below the declarations that it is about."""
         texts, comment, last = [], "", None
         for each in names:
             adjacent = last is not None and "\n\n" not in "\n".join(self.text.split("\n")[last - 1 : each.line])
@@ -144,15 +178,18 @@ class header_page:
             texts.append(self.declared(each))
             comment = each.comment or comment
             last = each.line
+        if not any(each.comment for each in names):
+            comment = self.comment_elsewhere(names[0].name)
         self.fence(texts)
         self.comment(comment)
-        self.count(any(each.comment for each in names))
+        self.count(comment or any(each.comment for each in names))
 
     def whole_class(self, name):
         self.heading(2, name.name)
         self.fence([self.declared(name)])
-        self.comment(name.comment)
-        self.count(name.comment)
+        comment = name.comment or self.comment_elsewhere(name.name)
+        self.comment(comment)
+        self.count(comment)
         data = [each for each in name.members if each.kind in ("variable", "typedef")]
         if any(each.comment for each in data):
             self.table(data, lambda each: without_semicolon(self.declared(each)))
@@ -231,7 +268,7 @@ def write(root, folder, work):
         entries += page.entries
         silent += page.silent
         problems += [f"include/{header}: Doxygen has not read {name}" for name in missing_names(texts[header], everywhere)]
-    print(f"reference: {len(listed)} headers, {entries} names, of which {silent} have no comment of their own")
+    print(f"reference: {len(listed)} headers, {entries} names, of which {silent} have no comment")
     return problems, warnings
 
 

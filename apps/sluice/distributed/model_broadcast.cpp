@@ -65,9 +65,9 @@ public:
     nn::plan bring() {
         std::future<nn::plan> network;
         try {
-            await([&] { return all_.is_complete(); });
+            wait_until([&] { return all_.is_complete(); });
             network = std::async(std::launch::async, [&] { return bring_all(); });
-            await([&] { return network.wait_for(0s) == std::future_status::ready; });
+            wait_until([&] { return network.wait_for(0s) == std::future_status::ready; });
             nn::plan made = network.get();
             job_.agree();  // others may still be fetching it from here
             return made;
@@ -96,7 +96,7 @@ private:
     }
 
     // As long as there is some progress.
-    void await(const std::function<bool()>& condition) {
+    void wait_until(const std::function<bool()>& condition) {
         std::size_t seen = arrived_;
         clock::time_point moved = clock::now();
         job_.wait_until([&] {

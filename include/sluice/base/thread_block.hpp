@@ -3,7 +3,7 @@
 // runtime/block_kernel.hpp for the launch.
 //
 // Such a kernel is called once for each block on a CPU, and once for each thread of each block on a GPU. What differs
-// between the threads stands in for_each_thread; the code between two such calls is the same for all threads of the
+// between the threads is in for_each_thread; the code between two such calls is the same for all threads of the
 // block, and writes nothing but its own variables. Threads pass values to each other in shared memory, across a sync():
 //
 //     block.for_each_thread([&](const block_thread& t) { part[t.index()] = x[t.index()]; });

@@ -288,7 +288,7 @@ sluice_status sluice_network_submit(const sluice_network* network, const sluice_
 
 #define SLUICE_FOREVER ((int64_t)-1)
 
-/* Waits at most so many nanoseconds; 0 asks and does not block, SLUICE_FOREVER waits without limit. When the run is
+/* Waits at most that many nanoseconds; 0 asks and does not block, SLUICE_FOREVER waits without limit. When the run is
  * complete, gives its result, which the caller destroys; `result` may be NULL. A run gives its result once: a second
  * request is SLUICE_INVALID_ARGUMENT. Several threads may wait. Errors: SLUICE_TIMED_OUT when it is not complete yet;
  * what the run failed with; and SLUICE_INVALID_ARGUMENT in a callback, when this would block. */

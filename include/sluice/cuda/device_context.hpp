@@ -59,7 +59,7 @@ public:
             kept(typeid(T), [](device_context& of) -> std::shared_ptr<void> { return std::make_shared<T>(of); }));
     }
 
-    // Tells the program's logger that a handle of a library was made for this GPU.
+    // Reports to the program's logger that a handle of a library was made for this GPU.
     void log_handle(std::string_view library) const noexcept;
 
     // Called by the backend.

@@ -15,13 +15,13 @@
 // separate histories, so they are only read, or used in turns (adopt.hpp). The importing process does not see the
 // exporting one's commands, and the other way round: the processes take turns, or all of them only read. A turn passes
 // in one of two ways:
-//   - the host waits for its own work (sync, get, co_await) and then tells the other process, as above;
+//   - the host waits for its own work (sync, get, co_await) and then notifies the other process, as above;
 //   - through an interprocess_event, so that the GPU waits and the host does not. See there.
 // export_tensor blocks until the contents are there, so the first turn needs no event.
 //
 // Lifetime. An exported_tensor keeps the memory, also when the tensor is dropped or an operation on it fails. It must
 // live until every importing process has dropped its tensor and that process's last command on it is complete: CUDA
-// does not tell this process, so the program does. When it is destroyed before, the pool hands the memory out again,
+// does not notify this process, so the program does. When it is destroyed before, the pool hands the memory out again,
 // and the other processes access what belongs to another tensor; what they access when the process has ended is
 // undefined. The imported tensor is an adopted one (adopt.hpp): it may be dropped at any moment; the mapping is closed
 // after the last command that uses it.
@@ -150,8 +150,8 @@ adopted_tensor<T> import_tensor(device& gpu, const tensor_handle& handle,
 //                                                              auto z = cuda::wait_for(filled, std::move(y));
 //                                                              spawn(std::move(z).and_then(more_work), pool);
 //
-// A wait is for the latest record before it was submitted, in either process. So the host tells the other process that
-// the record was submitted: after spawn, or submit. It does not wait for the GPU.
+// A wait is for the latest record before it was submitted, in either process. So the host reports to the other process
+// that the record was submitted: after spawn, or submit. It does not wait for the GPU.
 //
 // The process that made the event keeps it until the others have destroyed theirs and no command waits for it. An
 // operation keeps the event that it names until it is submitted or dropped. A compiled graph refuses these operations

@@ -62,24 +62,24 @@ public:
     ~device_memory_resource() = default;
 
     void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) {
-        return blocks_.lend(bytes, alignment);
+        return blocks_.acquire(bytes, alignment);
     }
-    void deallocate(void* data, std::size_t, std::size_t = default_alignment) { blocks_.take_back(data); }
+    void deallocate(void* data, std::size_t, std::size_t = default_alignment) { blocks_.release(data); }
 
     void* allocate_async(std::size_t bytes, std::size_t alignment, ::cuda::stream_ref) {
-        return blocks_.lend(bytes, alignment);
+        return blocks_.acquire(bytes, alignment);
     }
-    void* allocate_async(std::size_t bytes, ::cuda::stream_ref) { return blocks_.lend(bytes, default_alignment); }
+    void* allocate_async(std::size_t bytes, ::cuda::stream_ref) { return blocks_.acquire(bytes, default_alignment); }
     void deallocate_async(void* data, std::size_t, std::size_t, ::cuda::stream_ref after) { give_back(data, after); }
     void deallocate_async(void* data, std::size_t, ::cuda::stream_ref after) { give_back(data, after); }
 
     // As CCCL names them from 3.1 on.
     void* allocate_sync(std::size_t bytes, std::size_t alignment = default_alignment) {
-        return blocks_.lend(bytes, alignment);
+        return blocks_.acquire(bytes, alignment);
     }
-    void deallocate_sync(void* data, std::size_t, std::size_t = default_alignment) { blocks_.take_back(data); }
+    void deallocate_sync(void* data, std::size_t, std::size_t = default_alignment) { blocks_.release(data); }
     void* allocate(::cuda::stream_ref, std::size_t bytes, std::size_t alignment = default_alignment) {
-        return blocks_.lend(bytes, alignment);
+        return blocks_.acquire(bytes, alignment);
     }
     void deallocate(::cuda::stream_ref after, void* data, std::size_t, std::size_t = default_alignment) {
         give_back(data, after);
@@ -100,7 +100,7 @@ private:
                     {"device_memory_resource", gpu.name()});
     }
     void give_back(void* data, ::cuda::stream_ref after) {
-        const storage_ref block = blocks_.take_back(data);
+        const storage_ref block = blocks_.release(data);
         if (kept_device().is_poisoned()) return;
         // A command of our own stream that waits for theirs and counts as the block's last use.
         event_operation::submit_to(*order_, event_operation::kind::wait_for_stream, after.get(), block.get(),

@@ -11,6 +11,11 @@
 //
 // Cheap to copy; must not outlive the runtime. Thread safety: collectives of one communicator may be submitted by any
 // thread; they run one after the other, in the order of submission.
+//
+// One call submits a collective for all ranks, so no rank can be missing, and there is no abandon() as process_group
+// has. The limit of this: if NCCL itself fails in that call, the submission throws device_error, and a part of the
+// ranks may have begun. These GPUs then wait for ever, and so does the runtime's destructor: end the process. Only
+// ncclCommAbort could end them, and it blocks as long as a graph with a collective of the communicator lives.
 #pragma once
 
 #include "sluice/devices/device_set.hpp"

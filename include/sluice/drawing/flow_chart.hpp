@@ -7,8 +7,8 @@
 //     write_flow_charts({&chart, 1}, out);
 //
 // A box has a title, lines of words below it, a tooltip, and may have boxes inside. Rows follow the longest path, from
-// top to bottom; charts stand side by side. Words may hold anything: they are escaped, and cut where a box would become
-// too wide. Tooltips have them whole.
+// top to bottom; charts are drawn side by side. Words may hold anything: they are escaped, and cut where a box would
+// become too wide. Tooltips have them whole.
 #pragma once
 
 #include <cstddef>

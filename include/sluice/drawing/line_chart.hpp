@@ -5,7 +5,7 @@
 //     chart.series.push_back({.name = "cpu:0", .points = {{1, 5.2, 6.0}, {8, 9.1, 12.5}}});
 //     write_line_charts("digits.onnx", {&chart, 1}, out);
 //
-// Charts stand side by side, each with its legend below. Words may hold anything: they are escaped.
+// Charts are drawn side by side, each with its legend below. Words may hold anything: they are escaped.
 #pragma once
 
 #include <cstddef>

@@ -5,9 +5,9 @@
 //     table.rows, table.columns, table.names                          // names: those of the header line, if there is
 //     one
 //
-// Each cell is one number of the requested type, exactly where the type is one of integers. Numbers may stand in quotes
+// Each cell is one number of the requested type, exactly where the type is one of integers. Numbers may be in quotes
 // and between spaces. Floats are decimal, with a point; nan and inf in any case are read; booleans are 0, 1, true,
-// false. Lines end with LF or CR LF, the last one also with the file; empty lines may stand at the end only. A UTF-8
+// false. Lines end with LF or CR LF, the last one also with the file; empty lines may be at the end only. A UTF-8
 // byte order mark is skipped, and so are lines at the top that begin with #.
 //
 // Everything else is refused with a file_error that names the file, the byte offset, the line and the column, both
@@ -50,9 +50,9 @@ struct csv_table {
     std::vector<std::byte> bytes;    // the elements, row-major
 };
 
-// Reads the file, and closes it. Blocks. The elements take at most 4 times the file's size, beside the mapped file.
-// Throws file_error as above; errc::out_of_memory when the host does not have that memory; error
-// (errc::invalid_argument) for a separator that may stand in numbers or ends lines.
+// Reads the file, and closes it. Blocks. The elements take at most 4 times the file's size, in addition to the mapped
+// file. Throws file_error as above; errc::out_of_memory when the host does not have that memory; error
+// (errc::invalid_argument) for a separator that may be in numbers or ends lines.
 csv_table read_csv(const std::filesystem::path& path, dtype type, csv_options options = {});
 
 // The same from memory. Errors name `label` in place of a path.

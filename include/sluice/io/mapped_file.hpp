@@ -29,7 +29,7 @@ public:
     const std::filesystem::path& path() const noexcept { return path_; }
     std::span<const std::byte> bytes() const noexcept;
 
-    // Tells the system that these bytes were consumed: the pages that end inside the range leave the resident
+    // Advises the system that these bytes were consumed: the pages that end inside the range leave the resident
     // set, so ranges that follow each other drop every page, however small they are. All bytes may still be read;
     // that fetches them from the file again. Ranges past the end are cut. Only advice: never fails.
     void forget(std::size_t offset, std::size_t length) const noexcept;

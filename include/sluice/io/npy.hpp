@@ -75,7 +75,7 @@ public:
 
     const npy_view& view() const noexcept { return view_; }
     const mapped_file& file() const noexcept { return file_; }
-    // Tells the system that these rows were consumed, so that a large input does not stay resident.
+    // Advises the system that these rows were consumed, so that a large input does not stay resident.
     void forget_rows(std::size_t first_row, std::size_t count) const noexcept;
 
 private:

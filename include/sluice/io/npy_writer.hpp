@@ -39,7 +39,7 @@ public:
     void write_rows(std::size_t first_row, std::span<const float> values);
     // The same for any element type, as stored bytes.
     void write_row_bytes(std::size_t first_row, std::span<const std::byte> bytes);
-    // Tells of rows that others wrote to the temporary file: they count as written.
+    // Counts rows that others wrote to the temporary file as written.
     void count_rows_of_others(std::size_t rows) noexcept;
     // Blocks until the file is on the disk and in its place. Throws sluice::error (errc::invalid_argument) unless
     // exactly rows() rows were written.

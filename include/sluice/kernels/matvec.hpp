@@ -7,7 +7,7 @@
 //     op.and_then(matvec(weight, bias))            // the same for the output of another operation
 //
 // On a GPU each weight is read once, 16 bytes a thread, and used for all rows. Elements are half, bfloat16 or float;
-// sums are float; over no in features they are 0. NaN and infinities propagate. Behind other kernels it starts early
+// sums are float; over no in features they are 0. NaN and infinities propagate. After other kernels it starts early
 // (programmatic dependent launch). Measured on an H200 (bf16, 4096 x 4096): 1.5 times cuBLASLt's rate for one row, 1.35
 // for two, but 0.97 for four and 0.66 for eight.
 //

@@ -41,7 +41,7 @@ namespace sluice::pipelined {
 struct form {
     static constexpr unsigned stages = 1;
     static constexpr bool needs_hopper = false;
-    // Whether a block of so many threads can run the form. The number is a multiple of 32 in any case.
+    // Whether a block of that many threads can run the form. The number is a multiple of 32 in any case.
     SLUICE_KERNEL static constexpr bool fits(unsigned threads) { return threads >= 32 && threads % 32 == 0; }
     // How many pipelines such a block runs, each with batches of its own.
     SLUICE_KERNEL static constexpr unsigned pipelines(unsigned) { return 1; }
@@ -122,7 +122,7 @@ struct part : Of {
     static_assert(Threads >= 32 && Threads % 32 == 0 && First % 32 == 0, "a part of a block is whole warps");
     static_assert(First <= 1024 && Threads <= 1024 - First, "a block has at most 1024 threads");
     static_assert(Barrier >= 1 && Barrier <= 15, "a part synchronises on a barrier from 1 to 15");
-    static_assert(Of::fits(Threads), "so many threads cannot run this form");
+    static_assert(Of::fits(Threads), "that many threads cannot run this form");
     SLUICE_KERNEL static constexpr bool fits(unsigned threads) {
         return form::fits(threads) && First + Threads <= threads;
     }

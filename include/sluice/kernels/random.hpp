@@ -4,7 +4,7 @@
 //
 //     uniform({64, 64}, 7)                               // f32 in [0, 1), seed 7
 //     randn<half>({64, 64}, 7, {.deviation = 0.02f})     // f16, mean 0
-//     auto noise = randn({64, 64});                      // a seed of its own, which it tells:
+//     auto noise = randn({64, 64});                      // a seed of its own, which seed() returns:
 //     const std::uint64_t seed = noise.seed();           // randn({64, 64}, seed) makes the same numbers again
 //
 // Elements are float, half or bfloat16. A number is computed in float and rounded once: uniform as low + u * (high -

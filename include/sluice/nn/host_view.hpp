@@ -45,7 +45,7 @@ private:
     std::array<std::size_t, most_dimensions> lengths_{};  // zeros after the last
 };
 
-// Throws errc::shape_mismatch unless so many elements fill the shape.
+// Throws errc::shape_mismatch unless that many elements fill the shape.
 void require_filled(const view_form& by, std::size_t elements);
 
 template <typename Range>

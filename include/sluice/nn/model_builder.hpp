@@ -10,10 +10,11 @@
 //
 // A dimension with a name has any length: a network that fits only some lengths of it is refused, so write these as
 // numbers. To find that out the builder infers the shapes of all values for two lengths of each name, which messages
-// tell. What it cannot know, because a shape depends on numbers that are known when the network runs, is checked then.
+// name. What it cannot know, because a shape depends on numbers that are known when the network runs, is checked then.
 //
 // Errors: error (errc::invalid_argument, shape_mismatch, unsupported) with the line of the call that is wrong, and the
-// builder is as before. For an operator that does not exist it tells the nearest; for an attribute, all that there are.
+// builder is as before. For an operator that does not exist the error names the nearest; for an attribute, all that
+// there are.
 //
 // Thread safety: none.
 #pragma once
@@ -86,7 +87,7 @@ struct named_attribute {
 };
 
 struct model_builder_options {
-    own_operators own = {};  // operators of your own, beside those of ONNX
+    own_operators own = {};  // operators of your own, in addition to those of ONNX
     // The version of ONNX's operators, which fixes what they mean. It does not follow newer versions of Sluice.
     std::int64_t opset = 28;
 };

@@ -42,7 +42,7 @@ class forward_values;
 class run_network;
 
 struct network_options {
-    // Operators of the caller's own, beside those of ONNX.
+    // Operators of the caller's own, in addition to those of ONNX.
     own_operators own = {};
     // How products and convolutions are computed. f32: as the model says.
     nn::precision precision = nn::precision::f32;

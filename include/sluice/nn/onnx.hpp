@@ -23,7 +23,7 @@ bool onnx_supported() noexcept;
 inline constexpr std::int64_t oldest_onnx_opset = 6;
 inline constexpr std::int64_t newest_onnx_opset = 28;
 
-// Reads the file, and files beside it that it names (external data), checks them whole, and closes them. An input that
+// Reads the file, and files next to it that it names (external data), checks them whole, and closes them. An input that
 // the file also gives as a constant is a constant here. Nodes that call functions of the file become the functions'
 // nodes, unless `own` has the operator: then the function is not used. The host's memory holds the constants once.
 //
@@ -37,7 +37,7 @@ model load_onnx(const std::filesystem::path& path, const own_operators& own = {}
 // The same from memory; `path` is for messages, and its folder is where external data is looked for.
 model read_onnx(std::span<const std::byte> file, const std::filesystem::path& path, const own_operators& own = {});
 
-// What the exporter noted in the file beside the network (metadata_props): keys and values in the file's order; a key
+// What the exporter noted in the file next to the network (metadata_props): keys and values in the file's order; a key
 // may be there twice. Throws as load_onnx, but looks at nothing else.
 std::vector<std::pair<std::string, std::string>> load_onnx_metadata(const std::filesystem::path& path);
 

@@ -142,7 +142,7 @@ public:
         return *found;
     }
 
-    // An axis of a tensor of so many dimensions; counted from the end if negative. Refuses others.
+    // An axis of a tensor of that many dimensions; counted from the end if negative. Refuses others.
     std::size_t axis(std::int64_t value, std::size_t rank) const;
 
     // --- outputs ---

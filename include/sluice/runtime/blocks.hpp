@@ -19,7 +19,7 @@ struct launch_blocks {
     launch_extent cluster = {};  // in blocks
     bool cooperative = false;
 
-    // Thread block clusters: so many blocks run at the same time and reach each other's shared memory. Along each
+    // Thread block clusters: that many blocks run at the same time and reach each other's shared memory. Along each
     // dimension the grid is a multiple of the cluster; device_properties::max_blocks_per_cluster is the limit. For
     // kernels that take a block_cluster, and for functions of modules.
     launch_blocks in_clusters_of(launch_extent blocks) const {

@@ -115,7 +115,7 @@ struct launch_command {
     launch_extent grid = {};
     launch_extent block = {};
     std::size_t shared_bytes = 0;
-    // Thread block clusters: so many blocks, which divide the grid, run at the same time and share memory.
+    // Thread block clusters: that many blocks, which divide the grid, run at the same time and share memory.
     launch_extent cluster = {};
     // Cooperative launch: all blocks run at the same time, so that they can wait for each other.
     bool cooperative = false;

@@ -130,7 +130,7 @@ public:
     detail::staging_pool& staging();
     // Resumes waiters and fires timers.
     detail::completion_service& service() noexcept;
-    // Tells the program's logger; see runtime_options::log.
+    // Writes to the program's logger; see runtime_options::log.
     detail::runtime_log& log() const noexcept;
 
 private:

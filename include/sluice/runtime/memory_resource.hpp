@@ -71,9 +71,9 @@ public:
     ~lent_blocks() = default;
 
     // Memory that no command uses. Throws out_of_memory, and what a faulted device throws.
-    void* lend(std::size_t bytes, std::size_t alignment);
-    // The block of an address that lend() returned. Throws errc::invalid_argument for another address.
-    storage_ref take_back(void* data);
+    void* acquire(std::size_t bytes, std::size_t alignment);
+    // The block of an address that acquire() returned. Throws errc::invalid_argument for another address.
+    storage_ref release(void* data);
 
 private:
     memory_pool& pool_;
@@ -133,8 +133,8 @@ public:
     ~host_memory_resource() override = default;
 
 private:
-    void* do_allocate(std::size_t bytes, std::size_t alignment) override { return blocks_.lend(bytes, alignment); }
-    void do_deallocate(void* data, std::size_t, std::size_t) override { blocks_.take_back(data); }
+    void* do_allocate(std::size_t bytes, std::size_t alignment) override { return blocks_.acquire(bytes, alignment); }
+    void do_deallocate(void* data, std::size_t, std::size_t) override { blocks_.release(data); }
     bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
 
     runtime_ref kept_;  // destroyed after the blocks have gone back

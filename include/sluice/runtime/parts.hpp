@@ -41,7 +41,7 @@ inline constexpr std::size_t part_alignment = 256;  // in bytes
 namespace detail {
 
 // The lengths, along the first dimension, of `count` parts of about equal size. Throws errc::shape_mismatch when there
-// are not so many, or the shape has no dimension.
+// are not that many, or the shape has no dimension.
 std::vector<std::size_t> equal_parts(const shape& whole, std::size_t element_bytes, std::size_t count);
 // Throws errc::shape_mismatch unless these parts make up the whole, and each begins aligned.
 void require_parts(const shape& whole, std::size_t element_bytes, std::span<const std::size_t> lengths);
@@ -103,7 +103,7 @@ std::vector<tensor<T>> split(tensor<T> whole, std::initializer_list<std::size_t>
     return split(std::move(whole), std::span(lengths.begin(), lengths.size()));
 }
 // Into `count` parts whose lengths differ as little as the alignment allows. Throws as above, and when there cannot be
-// so many.
+// that many.
 template <typename T>
 std::vector<tensor<T>> split(tensor<T> whole, std::size_t count) {
     detail::require_held(whole, {"split"});

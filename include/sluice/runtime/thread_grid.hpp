@@ -15,7 +15,7 @@
 //
 // A CPU calls such a kernel once, and for_each_block is a loop over all blocks. A GPU calls it once for each thread,
 // and for_each_block calls its function once, with the thread's own block. What differs between blocks or threads
-// stands in for_each_block; the code between two such calls is the same for all threads of the launch, and writes
+// is in for_each_block; the code between two such calls is the same for all threads of the launch, and writes
 // nothing but its own variables. Inside for_each_block a block works as in thread_block.hpp. Shared memory keeps its
 // contents from one for_each_block to the next.
 //

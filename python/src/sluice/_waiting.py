@@ -12,7 +12,7 @@ if typing.TYPE_CHECKING:
 
 
 def await_run(run: Run) -> Generator[typing.Any, None, typing.Any]:
-    """The iterator behind `await run`. The event loop runs other tasks meanwhile."""
+    """The iterator of `await run`. The event loop runs other tasks meanwhile."""
     from asyncio import get_running_loop
 
     loop = get_running_loop()

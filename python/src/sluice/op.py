@@ -38,7 +38,7 @@ _NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float6
           "i16": "int16", "u16": "uint16", "i32": "int32", "u32": "uint32", "i64": "int64", "u64": "uint64", "bool": "bool"}
 _ONNX_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9,
                "float16": 10, "float64": 11, "uint32": 12, "uint64": 13, "bfloat16": 16}
-# Constants of so many elements are given to the shape inference as numbers: shapes may depend on them.
+# Constants of at most this many elements are given to the shape inference as numbers: shapes may depend on them.
 _FEW = 64
 
 

@@ -32,7 +32,7 @@ void unload_module(CUmod_st* module) noexcept;
 CUfunc_st* find_function(CUmod_st* module, const std::string& name, const error_context& context);
 // The names of the functions, sorted; empty where the driver cannot list them (before CUDA 12.4).
 std::vector<std::string> function_names(CUmod_st* module);
-// The size of each parameter; nullopt where the driver cannot tell (before CUDA 12.4).
+// The size of each parameter; nullopt where the driver does not report it (before CUDA 12.4).
 std::optional<std::vector<std::size_t>> parameter_sizes(CUfunc_st* function, const error_context& context);
 // Loads the function and allows the maximum of dynamic shared memory.
 detail::function_limits limits_of(CUfunc_st* function, const error_context& context);

@@ -10,7 +10,7 @@
 namespace sluice::cuda::api {
 
 // Where NVIDIA's wheels of Python put libraries, for a file of the Python package sluice: site-packages/sluice/x.so
-// has site-packages/nvidia/cu13/lib and the like beside it. Sorted; empty for a file of another folder.
+// has site-packages/nvidia/cu13/lib and the like next to it. Sorted; empty for a file of another folder.
 std::vector<std::string> folders_of_wheels(const std::string& file);
 
 class shared_library {

@@ -9,7 +9,7 @@ namespace sluice::kernels {
 inline constexpr std::size_t image_lane = 16;       // floats of a vector
 inline constexpr std::size_t most_panel_lanes = 3;  // vectors of a panel of filters
 
-// The vectors of the next panel, where so many are left.
+// The vectors of the next panel, where that many are left.
 constexpr std::size_t panel_lanes(std::size_t left) noexcept { return left == 3 || left < 2 ? left : 2; }
 constexpr std::size_t image_lanes(std::size_t channels) noexcept { return (channels + image_lane - 1) / image_lane; }
 

@@ -54,7 +54,7 @@ private:
         for (std::size_t i = 0; i < pixels; ++i, pixel += step_.to.pixel)
             std::fill_n(pixel + first_channel, channels, 0.0f);
     }
-    // The border beside a row; above the first one and below the last one too.
+    // The border on both sides of a row; above the first one and below the last one too.
     void clear_around(std::size_t row, std::size_t first_channel, std::size_t channels) const {
         const image_border& border = step_.border;
         const std::size_t width = step_.out.width, wide = border.left + width + border.right;
@@ -319,7 +319,7 @@ public:
         std::uint32_t used = used_.load(std::memory_order_relaxed);
         for (;;) {
             const auto place = static_cast<std::size_t>(std::countr_one(used));
-            // Pairs with give_back: who had the place before has written to it.
+            // Pairs with give_back: the previous user of the place has written to it.
             if (used_.compare_exchange_weak(used, used | std::uint32_t{1} << place, std::memory_order_acquire))
                 return place;
         }

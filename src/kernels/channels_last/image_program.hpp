@@ -98,7 +98,7 @@ struct image_call {
     std::size_t count = 0;
     const float* numbers = nullptr;
     float* scratch = nullptr;
-    // The steps are of one image. They are carried out for so many, one after the other, whose values may take the same
+    // The steps are of one image. They are carried out for several, one after the other, whose values may take the same
     // memory: so the values of an image stay in the cache. Workers take images; scratch memory is for most_at_once().
     std::size_t images = 1;
     std::size_t scratch_floats = 0;  // of one image
@@ -106,7 +106,7 @@ struct image_call {
     float* outside[most_outside_images] = {};  // those that enter are only read
 };
 
-// Scratch memory has so many floats more than the values, since loops read whole vectors.
+// Scratch memory has this many floats more than the values, since loops read whole vectors.
 inline constexpr std::size_t image_slack = 64;
 
 // How many images may be in work at a time.

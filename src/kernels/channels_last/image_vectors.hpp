@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loops of image_loops.hpp, for a file that is compiled for one kind of vector unit. It defines
-// SLUICE_TILE_PIXELS_1, _2 and _3, how many pixels a tile has whose panel is so many vectors wide, and
+// SLUICE_TILE_PIXELS_1, _2 and _3, how many pixels a tile has whose panel is that many vectors wide, and
 // SLUICE_CHANNEL_PIXELS, and includes this once.
 //
 // Nothing here has external linkage, and no inline function of another header is called: the linker could take this

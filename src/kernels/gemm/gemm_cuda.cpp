@@ -121,7 +121,7 @@ gemm_algorithm choose_gemm_algorithm(device& gpu, const gemm_call& call) {
         with.way = way;
         return library_will_do(call, fits) && context.matmul().supports(matmul_of(with));
     };
-    // Measured without bias and activation. Behind others the library proposes other algorithms, in another order.
+    // Measured without bias and activation. With others the library proposes other algorithms, in another order.
     const bool is_plain = call.bias == nullptr && call.after == activation::none;
     const bool is_good = measured && (is_plain || measured->what != gemm_algorithm::by::library);
     if (is_good && is_possible(*measured)) return *measured;

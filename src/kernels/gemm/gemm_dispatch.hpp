@@ -50,7 +50,7 @@ gemm_algorithm choose_gemm_algorithm(device& gpu, const gemm_call& call);
 // All ways that there are for it, cuBLASLt's first; and what a table calls each.
 std::vector<gemm_algorithm> gemm_algorithms_for(device& gpu, const gemm_call& call);
 std::string to_string(const gemm_algorithm& way);
-// Measures, and from then on goes by it. See tune_gemm.
+// Measures, and uses the result from then on. See tune_gemm.
 std::vector<gemm_measurement> tune_gemm_on_cuda(device& gpu, std::span<const gemm_problem> problems,
                                                 const std::filesystem::path& file,
                                                 const std::function<void(const gemm_measurement&)>& done);

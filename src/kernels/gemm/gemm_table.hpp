@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of measurements behind gemm_tuning.hpp, on disk:
+// The table of the measurements of gemm_tuning.hpp, on disk:
 //
 //     sluice gemm table 1
 //     device NVIDIA H200

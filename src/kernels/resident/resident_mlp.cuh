@@ -94,7 +94,7 @@ __device__ inline void after_layer(float (&x)[2], activation what) {
     }
 }
 
-// What the threads of a block share beside the layout's memory.
+// What the threads of a block share in addition to the layout's memory.
 struct block_state {
     std::uint32_t flag;     // of the request
     std::uint32_t ended;    // not 0: no request comes any more

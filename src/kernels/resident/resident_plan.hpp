@@ -11,7 +11,7 @@
 
 namespace sluice::kernels {
 
-// For a network of these sizes (check_fused_mlp has passed), in lanes of so many blocks (1, 4, 8 or 16).
+// For a network of these sizes (check_fused_mlp has passed), in lanes of that many blocks (1, 4, 8 or 16).
 resident_layout plan_resident(const std::vector<mlp_layer>& layers, std::uint32_t blocks, std::uint32_t rows);
 
 // The same for f32, with one block for each lane.

@@ -155,7 +155,7 @@ private:
         return made;
     }
 
-    // The bytes of a tensor whose elements stand in a field of numbers, each narrowed to its type.
+    // The bytes of a tensor whose elements are in a field of numbers, each narrowed to its type.
     template <typename Narrow, typename Numbers>
     std::string narrowed(const std::string& label, const Numbers& numbers) const {
         std::string bytes(std::size_t(numbers.size()) * sizeof(Narrow), '\0');

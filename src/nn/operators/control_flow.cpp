@@ -70,7 +70,7 @@ struct scan_output {
     }
 
 private:
-    // Without rounds only the inner graph's declaration tells the shape of a part.
+    // Without rounds only the inner graph's declaration has the shape of a part.
     static lengths empty_shape(const node_call& in, const value_info& declared, std::int64_t axis) {
         lengths made;
         if (!declared.shape) in.refuse_unsupported("runs no round, so the shape of an output is not known");
@@ -156,7 +156,7 @@ struct scan_node {
             if (!in.has_input(i)) in.refuse("leaves out its input " + std::to_string(i));
     }
 
-    // A list of so many numbers; all 0 where it is not there.
+    // A list of that many numbers; all 0 where it is not there.
     static integers list(const node_call& in, std::string_view name, std::size_t count) {
         integers numbers = in.integer_list(name);
         if (!in.has(name)) numbers.assign(count, 0);

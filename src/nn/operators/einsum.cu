@@ -52,7 +52,7 @@ einsum_letters read_term(const node_call& in, std::string_view text) {
     return made;
 }
 
-// The ellipsis of a term becomes so many letters.
+// The ellipsis of a term becomes that many letters.
 void replace_dots(einsum_letters& term, std::size_t count) {
     const auto at = std::ranges::find(term, dots);
     if (at == term.end()) return;

@@ -125,8 +125,8 @@ public:
     const constant* tensor_attribute(std::string_view attribute) const { return node_.find<constant>(attribute); }
     const graph* graph_attribute(std::string_view attribute) const;
 
-    // An axis of a tensor of so many dimensions, counted from the end if negative. Refuses others; one past the last is
-    // possible if `may_be_end`.
+    // An axis of a tensor of that many dimensions, counted from the end if negative. Refuses others; one past the last
+    // is possible if `may_be_end`.
     std::size_t axis(std::int64_t value, std::size_t rank, bool may_be_end = false) const;
     // Such axes, in order, each once.
     std::vector<std::size_t> axes(const integers& values, std::size_t rank) const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operators of the user's own (sluice/nn/own_operator.hpp), beside those of the table.
+// Operators of the user's own (sluice/nn/own_operator.hpp), in addition to those of the table.
 #pragma once
 
 #include <cstdint>

@@ -115,7 +115,7 @@ struct resample_filter {
     in_word<resample_mode> mode = resample_mode::linear;
     double a = -0.75;                 // of cubic
     double stretch = 1;               // below 1: the filter is wider by its reciprocal
-    std::int64_t half = 1;            // so many elements on each side
+    std::int64_t half = 1;            // elements on each side
     in_word<bool> is_scaled = false;  // the weights' sum is not 1
     in_word<bool> leaves_out_outside = false;
 

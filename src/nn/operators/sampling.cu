@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operators that read a tensor at other positions: between its elements, as GridSample, AffineGrid (which gives such
-// positions) and RoiAlign, or beside them, as CenterCropPad.
+// positions) and RoiAlign, or outside them, as CenterCropPad.
 #include <algorithm>
 #include <array>
 #include <cmath>

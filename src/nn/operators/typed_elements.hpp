@@ -67,7 +67,7 @@ SLUICE_KERNEL inline void write_saturated(void* to, io::dtype type, std::size_t 
     }
 }
 
-// One number, or one for each of so many: a scale or a zero point. Null: the same for all.
+// One number, or one for each of several: a scale or a zero point. Null: the same for all.
 struct number_list {
     const void* from = nullptr;
     in_word<io::dtype> type = io::dtype::f32;

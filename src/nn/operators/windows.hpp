@@ -57,7 +57,7 @@ struct window_grid {
 lengths window_numbers(const node_call& in, std::string_view attribute, std::size_t count, std::size_t otherwise,
                        std::size_t least);
 
-// How many dimensions an image has beside images and channels: one to three. Refuses others.
+// How many dimensions an image has in addition to images and channels: one to three. Refuses others.
 std::size_t window_rank(const node_call& in, const any_tensor& image);
 
 // The windows of a node: from the attributes strides, dilations, pads, auto_pad and, if asked, ceil_mode. Gives all but

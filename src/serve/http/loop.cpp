@@ -164,7 +164,7 @@ std::size_t loop::end() {
     std::promise<void> closed;
     asio::post(io_, [&] {
         boost::system::error_code ignored;
-        ends_ = true;  // the handler of a timer that has expired may be waiting behind this one
+        ends_ = true;  // the handler of a timer that has expired may be queued after this one
         acceptor_.close(ignored);
         timer_.cancel();
         while (!connections_.empty()) {

@@ -9,7 +9,7 @@
 
 namespace sluice::app::testing {
 
-// Behind `run --distributed`, for a rank.
+// What follows `run --distributed`, for a rank.
 using rank_arguments = std::vector<std::string>;
 
 // The tool with these arguments, for tests that put a command before it.

@@ -30,8 +30,8 @@ public:
         if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
             throw std::system_error(errno, std::generic_category(), "socketpair");
         socket_ = ends[0];
-        const timeval patience{.tv_sec = 60, .tv_usec = 0};  // a peer that hangs fails the test
-        ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+        const timeval at_most{.tv_sec = 60, .tv_usec = 0};  // a peer that hangs fails the test
+        ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &at_most, sizeof(at_most));
         // The peer's end may have any number: above the peer's descriptor, so that the copy is not closed on exec.
         const int theirs = ::fcntl(ends[1], F_DUPFD_CLOEXEC, peer_descriptor + 1);
         ::close(ends[1]);

@@ -9,11 +9,11 @@
 
 namespace sluice::conformance {
 
-enum class how { beside, behind, as_sibling };
+enum class how { fire_and_forget, tail, sibling };
 
 SLUICE_KERNEL inline bool launch_by(const graph_launcher& graph, how way) {
-    if (way == how::beside) return graph.fire_and_forget();
-    return way == how::behind ? graph.tail() : graph.sibling();
+    if (way == how::fire_and_forget) return graph.fire_and_forget();
+    return way == how::tail ? graph.tail() : graph.sibling();
 }
 
 // Launches the graph once, and counts accepted launches in x[0].

@@ -34,7 +34,7 @@ struct zip_part {
     std::uint64_t offset_less = 0;  // how much earlier the directory says that it is
 };
 
-// The number that stands in the field of zip64 instead.
+// The number that is in the field of zip64 instead.
 inline constexpr std::uint64_t in_zip64 = 0xffff'ffff;
 
 inline std::string local_header(const zip_part& part) {

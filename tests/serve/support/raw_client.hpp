@@ -55,13 +55,13 @@ http_answer read_answer(std::string& received, const More& more, bool has_body =
 class raw_client {
 public:
     // Waits for an answer at most for this time.
-    explicit raw_client(unsigned short port, std::chrono::seconds patience = std::chrono::seconds(20))
+    explicit raw_client(unsigned short port, std::chrono::seconds at_most = std::chrono::seconds(20))
         : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
         sockaddr_in to{};
         to.sin_family = AF_INET;
         to.sin_port = htons(port);
         to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        const timeval limit{patience.count(), 0};
+        const timeval limit{at_most.count(), 0};
         ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
         if (::connect(socket_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) != 0)
             throw std::system_error(errno, std::generic_category(), "connect");

@@ -140,7 +140,7 @@ private:
     }
 };
 
-// Plain arithmetic: threads side by side, each with every so many rows and columns.
+// Plain arithmetic: threads side by side, each with every nth row and column.
 template <int Rows, int Columns>
 struct tile_product<float, Rows, Columns> {
     static constexpr int threads_across = Columns < 16 ? Columns : 16, most_down = tile_threads / threads_across,

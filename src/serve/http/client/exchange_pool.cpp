@@ -49,7 +49,7 @@ void exchange_pool::stop() {
         boost::asio::post(io_, [self = shared_from_this()] { self->end_all(); });
     }
     if (thread_.get_id() == std::this_thread::get_id())
-        thread_.detach();  // it owns the pool, and ends behind this call
+        thread_.detach();  // it owns the pool, and ends after this call
     else
         thread_.join();
 }

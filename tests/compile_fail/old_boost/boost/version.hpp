@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in for a Boost that is too old, unless the right one is expected.
+// In place of a Boost that is too old, unless the right one is expected.
 #ifdef SLUICE_EXPECT_OK
 #include_next <boost/version.hpp>
 #else

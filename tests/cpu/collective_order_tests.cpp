@@ -9,7 +9,7 @@
 
 #include "sluice/sluice.hpp"
 
-namespace sluice::turn_tests {
+namespace sluice::collective_order_tests {
 namespace {
 
 struct one_at_a_time {
@@ -17,7 +17,7 @@ struct one_at_a_time {
     std::atomic<int>* side_by_side;
 };
 
-TEST(device_turn, commands_that_name_it_run_one_at_a_time_whatever_thread_submits_them) {
+TEST(collective_order, commands_that_name_it_run_one_at_a_time_whatever_thread_submits_them) {
     runtime machine({.cpu_workers = 4});
     device& cpu = machine.default_device();
     std::atomic<int> inside{0}, side_by_side{0};
@@ -41,8 +41,8 @@ TEST(device_turn, commands_that_name_it_run_one_at_a_time_whatever_thread_submit
                 ++ready;
                 while (ready != threads) std::this_thread::yield();
                 for (int i = 0; i < commands; ++i) {
-                    const storage_ref turn = cpu.collective_order();
-                    const std::array accesses{memory_access{turn.get(), access_mode::write}};
+                    const storage_ref order = cpu.collective_order();
+                    const std::array accesses{memory_access{order.get(), access_mode::write}};
                     stream->library_call({"one at a time", accesses}, command);
                 }
             });
@@ -53,4 +53,4 @@ TEST(device_turn, commands_that_name_it_run_one_at_a_time_whatever_thread_submit
 }
 
 }  // namespace
-}  // namespace sluice::turn_tests
+}  // namespace sluice::collective_order_tests
