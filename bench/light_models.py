@@ -12,7 +12,7 @@ LIGHT = ("resnet50", "squeezenet", "shufflenet", "densenet121")
 
 
 def write_with_weights(light, path, rows, gain=2):
-    """A light model with weights, for so many images, or for any number if `rows` is None. A convolution of independent
+    """A light model with weights, for this many images, or for any number if `rows` is None. A convolution of independent
     numbers multiplies their variance by `gain`: with 2, numbers of the deeper networks become too large for f16."""
     model = onnx.load(light)
     graph, random = model.graph, np.random.default_rng(7)

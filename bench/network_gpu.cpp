@@ -40,7 +40,7 @@ void write_input(std::span<float> to) {
 
 using lengths = std::vector<std::size_t>;
 
-// Of so many rows.
+// Of this many rows.
 lengths input_shape(const nn::network& network, std::size_t rows) {
     if (network.inputs().size() != 1 || !network.inputs()[0].shape || network.inputs()[0].type != io::dtype::f32)
         throw std::runtime_error("the network does not take one input of f32");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A kernel of one's own that stays on the GPU, host to host: the median, the 99th of 100 and the 999th of 1000 of the
-// time of a request, over the size of request and answer, beside one launch of the same kernel as a graph by hand (copy
-// in, kernel, copy out in pinned memory) and beside an echo of one word without Sluice, which is what the way itself
-// takes. And how many requests a second several threads get answered.
+// time of a request, over the size of request and answer, next to one launch of the same kernel as a graph by hand
+// (copy in, kernel, copy out in pinned memory) and next to an echo of one word without Sluice, which is what the way
+// itself takes. And how many requests a second several threads get answered.
 #include <cuda_runtime.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two sides of control_loop: a pendulum that stands on its end, and a controller that stays on the GPU. The
+// The two sides of control_loop: a pendulum that balances on its end, and a controller that stays on the GPU. The
 // controller keeps what it must remember, estimates the velocity, and asks a small network for the torque.
 #pragma once
 

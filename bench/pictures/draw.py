@@ -145,7 +145,7 @@ def launches(root):
         Series("over a CUDA graph by hand", "hand", ratios("graph_replay")),
         Series("new inputs each time, over the same by hand", "peer", ratios("graph_replay_new_inputs")),
     ], y_range=(0.8, 1.2), one=1)
-    return Picture("Launches and replays beside CUDA by hand: below 1 ours is faster", [eager, replay], results.note())
+    return Picture("Launches and replays next to CUDA by hand: below 1 ours is faster", [eager, replay], results.note())
 
 
 def streaming(root):
@@ -203,7 +203,7 @@ def beside_by_hand(root):
                  [Series("over CUDA as it is usually written", "usual", usual),
                   Series("over the best by hand that we know", "hand", best)],
                  x_range=(0.2, 1.4), one=1, width=480, left=270, row_height=24)
-    return Picture("Beside CUDA by hand, in the same run", [panel], results.note())
+    return Picture("Next to CUDA by hand, in the same run", [panel], results.note())
 
 
 def fused(root):

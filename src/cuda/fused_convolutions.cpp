@@ -130,7 +130,7 @@ private:
         kept_.push_back(std::make_unique<descriptor>(std::move(one)));
         return *kept_.back();
     }
-    // Of an operation that is followed by so many: the last one gives the output, others what is not in memory.
+    // Of an operation that is followed by this many: the last one gives the output, others what is not in memory.
     const descriptor& result(int followers) {
         if (followers == 0) return add(make_tensor({type_, lengths(), steps(of_.out), of_out, of_.alignment}));
         const std::int64_t row = of_.out_width * of_.filters;

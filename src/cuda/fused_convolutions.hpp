@@ -58,8 +58,8 @@ public:
     ~fused_convolutions();
 
     bool is_installed() const noexcept { return state_ != nullptr; }
-    // At most so many plans, the best first by cuDNN's heuristics; none where it has no suitable one. Only those whose
-    // sums are f32, the same in each run, and of the outputs' own windows. May compile kernels, which takes some
+    // At most this many plans, the best first by cuDNN's heuristics; none where it has no suitable one. Only those
+    // whose sums are f32, the same in each run, and of the outputs' own windows. May compile kernels, which takes some
     // 100 ms.
     std::vector<std::shared_ptr<const plan>> plans(const fused_convolution& of, std::size_t most) const;
     // Enqueues on the stream and does not block. Throws device_error.

@@ -3,7 +3,7 @@
 //
 //     out[row] = relu(filter * x[row] + addend[row] + bias)
 //
-// x, addend and out are f16 or bf16 [rows, so many of the elements of a pixel]; the addend and relu may be left out.
+// x, addend and out are f16 or bf16 [rows, a number of the elements of a pixel]; the addend and relu may be left out.
 // Sums are f32. Relu may turn NaN into 0.
 //
 // Thread safety: all members may be called on any thread.
@@ -43,7 +43,7 @@ public:
     // Opens cuBLASLt. Throws errc::unsupported when it is not installed.
     explicit pixel_products(device_context& of);
 
-    // At most so many plans, the best first by cuBLASLt's heuristics; none where it has none.
+    // At most this many plans, the best first by cuBLASLt's heuristics; none where it has none.
     std::vector<std::shared_ptr<const plan>> plans(const pixel_product& of, std::size_t most) const;
     // Enqueues on the stream and does not block. Throws device_error.
     void run(const plan& with, const pixel_operands& on, void* workspace, CUstream_st* stream) const;

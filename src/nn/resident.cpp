@@ -242,7 +242,7 @@ private:
     }
     // The calling thread has the lane.
     void wait_for_lane(std::size_t lane, std::uint16_t* outputs, kernels::staying_kernel::clock::duration longest) {
-        kernel_.wait_for_lane([&] { return boxes_->take(lane, outputs); }, longest);
+        kernel_.wait_until([&] { return boxes_->take(lane, outputs); }, longest);
     }
 
     device& on_;

@@ -59,7 +59,7 @@ struct resident_kernel_options {
     // Blocks, which answer at the same time, with a state of their own each.
     std::size_t lanes = 1;
     // The most of each lane that are in flight. Their entries are used in turn: a request waits until the answer to the
-    // one that was asked so many requests before has been taken or dropped.
+    // the one that was asked this many requests before has been taken or dropped.
     std::size_t requests = 4;
     // How long the kernel pauses between two looks for a request. Without a pause it answers soonest; with one it reads
     // less from the host's memory, and a request waits up to that much longer. Up to a millisecond.

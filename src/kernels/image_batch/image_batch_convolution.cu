@@ -43,7 +43,7 @@ struct shared_convolution {
 #if defined(__CUDACC__)
 constexpr unsigned warps = 8, warp_lanes = 32;
 
-// So many channels of a pixel or filter, of 16 bits: a quarter of a part.
+// This many channels of a pixel or filter, of 16 bits: a quarter of a part.
 template <unsigned Part>
 using quarter = std::conditional_t<Part == 32, uint4, uint2>;
 

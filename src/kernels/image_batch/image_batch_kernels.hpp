@@ -20,8 +20,8 @@ launch_command batch_end_command(const batch_call& call, const image_step& step,
 // The bounds of the elements that a convolution has written.
 launch_command batch_bounds_command(const batch_call& call, const image_step& step, batch_closure& closure);
 
-// Convolutions on tensor cores whose blocks make so many pixels of so many filters (image_batch_convolution.cu). None
-// for steps that they do not fit. On a GPU only.
+// Convolutions on tensor cores whose blocks make this many pixels of this many filters (image_batch_convolution.cu).
+// None for steps that they do not fit. On a GPU only.
 struct convolution_tile {
     std::size_t pixels, filters;
 };

@@ -110,7 +110,7 @@ public:
     void take(std::size_t lane, std::uint64_t number, void* answer) override {
         request_ring& ring = ring_of(lane);
         try {
-            kernel_.await([&] { return ring.take(number, answer); }, options_.longest_wait);
+            kernel_.wait_until([&] { return ring.take(number, answer); }, options_.longest_wait);
         } catch (...) {
             ring.abandon(number);
             throw;
@@ -210,8 +210,8 @@ private:
         };
         kernel_.start(launch, nullptr, [&] {
             for (std::size_t i = 0; i < lanes; ++i)
-                kernel_.await([&] { return std::atomic_ref(call.states[i]).load(std::memory_order_relaxed) != 0; },
-                              kernel_.first_wait());
+                kernel_.wait_until([&] { return std::atomic_ref(call.states[i]).load(std::memory_order_relaxed) != 0; },
+                                   kernel_.first_wait());
         });
     }
 

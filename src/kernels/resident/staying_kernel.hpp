@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // staying_kernel: a kernel that stays on a GPU, as the host sees it. It refuses what such a kernel cannot be, starts
-// and ends the kernel, waits for answers, and tells each caller why there are none any more. What is asked and answered
-// is the owner's business. On a CPU device there is only the check of the options.
+// and ends the kernel, waits for answers, and reports to each caller why there are none any more. What is asked and
+// answered is the owner's business. On a CPU device there is only the check of the options.
 //
 // The kernel ends when the word at stop_word() is not 0 any more.
 //
@@ -94,7 +94,7 @@ public:
     // and errc::timed_out when it takes longer than this; then the kernel is ended, since what it does is not known any
     // more, and each later call throws the same. Spins. In a host call, too.
     template <typename Function>
-    void await(const Function& is_there, clock::duration longest) {
+    void wait_until(const Function& is_there, clock::duration longest) {
         wait_state so_far{longest, !on_.interpreter().is_own_thread(), {}};
         for (unsigned looks = 1; !is_there(); ++looks) {
             relax();

@@ -2,6 +2,7 @@
 #include "serve/grpc/infer_task.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "serve/grpc/status.hpp"

@@ -2,6 +2,7 @@
 #include "serve/grpc/statistics_message.hpp"
 
 #include <chrono>
+#include <string>
 
 namespace sluice::serve {
 namespace {

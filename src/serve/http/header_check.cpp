@@ -2,7 +2,6 @@
 #include "serve/http/header_check.hpp"
 
 #include <string>
-#include <string_view>
 
 #include "serve/access_token.hpp"
 #include "sluice/base/printable.hpp"

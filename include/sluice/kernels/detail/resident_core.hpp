@@ -24,7 +24,7 @@ namespace detail {
 struct resident_form {
     std::string_view name;
     const void* device_function;  // the __global__ function; null when nvcc did not compile it
-    // Calls the operator of the kernel object, for this lane of so many.
+    // Calls the operator of the kernel object, for this lane of all lanes.
     void (*call_on_host)(void* kernel, unsigned lane, unsigned lanes, unsigned threads, const void* request,
                          void* answer);
     std::size_t kernel_bytes;
