@@ -33,14 +33,14 @@ enum class errc {
     out_of_range,    // a kernel accessed an element that does not exist (check_bounds.hpp)
 };
 
-const std::error_category& sluice_category() noexcept;
+const std::error_category& sluice_category() noexcept;  // of the codes of errc
 std::error_code make_error_code(errc code) noexcept;
 
 // What an error concerns. All fields are optional; empty ones are left out of the message.
 struct error_context {
-    std::string_view operation = {};
-    std::string_view device = {};
-    source_location location = {};  // line 0 means unknown
+    std::string_view operation = {};  // the name of the operation or command
+    std::string_view device = {};     // the name of the device
+    source_location location = {};    // line 0 means unknown
 };
 
 class error : public std::system_error {
@@ -75,8 +75,8 @@ class out_of_memory : public error {
 public:
     out_of_memory(std::size_t requested_bytes, std::size_t free_bytes, const error_context& context = {});
 
-    std::size_t requested_bytes() const noexcept { return asked_bytes_; }
-    std::size_t free_bytes() const noexcept { return free_bytes_; }
+    std::size_t requested_bytes() const noexcept { return asked_bytes_; }  // by the allocation that failed
+    std::size_t free_bytes() const noexcept { return free_bytes_; }        // at that time
 
 private:
     std::size_t asked_bytes_;

@@ -64,7 +64,7 @@ public:
         made.bits_ = bits;
         return made;
     }
-    SLUICE_KERNEL constexpr std::uint16_t bits() const { return bits_; }
+    SLUICE_KERNEL constexpr std::uint16_t bits() const { return bits_; }  // as IEEE 754 stores it
 
 private:
     std::uint16_t bits_;
@@ -82,7 +82,7 @@ public:
         made.bits_ = bits;
         return made;
     }
-    SLUICE_KERNEL constexpr std::uint16_t bits() const { return bits_; }
+    SLUICE_KERNEL constexpr std::uint16_t bits() const { return bits_; }  // the upper half of a float
 
 private:
     std::uint16_t bits_;

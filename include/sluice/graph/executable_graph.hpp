@@ -274,7 +274,7 @@ public:
     // and not after an update that instantiates again. Throws errc::graph_refused when no node has that name, or when
     // one of them is not a copy, fill or kernel.
     void disable(std::string_view name) const { set_enabled(name, false); }
-    void enable(std::string_view name) const { set_enabled(name, true); }
+    void enable(std::string_view name) const { set_enabled(name, true); }  // undoes disable
     // Whether each node of that name does something at the next launch. Throws errc::graph_refused when no node has it.
     bool is_enabled(std::string_view name) const {
         const std::lock_guard lock(state_->core().mutex());
@@ -293,7 +293,7 @@ public:
     std::size_t memory_bytes() const noexcept { return state_->core().memory_bytes(); }
     // The commands with their edges, of the first replica. Must not be read while another thread launches.
     const command_graph& commands() const noexcept { return state_->core().commands(); }
-    device& owner() const noexcept { return state_->core().owner(); }
+    device& owner() const noexcept { return state_->core().owner(); }  // the device that it was compiled for
 
 private:
     template <std::size_t... Is, typename... Values>

@@ -226,7 +226,7 @@ public:
     // Must not be read while another thread updates.
     const command_graph& commands() const noexcept { return state_->core().commands(); }
     std::size_t memory_bytes() const noexcept { return state_->core().memory_bytes(); }
-    device& owner() const noexcept { return state_->core().owner(); }
+    device& owner() const noexcept { return state_->core().owner(); }  // the device that it was compiled for
 
     // For launch(): the kernel's parameter, and what the command declares about the launched graph.
     graph_launcher launcher() const noexcept {

@@ -12,12 +12,12 @@ namespace sluice {
 
 // The grid and the blocks of a launch, and the source line that requested it.
 struct launch_blocks {
-    launch_extent grid;
-    launch_extent block;
-    std::size_t shared_bytes = 0;  // dynamic shared memory of each block, for a function of a module
-    source_location location = {};
-    launch_extent cluster = {};  // in blocks
-    bool cooperative = false;
+    launch_extent grid;             // blocks
+    launch_extent block;            // threads of a block
+    std::size_t shared_bytes = 0;   // dynamic shared memory of each block, for a function of a module
+    source_location location = {};  // the line that an error names
+    launch_extent cluster = {};     // in blocks
+    bool cooperative = false;       // all blocks run at the same time and may wait for each other
 
     // Thread block clusters: that many blocks run at the same time and reach each other's shared memory. Along each
     // dimension the grid is a multiple of the cluster; device_properties::max_blocks_per_cluster is the limit. For

@@ -45,8 +45,8 @@ public:
     buffer& operator=(const buffer&) = delete;
     ~buffer() = default;
 
-    std::size_t size() const noexcept { return size_; }
-    std::size_t size_bytes() const noexcept { return size_ * sizeof(T); }
+    std::size_t size() const noexcept { return size_; }                    // in elements
+    std::size_t size_bytes() const noexcept { return size_ * sizeof(T); }  // of all elements
 
     // For commands: the storage to name as read or written, and the device address. Only commands that name the
     // storage may use the address. Both are null after a move and after default construction.
@@ -83,9 +83,9 @@ public:
     host_buffer& operator=(const host_buffer&) = delete;
     ~host_buffer() = default;
 
-    std::size_t size() const noexcept { return size_; }
-    std::size_t size_bytes() const noexcept { return size_ * sizeof(T); }
-    storage* memory() const noexcept { return storage_.get(); }
+    std::size_t size() const noexcept { return size_; }                    // in elements
+    std::size_t size_bytes() const noexcept { return size_ * sizeof(T); }  // of all elements
+    storage* memory() const noexcept { return storage_.get(); }            // for the accesses of a command
 
     // The elements, for the host. write() blocks until no command uses the buffer, read() until no command writes it.
     // Both return immediately when that is already true.

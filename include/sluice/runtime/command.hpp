@@ -34,21 +34,21 @@ enum class access_mode : unsigned char {
 };
 
 struct memory_access {
-    storage* memory;  // null for a tensor without elements: nothing to order
-    access_mode mode;
+    storage* memory;   // null for a tensor without elements: nothing to order
+    access_mode mode;  // how the command uses it
 };
 
 // The description of a command. Everything it points to outlives the call that submits the command, but not the command
 // itself: interpreters copy what they keep. `name` must point to characters that are never freed.
 struct command_info {
-    std::string_view name;
-    std::span<const memory_access> accesses = {};
-    source_location location = {};  // the user's line; line 0 means unknown
+    std::string_view name;                         // in errors and traces
+    std::span<const memory_access> accesses = {};  // the memory that it uses
+    source_location location = {};                 // the user's line; line 0 means unknown
     // The command_queue fills these in for interpreters: the outcome that the command depends on, or null; the user's
     // name for the operation that the command belongs to; and what may_fail says.
     detail::outcome* outcome = nullptr;
-    std::string_view operation = {};
-    bool may_fail = false;  // whether the outcome is the command's own, which the interpreter settles
+    std::string_view operation = {};  // empty without one
+    bool may_fail = false;            // whether the outcome is the command's own, which the interpreter settles
     // Whether the command may also name storage of other devices of the same runtime and kind: copies between devices,
     // and library calls that use several. Without this flag such storage is refused.
     bool spans_devices = false;
@@ -58,9 +58,9 @@ enum class copy_direction : unsigned char { host_to_device, device_to_host, devi
 
 // The rows of a copy, from which the ends of longer rows are left out: sub-matrices.
 struct copied_rows {
-    std::size_t count = 1;
-    std::size_t source_pitch = 0;  // bytes from the beginning of a row to that of the next one
-    std::size_t destination_pitch = 0;
+    std::size_t count = 1;              // 1: plain bytes
+    std::size_t source_pitch = 0;       // bytes from the beginning of a row to that of the next one
+    std::size_t destination_pitch = 0;  // the same at the destination
 };
 
 struct copy_command {
@@ -72,7 +72,7 @@ struct copy_command {
     std::shared_ptr<const void> host_owner = {};
     // The device that owns `source`, when that is another device.
     device* source_device = nullptr;
-    copied_rows rows = {};
+    copied_rows rows = {};  // one row unless given
 };
 
 // Sets every byte to `value`.
@@ -112,16 +112,16 @@ struct launch_command {
     // On a GPU: the __global__ function, which takes the closure as its only parameter; null when nvcc did not compile
     // the launching code, and when `function` is launched instead.
     const void* device_function = nullptr;
-    launch_extent grid = {};
-    launch_extent block = {};
-    std::size_t shared_bytes = 0;
+    launch_extent grid = {};       // blocks
+    launch_extent block = {};      // threads of a block
+    std::size_t shared_bytes = 0;  // dynamic shared memory of a block
     // Thread block clusters: that many blocks, which divide the grid, run at the same time and share memory.
     launch_extent cluster = {};
     // Cooperative launch: all blocks run at the same time, so that they can wait for each other.
     bool cooperative = false;
     // On a CPU: runs the whole launch. Must not throw, unless the command may fail.
     void (*host_function)(const void* closure) = nullptr;
-    const void* closure = nullptr;
+    const void* closure = nullptr;  // the kernel object and its arguments
     std::size_t closure_bytes = 0;
     // Programmatic dependent launch: the kernel may start before the kernel that it comes after has ended. It calls
     // dependency_wait before it touches what that kernel writes. An ordinary launch on devices without this feature.
@@ -140,7 +140,7 @@ enum class device_kind : unsigned char { cpu, cuda };
 
 // The stream in the backend's own type: for library calls and for use with other libraries.
 struct native_stream {
-    device_kind kind;
+    device_kind kind;      // of the device of the stream
     void* handle;          // a cudaStream_t on cuda; null on cpu
     command_queue* queue;  // of the Sluice stream
 };

@@ -47,7 +47,7 @@ class stream_lease {
 public:
     stream_lease(device& owner, const stream_options& options = {});
 
-    stream operator*() const noexcept { return stream_; }
+    stream operator*() const noexcept { return stream_; }  // the leased stream; the lease outlives its use
     const stream* operator->() const noexcept { return &stream_; }
 
 private:
@@ -86,8 +86,8 @@ public:
         return &runtime_ == &other.runtime_ && kind() == other.kind();
     }
 
-    memory_pool& device_pool() noexcept { return device_pool_; }
-    memory_pool& host_pool() noexcept { return host_pool_; }
+    memory_pool& device_pool() noexcept { return device_pool_; }  // of device memory
+    memory_pool& host_pool() noexcept { return host_pool_; }      // of host memory, pinned for a GPU
     // Returns unused memory to the system: of both pools, of the staging pool and of the streams' queues. Blocks until
     // its last uses are complete.
     void trim();
@@ -101,7 +101,7 @@ public:
     // Whether any command here has ever depended on another device; and whether one does that is not known to be
     // complete.
     bool has_depended_on_others() const noexcept { return reaches_others_.load(std::memory_order_acquire); }
-    bool depends_on_others() const noexcept;
+    bool depends_on_others() const noexcept;  // whether its commands wait for other devices
 
     // A device that has faulted accepts no more commands: it refuses each with the first cause. The runtime's
     // completion thread reports the fault to each waiter. Other devices continue where the backend allows it
@@ -123,7 +123,7 @@ public:
 
     // For backends and for use with other libraries.
     device_interpreter& interpreter() noexcept { return *interpreter_; }
-    std::vector<command_queue*> all_queues() const;
+    std::vector<command_queue*> all_queues() const;  // of all of its streams
     // The other devices of the same runtime and kind.
     std::vector<device*> peers() const;
     // For uploads from pageable memory; created at the first call.

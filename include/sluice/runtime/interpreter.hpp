@@ -31,10 +31,10 @@ struct memory_info {
 };
 
 struct device_properties {
-    std::string name;            // "NVIDIA H200", "AMD EPYC (2 workers)"
-    int compute_units = 0;       // multiprocessors, or worker threads
-    int compute_capability = 0;  // 90 for sm_90; 0 on a CPU
-    std::size_t memory_bytes = 0;
+    std::string name;                // "NVIDIA H200", "AMD EPYC (2 workers)"
+    int compute_units = 0;           // multiprocessors, or worker threads
+    int compute_capability = 0;      // 90 for sm_90; 0 on a CPU
+    std::size_t memory_bytes = 0;    // of the device
     std::size_t l2_cache_bytes = 0;  // 0 when unknown
     // The most that a kernel may request (on a GPU "by opt-in", which a launch does for it); 0 on a CPU.
     std::size_t max_shared_bytes_per_block = 0;
@@ -56,8 +56,8 @@ public:
 
     // At least 256-byte aligned. Null when there is not enough; throws device_error for any other failure.
     virtual void* allocate(std::size_t bytes) = 0;
-    virtual void free(void* data, std::size_t bytes) noexcept = 0;
-    virtual memory_info info() = 0;
+    virtual void free(void* data, std::size_t bytes) noexcept = 0;  // what allocate returned, of that size
+    virtual memory_info info() = 0;                                 // at this moment
 
     // Notifications for sources that check the use of memory (the simulator). They take no lock and make no callbacks.
 
@@ -222,10 +222,10 @@ public:
     // Turns recorded commands into a program that its streams can run (graph). Throws errc::unsupported for commands
     // that this device, or its driver, cannot have in a graph. `owner` is the device that has this interpreter.
     virtual std::unique_ptr<graph_program> instantiate(device& owner, command_graph commands);
-    virtual memory_source& device_memory() noexcept = 0;
+    virtual memory_source& device_memory() noexcept = 0;  // allocates device memory
     // Host memory that the device copies from and to at full speed (pinned, for a GPU).
     virtual memory_source& host_memory() noexcept = 0;
-    virtual wait_mode default_wait_mode() const noexcept = 0;
+    virtual wait_mode default_wait_mode() const noexcept = 0;  // how a thread waits unless it says otherwise
     // Whether library calls run later, on threads of the device, so that their exceptions come after the submission.
     virtual bool runs_library_calls_later() const noexcept = 0;
     // Whether kernels run later, on threads of the device, and a launch that may fail settles its outcome

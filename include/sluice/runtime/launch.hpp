@@ -34,9 +34,9 @@ struct early_launch_range;
 
 // What a launch runs over, and the source line that requested it.
 struct launch_range {
-    shape over;  // of the elements; or the number of tiles down and across
-    bool is_tiles = false;
-    source_location location;
+    shape over;                // of the elements; or the number of tiles down and across
+    bool is_tiles = false;     // the indices are tiles, not elements
+    source_location location;  // the line that an error names
     static constexpr bool starts_early = false;
 
     // Programmatic dependent launch: the kernel may start while the kernel before it still runs, and calls
@@ -49,7 +49,7 @@ struct early_launch_range : launch_range {
 inline early_launch_range launch_range::early_start() const { return {*this}; }
 
 template <typename T>
-concept any_launch_range = std::derived_from<T, launch_range>;
+concept any_launch_range = std::derived_from<T, launch_range>;  // what each_of, each_tile_of and the like return
 
 // Every element of a tensor: one by one for index_1d kernels, as a matrix for index_2d kernels.
 template <typename T>

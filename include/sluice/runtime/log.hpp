@@ -43,14 +43,14 @@ std::string_view to_string(log_event event) noexcept;
 
 // Valid during the call only.
 struct log_entry {
-    log_level level = log_level::info;
-    log_event event = log_event::device_found;
-    std::string_view device = {};   // "cuda:0"; empty when there is none
-    std::string_view name = {};     // see log_event; empty when there is none
-    std::size_t bytes = 0;          // see log_event
-    std::string_view message = {};  // one line of printable text, which contains all of the above
+    log_level level = log_level::info;          // how serious it is
+    log_event event = log_event::device_found;  // what happened
+    std::string_view device = {};               // "cuda:0"; empty when there is none
+    std::string_view name = {};                 // see log_event; empty when there is none
+    std::size_t bytes = 0;                      // see log_event
+    std::string_view message = {};              // one line of printable text, which contains all of the above
 };
 
-using log_function = std::function<void(const log_entry& entry)>;
+using log_function = std::function<void(const log_entry& entry)>;  // one call at a time
 
 }  // namespace sluice

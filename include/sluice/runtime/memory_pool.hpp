@@ -56,7 +56,7 @@ public:
     std::size_t trim();
 
     statistics usage() const;
-    device& owner() const noexcept { return owner_; }
+    device& owner() const noexcept { return owner_; }  // the device that it belongs to
 
 private:
     friend class storage;

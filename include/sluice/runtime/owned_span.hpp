@@ -21,14 +21,14 @@ public:
 
     operator std::span<T>() const noexcept { return elements_; }  // NOLINT(google-explicit-constructor): it is one
 
-    T* data() const noexcept { return elements_.data(); }
-    std::size_t size() const noexcept { return elements_.size(); }
+    T* data() const noexcept { return elements_.data(); }           // the first element
+    std::size_t size() const noexcept { return elements_.size(); }  // in elements
     bool empty() const noexcept { return elements_.empty(); }
     T& operator[](std::size_t index) const noexcept { return elements_[index]; }
     auto begin() const noexcept { return elements_.begin(); }
     auto end() const noexcept { return elements_.end(); }
 
-    const std::shared_ptr<const void>& owner() const noexcept { return owner_; }
+    const std::shared_ptr<const void>& owner() const noexcept { return owner_; }  // keeps the elements alive
 
 private:
     std::span<T> elements_;

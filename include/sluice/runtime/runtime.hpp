@@ -63,7 +63,7 @@ public:
     // the first CPU device. Throws errc::device_not_found, with the existing devices and the reason why no GPU was
     // found.
     device& find(std::string_view name) const;
-    device& default_device() const { return find("auto"); }
+    device& default_device() const { return find("auto"); }  // the first GPU, or else cpu:0
 
     // The reason why the runtime has no GPU: "no NVIDIA driver was found"; empty when it has one.
     std::string_view why_no_gpu() const;

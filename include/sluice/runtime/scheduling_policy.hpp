@@ -41,7 +41,7 @@ public:
     round_robin(device& on, std::size_t streams, const stream_options& options = {});
 
     stream next() override { return *streams_[turn_.fetch_add(1, std::memory_order_relaxed) % streams_.size()]; }
-    std::size_t size() const noexcept { return streams_.size(); }
+    std::size_t size() const noexcept { return streams_.size(); }  // the number of its streams
     // The number of commands on all streams that are not known to be complete. Does not query the device.
     ticket in_flight() const noexcept;
 
@@ -58,7 +58,7 @@ public:
     least_loaded(device& on, std::size_t streams, const stream_options& options = {});
 
     stream next() override;
-    std::size_t size() const noexcept { return streams_.size(); }
+    std::size_t size() const noexcept { return streams_.size(); }  // the number of its streams
 
 private:
     std::vector<stream_lease> streams_;
@@ -79,8 +79,8 @@ public:
     priority_pool(device& on, std::initializer_list<std::size_t> streams)
         : priority_pool(on, std::span(streams.begin(), streams.size())) {}
 
-    scheduling_policy& level(std::size_t index) { return *levels_.at(index); }
-    std::size_t levels() const noexcept { return levels_.size(); }
+    scheduling_policy& level(std::size_t index) { return *levels_.at(index); }  // 0 is the most urgent
+    std::size_t levels() const noexcept { return levels_.size(); }              // the number of levels
 
 private:
     std::vector<std::unique_ptr<round_robin>> levels_;
@@ -94,7 +94,7 @@ public:
     stream next_on(device& target) override { return on(target).next(); }
     // The streams of one device. Throws errc::invalid_argument for a device that the policy does not have.
     round_robin& on(const device& which) const;
-    const std::vector<device*>& devices() const noexcept { return devices_; }
+    const std::vector<device*>& devices() const noexcept { return devices_; }  // each once, in the given order
 
 protected:
     // A device that is named twice counts once. Throws errc::invalid_argument for no devices or no streams.

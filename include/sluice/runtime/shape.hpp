@@ -41,7 +41,7 @@ public:
     }
     bool is_none() const noexcept { return rank_ == 1 && extents_.back() != 0; }
 
-    std::size_t rank() const noexcept { return rank_; }
+    std::size_t rank() const noexcept { return rank_; }  // the number of dimensions
     std::size_t operator[](std::size_t dimension) const noexcept { return extents_[dimension]; }
     // The number of elements.
     std::size_t size() const noexcept { return size_; }

@@ -61,13 +61,13 @@ public:
     storage(const storage&) = delete;  // commands and histories point to it
     storage& operator=(const storage&) = delete;
 
-    void* data() const noexcept { return data_; }
+    void* data() const noexcept { return data_; }  // the first byte
     // At least the requested size.
     std::size_t capacity_bytes() const noexcept { return capacity_bytes_; }
-    memory_pool& pool() const noexcept { return pool_; }
-    device& owner() const noexcept;
-    bool is_planned() const noexcept { return is_planned_; }
-    bool is_foreign() const noexcept { return is_foreign_; }
+    memory_pool& pool() const noexcept { return pool_; }      // where the memory returns to
+    device& owner() const noexcept;                           // the device that it belongs to
+    bool is_planned() const noexcept { return is_planned_; }  // memory of a graph that is being recorded
+    bool is_foreign() const noexcept { return is_foreign_; }  // memory that was adopted
     // The address by which the memory source knows this block: data(), unless it is foreign.
     void* source_address() const noexcept;
     // The block that this is a part of; null for a block.

@@ -45,14 +45,14 @@ class stream {
 public:
     explicit stream(command_queue& queue, detail::submission* by = nullptr) noexcept : queue_(&queue), by_(by) {}
 
-    device& owner() const noexcept;
-    command_queue& queue() const noexcept { return *queue_; }
+    device& owner() const noexcept;                            // the device that it belongs to
+    command_queue& queue() const noexcept { return *queue_; }  // the queue that carries out its commands
     // The operation that its commands belong to; null for none.
     detail::submission* submission() const noexcept { return by_; }
     // The moment after this ticket.
     stream_point point(ticket upto) const noexcept { return {queue_, upto}; }
-    std::size_t index() const noexcept;  // among the streams of its device
-    native_stream native() const noexcept;
+    std::size_t index() const noexcept;     // among the streams of its device
+    native_stream native() const noexcept;  // the handle for native calls: a cudaStream_t on a GPU
     // Whether commands are recorded into a graph, and do not run.
     bool is_recording() const noexcept;
     // Whether both put their commands into one queue.
@@ -60,11 +60,11 @@ public:
 
     // Commands.
     ticket copy(const command_info& info, const copy_command& command) const;
-    ticket fill(const command_info& info, const fill_command& command) const;
-    ticket launch(const command_info& info, const launch_command& command) const;
+    ticket fill(const command_info& info, const fill_command& command) const;      // sets bytes of device memory
+    ticket launch(const command_info& info, const launch_command& command) const;  // a kernel
     ticket library_call(const command_info& info, const library_command& command) const;
-    ticket host_call(const command_info& info, host_command command) const;
-    ticket graph(const command_info& info, const graph_command& command) const;
+    ticket host_call(const command_info& info, host_command command) const;      // host code in stream order
+    ticket graph(const command_info& info, const graph_command& command) const;  // a compiled graph
 
     // Device memory for commands of this stream; see memory_pool.
     storage_ref allocate(std::size_t bytes, const command_info& info = {"allocate"}) const;
@@ -86,7 +86,7 @@ public:
     void order_after(stream_point point) const;
     // Blocks the calling thread until `upto` is complete. Throws when the device has faulted.
     void wait(ticket upto, wait_mode mode) const;
-    std::unique_ptr<timed_mark> mark() const;
+    std::unique_ptr<timed_mark> mark() const;  // a time stamp in stream order
 
 private:
     command_queue* queue_;

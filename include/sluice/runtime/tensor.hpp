@@ -47,11 +47,11 @@ public:
     tensor& operator=(const tensor&) = delete;
     ~tensor() = default;
 
-    const sluice::shape& shape() const noexcept { return shape_; }
-    std::size_t size() const noexcept { return buffer_.size(); }
-    std::size_t size_bytes() const noexcept { return buffer_.size_bytes(); }
-    std::size_t rows() const noexcept { return shape_.rows(); }
-    std::size_t columns() const noexcept { return shape_.columns(); }
+    const sluice::shape& shape() const noexcept { return shape_; }            // extents, in elements
+    std::size_t size() const noexcept { return buffer_.size(); }              // elements, the product of the extents
+    std::size_t size_bytes() const noexcept { return buffer_.size_bytes(); }  // of all elements
+    std::size_t rows() const noexcept { return shape_.rows(); }  // the last dimension is a row: the number of rows
+    std::size_t columns() const noexcept { return shape_.columns(); }  // elements of a row
 
     // The same elements in another shape of the same size. Throws errc::shape_mismatch otherwise.
     tensor reshape(const sluice::shape& shape) && {
@@ -110,13 +110,13 @@ public:
         }
     }
 
-    const shape& tile_shape() const noexcept { return tile_; }
+    const shape& tile_shape() const noexcept { return tile_; }  // of a whole tile; those at the edges are smaller
     // How many tiles down, and how many across. The tiles of a vector are one row.
     std::size_t tile_rows() const noexcept { return count(whole_.rows(), tile_.rows()); }
     std::size_t tile_columns() const noexcept { return count(whole_.columns(), tile_.columns()); }
-    const tensor<T>& whole() const noexcept { return whole_; }
+    const tensor<T>& whole() const noexcept { return whole_; }  // the tensor that is split
 
-    tensor<T> unpartition() && { return std::move(whole_); }
+    tensor<T> unpartition() && { return std::move(whole_); }  // the tensor again; the partition is empty then
 
 private:
     // Does not overflow for a tile of any size.

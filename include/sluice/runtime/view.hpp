@@ -28,8 +28,8 @@ public:
     SLUICE_KERNEL T& operator[](detail::element_index i) const {
         return data_[detail::within(i, size_, detail::accessed::view_element)];
     }
-    SLUICE_KERNEL std::size_t size() const { return size_; }
-    SLUICE_KERNEL T* data() const { return data_; }
+    SLUICE_KERNEL std::size_t size() const { return size_; }  // in elements
+    SLUICE_KERNEL T* data() const { return data_; }           // the first element
 
 private:
     T* data_;
@@ -51,9 +51,9 @@ public:
         return data_[detail::within(row, rows_, detail::accessed::matrix_row) * columns_ +
                      detail::within(column, columns_, detail::accessed::matrix_column)];
     }
-    SLUICE_KERNEL std::size_t rows() const { return rows_; }
-    SLUICE_KERNEL std::size_t columns() const { return columns_; }
-    SLUICE_KERNEL T* data() const { return data_; }
+    SLUICE_KERNEL std::size_t rows() const { return rows_; }        // of the matrix
+    SLUICE_KERNEL std::size_t columns() const { return columns_; }  // of the matrix
+    SLUICE_KERNEL T* data() const { return data_; }                 // row after row, without gaps
 
 private:
     T* data_;
@@ -78,7 +78,7 @@ public:
 #endif
         return element;
     }
-    SLUICE_KERNEL std::size_t size() const { return size_; }
+    SLUICE_KERNEL std::size_t size() const { return size_; }  // in elements
 
 private:
     T* data_;
@@ -98,8 +98,8 @@ public:
     SLUICE_KERNEL T* at(index_2d at) const {
         return at.row() < rows_ && at.column() < columns_ ? data_ + at.row() * columns_ + at.column() : nullptr;
     }
-    SLUICE_KERNEL std::size_t rows() const { return rows_; }
-    SLUICE_KERNEL std::size_t columns() const { return columns_; }
+    SLUICE_KERNEL std::size_t rows() const { return rows_; }        // of the matrix
+    SLUICE_KERNEL std::size_t columns() const { return columns_; }  // of the matrix
 
 private:
     T* data_;
@@ -122,11 +122,11 @@ public:
         return origin_[detail::within(row, rows_, detail::accessed::tile_row) * stride_ +
                        detail::within(column, columns_, detail::accessed::tile_column)];
     }
-    SLUICE_KERNEL std::size_t rows() const { return rows_; }
-    SLUICE_KERNEL std::size_t columns() const { return columns_; }
+    SLUICE_KERNEL std::size_t rows() const { return rows_; }        // of this tile, clipped at the edge
+    SLUICE_KERNEL std::size_t columns() const { return columns_; }  // of this tile, clipped at the edge
     // The position of the tile's corner in the whole tensor.
     SLUICE_KERNEL std::size_t first_row() const { return row0_; }
-    SLUICE_KERNEL std::size_t first_column() const { return column0_; }
+    SLUICE_KERNEL std::size_t first_column() const { return column0_; }  // of this tile in the matrix
 
 private:
     T* origin_;
