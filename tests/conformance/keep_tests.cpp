@@ -71,7 +71,10 @@ TEST_P(keeping, an_object_lives_until_a_native_call_is_over) {
     const stream_lease held(on);
     const shared_tensor<unsigned> from(submit_to(*held, full<unsigned>({4}, 7)));
     const auto copied = [&](tensor<unsigned> to) {
-        return native_call(&copy_by_hand, from, std::move(to), std::size_t{4});
+        const auto by_hand = [](const native_stream& home, const unsigned* read, unsigned* written, std::size_t size) {
+            copy_by_hand(home, read, written, size);
+        };
+        return native_call(by_hand, from, std::move(to), std::size_t{4});
     };
     auto warm = submit_to(*held, full<unsigned>({4}, 1).and_then(copied));  // makes the streams that the call needs
     auto to = submit_to(*held, full<unsigned>({4}, 1));

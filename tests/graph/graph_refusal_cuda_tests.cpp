@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An update that the driver refuses: its result, and the operation.
 #include "conformance/backend.hpp"
-#include "conformance/expect_refused.hpp"
 #include "conformance/kernels.hpp"
 #include "cuda/api/runtime.hpp"
 
@@ -64,7 +63,7 @@ TEST_P(driver_refusals, of_one_update_do_not_concern_the_next_one) {
 
 // Code of others that forks to a stream of its own and forgets to join it.
 TEST_P(driver_refusals, a_fork_that_is_not_joined_is_refused) {
-    struct fork {
+    struct forked_fill {
         unsigned* data;
         CUstream_st* arm;
         CUevent_st* begun;
@@ -76,10 +75,10 @@ TEST_P(driver_refusals, a_fork_that_is_not_joined_is_refused) {
     const auto forked = [&] {
         return named("forks", with_context([&](execution_context& context) {
                          tensor<unsigned> to(context.stream(), shape{1024});
-                         const fork what{to.device_data(), arm.get(), begun.get()};
+                         const forked_fill what{to.device_data(), arm.get(), begun.get()};
                          const std::array accesses{memory_access{to.memory(), access_mode::write}};
                          const auto call = [](const native_stream& home, const void* closure) {
-                             const auto& all = *static_cast<const fork*>(closure);
+                             const auto& all = *static_cast<const forked_fill*>(closure);
                              cuda::api::record(all.begun, static_cast<CUstream_st*>(home.handle));
                              cuda::api::wait(all.arm, all.begun);
                              cuda::api::fill(all.data, 1, 4096, all.arm, {});
