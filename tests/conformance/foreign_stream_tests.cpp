@@ -104,6 +104,26 @@ TEST_F(foreign_streams, default_streams_may_be_used) {
     }
 }
 
+// Sluice's streams are non-blocking: a held legacy default stream does not hold them, and does not wait for them.
+TEST_F(foreign_streams, work_of_sluice_passes_a_held_default_stream) {
+    NEEDS_A_GATE();
+    auto x = sync(full<unsigned>({4}, 5), own);
+    sync(full<unsigned>({4}, 5).and_then(one_step).and_then(download), own);  // fills the pools
+    std::atomic<bool> open{false};
+    std::function<void()> hold = [&] {
+        while (!open) std::this_thread::yield();
+    };
+    const api::device_scope scope(0);
+    api::call_host(nullptr, [](void* erased) { (*static_cast<std::function<void()>*>(erased))(); }, &hold, {});
+    auto passing = spawn(one_step(std::move(x)), own);
+    EXPECT_TRUE(passing.wait_for(std::chrono::seconds(30)));
+    EXPECT_EQ(api::query(static_cast<CUstream_st*>(nullptr)), api::not_ready);
+    open = true;
+    api::synchronize(static_cast<CUstream_st*>(nullptr));
+    auto made = std::move(passing).get();
+    EXPECT_EQ(sync(download(std::move(made)), own), stepped(5));
+}
+
 TEST_F(foreign_streams, the_stream_of_each_thread_is_refused) {
     expect_refused(errc::unsupported, {"cudaStreamPerThread"},
                    [&] { cuda::foreign_stream pool(gpu, reinterpret_cast<CUstream_st*>(2)); });

@@ -65,6 +65,29 @@ TEST_P(keeping, an_object_lives_until_its_commands_are_over) {
     EXPECT_EQ(contents(std::move(x), *held), std::vector<unsigned>(4, 27));
 }
 
+TEST_P(keeping, an_object_lives_until_a_native_call_is_over) {
+    NEEDS_A_GATE();
+    const auto gone = std::make_shared<std::atomic<bool>>(false);
+    const stream_lease held(on);
+    const shared_tensor<unsigned> from(submit_to(*held, full<unsigned>({4}, 7)));
+    const auto copied = [&](tensor<unsigned> to) {
+        const auto by_hand = [](const native_stream& home, const unsigned* read, unsigned* written, std::size_t size) {
+            copy_by_hand(home, read, written, size);
+        };
+        return native_call(by_hand, from, std::move(to), std::size_t{4});
+    };
+    auto warm = submit_to(*held, full<unsigned>({4}, 1).and_then(copied));  // makes the streams that the call needs
+    auto to = submit_to(*held, full<unsigned>({4}, 1));
+    on.synchronize();
+    gate closed(*held);
+    to = submit_to(*held, keep(std::make_shared<const end_note>(gone), copied(std::move(to))));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(*gone);
+    closed.open();
+    EXPECT_TRUE(comes_true([&] { return gone->load(); }));
+    EXPECT_EQ(contents(std::move(to), *held), std::vector<unsigned>(4, 7));
+}
+
 TEST_P(keeping, a_value_is_owned_and_moved) {
     single_stream pool(on);
     const auto gone = std::make_shared<std::atomic<bool>>(false);

@@ -71,6 +71,30 @@ struct row_sums {
     }
 };
 
+// Lets the next kernel start, and writes late.
+struct write_late {
+    unsigned rounds;
+    SLUICE_KERNEL void operator()(index_1d at, unsigned value, disjoint_view<unsigned> x) const {
+        dependency_trigger();
+        unsigned state = rounds | 1;  // the compiler cannot remove this delay
+        for (unsigned i = 0; i < rounds; ++i) state = state * 1664525u + 1013904223u + (state >> 16);
+        if (unsigned* const e = x.at(at)) *e = value + (state == 0xdecafbad ? 1 : 0);
+    }
+};
+
+// Starts early and touches nothing of the kernel before it, so its author has left out dependency_wait.
+struct without_wait {
+    SLUICE_KERNEL void operator()(index_1d at, disjoint_view<unsigned> x) const {
+        if (unsigned* const e = x.at(at)) *e += 1;
+    }
+};
+
+struct copy_elements {
+    SLUICE_KERNEL void operator()(index_1d at, view<const unsigned> from, disjoint_view<unsigned> to) const {
+        if (unsigned* const e = to.at(at)) *e = from[at.value()];
+    }
+};
+
 template <typename Value>
 std::vector<unsigned> table(std::size_t rows, std::size_t columns, Value value) {
     std::vector<unsigned> made;
@@ -98,6 +122,22 @@ TEST_P(launches, each_element_of_a_tensor_of_any_rank_is_visited_once_by_a_flat_
         launch_on(pool.next(), count_visits{}, each_of(visits), visits);
         EXPECT_EQ(contents(std::move(visits), pool.next()), std::vector<int>(of.size(), 1)) << to_string(of);
     }
+}
+
+// The third kernel comes after the second in the stream, and so must come after the first, which the second has not
+// waited for: a wait is added at the second's end.
+TEST_P(launches, a_kernel_that_starts_early_and_does_not_wait_ends_after_the_one_before_it) {
+    single_stream pool(on);
+    const stream home = pool.next();
+    auto x = sync(zeros<unsigned>({1000}), pool), y = sync(zeros<unsigned>({1000}), pool);
+    for (unsigned round = 1; round <= 20; ++round) {
+        auto copied = submit_to(home, zeros<unsigned>({1000}));
+        launch_on(home, write_late{slow()}, each_of(x), round, x);
+        launch_on(home, without_wait{}, each_of(y).early_start(), y);
+        launch_on(home, copy_elements{}, each_of(copied), x, copied);
+        EXPECT_EQ(contents(std::move(copied), home), std::vector<unsigned>(1000, round));
+    }
+    EXPECT_EQ(contents(std::move(y), home), std::vector<unsigned>(1000, 20));
 }
 
 TEST_P(launches, each_element_of_a_matrix_knows_its_row_and_column) {

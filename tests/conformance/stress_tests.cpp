@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Several host threads submit to shared policies at once. Their results must be correct, and a thread sanitizer must
 // report nothing.
+#include <numeric>
 #include <thread>
 
 #include "conformance/backend.hpp"
@@ -41,6 +42,25 @@ TEST_P(stress, threads_share_a_policy) {
         }
     });
     EXPECT_EQ(bytes_in_use(), before);
+}
+
+TEST_P(stress, threads_share_a_stream_and_each_keeps_its_order) {
+    constexpr unsigned count = 200;
+    single_stream pool(on);
+    const stream home = pool.next();
+    std::vector<numbers> called(threads);
+    on_all_threads([&](unsigned id) {
+        auto x = submit_to(home, full<unsigned>({300}, id));
+        for (unsigned i = 0; i < count; ++i) {
+            step_on(home, x, i);
+            home.host_call({"note"}, {[&called, id, i] { called[id].push_back(i); }});
+        }
+        EXPECT_EQ(contents(std::move(x), home), numbers(300, after_steps(id, count)));
+    });
+    on.synchronize();
+    numbers in_order(count);
+    std::iota(in_order.begin(), in_order.end(), 0u);
+    for (const numbers& each : called) EXPECT_EQ(each, in_order);
 }
 
 TEST_P(stress, threads_read_one_shared_tensor) {

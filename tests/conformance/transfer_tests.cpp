@@ -2,12 +2,14 @@
 // Data uploaded to a device and downloaded is unchanged.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <numeric>
 #include <thread>
 
 #include "conformance/backend.hpp"
 #include "sluice/kernels/elementwise.hpp"
+#include "sluice/runtime/copy_region.hpp"
 
 namespace sluice::conformance::transfer_tests {
 namespace {
@@ -176,6 +178,28 @@ TEST_P(transfers, a_copy_and_its_original_have_separate_memory) {
     EXPECT_NE(twin.device_data(), original.device_data());
     original = tensor<int>();
     EXPECT_EQ(sync(download(std::move(twin)), pool), values);
+}
+
+TEST_P(transfers, a_copy_on_the_device_completes_while_another_stream_is_held) {
+    NEEDS_A_GATE();
+    if (!GetParam().runs_concurrently) GTEST_SKIP() << "a held stream holds the others";
+    round_robin pool(on, 2);
+    const stream held = pool.next(), home = pool.next();
+    const std::vector<int> values = counting<int>(100'000);
+    const auto source = sync(upload(values), pool);
+    auto first = sync(zeros<int>({values.size()}), pool), second = sync(zeros<int>({values.size()}), pool);
+    copy_to(home, first, source);  // loads what a copy needs
+    on.synchronize();
+    gate closed(held);
+    const ticket gated = held.issued();
+    copy_to(home, second, first);
+    const ticket copied = home.issued();
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!has_passed(home, copied) && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    EXPECT_TRUE(has_passed(home, copied));
+    EXPECT_FALSE(has_passed(held, gated));
+    closed.open();
+    EXPECT_EQ(contents(std::move(second), home), values);
 }
 
 TEST_P(transfers, a_shared_tensor_is_copied_and_downloaded_and_stays_valid) {

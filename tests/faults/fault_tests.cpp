@@ -2,6 +2,7 @@
 // A device that has faulted refuses further work, releases what it owned, and does not affect other devices.
 #include <array>
 
+#include "conformance/expect_refused.hpp"
 #include "conformance/support/awaiting.hpp"
 #include "faults/faulty_backend.hpp"
 #include "sluice/kernels/elementwise.hpp"
@@ -64,6 +65,24 @@ TEST_F(faults, the_next_command_is_refused_and_so_is_everything_after_it) {
     EXPECT_EQ(fault_of([&] { b.order_after(a.point(1)); }), told);
     EXPECT_EQ(fault_of([&] { fakes.on.synchronize(); }), told);
     EXPECT_TRUE(fakes.on.is_poisoned());
+}
+
+TEST_F(faults, a_call_that_waits_for_its_command_throws_the_fault_with_its_line) {
+    fakes.on.block_each_command();  // as runtime_options::blocks_each_command does
+    a.host_call({"sound"}, {[] {}});
+    conformance::expect_refused_here(errc::device_failed, {"fake:0", "broken"}, [&] {
+        a.host_call({"breaks", {}, source_location::current()}, {[this] { break_down(); }});
+    });
+    bool later = false;
+    EXPECT_NE(fault_of([&] { a.host_call({"later"}, {[&later] { later = true; }}); }), "");
+    EXPECT_FALSE(later);
+}
+
+TEST_F(faults, a_call_that_does_not_wait_for_its_command_leaves_the_fault_to_the_waiter) {
+    fakes.first.works.hold();
+    EXPECT_EQ(fault_of([&] { a.host_call({"breaks"}, {[this] { break_down(); }}); }), "");
+    fakes.first.works.release();
+    EXPECT_EQ(fault_of([&] { a.wait(a.issued(), wait_mode::block); }), told);
 }
 
 TEST_F(faults, memory_and_streams_are_refused) {

@@ -49,10 +49,13 @@ public:
     void release() {
         change([this] { allowed_ = unlimited; });
     }
-    // Nothing runs from now on. The host finds out at its next query.
+    // Nothing runs from now on. The host finds out at its next query. A command that calls this is the culprit: the
+    // error has its source line.
     void fault(std::string why) {
         change([&] {
-            if (!std::exchange(has_faulted_, true)) why_ = std::move(why);
+            if (std::exchange(has_faulted_, true)) return;
+            why_ = std::move(why);
+            if (std::this_thread::get_id() == worker_.get_id()) where_ = running_;
         });
     }
     void stop() {
@@ -86,7 +89,9 @@ private:
     std::size_t allowed_ = unlimited;
     bool has_faulted_ = false;
     bool stops_ = false;
-    std::string why_;  // does not change after the fault
+    std::string why_;  // does not change after the fault, as the next one
+    source_location where_;
+    source_location running_;  // the line of the command that the worker runs
     std::vector<faulty_stream*> streams_;
     std::thread worker_;  // last: it uses all of the above
 };
@@ -165,10 +170,11 @@ private:
         detail::outcome_ref outcome = {};
         faulty_stream* awaited = nullptr;
         ticket upto = 0;
+        source_location location = {};
     };
 
-    void enqueue(const command_info&, std::function<void()> call, detail::outcome_ref outcome = {}) {
-        push({.call = std::move(call), .outcome = std::move(outcome)});
+    void enqueue(const command_info& info, std::function<void()> call, detail::outcome_ref outcome = {}) {
+        push({.call = std::move(call), .outcome = std::move(outcome), .location = info.location});
     }
     void push(entry next) {
         if (!machine_.is_sound([&] { queue_.push_back(std::move(next)); })) refuse();
@@ -176,7 +182,7 @@ private:
     }
     void report_fault() noexcept {
         owner_.owner().poison(std::make_exception_ptr(
-            device_error(errc::device_failed, machine_.why_, {"a command", owner_.owner().name()})));
+            device_error(errc::device_failed, machine_.why_, {"a command", owner_.owner().name(), machine_.where_})));
     }
     [[noreturn]] void refuse() {
         report_fault();
@@ -228,6 +234,7 @@ inline void machine::work() {
         on.queue_.pop_front();
         if (next.awaited != nullptr) continue;
         if (allowed_ != unlimited) --allowed_;
+        running_ = next.location;
         lock.unlock();
         faulty_stream::run(std::move(next));
         lock.lock();

@@ -61,4 +61,46 @@ TEST_P(driver_refusals, of_one_update_do_not_concern_the_next_one) {
     EXPECT_EQ(sync(fast().and_then(download), pool)[0], 3 * 0x06060606u + 1);
 }
 
+// Code of others that forks to a stream of its own and forgets to join it.
+TEST_P(driver_refusals, a_fork_that_is_not_joined_is_refused) {
+    struct forked_fill {
+        unsigned* data;
+        CUstream_st* arm;
+        CUevent_st* begun;
+    };
+    single_stream pool(on);
+    const cuda::api::device_scope scope(cuda::api::ordinal_of(static_cast<CUstream_st*>(pool.next().native().handle)));
+    const cuda::api::stream_handle arm = cuda::api::create_stream(0);
+    const cuda::api::event_handle begun = cuda::api::create_event(cuda::api::event_use::ordering);
+    const auto forked = [&] {
+        return named("forks", with_context([&](execution_context& context) {
+                         tensor<unsigned> to(context.stream(), shape{1024});
+                         const forked_fill what{to.device_data(), arm.get(), begun.get()};
+                         const std::array accesses{memory_access{to.memory(), access_mode::write}};
+                         const auto call = [](const native_stream& home, const void* closure) {
+                             const auto& all = *static_cast<const forked_fill*>(closure);
+                             cuda::api::record(all.begun, static_cast<CUstream_st*>(home.handle));
+                             cuda::api::wait(all.arm, all.begun);
+                             cuda::api::fill(all.data, 1, 4096, all.arm, {});
+                         };
+                         context.stream().library_call({"fork", accesses}, {call, &what, sizeof(what)});
+                         return to;
+                     }));
+    };
+    try {
+        static_cast<void>(compile(on, forked));
+        FAIL() << "nothing was thrown";
+    } catch (const device_error& refusal) {
+        const std::string_view what = refusal.what();
+        EXPECT_NE(what.find("cudaStreamEndCapture"), std::string_view::npos) << what;
+        EXPECT_NE(what.find("unjoined"), std::string_view::npos) << what;
+        EXPECT_NE(what.find("forks"), std::string_view::npos) << what;
+        EXPECT_EQ(refusal.device(), on.name());
+    }
+    // The device and the library's capture stream are as before.
+    EXPECT_FALSE(on.is_poisoned());
+    const auto fast = compile(on, filled(2));
+    EXPECT_EQ(sync(fast().and_then(download), pool)[0], 0x01010101u);
+}
+
 }  // namespace sluice::conformance::graph_refusal_cuda_tests

@@ -190,7 +190,28 @@ TEST_F(recorded_edges, then_joins_all_branches) {
     EXPECT_EQ(edges_of(both.commands()), "bump <-; bump <-; bump <- bump order bump order");
 }
 
-// Explicit edges: A before B and C, both before D.
+// A before B and C, both before D. Each node is known by the tensor that it bumps, in the order of submission.
+TEST_F(recorded_edges, a_diamond_of_then_has_four_edges) {
+    const auto fast = compile(
+        on,
+        [](tensor<int> a, tensor<int> b, tensor<int> c, tensor<int> d) {
+            return bumped(std::move(a))
+                .then(zip(bumped(std::move(b)), bumped(std::move(c))))
+                .then(bumped(std::move(d)));
+        },
+        device_input<int>({4}), device_input<int>({4}), device_input<int>({4}), device_input<int>({4}));
+    std::vector<std::vector<std::size_t>> after;
+    for (const graph_node& node : fast.commands().nodes) {
+        after.emplace_back();
+        for (const graph_edge& edge : node.after) {
+            after.back().push_back(edge.from);
+            EXPECT_EQ(edge.reason, edge_reason::stream_order);
+        }
+    }
+    EXPECT_EQ(after, (std::vector<std::vector<std::size_t>>{{}, {0}, {0}, {1, 2}}));
+}
+
+// An explicit edge from the first of three launches to the third; the second has none.
 TEST_F(recorded_edges, a_stream_that_is_recorded_takes_explicit_edges) {
     const auto fast = compile(
         on,
