@@ -2,6 +2,8 @@
 #include "conformance/kernels.hpp"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <stdexcept>
 
 #include "sluice/runtime/launch.hpp"
@@ -88,12 +90,18 @@ void copy_by_hand(const native_stream& on, const unsigned* from, unsigned* to, s
         if (code != cudaSuccess) throw std::runtime_error(cudaGetErrorString(code));
     };
     const auto home = static_cast<cudaStream_t>(on.handle);
-    // Never destroyed: a stream must not be destroyed while it is part of a capture.
-    static const cudaStream_t arm = [&] {
-        cudaStream_t made = nullptr;
-        check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
-        return made;
-    }();
+    // One of each device, never destroyed: a stream must not be destroyed while it is part of a capture.
+    static std::mutex one_at_a_time;
+    static std::map<int, cudaStream_t> arms;
+    int current = 0;
+    check(cudaGetDevice(&current));
+    cudaStream_t arm = nullptr;
+    {
+        const std::lock_guard lock(one_at_a_time);
+        cudaStream_t& kept = arms[current];
+        if (kept == nullptr) check(cudaStreamCreateWithFlags(&kept, cudaStreamNonBlocking));
+        arm = kept;
+    }
     cudaEvent_t begun = nullptr, over = nullptr;
     check(cudaEventCreateWithFlags(&begun, cudaEventDisableTiming));
     check(cudaEventCreateWithFlags(&over, cudaEventDisableTiming));
