@@ -20,8 +20,7 @@ protected:
 }  // namespace
 
 TEST_F(lambda_kernels, run_once_for_each_element_with_what_they_capture) {
-    const int factor = 3;
-    auto operation = full<int>({1000}, 5).and_then([factor](tensor<int> x) {
+    auto operation = full<int>({1000}, 5).and_then([factor = 3](tensor<int> x) {
         const auto range = each_of(x);
         const auto kernel = [factor](index_1d at, int addend, disjoint_view<int> all) {
             if (int* const e = all.at(at)) *e = factor * *e + addend + static_cast<int>(at.value());
