@@ -3,7 +3,6 @@
 // of the GPU idle and with it busy with matrix products; and how many requests several threads get answered. Compared
 // with one launch of a graph of the same network from the same memory (nn::compile_forward_from_host, which
 // bench_network_latency compares with a graph by hand and with PyTorch).
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -17,6 +16,7 @@
 #include "sluice/nn/plan.hpp"
 #include "sluice/nn/resident.hpp"
 #include "sluice/sluice.hpp"
+#include "support/latency.hpp"
 #include "support/networks.hpp"
 #include "support/result.hpp"
 #include "support/timing.hpp"
@@ -25,24 +25,6 @@ namespace sluice::bench {
 namespace {
 
 using clock = std::chrono::steady_clock;
-
-struct latency {
-    double median, late;  // microseconds
-};
-
-template <typename Function>
-latency measure(Function request, std::size_t count) {
-    std::vector<double> times;
-    times.reserve(count);
-    for (std::size_t i = 0; i < 100; ++i) request();
-    for (std::size_t i = 0; i < count; ++i) {
-        const auto begin = clock::now();
-        request();
-        times.push_back(microseconds(clock::now() - begin).count());
-    }
-    std::ranges::sort(times);
-    return {times[count / 2], times[count / 100 * 99]};
-}
 
 // Products of large matrices, one after the other, while it lives.
 class busy_gpu {
@@ -82,8 +64,8 @@ void compare(device& gpu, const std::vector<std::size_t>& widths, const std::str
     const nn::resident_network<T> network(gpu, model, {.rows = 8});
     for (const bool is_busy : {false, true}) {
         if (is_busy) busy.emplace(gpu);
-        const latency ours = measure([&] { network.run(x, y); }, 100'000);
-        const latency launched = measure([&] { static_cast<void>(sync(graph(x), policy)); }, 3'000);
+        const latency ours = measure_latency([&] { network.run(x, y); }, 100'000);
+        const latency launched = measure_latency([&] { static_cast<void>(sync(graph(x), policy)); }, 3'000);
         const auto print_one = [&](const char* which, double value, double baseline) {
             print({"resident",
                    "{\"network\": \"" + name + "\", \"rows\": " + std::to_string(rows) + ", \"blocks\": " +

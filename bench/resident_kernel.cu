@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A kernel of one's own that stays on the GPU, host to host: the median, the 99th of 100 and the 999th of 1000 of the
-// time of a request, over the size of request and answer, next to one launch of the same kernel as a graph by hand
-// (copy in, kernel, copy out in pinned memory) and next to an echo of one word without Sluice, which is what the way
-// itself takes. And how many requests a second several threads get answered.
+// time of a request, over the size of request and answer, next to one launch by hand of a
+// graph of one kernel that reads and writes pinned memory, and next to an echo of one word without Sluice, which is
+// what the way itself takes. And how many requests a second several threads get answered.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -20,6 +20,7 @@
 
 #include "sluice/kernels/resident_kernel.hpp"
 #include "sluice/sluice.hpp"
+#include "support/latency.hpp"
 #include "support/result.hpp"
 #include "support/timing.hpp"
 
@@ -30,24 +31,6 @@ using clock = std::chrono::steady_clock;
 
 void check(cudaError_t status) {
     if (status != cudaSuccess) throw std::runtime_error(cudaGetErrorString(status));
-}
-
-struct latency {
-    double median, late, latest;  // microseconds
-};
-
-template <typename Function>
-latency measure(Function request, std::size_t count) {
-    std::vector<double> times;
-    times.reserve(count);
-    for (std::size_t i = 0; i < 100; ++i) request();
-    for (std::size_t i = 0; i < count; ++i) {
-        const auto begin = clock::now();
-        request();
-        times.push_back(microseconds(clock::now() - begin).count());
-    }
-    std::ranges::sort(times);
-    return {times[count / 2], times[count / 100 * 99], times[count / 1000 * 999]};
 }
 
 template <std::size_t Bytes>
@@ -62,12 +45,13 @@ struct increments {
     }
 };
 
-template <std::size_t Bytes>
-__global__ void increment_once(const unsigned* asked, unsigned* answer) {
-    for (unsigned i = threadIdx.x; i < Bytes / 4; i += blockDim.x) answer[i] = asked[i] + 1;
+// A thread for each 16 bytes, so that all reads are on their way at the same time.
+__global__ void increment_once(const uint4* __restrict__ asked, uint4* __restrict__ answer) {
+    const uint4 x = asked[threadIdx.x];
+    answer[threadIdx.x] = {x.x + 1, x.y + 1, x.z + 1, x.w + 1};
 }
 
-// One graph of one kernel, which reads and writes pinned memory: the least that CUDA's graphs do for a request.
+// One graph of one kernel, which reads and writes pinned memory: the least that we know for a request by CUDA's graphs.
 template <std::size_t Bytes>
 class graph_by_hand {
 public:
@@ -76,7 +60,8 @@ public:
         check(cudaMallocHost(&asked_, Bytes));
         check(cudaMallocHost(&answer_, Bytes));
         check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
-        increment_once<Bytes><<<1, 32, 0, stream_>>>(asked_, answer_);
+        increment_once<<<1, Bytes / 16, 0, stream_>>>(reinterpret_cast<const uint4*>(asked_),
+                                                      reinterpret_cast<uint4*>(answer_));
         cudaGraph_t graph{};
         check(cudaStreamEndCapture(stream_, &graph));
         check(cudaGraphInstantiate(&instance_, graph, 0));
@@ -118,7 +103,7 @@ latency measure_echo(std::size_t count) {
     echo<<<1, 1, 0, stream>>>(words, words + 512, last);
     check(cudaGetLastError());
     unsigned number = 0;
-    const latency made = measure(
+    const latency made = measure_latency(
         [&] {
             std::atomic_ref(words[0]).store(++number, std::memory_order_release);
             while (std::atomic_ref(words[512]).load(std::memory_order_acquire) != number) {
@@ -171,14 +156,14 @@ void compare(device& gpu, const latency& echoed, const resident_kernel_options& 
     const resident_kernel stays(gpu, kernel{}, options);
     std::optional<busy_gpu> busy;
     if (is_busy) busy.emplace();
-    const latency ours = measure(
+    const latency ours = measure_latency(
         [&] {
             ++asked.value[0];
             answer = stays.ask(asked);
             if (answer.value[0] != asked.value[0] + 1) throw std::runtime_error("a wrong answer");
         },
         100'000);
-    const latency launched = measure([&] { graph.ask(asked.value, answer.value); }, is_busy ? 2'000 : 10'000);
+    const latency launched = measure_latency([&] { graph.ask(asked.value, answer.value); }, is_busy ? 2'000 : 10'000);
     const std::string size = "\"bytes\": " + std::to_string(Bytes) +
                              ", \"threads\": " + std::to_string(options.threads) +
                              ", \"pause ns\": " + std::to_string(options.pause.count()) +

@@ -70,17 +70,17 @@ def resident_kernel(root):
     graph = "graph by hand"
     sizes = (16, 128, 1024, 4096)
 
-    def best(size, quantile):
+    def best(size, quantile, field="value"):
         lines = results.of("resident_kernel", bytes=size, quantile=quantile, baseline=graph,
                            **{"other work": False, "pause ns": 0})
-        return min(lines, key=lambda line: line["value"])
+        return min(line[field] for line in lines)
 
     echo = results.one("resident_kernel", bytes=16, quantile="median", baseline="echo of one word by hand",
                        **{"other work": False, "pause ns": 0})["baseline"]
     over_size = Lines("Over the size of request and answer", "bytes each way", "µs", [
-        Series("a kernel that stays: median", "ours", [(size, best(size, "median")["value"]) for size in sizes]),
-        Series("its 99th of 100", "ours", [(size, best(size, "99 %")["value"]) for size in sizes], True),
-        Series("a CUDA graph by hand: median", "hand", [(size, best(size, "median")["baseline"]) for size in sizes]),
+        Series("a kernel that stays: median", "ours", [(size, best(size, "median")) for size in sizes]),
+        Series("its 99th of 100", "ours", [(size, best(size, "99 %")) for size in sizes], True),
+        Series("a CUDA graph by hand: median", "hand", [(size, best(size, "median", "baseline")) for size in (16, 128)]),
         Series("an echo of 4 bytes by hand, without a library", "usual", [(size, echo) for size in (16, 4096)], True),
     ])
     ours, theirs, rows = [], [], ("the GPU idle", "the GPU busy")

@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
-LINK = re.compile(r"\]\(([^)\s]+)\)")
+LINK = re.compile(r"\]\(([^)\n]+)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
@@ -58,6 +58,7 @@ def self_test():
         "healthy": (healthy, None),
         "file": (healthy.replace("b.md", "c.md"), "no such file"),
         "heading": (healthy.replace("two-words", "three"), "no such heading"),
+        "space": (healthy.replace("#two-words", "#two words"), "no such heading"),
         "own heading": (healthy.replace("#one", "#two-words"), "no such heading"),
     }
     failures = []

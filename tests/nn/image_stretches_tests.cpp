@@ -47,13 +47,6 @@ protected:
         }
         return run(from, inputs);
     }
-    static any_tensor pixels(const lengths& shape) {
-        std::size_t count = 1;
-        for (const std::size_t each : shape) count *= each;
-        std::vector<float> made(count);
-        for (std::size_t i = 0; i < count; ++i) made[i] = std::sin(0.7f * static_cast<float>(i));
-        return any_tensor(made, shape);
-    }
     static void expect_near(const any_tensor& got, const any_tensor& expected) {
         ASSERT_EQ(got.shape(), expected.shape());
         const auto a = got.values<float>(), b = expected.values<float>();

@@ -2,6 +2,7 @@
 // Networks of images at random, with what stretches are made of.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <random>
@@ -10,11 +11,21 @@
 #include <vector>
 
 #include "nn/small_models.hpp"
+#include "sluice/nn/any_tensor.hpp"
 #include "sluice/nn/model.hpp"
 
 namespace sluice::nn::test_support {
 
 using lengths = std::vector<std::size_t>;
+
+// Numbers between -1 and 1, the same in each run.
+inline any_tensor pixels(const lengths& shape) {
+    std::size_t count = 1;
+    for (const std::size_t each : shape) count *= each;
+    std::vector<float> made(count);
+    for (std::size_t i = 0; i < count; ++i) made[i] = std::sin(0.7f * static_cast<float>(i));
+    return any_tensor(made, shape);
+}
 
 // Writes a network of images at random.
 class random_images {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -27,14 +26,6 @@ namespace sluice::nn::short_stretches_tests {
 namespace {
 
 using namespace test_support;
-
-any_tensor pixels(const lengths& shape) {
-    std::size_t count = 1;
-    for (const std::size_t each : shape) count *= each;
-    std::vector<float> made(count);
-    for (std::size_t i = 0; i < count; ++i) made[i] = std::sin(0.7f * static_cast<float>(i));
-    return any_tensor(made, shape);
-}
 
 class short_stretches : public ::testing::Test {
 protected:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// log_function: what a runtime reports to the program's logger of rare events: devices, library handles, workspaces,
+// log_function: how a runtime reports rare events to the program's logger: devices, library handles, workspaces,
 // graphs, modules, faults. Set in runtime_options::log; without it nothing is formatted, and an event costs one check.
 // Commands and launches are no events: see trace_recorder for those.
 //

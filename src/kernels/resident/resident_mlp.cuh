@@ -15,6 +15,7 @@
 
 #include "kernels/gemm/accumulators.cuh"
 #include "kernels/resident/resident_layout.hpp"
+#include "sluice/kernels/detail/host_words.hpp"
 #include "sluice/kernels/detail/mma.hpp"
 
 namespace sluice::kernels::resident {
@@ -24,20 +25,8 @@ inline constexpr unsigned looks_before_stop = 1u << 12;
 // The same into the host's memory: each takes more than a microsecond.
 inline constexpr unsigned looks_for_request = 64;
 
-__device__ inline std::uint64_t read_host(const std::uint64_t* word) {
-    std::uint64_t made;
-    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(made) : "l"(word) : "memory");
-    return made;
-}
-__device__ inline std::uint32_t read_host(const std::uint32_t* word) {
-    std::uint32_t made;
-    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(made) : "l"(word) : "memory");
-    return made;
-}
-__device__ inline void write_host(std::uint64_t* word, std::uint32_t data, std::uint32_t flag) {
-    const std::uint64_t all = std::uint64_t{flag} << 32 | data;
-    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(word), "l"(all) : "memory");
-}
+using sluice::detail::read_host_word;
+using sluice::detail::write_host_word;
 
 __device__ inline std::uint32_t shared_address(const void* in) {
     return static_cast<std::uint32_t>(__cvta_generic_to_shared(in));
@@ -105,9 +94,9 @@ struct block_state {
 __device__ inline bool await_word(const std::uint64_t* word, std::uint32_t number, const resident_call& call,
                                   std::uint64_t& found) {
     for (unsigned looks = 1;; ++looks) {
-        found = read_host(word);
+        found = read_host_word(word);
         if (static_cast<std::uint32_t>(found >> 32) >> 4 == number) return true;
-        if (looks % looks_for_request == 0 && read_host(call.stop) != 0) return false;
+        if (looks % looks_for_request == 0 && read_host_word(call.stop) != 0) return false;
         if (call.pause != 0) __nanosleep(call.pause);
     }
 }
@@ -144,7 +133,7 @@ __device__ inline void read_inputs(unsigned char* shared, block_state& state, co
         // The host writes the first row last, and these reads begin after that one has ended: the others are there.
 #pragma unroll
         for (std::uint32_t row = 1; row < most_resident_rows; ++row)
-            if (row < rows) found[row] = read_host(word + row * pitch);
+            if (row < rows) found[row] = read_host_word(word + row * pitch);
 #pragma unroll
         for (std::uint32_t row = 1; row < most_resident_rows; ++row)
             if (row < rows) to[row * layer.operand_pitch / 2 + i] = static_cast<std::uint32_t>(found[row]);
@@ -281,7 +270,7 @@ __device__ inline bool add_up(float (&sums)[2], bool has_second, std::uint32_t f
 #pragma unroll
         for (int source = 0; source < Blocks; ++source)
             all = all && found[source].y == flag && (found[source].w == flag || !has_second);
-        if (!all && ++looks % looks_before_stop == 0 && read_host(stop) != 0) return false;
+        if (!all && ++looks % looks_before_stop == 0 && read_host_word(stop) != 0) return false;
     }
 #pragma unroll
     for (int source = 0; source < Blocks; ++source) {
@@ -312,7 +301,7 @@ __device__ inline void finish_softmax(float* results, std::uint32_t outputs, std
         const float scale = 1 / sum;
         for (std::uint32_t i = lane; i < words; i += 32) {
             const float second = 2 * i + 1 < outputs ? each[2 * i + 1] * scale : 0;
-            write_host(answer + row * words + i, rounded<T, false>(each[2 * i] * scale, second), flag);
+            write_host_word(answer + row * words + i, rounded<T, false>(each[2 * i] * scale, second), flag);
         }
     }
 }
@@ -349,7 +338,7 @@ __device__ inline void receive(unsigned char* shared, block_state& state, const 
         after_layer(sums, layer.after);
         const std::uint32_t both = rounded<T, false>(sums[0], has_second ? sums[1] : 0);
         if (is_last) {
-            write_host(answer + i, both, flag);
+            write_host_word(answer + i, both, flag);
         } else {
             *reinterpret_cast<std::uint32_t*>(operand_of<T>(shared, next) + row * next.operand_pitch + output) = both;
         }
@@ -359,7 +348,7 @@ __device__ inline void receive(unsigned char* shared, block_state& state, const 
 
 __device__ inline void load_image(unsigned char* shared, const resident_call& call, std::uint32_t rank) {
     const auto* const from =
-        reinterpret_cast<const uint4*>(read_host(call.image) + std::size_t{rank} * call.layout.image_bytes);
+        reinterpret_cast<const uint4*>(read_host_word(call.image) + std::size_t{rank} * call.layout.image_bytes);
     for (std::uint32_t i = threadIdx.x; i < call.layout.image_bytes / 16; i += blockDim.x)
         reinterpret_cast<uint4*>(shared)[i] = __ldcg(from + i);
 }
@@ -402,7 +391,7 @@ __global__ void __launch_bounds__(512, 1) resident_mlp(const __grid_constant__ r
             // All blocks have the new weights before the host may change the image.
             cluster_arrive<Blocks>();
             cluster_wait<Blocks>();
-            if (rank == 0 && threadIdx.x == 0) write_host(call.outbox + entry * out, 0, flag);
+            if (rank == 0 && threadIdx.x == 0) write_host_word(call.outbox + entry * out, 0, flag);
         } else {
             const std::uint32_t rows = flag % 16 + 1;
             const auto run_layer = [&](std::uint32_t at) {

@@ -30,7 +30,7 @@ struct f32_writer {
         if (to != nullptr)
             to[row * pitch + output] = value;
         else
-            write_host(answer + row * pitch + output, __float_as_uint(value), flag);
+            write_host_word(answer + row * pitch + output, __float_as_uint(value), flag);
     }
 };
 
@@ -82,7 +82,7 @@ __device__ inline void finish_softmax_f32(float* results, std::uint32_t outputs,
         for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(whole_warp, sum, step);
         __syncwarp();
         for (std::uint32_t i = lane; i < outputs; i += 32)
-            write_host(answer + row * outputs + i, __float_as_uint(each[i] / sum), flag);
+            write_host_word(answer + row * outputs + i, __float_as_uint(each[i] / sum), flag);
     }
 }
 
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(256, 1) resident_mlp_f32(const __grid_constant
         if (flag % 16 == resident_reload) {
             load_image(shared, call, 0);
             __syncthreads();
-            if (threadIdx.x == 0) write_host(answer, 0, flag);
+            if (threadIdx.x == 0) write_host_word(answer, 0, flag);
             continue;
         }
         for (std::uint32_t at = 0; at < layout.layers; ++at)

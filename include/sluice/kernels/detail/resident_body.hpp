@@ -9,6 +9,7 @@
 
 #include "sluice/base/kernel.hpp"
 #include "sluice/base/thread_block.hpp"
+#include "sluice/kernels/detail/host_words.hpp"
 #include "sluice/kernels/detail/resident_core.hpp"
 #include "sluice/kernels/detail/resident_words.hpp"
 #include "sluice/runtime/launch.hpp"
@@ -75,23 +76,6 @@ struct resident_memory {
 
 #if defined(__CUDACC__)
 
-__device__ inline std::uint64_t read_host_word(const std::uint64_t* word) {
-    std::uint64_t made;
-    asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(made) : "l"(word) : "memory");
-    return made;
-}
-__device__ inline std::uint32_t read_host_word(const std::uint32_t* word) {
-    std::uint32_t made;
-    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(made) : "l"(word) : "memory");
-    return made;
-}
-__device__ inline void write_host_word(std::uint64_t* word, std::uint32_t data, std::uint32_t flag) {
-    const std::uint64_t all = std::uint64_t{flag} << 32 | data;
-    asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(word), "l"(all) : "memory");
-}
-__device__ inline void write_host_word(std::uint32_t* word, std::uint32_t data) {
-    asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(word), "r"(data) : "memory");
-}
 __device__ inline std::uint64_t global_nanoseconds() {
     std::uint64_t made;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(made));
