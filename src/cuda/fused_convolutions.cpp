@@ -276,8 +276,13 @@ struct fused_convolutions::state {
     }
 };
 
-fused_convolutions::fused_convolutions(device_context& of) try {
-    static_cast<void>(cudnn_functions::get());
+fused_convolutions::fused_convolutions(device_context& of) {
+    try {
+        static_cast<void>(cudnn_functions::get());
+    } catch (const error& refusal) {
+        if (refusal.code() != errc::unsupported) throw;
+        return;
+    }
     api::require_no_staying_kernel("create a handle of cuDNN", {"cuDNN"});
     const api::device_scope scope(of.ordinal());
     auto made = std::make_unique<state>();
@@ -285,8 +290,6 @@ fused_convolutions::fused_convolutions(device_context& of) try {
     made->handle = api::create_cudnn(nullptr);
     of.log_handle("cuDNN");
     state_ = std::move(made);
-} catch (const error& refusal) {
-    if (refusal.code() != errc::unsupported) throw;
 }
 
 fused_convolutions::~fused_convolutions() = default;

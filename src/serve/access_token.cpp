@@ -13,6 +13,7 @@ bool has_token(std::string_view authorization, std::span<const std::string> toke
     authorization.remove_prefix(scheme.size());
     bool is_one = false;
     for (const std::string& each : tokens) {
+        if (each.empty()) continue;
         unsigned difference = each.size() == authorization.size() ? 0 : 1;
         for (std::size_t i = 0; i < authorization.size(); ++i)
             difference |= static_cast<unsigned char>(authorization[i] ^ each[i % each.size()]);

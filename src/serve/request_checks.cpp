@@ -58,6 +58,12 @@ std::optional<std::chrono::microseconds> require_timeout(std::uint64_t microseco
     return std::chrono::microseconds(microseconds);
 }
 
+void require_change_parameter(std::string_view name, bool loads) {
+    if (!loads && name == "unload_dependents") return;  // there are none
+    refuse_request("the parameter " + in_quotes(name) + " is not supported: a model is " +
+                   (loads ? "loaded as its files are" : "unloaded as a whole"));
+}
+
 void refuse_parameter(const std::string& where, std::string_view key, const std::string& known) {
     static constexpr std::array<std::string_view, 4> unsupported{"sequence_id", "sequence_start", "sequence_end",
                                                                  "classification"};

@@ -30,6 +30,8 @@ io::dtype require_datatype(std::string_view datatype, const std::string& where);
 void append_length(tensor_shape& to, std::uint64_t length, const std::string& where);
 // 0 microseconds: no limit.
 std::optional<std::chrono::microseconds> require_timeout(std::uint64_t microseconds);
+// Of a request to load or unload a model.
+void require_change_parameter(std::string_view name, bool loads);
 [[noreturn]] void refuse_parameter(const std::string& where, std::string_view key, const std::string& known);
 
 }  // namespace sluice::serve

@@ -8,6 +8,7 @@ import asyncio
 import os
 import pathlib
 import queue
+import re
 import signal
 import socket
 import subprocess
@@ -28,6 +29,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 INPUTS = numpy.load(ROOT / "data/digits_inputs.npy")
 LOGITS = numpy.load(ROOT / "data/digits_logits.npy")
 TOOL = sys.argv[1] if len(sys.argv) > 1 else ""
+
+
+def is_built_with(what):
+    """Whether `sluice serve --version` says yes to it; that it says neither is an error."""
+    said = re.search(rf"^{what} +(yes|no)", subprocess.check_output([TOOL, "serve", "--version"], text=True), re.MULTILINE)
+    if said is None:
+        raise RuntimeError(f"the tool does not say whether it was built with {what}")
+    return said.group(1) == "yes"
 
 
 def free_port():
@@ -56,7 +65,7 @@ class Clients(unittest.TestCase):
         model.mkdir(parents=True)
         (model / "model.safetensors").write_bytes((ROOT / "models/digits.safetensors").read_bytes())
         cls.address = f"127.0.0.1:{free_port()}"
-        cls.has_grpc = "gRPC         yes" in subprocess.check_output([TOOL, "serve", "--version"], text=True)
+        cls.has_grpc = is_built_with("gRPC")
         cls.grpc_address = f"127.0.0.1:{free_port()}"
         grpc = ["--grpc-port", cls.grpc_address.split(":")[1]] if cls.has_grpc else []
         cls.process = subprocess.Popen([TOOL, "serve", "--shared-memory", "--repository", cls.folder.name, "--device", "cpu",
@@ -263,10 +272,8 @@ class Clients(unittest.TestCase):
 
 class Secure(unittest.TestCase):
     def test_grpc_with_certificates_of_both(self):
-        built_with = subprocess.check_output([TOOL, "serve", "--version"], text=True)
-        for each in "gRPC         yes", "TLS          yes":
-            if each not in built_with:
-                self.skipTest("this tool was built without gRPC or without TLS")
+        if not is_built_with("gRPC") or not is_built_with("TLS"):
+            self.skipTest("this tool was built without gRPC or without TLS")
         with tempfile.TemporaryDirectory() as folder:
             key, certificate = f"{folder}/key.pem", f"{folder}/certificate.pem"
             subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",

@@ -133,13 +133,39 @@ TEST(grpc, wrong_requests_are_refused_with_the_reason) {
 TEST(grpc, a_message_that_is_too_long_and_memory_that_is_in_use_are_refused) {
     const grpc_server small({.message_bytes = 10});
     EXPECT_EQ(small.infer(row(1)).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-    const auto budget = std::make_shared<request_budget>(100);
+    const auto budget = std::make_shared<request_budget>(10'000);
     const grpc_server server({.budget = budget});
     EXPECT_TRUE(server.infer(row(1)).ok());
     while (budget->bytes() != 0) std::this_thread::yield();
-    ASSERT_TRUE(budget->take(95));
+    EXPECT_FALSE(budget->take(10'001));
+    ASSERT_TRUE(budget->take(9'990));
     expect_refused(server.infer(row(1)), grpc::StatusCode::UNAVAILABLE, "memory for requests is in use");
-    budget->give(95);
+    budget->give(9'990);
+}
+
+// A message of a few bytes could become gigabytes.
+TEST(grpc, compressed_messages_are_refused) {
+    const grpc_server server;
+    for (const grpc_compression_algorithm each : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
+        grpc::ClientContext context;
+        context.set_compression_algorithm(each);
+        ModelInferRequest request = row(1);
+        request.set_id(std::string(1 << 16, 'a'));
+        ModelInferResponse got;
+        EXPECT_EQ(server.stub->ModelInfer(&context, request, &got).error_code(), grpc::StatusCode::UNIMPLEMENTED);
+    }
+    EXPECT_TRUE(server.infer(row(1)).ok());
+}
+
+// 64 KiB on its way, some megabytes when it is parsed.
+TEST(grpc, the_memory_of_parsed_messages_counts) {
+    const auto budget = std::make_shared<request_budget>(1 << 20);
+    const grpc_server server({.budget = budget});
+    ModelInferRequest request = row(1);
+    for (int i = 0; i < 1 << 15; ++i) request.add_inputs();
+    ASSERT_LT(request.ByteSizeLong(), budget->most_bytes());
+    expect_refused(server.infer(request), grpc::StatusCode::UNAVAILABLE, "memory for requests is in use");
+    EXPECT_TRUE(server.infer(row(1)).ok());
 }
 
 TEST(grpc, a_token_is_needed_but_not_for_health) {

@@ -302,6 +302,9 @@ TEST(http, models_are_listed_loaded_and_unloaded) {
     raw_client client = server.client();
     EXPECT_EQ(json::parse(client.ask(post_request("/v2/repository/index", "")).body),
               json::parse(R"([{"name":"m","version":"1","state":"READY","reason":""}])"));
+    EXPECT_EQ(
+        client.ask(post_request("/v2/repository/models/m/load", R"({"parameters":{"unload_dependents":true}})")).status,
+        400);
     EXPECT_EQ(client.ask(post_request("/v2/repository/models/m/unload", R"({"parameters":{"unload_dependents":true}})"))
                   .status,
               200);

@@ -20,7 +20,8 @@
 // of threads calls the operator for each request, as block_kernel.hpp says: on a GPU each thread calls it, on a CPU it
 // is called once, on the caller's thread. The kernel object, the request and the answer are in the block's shared
 // memory; so members are also where threads pass values to each other, across block.sync(). The operator writes the
-// whole answer: its first value is unspecified.
+// whole answer: its first value is unspecified. Everything that it uses is there: a pointer to other device memory is
+// not allowed, since no command names that memory while the kernel stays.
 //
 // A kernel has `lanes`: blocks with a state of their own each, which begin as copies of the given object. A lane
 // answers its requests in the order in which they were asked, each by the state that the request before left. Up to
@@ -58,7 +59,7 @@ struct resident_kernel_options {
     unsigned threads = 32;
     // Blocks, which answer at the same time, with a state of their own each.
     std::size_t lanes = 1;
-    // The most of each lane that are in flight. Their entries are used in turn: a request waits until the answer to the
+    // The most of each lane that are in flight. Their entries are used in turn: a request waits until the answer to
     // the one that was asked this many requests before has been taken or dropped.
     std::size_t requests = 4;
     // How long the kernel pauses between two looks for a request. Without a pause it answers soonest; with one it reads
@@ -66,7 +67,7 @@ struct resident_kernel_options {
     std::chrono::nanoseconds pause = {};
     // The process has launched every kernel that it will launch while this one stays; see nn/resident.hpp.
     bool all_kernels_are_loaded = false;
-    // How long a caller waits for an answer, and the longest that the call operator may take.
+    // How long a caller waits for an answer, and the longest that the call operator may take. At most a day.
     std::chrono::milliseconds longest_wait = std::chrono::seconds(2);
 };
 

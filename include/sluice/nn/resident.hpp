@@ -62,7 +62,7 @@ struct resident_options {
     std::chrono::nanoseconds pause = {};
     // The process has launched every kernel that it will launch while the network stays; see the top of this file.
     bool all_kernels_are_loaded = false;
-    // How long a caller waits for an answer.
+    // How long a caller waits for an answer. At most a day.
     std::chrono::milliseconds longest_wait = std::chrono::seconds(2);
 };
 

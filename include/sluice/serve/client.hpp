@@ -58,7 +58,8 @@ struct infer_request {
     std::vector<std::string> outputs = {};  // empty: all
     std::string id = {};                    // the answer has it, too
     std::size_t priority = 0;               // 1 comes first; 0: the model's default
-    // For the whole request, the wait for a connection too. The server gets it as the longest time in its queue.
+    // For the whole request, the wait for a connection too, above 0 and at most an hour. The server gets it as the
+    // longest time in its queue.
     std::chrono::milliseconds deadline{30'000};
 };
 

@@ -20,6 +20,7 @@ public:
 
     // False: the memory is in use by others, and nothing is taken.
     bool take(std::size_t bytes) noexcept {
+        if (bytes > most_bytes_) return false;
         if (bytes_.fetch_add(bytes) + bytes <= most_bytes_) return true;
         bytes_ -= bytes;
         return false;

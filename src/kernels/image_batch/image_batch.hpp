@@ -4,8 +4,9 @@
 // The steps are those of image_program.hpp, but each is carried out for all images. Values are kept channels last,
 // [images, height, width, channels], in the command's scratch memory, without borders. A value may be some channels of
 // a wider one: then a concatenation costs nothing. cuBLASLt multiplies where a window is one pixel, cuDNN convolves
-// elsewhere; both add the bias and a value and bound the result from below by 0 before it is rounded. The rest is done
-// by kernels of ours (image_batch_kernels.hpp), which a CPU can carry out too: tests do.
+// elsewhere; both add the bias and a value and bound the result from below by 0 before it is rounded, except where a
+// library has no such product or convolution: there the sum is rounded before them too. The rest is done by kernels of
+// ours (image_batch_kernels.hpp), which a CPU can carry out too: tests do.
 //
 // Elements are rounded to the type where a step writes them; sums are f32. A NaN or an infinity of one pixel may reach
 // all channels of the pixels that read it, and a bound may turn NaN into the bound.

@@ -422,12 +422,7 @@ std::string batch_plan::text() const {
 
 bool has_image_batches(device& on) {
     if (on.kind() != device_kind::cuda || on.properties().compute_capability < 80) return false;
-    try {
-        return cuda::device_context::of(on).kept<batch_libraries>().convolutions.is_installed();
-    } catch (const error& refusal) {
-        if (refusal.code() != errc::unsupported) throw;
-        return false;
-    }
+    return cuda::device_context::of(on).kept<batch_libraries>().convolutions.is_installed();
 }
 
 }  // namespace sluice::kernels

@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(threads) run_on_device(const __grid_constant__
 // A warp adds up one window.
 template <typename Kernel, unsigned Count>
 __global__ void __launch_bounds__(threads) add_on_device(const __grid_constant__ closure_of<Kernel> all) {
-    const unsigned index = (blockIdx.x * threads + threadIdx.x) / threads_of_window;
+    const unsigned index = blockIdx.x * (threads / threads_of_window) + threadIdx.x / threads_of_window;
     const unsigned number = threadIdx.x % threads_of_window;
     if (index >= all.count) return;
     float sums[Count] = {};

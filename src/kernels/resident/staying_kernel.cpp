@@ -29,8 +29,8 @@ void staying_kernel::check_options() const {
     if (options_.lanes == 0) fail(errc::invalid_argument, name + "lanes is 0");
     if (options_.pause < options_.pause.zero() || options_.pause > longest_pause)
         fail(errc::invalid_argument, name + "pause is below 0 or above a millisecond");
-    if (options_.longest_wait <= options_.longest_wait.zero())
-        fail(errc::invalid_argument, name + "longest_wait must be above 0");
+    if (options_.longest_wait <= options_.longest_wait.zero() || options_.longest_wait > std::chrono::hours(24))
+        fail(errc::invalid_argument, name + "longest_wait must be above 0 and at most a day");
     if (!is_on_gpu()) return;
     if (on_.blocks_each_command())
         fail(errc::unsupported, "the runtime waits for each command (blocks_each_command), and this one stays");

@@ -264,7 +264,7 @@ private:
         }
     }
 
-    // Filters of zeros give zeros; what is computed from zeros is 0 in the same channels.
+    // Filters of zeros give zeros; what is computed from zeros is finite in the same channels.
     bool writes_padding(const recipe_work& work) const {
         if (work.also != no_slot && !fills_memory(work.also)) return false;
         if (work.what == image_work::shuffle) return true;

@@ -106,7 +106,10 @@ std::optional<std::vector<any_tensor>> short_image_stretch::submit(const std::fi
     if (found == nullptr) return {};
     const stream on = context.stream();
     const storage_ref scratch = on.workspace(found->what->scratch_bytes);
-    std::vector<memory_access> accesses{{found->name.memory(), access_mode::read}, {scratch.get(), access_mode::write}};
+    // (The name keeps the program; the numbers are named too, since a command has written them.)
+    std::vector<memory_access> accesses{{found->name.memory(), access_mode::read},
+                                        {found->what->numbers->memory(), access_mode::read},
+                                        {scratch.get(), access_mode::write}};
     closure call{.what = found->what.get(), .scratch = static_cast<std::byte*>(scratch->data()), .outside = {}};
     std::size_t next = 0;
     for (const any_tensor& each : inputs) {

@@ -58,6 +58,7 @@ public:
         const std::string endpoint = endpoint_of(options);
         if (options.tls.is_wanted()) {
             certificates_ = std::make_shared<certificate_watch>(options.tls, state_->log);
+            static_cast<void>(certificates_->context()->texts());  // throws here what gRPC would not report
             credentials_ = tls_credentials(certificates_, !options.tls.client_ca.empty());
         } else {
             credentials_ = grpc::InsecureServerCredentials();
@@ -67,6 +68,9 @@ public:
         builder.SetMaxReceiveMessageSize(
             static_cast<int>(std::min<std::size_t>(options.message_bytes, std::numeric_limits<int>::max())));
         builder.SetMaxSendMessageSize(-1);
+        // gRPC decompresses a message as a whole before it compares its length with the limit.
+        builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+        builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
         builder.SetResourceQuota(
             grpc::ResourceQuota("sluice").Resize(std::max(state_->options.budget->most_bytes(), least_buffer_bytes)));
         builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, most_calls);

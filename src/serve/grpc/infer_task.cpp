@@ -46,7 +46,8 @@ void infer_task::begin(const std::shared_ptr<infer_task>& self) {
     try {
         if (state_->models.is_draining())
             throw refusal(refusal_kind::unavailable, "the server ends and takes no more requests");
-        const std::size_t bytes = request().ByteSizeLong();
+        // A message of many small parts takes much more memory than it had on its way.
+        const std::size_t bytes = std::max(request().ByteSizeLong(), request().SpaceUsedLong());
         if (!state_->options.budget->take(bytes))
             throw refusal(refusal_kind::unavailable, "the memory for requests is in use");
         charged_ = bytes;

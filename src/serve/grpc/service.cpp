@@ -204,11 +204,7 @@ grpc::ServerUnaryReactor* inference_service::change(context* call, const char* m
             throw refusal(refusal_kind::forbidden, "this server does not let clients load and unload models");
         if (!from.repository_name().empty())
             throw refusal(refusal_kind::not_found, "the server has one repository, without a name");
-        for (const auto& [name, value] : from.parameters()) {
-            if (name != "unload_dependents")  // there are none
-                refuse_request("the parameter " + in_quotes(name) +
-                               " is not supported: a model is loaded as its files are");
-        }
+        for (const auto& [name, value] : from.parameters()) require_change_parameter(name, loads);
         if (!state_->options.budget->begin_load())
             throw refusal(refusal_kind::queue_full, "too many loads wait", state_->options.budget->loads());
         has_begun = true;

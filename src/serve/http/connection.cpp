@@ -266,7 +266,7 @@ void connection::handle_load() {
     front_state& state = loop_->state();
     if (!state.options.repository_control)
         throw refusal(refusal_kind::forbidden, "this server does not let clients load and unload models");
-    require_load_parameters(message_.body);
+    require_change_body(message_.body, route_.to == endpoint::repository_load);
     if (!state.budget->begin_load())
         throw refusal(refusal_kind::queue_full, "too many loads wait", state.budget->loads());
     asio::post(state.loading, [self = shared_from_this()] {

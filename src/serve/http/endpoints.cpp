@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "serve/metrics.hpp"
+#include "serve/request_checks.hpp"
 #include "serve/shared_tensors.hpp"
 #include "sluice/base/printable.hpp"
 
@@ -232,15 +233,12 @@ reply page_reply() {
 
 }  // namespace
 
-void require_load_parameters(const std::string& body) {
+void require_change_body(const std::string& body, bool loads) {
     const json all = parsed(body);
     for (const auto& [key, value] : all.items()) {
         if (key != "parameters") refuse("the body has the unknown key " + in_quotes(key) + "; the key is parameters");
         if (!value.is_object()) refuse("'parameters' is no object");
-        for (const auto& [name, its] : value.items()) {
-            if (name != "unload_dependents")  // there are none
-                refuse("the parameter " + in_quotes(name) + " is not supported: a model is loaded as its files are");
-        }
+        for (const auto& [name, its] : value.items()) require_change_parameter(name, loads);
     }
 }
 

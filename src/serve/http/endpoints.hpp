@@ -16,7 +16,7 @@ reply answer_of(const route& to, const std::string& body, const front_state& sta
 
 // The body of a load or an unload. Throws refusal (bad_request) for parameters: what is loaded is what the repository
 // has.
-void require_load_parameters(const std::string& body);
+void require_change_body(const std::string& body, bool loads);
 
 std::string_view openapi_text();
 std::string_view status_page_text();

@@ -72,7 +72,13 @@ void require_token(const std::string& token) {
             throw error(errc::invalid_argument, "a token has no spaces and no control characters");
 }
 
+void require_deadline(std::chrono::milliseconds deadline) {
+    if (deadline <= deadline.zero() || deadline > std::chrono::hours(1))
+        throw error(errc::invalid_argument, "a deadline is above 0 and at most an hour");
+}
+
 task<infer_answer> ask(std::shared_ptr<exchange_pool> pool, infer_request request) {
+    require_deadline(request.deadline);
     infer_message message = write_infer_request(request);
     std::string head = head_of(*pool, "POST", message.path) +
                        "Content-Type: application/octet-stream\r\nInference-Header-Content-Length: " +
@@ -85,6 +91,7 @@ task<infer_answer> ask(std::shared_ptr<exchange_pool> pool, infer_request reques
 }
 
 task<bool> ask_ready(std::shared_ptr<exchange_pool> pool, std::chrono::milliseconds deadline) {
+    require_deadline(deadline);
     std::string head = head_of(*pool, "GET", "/v2/health/ready") + "\r\n";
     reply_wait wait(std::move(pool), std::move(head), {}, deadline);
     try {
