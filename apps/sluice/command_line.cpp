@@ -149,6 +149,8 @@ void add_serve_limits(CLI::App& app, serve_options& options) {
     add_time(app, "--header-timeout", "Time in which a request's header must arrive", http.header_time);
     add_time(app, "--body-timeout", "Time in which its body must arrive", http.body_time);
     add_time(app, "--idle-timeout", "Time between two requests of a connection", http.idle_time);
+    add_time(app, "--write-timeout", "Time without progress of an answer; over gRPC, time for all of it",
+             http.write_time);
 }
 
 std::string serve_version() {

@@ -110,6 +110,8 @@ std::unique_ptr<serve::grpc_front> grpc_front_of(const serve_options& options, c
     grpc.port = *options.grpc_port;
     grpc.message_bytes = http.body_bytes;
     grpc.handshake_time = http.header_time;
+    grpc.write_time = http.write_time;
+    grpc.threads = http.threads;
     grpc.budget = http.budget;
     grpc.tokens = http.tokens;
     grpc.tls = http.tls;

@@ -5,9 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <random>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fuzz/read_grpc_message.hpp"
@@ -19,10 +24,29 @@ namespace {
 
 using ::testing::HasSubstr;
 
-infer_message read(io::dtype type, const inference::ModelInferRequest& message) {
-    const std::vector<nn::value_info> inputs{{"x", type, std::vector<nn::dimension>(1)}};
-    const std::vector<nn::value_info> outputs{{"y", type, std::vector<nn::dimension>(1)}};
-    return read_infer_message(message, inputs, outputs, {}, false);
+// A message as protobuf writes it, and what is read of it.
+struct reading {
+    std::string bytes;
+    infer_message got = {};
+
+    reading(io::dtype type, std::string message, const std::shared_ptr<request_budget>& budget = {})
+        : bytes(std::move(message)) {
+        const std::vector<nn::value_info> inputs{{"x", type, std::vector<nn::dimension>(1)}};
+        const std::vector<nn::value_info> outputs{{"y", type, std::vector<nn::dimension>(1)}};
+        const auto all = std::as_bytes(std::span(bytes));
+        got = read_infer_message(all, read_infer_head(all), inputs, outputs, {nullptr, budget}, false);
+    }
+    reading(io::dtype type, const inference::ModelInferRequest& message) : reading(type, message.SerializeAsString()) {}
+};
+
+void expect_refused(io::dtype type, const std::string& message, const std::string& why) {
+    try {
+        const reading ignored(type, message);
+        FAIL() << "it is read";
+    } catch (const refusal& got) {
+        EXPECT_EQ(got.kind(), refusal_kind::bad_request);
+        EXPECT_THAT(got.why(), HasSubstr(why));
+    }
 }
 
 template <typename Fill>
@@ -39,7 +63,8 @@ inference::ModelInferRequest message_of(const std::string& datatype, const Fill&
 template <typename T, typename Fill>
 void expect_elements(io::dtype type, const std::string& datatype, std::vector<T> wanted, const Fill& fill) {
     const inference::ModelInferRequest message = message_of(datatype, fill);
-    const infer_message got = read(type, message);
+    const reading its(type, message);
+    const infer_message& got = its.got;
     ASSERT_EQ(got.inputs[0].bytes.size(), wanted.size() * sizeof(T)) << datatype;
     EXPECT_EQ(std::memcmp(got.inputs[0].bytes.data(), wanted.data(), wanted.size() * sizeof(T)), 0) << datatype;
 }
@@ -91,13 +116,7 @@ TEST(grpc_message, each_datatype_has_its_field) {
 
 TEST(grpc_message, elements_out_of_the_range_of_their_datatype_are_refused) {
     const auto refused = [](io::dtype type, const std::string& datatype, const auto& fill, const std::string& why) {
-        const inference::ModelInferRequest message = message_of(datatype, fill);
-        try {
-            read(type, message);
-            FAIL() << datatype;
-        } catch (const refusal& got) {
-            EXPECT_THAT(got.why(), HasSubstr(why));
-        }
+        expect_refused(type, message_of(datatype, fill).SerializeAsString(), why);
     };
     refused(io::dtype::i8, "INT8", [](contents& c) { c.add_int_contents(128); }, "128 is out of the range from -128");
     refused(io::dtype::i16, "INT16", [](contents& c) { c.add_int_contents(-32769); }, "to 32767");
@@ -105,6 +124,159 @@ TEST(grpc_message, elements_out_of_the_range_of_their_datatype_are_refused) {
     refused(io::dtype::u16, "UINT16", [](contents& c) { c.add_uint_contents(65536); }, "from 0 to 65535");
     refused(io::dtype::f16, "FP16", [](contents& c) { c.add_fp32_contents(1); }, "send it in raw_input_contents");
     refused(io::dtype::bf16, "BF16", [](contents&) {}, "send it in raw_input_contents");
+}
+
+// The field `number` of type 2: a text, bytes or a message.
+std::string field(int number, const std::string& bytes) {
+    return std::string{static_cast<char>(number << 3 | 2), static_cast<char>(bytes.size())} + bytes;
+}
+
+// FP32 elements are what they were on their way: no memory is taken for them.
+TEST(grpc_message, elements_that_lie_as_a_tensor_has_them_stay_where_they_are) {
+    const auto message = message_of("FP32", [](contents& c) {
+        c.add_fp32_contents(1);
+        c.add_fp32_contents(2);
+    });
+    const reading its(io::dtype::f32, message);
+    const std::byte* const begin = its.got.inputs[0].bytes.data();
+    EXPECT_GE(begin, std::as_bytes(std::span(its.bytes)).data());
+    EXPECT_LT(begin, std::as_bytes(std::span(its.bytes)).data() + its.bytes.size());
+    ASSERT_EQ(its.got.inputs[0].bytes.size(), 8U);
+}
+
+// Each number on its own, in two parts of the contents: protobuf reads them as one list, and so do we.
+TEST(grpc_message, elements_in_parts_are_gathered) {
+    const float one = 1, two = 2, three = 3;
+    const auto raw = [](const float& value) { return std::string(reinterpret_cast<const char*>(&value), 4); };
+    const std::string tensor = field(1, "x") + field(2, "FP32") + field(3, "\3") + field(5, "\x35" + raw(one)) +
+                               field(5, field(6, raw(two) + raw(three)));
+    const reading its(io::dtype::f32, field(5, tensor));
+    ASSERT_EQ(its.got.inputs[0].bytes.size(), 12U);
+    float all[3] = {};
+    std::memcpy(all, its.got.inputs[0].bytes.data(), 12);
+    EXPECT_THAT(all, ::testing::ElementsAre(1, 2, 3));
+}
+
+// A byte each on its way, and eight each in a tensor.
+TEST(grpc_message, the_memory_of_elements_counts) {
+    const auto budget = std::make_shared<request_budget>(1000);
+    const auto message = [](int count) {
+        return message_of("INT64",
+                          [&](contents& c) {
+                              for (int i = 0; i < count; ++i) c.add_int64_contents(1);
+                          })
+            .SerializeAsString();
+    };
+    {
+        const reading its(io::dtype::i64, message(100), budget);
+        EXPECT_EQ(budget->bytes(), 800U);
+    }
+    EXPECT_EQ(budget->bytes(), 0U);
+    try {
+        const reading ignored(io::dtype::i64, message(126), budget);
+        FAIL() << "it is read";
+    } catch (const refusal& got) {
+        EXPECT_EQ(got.kind(), refusal_kind::unavailable);
+    }
+    EXPECT_EQ(budget->bytes(), 0U);
+}
+
+TEST(grpc_message, what_is_no_message_is_refused) {
+    using namespace std::string_literals;
+    const std::string is_none = "the message is no ModelInferRequest: ";
+    const auto refused = [&](const std::string& message, const std::string& why) {
+        SCOPED_TRACE(why);
+        expect_refused(io::dtype::f32, message, is_none + why);
+        inference::ModelInferRequest ignored;
+        EXPECT_FALSE(ignored.ParseFromString(message));  // protobuf says so too
+    };
+    refused("\x0a\x05" + "m"s, "a length is beyond its end");
+    refused("\x0a"s, "it ends in a length");
+    refused("\x0a\xff\xff\xff\xff\x0f"s, "a length is beyond its end");
+    refused("\x0a\xff\xff\xff\xff\xff"s, "a length is beyond its end");
+    refused("\x08\xff"s, "it ends in a number");
+    refused("\x08"s + std::string(10, '\xff') + "\1", "a number is too long");
+    refused("\xff"s, "it ends in the number of a field");
+    refused("\xff\xff\xff\xff\xff\1"s, "the number of a field is too long");
+    refused("\0\0"s, "a field has no number");
+    refused("\x0f"s, "a field has no number");
+    refused("\x0d\1\1"s, "it ends in a number");
+    refused("\x09\1\1"s, "it ends in a number");
+    refused("\x7b"s, "it ends in a group");
+    refused("\x7b\x84\1"s, "a group does not end as it began");
+    refused("\x7c"s, "a field has no number");
+    refused(std::string(101, '\x7b') + std::string(101, '\x7c'), "it is too deep");
+    for (const std::string& text :
+         {"\x80"s, "\xc0\x80"s, "\xe0\x80\x80"s, "\xed\xa0\x80"s, "\xf4\x90\x80\x80"s, "\xf5"s, "\xc3"s})
+        refused(field(3, text), "a text is not UTF-8");
+    refused(field(5, field(5, field(6, "123"))), "it ends in a number");
+    refused(field(5, field(5, field(2, "\x80"))), "it ends in a number");
+}
+
+TEST(grpc_message, what_is_unknown_in_a_message_is_passed_over) {
+    auto message = message_of("FP32", [](contents& c) {
+        c.add_fp32_contents(1);
+        c.add_fp32_contents(2);
+    });
+    message.set_id("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
+    std::string bytes = message.SerializeAsString();
+    bytes += std::string(100, '\x7b') + std::string(100, '\x7c');  // groups in groups
+    bytes += "\x78\xff\xff\xff\xff\xff\xff\xff\xff\xff\1";
+    bytes += field(14, "any") + "\x0d" + "1234" + "\x09" + "12345678";  // the last two: model_name, of other types
+    inference::ModelInferRequest parsed;
+    ASSERT_TRUE(parsed.ParseFromString(bytes));
+    const reading its(io::dtype::f32, bytes);
+    EXPECT_EQ(its.got.inputs[0].bytes.size(), 8U);
+    EXPECT_EQ(read_infer_head(std::as_bytes(std::span(its.bytes))).id, message.id());
+}
+
+TEST(grpc_message, of_what_is_there_twice_the_last_holds) {
+    auto message = message_of("FP32", [](contents& c) { c.add_fp32_contents(1); });
+    (*message.mutable_parameters())["priority"].set_int64_param(1);
+    inference::ModelInferRequest later;
+    (*later.mutable_parameters())["priority"].set_uint64_param(2);
+    later.set_id("later");
+    const std::string first = field(4, field(1, "priority") + field(2, field(3, "one")));
+    const reading its(io::dtype::f32, first + message.SerializeAsString() + later.SerializeAsString());
+    EXPECT_EQ(its.got.priority, 2U);
+    EXPECT_EQ(read_infer_head(std::as_bytes(std::span(its.bytes))).id, "later");
+}
+
+// Parts of a right message changed, as the fuzzer does it: protobuf is the measure.
+TEST(grpc_message, changed_messages_are_read_as_protobuf_reads_them) {
+    std::mt19937 random(1);
+    inference::ModelInferRequest message;
+    for (const char* name : {"x", "y"}) {
+        auto& tensor = *message.add_inputs();
+        tensor.set_name(name);
+        tensor.set_datatype(*name == 'x' ? "FP32" : "INT8");
+        tensor.add_shape(1);
+        tensor.add_shape(2);
+        for (int i = 1; i < 3; ++i) {
+            if (*name == 'x')
+                tensor.mutable_contents()->add_fp32_contents(static_cast<float>(i));
+            else
+                tensor.mutable_contents()->add_int_contents(-i);
+        }
+    }
+    message.set_id("an id");
+    (*message.mutable_parameters())["timeout"].set_int64_param(1000);
+    message.add_outputs()->set_name("z");
+    const std::string right = std::string(1, '\0') + message.SerializeAsString();
+    for (int round = 0; round < 100'000; ++round) {
+        std::string changed = right;
+        for (unsigned i = 0; i <= random() % 3; ++i) {
+            const std::size_t at = random() % changed.size();
+            switch (random() % 4) {
+                case 0: changed[at] = static_cast<char>(random()); break;
+                case 1: changed.erase(at, 1 + random() % 4); break;
+                case 2: changed.insert(at, changed.substr(random() % changed.size(), random() % 24)); break;
+                default: changed[at] = static_cast<char>(changed[at] ^ (1U << random() % 8)); break;
+            }
+            if (changed.empty()) changed = right;
+        }
+        fuzz::read_grpc_message(std::as_bytes(std::span(changed)));  // aborts where they differ
+    }
 }
 
 TEST(grpc_message, files_of_the_fuzzer_are_read_or_refused) {

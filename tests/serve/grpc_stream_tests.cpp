@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -93,6 +94,43 @@ TEST(grpc_stream, a_request_that_is_refused_has_an_answer_and_the_stream_goes_on
     EXPECT_EQ(first_of(got), 6);
     EXPECT_FALSE(stream.call->Read(&got));
     EXPECT_TRUE(stream.call->Finish().ok());
+}
+
+TEST(grpc_stream, what_is_no_message_has_an_answer_and_the_stream_goes_on) {
+    const grpc_server server;
+    testing::raw_call stream(server, "ModelStreamInfer");
+    ASSERT_TRUE(stream.send("\x0a\x7f"));
+    ASSERT_TRUE(stream.send(row(3, true)));
+    stream.end();
+    ModelStreamInferResponse got;
+    ASSERT_TRUE(stream.read(got));
+    EXPECT_EQ(got.error_message(), "the message is no ModelInferRequest: a length is beyond its end");
+    ASSERT_TRUE(stream.read(got));
+    EXPECT_EQ(got.error_message(), "");
+    EXPECT_EQ(first_of(got), 6);
+    EXPECT_TRUE(stream.finish().ok());
+}
+
+// Requests that came together are one batch, though the thread that takes them computes it.
+TEST(grpc_stream, requests_that_wait_are_joined) {
+    const grpc_server server({}, R"({"max_batch": 64})");
+    server.fake->hold();  // forgets the batches of the model's trial
+    server.fake->open();
+    const open_stream stream(server);
+    constexpr int count = 2000;
+    std::thread asks([&] {
+        for (int i = 0; i < count; ++i) stream.ask(1000, std::to_string(i));
+        stream.call->WritesDone();
+    });
+    ModelStreamInferResponse got;
+    for (int i = 0; i < count; ++i) {
+        ASSERT_TRUE(stream.call->Read(&got));
+        ASSERT_EQ(got.infer_response().id(), std::to_string(i));
+        ASSERT_EQ(first_of(got), 2000);
+    }
+    asks.join();
+    const auto most = std::ranges::max(server.fake->batches());
+    EXPECT_GT(most, 1U);
 }
 
 TEST(grpc_stream, a_full_queue_is_an_answer) {

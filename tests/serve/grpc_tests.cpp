@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <future>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "serve/support/grpc_server.hpp"
 #include "sluice/base/error.hpp"
@@ -157,15 +159,61 @@ TEST(grpc, compressed_messages_are_refused) {
     EXPECT_TRUE(server.infer(row(1)).ok());
 }
 
-// 64 KiB on its way, some megabytes when it is parsed.
-TEST(grpc, the_memory_of_parsed_messages_counts) {
-    const auto budget = std::make_shared<request_budget>(1 << 20);
-    const grpc_server server({.budget = budget});
+// 64 KiB on its way, and some megabytes where all of it is parsed before it is looked at: the model has one input.
+TEST(grpc, a_message_of_many_small_parts_takes_no_more_than_it_has) {
     ModelInferRequest request = row(1);
     for (int i = 0; i < 1 << 15; ++i) request.add_inputs();
-    ASSERT_LT(request.ByteSizeLong(), budget->most_bytes());
-    expect_refused(server.infer(request), grpc::StatusCode::UNAVAILABLE, "memory for requests is in use");
+    const auto budget = std::make_shared<request_budget>(request.ByteSizeLong());
+    const grpc_server server({.budget = budget});
+    expect_refused(server.infer(request), grpc::StatusCode::INVALID_ARGUMENT, "the model has no input ''");
+    while (budget->bytes() != 0) std::this_thread::yield();
     EXPECT_TRUE(server.infer(row(1)).ok());
+}
+
+// Of another call, which protobuf parses: what it may take then counts.
+TEST(grpc, the_memory_of_parsed_messages_counts) {
+    const auto budget = std::make_shared<request_budget>(10'000);
+    const grpc_server server({.budget = budget});
+    const auto ask = [&](std::size_t length) {
+        grpc::ClientContext context;
+        ModelReadyRequest request;
+        request.set_name(std::string(length, 'm'));
+        ModelReadyResponse got;
+        return server.stub->ModelReady(&context, request, &got);
+    };
+    EXPECT_TRUE(ask(100).ok());
+    EXPECT_EQ(budget->bytes(), 0U);
+    expect_refused(ask(1000), grpc::StatusCode::UNAVAILABLE, "memory for requests is in use");
+    expect_refused(ask(2 << 20), grpc::StatusCode::INVALID_ARGUMENT, "one of this call has at most 1048576");
+    EXPECT_EQ(budget->bytes(), 0U);
+}
+
+// A message of several frames is not in one part of gRPC's memory.
+TEST(grpc, long_messages_are_read) {
+    const auto budget = std::make_shared<request_budget>(10 << 20);
+    const grpc_server server({.budget = budget});
+    constexpr int rows = 100'000;
+    std::vector<float> x(2 * rows);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 1000) + 10'000;
+    for (const bool is_raw : {false, true}) {
+        ModelInferRequest request = row(1);
+        auto& input = *request.mutable_inputs(0);
+        input.set_shape(0, rows);
+        input.clear_contents();
+        if (is_raw)
+            request.add_raw_input_contents(x.data(), x.size() * sizeof(float));
+        else
+            input.mutable_contents()->mutable_fp32_contents()->Add(x.begin(), x.end());
+        ModelInferResponse got;
+        const grpc::Status status = server.infer(request, got);
+        ASSERT_TRUE(status.ok()) << status.error_message();
+        ASSERT_EQ(got.raw_output_contents_size(), 1);
+        std::vector<float> y(2 * rows);
+        ASSERT_EQ(got.raw_output_contents(0).size(), y.size() * sizeof(float));
+        std::memcpy(y.data(), got.raw_output_contents(0).data(), y.size() * sizeof(float));
+        for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], 2 * x[i]) << i;
+    }
+    while (budget->bytes() != 0) std::this_thread::yield();
 }
 
 TEST(grpc, a_token_is_needed_but_not_for_health) {
@@ -182,6 +230,19 @@ TEST(grpc, a_token_is_needed_but_not_for_health) {
     ServerReadyResponse got;
     EXPECT_TRUE(server.stub->ServerReady(&context, {}, &got).ok());
     EXPECT_TRUE(got.ready());
+}
+
+// What is no message shows whether it was looked at.
+TEST(grpc, no_message_is_looked_at_before_its_token) {
+    const grpc_server server({.tokens = {"a-token-that-is-long"}});
+    for (const std::string method : {"ModelInfer", "ModelReady", "RepositoryModelLoad"}) {
+        SCOPED_TRACE(method);
+        const std::string token = "Bearer a-token-that-is-long";
+        expect_refused(testing::call_with_bytes(server, method, "\x0a\x7f", "Bearer a-token-that-is-lonG"),
+                       grpc::StatusCode::UNAUTHENTICATED, "a token is needed");
+        expect_refused(testing::call_with_bytes(server, method, "\x0a\x7f", token), grpc::StatusCode::INVALID_ARGUMENT,
+                       "the message is no ");
+    }
 }
 
 TEST(grpc, a_full_queue_says_how_long_it_is) {
@@ -262,7 +323,7 @@ TEST(grpc, loads_and_unloads_where_it_may) {
 }
 
 TEST(grpc, a_drain_answers_what_was_accepted) {
-    grpc_server server;
+    grpc_server server({}, R"({"caller_thread_us": 0})");
     std::future<grpc::Status> running;
     std::future<std::size_t> cut;
     {
@@ -287,6 +348,38 @@ TEST(grpc, a_drain_says_what_it_cuts_off) {
         EXPECT_EQ(server.front->drain(50ms), 1U);
     }
     running.wait();  // it may still have its answer: its connection ends soon, not at once
+}
+
+TEST(grpc, several_threads_take_requests) {
+    const grpc_server server({.threads = 3});
+    std::vector<std::jthread> clients;
+    for (int client = 0; client < 6; ++client) {
+        clients.emplace_back([&server, client] {
+            const auto stub = server.client(grpc::InsecureChannelCredentials());
+            for (int i = 0; i < 200; ++i) {
+                const auto value = static_cast<float>(10'000 * (client + 1) + i);
+                grpc::ClientContext context;
+                ModelInferResponse got;
+                const grpc::Status status = stub->ModelInfer(&context, row(value, true), &got);
+                ASSERT_TRUE(status.ok()) << status.error_message();
+                float y = 0;
+                std::memcpy(&y, got.raw_output_contents(0).data(), sizeof(y));
+                ASSERT_EQ(y, 2 * value);
+            }
+        });
+    }
+}
+
+TEST(grpc, a_number_of_threads_out_of_range_is_refused) {
+    for (const std::size_t threads : {0U, 257U}) {
+        try {
+            const grpc_server server({.threads = threads});
+            FAIL() << "it listens";
+        } catch (const error& failure) {
+            EXPECT_EQ(failure.code(), errc::invalid_argument);
+            EXPECT_THAT(failure.what(), HasSubstr("accepted is 1 to 256"));
+        }
+    }
 }
 
 TEST(grpc, says_what_its_models_have_done) {

@@ -31,8 +31,12 @@ std::string why_no_grpc();
 struct grpc_options {
     std::string address = "127.0.0.1";                 // an IPv4 or IPv6 address
     unsigned short port = 8001;                        // 0: one that is free
+    std::size_t threads = 1;                           // that take requests, from 1 to 256
     std::size_t message_bytes = 64 << 20;              // of one request; longer ones are refused (RESOURCE_EXHAUSTED)
     std::chrono::milliseconds handshake_time{10'000};  // from the connection to the first call that it may send
+    // That an answer has to be taken by its client, from 1 ms to 24 hours. Then its call is cancelled. A short answer
+    // is taken when it is in the system's buffers; a long one when its client has read what does not fit there.
+    std::chrono::milliseconds write_time{30'000};
     // Shared with another front end of the server. Empty: its own, of 1 GiB.
     std::shared_ptr<request_budget> budget = {};
     // A call names one of them (the metadata "authorization: Bearer TOKEN"), unless it asks for the server's health.
@@ -59,9 +63,10 @@ struct grpc_options {
 class grpc_front {
 public:
     // Listens, and starts the threads. `models` must outlive this. Throws error: invalid_argument for a text that is no
-    // address, io_failed when the address cannot be listened on, unsupported when Sluice was built without gRPC, or
-    // without TLS where that is asked for; and before it listens, for files of TLS: bad_file for what is wrong in them,
-    // io_failed when they cannot be read, invalid_argument when the certificate or the key is missing.
+    // address and a number that is out of its range, io_failed when the address cannot be listened on, unsupported when
+    // Sluice was built without gRPC, or without TLS where that is asked for; and before it listens, for files of TLS:
+    // bad_file for what is wrong in them, io_failed when they cannot be read, invalid_argument when the certificate or
+    // the key is missing.
     grpc_front(server& models, const grpc_options& options = {}, log_sink log = {});
     grpc_front(const grpc_front&) = delete;  // it owns threads
     grpc_front& operator=(const grpc_front&) = delete;

@@ -9,7 +9,7 @@
 
 namespace sluice::serve {
 
-call_record::call_record(grpc_state& state, const grpc::CallbackServerContext& context, const char* method)
+call_record::call_record(grpc_state& state, const grpc::ServerContext& context, const char* method)
     : state_(state),
       method_(method),
       is_noted_(state.options.spans != nullptr || (state.options.log_requests && state.log)) {
@@ -21,7 +21,7 @@ call_record::call_record(grpc_state& state, const grpc::CallbackServerContext& c
     if (is_noted_) begin_ = clock::now();
 }
 
-void call_record::end(const grpc::Status& status, const std::string& model_name, const served_model* model,
+void call_record::end(const grpc::Status& status, std::string_view model_name, const served_model* model,
                       const infer_call::progress* progress) noexcept {
     const auto code = static_cast<std::size_t>(status.error_code());
     if (code < grpc_state::codes) ++state_.replies[code];
@@ -40,7 +40,7 @@ void call_record::end(const grpc::Status& status, const std::string& model_name,
             if (caller_) what.parent = caller_->parent;
             what.is_grpc = true;
             what.path = method_;
-            what.model = model_name;
+            what.model = std::string(model_name);
             if (model != nullptr) what.version = std::to_string(model->version());
             what.status = static_cast<int>(status.error_code());
             state_.options.spans->add(what);

@@ -7,7 +7,7 @@
 
 #include <chrono>
 #include <optional>
-#include <string>
+#include <string_view>
 
 #include "serve/grpc/grpc_state.hpp"
 #include "sluice/serve/infer_call.hpp"
@@ -19,10 +19,10 @@ class call_record {
 public:
     // `method`: "ModelInfer". Reads the metadata "traceparent"; a value that is wrong is ignored, as W3C Trace Context
     // asks, and counted.
-    call_record(grpc_state& state, const grpc::CallbackServerContext& context, const char* method);
+    call_record(grpc_state& state, const grpc::ServerContext& context, const char* method);
 
     // `progress`: of a request to a model; empty: no spans are recorded. `model`: the one that was found, or null.
-    void end(const grpc::Status& status, const std::string& model_name, const served_model* model,
+    void end(const grpc::Status& status, std::string_view model_name, const served_model* model,
              const infer_call::progress* progress) noexcept;
 
 private:

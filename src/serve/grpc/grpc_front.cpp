@@ -16,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "serve/grpc/call_loop.hpp"
 #include "serve/grpc/service.hpp"
 #include "serve/grpc/status.hpp"
 #include "serve/grpc/tls_credentials.hpp"
@@ -28,7 +29,9 @@ namespace {
 constexpr std::chrono::milliseconds poll_time{5};
 constexpr std::chrono::milliseconds look_time{1000};    // for changed certificates
 constexpr std::chrono::milliseconds ping_time{60'000};  // a client that has vanished is noticed
-constexpr int most_calls = 256;                         // of one connection; a client's next ones wait with it
+constexpr std::chrono::hours longest_write_time{24};
+constexpr std::size_t most_threads = 256;
+constexpr int most_calls = 256;  // of one connection; a client's next ones wait with it
 // gRPC's memory for messages that are not there as a whole is as large as that for requests, but at least this.
 constexpr std::size_t least_buffer_bytes = 64 << 20;
 
@@ -44,8 +47,17 @@ std::string endpoint_of(const grpc_options& options) {
     return (is_v6 ? "[" + options.address + "]" : options.address) + ":" + std::to_string(options.port);
 }
 
-grpc_options with_budget(grpc_options options) {
+grpc_options checked(grpc_options options) {
+    if (options.write_time < std::chrono::milliseconds(1) || options.write_time > longest_write_time) {
+        throw error(errc::invalid_argument, "an answer over gRPC cannot have " +
+                                                std::to_string(options.write_time.count()) +
+                                                " ms to be taken; accepted is 1 ms to 24 hours");
+    }
     if (!options.budget) options.budget = std::make_shared<request_budget>(std::size_t{1} << 30);
+    if (options.threads == 0 || options.threads > most_threads) {
+        throw error(errc::invalid_argument, "gRPC cannot have " + std::to_string(options.threads) +
+                                                " threads; accepted is 1 to " + std::to_string(most_threads));
+    }
     return options;
 }
 
@@ -54,7 +66,7 @@ grpc_options with_budget(grpc_options options) {
 class grpc_front::implementation {
 public:
     implementation(server& models, const grpc_options& options, log_sink log)
-        : state_(std::make_shared<grpc_state>(models, with_budget(options), std::move(log))), service_(state_) {
+        : state_(std::make_shared<grpc_state>(models, checked(options), std::move(log))), service_(state_) {
         const std::string endpoint = endpoint_of(options);
         if (options.tls.is_wanted()) {
             certificates_ = std::make_shared<certificate_watch>(options.tls, state_->log);
@@ -78,13 +90,19 @@ public:
                                    static_cast<int>(options.handshake_time.count()));
         builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(ping_time.count()));
         builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, options.shares_port ? 1 : 0);
-        builder.RegisterService(&service_);
+        builder.RegisterService(&service_.service());
+        for (std::size_t i = 0; i < options.threads; ++i)
+            loops_.push_back(std::make_unique<call_loop>(builder.AddCompletionQueue(), state_->answers));
         server_ = builder.BuildAndStart();
         if (!server_ || port_ == 0) {
             throw error(errc::io_failed, "cannot listen for gRPC on " + options.address + ", port " +
                                              std::to_string(options.port) +
                                              ": the port is in use, or the address is "
                                              "not this machine's");
+        }
+        for (const auto& each : loops_) {
+            service_.ask_for_calls(*each);
+            each->start();
         }
         if (certificates_) looking_ = std::jthread([this](const std::stop_token& end) { look_for_certificates(end); });
     }
@@ -93,6 +111,8 @@ public:
     ~implementation() {
         drain(std::chrono::milliseconds(0));
         if (ending_.joinable()) ending_.join();
+        for (const auto& each : loops_) each->end();
+        state_->answers.stop();
     }
 
     unsigned short port() const noexcept { return static_cast<unsigned short>(port_); }
@@ -129,6 +149,8 @@ public:
         };
         add("sluice_grpc_unanswered_requests", "gauge", "Requests over gRPC that are not answered, and loads.",
             state_->in_flight);
+        add("sluice_grpc_untaken_answers_total", "counter", "Calls that were ended because an answer was not taken.",
+            state_->answers.count());
         add("sluice_grpc_wrong_traceparents_total", "counter", "Calls whose metadata traceparent was ignored.",
             state_->wrong_traceparents);
         return text;
@@ -147,6 +169,7 @@ private:
     std::shared_ptr<certificate_watch> certificates_;
     std::shared_ptr<grpc::ServerCredentials> credentials_;  // before the server, which uses them
     int port_ = 0;
+    std::vector<std::unique_ptr<call_loop>> loops_;
     std::unique_ptr<grpc::Server> server_;
     std::thread ending_;
     std::jthread looking_;

@@ -3,255 +3,266 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
-#include <limits>
+#include <string>
+#include <utility>
 
+#include "serve/grpc/infer_parameters.hpp"
+#include "serve/grpc/tensor_contents.hpp"
+#include "serve/grpc/wire_reader.hpp"
 #include "serve/request_checks.hpp"
-#include "sluice/base/printable.hpp"
+#include "sluice/serve/refusal.hpp"
 
 namespace sluice::serve {
 namespace {
 
-using input_tensor = inference::ModelInferRequest::InferInputTensor;
-using contents = inference::InferTensorContents;
-
-static_assert(sizeof(bool) == 1);
-
-// Which fields of the contents have elements.
-std::string filled_fields(const contents& from) {
-    std::string all;
-    const auto add = [&all](const char* name, int size) {
-        if (size != 0) all += (all.empty() ? "" : ", ") + std::string(name);
-    };
-    add("bool_contents", from.bool_contents_size());
-    add("int_contents", from.int_contents_size());
-    add("int64_contents", from.int64_contents_size());
-    add("uint_contents", from.uint_contents_size());
-    add("uint64_contents", from.uint64_contents_size());
-    add("fp32_contents", from.fp32_contents_size());
-    add("fp64_contents", from.fp64_contents_size());
-    add("bytes_contents", from.bytes_contents_size());
-    return all;
+// The numbers of the fields in inference.proto.
+namespace request_field {
+constexpr std::uint32_t model_name = 1, model_version = 2, id = 3, parameters = 4, inputs = 5, outputs = 6,
+                        raw_input_contents = 7;
+}
+namespace tensor_field {
+constexpr std::uint32_t name = 1, datatype = 2, shape = 3, parameters = 4, contents = 5;
+}
+namespace output_field {
+constexpr std::uint32_t name = 1, parameters = 2;
 }
 
-template <typename T>
-std::span<const std::byte> bytes_of(const google::protobuf::RepeatedField<T>& from) {
-    return std::as_bytes(std::span(from.data(), static_cast<std::size_t>(from.size())));
+// One input, as its message has it.
+struct input_tensor {
+    explicit input_tensor(wire_reader from) : contents(from) {}
+
+    std::string_view name, datatype;
+    tensor_shape shape;
+    bool is_negative = false;     // one of its lengths
+    bool is_beyond_rank = false;  // it has more lengths than a shape may
+    region_fields region;
+    contents_reader contents;
+};
+
+void add_length(input_tensor& to, std::uint64_t length) {
+    to.is_negative = to.is_negative || length > std::uint64_t{INT64_MAX};
+    if (to.shape.rank() == tensor_shape::most_dimensions)
+        to.is_beyond_rank = true;
+    else
+        to.shape.push_back(length);
 }
 
-std::uint64_t require_count(const inference::InferParameter& from, const std::string& where) {
-    if (from.parameter_choice_case() == inference::InferParameter::kUint64Param) return from.uint64_param();
-    if (from.parameter_choice_case() != inference::InferParameter::kInt64Param || from.int64_param() < 0)
-        refuse_request(where + " is not an integer of at least 0");
-    return static_cast<std::uint64_t>(from.int64_param());
+input_tensor read_input_tensor(wire_reader from) {
+    input_tensor to(from);
+    for (wire_reader::field field; from.next(field);) {
+        if (field.is(tensor_field::name, wire_type::bytes)) {
+            to.name = from.read_text();
+        } else if (field.is(tensor_field::datatype, wire_type::bytes)) {
+            to.datatype = from.read_text();
+        } else if (field.is(tensor_field::shape, wire_type::varint)) {
+            add_length(to, from.read_varint());
+        } else if (field.is(tensor_field::shape, wire_type::bytes)) {
+            for (wire_reader lengths(from.read_bytes()); lengths.left() != 0;) add_length(to, lengths.read_varint());
+        } else if (field.is(tensor_field::parameters, wire_type::bytes)) {
+            to.region.add(read_parameter(from.read_message()));
+        } else if (field.is(tensor_field::contents, wire_type::bytes)) {
+            to.contents.add(from.read_message());
+        } else {
+            from.skip(field);
+        }
+    }
+    return to;
 }
 
-bool require_flag(const inference::InferParameter& from, const std::string& where) {
-    if (from.parameter_choice_case() != inference::InferParameter::kBoolParam)
-        refuse_request(where + " is not true or false");
-    return from.bool_param();
-}
+// The entries of raw_input_contents, one after the other.
+class raw_contents {
+public:
+    explicit raw_contents(std::span<const std::byte> message) : from_(message) {}
+
+    // Needs one that was not given yet.
+    std::span<const std::byte> next() {
+        wire_reader::field field;
+        while (from_.next(field)) {
+            if (field.is(request_field::raw_input_contents, wire_type::bytes)) return from_.read_bytes();
+            from_.skip(field);
+        }
+        return {};
+    }
+
+private:
+    wire_reader from_;
+};
 
 class message_reading {
 public:
-    message_reading(const inference::ModelInferRequest& from, const std::vector<nn::value_info>& inputs,
+    message_reading(std::span<const std::byte> from, const infer_head& head, const std::vector<nn::value_info>& inputs,
                     const std::vector<nn::value_info>& outputs, const shared_memory_access& shared_memory,
                     bool is_streamed)
         : from_(from),
+          head_(head),
           inputs_(inputs),
           outputs_(outputs),
           shared_memory_(shared_memory),
           is_streamed_(is_streamed),
+          raw_(from),
           is_there_(inputs.size()) {
         to_.inputs.resize(inputs.size());
     }
 
     infer_message read() {
-        read_parameters();
-        for (const input_tensor& each : from_.inputs()) read_input(each);
-        if (raw_taken_ != from_.raw_input_contents_size()) {
-            refuse_request("the request has " + std::to_string(from_.raw_input_contents_size()) +
-                           " raw_input_contents, but " + std::to_string(raw_taken_) +
-                           " inputs that are not in shared memory");
+        wire_reader message(from_);
+        for (wire_reader::field field; message.next(field);) {
+            if (field.is(request_field::parameters, wire_type::bytes))
+                read_parameter_of_request(message.read_message());
+            else if (field.is(request_field::inputs, wire_type::bytes))
+                read_input(read_input_tensor(message.read_message()));
+            else if (field.is(request_field::outputs, wire_type::bytes))
+                read_output(message.read_message());
+            else
+                message.skip(field);
+        }
+        apply_parameters();
+        if (raw_taken_ != head_.raw_contents) {
+            refuse_request("the request has " + std::to_string(head_.raw_contents) + " raw_input_contents, but " +
+                           std::to_string(raw_taken_) + " inputs that are not in shared memory");
         }
         for (std::size_t i = 0; i < inputs_.size(); ++i)
             if (!is_there_[i]) refuse_missing_input(inputs_[i].name);
-        for (const auto& each : from_.outputs()) read_output(each);
-        if (from_.outputs().empty())
+        if (to_.outputs.empty()) {
+            to_.outputs.reserve(outputs_.size());
             for (std::size_t i = 0; i < outputs_.size(); ++i) to_.outputs.push_back({i, {}});
+        }
         return std::move(to_);
     }
 
 private:
-    void read_parameters() {
-        for (const auto& [key, value] : from_.parameters()) {
-            if (key == "timeout")
-                to_.timeout = require_timeout(require_count(value, "'timeout'"));
-            else if (key == "priority")
-                to_.priority = require_count(value, "'priority'");
-            else if (is_streamed_ && key == "triton_enable_empty_final_response")
-                to_.says_final = require_flag(value, "'triton_enable_empty_final_response'");
-            else
-                refuse_parameter("the request", key, "priority, timeout");
-        }
+    void read_parameter_of_request(wire_reader from) {
+        const named_parameter its = read_parameter(from);
+        if (its.key == "timeout")
+            timeout_ = its;
+        else if (its.key == "priority")
+            priority_ = its;
+        else if (is_streamed_ && its.key == "triton_enable_empty_final_response")
+            says_final_ = its;
+        else
+            refuse_parameter("the request", its.key, "priority, timeout");
     }
 
-    template <typename Parameters>
-    static region_parameters read_region_parameters(const Parameters& from, const std::string& where) {
-        region_parameters found;
-        for (const auto& [key, value] : from) {
-            if (key == "shared_memory_region") {
-                if (value.parameter_choice_case() != inference::InferParameter::kStringParam)
-                    refuse_request("'shared_memory_region' is not a text");
-                found.region = value.string_param();
-            } else if (key == "shared_memory_byte_size") {
-                found.bytes = require_count(value, "'shared_memory_byte_size'");
-            } else if (key == "shared_memory_offset") {
-                found.offset = require_count(value, "'shared_memory_offset'");
-            } else {
-                refuse_parameter(where, key, shared_memory_parameters);
-            }
-        }
-        return found;
+    // Of a key that is there twice the last value holds, as protobuf has it; so they are looked at when all are read.
+    void apply_parameters() {
+        if (timeout_) to_.timeout = require_timeout(require_count(*timeout_));
+        if (priority_) to_.priority = require_count(*priority_);
+        if (says_final_) to_.says_final = require_flag(*says_final_);
     }
 
     void read_input(const input_tensor& from) {
-        const std::string where = tensor_words("input", from.name());
-        const std::size_t index = require_name(inputs_, from.name(), "input");
-        if (is_there_[index]) refuse_twice(where);
+        const std::size_t index = require_name(inputs_, from.name, "input");
+        if (is_there_[index]) refuse_twice(tensor_words("input", from.name));
         is_there_[index] = true;
-        const region_parameters region = read_region_parameters(from.parameters(), where);
         tensor_view& to = to_.inputs[index];
-        to.type = require_datatype(from.datatype(), where);
-        for (const std::int64_t each : from.shape()) {
-            if (each < 0) refuse_request(where + ": a length of the shape is not an integer of at least 0");
-            append_length(to.shape, static_cast<std::uint64_t>(each), where);
-        }
-        const std::string filled = filled_fields(from.contents());
+        const region_parameters region = from.region.read([&] { return tensor_words("input", from.name); });
+        const auto type = dtype_of_datatype(from.datatype);
+        to.type = type ? *type : require_datatype(from.datatype, tensor_words("input", from.name));
+        if (from.is_negative || from.is_beyond_rank) refuse_shape(from);
+        to.shape = from.shape;
+        to.bytes = bytes_of(from, to.type, region);
+    }
+
+    [[noreturn]] static void refuse_shape(const input_tensor& from) {
+        const std::string where = tensor_words("input", from.name);
+        if (from.is_negative) refuse_request(where + ": a length of the shape is not an integer of at least 0");
+        refuse_request(where + " has more than " + std::to_string(tensor_shape::most_dimensions) + " dimensions");
+    }
+
+    std::span<const std::byte> bytes_of(const input_tensor& from, io::dtype type, const region_parameters& region) {
+        const auto where = [&] { return tensor_words("input", from.name); };
         if (!region.is_empty()) {
-            if (!filled.empty()) refuse_request(where + " is in shared memory, but has " + filled + " too");
-            to.bytes = to_.shared->read(shared_memory_, region, where);
-            return;
+            if (!from.contents.is_empty())
+                refuse_request(where() + " is in shared memory, but has " + from.contents.filled_fields() + " too");
+            if (!to_.shared) to_.shared = std::make_unique<shared_tensors>();
+            return to_.shared->read(shared_memory_, region, where());
         }
-        if (from_.raw_input_contents_size() == 0) {
-            to.bytes = read_contents(from.contents(), to.type, filled, where);
-            return;
+        if (head_.raw_contents == 0) {
+            if (!to_.decoded) to_.decoded = std::make_unique<decoded_elements>();
+            return from.contents.read(type, *to_.decoded, shared_memory_.budget, where);
         }
-        if (!filled.empty()) refuse_request(where + " has both " + filled + " and raw_input_contents");
-        if (raw_taken_ == from_.raw_input_contents_size()) {
-            refuse_request(where + " has no data: there are " + std::to_string(raw_taken_) +
+        if (!from.contents.is_empty())
+            refuse_request(where() + " has both " + from.contents.filled_fields() + " and raw_input_contents");
+        if (raw_taken_ == head_.raw_contents) {
+            refuse_request(where() + " has no data: there are " + std::to_string(raw_taken_) +
                            " raw_input_contents, fewer than inputs that are not in shared memory");
         }
-        to.bytes = std::as_bytes(std::span(from_.raw_input_contents(raw_taken_++)));
+        ++raw_taken_;
+        return raw_.next();
     }
 
-    std::span<const std::byte> read_contents(const contents& from, io::dtype type, const std::string& filled,
-                                             const std::string& where) {
-        const char* field = nullptr;
-        std::span<const std::byte> bytes;
-        const auto take = [&](const char* name, const auto& elements) {
-            field = name;
-            bytes = bytes_of(elements);
-        };
-        switch (type) {
-            case io::dtype::boolean: take("bool_contents", from.bool_contents()); break;
-            case io::dtype::i8:
-            case io::dtype::i16:
-            case io::dtype::i32: take("int_contents", from.int_contents()); break;
-            case io::dtype::i64: take("int64_contents", from.int64_contents()); break;
-            case io::dtype::u8:
-            case io::dtype::u16:
-            case io::dtype::u32: take("uint_contents", from.uint_contents()); break;
-            case io::dtype::u64: take("uint64_contents", from.uint64_contents()); break;
-            case io::dtype::f32: take("fp32_contents", from.fp32_contents()); break;
-            case io::dtype::f64: take("fp64_contents", from.fp64_contents()); break;
-            case io::dtype::f16:
-            case io::dtype::bf16:
-                refuse_request(where + ": the datatype " + std::string(datatype_of(type)) +
-                               " has no field in the contents; send it in raw_input_contents");
+    void read_output(wire_reader from) {
+        std::string_view name;
+        region_fields fields;
+        for (wire_reader::field field; from.next(field);) {
+            if (field.is(output_field::name, wire_type::bytes))
+                name = from.read_text();
+            else if (field.is(output_field::parameters, wire_type::bytes))
+                fields.add(read_parameter(from.read_message()));
+            else
+                from.skip(field);
         }
-        if (!filled.empty() && filled != field) {
-            refuse_request(where + " has " + filled + "; the datatype " + std::string(datatype_of(type)) + " needs " +
-                           field + ", or raw_input_contents");
-        }
-        switch (type) {
-            case io::dtype::i8: return narrowed<std::int8_t>(from.int_contents(), where);
-            case io::dtype::i16: return narrowed<std::int16_t>(from.int_contents(), where);
-            case io::dtype::u8: return narrowed<std::uint8_t>(from.uint_contents(), where);
-            case io::dtype::u16: return narrowed<std::uint16_t>(from.uint_contents(), where);
-            default: return bytes;
-        }
-    }
-
-    template <typename T, typename Wide>
-    std::span<const std::byte> narrowed(const google::protobuf::RepeatedField<Wide>& from, const std::string& where) {
-        std::vector<std::byte>& bytes = to_.narrow.emplace_back(static_cast<std::size_t>(from.size()) * sizeof(T));
-        for (int i = 0; i < from.size(); ++i) {
-            const Wide wide = from.Get(i);
-            const auto value = static_cast<T>(wide);
-            if (static_cast<Wide>(value) != wide) {
-                refuse_request(where + ": the element " + std::to_string(wide) + " is out of the range from " +
-                               std::to_string(std::numeric_limits<T>::min()) + " to " +
-                               std::to_string(std::numeric_limits<T>::max()));
-            }
-            std::memcpy(bytes.data() + static_cast<std::size_t>(i) * sizeof(T), &value, sizeof(T));
-        }
-        return bytes;
-    }
-
-    void read_output(const inference::ModelInferRequest::InferRequestedOutputTensor& from) {
-        const std::size_t index = require_name(outputs_, from.name(), "output");
-        const std::string where = tensor_words("output", from.name());
+        const std::size_t index = require_name(outputs_, name, "output");
+        const auto where = [&] { return tensor_words("output", name); };
         if (std::ranges::find(to_.outputs, index, &infer_message::chosen_output::index) != to_.outputs.end())
-            refuse_twice(where);
-        const region_parameters region = read_region_parameters(from.parameters(), where);
+            refuse_twice(where());
+        const region_parameters region = fields.read(where);
         to_.outputs.push_back({index, {}});
-        if (!region.is_empty()) to_.outputs.back().place = find_output_place(shared_memory_, region, where);
+        if (!region.is_empty()) to_.outputs.back().place = find_output_place(shared_memory_, region, where());
     }
 
-    const inference::ModelInferRequest& from_;
+    const std::span<const std::byte> from_;
+    const infer_head& head_;
     const std::vector<nn::value_info>& inputs_;
     const std::vector<nn::value_info>& outputs_;
     const shared_memory_access& shared_memory_;
     const bool is_streamed_;
+    raw_contents raw_;
+    std::size_t raw_taken_ = 0;
     infer_message to_;
     std::vector<bool> is_there_;
-    int raw_taken_ = 0;
+    std::optional<named_parameter> timeout_, priority_, says_final_;
 };
 
 }  // namespace
 
-infer_message read_infer_message(const inference::ModelInferRequest& from, const std::vector<nn::value_info>& inputs,
-                                 const std::vector<nn::value_info>& outputs, const shared_memory_access& shared_memory,
-                                 bool is_streamed) {
-    return message_reading(from, inputs, outputs, shared_memory, is_streamed).read();
+decoded_elements::~decoded_elements() {
+    blocks_.clear();
+    if (budget_) budget_->give(charged_);
 }
 
-void write_infer_answer(inference::ModelInferResponse& to, const served_model& model, const std::string& id,
-                        const infer_message& request, std::span<const tensor_view> outputs) {
-    to.set_model_name(model.name());
-    to.set_model_version(std::to_string(model.version()));
-    to.set_id(id);
-    // Each request has one answer, so no empty one has to say that.
-    if (request.says_final) (*to.mutable_parameters())["triton_final_response"].set_bool_param(true);
-    for (const auto& [index, place] : request.outputs) {
-        const tensor_view& from = outputs[index];
-        auto& made = *to.add_outputs();
-        made.set_name(model.network().outputs()[index].name);
-        made.set_datatype(std::string(datatype_of(from.type)));
-        for (const std::size_t each : from.shape.lengths()) made.add_shape(static_cast<std::int64_t>(each));
-        if (!place.region) {
-            to.add_raw_output_contents(from.bytes.data(), from.bytes.size());
+std::span<std::byte> decoded_elements::add(const std::shared_ptr<request_budget>& budget, std::size_t bytes) {
+    if (budget) {
+        if (!budget->take(bytes)) throw refusal(refusal_kind::unavailable, "the memory for requests is in use");
+        budget_ = budget;
+        charged_ += bytes;
+    }
+    return blocks_.emplace_back(bytes);
+}
+
+infer_head read_infer_head(std::span<const std::byte> from) {
+    infer_head head;
+    wire_reader message(from);
+    for (wire_reader::field field; message.next(field);) {
+        if (field.type != wire_type::bytes) {
+            message.skip(field);
             continue;
         }
-        place.write(from.bytes, tensor_words("output", made.name()));
-        to.add_raw_output_contents();  // clients count them as they count outputs
-        auto& parameters = *made.mutable_parameters();
-        parameters["shared_memory_region"].set_string_param(place.region->name());
-        parameters["shared_memory_byte_size"].set_int64_param(static_cast<std::int64_t>(from.bytes.size()));
-        if (place.offset != 0)
-            parameters["shared_memory_offset"].set_int64_param(static_cast<std::int64_t>(place.offset));
+        switch (field.number) {
+            case request_field::model_name: head.model_name = message.read_text(); break;
+            case request_field::model_version: head.model_version = message.read_text(); break;
+            case request_field::id: head.id = message.read_text(); break;
+            case request_field::raw_input_contents: ++head.raw_contents; [[fallthrough]];
+            default: message.skip(field);
+        }
     }
+    return head;
+}
+
+infer_message read_infer_message(std::span<const std::byte> from, const infer_head& head,
+                                 const std::vector<nn::value_info>& inputs, const std::vector<nn::value_info>& outputs,
+                                 const shared_memory_access& shared_memory, bool is_streamed) {
+    return message_reading(from, head, inputs, outputs, shared_memory, is_streamed).read();
 }
 
 }  // namespace sluice::serve

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages of an infer request and its answer. Requests are hostile: each size is checked before it is used.
+// The message of an infer request, read where it lies. Requests are hostile: each size is checked before it is used,
+// and what is read takes no memory but for elements that are stored in another way than in a tensor; these count.
 #pragma once
 
 #include <chrono>
@@ -7,16 +8,38 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
-#include <inference.pb.h>
 #include "serve/shared_tensors.hpp"
 #include "sluice/nn/model.hpp"
-#include "sluice/serve/served_model.hpp"
+#include "sluice/serve/request_budget.hpp"
 #include "sluice/serve/tensor_view.hpp"
 
 namespace sluice::serve {
+
+// What must be known before the rest can be read. The texts are in the message.
+struct infer_head {
+    std::string_view model_name, model_version, id;
+    std::size_t raw_contents = 0;  // how many there are
+};
+
+// Elements that are not in the message as a tensor has them: numbers of variable length, or in several parts.
+class decoded_elements {
+public:
+    decoded_elements() = default;
+    decoded_elements(const decoded_elements&) = delete;  // inputs are in it
+    decoded_elements& operator=(const decoded_elements&) = delete;
+    ~decoded_elements();
+
+    // Throws refusal (unavailable) where the memory for requests is in use. `budget` may be empty: nothing counts.
+    std::span<std::byte> add(const std::shared_ptr<request_budget>& budget, std::size_t bytes);
+
+private:
+    std::vector<std::vector<std::byte>> blocks_;
+    std::shared_ptr<request_budget> budget_;
+    std::size_t charged_ = 0;
+};
 
 struct infer_message {
     struct chosen_output {
@@ -24,24 +47,23 @@ struct infer_message {
         output_place place = {};
     };
 
-    std::vector<tensor_view> inputs;     // in the model's order; in the message, in `narrow` or in `shared`
+    std::vector<tensor_view> inputs;     // in the model's order; in the message, in `decoded` or in `shared`
     std::vector<chosen_output> outputs;  // in the request's order
     std::optional<std::chrono::microseconds> timeout;
-    std::size_t priority = 0;                    // 0: none is named
-    bool says_final = false;                     // of a stream: the answer says that it is the last for its request
-    std::vector<std::vector<std::byte>> narrow;  // elements of 8 and 16 bits, which are longer in the message
-    std::unique_ptr<shared_tensors> shared = std::make_unique<shared_tensors>();
+    std::size_t priority = 0;                   // 0: none is named
+    bool says_final = false;                    // of a stream: the answer says that it is the last for its request
+    std::unique_ptr<decoded_elements> decoded;  // empty: all elements are where they were
+    std::unique_ptr<shared_tensors> shared;     // empty: no input is in shared memory
 };
 
-// `from` must outlive what is given. `is_streamed`: it came in a stream. Throws refusal (bad_request) that says where
-// the request is wrong. Inputs fit the model by name; whether their types and shapes do, the model says.
-infer_message read_infer_message(const inference::ModelInferRequest& from, const std::vector<nn::value_info>& inputs,
-                                 const std::vector<nn::value_info>& outputs, const shared_memory_access& shared_memory,
-                                 bool is_streamed);
+// Throws refusal (bad_request) for a message that is none.
+infer_head read_infer_head(std::span<const std::byte> from);
 
-// `outputs` are all of the model's; those that are chosen are written, as raw contents or into shared memory. Throws
-// refusal (bad_request) for one that does not fit there.
-void write_infer_answer(inference::ModelInferResponse& to, const served_model& model, const std::string& id,
-                        const infer_message& request, std::span<const tensor_view> outputs);
+// `from` must outlive what is given. `head` is of read_infer_head(). `is_streamed`: it came in a stream. Throws
+// refusal: bad_request, which says where the request is wrong, and unavailable where the memory for requests is in use.
+// Inputs fit the model by name; whether their types and shapes do, the model says.
+infer_message read_infer_message(std::span<const std::byte> from, const infer_head& head,
+                                 const std::vector<nn::value_info>& inputs, const std::vector<nn::value_info>& outputs,
+                                 const shared_memory_access& shared_memory, bool is_streamed);
 
 }  // namespace sluice::serve

@@ -2,44 +2,29 @@
 // ModelInfer: one call with one request.
 #pragma once
 
-#include <grpcpp/support/server_callback.h>
-
 #include <atomic>
 #include <memory>
+#include <utility>
 
 #include "serve/grpc/infer_task.hpp"
+#include "serve/grpc/unary_call.hpp"
 
 namespace sluice::serve {
 
 // It lives until gRPC and the model have both let go of it.
-class infer_reactor final : public grpc::ServerUnaryReactor, public infer_task {
+class infer_reactor final : public infer_task, public call_owner {
 public:
-    infer_reactor(std::shared_ptr<grpc_state> state, grpc::CallbackServerContext& context,
-                  const inference::ModelInferRequest& request, inference::ModelInferResponse& response)
-        : infer_task(std::move(state), context, "ModelInfer", false),
-          context_(context),
-          request_(request),
-          response_(response) {}
+    infer_reactor(std::shared_ptr<grpc_state> state, unary_call& call)
+        : infer_task(std::move(state), call.context(), "ModelInfer", false), call_(call) {}
 
-    // `self` is this.
-    void start(const std::shared_ptr<infer_reactor>& self) {
-        self_ = self;
-        begin(self);
-    }
+    void cancelled() noexcept override { is_cancelled_ = true; }
 
 private:
-    const inference::ModelInferRequest& request() const noexcept override { return request_; }
-    inference::ModelInferResponse& response() noexcept override { return response_; }
     bool has_left() const noexcept override { return is_cancelled_; }
-    void done(grpc::Status status, const refusal* why) noexcept override;
-    void OnCancel() override { is_cancelled_ = true; }
-    void OnDone() override { self_.reset(); }
+    void done(grpc::Status status, grpc::Slice answer, const refusal* why) noexcept override;
 
-    grpc::CallbackServerContext& context_;
-    const inference::ModelInferRequest& request_;
-    inference::ModelInferResponse& response_;
+    unary_call& call_;  // until it is finished
     std::atomic<bool> is_cancelled_{false};
-    std::shared_ptr<infer_reactor> self_;  // until gRPC is done
 };
 
 }  // namespace sluice::serve

@@ -4,12 +4,16 @@
 #pragma once
 
 #include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
 #include <grpcpp/support/status.h>
 
 #include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string_view>
 
 #include "serve/grpc/call_record.hpp"
 #include "serve/grpc/grpc_state.hpp"
@@ -25,38 +29,42 @@ public:
     infer_task& operator=(const infer_task&) = delete;
     ~infer_task() override;
 
-    // Answers or refuses the request now or later. `self` is this.
-    void begin(const std::shared_ptr<infer_task>& self);
+    // Answers or refuses the request now or later. `self` is this. `message` is empty when it returns. `thread` is this
+    // thread; it computes the batch where it is short.
+    void begin(const std::shared_ptr<infer_task>& self, grpc::ByteBuffer& message, lent_thread& thread);
 
     void answer(std::span<const tensor_view> outputs) noexcept final;
     void refuse(const refusal& why) noexcept final;
     bool is_wanted() const noexcept final { return !has_left() && !is_over(); }
 
 protected:
-    infer_task(std::shared_ptr<grpc_state> state, const grpc::CallbackServerContext& context, const char* method,
+    infer_task(std::shared_ptr<grpc_state> state, const grpc::ServerContext& context, const char* method,
                bool is_streamed);
 
-    virtual const inference::ModelInferRequest& request() const noexcept = 0;
-    virtual inference::ModelInferResponse& response() noexcept = 0;
     virtual bool has_left() const noexcept = 0;  // the client
-    // The response is written, or `why` says why not. Called once, on any thread.
-    virtual void done(grpc::Status status, const refusal* why) noexcept = 0;
+    // `answer` is the message for the client, or `why` says why there is none. Called once, on any thread.
+    virtual void done(grpc::Status status, grpc::Slice answer, const refusal* why) noexcept = 0;
 
+    std::string_view id() const noexcept { return head_.id; }  // valid as long as this
     grpc_state& state() const noexcept { return *state_; }
 
 private:
-    void submit(const std::shared_ptr<infer_task>& self);
-    void end(grpc::Status status, const refusal* why) noexcept;
+    std::span<const std::byte> message() const noexcept;
+    void read_head(grpc::ByteBuffer& message);
+    void submit(const std::shared_ptr<infer_task>& self, lent_thread& thread);
+    void end(grpc::Status status, grpc::Slice answer, const refusal* why) noexcept;
     bool is_over() const noexcept;
 
     const std::shared_ptr<grpc_state> state_;  // the model may let go of the task after the front end has ended
-    const grpc::CallbackServerContext& context_;
+    const grpc::ServerContext& context_;
     const char* const method_;
     const bool is_streamed_;
     std::optional<call_record> record_;  // from begin() on
     const std::chrono::system_clock::time_point deadline_;
     std::size_t charged_ = 0;
-    infer_message message_;
+    grpc::Slice bytes_;  // of the message
+    infer_head head_;
+    infer_message request_;
     std::shared_ptr<served_model> model_;
 };
 

@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/grpc/service.hpp"
 
+#include <grpcpp/support/slice.h>
+
+#include <iterator>
+#include <string>
+#include <thread>
+#include <utility>
+
 #include "serve/access_token.hpp"
 #include "serve/grpc/call_record.hpp"
 #include "serve/grpc/infer_reactor.hpp"
+#include "serve/grpc/small_message.hpp"
 #include "serve/grpc/statistics_message.hpp"
 #include "serve/grpc/status.hpp"
 #include "serve/grpc/stream_reactor.hpp"
@@ -25,120 +33,201 @@ void add_tensor(inference::ModelMetadataResponse::TensorMetadata& to, const nn::
 // A call that needs a token is refused when it has none: not by a kind of refusal, which all protocols have.
 struct no_token {};
 
+// Waiting calls of a method on a loop: more may come at a time, and are asked for as these are taken.
+constexpr int waiting_requests = 64;
+constexpr int waiting_others = 2;
+
 }  // namespace
+
+class inference_service::method final : public unary_handler {
+public:
+    using writer = grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>;
+    using asking = void (raw_service::*)(grpc::ServerContext*, grpc::ByteBuffer*, writer*, grpc::CompletionQueue*,
+                                         grpc::ServerCompletionQueue*, void*);
+    using taking = void (inference_service::*)(call&);
+
+    method(inference_service& its, asking how_to_ask, taking how_to_take, int waiting)
+        : its_(its), ask_(how_to_ask), take_(how_to_take), waiting_(waiting) {}
+
+    int waiting() const noexcept { return waiting_; }
+    void ask(grpc::ServerContext& context, grpc::ByteBuffer& request, writer& response,
+             grpc::ServerCompletionQueue& queue, call_event& tag) override {
+        (its_.raw_.*ask_)(&context, &request, &response, &queue, &queue, &tag);
+    }
+    void take(unary_call& call) override { (its_.*take_)(call); }
+
+private:
+    inference_service& its_;
+    const asking ask_;
+    const taking take_;
+    const int waiting_;
+};
+
+class inference_service::infer_stream final : public stream_handler {
+public:
+    explicit infer_stream(inference_service& its) : its_(its) {}
+
+    void ask(grpc::ServerContext& context, byte_stream& stream, grpc::ServerCompletionQueue& queue,
+             call_event& tag) override {
+        its_.raw_.RequestModelStreamInfer(&context, &stream, &queue, &queue, &tag);
+    }
+    void take(stream_call& call) override { its_.model_stream_infer(call); }
+
+private:
+    inference_service& its_;
+};
+
+inference_service::inference_service(std::shared_ptr<grpc_state> state)
+    : state_(std::move(state)), stream_(std::make_unique<infer_stream>(*this)) {
+    const auto add = [this](method::asking ask, method::taking take, int waiting = waiting_others) {
+        methods_.push_back(std::make_unique<method>(*this, ask, take, waiting));
+    };
+    using raw = raw_service;
+    using its = inference_service;
+    add(&raw::RequestServerLive, &its::server_live);
+    add(&raw::RequestServerReady, &its::server_ready);
+    add(&raw::RequestModelReady, &its::model_ready);
+    add(&raw::RequestServerMetadata, &its::server_metadata);
+    add(&raw::RequestModelMetadata, &its::model_metadata);
+    add(&raw::RequestModelInfer, &its::model_infer, waiting_requests);
+    add(&raw::RequestModelStatistics, &its::model_statistics);
+    add(&raw::RequestRepositoryIndex, &its::repository_index);
+    add(&raw::RequestRepositoryModelLoad, &its::repository_model_load);
+    add(&raw::RequestRepositoryModelUnload, &its::repository_model_unload);
+    add(&raw::RequestSystemSharedMemoryStatus, &its::shared_memory_status);
+    add(&raw::RequestSystemSharedMemoryRegister, &its::shared_memory_register);
+    add(&raw::RequestSystemSharedMemoryUnregister, &its::shared_memory_unregister);
+}
 
 // gRPC has ended its calls; the threads of loads may still be on their last steps.
 inference_service::~inference_service() {
     while (changes_ != 0) std::this_thread::yield();
 }
 
-void inference_service::require_token(const context& call) const {
+void inference_service::ask_for_calls(call_loop& loop) {
+    for (const auto& each : methods_)
+        for (int i = 0; i < each->waiting(); ++i) unary_call::ask(*each, loop);
+    for (int i = 0; i < waiting_others; ++i) stream_call::ask(*stream_, loop);
+}
+
+void inference_service::require_token(const grpc::ServerContext& context) const {
     if (state_->options.tokens.empty()) return;
-    const auto& metadata = call.client_metadata();
+    const auto& metadata = context.client_metadata();
     const auto [begin, end] = metadata.equal_range("authorization");
     if (begin == end || std::next(begin) != end) throw no_token();
     if (!has_token({begin->second.data(), begin->second.size()}, state_->options.tokens)) throw no_token();
 }
 
 // Why a call has no answer.
-grpc::Status inference_service::status_of_failure(context& call) {
+grpc::Status inference_service::status_of_failure(grpc::ServerContext& context) {
     try {
         throw;
     } catch (const no_token&) {
         return {grpc::StatusCode::UNAUTHENTICATED, std::string(why_token)};
     } catch (const std::exception& failure) {
-        return status_of(refusal_of(failure), call);
+        return status_of(refusal_of(failure), context);
     }
 }
 
-// Answers at once.
-template <typename Fill>
-grpc::ServerUnaryReactor* inference_service::answer(context* call, const char* method, const Fill& fill) {
-    reactor* const made = call->DefaultReactor();
-    call_record record(*state_, *call, method);
-    grpc::Status status;
-    try {
-        fill();
-    } catch (...) {
-        status = status_of_failure(*call);
-    }
+void inference_service::refuse(call& from, const char* name) {
+    call_record record(*state_, from.context(), name);
+    const grpc::Status status = status_of_failure(from.context());
     record.end(status, {}, nullptr, nullptr);
-    made->Finish(status);
-    return made;
+    from.finish(status, {});
 }
 
-grpc::ServerUnaryReactor* inference_service::ServerLive(context* call, const inference::ServerLiveRequest*,
-                                                        inference::ServerLiveResponse* to) {
-    return answer(call, "ServerLive", [&] { to->set_live(true); });
+// Answers at once. The message is parsed when its token is right.
+template <typename Request, typename Response, typename Fill>
+void inference_service::answer(call& from, const char* name, needs who, const Fill& fill) {
+    grpc::ByteBuffer message;
+    try {
+        if (who == needs::token) require_token(from.context());
+        Request request;
+        const small_message parsed(*state_->options.budget, from.request(), request);
+        Response response;
+        fill(request, response);
+        write_message(response, message);
+    } catch (...) {
+        return refuse(from, name);
+    }
+    call_record(*state_, from.context(), name).end(grpc::Status::OK, {}, nullptr, nullptr);
+    from.finish(grpc::Status::OK, message);
 }
 
-grpc::ServerUnaryReactor* inference_service::ServerReady(context* call, const inference::ServerReadyRequest*,
-                                                         inference::ServerReadyResponse* to) {
-    return answer(call, "ServerReady", [&] { to->set_ready(state_->models.is_ready()); });
+void inference_service::server_live(call& from) {
+    answer<inference::ServerLiveRequest, inference::ServerLiveResponse>(
+        from, "ServerLive", needs::nothing,
+        [&](const inference::ServerLiveRequest&, inference::ServerLiveResponse& response) { response.set_live(true); });
 }
 
-grpc::ServerUnaryReactor* inference_service::ModelReady(context* call, const inference::ModelReadyRequest* from,
-                                                        inference::ModelReadyResponse* to) {
-    return answer(call, "ModelReady", [&] {
-        require_token(*call);
-        try {
-            const auto model = state_->models.find(from->name(), version_of(from->version()));
-            to->set_ready(!state_->models.is_draining() && model->is_ready());
-        } catch (const refusal&) {  // a model that is not there is not ready
-            to->set_ready(false);
-        }
-    });
+void inference_service::server_ready(call& from) {
+    answer<inference::ServerReadyRequest, inference::ServerReadyResponse>(
+        from, "ServerReady", needs::nothing,
+        [&](const inference::ServerReadyRequest&, inference::ServerReadyResponse& response) {
+            response.set_ready(state_->models.is_ready());
+        });
 }
 
-grpc::ServerUnaryReactor* inference_service::ServerMetadata(context* call, const inference::ServerMetadataRequest*,
-                                                            inference::ServerMetadataResponse* to) {
-    return answer(call, "ServerMetadata", [&] {
-        require_token(*call);
-        to->set_name("sluice");
-        to->set_version(state_->options.version);
-        to->add_extensions("model_repository");
-        to->add_extensions("statistics");
-        if (state_->options.shared_memory) to->add_extensions("system_shared_memory");
-    });
+void inference_service::model_ready(call& from) {
+    answer<inference::ModelReadyRequest, inference::ModelReadyResponse>(
+        from, "ModelReady", needs::token,
+        [&](const inference::ModelReadyRequest& request, inference::ModelReadyResponse& response) {
+            try {
+                const auto model = state_->models.find(request.name(), version_of(request.version()));
+                response.set_ready(!state_->models.is_draining() && model->is_ready());
+            } catch (const refusal&) {  // a model that is not there is not ready
+                response.set_ready(false);
+            }
+        });
 }
 
-grpc::ServerUnaryReactor* inference_service::ModelMetadata(context* call, const inference::ModelMetadataRequest* from,
-                                                           inference::ModelMetadataResponse* to) {
-    return answer(call, "ModelMetadata", [&] {
-        require_token(*call);
-        const auto model = state_->models.find(from->name(), version_of(from->version()));
-        to->set_name(model->name());
-        for (const std::size_t each : state_->models.versions_of(model->name())) to->add_versions(std::to_string(each));
-        to->set_platform(model->network().platform());
-        for (const nn::value_info& each : model->network().inputs()) add_tensor(*to->add_inputs(), each);
-        for (const nn::value_info& each : model->network().outputs()) add_tensor(*to->add_outputs(), each);
-    });
+void inference_service::server_metadata(call& from) {
+    answer<inference::ServerMetadataRequest, inference::ServerMetadataResponse>(
+        from, "ServerMetadata", needs::token,
+        [&](const inference::ServerMetadataRequest&, inference::ServerMetadataResponse& response) {
+            response.set_name("sluice");
+            response.set_version(state_->options.version);
+            response.add_extensions("model_repository");
+            response.add_extensions("statistics");
+            if (state_->options.shared_memory) response.add_extensions("system_shared_memory");
+        });
 }
 
-grpc::ServerUnaryReactor* inference_service::ModelInfer(context* call, const inference::ModelInferRequest* from,
-                                                        inference::ModelInferResponse* to) {
+void inference_service::model_metadata(call& from) {
+    answer<inference::ModelMetadataRequest, inference::ModelMetadataResponse>(
+        from, "ModelMetadata", needs::token,
+        [&](const inference::ModelMetadataRequest& request, inference::ModelMetadataResponse& response) {
+            const auto model = state_->models.find(request.name(), version_of(request.version()));
+            response.set_name(model->name());
+            for (const std::size_t each : state_->models.versions_of(model->name()))
+                response.add_versions(std::to_string(each));
+            response.set_platform(model->network().platform());
+            for (const nn::value_info& each : model->network().inputs()) add_tensor(*response.add_inputs(), each);
+            for (const nn::value_info& each : model->network().outputs()) add_tensor(*response.add_outputs(), each);
+        });
+}
+
+void inference_service::model_infer(call& from) {
     std::shared_ptr<infer_reactor> made;
     try {
-        require_token(*call);
-        made = std::make_shared<infer_reactor>(state_, *call, *from, *to);
+        require_token(from.context());
+        made = std::make_shared<infer_reactor>(state_, from);
     } catch (...) {
-        return answer(call, "ModelInfer", [] { throw; });
+        return refuse(from, "ModelInfer");
     }
-    reactor* const raw = made.get();
-    made->start(made);
-    return raw;
+    from.set_owner(made);
+    made->begin(made, from.request(), from.loop());
 }
 
-grpc::ServerBidiReactor<inference::ModelInferRequest, inference::ModelStreamInferResponse>*
-inference_service::ModelStreamInfer(context* call) {
-    const auto made = std::make_shared<stream_reactor>(state_, *call);
+void inference_service::model_stream_infer(stream_call& from) {
+    const auto made = std::make_shared<stream_reactor>(state_, from);
+    from.set_owner(made);
     try {
-        require_token(*call);
+        require_token(from.context());
     } catch (...) {
-        const grpc::Status why = status_of_failure(*call);
-        call_record(*state_, *call, "ModelStreamInfer").end(why, {}, nullptr, nullptr);
-        made->refuse(why);
-        return made.get();
+        const grpc::Status why = status_of_failure(from.context());
+        call_record(*state_, from.context(), "ModelStreamInfer").end(why, {}, nullptr, nullptr);
+        return made->refuse(why);
     }
     {
         const std::lock_guard lock(state_->mutex);
@@ -147,7 +236,6 @@ inference_service::ModelStreamInfer(context* call) {
     }
     made->start();
     if (state_->models.is_draining()) made->end_soon();
-    return made.get();
 }
 
 void inference_service::end_streams() {
@@ -160,95 +248,89 @@ void inference_service::end_streams() {
         if (const auto stream = each.lock()) stream->end_soon();
 }
 
-grpc::ServerUnaryReactor* inference_service::ModelStatistics(context* call,
-                                                             const inference::ModelStatisticsRequest* from,
-                                                             inference::ModelStatisticsResponse* to) {
-    return answer(call, "ModelStatistics", [&] {
-        require_token(*call);
-        if (!from->name().empty())
-            return write_statistics(*to->add_model_stats(),
-                                    *state_->models.find(from->name(), version_of(from->version())));
-        if (!from->version().empty()) refuse_request("the request has a version, but no name of a model");
-        for (const auto& each : state_->models.all()) write_statistics(*to->add_model_stats(), *each);
-    });
+void inference_service::model_statistics(call& from) {
+    answer<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse>(
+        from, "ModelStatistics", needs::token,
+        [&](const inference::ModelStatisticsRequest& request, inference::ModelStatisticsResponse& response) {
+            if (!request.name().empty())
+                return write_statistics(*response.add_model_stats(),
+                                        *state_->models.find(request.name(), version_of(request.version())));
+            if (!request.version().empty()) refuse_request("the request has a version, but no name of a model");
+            for (const auto& each : state_->models.all()) write_statistics(*response.add_model_stats(), *each);
+        });
 }
 
-grpc::ServerUnaryReactor* inference_service::RepositoryIndex(context* call,
-                                                             const inference::RepositoryIndexRequest* from,
-                                                             inference::RepositoryIndexResponse* to) {
-    return answer(call, "RepositoryIndex", [&] {
-        require_token(*call);
-        if (!from->repository_name().empty())
-            throw refusal(refusal_kind::not_found, "the server has one repository, without a name");
-        for (const index_entry& each : state_->models.index()) {
-            if (from->ready() && !each.is_ready) continue;
-            auto& row = *to->add_models();
-            row.set_name(each.name);
-            if (each.version != 0) row.set_version(std::to_string(each.version));
-            row.set_state(each.is_ready ? "READY" : "UNAVAILABLE");
-            row.set_reason(each.reason);
-        }
-    });
+void inference_service::repository_index(call& from) {
+    answer<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>(
+        from, "RepositoryIndex", needs::token,
+        [&](const inference::RepositoryIndexRequest& request, inference::RepositoryIndexResponse& response) {
+            if (!request.repository_name().empty())
+                throw refusal(refusal_kind::not_found, "the server has one repository, without a name");
+            for (const index_entry& each : state_->models.index()) {
+                if (request.ready() && !each.is_ready) continue;
+                auto& row = *response.add_models();
+                row.set_name(each.name);
+                if (each.version != 0) row.set_version(std::to_string(each.version));
+                row.set_state(each.is_ready ? "READY" : "UNAVAILABLE");
+                row.set_reason(each.reason);
+            }
+        });
 }
 
 // Loads take long, so each has a thread; the budget bounds their number.
 template <typename Request>
-grpc::ServerUnaryReactor* inference_service::change(context* call, const char* method, const Request& from,
-                                                    bool loads) {
+void inference_service::change(call& from, const char* name, bool loads) {
     bool has_begun = false;
     try {
-        require_token(*call);
+        require_token(from.context());
+        Request request;
+        const small_message parsed(*state_->options.budget, from.request(), request);
         if (state_->models.is_draining())
             throw refusal(refusal_kind::unavailable, "the server ends and takes no more requests");
         if (!state_->options.repository_control)
             throw refusal(refusal_kind::forbidden, "this server does not let clients load and unload models");
-        if (!from.repository_name().empty())
+        if (!request.repository_name().empty())
             throw refusal(refusal_kind::not_found, "the server has one repository, without a name");
-        for (const auto& [name, value] : from.parameters()) require_change_parameter(name, loads);
+        for (const auto& [key, value] : request.parameters()) require_change_parameter(key, loads);
         if (!state_->options.budget->begin_load())
             throw refusal(refusal_kind::queue_full, "too many loads wait", state_->options.budget->loads());
         has_begun = true;
         ++changes_;
         ++state_->in_flight;
-        reactor* const made = call->DefaultReactor();
-        std::thread([this, made, call, loads, record = call_record(*state_, *call, method),
-                     name = from.model_name()]() mutable {
+        std::thread([this, &from, loads, record = call_record(*state_, from.context(), name),
+                     model = request.model_name()]() mutable {
             grpc::Status status;
             try {
                 if (loads)
-                    state_->models.load(name);
+                    state_->models.load(model);
                 else
-                    state_->models.unload(name);
+                    state_->models.unload(model);
             } catch (const std::exception& failure) {
-                status = status_of(refusal_of(failure), *call);
+                status = status_of(refusal_of(failure), from.context());
             }
             state_->options.budget->end_load();
-            record.end(status, name, nullptr, nullptr);
+            record.end(status, model, nullptr, nullptr);
             --state_->in_flight;
-            made->Finish(status);
+            const grpc::Slice nothing;  // the answer to both has no fields
+            from.finish(status, grpc::ByteBuffer(&nothing, 1));
             --changes_;
         }).detach();
-        return made;
     } catch (...) {
         if (has_begun) {
             state_->options.budget->end_load();
             --changes_;
             --state_->in_flight;
         }
-        return answer(call, method, [] { throw; });
+        refuse(from, name);
     }
 }
 
-grpc::ServerUnaryReactor* inference_service::RepositoryModelLoad(context* call,
-                                                                 const inference::RepositoryModelLoadRequest* from,
-                                                                 inference::RepositoryModelLoadResponse*) {
-    return change(call, "RepositoryModelLoad", *from, true);
+void inference_service::repository_model_load(call& from) {
+    change<inference::RepositoryModelLoadRequest>(from, "RepositoryModelLoad", true);
 }
 
-grpc::ServerUnaryReactor* inference_service::RepositoryModelUnload(context* call,
-                                                                   const inference::RepositoryModelUnloadRequest* from,
-                                                                   inference::RepositoryModelUnloadResponse*) {
-    return change(call, "RepositoryModelUnload", *from, false);
+void inference_service::repository_model_unload(call& from) {
+    change<inference::RepositoryModelUnloadRequest>(from, "RepositoryModelUnload", false);
 }
 
 shared_regions& inference_service::require_shared_memory() const {
@@ -256,41 +338,41 @@ shared_regions& inference_service::require_shared_memory() const {
     return *state_->options.shared_memory;
 }
 
-grpc::ServerUnaryReactor* inference_service::SystemSharedMemoryStatus(
-    context* call, const inference::SystemSharedMemoryStatusRequest* from,
-    inference::SystemSharedMemoryStatusResponse* to) {
-    return answer(call, "SystemSharedMemoryStatus", [&] {
-        require_token(*call);
-        const shared_regions& regions = require_shared_memory();
-        const auto add = [to](const shared_region& each) {
-            auto& made = (*to->mutable_regions())[each.name()];
-            made.set_name(each.name());
-            made.set_key(each.key());
-            made.set_offset(each.offset());
-            made.set_byte_size(each.bytes());
-        };
-        if (!from->name().empty()) return add(*regions.find(from->name()));
-        for (const auto& each : regions.all()) add(*each);
-    });
+void inference_service::shared_memory_status(call& from) {
+    answer<inference::SystemSharedMemoryStatusRequest, inference::SystemSharedMemoryStatusResponse>(
+        from, "SystemSharedMemoryStatus", needs::token,
+        [&](const inference::SystemSharedMemoryStatusRequest& request,
+            inference::SystemSharedMemoryStatusResponse& response) {
+            const shared_regions& regions = require_shared_memory();
+            const auto add = [&response](const shared_region& each) {
+                auto& made = (*response.mutable_regions())[each.name()];
+                made.set_name(each.name());
+                made.set_key(each.key());
+                made.set_offset(each.offset());
+                made.set_byte_size(each.bytes());
+            };
+            if (!request.name().empty()) return add(*regions.find(request.name()));
+            for (const auto& each : regions.all()) add(*each);
+        });
 }
 
-grpc::ServerUnaryReactor* inference_service::SystemSharedMemoryRegister(
-    context* call, const inference::SystemSharedMemoryRegisterRequest* from,
-    inference::SystemSharedMemoryRegisterResponse*) {
-    return answer(call, "SystemSharedMemoryRegister", [&] {
-        require_token(*call);
-        require_shared_memory().add(from->name(), from->key(), from->offset(), from->byte_size());
-    });
+void inference_service::shared_memory_register(call& from) {
+    answer<inference::SystemSharedMemoryRegisterRequest, inference::SystemSharedMemoryRegisterResponse>(
+        from, "SystemSharedMemoryRegister", needs::token,
+        [&](const inference::SystemSharedMemoryRegisterRequest& request,
+            inference::SystemSharedMemoryRegisterResponse&) {
+            require_shared_memory().add(request.name(), request.key(), request.offset(), request.byte_size());
+        });
 }
 
-grpc::ServerUnaryReactor* inference_service::SystemSharedMemoryUnregister(
-    context* call, const inference::SystemSharedMemoryUnregisterRequest* from,
-    inference::SystemSharedMemoryUnregisterResponse*) {
-    return answer(call, "SystemSharedMemoryUnregister", [&] {
-        require_token(*call);
-        if (from->name().empty()) return require_shared_memory().remove_all();
-        require_shared_memory().remove(from->name());
-    });
+void inference_service::shared_memory_unregister(call& from) {
+    answer<inference::SystemSharedMemoryUnregisterRequest, inference::SystemSharedMemoryUnregisterResponse>(
+        from, "SystemSharedMemoryUnregister", needs::token,
+        [&](const inference::SystemSharedMemoryUnregisterRequest& request,
+            inference::SystemSharedMemoryUnregisterResponse&) {
+            if (request.name().empty()) return require_shared_memory().remove_all();
+            require_shared_memory().remove(request.name());
+        });
 }
 
 }  // namespace sluice::serve

@@ -1,71 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls of the service, but for the work of ModelInfer.
+// The methods of the service: who may call them, and what they answer. How requests to models are answered is in
+// infer_reactor and stream_reactor.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
 #include <vector>
 
-#include <inference.grpc.pb.h>
+#include "serve/grpc/call_loop.hpp"
 #include "serve/grpc/grpc_state.hpp"
+#include "serve/grpc/raw_service.hpp"
+#include "serve/grpc/stream_call.hpp"
+#include "serve/grpc/unary_call.hpp"
 
 namespace sluice::serve {
 
-class inference_service final : public inference::GRPCInferenceService::CallbackService {
+class inference_service {
 public:
-    explicit inference_service(std::shared_ptr<grpc_state> state) : state_(std::move(state)) {}
+    explicit inference_service(std::shared_ptr<grpc_state> state);
     inference_service(const inference_service&) = delete;  // gRPC knows its address
     inference_service& operator=(const inference_service&) = delete;
-    ~inference_service() override;
+    ~inference_service();
+
+    grpc::Service& service() noexcept { return raw_; }
+
+    // Waits for calls there. When the server has started, once for each loop, before the loop starts.
+    void ask_for_calls(call_loop& loop);
 
     // After server::begin_drain(): streams end when what they have taken is answered.
     void end_streams();
 
 private:
-    using context = grpc::CallbackServerContext;
-    using reactor = grpc::ServerUnaryReactor;
+    using call = unary_call;
+    class method;
+    class infer_stream;
+    enum class needs : unsigned char { nothing, token };
 
-    reactor* ServerLive(context* call, const inference::ServerLiveRequest*, inference::ServerLiveResponse* to) override;
-    reactor* ServerReady(context* call, const inference::ServerReadyRequest*,
-                         inference::ServerReadyResponse* to) override;
-    reactor* ModelReady(context* call, const inference::ModelReadyRequest* from,
-                        inference::ModelReadyResponse* to) override;
-    reactor* ServerMetadata(context* call, const inference::ServerMetadataRequest*,
-                            inference::ServerMetadataResponse* to) override;
-    reactor* ModelMetadata(context* call, const inference::ModelMetadataRequest* from,
-                           inference::ModelMetadataResponse* to) override;
-    reactor* ModelInfer(context* call, const inference::ModelInferRequest* from,
-                        inference::ModelInferResponse* to) override;
-    grpc::ServerBidiReactor<inference::ModelInferRequest, inference::ModelStreamInferResponse>* ModelStreamInfer(
-        context* call) override;
-    reactor* ModelStatistics(context* call, const inference::ModelStatisticsRequest* from,
-                             inference::ModelStatisticsResponse* to) override;
-    reactor* RepositoryIndex(context* call, const inference::RepositoryIndexRequest* from,
-                             inference::RepositoryIndexResponse* to) override;
-    reactor* RepositoryModelLoad(context* call, const inference::RepositoryModelLoadRequest* from,
-                                 inference::RepositoryModelLoadResponse*) override;
-    reactor* RepositoryModelUnload(context* call, const inference::RepositoryModelUnloadRequest* from,
-                                   inference::RepositoryModelUnloadResponse*) override;
-    reactor* SystemSharedMemoryStatus(context* call, const inference::SystemSharedMemoryStatusRequest* from,
-                                      inference::SystemSharedMemoryStatusResponse* to) override;
-    reactor* SystemSharedMemoryRegister(context* call, const inference::SystemSharedMemoryRegisterRequest* from,
-                                        inference::SystemSharedMemoryRegisterResponse*) override;
-    reactor* SystemSharedMemoryUnregister(context* call, const inference::SystemSharedMemoryUnregisterRequest* from,
-                                          inference::SystemSharedMemoryUnregisterResponse*) override;
+    void server_live(call& from);
+    void server_ready(call& from);
+    void model_ready(call& from);
+    void server_metadata(call& from);
+    void model_metadata(call& from);
+    void model_infer(call& from);
+    void model_stream_infer(stream_call& from);
+    void model_statistics(call& from);
+    void repository_index(call& from);
+    void repository_model_load(call& from);
+    void repository_model_unload(call& from);
+    void shared_memory_status(call& from);
+    void shared_memory_register(call& from);
+    void shared_memory_unregister(call& from);
 
     shared_regions& require_shared_memory() const;
-    void require_token(const context& call) const;
-    static grpc::Status status_of_failure(context& call);  // of the exception that is handled
-    template <typename Fill>
-    reactor* answer(context* call, const char* method, const Fill& fill);
+    void require_token(const grpc::ServerContext& context) const;
+    static grpc::Status status_of_failure(grpc::ServerContext& context);  // of the exception that is handled
+    void refuse(call& from, const char* name);                            // with the exception that is handled
+    template <typename Request, typename Response, typename Fill>
+    void answer(call& from, const char* name, needs who, const Fill& fill);
     template <typename Request>
-    reactor* change(context* call, const char* method, const Request& from, bool loads);
+    void change(call& from, const char* name, bool loads);
 
     const std::shared_ptr<grpc_state> state_;
+    raw_service raw_;
+    std::vector<std::unique_ptr<method>> methods_;
+    std::unique_ptr<infer_stream> stream_;
     std::atomic<std::size_t> changes_{0};  // loads and unloads on threads of their own
 };
 

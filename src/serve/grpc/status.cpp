@@ -27,7 +27,7 @@ grpc::StatusCode code_of(refusal_kind kind) {
 
 grpc::Status status_of(const refusal& why) { return {code_of(why.kind()), why.why()}; }
 
-grpc::Status status_of(const refusal& why, grpc::CallbackServerContext& context) {
+grpc::Status status_of(const refusal& why, grpc::ServerContext& context) {
     if (why.kind() == refusal_kind::queue_full)
         context.AddTrailingMetadata("queue-length", std::to_string(why.waiting()));
     return status_of(why);
@@ -43,7 +43,7 @@ std::string name_of(grpc::StatusCode code) {
     return at < names.size() ? names[at] : std::to_string(static_cast<int>(code));
 }
 
-std::optional<std::size_t> version_of(const std::string& text) {
+std::optional<std::size_t> version_of(std::string_view text) {
     if (text.empty()) return std::nullopt;
     std::size_t version = 0;
     const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), version);

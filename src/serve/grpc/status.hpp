@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "sluice/serve/refusal.hpp"
 
@@ -15,12 +16,12 @@ namespace sluice::serve {
 
 grpc::Status status_of(const refusal& why);
 // With the length of the queue in the metadata "queue-length", where the queue is full.
-grpc::Status status_of(const refusal& why, grpc::CallbackServerContext& context);
+grpc::Status status_of(const refusal& why, grpc::ServerContext& context);
 
 // "NOT_FOUND"; a number for a code that gRPC does not have.
 std::string name_of(grpc::StatusCode code);
 
 // Of a message; empty: the latest. Throws refusal (not_found).
-std::optional<std::size_t> version_of(const std::string& text);
+std::optional<std::size_t> version_of(std::string_view text);
 
 }  // namespace sluice::serve

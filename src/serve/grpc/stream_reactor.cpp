@@ -3,43 +3,40 @@
 
 #include <utility>
 
+#include "serve/grpc/infer_answer.hpp"
+
 namespace sluice::serve {
 
 // One request of the stream.
 class stream_task final : public infer_task {
 public:
-    stream_task(std::shared_ptr<grpc_state> state, const grpc::CallbackServerContext& context,
+    stream_task(std::shared_ptr<grpc_state> state, const grpc::ServerContext& context,
                 std::shared_ptr<stream_reactor> stream)
         : infer_task(std::move(state), context, "ModelStreamInfer", true), stream_(std::move(stream)) {}
 
-    inference::ModelInferRequest request_message;
-    inference::ModelStreamInferResponse response_message;
-    bool is_answered = false;  // with the stream's lock
+    grpc::ByteBuffer request;   // empty when the task has begun
+    grpc::ByteBuffer response;  // when it is answered
+    bool is_answered = false;   // with the stream's lock
 
 private:
-    const inference::ModelInferRequest& request() const noexcept override { return request_message; }
-    inference::ModelInferResponse& response() noexcept override { return *response_message.mutable_infer_response(); }
     bool has_left() const noexcept override { return stream_->is_cancelled(); }
 
-    void done(grpc::Status status, const refusal* why) noexcept override {
-        if (why != nullptr) {
-            response_message.Clear();
-            response_message.set_error_message(status.error_message());
-            response_message.mutable_infer_response()->set_id(request_message.id());
-        }
+    void done(grpc::Status status, grpc::Slice answer, const refusal* why) noexcept override {
+        if (why != nullptr) answer = write_stream_refusal(id(), status.error_message());
+        grpc::ByteBuffer message(&answer, 1);
+        response.Swap(&message);
         stream_->answered(*this);
     }
 
     const std::shared_ptr<stream_reactor> stream_;
 };
 
-stream_reactor::stream_reactor(std::shared_ptr<grpc_state> state, grpc::CallbackServerContext& context)
-    : state_(std::move(state)), context_(context) {}
+stream_reactor::stream_reactor(std::shared_ptr<grpc_state> state, stream_call& call)
+    : state_(std::move(state)), call_(call) {}
 
 stream_reactor::~stream_reactor() = default;
 
 void stream_reactor::start() {
-    self_ = shared_from_this();
     {
         const std::lock_guard lock(mutex_);
         is_reading_ = true;
@@ -48,12 +45,11 @@ void stream_reactor::start() {
 }
 
 void stream_reactor::refuse(const grpc::Status& why) {
-    self_ = shared_from_this();
     {
         const std::lock_guard lock(mutex_);
         is_finished_ = true;
     }
-    Finish(why);
+    call_.finish(why);
 }
 
 void stream_reactor::end_soon() {
@@ -66,11 +62,11 @@ void stream_reactor::end_soon() {
 
 // is_reading_ is set.
 void stream_reactor::read() {
-    incoming_ = std::make_shared<stream_task>(state_, context_, shared_from_this());
-    StartRead(&incoming_->request_message);
+    incoming_ = std::make_shared<stream_task>(state_, call_.context(), shared_from_this());
+    call_.read(incoming_->request);
 }
 
-void stream_reactor::OnReadDone(bool is_there) {
+void stream_reactor::read_done(bool is_there) noexcept {
     std::shared_ptr<stream_task> task = std::move(incoming_);
     {
         const std::lock_guard lock(mutex_);
@@ -81,7 +77,7 @@ void stream_reactor::OnReadDone(bool is_there) {
         else
             has_all_ = true;
     }
-    if (is_there) task->begin(task);
+    if (is_there) task->begin(task, task->request, call_.loop());
     go_on();
 }
 
@@ -93,7 +89,7 @@ void stream_reactor::answered(stream_task& task) {
     go_on();
 }
 
-void stream_reactor::OnWriteDone(bool) {  // where it is not sent, the client has gone, and the read says so
+void stream_reactor::write_done(bool) noexcept {  // where it is not sent, the client has gone, and the read says so
     std::shared_ptr<stream_task> sent;
     {
         const std::lock_guard lock(mutex_);
@@ -118,7 +114,7 @@ void stream_reactor::go_on() {
         stream_task* const answer = writes ? open_.front().get() : nullptr;
         ++beginning_;
         lock.unlock();
-        if (answer != nullptr) StartWrite(&answer->response_message);
+        if (answer != nullptr) call_.write(answer->response);
         if (reads) read();
         lock.lock();
         --beginning_;
@@ -127,8 +123,8 @@ void stream_reactor::go_on() {
     is_finished_ = true;
     const bool is_whole = has_all_;
     lock.unlock();
-    Finish(is_whole ? grpc::Status::OK
-                    : grpc::Status(grpc::StatusCode::UNAVAILABLE, "the server ends and takes no more requests"));
+    call_.finish(is_whole ? grpc::Status::OK
+                          : grpc::Status(grpc::StatusCode::UNAVAILABLE, "the server ends and takes no more requests"));
 }
 
 }  // namespace sluice::serve

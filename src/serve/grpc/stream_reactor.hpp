@@ -5,7 +5,7 @@
 // Up to most_open requests of a stream are in the server; then it reads no more until one is answered.
 #pragma once
 
-#include <grpcpp/support/server_callback.h>
+#include <grpcpp/support/status.h>
 
 #include <atomic>
 #include <cstddef>
@@ -14,23 +14,22 @@
 #include <mutex>
 
 #include "serve/grpc/infer_task.hpp"
+#include "serve/grpc/stream_call.hpp"
 
 namespace sluice::serve {
 
 class stream_task;
 
-class stream_reactor final
-    : public grpc::ServerBidiReactor<inference::ModelInferRequest, inference::ModelStreamInferResponse>,
-      public std::enable_shared_from_this<stream_reactor> {
+class stream_reactor final : public stream_owner, public std::enable_shared_from_this<stream_reactor> {
 public:
     static constexpr std::size_t most_open = 64;
 
-    stream_reactor(std::shared_ptr<grpc_state> state, grpc::CallbackServerContext& context);
-    stream_reactor(const stream_reactor&) = delete;  // gRPC knows its address
+    stream_reactor(std::shared_ptr<grpc_state> state, stream_call& call);
+    stream_reactor(const stream_reactor&) = delete;  // its tasks know its address
     stream_reactor& operator=(const stream_reactor&) = delete;
     ~stream_reactor() override;
 
-    // Each is called once, and only one of them.
+    // Each is called once, and only one of them. The call has this as its owner.
     void start();
     void refuse(const grpc::Status& why);
     // Takes no more requests; the stream ends (UNAVAILABLE) when those that it has are answered. On any thread.
@@ -40,18 +39,17 @@ public:
     void answered(stream_task& task);
     bool is_cancelled() const noexcept { return is_cancelled_; }
 
+    void read_done(bool is_there) noexcept override;
+    void write_done(bool is_sent) noexcept override;
+    void cancelled() noexcept override { is_cancelled_ = true; }
+
 private:
     void read();
     void go_on();
-    void OnReadDone(bool is_there) override;
-    void OnWriteDone(bool is_sent) override;
-    void OnCancel() override { is_cancelled_ = true; }
-    void OnDone() override { self_.reset(); }
 
     const std::shared_ptr<grpc_state> state_;
-    grpc::CallbackServerContext& context_;
+    stream_call& call_;  // until it is finished
     std::atomic<bool> is_cancelled_{false};
-    std::shared_ptr<stream_reactor> self_;           // until gRPC is done
     std::shared_ptr<stream_task> incoming_;          // what is read into
     std::mutex mutex_;                               // of what follows
     std::deque<std::shared_ptr<stream_task>> open_;  // in the order of their requests

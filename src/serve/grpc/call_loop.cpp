@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/grpc/call_loop.hpp"
+
+#include <grpc/support/time.h>
+
+#include <utility>
+
+#include "sluice/serve/served_model.hpp"
+
+namespace sluice::serve {
+namespace {
+
+// Then a model does not wait for more events, which may never end.
+constexpr int most_events = 256;
+
+}  // namespace
+
+void call_loop::start() {
+    thread_ = std::thread([this] { run(); });
+}
+
+// A queue that is shut down must be empty before it goes, also where the loop was never started.
+void call_loop::end() {
+    if (std::exchange(has_ended_, true)) return;
+    queue_->Shutdown();
+    if (thread_.joinable())
+        thread_.join();
+    else
+        run();
+}
+
+void call_loop::run() {
+    using status = grpc::CompletionQueue::NextStatus;
+    void* tag = nullptr;
+    bool is_done = false;
+    for (int events = 0;;) {
+        const bool waits = soon_.empty();
+        const auto limit = waits ? ::gpr_inf_future(GPR_CLOCK_MONOTONIC) : ::gpr_inf_past(GPR_CLOCK_MONOTONIC);
+        const status next = queue_->AsyncNext(&tag, &is_done, limit);
+        if (next == status::GOT_EVENT) {
+            static_cast<call_event*>(tag)->happen(is_done);
+            events = waits ? 0 : events + 1;
+            if (events < most_events) continue;
+        }
+        events = 0;
+        run_models();
+        if (next == status::SHUTDOWN) return;
+    }
+}
+
+void call_loop::run_models() {
+    running_.swap(soon_);
+    for (const auto& each : running_) each->run_waiting();
+    running_.clear();
+}
+
+}  // namespace sluice::serve

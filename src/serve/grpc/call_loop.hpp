@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// call_loop: a thread with a queue of gRPC's events. All that happens to a call happens on the thread of its loop, so
+// no request needs another thread where its batch is short.
+#pragma once
+
+#include <grpcpp/completion_queue.h>
+
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "serve/grpc/answer_watch.hpp"
+#include "sluice/serve/infer_call.hpp"
+
+namespace sluice::serve {
+
+// What gRPC says in its own time: a call has come, something is sent.
+class call_event {
+public:
+    // `is_done`: as gRPC has it. On the loop's thread.
+    virtual void happen(bool is_done) noexcept = 0;
+
+protected:
+    call_event() = default;
+    call_event(const call_event&) = delete;  // gRPC knows its address
+    call_event& operator=(const call_event&) = delete;
+    ~call_event() = default;
+};
+
+// Calls a member of its owner.
+template <typename Owner>
+class member_event final : public call_event {
+public:
+    member_event(Owner& owner, void (Owner::*what)(bool)) noexcept : owner_(owner), what_(what) {}
+
+    void happen(bool is_done) noexcept override { (owner_.*what_)(is_done); }
+
+private:
+    Owner& owner_;
+    void (Owner::* const what_)(bool);
+};
+
+class call_loop final : public lent_thread {
+public:
+    // `answers` must outlive it.
+    call_loop(std::unique_ptr<grpc::ServerCompletionQueue> queue, answer_watch& answers)
+        : queue_(std::move(queue)), answers_(answers) {}
+    call_loop(const call_loop&) = delete;  // its thread knows its address
+    call_loop& operator=(const call_loop&) = delete;
+    ~call_loop() override { end(); }
+
+    grpc::ServerCompletionQueue& queue() noexcept { return *queue_; }
+    answer_watch& answers() noexcept { return answers_; }
+
+    // When the server has started.
+    void start();
+    // Blocks until the last event has happened. Needs a server that is shut down, with no call left.
+    void end();
+
+    // On the loop's thread: the model's batch begins when the events that are there now have happened, so that requests
+    // which came together are in it together. It waits for no more than some hundred.
+    void run_soon(std::shared_ptr<served_model> model) override { soon_.push_back(std::move(model)); }
+
+private:
+    void run();
+    void run_models();
+
+    const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+    answer_watch& answers_;
+    std::vector<std::shared_ptr<served_model>> soon_, running_;  // keep their memory
+    std::thread thread_;
+    bool has_ended_ = false;
+};
+
+}  // namespace sluice::serve

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve/grpc/small_message.hpp"
+
+#include <grpcpp/support/slice.h>
+
+#include <string>
+
+#include "serve/request_checks.hpp"
+#include "sluice/serve/refusal.hpp"
+
+namespace sluice::serve {
+namespace {
+
+// A message of many small parts takes more memory than it had on its way: at most about this many times as much. An
+// unknown field of two bytes takes 16, an entry of a map with its texts more, but it has more bytes too.
+constexpr std::size_t times_parsed = 32;
+
+}  // namespace
+
+small_message::small_message(request_budget& budget, const grpc::ByteBuffer& from, google::protobuf::MessageLite& to)
+    : budget_(budget) {
+    const std::size_t size = from.Length();
+    if (size > most_bytes) {
+        refuse_request("the message has " + std::to_string(size) + " bytes; one of this call has at most " +
+                       std::to_string(most_bytes));
+    }
+    if (!budget_.take(size * times_parsed))
+        throw refusal(refusal_kind::unavailable, "the memory for requests is in use");
+    charged_ = size * times_parsed;
+    grpc::Slice whole;
+    const bool is_there = !from.Valid() || from.TrySingleSlice(&whole).ok() || from.DumpToSingleSlice(&whole).ok();
+    if (is_there && to.ParseFromArray(whole.begin(), static_cast<int>(whole.size()))) return;
+    budget_.give(charged_);
+    refuse_request("the message is no " + to.GetTypeName());
+}
+
+void write_message(const google::protobuf::MessageLite& from, grpc::ByteBuffer& to) {
+    const grpc::Slice whole(from.SerializeAsString());
+    grpc::ByteBuffer made(&whole, 1);
+    to.Swap(&made);
+}
+
+}  // namespace sluice::serve
