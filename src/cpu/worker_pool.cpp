@@ -9,7 +9,7 @@
 namespace sluice::cpu {
 namespace {
 
-constexpr int looks_before_sleep = 50;
+constexpr int looks_before_sleep = 200;
 
 }  // namespace
 
