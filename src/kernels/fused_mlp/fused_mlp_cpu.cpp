@@ -71,9 +71,11 @@ std::size_t parts_of_columns(std::size_t rows, std::size_t in, std::size_t colum
                                      panels_of(columns) / panels_of_part(rows));
 }
 
-// Two blocks of activations, and one for inputs of 16 bits.
+// Two blocks of activations, and one for inputs of 16 bits. The same for all small numbers of rows, so that a stream's
+// workspace does not grow with each of them.
 std::size_t scratch_of_block(std::size_t rows, const detail::fused_mlp_form& form, bool is_f32) noexcept {
-    return std::min(rows, rows_of_block(form)) * (2 * stride_of(form) + (is_f32 ? 0 : form.in_features));
+    const std::size_t most = rows <= rows_of_cpu_block ? rows_of_cpu_block : rows_of_block(form);
+    return most * (2 * stride_of(form) + (is_f32 ? 0 : form.in_features));
 }
 
 // A block with its inputs as floats.
