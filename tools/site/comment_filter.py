@@ -31,6 +31,8 @@ def with_line_comments(text):
 def documents_a_member(code):
     """Whether a comment after this code says what the code declares."""
     code = code.strip()
+    if re.match(r"#\s*define \w", code):
+        return True
     if code.startswith(("#", "}")) or code.endswith("{"):
         return False
     return True
@@ -80,6 +82,7 @@ def self_test():
         "\n}  // namespace a\n#endif  // A\nstruct b {  // c\n": "\n}  // namespace a\n#endif  // A\nstruct b {  // c\n",
         '\nconst char* s = "http://x";\n': '\nconst char* s = "http://x";\n',
         "\n/* One\n * two. */\nint f(void);\n": "\n/// @verbatim One\n/// two. @endverbatim\nint f(void);\n",
+        "\n#define A 1  // one\n": "\n#define A 1  ///< @verbatim one @endverbatim\n",
         "\n    A = 1, /* one */\n": "\n    A = 1,  ///< @verbatim one @endverbatim\n",
     }
     return [f"of {text!r}: {filtered(text)!r}" for text, expected in cases.items() if filtered(text) != expected]

@@ -192,7 +192,7 @@ struct spawned_access;
 template <typename T>
 class [[nodiscard]] spawned {
 public:
-    using value_type = T;
+    using value_type = T;  // of the task's result
 
     spawned(spawned&&) noexcept = default;  // and no copies: the result can be taken once
     spawned& operator=(spawned&&) noexcept = default;

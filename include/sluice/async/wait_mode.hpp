@@ -6,12 +6,13 @@
 
 namespace sluice {
 
+// A shorter latency costs more of the host's processors.
 enum class wait_mode {
     spin,   // polls without pause: the shortest latency, one core busy
     yield,  // polls, and lets other threads run in between
     block,  // sleeps until woken: no core busy, tens of microseconds later
 };
 
-std::string_view to_string(wait_mode mode) noexcept;
+std::string_view to_string(wait_mode mode) noexcept;  // "spin", "yield", "block"
 
 }  // namespace sluice

@@ -26,9 +26,9 @@ inline namespace SLUICE_BOUNDS_ABI {
 
 // A position in a grid or block, or its size.
 struct block_extent {
-    unsigned x = 1, y = 1, z = 1;
+    unsigned x = 1, y = 1, z = 1;  // along each dimension
 
-    SLUICE_KERNEL std::size_t count() const { return std::size_t{x} * y * z; }
+    SLUICE_KERNEL std::size_t count() const { return std::size_t{x} * y * z; }  // of all positions: the product
 };
 
 // One thread of a block, inside for_each_thread.
@@ -62,10 +62,10 @@ private:
 template <typename T>
 class shared_memory {
 public:
-    using element_type = T;
+    using element_type = T;  // of the elements
 
-    explicit shared_memory(std::size_t count) : count_(count) {}
-    SLUICE_KERNEL std::size_t size() const { return count_; }
+    explicit shared_memory(std::size_t count) : count_(count) {}  // for a launch: elements of each block
+    SLUICE_KERNEL std::size_t size() const { return count_; }     // in elements
 
 private:
     friend class thread_block;
@@ -81,15 +81,16 @@ private:
 template <typename T>
 class block_part {
 public:
-    using element_type = T;
+    using element_type = T;  // of the elements
 
-    SLUICE_KERNEL block_part(T* data, std::size_t size) : data_(data), size_(size) {}
+    SLUICE_KERNEL block_part(T* data, std::size_t size) : data_(data), size_(size) {}  // made by part()
 
+    // The element at this index, from 0.
     SLUICE_KERNEL T& operator[](detail::element_index i) const {
         return data_[detail::within(i, size_, detail::accessed::part_element)];
     }
-    SLUICE_KERNEL std::size_t size() const { return size_; }
-    SLUICE_KERNEL T* data() const { return data_; }
+    SLUICE_KERNEL std::size_t size() const { return size_; }  // in elements
+    SLUICE_KERNEL T* data() const { return data_; }           // the first element; accesses through it are not checked
 
 private:
     T* data_;

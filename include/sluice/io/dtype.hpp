@@ -13,6 +13,8 @@
 
 namespace sluice::io {
 
+// The type of an element: a letter for floating point (f), signed (i) and unsigned integers (u), and the number of
+// bits.
 enum class dtype {
     f16,   // IEEE binary16
     bf16,  // the upper half of an IEEE binary32

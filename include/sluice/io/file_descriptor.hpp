@@ -27,6 +27,7 @@ struct descriptor_closer {
 };
 }  // namespace detail
 
+// Owns a descriptor and closes it. Move-only.
 class file_descriptor {
 public:
     file_descriptor() noexcept = default;
@@ -35,8 +36,8 @@ public:
     // A null pointer would convert to descriptor 0, which is standard input.
     explicit file_descriptor(std::nullptr_t) = delete;
 
-    int get() const noexcept { return descriptor_.get().value; }
-    explicit operator bool() const noexcept { return static_cast<bool>(descriptor_); }
+    int get() const noexcept { return descriptor_.get().value; }                        // -1 when there is none
+    explicit operator bool() const noexcept { return static_cast<bool>(descriptor_); }  // whether there is one
 
 private:
     std::unique_ptr<int, detail::descriptor_closer> descriptor_;

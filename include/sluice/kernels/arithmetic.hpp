@@ -24,6 +24,7 @@
 
 namespace sluice {
 
+// What combine makes of two elements: x + y, x - y or x * y.
 enum class arithmetic : unsigned char { add, subtract, multiply };
 
 namespace detail {

@@ -35,10 +35,11 @@ inline namespace SLUICE_BOUNDS_ABI {
 template <typename T, int Rows, int Columns>
 class batch_tiles_of {
 public:
-    using element = std::remove_const_t<T>;
-    using matrix_type = tiles_of<T, Rows, Columns>;
-    using tile_type = typename matrix_type::tile_type;
+    using element = std::remove_const_t<T>;             // of the tensor, without const
+    using matrix_type = tiles_of<T, Rows, Columns>;     // one matrix of the batch, seen as tiles
+    using tile_type = typename matrix_type::tile_type;  // one tile, as a load gives it
 
+    // Made by the launch: matrices of the same size, one after the other.
     SLUICE_KERNEL batch_tiles_of(T* data, std::size_t batches, std::size_t rows, std::size_t columns)
         : data_(data), batches_(batches), rows_(rows), columns_(columns) {}
 

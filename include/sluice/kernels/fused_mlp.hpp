@@ -34,11 +34,11 @@ namespace sluice {
 
 // A layer in host memory: y = after(x * weight^T + bias).
 struct mlp_layer {
-    std::size_t in_features = 0;
-    std::size_t out_features = 0;
-    std::vector<float> weight;  // [out_features, in_features], row-major; rounded to the element type when packed
-    std::vector<float> bias;    // [out_features], or empty
-    activation after = activation::none;
+    std::size_t in_features = 0;   // numbers of a row that goes in
+    std::size_t out_features = 0;  // numbers of a row that comes out
+    std::vector<float> weight;     // [out_features, in_features], row-major; rounded to the element type when packed
+    std::vector<float> bias;       // [out_features], or empty
+    activation after = activation::none;  // applied to the layer's outputs
 };
 
 namespace detail {
@@ -68,13 +68,15 @@ concept fused_element = std::same_as<T, half> || std::same_as<T, bfloat16> || st
 template <detail::fused_element T>
 class packed_mlp {
 public:
+    // called by pack_mlp
     packed_mlp(const detail::fused_mlp_form& form, shared_tensor<std::byte> image)
         : form_(form), image_(std::move(image)) {}
 
-    std::size_t in_features() const noexcept { return form_.in_features; }
-    std::size_t out_features() const noexcept { return form_.out_features; }
-    std::size_t layers() const noexcept { return form_.layers; }
+    std::size_t in_features() const noexcept { return form_.in_features; }    // of the first layer
+    std::size_t out_features() const noexcept { return form_.out_features; }  // of the last layer
+    std::size_t layers() const noexcept { return form_.layers; }              // how many
 
+    // for commands: the sizes, as the kernel takes them
     const detail::fused_mlp_form& form() const noexcept { return form_; }
     // For commands: in the order that the kernel of its device wants.
     const tensor<std::byte>& image() const noexcept { return *image_; }
