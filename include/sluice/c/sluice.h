@@ -42,7 +42,7 @@ extern "C" {
 
 /* The version of this interface: functions and numbers are only added while the first number stays. */
 #define SLUICE_C_VERSION_MAJOR 1
-/* functions and numbers that were added since */
+/* Functions and numbers that were added since. */
 #define SLUICE_C_VERSION_MINOR 2
 
 /* What a function returns: SLUICE_OK, or why it failed. */

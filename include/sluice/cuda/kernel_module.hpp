@@ -75,7 +75,7 @@ public:
     module_function(const module_function&) = default;
     module_function& operator=(const module_function&) = default;
 
-    // as launch_on checks arguments against them
+    // As launch_on checks arguments against them.
     using parameters = detail::type_list<typename detail::module_parameter<Parameters>::type...>;
 
     // The operation that runs the function once. Its output: the written arguments, as for launch.

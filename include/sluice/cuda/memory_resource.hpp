@@ -87,11 +87,11 @@ public:
         give_back(data, after);
     }
 
-    // the same object
+    // The same object.
     friend bool operator==(const device_memory_resource& one, const device_memory_resource& other) noexcept {
         return &one == &other;
     }
-    // for cuda::mr: a GPU reaches the memory
+    // For cuda::mr: a GPU reaches the memory.
     friend void get_property(const device_memory_resource&, ::cuda::mr::device_accessible) noexcept {}
 
 private:

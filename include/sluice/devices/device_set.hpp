@@ -36,10 +36,10 @@ public:
 
     // The same devices without repetitions.
     const std::vector<device*>& distinct() const noexcept { return distinct_; }
-    // over size() devices, with repetitions
+    // Over size() devices, with repetitions.
     std::vector<device*>::const_iterator begin() const noexcept { return devices_.begin(); }
     std::vector<device*>::const_iterator end() const noexcept { return devices_.end(); }  // after the last device
-    // the same devices in the same order
+    // The same devices in the same order.
     friend bool operator==(const device_set& a, const device_set& b) noexcept { return a.devices_ == b.devices_; }
 
 private:

@@ -219,7 +219,7 @@ class graph_launch : public operation_base<graph_launch<State, Inputs...>> {
 public:
     using output = typename State::output;
 
-    // called by the graph
+    // Called by the graph.
     graph_launch(std::shared_ptr<State> graph, typename Inputs::launch_value... values)
         : graph_(std::move(graph)), values_(std::move(values)...) {}
 

@@ -66,20 +66,20 @@ public:
     // The value that a launch passes, kept until the launch is submitted. The constructors throw errc::shape_mismatch.
     class launch_value {
     public:
-        // of any device tensor of that shape, which the launch takes over
+        // Of any device tensor of that shape, which the launch takes over.
         launch_value(const device_input& to, tensor<T> from) : from_(std::move(from)) {
             detail::require_input_shape(to.shape_, from_.shape());
         }
-        // for the graph: the memory to bind
+        // For the graph: the memory to bind.
         detail::launch_input feed() const noexcept { return {storage_ref(from_.memory()), nullptr}; }
 
     private:
         tensor<T> from_;
     };
 
-    // for the graph: the bytes of the input
+    // For the graph: the bytes of the input.
     detail::graph_input describe() const { return {shape_.size() * sizeof(T), false}; }
-    // for the graph: what the function receives over this memory
+    // For the graph: what the function receives over this memory.
     given make(std::span<const storage_ref> memory) const { return detail::tensor_over<T>(memory[0], shape_); }
 
 private:
@@ -98,21 +98,21 @@ public:
     // The value that a launch passes, kept until the launch is submitted. The constructors throw errc::shape_mismatch.
     class launch_value {
     public:
-        // to be read by the launch, as by others
+        // To be read by the launch, as by others.
         launch_value(const shared_input& to, shared_tensor<T> from) : from_(std::move(from)) {
             detail::require_input_shape(to.shape_, from_->shape());
         }
         launch_value(const shared_input& to, tensor<T> from) : launch_value(to, shared_tensor<T>(std::move(from))) {}
-        // for the graph: the memory to bind
+        // For the graph: the memory to bind.
         detail::launch_input feed() const noexcept { return {storage_ref(from_->memory()), nullptr}; }
 
     private:
         shared_tensor<T> from_;
     };
 
-    // for the graph: the bytes of the input
+    // For the graph: the bytes of the input.
     detail::graph_input describe() const { return {shape_.size() * sizeof(T), false}; }
-    // for the graph: what the function receives over this memory
+    // For the graph: what the function receives over this memory.
     given make(std::span<const storage_ref> memory) const { return given(detail::tensor_over<T>(memory[0], shape_)); }
 
 private:
@@ -161,9 +161,9 @@ public:
         storage_ref memory_;
     };
 
-    // for the graph: the bytes of the input
+    // For the graph: the bytes of the input.
     detail::graph_input describe() const { return {shape_.size() * sizeof(T), true}; }
-    // for the graph: what the function receives over this memory
+    // For the graph: what the function receives over this memory.
     given make(std::span<const storage_ref> memory) const { return detail::tensor_over<T>(memory[0], shape_); }
 
 private:
@@ -188,7 +188,7 @@ public:
     // The value that a launch passes: as for host_input, all rows together.
     class launch_value : public host_input<T>::launch_value {
     public:
-        // as those of host_input::launch_value
+        // As those of host_input::launch_value.
         template <typename Values>
         launch_value(const host_input_in_pieces& to, Values&& from)
             : host_input<T>::launch_value(to.whole_, std::forward<Values>(from)) {}

@@ -225,7 +225,7 @@ public:
 
     // Must not be read while another thread updates.
     const command_graph& commands() const noexcept { return state_->core().commands(); }
-    // of the block of temporaries, in bytes
+    // Of the block of temporaries, in bytes.
     std::size_t memory_bytes() const noexcept { return state_->core().memory_bytes(); }
     device& owner() const noexcept { return state_->core().owner(); }  // the device that it was compiled for
 

@@ -31,7 +31,7 @@ bool jpeg_supported() noexcept;  // whether Sluice was built with libjpeg
 enum class image_format : std::uint8_t { grey = 1, grey_alpha = 2, rgb = 3, rgba = 4 };
 
 constexpr std::size_t channels_of(image_format format) noexcept { return static_cast<std::size_t>(format); }  // 1 to 4
-// whether the last channel is alpha
+// Whether the last channel is alpha.
 constexpr bool has_alpha(image_format format) noexcept { return channels_of(format) % 2 == 0; }
 // "grey", "grey with alpha", "RGB", "RGBA".
 std::string_view to_string(image_format format) noexcept;

@@ -34,7 +34,7 @@ public:
     const std::filesystem::path& path() const noexcept { return path_; }       // the label
     dtype element_type() const noexcept { return type_; }                      // of each element
     const std::vector<std::size_t>& shape() const noexcept { return shape_; }  // rows first
-    // the first dimension; 1 for a scalar
+    // The first dimension; 1 for a scalar.
     std::size_t rows() const noexcept { return shape_.empty() ? 1 : shape_.front(); }
     std::size_t row_elements() const noexcept { return row_elements_; }                // elements of one row
     std::size_t row_bytes() const noexcept { return row_elements_ * size_of(type_); }  // bytes of one row

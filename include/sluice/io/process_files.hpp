@@ -36,7 +36,7 @@ private:
 class known_mapping {
 public:
     known_mapping() noexcept = default;
-    // `length` bytes from `begin` on
+    // `length` bytes from `begin` on.
     known_mapping(const void* begin, std::size_t length, const std::filesystem::path& file);
 
 private:

@@ -70,11 +70,11 @@ public:
 
     const safetensors_view& view() const noexcept { return view_; }  // valid while this lives
     const mapped_file& file() const noexcept { return file_; }       // the mapping
-    // as safetensors_view::tensors
+    // As safetensors_view::tensors.
     const std::vector<tensor_entry>& tensors() const noexcept { return view_.tensors(); }
-    // as safetensors_view::find
+    // As safetensors_view::find.
     const tensor_entry* find(std::string_view name) const noexcept { return view_.find(name); }
-    // as safetensors_view::metadata
+    // As safetensors_view::metadata.
     const safetensors_view::metadata_map& metadata() const noexcept { return view_.metadata(); }
 
 private:

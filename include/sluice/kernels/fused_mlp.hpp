@@ -68,7 +68,7 @@ concept fused_element = std::same_as<T, half> || std::same_as<T, bfloat16> || st
 template <detail::fused_element T>
 class packed_mlp {
 public:
-    // called by pack_mlp
+    // Called by pack_mlp.
     packed_mlp(const detail::fused_mlp_form& form, shared_tensor<std::byte> image)
         : form_(form), image_(std::move(image)) {}
 
@@ -76,7 +76,7 @@ public:
     std::size_t out_features() const noexcept { return form_.out_features; }  // of the last layer
     std::size_t layers() const noexcept { return form_.layers; }              // how many
 
-    // for commands: the sizes, as the kernel takes them
+    // For commands: the sizes, as the kernel takes them.
     const detail::fused_mlp_form& form() const noexcept { return form_; }
     // For commands: in the order that the kernel of its device wants.
     const tensor<std::byte>& image() const noexcept { return *image_; }

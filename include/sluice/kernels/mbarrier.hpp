@@ -30,7 +30,7 @@ public:
     // This thread's earlier accesses of shared memory come before copies that are asked for after this and a barrier.
     __device__ static void publish_writes() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-    // counts one arrival of the current phase
+    // Counts one arrival of the current phase.
     __device__ void arrive() { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address()) : "memory"); }
     // Arrives, and announces bytes that the phase waits for.
     __device__ void arrive_expecting(std::size_t bytes) {
@@ -132,7 +132,7 @@ __device__ inline void store_there(std::uint32_t address, const float (&four)[4]
                  "f"(four[2]), "f"(four[3])
                  : "memory");
 }
-// the rank of the calling thread's block in its cluster
+// The rank of the calling thread's block in its cluster.
 __device__ inline unsigned block_in_cluster() {
     unsigned rank;
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));

@@ -65,7 +65,7 @@ using two_stages = n_stages<2>;  // the next batch is copied meanwhile
 template <unsigned Stages, unsigned Producers>
 struct roles : staged_form<Stages> {
     static_assert(Producers >= 1, "roles needs at least one thread that copies");
-    // one thread at least computes
+    // One thread at least computes.
     SLUICE_KERNEL static constexpr bool fits(unsigned threads) { return form::fits(threads) && Producers < threads; }
 };
 // Each thread waits for its own copies, and with __syncthreads for those of the others.
@@ -82,7 +82,7 @@ struct primitives : staged_form<Stages> {};
 // The C primitives; the copies arrive on a barrier in shared memory.
 template <unsigned Stages>
 struct arrivals : staged_form<Stages> {
-    // each stage's barrier has a thread that makes it ready
+    // Each stage's barrier has a thread that makes it ready.
     SLUICE_KERNEL static constexpr bool fits(unsigned threads) { return form::fits(threads) && Stages <= threads; }
 };
 // Bulk copies of Hopper: one thread asks for a batch, and a barrier counts its bytes.
@@ -141,7 +141,7 @@ struct part : Of {
     SLUICE_KERNEL static constexpr bool fits(unsigned threads) {
         return form::fits(threads) && First + Threads <= threads;
     }
-    // of the part's threads
+    // Of the part's threads.
     SLUICE_KERNEL static constexpr unsigned pipelines(unsigned) { return Of::pipelines(Threads); }
 };
 

@@ -158,7 +158,7 @@ template <typename Arithmetic, int Rows, int Columns>
 class accumulator {
 public:
     static constexpr int rows = Rows, columns = Columns;  // its size
-    // how a block multiplies; for functions over tiles
+    // How a block multiplies; for functions over tiles.
     using product = detail::tile_product<Arithmetic, Rows, Columns>;
 
     accumulator() = default;
@@ -230,9 +230,9 @@ public:
     SLUICE_KERNEL tiles_of(T* data, std::size_t rows, std::size_t columns)
         : data_(data), rows_(rows), columns_(columns) {}
 
-    // how many tiles, one below the other
+    // How many tiles, one below the other.
     SLUICE_KERNEL unsigned down() const { return static_cast<unsigned>((rows_ + Rows - 1) / Rows); }
-    // how many tiles, side by side
+    // How many tiles, side by side.
     SLUICE_KERNEL unsigned across() const { return static_cast<unsigned>((columns_ + Columns - 1) / Columns); }
     SLUICE_KERNEL std::size_t rows() const { return rows_; }        // of the matrix, in numbers
     SLUICE_KERNEL std::size_t columns() const { return columns_; }  // of the matrix, in numbers

@@ -80,7 +80,7 @@ struct gemm_tiles {
             tile_gemm<Arithmetic, false, Rows, Columns, Inner>{a, b, out}(at);
         }
     }
-    // for the launch: why the sizes do not fit; null when they do
+    // For the launch: why the sizes do not fit; null when they do.
     const char* misfit(left a, right b, product out) const {
         return a.columns() == b.rows() && out.rows() == a.rows() && out.columns() == b.columns()
                    ? nullptr
@@ -100,7 +100,7 @@ struct batch_gemm_tiles {
         tile_gemm<Arithmetic, false, Rows, Columns, Inner>{a.matrix(at.batch()), b.matrix(at.batch()),
                                                            out.matrix(at)}(at);
     }
-    // for the launch: why the sizes do not fit; null when they do
+    // For the launch: why the sizes do not fit; null when they do.
     const char* misfit(left a, right b, product out) const {
         return a.batches() == out.batches() && b.batches() == out.batches() && a.columns() == b.rows() &&
                        out.rows() == a.rows() && out.columns() == b.columns()

@@ -33,7 +33,7 @@ public:
     using element = std::remove_const_t<T>;        // of the vector, without const
     using tile_type = vector_tile<element, Size>;  // one tile, as a load gives it
 
-    // made by the launch
+    // Made by the launch.
     SLUICE_KERNEL vector_tiles_of(T* data, std::size_t size) : row_(data, 1, size), data_(data) {}
 
     SLUICE_KERNEL unsigned count() const { return row_.across(); }     // of tiles

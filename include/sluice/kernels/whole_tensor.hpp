@@ -37,7 +37,7 @@ inline namespace SLUICE_LAUNCH_ABI {
 template <typename Function, typename Out, typename In, std::size_t Inputs>
 struct whole_tensor {
     static_assert(std::is_trivially_copyable_v<Function>, "the function is copied to the device byte by byte");
-    // that a thread loads at once
+    // That a thread loads at once.
     static constexpr std::size_t piece_elements = piece_size<In> < piece_size<Out> ? piece_size<In> : piece_size<Out>;
     static constexpr std::size_t inputs = Inputs;  // how many tensors are read
     using in_element = In;                         // of the inputs

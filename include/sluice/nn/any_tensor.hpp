@@ -42,15 +42,15 @@ public:
     explicit any_tensor(tensor<T> x) : any_tensor(io::dtype_of<T>, lengths_of(x.shape()), storage_ref(x.memory())) {}
     any_tensor(io::dtype type, std::vector<std::size_t> shape, storage_ref memory);
 
-    explicit operator bool() const noexcept { return is_there_; }
-    io::dtype type() const noexcept { return type_; }
-    const std::vector<std::size_t>& shape() const noexcept { return shape_; }
-    std::size_t elements() const noexcept { return elements_; }
-    std::size_t size_bytes() const noexcept { return elements_ * io::size_of(type_); }
+    explicit operator bool() const noexcept { return is_there_; }              // false for an input that is left out
+    io::dtype type() const noexcept { return type_; }                          // of the elements
+    const std::vector<std::size_t>& shape() const noexcept { return shape_; }  // row-major
+    std::size_t elements() const noexcept { return elements_; }                // how many
+    std::size_t size_bytes() const noexcept { return elements_ * io::size_of(type_); }  // of all elements
 
-    bool is_on_host() const noexcept { return host_ != nullptr; }
+    bool is_on_host() const noexcept { return host_ != nullptr; }                            // whether bytes() has them
     const std::shared_ptr<const std::string>& host_owner() const noexcept { return host_; }  // of bytes()
-    bool is_on_device() const noexcept { return device_.get() != nullptr; }
+    bool is_on_device() const noexcept { return device_.get() != nullptr; }  // whether memory() has them
     // The elements in host memory; empty when they are not there, and when there are none.
     std::span<const std::byte> bytes() const noexcept;
     // The same as T. Throws errc::invalid_argument for another type, or when they are not in host memory.
@@ -70,6 +70,7 @@ public:
 
     // For commands: the storage on the device, or null.
     storage* memory() const noexcept { return device_.get(); }
+    // The storage on the device, with a reference that keeps it; empty where there is none.
     const storage_ref& shared_memory() const noexcept { return device_; }
 
     // The same elements in another shape of the same number of elements, in another type of the same size, or also on a

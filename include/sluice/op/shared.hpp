@@ -14,7 +14,7 @@ namespace sluice {
 template <typename T>
 class shared {
 public:
-    using element_type = T;
+    using element_type = T;  // of the value
 
     // Takes the value over: from now on it is read-only.
     explicit shared(T value) : value_(std::make_shared<const T>(std::move(value))) {}

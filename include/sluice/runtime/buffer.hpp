@@ -27,7 +27,7 @@ class buffer {
     static_assert(std::is_trivially_copyable_v<T>, "device memory holds trivially copyable elements");
 
 public:
-    using value_type = T;
+    using value_type = T;  // of the elements
 
     buffer() = default;
     // Room for `size` elements, for commands on `user`. Throws out_of_memory.
@@ -58,12 +58,13 @@ private:
     std::size_t size_ = 0;
 };
 
+// Owns elements in host memory that the device accesses at full speed. See the top of this file.
 template <typename T>
 class host_buffer {
     static_assert(std::is_trivially_copyable_v<T>, "device memory holds trivially copyable elements");
 
 public:
-    using value_type = T;
+    using value_type = T;  // of the elements
 
     host_buffer() = default;
     // Room for `size` elements that commands of `user`'s device may copy from and to. The host may write it

@@ -58,7 +58,7 @@ public:
 
 // The command of the waist that runs a graph_program.
 struct graph_command {
-    graph_program* program = nullptr;
+    graph_program* program = nullptr;  // what runs; must not be null
     // The memory that the nodes name, by index: for a recorder that copies the nodes into another graph.
     std::span<storage* const> memory = {};
     // Kept until the command is complete: the program, and everything else that must live as long.

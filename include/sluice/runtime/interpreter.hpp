@@ -25,11 +25,13 @@ namespace detail {
 struct access_record;
 }
 
+// The memory of a device.
 struct memory_info {
     std::size_t free_bytes = 0;   // that can still be allocated
     std::size_t total_bytes = 0;  // the device's capacity
 };
 
+// What a device is and can do. It does not change.
 struct device_properties {
     std::string name;                // "NVIDIA H200", "AMD EPYC (2 workers)"
     int compute_units = 0;           // multiprocessors, or worker threads
@@ -91,6 +93,7 @@ public:
     virtual std::chrono::duration<double, std::micro> since(const timed_mark& earlier) const = 0;
 };
 
+// How a stream is made.
 struct stream_options {
     int priority = 0;  // lower numbers first, as in CUDA; 0 is the default
     // A stream of other code, in the backend's own type, to be used instead of one of the device's own; its priority
@@ -101,8 +104,8 @@ struct stream_options {
 // The priorities of a device's streams, from the least urgent to the most urgent: as in CUDA, highest <= 0 <= lowest.
 // The workers of a CPU device compare numbers, so there each int is one; the simulator takes each too, and ignores it.
 struct priority_range {
-    int lowest = 0;
-    int highest = 0;
+    int lowest = 0;   // the least urgent
+    int highest = 0;  // the most urgent
 
     friend bool operator==(const priority_range&, const priority_range&) = default;
 };
@@ -128,6 +131,7 @@ public:
     // When the library's code throws during this call, part of its work may be enqueued: the exception is returned, and
     // the command counts as enqueued.
     virtual std::exception_ptr library_call(const command_info& info, const library_command& command) = 0;
+    // Host code in stream order.
     virtual void host_call(const command_info& info, host_command command) = 0;
     // Runs a program that the same device instantiated. When it may fail, the interpreter settles the outcome.
     virtual void graph(const command_info& info, const graph_command& command);
@@ -147,7 +151,7 @@ public:
     virtual void begin_range(const char* /*name*/) noexcept {}
     virtual void end_range() noexcept {}
 
-    virtual native_stream native() const noexcept = 0;
+    virtual native_stream native() const noexcept = 0;  // the stream's handle in the backend
     // The last ticket known to be passed. Cheap; it may be out of date until the next poll() or wait().
     virtual ticket passed() const noexcept = 0;
     // Queries the device and updates passed(). Does not block. Poisons a device that has faulted.
@@ -176,6 +180,7 @@ public:
     // passed() were lower, the waiter would wait again for a ticket that is already released, wake again immediately,
     // and so on without end. The one exception is the device's own release(no_ticket), after poison().
 
+    // Whether the completion service has to poll this stream.
     virtual bool needs_watching() const noexcept { return false; }
     // Ensures that last_flag() reaches `upto` soon after the stream does. Called with the queue's lock held.
     virtual void arm(ticket /*upto*/) noexcept {}
@@ -205,6 +210,7 @@ public:
     virtual void order_after_recorded(ticket earlier) = 0;
 };
 
+// What a backend implements for a device.
 class device_interpreter {
 public:
     device_interpreter() = default;
@@ -214,8 +220,9 @@ public:
 
     // As for streams.
     virtual device_interpreter& undecorated() noexcept { return *this; }
-    virtual device_kind kind() const noexcept = 0;
-    virtual const device_properties& properties() const noexcept = 0;
+    virtual device_kind kind() const noexcept = 0;                     // of the backend
+    virtual const device_properties& properties() const noexcept = 0;  // of the device
+    // A stream of this device, whose commands `owner` numbers.
     virtual std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options& options) = 0;
     // The supported options nearest to these: a GPU has few priorities. Idle streams with equal options are reused.
     virtual stream_options nearest(const stream_options& asked) const { return asked; }

@@ -10,9 +10,10 @@
 
 namespace sluice {
 
+// The number of elements along each dimension.
 class shape {
 public:
-    static constexpr std::size_t max_rank = 4;
+    static constexpr std::size_t max_rank = 4;  // dimensions of a tensor
 
     shape() = default;  // rank 0: one element
     // Throws errc::shape_mismatch for more than max_rank dimensions or a product that overflows.
@@ -39,9 +40,10 @@ public:
         made.extents_.back() = 1;  // of a dimension that does not exist: no other shape has this value
         return made;
     }
-    bool is_none() const noexcept { return rank_ == 1 && extents_.back() != 0; }
+    bool is_none() const noexcept { return rank_ == 1 && extents_.back() != 0; }  // whether it is that
 
     std::size_t rank() const noexcept { return rank_; }  // the number of dimensions
+    // An extent; dimension < max_rank, and beyond the rank it says nothing.
     std::size_t operator[](std::size_t dimension) const noexcept { return extents_[dimension]; }
     // The number of elements.
     std::size_t size() const noexcept { return size_; }

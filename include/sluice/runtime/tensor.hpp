@@ -22,7 +22,7 @@ std::size_t size_of_new_tensor(const shape& shape, const device& on, const comma
 template <typename T>
 class tensor {
 public:
-    using value_type = T;
+    using value_type = T;  // of the elements
 
     tensor() = default;
     // Contents undefined; for commands on `user`. Throws out_of_memory; errc::invalid_argument for the shape of a
@@ -95,11 +95,13 @@ void require_held(const shared_tensor<T>& x, const error_context& context) {
 }
 }  // namespace detail
 
+// A tensor that is split into tiles: tensor::partition makes it.
 template <typename T>
 class partition {
 public:
-    using value_type = T;
+    using value_type = T;  // of the elements
 
+    // Throws errc::shape_mismatch unless both are matrices or both vectors, and the tile is not empty.
     partition(tensor<T> whole, const shape& tile) : whole_(std::move(whole)), tile_(tile) {
         const std::size_t rank = tile.rank();
         if (whole_.shape().rank() != rank || rank == 0 || rank > 2 || tile.size() == 0) {

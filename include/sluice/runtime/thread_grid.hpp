@@ -45,10 +45,10 @@ inline namespace SLUICE_BOUNDS_ABI {
 template <typename T>
 class grid_memory {
 public:
-    using element_type = T;
+    using element_type = T;  // of the elements
 
-    SLUICE_KERNEL grid_memory(T* data, std::size_t size) : data_(data), size_(size) {}
-    SLUICE_KERNEL std::size_t size() const { return size_; }
+    SLUICE_KERNEL grid_memory(T* data, std::size_t size) : data_(data), size_(size) {}  // made by the launch
+    SLUICE_KERNEL std::size_t size() const { return size_; }                            // in elements
 
 private:
     friend class thread_grid;
