@@ -10,7 +10,7 @@ is an error, and so is a name without a comment. What counts as a name and as it
   public name; nor is a special member or a comparison that is defaulted or deleted, nor a copy or move: the language says
   what these do.
 - A comment is before the declaration or after it on its line. One before functions is about all functions that follow it
-  without an empty line or another comment. One after variables is about all variables of its line.
+  without an empty line or another comment. One of a variable is about all variables of its declaration.
 - The comment at the top of a header is about the names that its lines begin with. A specialisation has the comment of its
   template, the call operator of a function object that of its class, and the values of an enumeration that of the
   enumeration.
@@ -163,6 +163,9 @@ class header_page:
     def declared(self, name):
         return declarations.declaration(self.text, name.line, name.kind)
 
+    def start_of(self, name):
+        return declarations.start_of(self.text.split("\n"), name.line - 1)
+
     def comment_elsewhere(self, name):
         """For a name without a comment of its own. May be empty."""
         owner, _, member = name.rpartition("::")
@@ -245,8 +248,8 @@ class header_page:
         self.count(name, comment)
         data = [each for each in name.members if each.kind in ("variable", "typedef")]
         for each in data:
-            of_its_line = (one.comment for one in data if one.line == each.line and one.comment)
-            each.comment = each.comment or self.comment_elsewhere(each.name) or next(of_its_line, "")
+            together = (one.comment for one in data if one.comment and self.start_of(one) == self.start_of(each))
+            each.comment = each.comment or self.comment_elsewhere(each.name) or next(together, "")
             self.count(each, each.comment)
         if any(each.comment for each in data):
             self.table(data, lambda each: without_semicolon(self.declared(each)))

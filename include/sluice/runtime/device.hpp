@@ -82,7 +82,7 @@ public:
     // See runtime_options::blocks_each_command.
     bool blocks_each_command() const noexcept { return blocks_each_command_; }
     void block_each_command() noexcept { blocks_each_command_ = true; }  // by the runtime, before the first command
-    // Whether a command may be given addresses of the host's memory.
+    // Whether device memory is plain host memory.
     bool shares_host_memory() const noexcept { return interpreter_->shares_host_memory(); }
     // Whether both devices have the same runtime and kind: then one command may name storage of both.
     bool is_peer_of(const device& other) const noexcept {

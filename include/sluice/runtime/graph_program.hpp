@@ -34,6 +34,7 @@ public:
     // Replaces an address in a node's command. `at` is a byte offset in a closure; for a copy or fill it is one of
     // these constants.
     enum : std::size_t { copy_destination = 0, copy_source = 1, fill_destination = 0 };
+    // Takes effect at the next flush.
     virtual void set_address(std::size_t node, std::size_t at, void* address) = 0;
     // Replaces all commands.
     virtual void update(command_graph to) = 0;

@@ -20,7 +20,7 @@ class served_model;
 
 class infer_call {
 public:
-    using clock = std::chrono::steady_clock;
+    using clock = std::chrono::steady_clock;  // of all times of a call
 
     virtual ~infer_call() = default;
 
@@ -38,9 +38,9 @@ public:
         clock::time_point queued{};    // into the queue
         clock::time_point begun{};     // its batch is taken
         clock::time_point computed{};  // the batch is computed, or has failed
-        std::size_t batch_rows = 0;
+        std::size_t batch_rows = 0;    // of the batch that it was in
     };
-    progress so_far;
+    progress so_far;  // written by the model until it answers
 
     std::vector<tensor_view> inputs;  // in the model's order
     // The request's own time in the queue. What happens after it, the model's queue_policy says.

@@ -29,10 +29,10 @@ public:
     shared_region& operator=(const shared_region&) = delete;
     ~shared_region();
 
-    const std::string& name() const noexcept { return name_; }
-    const std::string& key() const noexcept { return key_; }
-    std::uint64_t offset() const noexcept { return offset_; }  // in the object
-    std::uint64_t bytes() const noexcept { return bytes_; }
+    const std::string& name() const noexcept { return name_; }  // under which it is registered
+    const std::string& key() const noexcept { return key_; }    // the object's name, as shm_open takes it
+    std::uint64_t offset() const noexcept { return offset_; }   // in the object
+    std::uint64_t bytes() const noexcept { return bytes_; }     // its length
 
     // Throws refusal (bad_request) for bytes that are not in the region.
     void require_part(std::uint64_t offset, std::uint64_t bytes) const;
@@ -50,14 +50,14 @@ private:
 
 class shared_regions {
 public:
-    static constexpr std::size_t most_regions = 256;
+    static constexpr std::size_t most_regions = 256;  // that may be registered at a time
 
     // `key`: the name of an object of shared memory, as shm_open takes it: no '/' but at its beginning. The part from
     // `offset` on, of `bytes`, must be in the object now. Throws refusal (bad_request), also for a name that is in use.
     void add(const std::string& name, const std::string& key, std::uint64_t offset, std::uint64_t bytes);
     // A name that is not registered is no error, as with Triton.
     void remove(std::string_view name);
-    void remove_all();
+    void remove_all();  // of this object: no name is left
     // Throws refusal (bad_request).
     std::shared_ptr<const shared_region> find(std::string_view name) const;
     std::vector<std::shared_ptr<const shared_region>> all() const;  // by name
