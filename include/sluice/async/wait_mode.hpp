@@ -6,7 +6,7 @@
 
 namespace sluice {
 
-// A shorter latency costs more of the host's processors.
+// How a thread waits. The shorter the latency, the more of a core it takes.
 enum class wait_mode {
     spin,   // polls without pause: the shortest latency, one core busy
     yield,  // polls, and lets other threads run in between

@@ -74,8 +74,8 @@ private:
 // One element of a matrix.
 class index_2d {
 public:
-    SLUICE_KERNEL std::size_t row() const { return row_; }        // from 0
-    SLUICE_KERNEL std::size_t column() const { return column_; }  // from 0
+    SLUICE_KERNEL std::size_t row() const { return row_; }        // the number of the row or column, from 0
+    SLUICE_KERNEL std::size_t column() const { return column_; }  // the number of the row or column, from 0
 
 private:
     friend struct detail::index_maker;

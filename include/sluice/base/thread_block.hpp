@@ -28,7 +28,8 @@ inline namespace SLUICE_BOUNDS_ABI {
 struct block_extent {
     unsigned x = 1, y = 1, z = 1;  // along each dimension
 
-    SLUICE_KERNEL std::size_t count() const { return std::size_t{x} * y * z; }  // of all positions: the product
+    // The number of positions: the product of the three.
+    SLUICE_KERNEL std::size_t count() const { return std::size_t{x} * y * z; }
 };
 
 // One thread of a block, inside for_each_thread.
@@ -64,8 +65,8 @@ class shared_memory {
 public:
     using element_type = T;  // of the elements
 
-    explicit shared_memory(std::size_t count) : count_(count) {}  // for a launch: elements of each block
-    SLUICE_KERNEL std::size_t size() const { return count_; }     // in elements
+    explicit shared_memory(std::size_t count) : count_(count) {}  // `count`: the elements of each block
+    SLUICE_KERNEL std::size_t size() const { return count_; }     // the number of elements
 
 private:
     friend class thread_block;
@@ -89,7 +90,7 @@ public:
     SLUICE_KERNEL T& operator[](detail::element_index i) const {
         return data_[detail::within(i, size_, detail::accessed::part_element)];
     }
-    SLUICE_KERNEL std::size_t size() const { return size_; }  // in elements
+    SLUICE_KERNEL std::size_t size() const { return size_; }  // the number of elements
     SLUICE_KERNEL T* data() const { return data_; }           // the first element; accesses through it are not checked
 
 private:

@@ -43,8 +43,8 @@ public:
 
     // CUDA's number of the device.
     int ordinal() const noexcept { return ordinal_; }
-    const device_properties& properties() const noexcept;  // of the GPU
-    memory_info free_memory() const;                       // of the GPU, at this moment
+    const device_properties& properties() const noexcept;  // what the GPU is and can do
+    memory_info free_memory() const;                       // the memory of the GPU at this moment, in bytes
 
     // For the library's own kernels: matrix products by cuBLASLt, with their algorithms cached.
     cublaslt& matmul();

@@ -64,11 +64,11 @@ namespace cuda {
 
 // What crosses to the other process, as bytes.
 struct tensor_handle {
-    std::array<std::byte, 256> bytes{};  // means nothing to a program; it holds no pointer
+    std::array<std::byte, 256> bytes{};  // opaque; holds no pointer of this process
 };
 // What crosses to the other process to open an interprocess_event, as bytes.
 struct event_handle {
-    std::array<std::byte, 192> bytes{};  // means nothing to a program; it holds no pointer
+    std::array<std::byte, 192> bytes{};  // opaque; holds no pointer of this process
 };
 
 }  // namespace cuda
@@ -103,7 +103,8 @@ public:
     exported_tensor& operator=(const exported_tensor&) = delete;
     ~exported_tensor() = default;
 
-    const tensor_handle& handle() const noexcept { return handle_; }  // to be sent; any number of times
+    // The bytes to send to other processes, as often as needed; valid while this lives.
+    const tensor_handle& handle() const noexcept { return handle_; }
 
     // For export_tensor.
     exported_tensor(storage_ref memory, const tensor_handle& handle) noexcept

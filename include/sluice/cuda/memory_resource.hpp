@@ -87,11 +87,11 @@ public:
         give_back(data, after);
     }
 
-    // The same object.
+    // Whether both are the same object.
     friend bool operator==(const device_memory_resource& one, const device_memory_resource& other) noexcept {
         return &one == &other;
     }
-    // For cuda::mr: a GPU reaches the memory.
+    // Says to cuda::mr that a GPU can access the memory.
     friend void get_property(const device_memory_resource&, ::cuda::mr::device_accessible) noexcept {}
 
 private:
@@ -123,7 +123,7 @@ class stream_allocator {
 public:
     using value_type = char;  // bytes
 
-    // For work on this stream.
+    // Allocates for work on this stream; `from` must outlive the allocator.
     stream_allocator(device_memory_resource& from, ::cuda::stream_ref on) noexcept : from_(&from), on_(on) {}
 
     // As device_memory_resource::allocate_async. Throws what that throws.

@@ -71,7 +71,7 @@ public:
     void abandon() noexcept;
 
     device& owner() const noexcept { return *on_; }           // the GPU of this rank
-    std::size_t rank() const noexcept { return here_.rank; }  // of this process
+    std::size_t rank() const noexcept { return here_.rank; }  // the rank of this process
     std::size_t size() const noexcept { return here_.size; }  // the number of ranks
 
     // For collectives: submits one command to a stream of the group's device, in place.

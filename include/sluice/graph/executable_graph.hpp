@@ -219,7 +219,7 @@ class graph_launch : public operation_base<graph_launch<State, Inputs...>> {
 public:
     using output = typename State::output;
 
-    // Called by the graph.
+    // Called by the graph's call operator.
     graph_launch(std::shared_ptr<State> graph, typename Inputs::launch_value... values)
         : graph_(std::move(graph)), values_(std::move(values)...) {}
 

@@ -59,14 +59,14 @@ public:
     using given = tensor<T>;                 // to the function
     static constexpr bool is_memory = true;  // a launch binds memory
 
-    explicit device_input(const sluice::shape& shape) : shape_(shape) {}  // of the tensor
+    explicit device_input(const sluice::shape& shape) : shape_(shape) {}  // the shape of the tensor
 
-    const sluice::shape& shape() const noexcept { return shape_; }  // of the tensor
+    const sluice::shape& shape() const noexcept { return shape_; }  // the shape of the tensor
 
     // The value that a launch passes, kept until the launch is submitted. The constructors throw errc::shape_mismatch.
     class launch_value {
     public:
-        // Of any device tensor of that shape, which the launch takes over.
+        // Takes over a tensor on the device, of the input's shape.
         launch_value(const device_input& to, tensor<T> from) : from_(std::move(from)) {
             detail::require_input_shape(to.shape_, from_.shape());
         }
@@ -93,12 +93,12 @@ public:
     using given = shared_tensor<T>;          // to the function
     static constexpr bool is_memory = true;  // a launch binds memory
 
-    explicit shared_input(const shape& shape) : shape_(shape) {}  // of the tensor
+    explicit shared_input(const shape& shape) : shape_(shape) {}  // the shape of the tensor
 
     // The value that a launch passes, kept until the launch is submitted. The constructors throw errc::shape_mismatch.
     class launch_value {
     public:
-        // To be read by the launch, as by others.
+        // A tensor of the input's shape; the launch only reads it.
         launch_value(const shared_input& to, shared_tensor<T> from) : from_(std::move(from)) {
             detail::require_input_shape(to.shape_, from_->shape());
         }
@@ -126,7 +126,7 @@ public:
     using given = tensor<T>;                 // to the function
     static constexpr bool is_memory = true;  // a launch binds memory
 
-    explicit host_input(const shape& shape) : shape_(shape) {}  // of the tensor
+    explicit host_input(const shape& shape) : shape_(shape) {}  // the shape of the tensor
 
     // The value that a launch passes, kept until the launch is submitted. The constructors throw errc::shape_mismatch
     // for another number of elements.
@@ -188,7 +188,7 @@ public:
     // The value that a launch passes: as for host_input, all rows together.
     class launch_value : public host_input<T>::launch_value {
     public:
-        // As those of host_input::launch_value.
+        // From what host_input::launch_value takes.
         template <typename Values>
         launch_value(const host_input_in_pieces& to, Values&& from)
             : host_input<T>::launch_value(to.whole_, std::forward<Values>(from)) {}
@@ -225,13 +225,13 @@ public:
     using given = T;                          // to the function
     static constexpr bool is_memory = false;  // a value, no memory
 
-    explicit argument(T initial) : initial_(std::move(initial)) {}  // the value until a launch passes another
+    explicit argument(T initial) : initial_(std::move(initial)) {}  // the value of launches before one passes another
 
     // The value that a launch passes.
     class launch_value {
     public:
-        launch_value(const argument&, T value) : value_(std::move(value)) {}  // copied or moved into the launch
-        const T& value() const noexcept { return value_; }                    // for the graph
+        launch_value(const argument&, T value) : value_(std::move(value)) {}  // takes the value over
+        const T& value() const noexcept { return value_; }                    // the value, for the graph
 
     private:
         T value_;

@@ -48,7 +48,7 @@ public:
     loop_flag(storage& memory, std::uint64_t mark) : memory_(&memory), mark_(mark) {}  // made by the loop
 
     storage* memory() const noexcept { return memory_; }  // where the condition is, to be named by the launch
-    // What the kernel receives.
+    // The condition that the kernel receives in the place of the flag.
     loop_condition condition() const noexcept { return {mark_, static_cast<int*>(memory_->data())}; }
 
 private:

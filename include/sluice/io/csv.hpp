@@ -47,7 +47,7 @@ struct csv_options {
 // A table of numbers.
 struct csv_table {
     dtype type = dtype::f32;         // of all elements
-    std::size_t rows = 0;            // the header is none
+    std::size_t rows = 0;            // without the header
     std::size_t columns = 0;         // of each row
     std::vector<std::string> names;  // of the columns; empty without a header
     std::vector<std::byte> bytes;    // the elements, row-major

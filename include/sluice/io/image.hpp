@@ -30,7 +30,8 @@ bool jpeg_supported() noexcept;  // whether Sluice was built with libjpeg
 // The value is the number of channels.
 enum class image_format : std::uint8_t { grey = 1, grey_alpha = 2, rgb = 3, rgba = 4 };
 
-constexpr std::size_t channels_of(image_format format) noexcept { return static_cast<std::size_t>(format); }  // 1 to 4
+// Numbers of a pixel: 1 to 4.
+constexpr std::size_t channels_of(image_format format) noexcept { return static_cast<std::size_t>(format); }
 // Whether the last channel is alpha.
 constexpr bool has_alpha(image_format format) noexcept { return channels_of(format) % 2 == 0; }
 // "grey", "grey with alpha", "RGB", "RGBA".

@@ -72,7 +72,7 @@ public:
     // Parses and checks the directory of `file`, which holds the whole file. Errors name `label` in place of a path.
     npz_view(std::span<const std::byte> file, std::filesystem::path label, npz_limits limits = {});
 
-    const std::filesystem::path& path() const noexcept { return path_; }  // the label
+    const std::filesystem::path& path() const noexcept { return path_; }  // the path or label that errors name
     // The arrays, in the order of the directory. Members that do not end in .npy are none, and are left out.
     const std::vector<npz_member>& members() const noexcept { return members_; }
     // Null when there is no such array.

@@ -43,7 +43,7 @@ public:
     // Parses and checks `file`, which holds the whole file. Errors name `label` in place of a path.
     safetensors_view(std::span<const std::byte> file, std::filesystem::path label);
 
-    const std::filesystem::path& path() const noexcept { return path_; }  // the label
+    const std::filesystem::path& path() const noexcept { return path_; }  // the path or label that errors name
     // In the order of their bytes in the file.
     const std::vector<tensor_entry>& tensors() const noexcept { return tensors_; }
     // Null when there is no such tensor.

@@ -72,11 +72,11 @@ public:
     packed_mlp(const detail::fused_mlp_form& form, shared_tensor<std::byte> image)
         : form_(form), image_(std::move(image)) {}
 
-    std::size_t in_features() const noexcept { return form_.in_features; }    // of the first layer
-    std::size_t out_features() const noexcept { return form_.out_features; }  // of the last layer
-    std::size_t layers() const noexcept { return form_.layers; }              // how many
+    std::size_t in_features() const noexcept { return form_.in_features; }    // numbers of an input row
+    std::size_t out_features() const noexcept { return form_.out_features; }  // numbers of an output row
+    std::size_t layers() const noexcept { return form_.layers; }              // the number of layers
 
-    // For commands: the sizes, as the kernel takes them.
+    // For commands: the sizes of the packed network.
     const detail::fused_mlp_form& form() const noexcept { return form_; }
     // For commands: in the order that the kernel of its device wants.
     const tensor<std::byte>& image() const noexcept { return *image_; }

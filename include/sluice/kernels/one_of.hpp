@@ -55,10 +55,11 @@ public:
     explicit one_of(Kernels... kernels) : kernels_(kernels...) {}
     one_of(std::shared_ptr<tuning_table> table, Kernels... kernels) : table_(std::move(table)), kernels_(kernels...) {}
 
-    static constexpr std::size_t count = sizeof...(Kernels);  // of kernels
+    static constexpr std::size_t count = sizeof...(Kernels);  // the number of kernels
     // The names of the kernels' types, without namespaces.
     static constexpr std::array<std::string_view, count> names() { return {detail::type_name<Kernels>()...}; }
-    const std::shared_ptr<tuning_table>& table() const noexcept { return table_; }  // may be null
+    // The table of measurements; null when there is none.
+    const std::shared_ptr<tuning_table>& table() const noexcept { return table_; }
 
     // Calls function(kernel) with the kernel of that number, counted from 0.
     template <typename Function>

@@ -135,7 +135,7 @@ public:
                          request(asked));
     }
 
-    std::size_t lanes() const { return core().lanes(); }  // that answer at the same time
+    std::size_t lanes() const { return core().lanes(); }  // the number of blocks that answer at the same time
     // That it takes, and that are left for other work. On a CPU device 0, and all workers.
     std::size_t multiprocessors() const { return core().multiprocessors(); }
     std::size_t free_multiprocessors() const { return core().free_multiprocessors(); }

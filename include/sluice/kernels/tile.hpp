@@ -230,9 +230,9 @@ public:
     SLUICE_KERNEL tiles_of(T* data, std::size_t rows, std::size_t columns)
         : data_(data), rows_(rows), columns_(columns) {}
 
-    // How many tiles, one below the other.
+    // How many tiles the matrix has from top to bottom, clipped ones included.
     SLUICE_KERNEL unsigned down() const { return static_cast<unsigned>((rows_ + Rows - 1) / Rows); }
-    // How many tiles, side by side.
+    // How many tiles the matrix has from left to right, clipped ones included.
     SLUICE_KERNEL unsigned across() const { return static_cast<unsigned>((columns_ + Columns - 1) / Columns); }
     SLUICE_KERNEL std::size_t rows() const { return rows_; }        // of the matrix, in numbers
     SLUICE_KERNEL std::size_t columns() const { return columns_; }  // of the matrix, in numbers

@@ -52,7 +52,7 @@ public:
     // The position of the fastest kernel; nullopt where nothing was measured.
     std::optional<std::size_t> find(std::string_view device, std::span<const std::string_view> kernels,
                                     std::span<const shape> shapes) const;
-    std::vector<tuning_measurement> measurements() const;  // a copy of all
+    std::vector<tuning_measurement> measurements() const;  // a copy of all measurements
 
     // Adds all measurements of the file. Blocks. Throws file_error for a file that is missing, cannot be read, or is
     // not exactly a table; then the table is as it was.

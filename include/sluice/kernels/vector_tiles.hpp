@@ -36,8 +36,8 @@ public:
     // Made by the launch.
     SLUICE_KERNEL vector_tiles_of(T* data, std::size_t size) : row_(data, 1, size), data_(data) {}
 
-    SLUICE_KERNEL unsigned count() const { return row_.across(); }     // of tiles
-    SLUICE_KERNEL std::size_t size() const { return row_.columns(); }  // of the vector, in numbers
+    SLUICE_KERNEL unsigned count() const { return row_.across(); }     // the number of tiles, a clipped one included
+    SLUICE_KERNEL std::size_t size() const { return row_.columns(); }  // the size of the vector, in numbers
 
     // Any tile, of what is only read. Numbers beyond the vector are `beyond`.
     SLUICE_KERNEL tile_type load(detail::index_as<unsigned> index, element beyond = element(0.0f)) const

@@ -37,7 +37,7 @@ inline namespace SLUICE_LAUNCH_ABI {
 template <typename Function, typename Out, typename In, std::size_t Inputs>
 struct whole_tensor {
     static_assert(std::is_trivially_copyable_v<Function>, "the function is copied to the device byte by byte");
-    // That a thread loads at once.
+    // How many elements a thread loads at once.
     static constexpr std::size_t piece_elements = piece_size<In> < piece_size<Out> ? piece_size<In> : piece_size<Out>;
     static constexpr std::size_t inputs = Inputs;  // how many tensors are read
     using in_element = In;                         // of the inputs
@@ -47,7 +47,7 @@ struct whole_tensor {
     std::size_t count;     // of elements
     Out* out;              // the first element of the output
     const In* in[Inputs];  // the first element of each input
-    Function function;     // of one element of each input
+    Function function;     // makes an element from one element of each input
 
     // Of elements at the same place, from each input.
     SLUICE_KERNEL Out result(const In (&of)[Inputs]) const {
@@ -57,14 +57,14 @@ struct whole_tensor {
             return function(of[0], of[1]);
         }
     }
-    // Computes the element at this place of the output.
+    // Computes element i of the output.
     SLUICE_KERNEL void make_element(std::size_t i) const {
         In of[Inputs];
         for (std::size_t k = 0; k < Inputs; ++k) of[k] = in[k][i];
         out[i] = result(of);
     }
 
-    // All elements, on the calling thread. The body of the launch on a CPU.
+    // Computes all elements on the calling thread: the body of the launch on a CPU.
     static void run_on_host(const void* closure) {
         const whole_tensor all = *static_cast<const whole_tensor*>(closure);
         if constexpr (Inputs == 1 && std::is_same_v<In, Out>) {

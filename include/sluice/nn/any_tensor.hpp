@@ -42,15 +42,19 @@ public:
     explicit any_tensor(tensor<T> x) : any_tensor(io::dtype_of<T>, lengths_of(x.shape()), storage_ref(x.memory())) {}
     any_tensor(io::dtype type, std::vector<std::size_t> shape, storage_ref memory);
 
-    explicit operator bool() const noexcept { return is_there_; }              // false for an input that is left out
-    io::dtype type() const noexcept { return type_; }                          // of the elements
-    const std::vector<std::size_t>& shape() const noexcept { return shape_; }  // row-major
-    std::size_t elements() const noexcept { return elements_; }                // how many
-    std::size_t size_bytes() const noexcept { return elements_ * io::size_of(type_); }  // of all elements
+    // Whether there is a tensor: false for an input that is left out.
+    explicit operator bool() const noexcept { return is_there_; }
+    io::dtype type() const noexcept { return type_; }  // the type of the elements
+    // The lengths of the dimensions, row-major; empty for a scalar.
+    const std::vector<std::size_t>& shape() const noexcept { return shape_; }
+    std::size_t elements() const noexcept { return elements_; }                         // the number of elements
+    std::size_t size_bytes() const noexcept { return elements_ * io::size_of(type_); }  // the bytes of all elements
 
-    bool is_on_host() const noexcept { return host_ != nullptr; }                            // whether bytes() has them
+    // Whether the elements are in host memory: bytes() has them.
+    bool is_on_host() const noexcept { return host_ != nullptr; }
     const std::shared_ptr<const std::string>& host_owner() const noexcept { return host_; }  // of bytes()
-    bool is_on_device() const noexcept { return device_.get() != nullptr; }  // whether memory() has them
+    // Whether the elements are on a device: memory() has them.
+    bool is_on_device() const noexcept { return device_.get() != nullptr; }
     // The elements in host memory; empty when they are not there, and when there are none.
     std::span<const std::byte> bytes() const noexcept;
     // The same as T. Throws errc::invalid_argument for another type, or when they are not in host memory.

@@ -44,8 +44,9 @@ struct constant {
     std::vector<std::size_t> shape;            // row-major; empty: one element
     std::shared_ptr<const std::string> bytes;  // the elements of this type and shape, and no more
 
-    std::size_t elements() const noexcept { return bytes->size() / io::size_of(type); }           // how many
-    std::span<const std::byte> raw() const noexcept { return std::as_bytes(std::span(*bytes)); }  // the bytes
+    std::size_t elements() const noexcept { return bytes->size() / io::size_of(type); }  // the number of elements
+    // The elements as bytes; valid as long as `bytes`.
+    std::span<const std::byte> raw() const noexcept { return std::as_bytes(std::span(*bytes)); }
 };
 
 struct graph;
@@ -54,7 +55,7 @@ struct graph;
 using attribute = std::variant<std::int64_t, float, std::string, constant, std::vector<std::int64_t>,
                                std::vector<float>, std::vector<std::string>, std::shared_ptr<const graph>>;
 
-// An operator that is applied to values.
+// One operator of a graph, with the values that it takes and gives.
 struct node {
     std::string name;                                          // may be empty
     std::string domain;                                        // of the operator; empty: ONNX's own

@@ -175,9 +175,9 @@ public:
     value sigmoid(value x, source_location location = source_location::current());  // 1 / (1 + exp(-x))
     value tanh(value x, source_location location = source_location::current());     // the hyperbolic tangent
     value gelu(value x, source_location location = source_location::current());     // x * Phi(x), the exact form
-    // Along this axis; negative axes count from the end.
+    // Softmax along this axis; a negative axis counts from the end.
     value softmax(value x, std::int64_t axis = -1, source_location location = source_location::current());
-    // A matrix: the dimensions before `axis` become rows, the others columns.
+    // A matrix of the same elements: the dimensions before `axis` become rows, the others columns.
     value flatten(value x, std::int64_t axis = 1, source_location location = source_location::current());
     // -1 stands for the length that is left, 0 for the one that x has there.
     value reshape(value x, const std::vector<std::int64_t>& shape,

@@ -74,8 +74,8 @@ public:
     // Use make_network.
     explicit network(std::shared_ptr<const detail::prepared_network> made) : made_(std::move(made)) {}
 
-    const std::vector<value_info>& inputs() const noexcept;   // in the model's order
-    const std::vector<value_info>& outputs() const noexcept;  // in the model's order
+    const std::vector<value_info>& inputs() const noexcept;   // names, types and shapes, in the model's order
+    const std::vector<value_info>& outputs() const noexcept;  // names, types and shapes, in the model's order
     // Whether the input has to be in host memory.
     bool is_host_input(std::size_t input) const noexcept;
     // Which products and convolutions are computed in which precision, and what the device has for it.
@@ -119,7 +119,7 @@ public:
     // may differ from device to device. For display.
     std::vector<network_step> steps() const;
 
-    const detail::prepared_network& prepared() const noexcept { return *made_; }  // for the library
+    const detail::prepared_network& prepared() const noexcept { return *made_; }  // for the library's own use
 
 private:
     std::shared_ptr<const detail::prepared_network> made_;
@@ -182,7 +182,7 @@ struct known_operator {
     std::int64_t since = 1;             // the first version of the operator set that has it so
     std::optional<std::int64_t> until;  // the last one; none: it is open
 };
-// All of them; see known_operator for the order.
+// All operators that Sluice has, in the order that known_operator describes.
 std::vector<known_operator> known_operators();
 
 // Throws what make_network throws for operators that are not known, and for wrong nodes, without a device.

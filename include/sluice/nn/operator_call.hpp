@@ -81,11 +81,12 @@ concept operation_of_tensor = operation<Op> && can_submit<Op> && requires { type
 // A tensor that the call has made. Kernels write it; once it is written they read it as well.
 class new_tensor {
 public:
-    const any_tensor& value() const noexcept { return value_; }                        // the tensor, as inputs are
-    operator const any_tensor&() const noexcept { return value_; }                     // the same
-    io::dtype type() const noexcept { return value_.type(); }                          // of the elements
-    const std::vector<std::size_t>& shape() const noexcept { return value_.shape(); }  // row-major
-    std::size_t elements() const noexcept { return value_.elements(); }                // how many
+    const any_tensor& value() const noexcept { return value_; }     // the tensor in the form that inputs have
+    operator const any_tensor&() const noexcept { return value_; }  // the same, without a call
+    io::dtype type() const noexcept { return value_.type(); }       // the type of the elements
+    // The lengths of the dimensions, row-major.
+    const std::vector<std::size_t>& shape() const noexcept { return value_.shape(); }
+    std::size_t elements() const noexcept { return value_.elements(); }  // the number of elements
 
 private:
     friend class operator_call;

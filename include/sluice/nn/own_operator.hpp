@@ -56,7 +56,7 @@ struct own_operator {
 class own_operators {
 public:
     own_operators() = default;
-    // As add() of each.
+    // Adds each, as add() does, and throws what that throws.
     own_operators(std::initializer_list<own_operator> all) {
         for (const own_operator& each : all) add(each);
     }
@@ -66,7 +66,7 @@ public:
     // fewer inputs at most than at least, and an input in host_inputs or shape_inputs that no node can have.
     void add(own_operator what);
 
-    // In the order in which they were added.
+    // The operators, in the order in which they were added.
     const std::vector<std::shared_ptr<const own_operator>>& all() const noexcept { return all_; }
     // In any version.
     bool contains(std::string_view domain, std::string_view name) const {

@@ -73,8 +73,9 @@ public:
     std::size_t in_features() const noexcept { return (*layers_).front().weight->shape()[1]; }
     // Numbers of a row that comes out.
     std::size_t out_features() const noexcept { return (*layers_).back().weight->shape()[0]; }
-    const std::vector<basic_plan_layer<T>>& layers() const noexcept { return *layers_; }  // in order
-    // The packed network; none where it cannot be fused.
+    // The layers, in the order in which they are applied.
+    const std::vector<basic_plan_layer<T>>& layers() const noexcept { return *layers_; }
+    // The packed form of all layers; none where a batch goes through them one by one.
     const std::optional<packed_mlp<T>>& fused() const noexcept { return fused_; }
 
     // What forward does with a batch of `rows` rows.

@@ -79,7 +79,7 @@ template <typename Function, typename Output>
 using spread_result = decltype(spread(std::declval<Function>(), std::declval<Output>()));
 }  // namespace detail
 
-// A type that derives from operation_base.
+// A type that derives from operation_base, or a reference to one.
 template <typename T>
 concept operation = std::derived_from<std::remove_cvref_t<T>, detail::operation_tag>;
 

@@ -35,8 +35,8 @@ public:
     // Of one run.
     void add(const trace& run);
 
-    std::size_t runs() const noexcept { return runs_; }  // that were added
-    // Of a run, in the mean: from the first command's start to the last one's end.
+    std::size_t runs() const noexcept { return runs_; }  // the number of runs that were added
+    // The time of a run, in the mean, from the first command's start to the last one's end.
     double span_microseconds() const noexcept { return runs_ == 0 ? 0 : span_us_ / static_cast<double>(runs_); }
 
     // The rows, and what the steps say of those without commands. The steps' names are distinct. No steps: the rows are

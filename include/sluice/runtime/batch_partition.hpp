@@ -34,7 +34,8 @@ public:
         detail::require_batch_tiles(whole_.shape(), tile_);
     }
 
-    const shape& tile_shape() const noexcept { return tile_; }  // of a whole tile; those at the edges are smaller
+    // The shape of a whole tile; those at the edges are smaller.
+    const shape& tile_shape() const noexcept { return tile_; }
     // How many matrices, and how many tiles down and across each of them.
     std::size_t batches() const noexcept { return whole_.shape()[0]; }
     std::size_t tile_rows() const noexcept { return tiles_along(1); }

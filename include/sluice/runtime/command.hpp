@@ -56,7 +56,7 @@ struct command_info {
     bool spans_devices = false;
 };
 
-// Which sides of a copy are memory of a device.
+// Which sides of a copy are device memory.
 enum class copy_direction : unsigned char { host_to_device, device_to_host, device_to_device };
 
 // The rows of a copy, from which the ends of longer rows are left out: sub-matrices.
@@ -155,7 +155,7 @@ struct native_stream {
 // cuda `call` runs during submission, on the submitting thread, and enqueues on the native stream. On cpu it runs on a
 // worker thread, in stream order, and each waiter of the command receives an exception that it throws there.
 struct library_command {
-    void (*call)(const native_stream& on, const void* closure) = nullptr;  // the code to run; must not be null
+    void (*call)(const native_stream& on, const void* closure) = nullptr;  // the code to run
     const void* closure = nullptr;                                         // copied by the interpreter; its argument
     std::size_t closure_bytes = 0;                                         // of the closure
 };

@@ -45,7 +45,8 @@ private:
 // are complete.
 class stream_lease {
 public:
-    // Leases a stream of the device. Throws what the device refuses with, when it has faulted or its runtime is closed.
+    // Leases a stream of the device. Throws the first cause when the device has faulted, errc::runtime_closed after the
+    // runtime's end, and errc::unsupported for a foreign stream on a CPU device.
     stream_lease(device& owner, const stream_options& options = {});
 
     stream operator*() const noexcept { return stream_; }           // the leased stream; the lease outlives its use
@@ -66,10 +67,10 @@ public:
     device& operator=(const device&) = delete;
     ~device();
 
-    device_kind kind() const noexcept { return interpreter_->kind(); }  // a GPU or a CPU device
+    device_kind kind() const noexcept { return interpreter_->kind(); }  // whether it is a GPU or a CPU device
     // "cpu:0", "cuda:1".
     const std::string& name() const noexcept { return name_; }
-    // As its backend has found them.
+    // What it is and can do, as its backend has found it.
     const device_properties& properties() const noexcept { return interpreter_->properties(); }
     // The priorities that its streams can have; a stream that asks for another one gets the nearest.
     priority_range priorities() const;

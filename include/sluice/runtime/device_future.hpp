@@ -90,7 +90,7 @@ public:
     // What it waits for; null unless valid(). For adaptors to other libraries.
     const detail::submission_ref& submission() const noexcept { return submitted_; }
 
-    // What co_await waits with. It has taken the future's place.
+    // What co_await waits with, in the place of the future. A coroutine needs nothing of it.
     class awaiter {
     public:
         awaiter(detail::submission_ref submitted, Output output, executor* target)

@@ -147,7 +147,7 @@ private:
     host_buffer<T> to_;
     source_location location_;
 };
-// The same for a span.
+// The function object that and_then(download_to(span, owner)) calls once with the tensor.
 template <typename T>
 class download_into_span {
 public:

@@ -31,7 +31,7 @@ public:
 
     // The stream to submit to, on behalf of this operation.
     sluice::stream stream() noexcept { return stream_; }
-    sluice::device& device() const noexcept { return stream_.owner(); }  // of the stream
+    sluice::device& device() const noexcept { return stream_.owner(); }  // the device of the stream
     // What picks further streams; null on a single stream.
     scheduling_policy* policy() const noexcept { return policy_; }
 

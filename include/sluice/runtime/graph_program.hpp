@@ -34,7 +34,7 @@ public:
     // Replaces an address in a node's command. `at` is a byte offset in a closure; for a copy or fill it is one of
     // these constants.
     enum : std::size_t { copy_destination = 0, copy_source = 1, fill_destination = 0 };
-    // Takes effect at the next flush.
+    // In the command of that node; takes effect at the next flush.
     virtual void set_address(std::size_t node, std::size_t at, void* address) = 0;
     // Replaces all commands.
     virtual void update(command_graph to) = 0;
@@ -59,7 +59,7 @@ public:
 
 // The command of the waist that runs a graph_program.
 struct graph_command {
-    graph_program* program = nullptr;  // what runs; must not be null
+    graph_program* program = nullptr;  // what runs
     // The memory that the nodes name, by index: for a recorder that copies the nodes into another graph.
     std::span<storage* const> memory = {};
     // Kept until the command is complete: the program, and everything else that must live as long.

@@ -31,12 +31,12 @@ struct memory_info {
     std::size_t total_bytes = 0;  // the device's capacity
 };
 
-// What a device is and can do. It does not change.
+// What a device is and can do.
 struct device_properties {
     std::string name;                // "NVIDIA H200", "AMD EPYC (2 workers)"
     int compute_units = 0;           // multiprocessors, or worker threads
     int compute_capability = 0;      // 90 for sm_90; 0 on a CPU
-    std::size_t memory_bytes = 0;    // of the device
+    std::size_t memory_bytes = 0;    // what the device is and can do
     std::size_t l2_cache_bytes = 0;  // 0 when unknown
     // The most that a kernel may request (on a GPU "by opt-in", which a launch does for it); 0 on a CPU.
     std::size_t max_shared_bytes_per_block = 0;
@@ -220,8 +220,8 @@ public:
 
     // As for streams.
     virtual device_interpreter& undecorated() noexcept { return *this; }
-    virtual device_kind kind() const noexcept = 0;                     // of the backend
-    virtual const device_properties& properties() const noexcept = 0;  // of the device
+    virtual device_kind kind() const noexcept = 0;                     // the kind of the backend's devices
+    virtual const device_properties& properties() const noexcept = 0;  // what the device is and can do
     // A stream of this device, whose commands `owner` numbers.
     virtual std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options& options) = 0;
     // The supported options nearest to these: a GPU has few priorities. Idle streams with equal options are reused.

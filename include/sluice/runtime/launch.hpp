@@ -37,7 +37,7 @@ struct launch_range {
     shape over;                                  // of the elements; or the number of tiles down and across
     bool is_tiles = false;                       // the indices are tiles, not elements
     source_location location;                    // the line that an error names
-    static constexpr bool starts_early = false;  // see early_launch_range
+    static constexpr bool starts_early = false;  // see early_start()
 
     // Programmatic dependent launch: the kernel may start while the kernel before it still runs, and calls
     // dependency_wait() before it touches anything that the earlier one reads or writes. Useful between short kernels.
@@ -45,7 +45,7 @@ struct launch_range {
 };
 // The range of a launch that may start early: launch_range::early_start makes it.
 struct early_launch_range : launch_range {
-    static constexpr bool starts_early = true;  // it may
+    static constexpr bool starts_early = true;  // see early_start()
 };
 inline early_launch_range launch_range::early_start() const { return {*this}; }
 

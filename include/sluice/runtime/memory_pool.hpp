@@ -56,7 +56,7 @@ public:
     // were. An allocation on another thread that is short of memory waits for this call.
     std::size_t trim();
 
-    statistics usage() const;                          // at this moment
+    statistics usage() const;                          // what the pool has at this moment
     device& owner() const noexcept { return owner_; }  // the device that it belongs to
 
 private:

@@ -40,10 +40,10 @@ public:
         made.extents_.back() = 1;  // of a dimension that does not exist: no other shape has this value
         return made;
     }
-    bool is_none() const noexcept { return rank_ == 1 && extents_.back() != 0; }  // whether it is that
+    bool is_none() const noexcept { return rank_ == 1 && extents_.back() != 0; }  // whether it is none()
 
     std::size_t rank() const noexcept { return rank_; }  // the number of dimensions
-    // An extent; dimension < max_rank, and beyond the rank it says nothing.
+    // The extent of this dimension, which is below rank().
     std::size_t operator[](std::size_t dimension) const noexcept { return extents_[dimension]; }
     // The number of elements.
     std::size_t size() const noexcept { return size_; }

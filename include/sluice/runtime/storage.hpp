@@ -35,9 +35,9 @@ class access_lock;
 }  // namespace detail
 
 class storage;
-void add_reference(storage& block) noexcept;         // for storage_ref
-void drop_reference(storage& block) noexcept;        // for storage_ref; the last one returns the block
-using storage_ref = detail::intrusive_ref<storage>;  // owns one reference
+void add_reference(storage& block) noexcept;         // counts one reference more; for storage_ref
+void drop_reference(storage& block) noexcept;        // ends one reference; the last one returns the block to its pool
+using storage_ref = detail::intrusive_ref<storage>;  // a pointer that owns one reference
 
 class storage {
 public:
@@ -106,7 +106,7 @@ public:
         const detail::spin_guard lock(guard_);
         history_.revoke(point);
     }
-    // Calls f(stream_point) for the last write and the reads after it: what a new writer has to come after.
+    // Calls f(stream_point) for each access that a new write has to come after.
     template <typename Function>
     void for_each_last_use(Function&& f) const {
         const detail::spin_guard lock(guard_);
@@ -122,7 +122,7 @@ public:
         stream_point last;               // its point; null when there was none
         detail::outcome_ref depends_on;  // null: on none
     };
-    written last_write() const;  // at this moment
+    written last_write() const;  // the latest write that was issued
 
     // Blocks until no command on any stream uses the storage (before a host thread writes), or until its last writer
     // has completed (before a host thread reads).

@@ -43,7 +43,7 @@ class submission;
 // The members are defined in stream.cpp: files of kernels include this header, and nvcc reads slowly.
 class stream {
 public:
-    // `by` outlives the value.
+    // A stream of this queue whose commands belong to the operation `by`, or to none; both outlive the value.
     explicit stream(command_queue& queue, detail::submission* by = nullptr) noexcept : queue_(&queue), by_(by) {}
 
     device& owner() const noexcept;                            // the device that it belongs to

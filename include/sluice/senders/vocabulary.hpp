@@ -87,8 +87,8 @@ struct never_stop_token {
     struct callback_type {
         explicit callback_type(never_stop_token, const auto&) noexcept {}  // drops the function
     };
-    static constexpr bool stop_requested() noexcept { return false; }  // false
-    static constexpr bool stop_possible() noexcept { return false; }   // false
+    static constexpr bool stop_requested() noexcept { return false; }  // always false
+    static constexpr bool stop_possible() noexcept { return false; }   // always false
     bool operator==(const never_stop_token&) const = default;
 };
 

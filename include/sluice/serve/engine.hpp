@@ -18,10 +18,12 @@ class loaded_model {
 public:
     virtual ~loaded_model() = default;
 
-    virtual const std::vector<nn::value_info>& inputs() const noexcept = 0;   // in the order that run takes
-    virtual const std::vector<nn::value_info>& outputs() const noexcept = 0;  // in the order that run gives
-    virtual std::string platform() const = 0;                                 // "sluice_onnx"
-    virtual std::string device_name() const = 0;                              // "cpu:0"
+    // The inputs, in the order in which run takes them.
+    virtual const std::vector<nn::value_info>& inputs() const noexcept = 0;
+    // The outputs, in the order in which run gives them.
+    virtual const std::vector<nn::value_info>& outputs() const noexcept = 0;
+    virtual std::string platform() const = 0;     // "sluice_onnx"
+    virtual std::string device_name() const = 0;  // "cpu:0"
 
     // The outputs for these inputs, both in host memory and in the model's orders. Blocks until they are computed.
     // Throws error when the inputs do not fit, and when the device fails.

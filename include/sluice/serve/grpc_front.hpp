@@ -69,7 +69,7 @@ public:
     // drain(0), then blocks until the model has let go of each call.
     ~grpc_front();
 
-    unsigned short port() const noexcept;  // also where the options said 0
+    unsigned short port() const noexcept;  // the port's number, also where the options said 0
 
     // Refuses new calls (UNAVAILABLE), and blocks until those that were accepted are answered, at most for this time.
     // Then all connections are closed. Gives the number of calls that were cut off.

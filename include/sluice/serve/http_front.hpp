@@ -87,7 +87,7 @@ public:
     http_front& operator=(const http_front&) = delete;
     ~http_front();  // drain(0)
 
-    unsigned short port() const noexcept;  // also where the options said 0
+    unsigned short port() const noexcept;  // the port's number, also where the options said 0
 
     // Refuses new requests (503) and new connections, and blocks until those that were accepted are answered, at most
     // for this time. Then all connections are closed. Gives the number of requests that were cut off.

@@ -43,10 +43,11 @@ public:
     // name that is not allowed or is there twice, file_error for a file that does not exist.
     static model_source files(const std::vector<std::string>& words);
 
-    bool is_repository() const noexcept { return !folder_.empty(); }  // else it has files by name
+    // Whether the models are in a repository; else they are files by name.
+    bool is_repository() const noexcept { return !folder_.empty(); }
     // All names, sorted; in a repository those of the folders that are there now.
     std::vector<std::string> names() const;
-    bool has(std::string_view name) const;  // whether names() has it
+    bool has(std::string_view name) const;  // whether there is a model of this name
     // Looks into the folder now. Throws file_error for a model without a version, with two files in one version, with
     // two configurations, with a file of another name or with a link that leads out of the repository;
     // errc::invalid_argument for an unknown name.

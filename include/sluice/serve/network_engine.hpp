@@ -22,8 +22,9 @@ public:
     explicit network_engine(const network_engine_options& options = {});
 
     std::shared_ptr<const loaded_model> load(const model_version& which, const model_config& how) override;
-    device& default_device() const { return machine_.find(device_); }  // of models whose configuration names none
-    const runtime& machine() const noexcept { return machine_; }       // owns the devices
+    // The device of models whose configuration names none.
+    device& default_device() const { return machine_.find(device_); }
+    const runtime& machine() const noexcept { return machine_; }  // the runtime that owns the devices
 
 private:
     runtime machine_;

@@ -29,9 +29,9 @@ public:
     refusal(refusal_kind kind, std::string why, std::size_t waiting = 0)
         : kind_(kind), why_(std::move(why)), waiting_(waiting) {}
 
-    refusal_kind kind() const noexcept { return kind_; }                 // for programs
+    refusal_kind kind() const noexcept { return kind_; }                 // what programs decide by
     const char* what() const noexcept override { return why_.c_str(); }  // the same as why()
-    const std::string& why() const noexcept { return why_; }             // for people
+    const std::string& why() const noexcept { return why_; }             // the text for people
     // Of queue_full: the requests that wait.
     std::size_t waiting() const noexcept { return waiting_; }
 

@@ -56,7 +56,7 @@ public:
     std::shared_ptr<served_model> find(std::string_view name, std::optional<std::size_t> version = {}) const;
     // The versions that are loaded, ascending; empty for a model that is not.
     std::vector<std::size_t> versions_of(std::string_view name) const;
-    std::vector<std::shared_ptr<served_model>> all() const;  // each version of each model that is loaded
+    std::vector<std::shared_ptr<served_model>> all() const;  // the loaded versions of all models
     // Also the models of the source that are not loaded.
     std::vector<index_entry> index() const;
 

@@ -29,10 +29,10 @@ public:
     shared_region& operator=(const shared_region&) = delete;
     ~shared_region();
 
-    const std::string& name() const noexcept { return name_; }  // under which it is registered
+    const std::string& name() const noexcept { return name_; }  // the name under which it is registered
     const std::string& key() const noexcept { return key_; }    // the object's name, as shm_open takes it
-    std::uint64_t offset() const noexcept { return offset_; }   // in the object
-    std::uint64_t bytes() const noexcept { return bytes_; }     // its length
+    std::uint64_t offset() const noexcept { return offset_; }   // where the region begins in the object, in bytes
+    std::uint64_t bytes() const noexcept { return bytes_; }     // the length of the region
 
     // Throws refusal (bad_request) for bytes that are not in the region.
     void require_part(std::uint64_t offset, std::uint64_t bytes) const;
@@ -57,7 +57,7 @@ public:
     void add(const std::string& name, const std::string& key, std::uint64_t offset, std::uint64_t bytes);
     // A name that is not registered is no error, as with Triton.
     void remove(std::string_view name);
-    void remove_all();  // of this object: no name is left
+    void remove_all();  // removes every region, as remove() does
     // Throws refusal (bad_request).
     std::shared_ptr<const shared_region> find(std::string_view name) const;
     std::vector<std::shared_ptr<const shared_region>> all() const;  // by name

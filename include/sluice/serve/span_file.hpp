@@ -62,7 +62,7 @@ public:
     void end();
 
     std::uint64_t written() const noexcept { return written_; }  // requests
-    std::uint64_t dropped() const noexcept { return dropped_; }  // requests whose spans were not written
+    std::uint64_t dropped() const noexcept { return dropped_; }  // the number of requests whose spans were not written
 
 private:
     void work();

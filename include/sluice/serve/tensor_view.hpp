@@ -24,11 +24,13 @@ public:
         for (const std::size_t each : lengths) push_back(each);
     }
 
-    void push_back(std::size_t length) noexcept { lengths_[rank_++] = length; }  // needs rank() < most_dimensions
-    std::size_t rank() const noexcept { return rank_; }                          // the number of lengths
-    // Valid while this lives.
+    // Adds a length; needs rank() < most_dimensions.
+    void push_back(std::size_t length) noexcept { lengths_[rank_++] = length; }
+    std::size_t rank() const noexcept { return rank_; }  // the number of lengths
+    // The lengths; valid as long as this object, and until the next push_back.
     std::span<const std::size_t> lengths() const noexcept { return {lengths_.data(), rank_}; }
-    std::size_t& operator[](std::size_t at) noexcept { return lengths_[at]; }  // at < rank()
+    // The length of this dimension, below rank().
+    std::size_t& operator[](std::size_t at) noexcept { return lengths_[at]; }
     std::size_t operator[](std::size_t at) const noexcept { return lengths_[at]; }
 
 private:

@@ -22,7 +22,7 @@ struct tls_files {
     // A client must show a certificate that leads to one of these. Empty: it needs none.
     std::filesystem::path client_ca = {};
 
-    // Whether any of the files is named.
+    // Whether TLS is asked for: any of the files is named.
     bool is_wanted() const noexcept { return !certificate.empty() || !key.empty() || !client_ca.empty(); }
 };
 

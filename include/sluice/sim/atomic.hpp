@@ -49,7 +49,7 @@ public:
         value_ = desired;
         return true;
     }
-    // The same: it never fails spuriously.
+    // The same as compare_exchange_strong: it never fails spuriously.
     bool compare_exchange_weak(T& expected, T desired, std::memory_order success = std::memory_order_seq_cst,
                                std::memory_order failure = std::memory_order_seq_cst) noexcept {
         return compare_exchange_strong(expected, desired, success, failure);
@@ -81,8 +81,8 @@ public:
         return std::exchange(value_, static_cast<T>(value_ | value));
     }
 
-    operator T() const noexcept { return load(); }                 // as load()
-    T operator=(T value) noexcept { return store(value), value; }  // as store(); returns the value
+    operator T() const noexcept { return load(); }                 // the same as load()
+    T operator=(T value) noexcept { return store(value), value; }  // stores the value, and returns it
 
 private:
     T value_{};

@@ -53,7 +53,7 @@ struct exploration {
     std::optional<finding> found;  // the first fault; none when there was none
     trace executed_trace;          // in the schedule with the finding: see save_chrome_trace() and save_timeline()
 
-    bool is_clean() const noexcept { return !found; }  // no fault was found
+    bool is_clean() const noexcept { return !found; }  // whether no fault was found
     // Throws std::runtime_error with the finding if there is one.
     void require_clean() const;
 };

@@ -73,7 +73,7 @@ public:
 
     // The device of this number. Throws errc::device_not_found for another one.
     sluice::device& device(std::size_t index = 0) const;
-    std::size_t devices() const noexcept;  // how many
+    std::size_t devices() const noexcept;  // the number of devices
     // Streams of the first device, round robin.
     scheduling_policy& pool();
 
@@ -106,7 +106,7 @@ public:
 
     // The findings since the last clear_findings(), at most a hundred; the first is the one that matters.
     const std::vector<finding>& findings() const noexcept;
-    void clear_findings() noexcept;  // forgets them
+    void clear_findings() noexcept;  // forgets all findings
     // Throws std::runtime_error with the first finding if there is one.
     void require_clean() const;
     // Adds a finding, for the caller's own checks.
