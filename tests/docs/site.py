@@ -108,7 +108,7 @@ public:
     int rows() const {
         return 1;
     }
-    int columns() const;
+    int silent_next() const;
     // Another.
     int depth() const;
 
@@ -146,7 +146,8 @@ int inside();
 #define SILENT_TWO 2
 }  // namespace sluice
 """
-SILENT = ["SILENT_TWO", "grey", "silent_after", "silent_alone", "silent_apart", "silent_colour", "silent_data"]
+SILENT = ["SILENT_TWO", "grey", "silent_after", "silent_alone", "silent_apart", "silent_colour", "silent_data",
+          "silent_next"]
 HEADER = """// A header.
 #pragma once
 
@@ -251,6 +252,8 @@ def self_test():
                            ("void f()\nrequires requires(T t) { t.x(); }\n{\n", "void f()\nrequires requires(T t) { t.x(); };")):
         kind = "variable" if "x{" in text else "function"
         check(f"declaration of {text!r}", declarations.declaration("}\n" + text, 2, kind), expected)
+    after_quotes = 'int f();  // "f"\nint g();\n'
+    check("a declaration after a comment with quotes", declarations.declaration(after_quotes, 2, "function"), "int g();")
 
     top = "// SPDX-License-Identifier: x\n// zip<T>, first: some of them.\n// It uses last.\n#pragma once\n"
     for name, expected in (("zip", True), ("first", True), ("last", False), ("fir", False)):

@@ -9,8 +9,8 @@ is an error, and so is a name without a comment. What counts as a name and as it
 - Functions of one name in a class or namespace are one name. What is in a namespace detail, private or protected is no
   public name; nor is a special member or a comparison that is defaulted or deleted, nor a copy or move: the language says
   what these do.
-- A comment is before the declaration or after it on its line. One before functions is about all functions that follow it
-  without an empty line or another comment. One of a variable is about all variables of its declaration.
+- A comment is before the declaration or after it on its line. That of a variable is about all variables of its
+  declaration.
 - The comment at the top of a header is about the names that its lines begin with. A specialisation has the comment of its
   template, the call operator of a function object that of its class, and the values of an enumeration that of the
   enumeration.
@@ -180,20 +180,6 @@ class header_page:
         base = name.partition("<")[0]
         return next((each.comment for each in self.names if each.comment and each.name.partition("<")[0] == base), "")
 
-    def comment_of_group(self, name, siblings):
-        """The comment before the functions that this one follows without an empty line or a comment. May be empty."""
-        lines = self.text.split("\n")
-        before = [each for each in siblings if each.kind == "function" and each.line < name.line]
-        for each in sorted(before, key=lambda each: -each.line):
-            between = lines[each.line : declarations.start_of(lines, name.line - 1)]
-            indent = len(lines[name.line - 1]) - len(lines[name.line - 1].lstrip())
-            if any(not line.strip() or re.match(rf" {{{indent}}}(?://|\w+:$)", line) for line in between):
-                return ""
-            first = declarations.start_of(lines, each.line - 1)
-            if lines[first - 1].lstrip().startswith("//"):
-                return each.comment
-        return ""
-
     def count(self, name, has_comment):
         self.entries += 1
         if not has_comment:
@@ -217,7 +203,7 @@ class header_page:
         self.lines += ["| member | what it is |", "| --- | --- |"]
         self.lines += [f"| {code_cell(declared(each))} | {cell(each.comment)} |" for each in names] + [""]
 
-    def overloads(self, names, siblings, class_comment=""):
+    def overloads(self, names, class_comment=""):
         """Functions of one name: each comment is below the declarations that it is about."""
         texts, comment, last = [], "", None
         for each in names:
@@ -231,9 +217,6 @@ class header_page:
             last = each.line
         if not any(each.comment for each in names):
             comment = self.comment_elsewhere(names[0].name) or self.comment_of_template(names[0].name)
-            if not comment and names[0].kind == "function":
-                comment = next(filter(None, (self.comment_of_group(each, siblings) for each in names
-                                           if not self.is_left_to_the_language(each))), "")
         self.fence(texts)
         self.comment(comment)
         is_call = names[0].name.endswith("::operator()") and class_comment
@@ -279,7 +262,7 @@ class header_page:
                 self.enumeration(group[0], level)
             else:
                 self.heading(level, title)
-                self.overloads(group, names, class_comment)
+                self.overloads(group, class_comment)
 
     def markdown(self):
         self.lines = [f"# {pathlib.PurePosixPath(self.header).relative_to('sluice').as_posix()}".replace("_", "\\_"), ""]

@@ -233,6 +233,7 @@ public:
     bool wait_for(std::chrono::duration<Rep, Period> at_most) const {
         return wait_until(detail::deadline_after(at_most));
     }
+    // The same until that time; a time that has passed does not block.
     bool wait_until(std::chrono::steady_clock::time_point deadline) const {
         if (deadline <= std::chrono::steady_clock::now()) return is_ready();
         require_may_block("wait_for");

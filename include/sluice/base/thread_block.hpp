@@ -37,8 +37,8 @@ class block_thread {
 public:
     // Its position in the block.
     SLUICE_KERNEL unsigned x() const { return at_.x; }
-    SLUICE_KERNEL unsigned y() const { return at_.y; }
-    SLUICE_KERNEL unsigned z() const { return at_.z; }
+    SLUICE_KERNEL unsigned y() const { return at_.y; }  // along the second dimension
+    SLUICE_KERNEL unsigned z() const { return at_.z; }  // along the third dimension
     // Its number in the block: x first.
     SLUICE_KERNEL unsigned index() const { return number_; }
     // Its place among all threads of the launch, by number, for a disjoint_view.
@@ -102,12 +102,14 @@ class thread_block {
 public:
     // The block's position in the grid, and its number: x first.
     SLUICE_KERNEL const block_extent& position() const { return position_; }
+    // The block's number in the grid: x first.
     SLUICE_KERNEL std::size_t index() const {
         return position_.x + std::size_t{grid_.x} * (position_.y + std::size_t{grid_.y} * position_.z);
     }
     // The number of blocks, and of threads in each, along the three dimensions.
     SLUICE_KERNEL const block_extent& grid() const { return grid_; }
-    SLUICE_KERNEL const block_extent& shape() const { return shape_; }
+    SLUICE_KERNEL const block_extent& shape() const { return shape_; }  // the threads of each block
+    // The number of threads in each block.
     SLUICE_KERNEL unsigned threads() const { return static_cast<unsigned>(shape_.count()); }
 
     // The elements of a shared_memory; and the address of the first, for code that is not checked.
@@ -115,6 +117,7 @@ public:
     SLUICE_KERNEL block_part<T> part(const shared_memory<T>& of) const {
         return {data(of), of.size()};
     }
+    // The address of its first element; accesses through it are not checked.
     template <typename T>
     SLUICE_KERNEL T* data(const shared_memory<T>& of) const {
         return reinterpret_cast<T*>(shared_ + of.offset_);

@@ -36,7 +36,7 @@ public:
     cublasLtContext* cublaslt_handle();
     // A cublasHandle_t and a cudnnHandle_t, one of each per stream, bound to it.
     cublasContext* cublas(stream on);
-    cudnnContext* cudnn(stream on);
+    cudnnContext* cudnn(stream on);  // a cudnnHandle_t, bound to the stream
 
     // Scratch memory that only grows; see stream::workspace.
     storage_ref workspace(stream on, std::size_t bytes) { return on.workspace(bytes); }

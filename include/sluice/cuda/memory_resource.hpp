@@ -61,9 +61,11 @@ public:
     device_memory_resource& operator=(const device_memory_resource&) = delete;
     ~device_memory_resource() = default;
 
+    // Memory that may be used at once. Throws out_of_memory.
     void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) {
         return blocks_.acquire(bytes, alignment);
     }
+    // For memory whose work is complete.
     void deallocate(void* data, std::size_t, std::size_t = default_alignment) { blocks_.release(data); }
 
     // As allocate: the memory is ready at once, so the stream is not used.
@@ -79,6 +81,7 @@ public:
     void* allocate_sync(std::size_t bytes, std::size_t alignment = default_alignment) {
         return blocks_.acquire(bytes, alignment);
     }
+    // As deallocate without a stream.
     void deallocate_sync(void* data, std::size_t, std::size_t = default_alignment) { blocks_.release(data); }
     void* allocate(::cuda::stream_ref, std::size_t bytes, std::size_t alignment = default_alignment) {
         return blocks_.acquire(bytes, alignment);

@@ -233,6 +233,7 @@ public:
     graph_launcher launcher() const noexcept {
         return detail::device_launch::launcher(state_->core().launch_handle(), state_->core().launches_others());
     }
+    // What the command declares.
     launched_graph launched() const noexcept { return {state_, state_->core().launches_use()}; }
 
 private:

@@ -46,9 +46,9 @@ public:
     SLUICE_KERNEL std::size_t batches() const { return batches_; }  // how many matrices
     // Of each matrix: in tiles, and in numbers.
     SLUICE_KERNEL unsigned down() const { return matrix_type(data_, rows_, columns_).down(); }
-    SLUICE_KERNEL unsigned across() const { return matrix_type(data_, rows_, columns_).across(); }
-    SLUICE_KERNEL std::size_t rows() const { return rows_; }
-    SLUICE_KERNEL std::size_t columns() const { return columns_; }
+    SLUICE_KERNEL unsigned across() const { return matrix_type(data_, rows_, columns_).across(); }  // in tiles
+    SLUICE_KERNEL std::size_t rows() const { return rows_; }        // of each matrix, in numbers
+    SLUICE_KERNEL std::size_t columns() const { return columns_; }  // of each matrix, in numbers
 
     // Any matrix, of what is only read.
     SLUICE_KERNEL matrix_type matrix(detail::index_as<unsigned> batch) const

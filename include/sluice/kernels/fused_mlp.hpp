@@ -80,7 +80,7 @@ public:
     const detail::fused_mlp_form& form() const noexcept { return form_; }
     // For commands: in the order that the kernel of its device wants.
     const tensor<std::byte>& image() const noexcept { return *image_; }
-    const shared_tensor<std::byte>& shared_image() const noexcept { return image_; }
+    const shared_tensor<std::byte>& shared_image() const noexcept { return image_; }  // the same, to be kept
 
 private:
     detail::fused_mlp_form form_;

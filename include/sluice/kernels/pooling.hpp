@@ -41,6 +41,7 @@ shape pooled(const shape& x, const pooling_options& options = {},
 // The plain forms: one command on a stream. `out` has the shape that `pooled` returns. They do not block.
 void max_pooling(stream on, const tensor<float>& x, tensor<float>& out, const pooling_options& options = {},
                  source_location location = source_location::current());
+// The same for averages.
 void average_pooling(stream on, const tensor<float>& x, tensor<float>& out, const pooling_options& options = {},
                      source_location location = source_location::current());
 

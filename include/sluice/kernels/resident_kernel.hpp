@@ -138,6 +138,7 @@ public:
     std::size_t lanes() const { return core().lanes(); }  // the number of blocks that answer at the same time
     // That it takes, and that are left for other work. On a CPU device 0, and all workers.
     std::size_t multiprocessors() const { return core().multiprocessors(); }
+    // Those that are left for other work.
     std::size_t free_multiprocessors() const { return core().free_multiprocessors(); }
 
 private:

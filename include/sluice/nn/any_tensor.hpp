@@ -80,8 +80,8 @@ public:
     // The same elements in another shape of the same number of elements, in another type of the same size, or also on a
     // device. Nothing is copied.
     any_tensor with_shape(std::vector<std::size_t> shape) const;
-    any_tensor with_type(io::dtype type) const;
-    any_tensor with_memory(storage_ref memory) const;
+    any_tensor with_type(io::dtype type) const;        // in another type of the same size
+    any_tensor with_memory(storage_ref memory) const;  // also on a device, in this memory
 
     // A type and a shape without elements, for shape inference.
     static any_tensor of_shape(io::dtype type, std::vector<std::size_t> shape);

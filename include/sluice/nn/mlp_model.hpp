@@ -29,7 +29,7 @@ struct mlp_model {
 
     // Need at least one layer.
     std::size_t in_features() const noexcept { return layers.front().in_features; }
-    std::size_t out_features() const noexcept { return layers.back().out_features; }
+    std::size_t out_features() const noexcept { return layers.back().out_features; }  // of the last layer
     // Weights and biases together.
     std::size_t parameters() const noexcept;
 };

@@ -75,7 +75,7 @@ public:
     std::size_t out_features() const noexcept { return (*layers_).back().weight->shape()[0]; }
     // The layers, in the order in which they are applied.
     const std::vector<basic_plan_layer<T>>& layers() const noexcept { return *layers_; }
-    // The packed form of all layers; none where a batch goes through them one by one.
+    // The packed form of all layers; none where the plan has only the single layers.
     const std::optional<packed_mlp<T>>& fused() const noexcept { return fused_; }
 
     // What forward does with a batch of `rows` rows.

@@ -34,8 +34,8 @@ namespace sluice::nn {
 // The numbers in which a network multiplies: see the top of this file.
 enum class precision : unsigned char { f32, bf16, f16, int8 };
 
-// The reverse of to_string; empty for another text.
 std::string_view to_string(precision what) noexcept;  // "f32", "bf16", "f16", "int8"
+// The reverse of to_string; empty for another text.
 std::optional<precision> precision_from_string(std::string_view text) noexcept;
 
 // What a device has for it.

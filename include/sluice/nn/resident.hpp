@@ -93,7 +93,7 @@ public:
     std::size_t blocks_of_lane() const noexcept;  // 0 on a CPU device
     // That the network takes, and that are left for other work. On a CPU device 0, and all workers.
     std::size_t multiprocessors() const noexcept { return lanes() * blocks_of_lane(); }
-    std::size_t free_multiprocessors() const noexcept;
+    std::size_t free_multiprocessors() const noexcept;  // those that are left for other work
 
     // Reads inputs [rows, in features] and writes outputs [rows, out features] before it returns. Does not allocate on
     // a GPU. Waits by spinning. Throws errc::shape_mismatch for inputs that are no whole rows and outputs of another

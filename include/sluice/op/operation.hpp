@@ -147,7 +147,7 @@ public:
 
     // The first, or the last, of several outputs. See first.hpp.
     auto first() &&;
-    auto last() &&;
+    auto last() &&;  // the last of several outputs
 
 protected:
     operation_base() = default;

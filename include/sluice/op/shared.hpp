@@ -22,7 +22,7 @@ public:
 
     // The value. Throws errc::invalid_argument when this handle was moved from.
     const T& operator*() const { return *get(); }
-    const T* operator->() const { return get(); }
+    const T* operator->() const { return get(); }  // a member of the value; throws likewise
 
     // How many handles there are now. Only a hint while other threads copy or drop theirs.
     long use_count() const noexcept { return value_.use_count(); }

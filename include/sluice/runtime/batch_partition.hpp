@@ -38,9 +38,9 @@ public:
     const shape& tile_shape() const noexcept { return tile_; }
     // How many matrices, and how many tiles down and across each of them.
     std::size_t batches() const noexcept { return whole_.shape()[0]; }
-    std::size_t tile_rows() const noexcept { return tiles_along(1); }
-    std::size_t tile_columns() const noexcept { return tiles_along(2); }
-    const tensor<T>& whole() const noexcept { return whole_; }  // the tensor that is split
+    std::size_t tile_rows() const noexcept { return tiles_along(1); }     // how many tiles down each matrix
+    std::size_t tile_columns() const noexcept { return tiles_along(2); }  // how many tiles across each matrix
+    const tensor<T>& whole() const noexcept { return whole_; }            // the tensor that is split
 
     tensor<T> unpartition() && { return std::move(whole_); }  // the tensor again; the partition is empty then
 

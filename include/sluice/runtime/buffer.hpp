@@ -51,6 +51,7 @@ public:
     // For commands: the storage to name as read or written, and the device address. Only commands that name the
     // storage may use the address. Both are null after a move and after default construction.
     storage* memory() const noexcept { return storage_.get(); }
+    // The device address, for commands that name the storage; null after a move.
     T* device_data() const noexcept { return storage_ ? static_cast<T*>(storage_->data()) : nullptr; }
 
 private:
@@ -97,6 +98,7 @@ public:
         }
         return {device_data(), size_};
     }
+    // The elements, to be read. Blocks until no command writes the buffer.
     std::span<const T> read() const {
         if (storage_) {
             storage_->await_last_write();

@@ -97,14 +97,14 @@ public:
 
     // A node as a command: its closure points to the bytes in this graph.
     launch_command launch(const graph_node& of) const noexcept;
-    library_command library_call(const graph_node& of) const noexcept;
+    library_command library_call(const graph_node& of) const noexcept;  // the same for a library call
 
     // Whether a node of the graph itself writes memory[index].
     bool is_written(std::uint32_t index) const noexcept;
 
     // Whether the graph, or the body of a conditional node, contains such commands, which may fail when they run.
     bool has_host_calls() const noexcept;
-    bool has_library_calls() const noexcept;
+    bool has_library_calls() const noexcept;     // the same for library calls
     bool has_fallible_kernels() const noexcept;  // launch_command::may_fail
 
 private:

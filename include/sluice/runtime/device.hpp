@@ -79,6 +79,7 @@ public:
     // How threads wait for the device where the call does not say: at first wait_mode::spin for a GPU, block for a CPU
     // device.
     wait_mode default_wait_mode() const noexcept { return wait_mode_.load(std::memory_order_relaxed); }
+    // Applies to waits that begin from now on, on any thread.
     void set_default_wait_mode(wait_mode mode) noexcept { wait_mode_.store(mode, std::memory_order_relaxed); }
     // See runtime_options::blocks_each_command.
     bool blocks_each_command() const noexcept { return blocks_each_command_; }

@@ -75,6 +75,7 @@ public:
         require_valid("wait_for");
         return timed_wait_.until(submitted_, detail::deadline(std::chrono::duration<double>(at_most)));
     }
+    // The same until that time; a time that has passed polls the device and does not block.
     bool wait_until(std::chrono::steady_clock::time_point deadline) const {
         require_valid("wait_until");
         return timed_wait_.until(submitted_, detail::deadline(deadline));

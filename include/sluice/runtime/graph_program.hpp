@@ -43,7 +43,7 @@ public:
     virtual graph_change flush() = 0;
     // A disabled node does nothing; the nodes after it still run. Copies, fills and kernels can be disabled.
     virtual void set_enabled(std::size_t node, bool enabled) = 0;
-    virtual bool is_enabled(std::size_t node) const noexcept = 0;
+    virtual bool is_enabled(std::size_t node) const noexcept = 0;  // whether the node does something
     // Prepares the device for the next run, which would otherwise do it: on this stream, without waiting, or with null
     // on a stream of the program's choice, which is waited for. Where nothing is to be prepared it does nothing.
     virtual void upload(const native_stream* /*on*/) {}

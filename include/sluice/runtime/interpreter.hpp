@@ -63,9 +63,9 @@ public:
 
     // Notifications for sources that check the use of memory (the simulator). They take no lock and make no callbacks.
 
-    // A pool has handed out the memory, for commands or to the host (which may write it immediately), or has received
-    // it back.
+    // A pool has handed out the memory, for commands or to the host (which may write it immediately).
     virtual void on_allocate(void* /*data*/, std::size_t /*requested_bytes*/, bool /*to_host*/) noexcept {}
+    // The pool has received the memory back.
     virtual void on_free(void* /*data*/) noexcept {}
     // Memory that others allocated is used through a pool of this source from here on. Returns the address by which the
     // source knows it (storage::source_address). May throw std::bad_alloc.
@@ -126,8 +126,8 @@ public:
 
     // Enqueue a command. A call that throws has enqueued nothing.
     virtual void copy(const command_info& info, const copy_command& command) = 0;
-    virtual void fill(const command_info& info, const fill_command& command) = 0;
-    virtual void launch(const command_info& info, const launch_command& command) = 0;
+    virtual void fill(const command_info& info, const fill_command& command) = 0;      // sets bytes
+    virtual void launch(const command_info& info, const launch_command& command) = 0;  // a kernel
     // When the library's code throws during this call, part of its work may be enqueued: the exception is returned, and
     // the command counts as enqueued.
     virtual std::exception_ptr library_call(const command_info& info, const library_command& command) = 0;
@@ -149,7 +149,7 @@ public:
     virtual stream_interpreter& undecorated() noexcept { return *this; }
     // The calling thread begins and ends the submission of an operation that the user has named: for profilers.
     virtual void begin_range(const char* /*name*/) noexcept {}
-    virtual void end_range() noexcept {}
+    virtual void end_range() noexcept {}  // ends the latest begin_range of the thread
 
     virtual native_stream native() const noexcept = 0;  // the stream's handle in the backend
     // The last ticket known to be passed. Cheap; it may be out of date until the next poll() or wait().
@@ -195,8 +195,8 @@ class command_recorder : public stream_interpreter {
 public:
     // As in stream and memory_pool.
     virtual storage_ref allocate(std::size_t bytes, const command_info& info) = 0;
-    virtual storage_ref allocate_host(std::size_t bytes, const command_info& info) = 0;
-    virtual storage_ref workspace(std::size_t bytes) = 0;
+    virtual storage_ref allocate_host(std::size_t bytes, const command_info& info) = 0;  // as stream::allocate_host
+    virtual storage_ref workspace(std::size_t bytes) = 0;                                // as stream::workspace
 
     // Keeps the object for as long as the recorded commands may run.
     virtual void keep(std::shared_ptr<const void> object) = 0;
@@ -205,7 +205,7 @@ public:
     // Between these two, each new command comes after those from number `first`, as recorded() counts, to the last one
     // before begin_after. They nest.
     virtual void begin_after(std::size_t first) = 0;
-    virtual void end_after() noexcept = 0;
+    virtual void end_after() noexcept = 0;  // ends the latest begin_after
     // Each new command comes after the command with this ticket and all that this one comes after.
     virtual void order_after_recorded(ticket earlier) = 0;
 };

@@ -51,6 +51,7 @@ public:
     // The shape as a matrix: the last dimension gives the columns, all others together give the rows. A vector is one
     // row.
     std::size_t columns() const noexcept { return rank_ == 0 ? 1 : extents_[rank_ - 1]; }
+    // The product of all extents but the last; of a vector 1.
     std::size_t rows() const noexcept { return columns() == 0 ? leading() : size_ / columns(); }
 
     friend bool operator==(const shape&, const shape&) = default;

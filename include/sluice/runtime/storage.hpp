@@ -127,7 +127,7 @@ public:
     // Blocks until no command on any stream uses the storage (before a host thread writes), or until its last writer
     // has completed (before a host thread reads).
     void await_all_uses() const;
-    void await_last_write() const;
+    void await_last_write() const;  // for a host thread that reads
     // The host has waited, and reads or writes the contents from here on. Only the simulator uses this notification.
     void on_host_access(access_mode mode) const noexcept;
 

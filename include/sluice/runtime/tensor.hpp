@@ -66,6 +66,7 @@ public:
 
     // For commands: see buffer.
     storage* memory() const noexcept { return buffer_.memory(); }
+    // The device address, for commands that name memory(); null after a move.
     T* device_data() const noexcept { return buffer_.device_data(); }
 
 private:
@@ -115,6 +116,7 @@ public:
     const shape& tile_shape() const noexcept { return tile_; }  // of a whole tile; those at the edges are smaller
     // How many tiles down, and how many across. The tiles of a vector are one row.
     std::size_t tile_rows() const noexcept { return count(whole_.rows(), tile_.rows()); }
+    // How many tiles across.
     std::size_t tile_columns() const noexcept { return count(whole_.columns(), tile_.columns()); }
     const tensor<T>& whole() const noexcept { return whole_; }  // the tensor that is split
 

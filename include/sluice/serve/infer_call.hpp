@@ -27,7 +27,7 @@ public:
     // One of the two is called, once, on the thread that has taken the batch. `outputs` are in the model's order and
     // valid during the call. Neither may call the model.
     virtual void answer(std::span<const tensor_view> outputs) noexcept = 0;
-    virtual void refuse(const refusal& why) noexcept = 0;
+    virtual void refuse(const refusal& why) noexcept = 0;  // there is no answer, for this reason
 
     // Whether the client still waits for the answer. A call of a client that has gone is not computed. Asked on any
     // thread, with the model's lock: it returns at once, and does not call the model.

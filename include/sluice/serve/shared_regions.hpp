@@ -39,6 +39,7 @@ public:
     // Copies from `offset` of the region on. Both throw refusal: bad_request for bytes that are not in the region, and
     // for an object that has become too small or, in write(), may not be written.
     void read(std::uint64_t offset, std::span<std::byte> to) const;
+    // Copies to the region, from `offset` on. Throws as read(), and where the object may not be written.
     void write(std::uint64_t offset, std::span<const std::byte> from) const;
 
 private:

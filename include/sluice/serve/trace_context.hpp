@@ -30,6 +30,6 @@ std::string hex_text(std::span<const std::uint8_t> bytes);
 
 // An identifier that no other span has, for all practical purposes; never zeros only. May be called on any thread.
 trace_id new_trace_id();
-span_id new_span_id();
+span_id new_span_id();  // the same for a span
 
 }  // namespace sluice::serve

@@ -29,10 +29,12 @@ public:
         scheduling_point();
         return value_;
     }
+    // As std::atomic has it; the memory order is ignored.
     void store(T value, std::memory_order = std::memory_order_seq_cst) noexcept {
         scheduling_point();
         value_ = value;
     }
+    // As std::atomic has it; the memory order is ignored.
     T exchange(T value, std::memory_order = std::memory_order_seq_cst) noexcept {
         scheduling_point();
         return std::exchange(value_, value);
@@ -62,18 +64,21 @@ public:
         scheduling_point();
         return std::exchange(value_, static_cast<T>(value_ + value));
     }
+    // As std::atomic has it, for integers; the memory order is ignored.
     T fetch_sub(T value, std::memory_order = std::memory_order_seq_cst) noexcept
     requires std::integral<T>
     {
         scheduling_point();
         return std::exchange(value_, static_cast<T>(value_ - value));
     }
+    // As std::atomic has it, for integers; the memory order is ignored.
     T fetch_and(T value, std::memory_order = std::memory_order_seq_cst) noexcept
     requires std::integral<T>
     {
         scheduling_point();
         return std::exchange(value_, static_cast<T>(value_ & value));
     }
+    // As std::atomic has it, for integers; the memory order is ignored.
     T fetch_or(T value, std::memory_order = std::memory_order_seq_cst) noexcept
     requires std::integral<T>
     {

@@ -25,7 +25,7 @@ enum class fault : unsigned char {
     exception,           // the pipeline threw
 };
 std::string_view to_string(fault what) noexcept;
-std::ostream& operator<<(std::ostream& to, fault what);
+std::ostream& operator<<(std::ostream& to, fault what);  // writes to_string(what)
 
 // A command, or the host.
 struct actor {

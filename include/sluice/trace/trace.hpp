@@ -95,6 +95,7 @@ void write_timeline(const trace& of, std::ostream& to, const timeline_options& o
 // Write the same into a file, which is replaced as a whole or not at all. They throw file_error (errc::io_failed) when
 // the file cannot be written; the old file is then unchanged.
 void save_chrome_trace(const trace& of, const std::filesystem::path& file);
+// The same with write_timeline.
 void save_timeline(const trace& of, const std::filesystem::path& file, const timeline_options& options = {});
 
 }  // namespace sluice
