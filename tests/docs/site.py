@@ -263,6 +263,9 @@ def self_test():
                            ("zip_operation::estimate", reference.OF_EACH_OPERATION["estimate"])):
         check(f"the comment of {name}", reference.of_an_operation(name, {"zip"}), expected)
 
+    for text, expected in (("extents, in elements", "Extents, in elements."), ("of a row", "Of a row."),
+                           ("drain(0)", "drain(0)"), ("x", "x"), ("out = x", "out = x"), ("See it.", "See it."), ("two\nlines", "two\nlines")):
+        check(f"the sentence of {text!r}", reference.as_sentence(text), expected)
     for text, expected in (("box(const box&);", True), ("box& operator=(box&& other) noexcept;", True),
                            ("explicit box(int x);", False), ("box(crate&& from);", False), ("void box(box x);", False)):
         check(f"a copy or move: {text}", reference.is_copy_or_move(text), expected)

@@ -59,6 +59,13 @@ def escaped(text):
     return "".join(parts)
 
 
+def as_sentence(text):
+    """A comment after a declaration, which begins in lower case, as a sentence of its own."""
+    if not re.match(r"(?:a(?= [a-z])|[a-z]{2,})(?! [=+*/<>-])(?:[ ,;]|$)", text) or "\n" in text:
+        return text
+    return text[0].upper() + text[1:] + ("" if text[-1] in ".?!" else ".")
+
+
 def with_links_to_pages(text, header):
     """`docs/errors.md` in a comment leads to that page."""
     up = "../" * (len(pathlib.PurePosixPath(header).parts) - 1)
@@ -194,6 +201,7 @@ class header_page:
 
     def comment(self, text):
         if text:
+            text = as_sentence(text).replace("the top of this file", "the top of this page")
             self.lines += [with_links_to_pages(prose(text, self.language), self.header), ""]
 
     def heading(self, level, title):
