@@ -26,8 +26,8 @@ public:
     // errc::bad_file when it is empty or is no regular file. Nothing is read yet.
     explicit mapped_file(std::filesystem::path path);
 
-    const std::filesystem::path& path() const noexcept { return path_; }
-    std::span<const std::byte> bytes() const noexcept;
+    const std::filesystem::path& path() const noexcept { return path_; }  // the path of the mapped file
+    std::span<const std::byte> bytes() const noexcept;                    // the contents; empty after a move
 
     // Advises the system that these bytes were consumed: the pages that end inside the range leave the resident
     // set, so ranges that follow each other drop every page, however small they are. All bytes may still be read;

@@ -18,7 +18,9 @@ class loaded_model {
 public:
     virtual ~loaded_model() = default;
 
+    // The inputs, in the order in which run takes them.
     virtual const std::vector<nn::value_info>& inputs() const noexcept = 0;
+    // The outputs, in the order in which run gives them.
     virtual const std::vector<nn::value_info>& outputs() const noexcept = 0;
     virtual std::string platform() const = 0;     // "sluice_onnx"
     virtual std::string device_name() const = 0;  // "cpu:0"

@@ -39,10 +39,10 @@ public:
     served_model& operator=(const served_model&) = delete;
     ~served_model();  // close()
 
-    const std::string& name() const noexcept { return name_; }
-    std::size_t version() const noexcept { return version_; }
-    const loaded_model& network() const noexcept { return *network_; }
-    const model_config& config() const noexcept { return config_; }
+    const std::string& name() const noexcept { return name_; }          // as the model's source has it
+    std::size_t version() const noexcept { return version_; }           // as the model's source has it
+    const loaded_model& network() const noexcept { return *network_; }  // the loaded network that computes
+    const model_config& config() const noexcept { return config_; }     // the configuration that make received
     // The rows of one batch; 1: requests are computed one by one.
     std::size_t max_batch() const noexcept { return max_batch_; }
     // Why requests are joined, or why not: for people.
@@ -61,7 +61,7 @@ public:
     // Takes no more requests, and blocks until those that it has are answered.
     void close();
 
-    model_statistics statistics() const;
+    model_statistics statistics() const;  // a copy of the statistics at this moment
 
 private:
     using clock = infer_call::clock;

@@ -28,10 +28,10 @@ namespace sluice::serve {
 
 // A model in the list of all: one row for each version that is loaded or has failed to load.
 struct index_entry {
-    std::string name;
+    std::string name;         // of the model
     std::size_t version = 0;  // 0: not known
-    bool is_ready = false;
-    std::string reason;  // why it is not ready
+    bool is_ready = false;    // requests are answered
+    std::string reason;       // why it is not ready
 };
 
 class server {
@@ -56,7 +56,7 @@ public:
     std::shared_ptr<served_model> find(std::string_view name, std::optional<std::size_t> version = {}) const;
     // The versions that are loaded, ascending; empty for a model that is not.
     std::vector<std::size_t> versions_of(std::string_view name) const;
-    std::vector<std::shared_ptr<served_model>> all() const;
+    std::vector<std::shared_ptr<served_model>> all() const;  // the loaded versions of all models
     // Also the models of the source that are not loaded.
     std::vector<index_entry> index() const;
 
@@ -64,7 +64,7 @@ public:
     bool is_ready() const;
     // From now on front ends refuse new requests, and is_ready() is false.
     void begin_drain();
-    bool is_draining() const;
+    bool is_draining() const;  // whether begin_drain() was called
 
 private:
     struct entry {

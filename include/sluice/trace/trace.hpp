@@ -23,6 +23,8 @@
 
 namespace sluice {
 
+// Kinds of commands: copies, named by where they are from and go to; fills; kernels; calls of libraries and of the
+// host; graphs, whose commands count as one.
 enum class trace_kind : unsigned char {
     host_to_device,
     device_to_host,
@@ -40,21 +42,21 @@ std::string_view to_string(trace_kind kind) noexcept;
 
 // One command that ran.
 struct trace_event {
-    std::string name = {};       // of the command: "sgemm_naive", "upload"
-    std::string operation = {};  // the user's name for the operation; may be empty
-    std::size_t device = 0;      // index into trace::devices
-    std::size_t stream = 0;      // index among the device's streams
-    std::uint64_t ticket = 0;    // of the command, on its stream
-    trace_kind kind = trace_kind::kernel;
-    double start_us = 0;        // the device's clock, from the trace's begin
-    double end_us = 0;          // the same
-    std::size_t bytes = 0;      // copied or filled; 0 when unknown
-    std::string location = {};  // "file:line" that requested it; may be empty
+    std::string name = {};                 // of the command: "sgemm_naive", "upload"
+    std::string operation = {};            // the user's name for the operation; may be empty
+    std::size_t device = 0;                // index into trace::devices
+    std::size_t stream = 0;                // index among the device's streams
+    std::uint64_t ticket = 0;              // of the command, on its stream
+    trace_kind kind = trace_kind::kernel;  // of the command
+    double start_us = 0;                   // the device's clock, from the trace's begin
+    double end_us = 0;                     // the same
+    std::size_t bytes = 0;                 // copied or filled; 0 when unknown
+    std::string location = {};             // "file:line" that requested it; may be empty
 };
 
 // A stream that waited for another one of its device.
 struct trace_wait {
-    std::size_t device = 0;
+    std::size_t device = 0;         // of both streams
     std::size_t from_stream = 0;    // the awaited stream
     std::uint64_t from_ticket = 0;  // the awaited command
     std::size_t to_stream = 0;      // the stream that waited
@@ -72,6 +74,7 @@ struct trace {
 // state.
 void write_chrome_trace(const trace& of, std::ostream& to);
 
+// How write_timeline draws.
 struct timeline_options {
     // Of the picture, clamped to 480 to 20,000. 0: as wide as half of the commands need for a short name, from 1,200 to
     // 4,800.
@@ -92,6 +95,7 @@ void write_timeline(const trace& of, std::ostream& to, const timeline_options& o
 // Write the same into a file, which is replaced as a whole or not at all. They throw file_error (errc::io_failed) when
 // the file cannot be written; the old file is then unchanged.
 void save_chrome_trace(const trace& of, const std::filesystem::path& file);
+// The same with write_timeline.
 void save_timeline(const trace& of, const std::filesystem::path& file, const timeline_options& options = {});
 
 }  // namespace sluice
