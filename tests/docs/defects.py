@@ -49,7 +49,8 @@ def problems(page, read):
 
 
 def self_test():
-    files = {"a/b_tests.cpp": "TEST_P(b, holds) {\n", "compile_fail/c.cpp": "", "a/d.py": "class d(x):\n    def test_e(self):",
+    files = {"a/b_tests.cpp": "TEST_P(b, holds) {\n", "compile_fail/c.cpp": "",
+             "a/d.py": "class d(x):\n    def test_e(self):",
              "install/CMakeLists.txt": "sluice_parent_test(f ON OFF)"}
 
     def row(last):
@@ -59,7 +60,8 @@ def self_test():
                row("`d.test_e` (a/d.py)"), row("`install.f` (install/CMakeLists.txt)"), row("no test: a limit")]
     planted = {row("`b.hold` (a/b_tests.cpp)"): "1: tests/a/b_tests.cpp has no b.hold",
                row("`b.holds` (a/c_tests.cpp)"): "1: no file tests/a/c_tests.cpp",
-               row("`compile_fail.x.is_refused` (compile_fail/c.cpp)"): "1: tests/compile_fail/c.cpp has no compile_fail.x.is_refused",
+               row("`compile_fail.x.is_refused` (compile_fail/c.cpp)"):
+                   "1: tests/compile_fail/c.cpp has no compile_fail.x.is_refused",
                row("`d.test_f` (a/d.py)"): "1: tests/a/d.py has no d.test_f",
                row("`install.g` (install/CMakeLists.txt)"): "1: tests/install/CMakeLists.txt has no install.g",
                row("`b.holds` (a/b_tests.cpp), `b.holds` (?)"): "1: a test that is not written as `suite.name` (file)",
