@@ -17,7 +17,7 @@ constexpr std::size_t rows_of_part = 12;
 constexpr std::size_t products_of_part = 500'000;
 // A weight that comes from the third cache takes as long as this many products.
 constexpr std::size_t products_of_far_weight = 5;
-// So many weights do not fit into the second cache of a core.
+// Above this number the weights do not fit into the second cache of a core.
 constexpr std::size_t weights_of_wide_network = 256 * 1024;
 
 const cpu_loops& best_loops() {
