@@ -1,5 +1,7 @@
 """`sluice serve` with the digits in a repository, on ports that were free, for tests in Python."""
 
+import array
+import ast
 import http.client
 import pathlib
 import re
@@ -10,7 +12,26 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODEL = ROOT / "models/digits.safetensors"
 READY_SECONDS = 60  # for a machine that is busy
+
+
+def rows_of(name):
+    """The rows of one of data's arrays of f32, as arrays; for tests that have no numpy."""
+    data = (ROOT / "data" / name).read_bytes()
+    length = int.from_bytes(data[8:10], "little")
+    header = ast.literal_eval(data[10 : 10 + length].decode())
+    if data[:8] != b"\x93NUMPY\1\0" or header["descr"] != "<f4" or header["fortran_order"]:
+        raise ValueError(f"{name} is no array of f32 in C's order")
+    rows, columns = header["shape"]
+    values = array.array("f", data[10 + length :])
+    return [values[i * columns : (i + 1) * columns] for i in range(rows)]
+
+
+def are_near(answer, expected):
+    """Whether the bytes of an answer are these numbers, but for their last bits."""
+    got = array.array("f", answer)
+    return len(got) == len(expected) and all(abs(a - b) <= 1e-4 * max(1, abs(b)) for a, b in zip(got, expected))
 
 
 def is_built_with(tool, what):
@@ -30,18 +51,20 @@ def free_port():
 class ServedDigits:
     """The process. It is ready when this is constructed; end() drains it and requires the status 0."""
 
-    def __init__(self, tool, *options, stderr=None):
+    def __init__(self, tool, *options, stderr=None, repository=None, before=None):
+        """`repository`: a folder to make; `before`: called in the server's process before it begins."""
         self.folder = tempfile.TemporaryDirectory()
-        self.repository = pathlib.Path(self.folder.name) / "repository"
+        self.repository = repository or pathlib.Path(self.folder.name) / "repository"
         model = self.repository / "digits/1"
         model.mkdir(parents=True)
-        (model / "model.safetensors").write_bytes((ROOT / "models/digits.safetensors").read_bytes())
+        (model / "model.safetensors").write_bytes(MODEL.read_bytes())
         self.has_grpc = is_built_with(tool, "gRPC")
         self.port, self.grpc_port = free_port(), free_port()
         grpc = ["--grpc-port", str(self.grpc_port)] if self.has_grpc else []
         self.process = subprocess.Popen(
             [tool, "serve", "--repository", str(self.repository), "--device", "cpu", "--port", str(self.port), *grpc, *options],
             stderr=stderr,
+            preexec_fn=before,
         )
         try:
             self.wait_until_ready()
