@@ -27,6 +27,7 @@ namespace {
 constexpr std::chrono::milliseconds poll_time{5};
 constexpr std::chrono::milliseconds look_time{1000};    // for changed certificates
 constexpr std::chrono::milliseconds ping_time{60'000};  // a client that has vanished is noticed
+constexpr std::chrono::milliseconds stream_time{500};   // for the last words of streams
 constexpr int most_calls = 256;                         // of one connection; a client's next ones wait with it
 // gRPC's memory for messages that are not there as a whole is as large as that for requests, but at least this.
 constexpr std::size_t least_buffer_bytes = 64 << 20;
@@ -86,15 +87,20 @@ public:
         state_->models.begin_drain();
         service_.end_streams();
         const auto limit = std::chrono::system_clock::now() + at_most;
-        // Until the last answer the service refuses new calls itself (UNAVAILABLE: try another server). gRPC, when it
-        // ends, cancels them.
+        // Until the last answer the service refuses new calls itself (UNAVAILABLE: try another server).
         while (state_->in_flight != 0 && std::chrono::system_clock::now() < limit)
             std::this_thread::sleep_for(poll_time);
         const std::size_t cut = state_->in_flight;
-        // Shutdown returns when the last call is answered: where a model does not end, never.
-        ending_ = std::thread([this, limit] {
+        const auto end_of_streams = std::min(limit, std::chrono::system_clock::now() + stream_time);
+        while (service_.has_streams() && std::chrono::system_clock::now() < end_of_streams)
+            std::this_thread::sleep_for(poll_time);
+        // Once it ends, gRPC answers calls that arrive with CANCELLED, which no client takes for "try another server".
+        // So the connections end before that. Shutdown returns when the last call is answered: where a model does not
+        // end, never.
+        ending_ = std::thread([this] {
             listener_.stop();
-            server_->Shutdown(limit);
+            listener_.end_connections();
+            server_->Shutdown(std::chrono::system_clock::now());
         });
         if (cut == 0) ending_.join();
         return cut;

@@ -2,17 +2,20 @@
 #include "serve/grpc/listener.hpp"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "sluice/base/error.hpp"
@@ -49,6 +52,12 @@ any_address address_of(const std::string& text, unsigned short port, socklen_t& 
     throw error(errc::invalid_argument,
                 in_quotes(text) +
                     " is no address to listen on; accepted is one of IPv4 or IPv6, such as 127.0.0.1, 0.0.0.0 or ::1");
+}
+
+// No other socket has it. 0: this is no socket.
+ino_t socket_number(int descriptor) {
+    struct stat status{};
+    return ::fstat(descriptor, &status) == 0 && S_ISSOCK(status.st_mode) ? status.st_ino : 0;
 }
 
 bool set(int socket, int option) {
@@ -105,13 +114,30 @@ bool grpc_listener::accept_waiting() {
             if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) return false;
             continue;  // that connection has ended before it was accepted
         }
-        const int on = 1;
-        ::setsockopt(accepted, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
-        connection.listener_fd = socket_.get();
-        connection.fd = accepted;  // it is gRPC's now
-        to_->HandleNewConnection(&connection);
+        hand_over(accepted);
     }
+}
+
+void grpc_listener::hand_over(int accepted) {
+    const int on = 1;
+    ::setsockopt(accepted, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    try {
+        if (const ino_t number = socket_number(accepted); number != 0) handed_over_[accepted] = number;
+    } catch (const std::bad_alloc&) {  // then it ends with gRPC's server
+    }
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.listener_fd = socket_.get();
+    connection.fd = accepted;  // it is gRPC's now
+    to_->HandleNewConnection(&connection);
+}
+
+void grpc_listener::end_connections() noexcept {
+    for (const auto& [number, socket] : handed_over_) {
+        // gRPC may close the descriptor at this moment, and another file may get its number. The copy stays what it is.
+        const io::file_descriptor copy(::fcntl(number, F_DUPFD_CLOEXEC, 0));
+        if (copy && socket_number(copy.get()) == socket) ::shutdown(copy.get(), SHUT_RDWR);
+    }
+    handed_over_.clear();
 }
 
 }  // namespace sluice::serve

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <grpcpp/server_builder.h>
+#include <sys/types.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -29,15 +31,21 @@ public:
     void start(acceptor to);
     // Hands over the connections that the system has completed, and closes the port. Blocks for a moment.
     void stop() noexcept;
+    // After stop(): ends the connections that gRPC still has. What it has written arrives; a call that it has not
+    // answered ends without a status, which clients and balancers take for "try another server".
+    void end_connections() noexcept;
 
 private:
     void work();
     bool accept_waiting();  // false: no descriptor is left
+    void hand_over(int accepted);
 
     acceptor to_;
     io::file_descriptor socket_;
     io::file_descriptor ends_;  // readable when the thread has to end
     unsigned short port_ = 0;
+    // The numbers of the descriptors that gRPC got, and which sockets they were: gRPC closes them when it likes.
+    std::map<int, ino_t> handed_over_;  // used by the thread, and after it
     std::thread thread_;
 };
 
