@@ -89,7 +89,12 @@ void served_model::start() {
 
 bool served_model::is_ready() const {
     const std::lock_guard lock(mutex_);
-    return broken_.empty() && !is_closing_;
+    return broken_.empty() && !is_closing_ && !network_->is_lost();
+}
+
+bool served_model::is_lost() const {
+    const std::lock_guard lock(mutex_);
+    return !broken_.empty() || network_->is_lost();
 }
 
 // Called with the lock.
@@ -110,6 +115,7 @@ bool served_model::submit(std::shared_ptr<infer_call> call, lent_thread* lent) {
 
     std::unique_lock lock(mutex_);
     if (is_closing_) return false;
+    if (broken_.empty() && network_->is_lost()) broken_ = "its device " + network_->device_name() + " has failed";
     if (!broken_.empty()) throw refusal(refusal_kind::unavailable, "model " + in_quotes(name_) + ": " + broken_);
     const bool lend = lent != nullptr && !is_lent_ && running_ == 0 && is_short(one.elements);
     try {

@@ -49,6 +49,8 @@ public:
     const std::string& joins_because() const noexcept { return joins_because_; }
     // False after a failure of the device.
     bool is_ready() const;
+    // Whether the device has failed. Then submit() refuses all.
+    bool is_lost() const;
 
     // Takes the request into the queue. It is answered later, on another thread or, after the return, on `lent`. False:
     // close() was called, so look for the model's successor. Throws refusal for inputs that do not fit the model and a

@@ -89,8 +89,8 @@ private:
                 to_.timeout = require_timeout(require_count(value, "'timeout'"));
             else if (key == "priority")
                 to_.priority = require_count(value, "'priority'");
-            else if (is_streamed_ && key == "triton_enable_empty_final_response")
-                to_.says_final = require_flag(value, "'triton_enable_empty_final_response'");
+            else if (key == "triton_enable_empty_final_response")  // the end of a single call says it anyway
+                to_.says_final = require_flag(value, "'triton_enable_empty_final_response'") && is_streamed_;
             else
                 refuse_parameter("the request", key, "priority, timeout");
         }

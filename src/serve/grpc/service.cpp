@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/grpc/service.hpp"
 
+#include <algorithm>
+
 #include "serve/access_token.hpp"
 #include "serve/grpc/call_record.hpp"
 #include "serve/grpc/infer_reactor.hpp"
@@ -158,6 +160,11 @@ void inference_service::end_streams() {
     }
     for (const auto& each : all)
         if (const auto stream = each.lock()) stream->end_soon();
+}
+
+bool inference_service::has_streams() const {
+    const std::lock_guard lock(state_->mutex);
+    return std::ranges::any_of(state_->streams, [](const auto& each) { return !each.expired(); });
 }
 
 grpc::ServerUnaryReactor* inference_service::ModelStatistics(context* call,

@@ -44,6 +44,13 @@ std::string text_of(message_fault fault) {
     return {};
 }
 
+// A body may repeat the name that the path has.
+void require_same_model(const infer_body& request, const route& to) {
+    if (!request.model_name || *request.model_name == to.model) return;
+    throw refusal(refusal_kind::bad_request, "the body is for the model " + in_quotes(*request.model_name) +
+                                                 ", the path for " + in_quotes(to.model));
+}
+
 }  // namespace
 
 connection::connection(std::shared_ptr<loop> on, tcp::socket socket)
@@ -234,6 +241,7 @@ void connection::handle_infer() {
         model_ = loop_->state().models.find(route_.model, route_.version);
         loop_->reader().read(message_.body, message_.json_bytes, model_->network().inputs(),
                              model_->network().outputs(), request_);
+        require_same_model(request_, route_);
         inputs.swap(request_.inputs);
         timeout = request_.timeout;
         priority = request_.priority;

@@ -81,6 +81,7 @@ route of_model(const segments& path) noexcept {
     if (path.count == at) found.to = endpoint::model_metadata;
     if (path.count != at + 1) return found;
     if (path.at[at] == "infer") found.to = endpoint::infer;
+    if (path.at[at] == "config") found.to = endpoint::model_configuration;
     if (path.at[at] == "ready") found.to = endpoint::model_ready;
     if (path.at[at] == "stats") found.to = endpoint::model_statistics;
     return found;

@@ -25,6 +25,7 @@ enum class endpoint {
     regions_register,
     regions_unregister,
     model_metadata,
+    model_configuration,
     model_ready,
     model_statistics,
     infer,
