@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,7 +38,10 @@ public:
     struct progress {
         clock::time_point queued{};    // into the queue
         clock::time_point begun{};     // its batch is taken
+        clock::time_point joined{};    // the batch's inputs are there: it begins to be computed
         clock::time_point computed{};  // the batch is computed, or has failed
+        std::size_t rows = 0;          // its own; 1 of a model that does not join
+        std::uint64_t batch = 0;       // a number that no other batch of the process has, from 1 on
         std::size_t batch_rows = 0;    // of the batch that it was in
     };
     progress so_far;  // written by the model until it answers

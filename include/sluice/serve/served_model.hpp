@@ -41,6 +41,7 @@ public:
 
     const std::string& name() const noexcept { return name_; }          // as the model's source has it
     std::size_t version() const noexcept { return version_; }           // as the model's source has it
+    const std::string& device() const noexcept { return device_; }      // its name
     const loaded_model& network() const noexcept { return *network_; }  // the loaded network that computes
     const model_config& config() const noexcept { return config_; }     // the configuration that make received
     // The rows of one batch; 1: requests are computed one by one.
@@ -86,6 +87,7 @@ private:
     const std::string name_;
     const std::size_t version_;
     const std::shared_ptr<const loaded_model> network_;
+    const std::string device_;
     const model_config config_;
     std::size_t max_batch_ = 1;
     std::string joins_because_;

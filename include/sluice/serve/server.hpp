@@ -22,6 +22,7 @@
 #include "sluice/serve/engine.hpp"
 #include "sluice/serve/log.hpp"
 #include "sluice/serve/model_files.hpp"
+#include "sluice/serve/request_timeline.hpp"
 #include "sluice/serve/served_model.hpp"
 
 namespace sluice::serve {
@@ -66,6 +67,9 @@ public:
     void begin_drain();
     bool is_draining() const;  // whether begin_drain() was called
 
+    // The last requests, which front ends add.
+    request_timeline& timeline() noexcept { return timeline_; }
+
 private:
     struct entry {
         std::map<std::size_t, std::shared_ptr<served_model>> versions;
@@ -81,6 +85,7 @@ private:
     std::mutex loading_;        // one load or unload at a time
     std::map<std::string, entry, std::less<>> models_;
     bool is_draining_ = false;
+    request_timeline timeline_;
 };
 
 }  // namespace sluice::serve

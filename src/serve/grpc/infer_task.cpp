@@ -97,6 +97,7 @@ void infer_task::refuse(const refusal& why) noexcept {
 }
 
 void infer_task::end(grpc::Status status, const refusal* why) noexcept {
+    record_->add_to_timeline(status, request(), model_.get(), so_far, is_streamed_);
     record_->end(status, request().model_name(), model_.get(), &so_far);
     done(std::move(status), why);
 }

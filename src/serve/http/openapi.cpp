@@ -91,6 +91,17 @@ std::string_view openapi_text() {
   "/v2/systemsharedmemory/region/{region}/unregister": {"parameters": [{"$ref": "#/components/parameters/region"}],
     "post": {"summary": "Forgets the region; requests that use it are answered", "responses": {
       "200": {"$ref": "#/components/responses/json"}, "403": {"$ref": "#/components/responses/error"}}}},
+  "/v2/timeline": {"get": {"summary": "What happened when to the last requests to models, at most 512",
+    "responses": {"200": {"description": "Trace events, as Perfetto and chrome://tracing read them: the stages of each request, and the batches",
+      "content": {"application/json": {"schema": {"type": "object", "required": ["traceEvents"], "properties": {
+        "displayTimeUnit": {"type": "string"},
+        "traceEvents": {"type": "array", "items": {"type": "object", "required": ["name", "ph", "pid", "tid"], "properties": {
+          "name": {"type": "string"}, "cat": {"type": "string"}, "ph": {"type": "string"},
+          "pid": {"type": "integer"}, "tid": {"type": "integer"},
+          "ts": {"type": "number", "description": "Microseconds"}, "dur": {"type": "number"},
+          "args": {"type": "object"}}}}}}}}}}}},
+  "/v2/timeline.svg": {"get": {"summary": "A picture of the last 100 requests", "responses": {
+    "200": {"description": "A picture", "content": {"image/svg+xml": {"schema": {"type": "string"}}}}}}},
   "/metrics": {"get": {"summary": "Metrics for Prometheus", "responses": {
     "200": {"description": "Text of version 0.0.4", "content": {"text/plain": {"schema": {"type": "string"}}}}}}}
 },

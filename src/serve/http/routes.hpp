@@ -14,6 +14,8 @@ enum class endpoint {
     page,
     metrics,
     openapi,
+    timeline,          // of the last requests, as JSON
+    timeline_picture,  // as SVG
     server_metadata,
     server_live,
     server_ready,
