@@ -2,7 +2,9 @@
 // Compiled graphs that change: arguments, nodes by name, another operation.
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -27,6 +29,23 @@ TEST_P(graph_updates, an_argument_that_changes_sets_nodes) {
         for (unsigned& each : expected) each = 3 * each + addend;
         EXPECT_EQ(sync(fast(x, addend), pool), expected) << addend;
     }
+}
+
+TEST_P(graph_updates, an_argument_is_the_value_of_a_fill) {
+    single_stream pool(on);
+    const auto check = [&]<typename T>(std::initializer_list<T> values) {
+        const auto fast = compile(
+            on, [](tensor<T> x, T to) { return fill(std::move(x), to).and_then(download); }, host_input<T>({33}),
+            argument<T>(*values.begin()));
+        for (const T value : values) {
+            EXPECT_EQ(sync(fast(std::vector<T>(33), value), pool), std::vector<T>(33, value));
+            EXPECT_NE(fast.last_change(), graph_change::instantiated);
+        }
+    };
+    check(std::initializer_list<std::uint8_t>{7, 9, 9, 0, 7});
+    check(std::initializer_list<std::uint16_t>{0x1234, 0x4321, 0x4321, 0, 0x1234});
+    check(std::initializer_list<float>{1.5f, -2, -2, 0, 1.5f});
+    check(std::initializer_list<double>{1.5, -2, -2, 0, 1.5});
 }
 
 TEST_P(graph_updates, nodes_are_disabled_by_name) {

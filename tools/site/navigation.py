@@ -106,6 +106,7 @@ NAVIGATION = [
         "docs/design/networks.md",
         "docs/design/serving.md",
         "docs/design/files_and_process.md",
+        "docs/design/points.md",
     ]),
     ("Project", [
         "CHANGELOG.md",
