@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled graphs that change: arguments, nodes by name, another operation.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -46,6 +47,29 @@ TEST_P(graph_updates, an_argument_is_the_value_of_a_fill) {
     check(std::initializer_list<std::uint16_t>{0x1234, 0x4321, 0x4321, 0, 0x1234});
     check(std::initializer_list<float>{1.5f, -2, -2, 0, 1.5f});
     check(std::initializer_list<double>{1.5, -2, -2, 0, 1.5});
+}
+
+TEST_P(graph_updates, an_argument_is_the_byte_of_a_fill_command) {
+    single_stream pool(on);
+    for (const std::size_t size :
+         {std::size_t{100}, std::size_t{5} << 20}) {  // on a GPU a kernel, and a node of its own
+        const auto fast = compile(
+            on,
+            [](tensor<unsigned char> x, unsigned char to) {
+                return with_context([y = std::move(x), to](execution_context& context) mutable {
+                           const std::array accesses{memory_access{y.memory(), access_mode::write}};
+                           context.stream().fill({"fill", accesses}, {y.device_data(), to, y.size_bytes()});
+                           return std::move(y);
+                       })
+                    .and_then(download);
+            },
+            device_input<unsigned char>({size}), argument<unsigned char>(1));
+        for (const unsigned char to : std::initializer_list<unsigned char>{1, 9, 9, 0, 1}) {
+            auto x = sluice::sync(zeros<unsigned char>({size}), pool);
+            EXPECT_EQ(sluice::sync(fast(std::move(x), to), pool), std::vector<unsigned char>(size, to));
+            EXPECT_NE(fast.last_change(), graph_change::instantiated);
+        }
+    }
 }
 
 TEST_P(graph_updates, nodes_are_disabled_by_name) {
