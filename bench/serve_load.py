@@ -59,13 +59,20 @@ def machine():
     return f"{name.group(1) if name else 'unknown'}, {os.cpu_count()} cores"
 
 
+def facts():
+    """Where and when a figure was taken."""
+    return {"machine": machine(), "date": datetime.date.today().isoformat(),
+            "commit": os.environ.get("SLUICE_COMMIT", "unknown")}
+
+
 class Server:
-    def __init__(self, tool):
+    """`sluice serve`. `options`: more of them, and the models."""
+
+    def __init__(self, tool, options=(ROOT / "models/digits.safetensors",)):
         self.http, self.grpc = free_port(), free_port()
         self.process = subprocess.Popen([tool, "serve", "--device", "cpu", "--port", str(self.http), "--grpc-port",
-                                         str(self.grpc), ROOT / "models/digits.safetensors"],
-                                        stderr=subprocess.DEVNULL)
-        for _ in range(1000):
+                                         str(self.grpc), *options], stderr=subprocess.DEVNULL)
+        for _ in range(3000):
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{self.http}/v2/health/ready")
                 return
@@ -77,6 +84,11 @@ class Server:
         """Requests that the model has answered."""
         page = urllib.request.urlopen(f"http://127.0.0.1:{self.http}/metrics").read().decode()
         return int(re.search(r'requests_total\{.*result="success"\} (\d+)', page).group(1))
+
+    def memory(self):
+        """Bytes that are resident."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s*(\d+) kB", status).group(1)) << 10
 
     def cpu_seconds(self):
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -98,33 +110,50 @@ def cpu_of_children():
     return its.children_user + its.children_system
 
 
+def ask(url, fields, body, connections, seconds, cpu_seconds, per_client=None, http1=True):
+    """Sends `body` over and over with h2load, for `seconds`. Gives its output, and for each answer the status and the
+    microseconds; and the share of other processes. `cpu_seconds()`: of the server. `per_client`: requests a second of
+    each connection, at most; None: as fast as answers come."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        (folder / "body").write_bytes(body)
+        words = ["h2load", "--h1"] if http1 else ["h2load"]
+        for each in fields:
+            words += ["-H", each]
+        if per_client:
+            words += [f"--rps={per_client}"]
+        began, busy, own = time.monotonic(), busy_seconds(), cpu_seconds() + cpu_of_children()
+        out = subprocess.run(words + ["-c", str(connections), "-t", "1", "-m", "1", "-D", str(seconds),
+                                      "--warm-up-time=1", "-d", folder / "body", f"--log-file={folder / 'log'}", url],
+                             capture_output=True, text=True, check=True).stdout
+        own = cpu_seconds() + cpu_of_children() - own
+        others = max(0, busy_seconds() - busy - own) / ((time.monotonic() - began) * os.cpu_count())
+        lines = (folder / "log").read_text().splitlines()
+    answers = [(int(row[1]), int(row[2])) for row in (line.split("\t") for line in lines)]
+    # Of each connection, one request may be cut off when the time is over; it has no status.
+    whole = [each for each in answers if each[0] >= 100]
+    if len(answers) - len(whole) > connections:
+        raise SystemExit(f"serve_load: {len(answers) - len(whole)} requests have no answer\n{out}")
+    return out, whole, round(others, 3)
+
+
+def rate_of(out):
+    return float(re.search(r"finished in .*?, ([\d.]+) req/s", out).group(1))
+
+
 def load(server, protocol, connections, seconds):
     """Requests a second, the median in microseconds, and the share of other processes."""
     body, fields = http_request() if protocol == "http" else grpc_request()
     url = (f"http://127.0.0.1:{server.http}/v2/models/digits/infer" if protocol == "http" else
            f"http://127.0.0.1:{server.grpc}/inference.GRPCInferenceService/ModelInfer")
-    with tempfile.TemporaryDirectory() as folder:
-        folder = pathlib.Path(folder)
-        (folder / "body").write_bytes(body)
-        words = ["h2load", "--h1"] if protocol == "http" else ["h2load"]
-        for each in fields:
-            words += ["-H", each]
-        before = server.answered()
-        began, busy, own = time.monotonic(), busy_seconds(), server.cpu_seconds() + cpu_of_children()
-        out = subprocess.run(words + ["-c", str(connections), "-t", "1", "-m", "1", "-D", str(seconds),
-                                      "--warm-up-time=1", "-d", folder / "body", f"--log-file={folder / 'log'}", url],
-                             capture_output=True, text=True, check=True).stdout
-        own = server.cpu_seconds() + cpu_of_children() - own
-        others = max(0, busy_seconds() - busy - own) / ((time.monotonic() - began) * os.cpu_count())
-        lines = (folder / "log").read_text().splitlines()
-    rows = [line.split("\t") for line in lines]
-    wrong = [row for row in rows if row[1] != "200"]
+    before = server.answered()
+    out, answers, others = ask(url, fields, body, connections, seconds, server.cpu_seconds, http1=protocol == "http")
+    wrong = [status for status, _ in answers if status != 200]
     time.sleep(0.2)  # a batch is counted after its answers were sent
     # The status of gRPC is not in h2load's output: the server's counter says how many were computed.
-    if wrong or not rows or server.answered() - before < len(rows):
-        raise SystemExit(f"serve_load: {protocol}: {len(rows)} answers, {len(wrong)} of them wrong\n{out}")
-    rate = float(re.search(r"finished in .*?, ([\d.]+) req/s", out).group(1))
-    return rate, statistics.median(int(row[2]) for row in rows), round(others, 3)
+    if wrong or not answers or server.answered() - before < len(answers):
+        raise SystemExit(f"serve_load: {protocol}: {len(answers)} answers, {len(wrong)} of them wrong\n{out}")
+    return rate_of(out), statistics.median(time for _, time in answers), others
 
 
 def main():
@@ -135,7 +164,7 @@ def main():
             raise SystemExit(f"serve_load: there is no {program}; install {package}")
     seconds = int(sys.argv[2]) if len(sys.argv) == 3 else 5
     server = Server(sys.argv[1])
-    common = {"machine": machine(), "date": datetime.date.today().isoformat(), "commit": os.environ.get("SLUICE_COMMIT", "unknown")}
+    common = facts()
     try:
         for protocol in "http", "grpc":
             for connections in 64, 1:

@@ -6,15 +6,15 @@
 #include <cstdlib>
 #include <fstream>
 #include <future>
-#include <mutex>
 #include <ostream>
+#include <set>
 #include <thread>
 #include <utility>
 
 #include "exit_status.hpp"
-#include "json_line.hpp"
 #include "process_guard.hpp"
 #include "process_user.hpp"
+#include "serve_log.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
@@ -27,42 +27,6 @@ namespace {
 
 constexpr std::chrono::milliseconds poll_time{20};
 constexpr std::size_t shortest_token = 16;
-
-std::string time_text() {
-    const auto now = std::chrono::system_clock::now();
-    const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-    const auto milliseconds =
-        std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
-    std::tm parts{};
-    ::gmtime_r(&seconds, &parts);
-    char text[40];
-    const std::size_t length = std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &parts);
-    std::string made(text, length);
-    const std::string digits = std::to_string(milliseconds + 1000);
-    return made + "." + digits.substr(1) + "Z";
-}
-
-serve::log_sink lines_to(std::ostream& log, bool as_json) {
-    auto one_at_a_time = std::make_shared<std::mutex>();
-    return [&log, as_json, one_at_a_time](const serve::log_line& line) {
-        std::string text;
-        if (as_json) {
-            nlohmann::json made{{"time", time_text()},
-                                {"level", to_string(line.level)},
-                                {"event", line.event},
-                                {"message", line.message}};
-            if (!line.model.empty()) made["model"] = line.model;
-            if (!line.trace_id.empty()) made["trace_id"] = line.trace_id;
-            if (!line.span_id.empty()) made["span_id"] = line.span_id;
-            text = json_line(made);
-        } else {
-            text = time_text() + " " + std::string(to_string(line.level)) + " " + printable(line.message);
-            if (!line.trace_id.empty()) text += " trace " + line.trace_id;
-        }
-        const std::lock_guard lock(*one_at_a_time);
-        log << text << '\n' << std::flush;
-    };
-}
 
 // One a line.
 std::vector<std::string> read_tokens(const std::filesystem::path& path) {
@@ -124,9 +88,45 @@ std::unique_ptr<serve::grpc_front> grpc_front_of(const serve_options& options, c
     return std::make_unique<serve::grpc_front>(models, grpc, sink);
 }
 
+// Says once of each device that it has failed.
+class device_watch {
+public:
+    device_watch(const serve::server& models, const serve::log_sink& sink) : models_(models), sink_(sink) {}
+
+    // Whether there is nothing left to serve.
+    bool has_lost_all() {
+        const auto all = models_.all();
+        std::size_t lost = 0;
+        for (const auto& each : all) {
+            if (!each->is_lost()) continue;
+            ++lost;
+            const std::string name = each->network().device_name();
+            if (!said_.insert(name).second) continue;
+            sink_({log_level::error,
+                   "device_lost",
+                   name + " has failed. Its models answer no more until this server is started again; those of other "
+                          "devices do, but the server is not ready",
+                   {}});
+        }
+        return lost != 0 && lost == all.size();
+    }
+
+private:
+    const serve::server& models_;
+    const serve::log_sink& sink_;
+    std::set<std::string> said_;
+};
+
+std::unique_ptr<serve::engine> make_network_engine(const serve_options& options) {
+    return std::make_unique<serve::network_engine>(serve::network_engine_options{
+        .device = options.device, .machine = {.cuda = !options.device.starts_with("cpu")}});
+}
+
 }  // namespace
 
-void serve_models(const serve_options& options, std::ostream& log) {
+void serve_models(const serve_options& options, std::ostream& log) { serve_models(options, log, make_network_engine); }
+
+void serve_models(const serve_options& options, std::ostream& log, const engine_maker& make_engine) {
     if (!serve::http_supported()) {
         throw error(errc::unsupported,
                     "this sluice was built without HTTP: " + serve::why_no_http() + " was not found when it was built");
@@ -149,8 +149,8 @@ void serve_models(const serve_options& options, std::ostream& log) {
     if (!options.user.empty()) become_user(options.user);  // before anything is read that others have written
 
     const serve::log_sink sink = lines_to(log, options.log_as_json);
-    serve::network_engine engine({.device = options.device, .machine = {.cuda = !options.device.starts_with("cpu")}});
-    serve::server models(source_of(options), engine, sink);
+    const std::unique_ptr<serve::engine> engine = make_engine(options);
+    serve::server models(source_of(options), *engine, sink);
     models.load_all();
     const signal_guard guard;  // until now a signal ends the process
 
@@ -165,7 +165,12 @@ void serve_models(const serve_options& options, std::ostream& log) {
         const std::string where = authority_of(http.address, grpc->port());
         sink({log_level::info, "listening_grpc", "listening for gRPC on " + where, {}});
     }
-    while (!guard.requested()) std::this_thread::sleep_for(poll_time);
+    device_watch devices(models, sink);
+    bool has_lost_all = false;
+    while (!guard.requested() && !has_lost_all) {
+        std::this_thread::sleep_for(poll_time);
+        has_lost_all = devices.has_lost_all();
+    }
 
     const std::chrono::seconds time(options.drain_seconds);
     auto cut_of_grpc = std::async(std::launch::async, [&] { return grpc ? grpc->drain(time) : 0; });
@@ -173,7 +178,8 @@ void serve_models(const serve_options& options, std::ostream& log) {
     if (http.spans) http.spans->end();  // the file is whole now
     if (cut == 0) {
         sink({log_level::info, "end", "every request that was accepted is answered", {}});
-        return;
+        if (!has_lost_all) return;
+        throw error(errc::device_failed, "the devices of all models have failed: start the server again");
     }
     sink({log_level::error, "end", std::to_string(cut) + " requests were cut off: the time to end was over", {}});
     std::_Exit(failed);  // a model that is computing cannot be stopped

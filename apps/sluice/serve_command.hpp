@@ -4,11 +4,14 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <iosfwd>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "sluice/serve/engine.hpp"
 #include "sluice/serve/http_front.hpp"
 
 namespace sluice::app {
@@ -27,11 +30,16 @@ struct serve_options {
     bool log_as_json = false;
 };
 
-// Blocks until SIGTERM, SIGINT or SIGHUP has come and the requests that were accepted are answered. Logs to `log`.
-// Throws error for models that cannot be loaded, an address that cannot be listened on and a user that it cannot
-// become; errc::unsupported when Sluice was built without HTTP, and errc::invalid_argument when it was built without
-// the gRPC or the TLS that is asked for, with what is missing. Does not return when requests had to be cut off: it ends
-// the process with the status `failed`.
+// Makes what computes, once the process is the user that it becomes.
+using engine_maker = std::function<std::unique_ptr<serve::engine>(const serve_options&)>;
+
+// Blocks until SIGTERM, SIGINT or SIGHUP has come, or the devices of all models have failed, and the requests that were
+// accepted are answered. Logs to `log`. Throws error: errc::device_failed in the second case, so that a service
+// manager starts the process again; for models that cannot be loaded, an address that cannot be listened on and a
+// user that it cannot become; errc::unsupported when Sluice was built without HTTP, and errc::invalid_argument when it
+// was built without the gRPC or the TLS that is asked for, with what is missing. Does not return when requests had to
+// be cut off: it ends the process with the status `failed`.
 void serve_models(const serve_options& options, std::ostream& log);
+void serve_models(const serve_options& options, std::ostream& log, const engine_maker& make_engine);
 
 }  // namespace sluice::app

@@ -41,6 +41,7 @@
 #define SLUICE_HAS_STD_MDSPAN 1
 #include <mdspan>
 #else
+// Whether std::mdspan is there: 1 or 0.
 #define SLUICE_HAS_STD_MDSPAN 0
 #endif
 #if __has_include(<cuda/std/mdspan>)
@@ -48,6 +49,7 @@
 #include <cuda/std/array>
 #include <cuda/std/mdspan>
 #else
+// Whether cuda::std::mdspan is there: 1 or 0.
 #define SLUICE_HAS_CUDA_STD_MDSPAN 0
 #endif
 #if !SLUICE_HAS_STD_MDSPAN && !SLUICE_HAS_CUDA_STD_MDSPAN

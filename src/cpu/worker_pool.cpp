@@ -9,7 +9,7 @@
 namespace sluice::cpu {
 namespace {
 
-constexpr int looks_before_sleep = 50;
+constexpr int looks_before_sleep = 200;
 
 }  // namespace
 
@@ -49,11 +49,13 @@ void worker_pool::work() {
     std::unique_lock lock(mutex_);
     for (;;) {
         // Check a few times before sleeping: waking a thread costs more than most commands.
+        ++looking_;
         for (int look = 0; look < looks_before_sleep && !has_work(); ++look) {
             lock.unlock();
             std::this_thread::yield();
             lock.lock();
         }
+        --looking_;
         ++asleep_;
         wake_.wait(lock, has_work);
         --asleep_;
@@ -117,7 +119,9 @@ void worker_pool::run_parts(std::size_t parts, detail::part_function function) {
     std::unique_lock lock(mutex_);
     work.next_shared = shared_;
     shared_ = &work;
-    const std::size_t others = std::min({parts - 1, workers_ - 1, asleep_});
+    // A worker that looks for work needs no wake-up; one that is woken for nothing takes time from those that compute.
+    const std::size_t wanted = std::min(parts - 1, workers_ - 1);
+    const std::size_t others = std::min(wanted - std::min(wanted, looking_), asleep_);
     lock.unlock();
     for (std::size_t i = 0; i < others; ++i) wake_.notify_one();
     lock.lock();

@@ -117,6 +117,7 @@ private:
     detail::pairing_heap<place, place::goes_first> ready_;
     std::uint64_t turns_ = 0;
     bool closing_ = false;
+    std::size_t looking_ = 0;         // workers that look for work once more before they sleep
     std::size_t asleep_ = 0;          // workers
     shared_parts* shared_ = nullptr;  // all with parts that no thread has begun
     std::condition_variable parts_over_;

@@ -25,7 +25,8 @@ std::string_view colour_of(const graph_node& node) noexcept {
         case trace_kind::kernel: return "#2f62d9";
         case trace_kind::library_call: return "#7a45cc";
         case trace_kind::host_call: return "#b52b6b";
-        case trace_kind::graph: break;
+        case trace_kind::graph:
+        case trace_kind::stage: break;
     }
     return "#3f6212";
 }

@@ -60,14 +60,12 @@ struct timeline_row {
     double bar_top_px() const noexcept { return top_px + (row_px - bar_px) / 2; }
 };
 
-std::string stream_label(const trace_stream& stream) { return "stream " + std::to_string(stream.stream); }
-
 double tick_room_px(std::string_view label) { return 1.5 * text_px(label, small_font) + 14; }
 
 // Space for the streams' names and how busy they were, left of the rows.
 double labels_px(std::span<const trace_stream> streams) {
     double widest_px = 0;
-    for (const trace_stream& each : streams) widest_px = std::max(widest_px, text_px(stream_label(each), font));
+    for (const trace_stream& each : streams) widest_px = std::max(widest_px, text_px(each.name, font));
     return widest_px + 12 + text_px("100 % busy", small_font) + 10;
 }
 
@@ -195,7 +193,7 @@ private:
                       detail::elided(name, font * 1.05, width_px_ - 2 * margin_px));
         }
         const double baseline_px = row.top_px + row_px / 2 + 4;
-        svg_.text("stream", {margin_px, baseline_px}, stream_label(*row.stream));
+        svg_.text("stream", {margin_px, baseline_px}, row.stream->name);
         double busy_us = 0;
         for (const trace_span& span : spans_of(row)) busy_us += span.duration_us();
         std::string busy;
@@ -220,11 +218,11 @@ private:
     }
 
     void bars(const timeline_row& row) {
-        const std::string device = detail::device_name(trace_, row.stream->device);
+        const std::string place = detail::device_name(trace_, row.stream->device) + ", " + row.stream->name;
         svg_.begin_group("row");
         for (const timeline_bar& each : detail::merge_bars(spans_of(row), scale_.px_per_us())) {
             svg_.begin_group("bar");
-            svg_.title(detail::tooltip(each, device));
+            svg_.title(detail::tooltip(each, place));
             bar(each, row.bar_top_px());
             svg_.end_group();
         }
@@ -293,7 +291,7 @@ private:
         const double direction = down ? 1 : -1;
         const svg_writer::point neck{end.x, end.y - 4 * direction};
         svg_.begin_group("arrow");
-        svg_.title(detail::tooltip(awaited, waiting));
+        svg_.title(detail::tooltip(awaited, from.stream->name, waiting, to.stream->name));
         svg_.curve("halo", begin, neck);
         svg_.curve("wait", begin, neck);
         svg_.arrow_head("tip", end, direction);

@@ -85,7 +85,7 @@ std::vector<timeline_tick> ticks_every(double step_us, const timeline_scale& sca
 std::size_t index_of(trace_kind kind) noexcept { return std::min(static_cast<std::size_t>(kind), trace_kinds - 1); }
 
 bool is_coloured_by_name(trace_kind kind) noexcept {
-    return kind == trace_kind::kernel || kind == trace_kind::library_call;
+    return kind == trace_kind::kernel || kind == trace_kind::library_call || kind == trace_kind::stage;
 }
 
 std::size_t colour_of(std::string_view name) noexcept {

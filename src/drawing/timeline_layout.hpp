@@ -13,13 +13,13 @@
 
 namespace sluice::detail {
 
-inline constexpr std::size_t trace_kinds = 7;
+inline constexpr std::size_t trace_kinds = 9;
 inline constexpr std::size_t name_colours = 8;  // n0 to n7 in timeline_style
 
 // Values that are no kind count as the last kind.
 std::size_t index_of(trace_kind kind) noexcept;
 
-// Whether commands of this kind have the colour of their name: kernels and library calls.
+// Whether commands of this kind have the colour of their name: kernels, library calls and stages.
 bool is_coloured_by_name(trace_kind kind) noexcept;
 
 // The colour of a name, below name_colours: the same in each picture, on each machine. Names may share one.

@@ -2,7 +2,8 @@
 // How a timeline looks, as CSS. Every rule is for descendants of .sluice-timeline, so that a picture put into a page
 // changes nothing else there. Bars have the same colours in the light and in the dark.
 //
-// Kernels and library calls are solid, in the colour of their name (n0 to n7), library calls with a dashed outline.
+// Kernels, library calls and stages are solid, in the colour of their name (n0 to n7), library calls with a dashed
+// outline.
 // Other kinds are hollow, in the colour of their kind. The eight colours are those of 42 candidates that lie farthest
 // apart for readers without and with each kind of colour blindness (distance of at least 20 in CIELAB, colour blindness
 // by Machado's matrices). The text on each has a contrast of at least 4.5: white on dark ones, dark on light ones.
@@ -54,6 +55,7 @@ inline constexpr std::string_view timeline_style = R"(<style>
 .sluice-timeline .hollow.device-copy{stroke:#6b6f12}
 .sluice-timeline .hollow.fill{stroke:#64748b}
 .sluice-timeline .hollow.host-call{stroke:#b52b6b}
+.sluice-timeline .hollow.graph{stroke:#3f6212}
 .sluice-timeline .thin{shape-rendering:crispEdges;stroke:none}
 .sluice-timeline.scripted .thin{shape-rendering:auto}
 .sluice-timeline.scripted{cursor:grab;touch-action:pan-y}

@@ -26,10 +26,6 @@ void append_us(std::string& to, double us) {
     to += " µs";
 }
 
-void append_place(std::string& to, std::string_view device, const trace_event& event) {
-    to.append("\n").append(device).append(", stream ").append(std::to_string(event.stream));
-}
-
 void append_times(std::string& to, double start_us, double end_us) {
     append_us(to += "\nfrom ", start_us);
     append_us(to += " to ", end_us);
@@ -43,20 +39,20 @@ void append_bytes(std::string& to, const trace_span& span) {
         to.append(", ").append(bytes_text(bytes / span.duration_us() * 1e6)).append(" a second");
 }
 
-std::string tooltip_of_one(const trace_span& span, std::string_view device) {
+std::string tooltip_of_one(const trace_span& span, std::string_view place) {
     const trace_event& event = *span.event;
     std::string text = event.name;
     if (event.name != to_string(event.kind)) text.append(" (").append(to_string(event.kind)).append(")");
     if (!event.operation.empty()) text.append("\noperation ").append(event.operation);
-    append_place(text, device, event);
-    text.append(", ticket ").append(std::to_string(event.ticket));
+    text.append("\n").append(place).append(", ticket ").append(std::to_string(event.ticket));
     append_times(text, span.start_us, span.end_us);
     if (event.bytes != 0) append_bytes(text, span);
     if (!event.location.empty()) text.append("\n").append(event.location);
+    for (const trace_detail& each : event.details) text.append("\n").append(each.name).append(" ").append(each.text);
     return text;
 }
 
-std::string tooltip_of_many(const timeline_bar& bar, std::string_view device) {
+std::string tooltip_of_many(const timeline_bar& bar, std::string_view place) {
     std::array<std::size_t, trace_kinds> counts{};
     for (const trace_span& span : std::span(bar.first, bar.count)) ++counts[index_of(span.event->kind)];
     std::string text = count_text(bar.count, "command");
@@ -67,7 +63,7 @@ std::string tooltip_of_many(const timeline_bar& bar, std::string_view device) {
         text.append(to_string(static_cast<trace_kind>(kind)));
         separator = ", ";
     }
-    append_place(text, device, *bar.first->event);
+    text.append("\n").append(place);
     append_times(text, bar.start_us, bar.end_us);
     text.append(", ").append(duration_text(bar.busy_us)).append(" busy");
     return text;
@@ -106,16 +102,16 @@ std::string css_class(trace_kind kind) {
     return name;
 }
 
-std::string tooltip(const timeline_bar& bar, std::string_view device) {
-    return bar.count == 1 ? tooltip_of_one(*bar.first, device) : tooltip_of_many(bar, device);
+std::string tooltip(const timeline_bar& bar, std::string_view place) {
+    return bar.count == 1 ? tooltip_of_one(*bar.first, place) : tooltip_of_many(bar, place);
 }
 
-std::string tooltip(const trace_span& awaited, const trace_span& waiting) {
-    const auto end = [](const trace_event& event) {
-        return event.name + " (stream " + std::to_string(event.stream) + ", ticket " + std::to_string(event.ticket) +
-               ")";
+std::string tooltip(const trace_span& awaited, std::string_view awaited_stream, const trace_span& waiting,
+                    std::string_view waiting_stream) {
+    const auto end = [](const trace_event& event, std::string_view stream) {
+        return event.name + " (" + std::string(stream) + ", ticket " + std::to_string(event.ticket) + ")";
     };
-    return end(*waiting.event) + "\nwaited for " + end(*awaited.event);
+    return end(*waiting.event, waiting_stream) + "\nwaited for " + end(*awaited.event, awaited_stream);
 }
 
 std::string summary(const trace_reading& of) {

@@ -24,10 +24,12 @@ std::string exact(double number);
 std::string css_class(trace_kind kind);
 
 // Several lines. For one command: all that is known of it. For several: how many, of which kinds, and when.
-std::string tooltip(const timeline_bar& bar, std::string_view device);
+// `place`: "cuda:0, stream 3".
+std::string tooltip(const timeline_bar& bar, std::string_view place);
 
-// Which command waited for which.
-std::string tooltip(const trace_span& awaited, const trace_span& waiting);
+// Which command waited for which, with the names of their streams.
+std::string tooltip(const trace_span& awaited, std::string_view awaited_stream, const trace_span& waiting,
+                    std::string_view waiting_stream);
 
 // "28 commands on 4 streams in 1.23 ms, 2 waits"
 std::string summary(const trace_reading& of);

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/serve/network_engine.hpp"
 
+#include <cstddef>
 #include <utility>
+#include <vector>
 
 #include "sluice/base/error.hpp"
+#include "sluice/io/regular_file.hpp"
+#include "sluice/io/safetensors.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/onnx.hpp"
 #include "sluice/nn/to_model.hpp"
@@ -17,12 +21,13 @@ namespace {
 class network_on_device final : public loaded_model {
 public:
     network_on_device(device& on, nn::model from, std::string platform)
-        : device_(on.name()), platform_(std::move(platform)), network_(loaded(on, std::move(from))) {}
+        : device_(on), platform_(std::move(platform)), network_(loaded(on, std::move(from))) {}
 
     const std::vector<nn::value_info>& inputs() const noexcept override { return network_.inputs(); }
     const std::vector<nn::value_info>& outputs() const noexcept override { return network_.outputs(); }
     std::string platform() const override { return platform_; }
-    std::string device_name() const override { return device_; }
+    std::string device_name() const override { return device_.name(); }
+    bool is_lost() const noexcept override { return device_.is_poisoned(); }
 
     std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const override {
         std::vector<nn::input_view> views;
@@ -36,7 +41,7 @@ private:
         return sync(nn::make_network(std::move(from)), stream);
     }
 
-    std::string device_;
+    device& device_;  // it lives at least as long as the network on it
     std::string platform_;
     nn::network network_;
 };
@@ -67,13 +72,15 @@ network_engine::network_engine(const network_engine_options& options)
 
 std::shared_ptr<const loaded_model> network_engine::load(const model_version& which, const model_config& how) {
     device& on = machine_.find(how.device.empty() ? device_ : how.device);
+    // Not mapped: a file that becomes shorter meanwhile must not end the server.
+    const std::vector<std::byte> bytes = io::regular_file(which.file).read_all();
     if (is_safetensors(which.file)) {
-        const nn::mlp_model mlp =
-            nn::load_mlp(which.file, {.hidden = how.hidden_activation, .output = how.output_activation});
+        const nn::mlp_model mlp = nn::load_mlp(io::safetensors_view(bytes, which.file),
+                                               {.hidden = how.hidden_activation, .output = how.output_activation});
         return std::make_shared<network_on_device>(on, nn::to_model(mlp, which.file), "sluice_safetensors");
     }
     require_no_activations(which, how);
-    nn::model from = nn::load_onnx(which.file);
+    nn::model from = nn::read_onnx(bytes, which.file);
     require_few_dimensions(from);
     return std::make_shared<network_on_device>(on, std::move(from), "sluice_onnx");
 }

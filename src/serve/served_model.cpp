@@ -2,6 +2,8 @@
 #include "sluice/serve/served_model.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <utility>
 
 #include "serve/batch.hpp"
@@ -26,12 +28,26 @@ void count_latency(model_statistics& to, std::chrono::nanoseconds time) {
     ++to.latency[static_cast<std::size_t>(bucket - model_statistics::bounds_us.begin())];
 }
 
+std::uint64_t new_batch() noexcept {
+    static std::atomic<std::uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+// `joined` is zero where that has failed.
 void note_progress(std::span<const waiting_call> batch, infer_call::clock::time_point begin,
-                   infer_call::clock::time_point end) {
+                   infer_call::clock::time_point joined, infer_call::clock::time_point end) {
     std::size_t rows = 0;
     for (const waiting_call& each : batch) rows += each.rows;
-    for (const waiting_call& each : batch)
-        each.call->so_far = {.queued = each.since, .begun = begin, .computed = end, .batch_rows = rows};
+    const std::uint64_t number = new_batch();
+    for (const waiting_call& each : batch) {
+        each.call->so_far = {.queued = each.since,
+                             .begun = begin,
+                             .joined = joined,
+                             .computed = end,
+                             .rows = each.rows,
+                             .batch = number,
+                             .batch_rows = rows};
+    }
 }
 
 // Of a call that is not computed.
@@ -57,6 +73,7 @@ served_model::served_model(std::string name, std::size_t version, std::shared_pt
     : name_(std::move(name)),
       version_(version),
       network_(std::move(network)),
+      device_(network_->device_name()),
       config_(config),
       queue_(std::make_unique<call_queue>("model " + in_quotes(name_), config)) {
     const trial found = try_model(*network_);
@@ -89,7 +106,12 @@ void served_model::start() {
 
 bool served_model::is_ready() const {
     const std::lock_guard lock(mutex_);
-    return broken_.empty() && !is_closing_;
+    return broken_.empty() && !is_closing_ && !network_->is_lost();
+}
+
+bool served_model::is_lost() const {
+    const std::lock_guard lock(mutex_);
+    return !broken_.empty() || network_->is_lost();
 }
 
 // Called with the lock.
@@ -103,13 +125,14 @@ bool served_model::is_short(std::size_t elements) const {
 bool served_model::submit(std::shared_ptr<infer_call> call, lent_thread* lent) {
     require_inputs(network_->inputs(), call->inputs);
     const auto now = clock::now();
-    call->so_far = {.queued = now};
     waiting_call one{.call = std::move(call), .since = now};
     for (const tensor_view& each : one.call->inputs) one.elements += each.bytes.size() / io::size_of(each.type);
     if (max_batch_ > 1) one.rows = one.call->inputs.front().shape[0];
+    one.call->so_far = {.queued = now, .rows = one.rows};
 
     std::unique_lock lock(mutex_);
     if (is_closing_) return false;
+    if (broken_.empty() && network_->is_lost()) broken_ = "its device " + network_->device_name() + " has failed";
     if (!broken_.empty()) throw refusal(refusal_kind::unavailable, "model " + in_quotes(name_) + ": " + broken_);
     const bool lend = lent != nullptr && !is_lent_ && running_ == 0 && is_short(one.elements);
     try {
@@ -240,13 +263,13 @@ void served_model::compute_each(std::vector<waiting_call>& batch, bool on_caller
 // This is where a batch is run.
 void served_model::compute(std::vector<waiting_call>& batch, bool on_caller_thread) {
     const auto begin = clock::now();
-    clock::time_point joined, computed;
+    clock::time_point joined{}, computed;
     try {
         std::vector<nn::any_tensor> inputs = join(batch);
         joined = clock::now();
         const std::vector<nn::any_tensor> outputs = network_->run(std::move(inputs));
         computed = clock::now();
-        note_progress(batch, begin, computed);
+        note_progress(batch, begin, joined, computed);
         if (!answer_each(batch, outputs)) {
             {
                 const std::lock_guard lock(mutex_);
@@ -258,7 +281,7 @@ void served_model::compute(std::vector<waiting_call>& batch, bool on_caller_thre
     } catch (const std::exception& failure) {
         // One request's numbers must not fail those of others.
         if (batch.size() > 1) return compute_each(batch, on_caller_thread);
-        note_progress(batch, begin, clock::now());
+        note_progress(batch, begin, joined, clock::now());
         batch.front().call->refuse(refusal_of(failure));
         note_failure(failure);
         return;

@@ -15,6 +15,7 @@ std::string_view to_string(trace_kind kind) noexcept {
         case trace_kind::library_call: return "library call";
         case trace_kind::host_call: return "host call";
         case trace_kind::graph: return "graph";
+        case trace_kind::stage: return "stage";
     }
     return "command";
 }

@@ -37,7 +37,7 @@ public:
 
     void thread(const trace_stream& stream) {
         metadata("thread_name", "name", stream.device, stream.stream);
-        append_json(text_, "stream " + std::to_string(stream.stream));
+        append_json(text_, stream.name);
         text_ += "}}";
         metadata("thread_sort_index", "sort_index", stream.device, stream.stream);
         text_.append(std::to_string(stream.stream)).append("}}");
@@ -59,6 +59,10 @@ public:
         if (!event.operation.empty()) append_json(text_ += ",\"operation\":", event.operation);
         if (event.bytes != 0) text_.append(",\"bytes\":").append(std::to_string(event.bytes));
         if (!event.location.empty()) append_json(text_ += ",\"location\":", event.location);
+        for (const trace_detail& each : event.details) {
+            append_json(text_ += ',', each.name);
+            append_json(text_ += ':', each.text);
+        }
         text_ += "}}";
     }
 

@@ -41,12 +41,12 @@ void end_before_the_next(std::vector<trace_span>& spans) {
     }
 }
 
-std::vector<trace_stream> streams_of(const std::vector<trace_span>& spans) {
+std::vector<trace_stream> streams_of(const trace& of, const std::vector<trace_span>& spans) {
     std::vector<trace_stream> streams;
     for (std::size_t i = 0; i < spans.size(); ++i) {
         const trace_event& event = *spans[i].event;
         if (i == 0 || !same_stream(*spans[i - 1].event, event)) {
-            streams.push_back({event.device, event.stream, i, i});
+            streams.push_back({event.device, event.stream, i, i, stream_name(of, event.device, event.stream)});
         }
         streams.back().last = i + 1;
     }
@@ -84,7 +84,7 @@ trace_reading read_trace(const trace& of) {
     trace_reading reading;
     reading.spans = sorted_spans(of);
     end_before_the_next(reading.spans);
-    reading.streams = streams_of(reading.spans);
+    reading.streams = streams_of(of, reading.spans);
     if (of.waits.empty()) return reading;
     const ticket_index index(reading.spans);
     for (const trace_wait& wait : of.waits) {
@@ -93,6 +93,12 @@ trace_reading read_trace(const trace& of) {
         if (from && to) reading.arrows.push_back({*from, *to});
     }
     return reading;
+}
+
+std::string stream_name(const trace& of, std::size_t device, std::size_t stream) {
+    for (const trace_stream_name& each : of.stream_names)
+        if (each.device == device && each.stream == stream && !each.name.empty()) return each.name;
+    return "stream " + std::to_string(stream);
 }
 
 std::string device_name(const trace& of, std::size_t device) {

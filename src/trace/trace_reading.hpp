@@ -26,6 +26,7 @@ struct trace_stream {
     std::size_t stream;
     std::size_t first;
     std::size_t last;
+    std::string name;  // "stream 3", where the trace has no other
 };
 
 // A wait: indices into trace_reading::spans.
@@ -42,6 +43,9 @@ struct trace_reading {
 
 // The result points into the trace, which must outlive it.
 trace_reading read_trace(const trace& of);
+
+// The name of a stream, as trace_stream has it.
+std::string stream_name(const trace& of, std::size_t device, std::size_t stream);
 
 // The device's name; "device 3" for one that the trace does not name.
 std::string device_name(const trace& of, std::size_t device);

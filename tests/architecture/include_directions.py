@@ -39,7 +39,7 @@ MAY_INCLUDE = {
     "graph": GROUND | {"runtime"} | BACKENDS,
     "kernels": GROUND | {"runtime"} | BACKENDS,
     "nn": GROUND | {"runtime", "devices", "graph", "kernels"} | BACKENDS,
-    "serve": GROUND | {"runtime", "devices", "graph", "kernels", "nn"},
+    "serve": GROUND | {"runtime", "devices", "graph", "kernels", "nn", "trace"},
     "profiling": GROUND | {"runtime", "trace", "nn"},
     "asio": GROUND | {"runtime"},
     "senders": GROUND | {"runtime"},

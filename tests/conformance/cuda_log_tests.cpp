@@ -26,6 +26,7 @@ protected:
     auto count(log_event event, const std::string& name) const {
         return std::ranges::count(told, told_name(event, name));
     }
+    auto handles() const { return std::ranges::count(told, log_event::library_handle, &told_name::first); }
 
     std::vector<told_name> told;
     runtime machine{noting()};
@@ -44,6 +45,23 @@ TEST_P(gpu_logs, name_each_handle_once) {
     EXPECT_EQ(count(log_event::library_handle, "cuBLAS"), 1);
     EXPECT_EQ(count(log_event::library_handle, "cuBLASLt"), 1);
     EXPECT_EQ(count(log_event::library_handle, "cuDNN"), 0);
+}
+
+TEST_P(gpu_logs, name_the_handle_of_cudnn_when_it_is_first_used) {
+    auto& context = cuda::device_context::of(gpu);
+    single_stream pool(gpu);
+    const stream home = pool.next();
+    EXPECT_EQ(handles(), 0);
+    try {
+        static_cast<void>(context.cudnn(home));
+    } catch (const error& refusal) {
+        ASSERT_EQ(refusal.code(), errc::unsupported) << refusal.what();
+        GTEST_SKIP() << "cuDNN is not installed";
+    }
+    EXPECT_EQ(handles(), 1);
+    EXPECT_EQ(count(log_event::library_handle, "cuDNN"), 1);
+    static_cast<void>(context.cudnn(home));
+    EXPECT_EQ(handles(), 1);
 }
 
 TEST_P(gpu_logs, name_modules_that_are_loaded_and_compiled) {

@@ -5,6 +5,7 @@
 #include "conformance/backend.hpp"
 #include "conformance/expect_refused.hpp"
 #include "conformance/kernels.hpp"
+#include "cuda/api/cublaslt.hpp"
 #include "cuda/api/handles.hpp"
 #include "sluice/cuda/device_context.hpp"
 #include "sluice/kernels/elementwise.hpp"
@@ -110,6 +111,19 @@ TEST_F(cuda_device_test, reports_a_failure_of_a_library_in_its_own_words) {
         EXPECT_NE(std::string_view(failure.what()).find("CUDNN_STATUS_BAD_PARAM"), std::string_view::npos)
             << failure.what();
         EXPECT_NE(std::string_view(failure.what()).find("cudnnTest"), std::string_view::npos) << failure.what();
+    }
+}
+
+TEST_F(cuda_device_test, reports_a_failure_of_cublas_in_its_own_words) {
+    if (installed([&] { return context.cublas(a); }) == nullptr) GTEST_SKIP() << "cuBLAS is not installed";
+    const std::string words = cuda::api::cublaslt_functions::get().describe(CUBLAS_STATUS_INVALID_VALUE);
+    EXPECT_FALSE(words.empty());
+    try {
+        cuda::api::check(CUBLAS_STATUS_INVALID_VALUE, "cublasTest");
+        ADD_FAILURE() << "nothing was thrown";
+    } catch (const device_error& failure) {
+        for (const std::string& each : {words, std::string("status 7"), std::string("cublasTest")})
+            EXPECT_NE(std::string_view(failure.what()).find(each), std::string_view::npos) << failure.what();
     }
 }
 

@@ -295,6 +295,34 @@ TEST_F(foreign_streams, a_graph_waits_for_events_and_records_them_at_each_launch
     }
 }
 
+TEST_F(foreign_streams, an_update_of_a_graph_takes_another_event) {
+    using output = pending<std::vector<unsigned>>;
+    const api::device_scope scope(0);
+    const api::event_handle other = api::create_event(api::event_use::ordering);
+    const auto after = [](CUevent_st* which) {
+        return std::function<any_operation<output>(tensor<unsigned>)>([which](tensor<unsigned> x) {
+            return any_operation<output>(cuda::wait_for(which).then(one_step(std::move(x))).and_then(download));
+        });
+    };
+    const auto fast = compile(gpu, after(event.get()), host_input<unsigned>({4}));
+    unsigned round = 0;
+    for (CUevent_st* const which : {event.get(), other.get(), event.get()}) {
+        fast.update(after(which));
+        std::atomic<bool> open{false};
+        std::function<void()> hold = [&] {
+            while (!open) std::this_thread::yield();
+        };
+        on_theirs(hold);
+        api::record(which, theirs.get());
+        auto launched = spawn(fast(std::vector<unsigned>(4, ++round)), own);
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        EXPECT_FALSE(launched.is_ready()) << "the graph waits for the other event, which has passed";
+        open = true;
+        EXPECT_EQ(std::move(launched).get(), stepped(round));
+        api::synchronize(theirs.get());
+    }
+}
+
 TEST_F(foreign_streams, a_graph_refuses_to_wait_for_a_stream) {
     expect_refused(errc::graph_refused, {"wait_for_stream", "event"},
                    [&] { compile(gpu, [&] { return cuda::wait_for(theirs.get()); }); });

@@ -202,6 +202,29 @@ TEST_P(transfers, a_copy_on_the_device_completes_while_another_stream_is_held) {
     EXPECT_EQ(contents(std::move(second), home), values);
 }
 
+TEST_P(transfers, copies_and_fills_inside_the_device_are_submitted_without_a_wait) {
+    NEEDS_A_GATE();
+    single_stream pool(on);
+    const stream home = pool.next();
+    const std::vector<int> values = counting<int>(100'000);
+    auto source = sync(upload(values), pool);
+    {  // fills the pool, and loads what copies and fills need
+        auto [original, twin] = sync_on(copy(std::move(source)), home);
+        source = std::move(original);
+        sync_on(zeros<int>({values.size()}), home);
+    }
+    on.synchronize();
+    gate held(home);
+    const ticket gated = home.issued();
+    auto cleared = submit_to(home, zeros<int>({values.size()}));
+    auto [original, twin] = submit_to(home, copy(std::move(source)));
+    copy_to(home, cleared, twin);
+    EXPECT_GT(home.issued(), gated + 2);
+    EXPECT_FALSE(has_passed(home, gated));
+    held.open();
+    EXPECT_EQ(contents(std::move(cleared), home), values);
+}
+
 TEST_P(transfers, a_shared_tensor_is_copied_and_downloaded_and_stays_valid) {
     round_robin pool(on, 3);
     const std::vector<int> values = counting<int>(100);

@@ -4,7 +4,8 @@
     site.py navigation REPOSITORY    each page of the repository has one place in the navigation
     site.py links REPOSITORY         each link of the site's pages leads to a page and a heading of the site
     site.py headers REPOSITORY       each public header has a page of its own in the reference, in a room with a title
-    site.py reference REPOSITORY     Doxygen reads each public name; exits with 77 where there is no Doxygen
+    site.py reference REPOSITORY     Doxygen reads each public name, and each has a comment (tools/site/reference.py says
+                                     what counts); exits with 77 where there is no Doxygen
     site.py --self-test              plants mistakes, and fails unless each is found
 """
 
@@ -80,9 +81,73 @@ def reference_problems(root):
         sys.exit(77)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
+        found = silent_names()
+        if found != SILENT:
+            return [f"of the names that are planted without a comment, the reference finds {found}, not {SILENT}"]
         return reference.write(root, folder / "pages", folder / "work")[0]
 
 
+# Which names need a comment: those that begin with silent have none.
+COMMENTED = """// A header.
+#pragma once
+
+namespace sluice {
+
+// Sizes.
+class box {
+public:
+    box() = default;
+    box(const box&) = delete;
+    box(box&& other) noexcept;
+    box& operator=(box&&) noexcept;
+    friend bool operator==(const box&, const box&) = default;
+
+    int silent_alone() const;
+
+    // Of the box, in elements.
+    int rows() const {
+        return 1;
+    }
+    int silent_next() const;
+    // Another.
+    int depth() const;
+
+    int silent_apart() const;
+    int noted() const;  // with a comment
+    int silent_after() const;
+
+    int width = 0, height = 0;  // in elements
+    int silent_data = 0;
+
+private:
+    int hidden() const;
+};
+
+// The same with a name.
+template <typename T>
+struct named {};
+template <>
+struct named<int> {
+    // Calls.
+    struct call {
+        int operator()(int x) const;
+    };
+};
+
+// Warm or not.
+enum class colour { red, blue };
+enum class silent_colour { grey };
+
+namespace detail {
+int inside();
+}  // namespace detail
+
+#define SLUICE_ONE 1  // one
+#define SILENT_TWO 2
+}  // namespace sluice
+"""
+SILENT = ["SILENT_TWO", "grey", "silent_after", "silent_alone", "silent_apart", "silent_colour", "silent_data",
+          "silent_next"]
 HEADER = """// A header.
 #pragma once
 
@@ -146,6 +211,19 @@ struct point;
 """
 
 
+def silent_names():
+    """Those of COMMENTED, as Doxygen and reference.py find them."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        header = "sluice/a.hpp"
+        (folder / "include/sluice").mkdir(parents=True)
+        (folder / "include" / header).write_text(COMMENTED)
+        public_names.run_doxygen(folder / "include", [header], folder / "work")
+        page = reference.header_page(header, COMMENTED, public_names.read(folder / "work/xml"))
+        page.markdown()
+        return sorted(each.rpartition(": ")[2].rpartition("::")[2] for each in page.silent)
+
+
 def self_test():
     failures = []
 
@@ -174,6 +252,8 @@ def self_test():
                            ("void f()\nrequires requires(T t) { t.x(); }\n{\n", "void f()\nrequires requires(T t) { t.x(); };")):
         kind = "variable" if "x{" in text else "function"
         check(f"declaration of {text!r}", declarations.declaration("}\n" + text, 2, kind), expected)
+    after_quotes = 'int f();  // "f"\nint g();\n'
+    check("a declaration after a comment with quotes", declarations.declaration(after_quotes, 2, "function"), "int g();")
 
     top = "// SPDX-License-Identifier: x\n// zip<T>, first: some of them.\n// It uses last.\n#pragma once\n"
     for name, expected in (("zip", True), ("first", True), ("last", False), ("fir", False)):
@@ -183,6 +263,12 @@ def self_test():
                            ("zip_operation::estimate", reference.OF_EACH_OPERATION["estimate"])):
         check(f"the comment of {name}", reference.of_an_operation(name, {"zip"}), expected)
 
+    for text, expected in (("extents, in elements", "Extents, in elements."), ("of a row", "Of a row."),
+                           ("drain(0)", "drain(0)"), ("x", "x"), ("out = x", "out = x"), ("See it.", "See it."), ("two\nlines", "two\nlines")):
+        check(f"the sentence of {text!r}", reference.as_sentence(text), expected)
+    for text, expected in (("box(const box&);", True), ("box& operator=(box&& other) noexcept;", True),
+                           ("explicit box(int x);", False), ("box(crate&& from);", False), ("void box(box x);", False)):
+        check(f"a copy or move: {text}", reference.is_copy_or_move(text), expected)
     failures.extend(comment_filter.self_test())
     with tempfile.TemporaryDirectory() as folder:
         root = path(folder)
@@ -190,7 +276,7 @@ def self_test():
         names = public_names.read(root)
         page = reference.header_page("sluice/a.hpp", HEADER, names)
         check("page", re.sub(r"\n+$", "\n", page.markdown()), PAGE)
-        check("names of the page", (page.entries, page.silent), (3, 1))
+        check("names of the page", (page.entries, page.silent), (3, ["include/sluice/a.hpp:16: point"]))
         check("all names", reference.missing_names(HEADER, names), [])
         check("a name that is not read", reference.missing_names(HEADER, names[:1]), ["point"])
 

@@ -124,6 +124,22 @@ TEST(timeline, describes_all_that_is_known_of_a_command_in_its_tooltip) {
               "4 KiB, 977 MiB a second\nmain.cpp:12");
 }
 
+TEST(timeline, shows_names_of_streams_and_details_that_the_trace_has) {
+    trace of;
+    of.devices = {"cpu:0"};
+    of.events.push_back({.name = "queue", .ticket = 1, .kind = trace_kind::stage, .start_us = 1, .end_us = 2});
+    of.events.back().details = {{"id", "<seven>"}, {"rows", "2"}};
+    of.events.push_back({.name = "join", .stream = 1, .ticket = 1, .start_us = 2, .end_us = 3});
+    of.stream_names = {{0, 0, "requests"}, {0, 2, "unused"}, {1, 1, "of no device"}};
+    of.waits.push_back({0, 0, 1, 1, 1});
+    const xml_element shown = picture(of);
+    EXPECT_EQ(texts_of(shown, "stream"), (std::vector<std::string>{"requests", "stream 1"}));
+    EXPECT_EQ(shown.of_class("bar").at(0)->child("title").text,
+              "queue (stage)\ncpu:0, requests, ticket 1\nfrom 1 µs to 2 µs: 1 µs\nid <seven>\nrows 2");
+    EXPECT_EQ(shown.of_class("arrow").at(0)->child("title").text,
+              "join (stream 1, ticket 1)\nwaited for queue (requests, ticket 1)");
+}
+
 TEST(timeline, draws_arrows_from_the_end_of_the_awaited_bar_to_the_start_of_the_one_that_waited) {
     trace of = testing::sample_trace();
     of.waits.push_back({0, 3, 1, 0, 7});  // upwards

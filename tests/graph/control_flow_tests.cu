@@ -28,6 +28,16 @@ struct add_one_below {
     }
 };
 
+// ++x, and to = x < limit
+struct add_one_and_compare {
+    SLUICE_KERNEL void operator()(index_1d at, disjoint_view<int> x, int limit, disjoint_view<int> to) const {
+        int* const element = x.at(at);
+        if (element == nullptr) return;
+        ++*element;
+        if (int* const answer = to.at(at)) *answer = *element < limit ? 1 : 0;
+    }
+};
+
 auto below(int limit) {
     return [limit](shared_tensor<int> x) {
         return uninitialized<int>({1}).and_then([=](auto to) {
@@ -168,6 +178,36 @@ TEST_P(control_flow, a_condition_runs_its_body_or_not) {
 }
 
 // Body outputs in other memory are copied back to the loop's tensors.
+TEST_P(control_flow, a_kernel_decides_in_each_round_of_a_loop_whether_a_body_runs) {
+    round_robin pool(on, 2);
+    // The first number counts to 6; the second one counts the rounds after which the first is below 4.
+    const auto round_of = [](tensor<int> x, tensor<int> y) {
+        return zip(value(std::move(x)), value(std::move(y)), uninitialized<int>({1}))
+            .and_then([](auto counter, auto counted, auto flag) {
+                auto range = each_of(flag);
+                return zip(launch(add_one_and_compare{}, range, std::move(counter), 4, std::move(flag)),
+                           value(std::move(counted)));
+            })
+            .and_then([](auto written, auto counted) {
+                auto& [counter, flag] = written;
+                return zip(value(std::move(counter)), if_(std::move(flag), increment, std::move(counted)));
+            });
+    };
+    const auto count = [=](tensor<int> x, tensor<int> y) {
+        return repeat_while([](shared_tensor<int> now, const shared_tensor<int>&) { return below(6)(now); }, round_of,
+                            std::move(x), std::move(y))
+            .and_then([](auto a, auto b) { return zip(download(std::move(a)), download(std::move(b))); });
+    };
+    const auto fast = compile(on, count, host_input<int>({1}), host_input<int>({1}));
+    for (const auto& [begin, end, counted] : {std::array{0, 6, 3}, {2, 6, 1}, {5, 6, 0}, {9, 9, 0}, {1, 6, 2}}) {
+        const auto [x, y] = sync(fast(std::vector<int>{begin}, std::vector<int>{0}), pool);
+        EXPECT_EQ((std::array{x[0], y[0]}), (std::array{end, counted})) << begin;
+        const auto [v, w] =
+            sync(zip(upload(std::vector<int>{begin}), upload(std::vector<int>{0})).and_then(count), pool);
+        EXPECT_EQ((std::array{v[0], w[0]}), (std::array{end, counted})) << begin;
+    }
+}
+
 TEST_P(control_flow, a_body_may_return_new_memory) {
     round_robin pool(on, 2);
     const auto body = [](tensor<int> x) {

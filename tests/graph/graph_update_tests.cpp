@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compiled graphs that change: arguments, nodes by name, another operation.
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -26,6 +29,46 @@ TEST_P(graph_updates, an_argument_that_changes_sets_nodes) {
         std::vector<unsigned> expected = x;
         for (unsigned& each : expected) each = 3 * each + addend;
         EXPECT_EQ(sync(fast(x, addend), pool), expected) << addend;
+    }
+}
+
+TEST_P(graph_updates, an_argument_is_the_value_of_a_fill) {
+    single_stream pool(on);
+    const auto check = [&]<typename T>(std::initializer_list<T> values) {
+        const auto fast = compile(
+            on, [](tensor<T> x, T to) { return fill(std::move(x), to).and_then(download); }, host_input<T>({33}),
+            argument<T>(*values.begin()));
+        for (const T value : values) {
+            EXPECT_EQ(sync(fast(std::vector<T>(33), value), pool), std::vector<T>(33, value));
+            EXPECT_NE(fast.last_change(), graph_change::instantiated);
+        }
+    };
+    check(std::initializer_list<std::uint8_t>{7, 9, 9, 0, 7});
+    check(std::initializer_list<std::uint16_t>{0x1234, 0x4321, 0x4321, 0, 0x1234});
+    check(std::initializer_list<float>{1.5f, -2, -2, 0, 1.5f});
+    check(std::initializer_list<double>{1.5, -2, -2, 0, 1.5});
+}
+
+TEST_P(graph_updates, an_argument_is_the_byte_of_a_fill_command) {
+    single_stream pool(on);
+    for (const std::size_t size :
+         {std::size_t{100}, std::size_t{5} << 20}) {  // on a GPU a kernel, and a node of its own
+        const auto fast = compile(
+            on,
+            [](tensor<unsigned char> x, unsigned char to) {
+                return with_context([y = std::move(x), to](execution_context& context) mutable {
+                           const std::array accesses{memory_access{y.memory(), access_mode::write}};
+                           context.stream().fill({"fill", accesses}, {y.device_data(), to, y.size_bytes()});
+                           return std::move(y);
+                       })
+                    .and_then(download);
+            },
+            device_input<unsigned char>({size}), argument<unsigned char>(1));
+        for (const unsigned char to : std::initializer_list<unsigned char>{1, 9, 9, 0, 1}) {
+            auto x = sluice::sync(zeros<unsigned char>({size}), pool);
+            EXPECT_EQ(sluice::sync(fast(std::move(x), to), pool), std::vector<unsigned char>(size, to));
+            EXPECT_NE(fast.last_change(), graph_change::instantiated);
+        }
     }
 }
 

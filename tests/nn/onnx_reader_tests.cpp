@@ -9,6 +9,7 @@
 #include "fuzz/run_onnx.hpp"
 #include "io/support/hostile_files.hpp"
 #include "io/support/temporary_directory.hpp"
+#include "nn/onnx/external_data.hpp"
 #include "nn/support/onnx_maker.hpp"
 
 namespace sluice::nn::onnx_reader_tests {
@@ -405,6 +406,29 @@ TEST(onnx_reader, reads_external_data_of_the_models_folder_only) {
     EXPECT_THAT(refusal_of("link", "0"), HasSubstr("outside the model's folder"));
     EXPECT_THAT(refusal_of("absent", "0"), HasSubstr("'absent': No such file"));
     EXPECT_THAT(refusal_of("", "0"), HasSubstr("names no file"));
+}
+
+// Two tensors of one file of weights, which is replaced between them, would be halves of two networks.
+TEST(onnx_reader, refuses_a_file_of_weights_that_is_replaced_while_the_model_is_read) {
+    const temporary_directory directory;
+    const std::string numbers(64, '\0');
+    const std::filesystem::path model = directory / "model.onnx", weights = directory.write("weights", numbers);
+    onnx::TensorProto tensor;
+    for (const auto& [key, value] : {std::pair<std::string, std::string>{"location", "weights"}, {"offset", "16"}}) {
+        tensor.add_external_data()->set_key(key);
+        tensor.mutable_external_data(tensor.external_data_size() - 1)->set_value(value);
+    }
+    detail::external_data data(model);
+    EXPECT_EQ(data.read("a", tensor, 16).size(), 16u);
+    EXPECT_EQ(data.read("b", tensor, 48).size(), 48u);
+    directory.write("other", numbers);
+    std::filesystem::rename(directory / "other", weights);
+    try {
+        data.read("c", tensor, 16);
+        FAIL() << "was accepted";
+    } catch (const file_error& refused) {
+        EXPECT_THAT(refused.what(), HasSubstr("'weights' was changed while the model was read"));
+    }
 }
 
 // Each beginning of a file, and each file with one byte changed, is read or refused with a file_error.

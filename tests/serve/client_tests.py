@@ -6,11 +6,8 @@
 
 import asyncio
 import os
-import pathlib
 import queue
-import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,24 +22,11 @@ import tritonclient.http.aio as async_client
 import tritonclient.utils.shared_memory as shared_memory
 from tritonclient.utils import InferenceServerException
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from served_digits import ROOT, ServedDigits, free_port, is_built_with
+
 INPUTS = numpy.load(ROOT / "data/digits_inputs.npy")
 LOGITS = numpy.load(ROOT / "data/digits_logits.npy")
 TOOL = sys.argv[1] if len(sys.argv) > 1 else ""
-
-
-def is_built_with(what):
-    """Whether `sluice serve --version` says yes to it; that it says neither is an error."""
-    said = re.search(rf"^{what} +(yes|no)", subprocess.check_output([TOOL, "serve", "--version"], text=True), re.MULTILINE)
-    if said is None:
-        raise RuntimeError(f"the tool does not say whether it was built with {what}")
-    return said.group(1) == "yes"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def rows_over_grpc(begin, end):
@@ -60,36 +44,15 @@ def rows_of(module, begin, end, binary=True):
 class Clients(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        model = pathlib.Path(cls.folder.name) / "digits/1"
-        model.mkdir(parents=True)
-        (model / "model.safetensors").write_bytes((ROOT / "models/digits.safetensors").read_bytes())
-        cls.address = f"127.0.0.1:{free_port()}"
-        cls.has_grpc = is_built_with("gRPC")
-        cls.grpc_address = f"127.0.0.1:{free_port()}"
-        grpc = ["--grpc-port", cls.grpc_address.split(":")[1]] if cls.has_grpc else []
-        cls.process = subprocess.Popen([TOOL, "serve", "--shared-memory", "--repository", cls.folder.name, "--device", "cpu",
-                                        "--port", cls.address.split(":")[1], *grpc])
+        cls.server = ServedDigits(TOOL, "--shared-memory")
+        cls.address, cls.grpc_address = cls.server.address, cls.server.grpc_address
+        cls.has_grpc = cls.server.has_grpc
         cls.client = sync_client.InferenceServerClient(cls.address)
-        for _ in range(1000):
-            try:
-                if cls.client.is_server_ready():
-                    return
-            except OSError:
-                pass
-            if cls.process.poll() is not None:
-                break
-            time.sleep(0.01)
-        raise RuntimeError("the server does not become ready")
 
     @classmethod
     def tearDownClass(cls):
         cls.client.close()
-        cls.process.send_signal(signal.SIGTERM)
-        status = cls.process.wait(timeout=30)
-        cls.folder.cleanup()
-        if status != 0:
-            raise RuntimeError(f"the server ended with the status {status}")
+        cls.server.end()
 
     def expect(self, result, begin, end):
         logits = result.as_numpy("output")
@@ -104,6 +67,9 @@ class Clients(unittest.TestCase):
         self.assertEqual(self.client.get_server_metadata()["name"], "sluice")
         model = self.client.get_model_metadata("digits")
         self.assertEqual(model["inputs"], [{"name": "input", "datatype": "FP32", "shape": [-1, 64]}])
+        config = self.client.get_model_config("digits")
+        self.assertEqual(config["max_batch_size"], 64)
+        self.assertEqual(config["input"], [{"name": "input", "data_type": "TYPE_FP32", "dims": [64]}])
 
     def test_binary_and_json_in_and_out(self):
         for binary_in in True, False:
@@ -272,7 +238,7 @@ class Clients(unittest.TestCase):
 
 class Secure(unittest.TestCase):
     def test_grpc_with_certificates_of_both(self):
-        if not is_built_with("gRPC") or not is_built_with("TLS"):
+        if not is_built_with(TOOL, "gRPC") or not is_built_with(TOOL, "TLS"):
             self.skipTest("this tool was built without gRPC or without TLS")
         with tempfile.TemporaryDirectory() as folder:
             key, certificate = f"{folder}/key.pem", f"{folder}/certificate.pem"

@@ -86,6 +86,19 @@ TEST(grpc, says_what_the_server_and_its_models_are) {
     EXPECT_THAT(got.inputs(0).shape(), ::testing::ElementsAre(-1, 2));
 }
 
+// perf_analyzer asks for it outside of streams too.
+TEST(grpc, a_single_call_may_ask_for_an_empty_final_response_and_has_one_answer) {
+    const grpc_server server;
+    ModelInferRequest request = row(1);
+    (*request.mutable_parameters())["triton_enable_empty_final_response"].set_bool_param(true);
+    ModelInferResponse got;
+    ASSERT_TRUE(server.infer(request, got).ok());
+    EXPECT_EQ(got.outputs_size(), 1);
+    EXPECT_TRUE(got.parameters().empty());
+    (*request.mutable_parameters())["triton_enable_empty_final_response"].set_int64_param(1);
+    expect_refused(server.infer(request), grpc::StatusCode::INVALID_ARGUMENT, "triton_enable_empty_final_response");
+}
+
 TEST(grpc, wrong_requests_are_refused_with_the_reason) {
     const grpc_server server;
     const auto refused = [&](const auto& change, grpc::StatusCode code, const std::string& why) {

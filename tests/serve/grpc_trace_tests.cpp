@@ -41,6 +41,37 @@ grpc::Status infer(const grpc_server& server, const inference::ModelInferRequest
     return server.stub->ModelInfer(&context, request, &ignored);
 }
 
+TEST(grpc_trace, the_timeline_has_requests_of_calls_and_of_streams) {
+    const grpc_server server;
+    ASSERT_TRUE(infer(server, row(1), "").ok());
+    inference::ModelInferRequest wrong = row(1);
+    wrong.set_model_name("other");
+    ASSERT_EQ(infer(server, wrong, "").error_code(), grpc::StatusCode::NOT_FOUND);
+    {
+        grpc::ClientContext context;
+        const auto stream = server.stub->ModelStreamInfer(&context);
+        ASSERT_TRUE(stream->Write(row(2)));
+        inference::ModelStreamInferResponse answer;
+        ASSERT_TRUE(stream->Read(&answer));
+        stream->WritesDone();
+        ASSERT_TRUE(stream->Finish().ok());
+    }
+    const std::vector<request_record> last = server.models->timeline().last();
+    ASSERT_EQ(last.size(), 3U);
+    EXPECT_EQ(last[0].protocol, request_protocol::grpc);
+    EXPECT_EQ(last[0].status, 0);
+    EXPECT_EQ(last[0].id.view(), "seven");
+    EXPECT_EQ(last[0].device.view(), "none");
+    EXPECT_LE(last[0].complete, last[0].progress.queued);
+    EXPECT_LE(last[0].progress.computed, last[0].answered);
+    EXPECT_NE(last[0].progress.batch, 0U);
+    EXPECT_EQ(last[1].status, static_cast<int>(grpc::StatusCode::NOT_FOUND));
+    EXPECT_EQ(last[1].model.view(), "other");
+    EXPECT_EQ(last[1].device.view(), "");
+    EXPECT_EQ(last[2].protocol, request_protocol::grpc_stream);
+    EXPECT_GT(last[2].progress.batch, last[0].progress.batch);
+}
+
 TEST(grpc_trace, a_request_continues_the_trace_of_its_caller) {
     const io::testing::temporary_directory folder;
     const auto spans = std::make_shared<span_file>(folder / "spans.jsonl", "1", log_sink{});

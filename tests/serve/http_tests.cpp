@@ -34,12 +34,50 @@ TEST(http, says_what_it_is_and_that_it_is_ready) {
     const json about = json::parse(client.ask(get_request("/v2")).body);
     EXPECT_EQ(about["name"], "sluice");
     EXPECT_EQ(about["version"], "1.2.3");
-    EXPECT_EQ(about["extensions"], json::parse(R"(["binary_tensor_data","model_repository","statistics"])"));
+    EXPECT_EQ(about["extensions"],
+              json::parse(R"(["binary_tensor_data","model_configuration","model_repository","statistics"])"));
     for (const char* const path :
          {"/v2/health/live", "/v2/health/ready", "/v2/models/m/ready", "/v2/models/m/versions/1/ready", "/v2/",
           "http://test/v2", "https://test/v2", "/v2?a=b"}) {
         EXPECT_EQ(client.ask(get_request(path)).status, 200) << path;
     }
+    // The client of KServe reads these bodies.
+    EXPECT_EQ(client.ask(get_request("/v2/health/live")).body, R"({"live":true})");
+    EXPECT_EQ(client.ask(get_request("/v2/health/ready")).body, R"({"ready":true})");
+    EXPECT_EQ(client.ask(get_request("/v2/models/m/ready")).body, R"({"name":"m","ready":true})");
+}
+
+// perf_analyzer asks for it first.
+TEST(http, says_the_configuration_of_a_model_as_triton_does) {
+    const http_server joined({}, R"({"max_batch": 8, "max_delay_us": 50, "instances": 2})");
+    const json its = json::parse(joined.ask(get_request("/v2/models/m/config")).body);
+    EXPECT_EQ(its["max_batch_size"], 8);
+    EXPECT_EQ(its["input"], json::parse(R"([{"name":"x","data_type":"TYPE_FP32","dims":[2]}])"));
+    EXPECT_EQ(its["output"], json::parse(R"([{"name":"y","data_type":"TYPE_FP32","dims":[2]}])"));
+    EXPECT_EQ(its["dynamic_batching"]["max_queue_delay_microseconds"], 50);
+    EXPECT_EQ(its["instance_group"][0]["count"], 2);
+    EXPECT_EQ(its["model_transaction_policy"]["decoupled"], false);
+    const http_server alone({}, R"({"max_batch": 1})");
+    const json one = json::parse(alone.ask(get_request("/v2/models/m/versions/1/config")).body);
+    EXPECT_EQ(one["max_batch_size"], 0);
+    EXPECT_EQ(one["input"][0]["dims"], json::parse("[-1,2]"));
+    EXPECT_FALSE(one.contains("dynamic_batching"));
+    EXPECT_EQ(alone.ask(get_request("/v2/models/other/config")).status, 404);
+    EXPECT_EQ(alone.ask(post_request("/v2/models/m/config", "{}")).status, 405);
+}
+
+TEST(http, a_body_may_repeat_the_models_name_but_not_name_another_model) {
+    const http_server server;
+    const auto ask = [&](const std::string& name) {
+        return server.ask(post_request(
+            "/v2/models/m/infer",
+            R"({"model_name":)" + name + R"(,"inputs":[{"name":"x","datatype":"FP32","shape":[1,2],"data":[1,2]}]})"));
+    };
+    EXPECT_EQ(ask(R"("m")").status, 200);
+    const http_answer other = ask(R"("n")");
+    EXPECT_EQ(other.status, 400);
+    EXPECT_THAT(other.body, HasSubstr("the body is for the model 'n', the path for 'm'"));
+    EXPECT_EQ(ask("7").status, 400);
 }
 
 TEST(http, a_port_that_is_bound_refuses_connections_until_a_front_end_takes_it) {

@@ -137,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(
     members, wrong_requests,
     ::testing::Values(
         wrong_body{"no_inputs", "{}", "no 'inputs'"},
-        wrong_body{"unknown_key", R"({"input":[]})", "the unknown key 'input'; the keys are id"},
+        wrong_body{"unknown_key", R"({"input":[]})", "the unknown key 'input'; the keys are id, model_name"},
         wrong_body{"twice", R"({"id":"a","id":"b"})", "the key 'id' twice"},
         wrong_body{"id_number", R"({"id":1})", "'id' is not a text"},
         wrong_body{"inputs_object", R"({"inputs":{}})", "'inputs' is not an array"},

@@ -17,6 +17,7 @@
 
 #include "apps/support/subprocess.hpp"
 #include "io/support/temporary_directory.hpp"
+#include "serve/support/free_port.hpp"
 #include "serve/support/raw_client.hpp"
 #include "sluice/serve/grpc_front.hpp"
 #include "sluice/serve/model_config.hpp"
@@ -30,6 +31,7 @@ using namespace std::chrono_literals;
 using app::testing::outcome;
 using app::testing::run_tool;
 using app::testing::tool_process;
+using testing::free_port;
 using testing::get_request;
 using ::testing::HasSubstr;
 using testing::http_answer;
@@ -37,19 +39,6 @@ using testing::post_request;
 using testing::raw_client;
 
 const std::string digits = SLUICE_SOURCE_DIR "/models/digits.safetensors";
-
-// A port that was free a moment ago.
-unsigned short free_port() {
-    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(at);
-    EXPECT_EQ(::bind(socket, reinterpret_cast<const sockaddr*>(&at), sizeof(at)), 0);
-    EXPECT_EQ(::getsockname(socket, reinterpret_cast<sockaddr*>(&at), &size), 0);
-    ::close(socket);
-    return ntohs(at.sin_port);
-}
 
 std::vector<std::string> with(std::vector<std::string> words, std::vector<std::string> more) {
     words.insert(words.end(), more.begin(), more.end());

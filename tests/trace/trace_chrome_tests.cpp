@@ -142,6 +142,19 @@ TEST(chrome_trace, leaves_out_waits_for_commands_that_it_does_not_have) {
     EXPECT_TRUE(of_phase(written(of), "f").empty());
 }
 
+TEST(chrome_trace, has_the_details_and_the_names_of_streams_that_the_trace_has) {
+    trace of;
+    of.devices = {"cpu:0"};
+    of.events.push_back({.name = "queue", .stream = 2, .kind = trace_kind::stage, .end_us = 1});
+    of.events.back().details = {{"id", "\"}"}, {"rows", "2"}};
+    of.stream_names = {{0, 2, "requests"}};
+    const json events = written(of);
+    EXPECT_EQ(of_phase(events, "X").at(0)["cat"], "stage");
+    EXPECT_EQ(of_phase(events, "X").at(0)["args"], (json{{"ticket", 0}, {"id", "\"}"}, {"rows", "2"}}));
+    for (const json& each : of_phase(events, "M"))
+        if (each["name"] == "thread_name") EXPECT_EQ(each["args"]["name"], "requests");
+}
+
 TEST(chrome_trace, has_no_slices_that_overlap_on_a_stream) {
     std::mt19937 random(7);
     std::uniform_real_distribution<double> time_us(-1, 50);

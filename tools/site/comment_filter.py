@@ -28,9 +28,16 @@ def with_line_comments(text):
     return re.sub(r"^([ \t]*)/\* ?((?:[^*]|\*(?!/))*)\*/$", converted, text, flags=re.MULTILINE)
 
 
+def without_separators(code):
+    """10'000 as 10000: Doxygen takes a single one of these for the beginning of a character."""
+    return re.sub(r"(?<=[0-9a-fA-F])'(?=[0-9a-fA-F])", "", code)
+
+
 def documents_a_member(code):
     """Whether a comment after this code says what the code declares."""
     code = code.strip()
+    if re.match(r"#\s*define \w", code):
+        return True
     if code.startswith(("#", "}")) or code.endswith("{"):
         return False
     return True
@@ -62,10 +69,12 @@ def filtered(text):
             continue
         trailing = TRAILING.match(line)
         column = None
+        if "//" not in line:
+            result[at] = without_separators(line)
         if trailing and documents_a_member(trailing.group(1)):
             comment = trailing.group(4) if trailing.group(3) is None else trailing.group(3)
             column = trailing.start(2)
-            result[at] = f"{trailing.group(1)}  ///< @verbatim {comment} @endverbatim"
+            result[at] = f"{without_separators(trailing.group(1))}  ///< @verbatim {comment} @endverbatim"
         at += 1
     return "\n".join(result)
 
@@ -80,6 +89,9 @@ def self_test():
         "\n}  // namespace a\n#endif  // A\nstruct b {  // c\n": "\n}  // namespace a\n#endif  // A\nstruct b {  // c\n",
         '\nconst char* s = "http://x";\n': '\nconst char* s = "http://x";\n',
         "\n/* One\n * two. */\nint f(void);\n": "\n/// @verbatim One\n/// two. @endverbatim\nint f(void);\n",
+        "\nint x = 10'000;  // of 20'000\nint y{1'000};\n":
+            "\nint x = 10000;  ///< @verbatim of 20'000 @endverbatim\nint y{1000};\n",
+        "\n#define A 1  // one\n": "\n#define A 1  ///< @verbatim one @endverbatim\n",
         "\n    A = 1, /* one */\n": "\n    A = 1,  ///< @verbatim one @endverbatim\n",
     }
     return [f"of {text!r}: {filtered(text)!r}" for text, expected in cases.items() if filtered(text) != expected]

@@ -3,11 +3,14 @@
 import re
 import textwrap
 
+import comment_filter
+
 ENDS_BEFORE = re.compile(r"[;{}]\s*$|^\s*(?:public|private|protected):\s*$|^\s*(?://|#|/?\*)|^\s*$")
 
 
 def without_comment(line):
-    return re.sub(r"\s*(?://.*|/\*.*\*/)$", "", line) if '"' not in line else line
+    trailing = comment_filter.TRAILING.match(line)
+    return trailing.group(1) if trailing else line
 
 
 def start_of(lines, at):

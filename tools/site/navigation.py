@@ -106,6 +106,8 @@ NAVIGATION = [
         "docs/design/networks.md",
         "docs/design/serving.md",
         "docs/design/files_and_process.md",
+        "docs/design/defects.md",
+        "docs/design/points.md",
     ]),
     ("Project", [
         "CHANGELOG.md",

@@ -28,7 +28,7 @@ AUTOLINK_SUPPORT = NO
 MARKDOWN_SUPPORT = NO
 MACRO_EXPANSION = YES
 EXPAND_ONLY_PREDEF = YES
-PREDEFINED = SLUICE_KERNEL= SLUICE_LAUNCH_ABI=launch_abi SLUICE_BOUNDS_ABI=bounds_abi __cplusplus=202002L __CUDACC__=1
+PREDEFINED = __launch_bounds__(x)= SLUICE_KERNEL= SLUICE_LAUNCH_ABI=launch_abi SLUICE_BOUNDS_ABI=bounds_abi __cplusplus=202002L __CUDACC__=1
 """
 
 
@@ -99,9 +99,15 @@ def members_of(compound, scope):
     return [each for each in found if each]
 
 
+def is_inside(name, classes):
+    """Whether the name is in one of these classes."""
+    parts = name.name.split("::")
+    return any("::".join(parts[:count]) in classes for count in range(1, len(parts)))
+
+
 def read(folder):
     """All public names of the XML in a folder, in the order of the headers. Members are inside their classes."""
-    found, classes = [], {}
+    found, classes, hidden = [], {}, set()
     for file in sorted(folder.glob("*.xml")):
         if file.name == "index.xml":
             continue
@@ -118,7 +124,9 @@ def read(folder):
                 whole = public_name(kind, "::".join(scope), *place_of(compound), comment_of(compound))
                 whole.members = members_of(compound, scope) if kind in CLASSES else []
                 classes[whole.name] = whole
-    found += classes.values()
+            elif scope is not None and kind in CLASSES:
+                hidden.add("::".join(scope))
+    found += [each for each in classes.values() if not is_inside(each, hidden)]
     # Doxygen lists what C names twice (typedef struct x {} x), and a member that two namespaces show.
     seen, unique = set(), []
     for each in sorted(found, key=lambda each: (each.file or "", each.line, each.kind == "typedef")):

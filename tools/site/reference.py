@@ -4,7 +4,18 @@
     reference.py REPOSITORY FOLDER WORK     FOLDER: of the site's pages; WORK: for the files of Doxygen
 
 The public headers are those that tests/docs/headers.py lists. A name that the headers declare and Doxygen has not read
-is an error. Names without a comment are counted.
+is an error, and so is a name without a comment. What counts as a name and as its comment:
+
+- Functions of one name in a class or namespace are one name. What is in a namespace detail, private or protected is no
+  public name; nor is a special member or a comparison that is defaulted or deleted, nor a copy or move: the language says
+  what these do.
+- A comment is before the declaration or after it on its line. That of a variable is about all variables of its
+  declaration.
+- The comment at the top of a header is about the names that its lines begin with. A specialisation has the comment of its
+  template, the call operator of a function object that of its class, and the values of an enumeration that of the
+  enumeration.
+- The members that each operation has, and the class of the operation that a function returns, are described here once
+  (OF_EACH_OPERATION).
 """
 
 import pathlib
@@ -22,11 +33,14 @@ import public_names  # noqa: E402
 # What the members of every operation do, where their comment in the header says nothing.
 OPERATION = re.compile(r"(?:.*::)?(\w+)_operation")
 OF_EACH_OPERATION = {
+    "output": "The type of what it returns when it is submitted.",
     "submit": "Submits its commands on the calling thread, and returns the output without waiting for the device.",
     "estimate": "The commands and bytes that submitting it adds; `zip` weighs branches by it.",
     "drive": "The host-driven form, as `docs/adding_a_combinator.md` describes it.",
     "next_link": "What a long chain submits before this operation, as `docs/adding_a_combinator.md` describes it.",
 }
+
+LEFT_TO_THE_LANGUAGE = re.compile(r"= (?:default|delete);$")
 
 NAMES_AT_MARGIN = [
     re.compile(r"^(?:class|struct|union|enum class) (\w+)(?: final)?(?: :| \{|$)"),
@@ -43,6 +57,13 @@ def escaped(text):
         plain = parts[at].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "&#124;")
         parts[at] = re.sub(r"([\\*_\[\]])", r"\\\1", plain)
     return "".join(parts)
+
+
+def as_sentence(text):
+    """A comment after a declaration, which begins in lower case, as a sentence of its own."""
+    if not re.match(r"(?:a(?= [a-z])|[a-z]{2,})(?! [=+*/<>-])(?:[ ,;]|$)", text) or "\n" in text:
+        return text
+    return text[0].upper() + text[1:] + ("" if text[-1] in ".?!" else ".")
 
 
 def with_links_to_pages(text, header):
@@ -117,11 +138,17 @@ def of_an_operation(name, functions):
     owner, _, member = name.partition("<")[0].rpartition("::")
     part = OPERATION.fullmatch(owner)
     if part and member == f"{part.group(1)}_operation":
-        return f"Called by `{part.group(1)}`." if part.group(1) in functions else ""
+        maker = f"`{part.group(1)}`" if part.group(1) in functions else "the function that returns this operation"
+        return f"Called by {maker}."
     whole = OPERATION.fullmatch(name)
     if whole and whole.group(1) in functions:
         return f"The operation that `{whole.group(1)}` returns."
     return OF_EACH_OPERATION.get(member, "") if part else ""
+
+
+def is_copy_or_move(declared):
+    """Whether it is a constructor from, or an assignment of, another object of the class."""
+    return re.search(r"\b(\w+)(?:& operator=|)\((?:const )?\1(?:<[^()]*>)?&&?(?: \w+)?\)[^()]*;$", declared) is not None
 
 
 class header_page:
@@ -133,28 +160,48 @@ class header_page:
         self.language = "c" if header.endswith(".h") else "cpp"
         self.names = names
         self.functions = {each.name for each in names if each.kind == "function"}
+        self.classes = {each.name for each in names if each.kind in public_names.CLASSES}
+        self.operations = {each.name for each in names if each.kind in public_names.CLASSES
+                           and ("operation_base<" in self.declared(each) or OPERATION.fullmatch(each.name))}
         self.entries = 0
-        self.silent = 0
+        self.silent = []  # names without a comment
         self.lines = []
 
     def declared(self, name):
         return declarations.declaration(self.text, name.line, name.kind)
 
+    def start_of(self, name):
+        return declarations.start_of(self.text.split("\n"), name.line - 1)
+
     def comment_elsewhere(self, name):
         """For a name without a comment of its own. May be empty."""
-        if "::" not in name and is_named_at_the_top(name, self.text):
+        owner, _, member = name.rpartition("::")
+        if owner not in self.classes and is_named_at_the_top(member, self.text):
             return "See the top of this page."
+        if owner in self.operations and member in OF_EACH_OPERATION:
+            return OF_EACH_OPERATION[member]
         return of_an_operation(name, self.functions)
 
-    def count(self, has_comment):
+    def comment_of_template(self, name):
+        """For a specialisation: the comment of its template."""
+        base = name.partition("<")[0]
+        return next((each.comment for each in self.names if each.comment and each.name.partition("<")[0] == base), "")
+
+    def count(self, name, has_comment):
         self.entries += 1
-        self.silent += 0 if has_comment else 1
+        if not has_comment:
+            self.silent.append(f"include/{self.header}:{name.line}: {name.name}")
+
+    def is_left_to_the_language(self, name):
+        declared = self.declared(name)
+        return LEFT_TO_THE_LANGUAGE.search(declared) is not None or is_copy_or_move(declared)
 
     def fence(self, texts):
         self.lines += [f"```{self.language}", *texts, "```", ""]
 
     def comment(self, text):
         if text:
+            text = as_sentence(text).replace("the top of this file", "the top of this page")
             self.lines += [with_links_to_pages(prose(text, self.language), self.header), ""]
 
     def heading(self, level, title):
@@ -163,10 +210,8 @@ class header_page:
     def table(self, names, declared):
         self.lines += ["| member | what it is |", "| --- | --- |"]
         self.lines += [f"| {code_cell(declared(each))} | {cell(each.comment)} |" for each in names] + [""]
-        for each in names:
-            self.count(each.comment)
 
-    def overloads(self, names):
+    def overloads(self, names, class_comment=""):
         """Functions of one name: each comment is below the declarations that it is about."""
         texts, comment, last = [], "", None
         for each in names:
@@ -179,35 +224,41 @@ class header_page:
             comment = each.comment or comment
             last = each.line
         if not any(each.comment for each in names):
-            comment = self.comment_elsewhere(names[0].name)
+            comment = self.comment_elsewhere(names[0].name) or self.comment_of_template(names[0].name)
         self.fence(texts)
         self.comment(comment)
-        self.count(comment or any(each.comment for each in names))
+        is_call = names[0].name.endswith("::operator()") and class_comment
+        if comment or any(each.comment or not self.is_left_to_the_language(each) for each in names):
+            self.count(names[0], comment or is_call or any(each.comment for each in names))
 
     def whole_class(self, name):
         self.heading(2, name.name)
         self.fence([self.declared(name)])
-        comment = name.comment or self.comment_elsewhere(name.name)
+        comment = name.comment or self.comment_elsewhere(name.name) or self.comment_of_template(name.name)
         self.comment(comment)
-        self.count(comment)
+        self.count(name, comment)
         data = [each for each in name.members if each.kind in ("variable", "typedef")]
+        for each in data:
+            together = (one.comment for one in data if one.comment and self.start_of(one) == self.start_of(each))
+            each.comment = each.comment or self.comment_elsewhere(each.name) or next(together, "")
+            self.count(each, each.comment)
         if any(each.comment for each in data):
             self.table(data, lambda each: without_semicolon(self.declared(each)))
         elif data:
             self.fence([self.declared(each) for each in data])
-            for each in data:
-                self.count(False)
-        self.grouped([each for each in name.members if each not in data], 3)
+        self.grouped([each for each in name.members if each not in data], 3, comment)
 
     def enumeration(self, name, level):
         self.heading(level, name.name or ", ".join(each.name for each in name.members[:2]) + " ...")
         declared = self.declared(name)
         self.fence([declared])
         self.comment(name.comment)
-        self.count(name.comment or not name.name)
+        self.count(name, name.comment or not name.name)
+        for each in name.members:
+            self.count(each, each.comment or name.comment)
         self.table(name.members, lambda each: each.name)
 
-    def grouped(self, names, level):
+    def grouped(self, names, level, class_comment=""):
         by_name = {}
         for each in names:
             by_name.setdefault(each.name or f"line {each.line}", []).append(each)
@@ -219,7 +270,7 @@ class header_page:
                 self.enumeration(group[0], level)
             else:
                 self.heading(level, title)
-                self.overloads(group)
+                self.overloads(group, class_comment)
 
     def markdown(self):
         self.lines = [f"# {pathlib.PurePosixPath(self.header).relative_to('sluice').as_posix()}".replace("_", "\\_"), ""]
@@ -247,7 +298,7 @@ def missing_names(text, names):
     known = {each.name.split("::")[-1].partition("<")[0] for each in names}
     found = [match.group(1) for line in outside_detail(text) for pattern in NAMES_AT_MARGIN
              if (match := pattern.match(line))]
-    return sorted({each for each in found if each not in known and each != "operator"})
+    return sorted({each for each in found if each not in known and each not in ("operator", "__launch_bounds__")})
 
 
 def write(root, folder, work):
@@ -256,7 +307,7 @@ def write(root, folder, work):
     names = public_names.read(work / "xml")
     texts = {header: (root / "include" / header).read_text(encoding="utf-8") for header in listed}
     everywhere = names + [one for each in names for one in each.members]
-    problems, entries, silent = [], 0, 0
+    problems, entries, silent = [], 0, []
     for header in listed:
         its = [each for each in names if each.file == header and not is_guard(each)]
         page = header_page(header, texts[header], its)
@@ -268,7 +319,9 @@ def write(root, folder, work):
         entries += page.entries
         silent += page.silent
         problems += [f"include/{header}: Doxygen has not read {name}" for name in missing_names(texts[header], everywhere)]
-    print(f"reference: {len(listed)} headers, {entries} names, of which {silent} have no comment")
+    print(f"reference: {len(listed)} headers, {entries} names, of which {len(silent)} have no comment")
+    problems += [f"{each} has no comment: write one in the header (tools/site/reference.py says what counts)"
+                 for each in silent]
     return problems, warnings
 
 

@@ -7,9 +7,10 @@
 
 namespace sluice {
 
+// A piece of work that can be queued without allocating: see the top of this file.
 class work_item {
 public:
-    using function = void (*)(work_item&) noexcept;
+    using function = void (*)(work_item&) noexcept;  // what the item runs; it gets the item itself
 
     explicit work_item(function what) noexcept : run_(what) {}
     work_item(const work_item&) = delete;  // queues point to it

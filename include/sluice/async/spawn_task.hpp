@@ -192,7 +192,7 @@ struct spawned_access;
 template <typename T>
 class [[nodiscard]] spawned {
 public:
-    using value_type = T;
+    using value_type = T;  // of the task's result
 
     spawned(spawned&&) noexcept = default;  // and no copies: the result can be taken once
     spawned& operator=(spawned&&) noexcept = default;
@@ -233,6 +233,7 @@ public:
     bool wait_for(std::chrono::duration<Rep, Period> at_most) const {
         return wait_until(detail::deadline_after(at_most));
     }
+    // The same until that time; a time that has passed does not block.
     bool wait_until(std::chrono::steady_clock::time_point deadline) const {
         if (deadline <= std::chrono::steady_clock::now()) return is_ready();
         require_may_block("wait_for");

@@ -88,7 +88,7 @@ private:
 template <typename T = void>
 class [[nodiscard]] task {
 public:
-    using promise_type = detail::task_promise<T>;
+    using promise_type = detail::task_promise<T>;  // for the compiler
 
     // Starts the task; once. Throws std::logic_error when it has been awaited, or moved from.
     detail::task_awaiter<T> operator co_await() && {

@@ -21,6 +21,7 @@ namespace sluice {
 
 class thread_pool final : public executor {
 public:
+    // How long a thread looks for the next item before it sleeps, unless the pool is given another time.
     static constexpr std::chrono::microseconds usual_look{50};
 
     // `look`: how long a thread looks for the next item before it sleeps. Throws std::invalid_argument for no threads
@@ -31,7 +32,7 @@ public:
     ~thread_pool() override { close(); }
 
     void post(work_item& item) noexcept override;
-    std::size_t size() const noexcept { return threads_.size(); }
+    std::size_t size() const noexcept { return threads_.size(); }  // the number of threads
 
 private:
     void work() noexcept;

@@ -29,10 +29,10 @@ namespace sluice {
 template <typename Value>
 class when_any_result {
 public:
-    when_any_result(std::size_t first, Value result) : index(first), value(std::move(result)) {}
+    when_any_result(std::size_t first, Value result) : index(first), value(std::move(result)) {}  // made by when_any
 
-    std::size_t index;
-    Value value;
+    std::size_t index;  // of the one that ended first, among the awaitables, from 0
+    Value value;        // its result; for several awaitables a std::variant, engaged at index
 };
 
 namespace detail {

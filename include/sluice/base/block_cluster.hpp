@@ -56,16 +56,18 @@ class block_cluster {
 public:
     // The cluster's position among the clusters of the launch, and its number: x first.
     SLUICE_KERNEL const block_extent& position() const { return position_; }
+    // The cluster's number among the clusters of the launch: x first.
     SLUICE_KERNEL std::size_t index() const {
         return position_.x +
                std::size_t{grid_.x / shape_.x} * (position_.y + std::size_t{grid_.y / shape_.y} * position_.z);
     }
     // Along the three dimensions: the blocks of the launch, the blocks of a cluster, the threads of a block.
     SLUICE_KERNEL const block_extent& grid() const { return grid_; }
-    SLUICE_KERNEL const block_extent& shape() const { return shape_; }
-    SLUICE_KERNEL const block_extent& block_shape() const { return block_shape_; }
+    SLUICE_KERNEL const block_extent& shape() const { return shape_; }              // the blocks of a cluster
+    SLUICE_KERNEL const block_extent& block_shape() const { return block_shape_; }  // the threads of a block
     // The number of blocks in the cluster, and of threads in each.
     SLUICE_KERNEL unsigned blocks() const { return static_cast<unsigned>(shape_.count()); }
+    // The number of threads in each block.
     SLUICE_KERNEL unsigned threads() const { return static_cast<unsigned>(block_shape_.count()); }
     // The number of a block of this cluster in the cluster: x first.
     SLUICE_KERNEL unsigned rank(const thread_block& block) const {
@@ -110,6 +112,7 @@ public:
         const auto known = detail::within(rank, blocks(), detail::block_of_cluster);
         return {data(of, static_cast<unsigned>(known)), of.size()};
     }
+    // The address of its first element; accesses through it are not checked.
     template <typename T>
     SLUICE_KERNEL T* data(const shared_memory<T>& of, unsigned rank) const {
         return thread_block({}, grid_, block_shape_, shared_of(rank)).data(of);

@@ -27,6 +27,7 @@
 #endif
 
 #if SLUICE_CHECK_BOUNDS
+// The inline namespace of the types that differ between the two settings. For the library.
 #define SLUICE_BOUNDS_ABI with_bounds_checks
 #else
 #define SLUICE_BOUNDS_ABI without_bounds_checks

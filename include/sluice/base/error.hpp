@@ -17,6 +17,7 @@
 
 namespace sluice {
 
+// What went wrong, in an error's code(). The codes are of sluice_category(), and convert to std::error_code.
 enum class errc {
     invalid_argument = 1,  // a call was made with arguments it documents as wrong
     shape_mismatch,        // tensors whose shapes do not fit together
@@ -34,6 +35,7 @@ enum class errc {
 };
 
 const std::error_category& sluice_category() noexcept;  // of the codes of errc
+// The code in sluice_category(); makes `error.code() == errc::out_of_memory` work.
 std::error_code make_error_code(errc code) noexcept;
 
 // What an error concerns. All fields are optional; empty ones are left out of the message.
@@ -45,6 +47,7 @@ struct error_context {
 
 class error : public std::system_error {
 public:
+    // The text of what() is made here. An empty part of the context is left out of it.
     error(std::error_code code, std::string_view message, const error_context& context = {});
 
     // "operation on device: message (asked for at file:line)"; codes of other libraries add their meaning.
@@ -67,12 +70,13 @@ private:
 // A device reported a failure (a CUDA error, a failed library call).
 class device_error : public error {
 public:
-    using error::error;
+    using error::error;  // as error's
 };
 
 // Not enough memory. Nothing was allocated, and everything allocated before is intact.
 class out_of_memory : public error {
 public:
+    // The message names both numbers of bytes. The code is errc::out_of_memory.
     out_of_memory(std::size_t requested_bytes, std::size_t free_bytes, const error_context& context = {});
 
     std::size_t requested_bytes() const noexcept { return asked_bytes_; }  // by the allocation that failed

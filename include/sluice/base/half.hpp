@@ -56,9 +56,11 @@ SLUICE_KERNEL constexpr std::uint16_t float_to_bfloat16(float value) {
 class half {
 public:
     half() = default;
+    // Rounds to the nearest half, ties to even; beyond the range it is infinite.
     SLUICE_KERNEL constexpr explicit half(float value) : bits_(detail::float_to_half(value)) {}
-    SLUICE_KERNEL constexpr operator float() const { return detail::half_to_float(bits_); }
+    SLUICE_KERNEL constexpr operator float() const { return detail::half_to_float(bits_); }  // exact
 
+    // The number with these bits, as IEEE 754 stores it.
     SLUICE_KERNEL static constexpr half from_bits(std::uint16_t bits) {
         half made(0.0f);
         made.bits_ = bits;
@@ -74,9 +76,11 @@ private:
 class bfloat16 {
 public:
     bfloat16() = default;
+    // Rounds to the nearest bfloat16, ties to even; beyond the range it is infinite.
     SLUICE_KERNEL constexpr explicit bfloat16(float value) : bits_(detail::float_to_bfloat16(value)) {}
-    SLUICE_KERNEL constexpr operator float() const { return detail::bfloat16_to_float(bits_); }
+    SLUICE_KERNEL constexpr operator float() const { return detail::bfloat16_to_float(bits_); }  // exact
 
+    // The number with these bits: the upper half of a float.
     SLUICE_KERNEL static constexpr bfloat16 from_bits(std::uint16_t bits) {
         bfloat16 made(0.0f);
         made.bits_ = bits;

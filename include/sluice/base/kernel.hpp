@@ -16,6 +16,8 @@
 #include "sluice/base/check_bounds.hpp"
 
 #if defined(__CUDACC__)
+// Before a function that kernels call, and before a kernel's call operator: the function is compiled for the host, and
+// with nvcc also for GPUs.
 #define SLUICE_KERNEL __host__ __device__
 #else
 #define SLUICE_KERNEL
@@ -61,7 +63,7 @@ SLUICE_KERNEL inline void dependency_trigger() {
 // One element of a flat range.
 class index_1d {
 public:
-    SLUICE_KERNEL std::size_t value() const { return value_; }
+    SLUICE_KERNEL std::size_t value() const { return value_; }  // its place in the range, from 0
 
 private:
     friend struct detail::index_maker;
@@ -72,8 +74,8 @@ private:
 // One element of a matrix.
 class index_2d {
 public:
-    SLUICE_KERNEL std::size_t row() const { return row_; }
-    SLUICE_KERNEL std::size_t column() const { return column_; }
+    SLUICE_KERNEL std::size_t row() const { return row_; }        // the number of the row or column, from 0
+    SLUICE_KERNEL std::size_t column() const { return column_; }  // the number of the row or column, from 0
 
 private:
     friend struct detail::index_maker;

@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-inline constexpr std::size_t no_limit = static_cast<std::size_t>(-1);
+inline constexpr std::size_t no_limit = static_cast<std::size_t>(-1);  // no text is cut
 
 // Returns the text on one line, with nothing in it that a terminal would act on. UTF-8 characters stay as they are,
 // except those that a terminal executes instead of showing: control characters (C0, DEL, C1), separators of lines and

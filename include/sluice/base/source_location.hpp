@@ -16,8 +16,10 @@ using std::source_location;
 
 namespace sluice {
 
+// As the standard's: a place in the source.
 class source_location {
 public:
+    // The line of the caller, when it is a default argument.
     static constexpr source_location current(const char* file = __builtin_FILE(),
                                              const char* function = __builtin_FUNCTION(),
                                              std::uint_least32_t line = __builtin_LINE()) noexcept {
@@ -28,9 +30,9 @@ public:
         return here;
     }
 
-    constexpr const char* file_name() const noexcept { return file_; }
-    constexpr const char* function_name() const noexcept { return function_; }
-    constexpr std::uint_least32_t line() const noexcept { return line_; }
+    constexpr const char* file_name() const noexcept { return file_; }          // as the compiler was given it
+    constexpr const char* function_name() const noexcept { return function_; }  // the enclosing function
+    constexpr std::uint_least32_t line() const noexcept { return line_; }       // from 1; 0 when unknown
 
 private:
     const char* file_ = "";

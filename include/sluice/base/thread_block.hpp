@@ -26,8 +26,9 @@ inline namespace SLUICE_BOUNDS_ABI {
 
 // A position in a grid or block, or its size.
 struct block_extent {
-    unsigned x = 1, y = 1, z = 1;
+    unsigned x = 1, y = 1, z = 1;  // along each dimension
 
+    // The number of positions: the product of the three.
     SLUICE_KERNEL std::size_t count() const { return std::size_t{x} * y * z; }
 };
 
@@ -36,8 +37,8 @@ class block_thread {
 public:
     // Its position in the block.
     SLUICE_KERNEL unsigned x() const { return at_.x; }
-    SLUICE_KERNEL unsigned y() const { return at_.y; }
-    SLUICE_KERNEL unsigned z() const { return at_.z; }
+    SLUICE_KERNEL unsigned y() const { return at_.y; }  // along the second dimension
+    SLUICE_KERNEL unsigned z() const { return at_.z; }  // along the third dimension
     // Its number in the block: x first.
     SLUICE_KERNEL unsigned index() const { return number_; }
     // Its place among all threads of the launch, by number, for a disjoint_view.
@@ -62,10 +63,10 @@ private:
 template <typename T>
 class shared_memory {
 public:
-    using element_type = T;
+    using element_type = T;  // of the elements
 
-    explicit shared_memory(std::size_t count) : count_(count) {}
-    SLUICE_KERNEL std::size_t size() const { return count_; }
+    explicit shared_memory(std::size_t count) : count_(count) {}  // `count`: the elements of each block
+    SLUICE_KERNEL std::size_t size() const { return count_; }     // the number of elements
 
 private:
     friend class thread_block;
@@ -81,15 +82,16 @@ private:
 template <typename T>
 class block_part {
 public:
-    using element_type = T;
+    using element_type = T;  // of the elements
 
-    SLUICE_KERNEL block_part(T* data, std::size_t size) : data_(data), size_(size) {}
+    SLUICE_KERNEL block_part(T* data, std::size_t size) : data_(data), size_(size) {}  // made by part()
 
+    // The element at this index, from 0.
     SLUICE_KERNEL T& operator[](detail::element_index i) const {
         return data_[detail::within(i, size_, detail::accessed::part_element)];
     }
-    SLUICE_KERNEL std::size_t size() const { return size_; }
-    SLUICE_KERNEL T* data() const { return data_; }
+    SLUICE_KERNEL std::size_t size() const { return size_; }  // the number of elements
+    SLUICE_KERNEL T* data() const { return data_; }           // the first element; accesses through it are not checked
 
 private:
     T* data_;
@@ -100,12 +102,14 @@ class thread_block {
 public:
     // The block's position in the grid, and its number: x first.
     SLUICE_KERNEL const block_extent& position() const { return position_; }
+    // The block's number in the grid: x first.
     SLUICE_KERNEL std::size_t index() const {
         return position_.x + std::size_t{grid_.x} * (position_.y + std::size_t{grid_.y} * position_.z);
     }
     // The number of blocks, and of threads in each, along the three dimensions.
     SLUICE_KERNEL const block_extent& grid() const { return grid_; }
-    SLUICE_KERNEL const block_extent& shape() const { return shape_; }
+    SLUICE_KERNEL const block_extent& shape() const { return shape_; }  // the threads of each block
+    // The number of threads in each block.
     SLUICE_KERNEL unsigned threads() const { return static_cast<unsigned>(shape_.count()); }
 
     // The elements of a shared_memory; and the address of the first, for code that is not checked.
@@ -113,6 +117,7 @@ public:
     SLUICE_KERNEL block_part<T> part(const shared_memory<T>& of) const {
         return {data(of), of.size()};
     }
+    // The address of its first element; accesses through it are not checked.
     template <typename T>
     SLUICE_KERNEL T* data(const shared_memory<T>& of) const {
         return reinterpret_cast<T*>(shared_ + of.offset_);

@@ -42,8 +42,10 @@ extern "C" {
 
 /* The version of this interface: functions and numbers are only added while the first number stays. */
 #define SLUICE_C_VERSION_MAJOR 1
+/* Functions and numbers that were added since. */
 #define SLUICE_C_VERSION_MINOR 2
 
+/* What a function returns: SLUICE_OK, or why it failed. */
 typedef int32_t sluice_status;
 enum {
     SLUICE_OK = 0,
@@ -88,6 +90,7 @@ enum {
     SLUICE_DEVICE = 1 /* memory of the network's device, e.g. from cudaMalloc */
 };
 
+/* Kinds of devices. */
 typedef int32_t sluice_device_kind;
 enum { SLUICE_CPU = 1, SLUICE_CUDA = 2 };
 
@@ -95,22 +98,26 @@ enum { SLUICE_CPU = 1, SLUICE_CUDA = 2 };
 typedef struct sluice_tensor {
     const void* data;     /* the first element; may be NULL when there are none */
     const int64_t* shape; /* `rank` lengths; may be NULL when rank is 0: a single element */
-    size_t rank;
-    sluice_type type;
-    sluice_memory memory;
+    size_t rank;          /* the number of dimensions */
+    sluice_type type;     /* of the elements */
+    sluice_memory memory; /* where `data` is */
 } sluice_tensor;
 
 /* Elements in host memory, or in the device's where a result is there, that may be written. */
 typedef struct sluice_buffer {
-    void* data;
-    const int64_t* shape;
-    size_t rank;
-    sluice_type type;
+    void* data;           /* the first element */
+    const int64_t* shape; /* `rank` lengths */
+    size_t rank;          /* the number of dimensions */
+    sluice_type type;     /* of the elements */
 } sluice_buffer;
 
+/* Owns devices, their memory and their threads. */
 typedef struct sluice_runtime sluice_runtime;
+/* A network that is ready to run on a device. */
 typedef struct sluice_network sluice_network;
+/* The outputs of one run. */
 typedef struct sluice_result sluice_result;
+/* A run that was submitted. */
 typedef struct sluice_run sluice_run;
 
 /* --- errors and versions ------------------------------------------------------------------------------------- */
@@ -136,6 +143,7 @@ int sluice_c_version(void);
 
 /* --- runtimes and devices ------------------------------------------------------------------------------------ */
 
+/* How a runtime is created. A member of 0 has its default. */
 typedef struct sluice_runtime_options {
     size_t size;               /* sizeof(sluice_runtime_options) */
     size_t cpu_devices;        /* virtual CPU devices, cpu:0, cpu:1, ...; 0: one */
@@ -155,13 +163,14 @@ void sluice_runtime_destroy(sluice_runtime* runtime);
 /* The number of devices: GPUs first, then CPU devices. */
 sluice_status sluice_runtime_device_count(const sluice_runtime* runtime, size_t* count);
 
+/* What is known of a device. */
 typedef struct sluice_device_info {
     size_t size;             /* sizeof(sluice_device_info) */
     const char* name;        /* "cuda:0", "cpu:1" */
     const char* description; /* the model of the processor */
-    sluice_device_kind kind;
-    int32_t compute_units; /* multiprocessors, or workers */
-    uint64_t memory_bytes;
+    sluice_device_kind kind; /* SLUICE_CPU or SLUICE_CUDA */
+    int32_t compute_units;   /* multiprocessors, or workers */
+    uint64_t memory_bytes;   /* of the device */
 } sluice_device_info;
 
 /* Fills `info`, whose `size` is set; the strings belong to the runtime. Errors: SLUICE_INVALID_ARGUMENT for an index
@@ -173,6 +182,7 @@ sluice_status sluice_runtime_why_no_gpu(const sluice_runtime* runtime, const cha
 
 /* --- networks ------------------------------------------------------------------------------------------------ */
 
+/* How a network is loaded. A member of 0 or NULL has its default. */
 typedef struct sluice_network_options {
     size_t size;        /* sizeof(sluice_network_options) */
     const char* device; /* "cpu", "cuda:1", "auto"; NULL: "auto", the first GPU or else the first CPU device */
@@ -196,35 +206,42 @@ sluice_status sluice_network_load(sluice_runtime* runtime, const char* path, con
 sluice_status sluice_network_load_memory(sluice_runtime* runtime, const void* file, size_t bytes, const char* name,
                                          const sluice_network_options* options, sluice_network** network);
 
+/* Frees the network; runs that were submitted continue. */
 void sluice_network_destroy(sluice_network* network);
 
+/* How many inputs the network has. */
 sluice_status sluice_network_input_count(const sluice_network* network, size_t* count);
+/* How many outputs the network has. */
 sluice_status sluice_network_output_count(const sluice_network* network, size_t* count);
 
 #define SLUICE_ANY_RANK ((size_t)-1)    /* not even the number of dimensions is known */
 #define SLUICE_ANY_LENGTH ((int64_t)-1) /* the length is that of the input at each run */
 
+/* One dimension of a network's input or output. */
 typedef struct sluice_dimension {
     int64_t length;   /* or SLUICE_ANY_LENGTH */
     const char* name; /* "batch"; dimensions of one name have one length. Empty when it has none */
 } sluice_dimension;
 
+/* An input or output of a network. */
 typedef struct sluice_value_info {
-    size_t size; /* sizeof(sluice_value_info) */
-    const char* name;
+    size_t size;                        /* sizeof(sluice_value_info) */
+    const char* name;                   /* as in the file */
     const sluice_dimension* dimensions; /* `rank` of them; NULL when the rank is 0 or SLUICE_ANY_RANK */
-    size_t rank;
-    sluice_type type;
-    int32_t needs_host; /* not 0: of inputs, the elements have to be in host memory */
+    size_t rank;                        /* the number of dimensions, or SLUICE_ANY_RANK */
+    sluice_type type;                   /* of the elements */
+    int32_t needs_host;                 /* not 0: of inputs, the elements have to be in host memory */
 } sluice_value_info;
 
 /* Fills `info`, whose `size` is set; what it points to belongs to the network. Errors: SLUICE_INVALID_ARGUMENT for an
  * index that is not below the count. */
 sluice_status sluice_network_input(const sluice_network* network, size_t index, sluice_value_info* info);
+/* The same for an output. */
 sluice_status sluice_network_output(const sluice_network* network, size_t index, sluice_value_info* info);
 
 /* The index of the input of this name. Errors: SLUICE_INVALID_ARGUMENT, with the names that there are. */
 sluice_status sluice_network_find_input(const sluice_network* network, const char* name, size_t* index);
+/* The same for an output. */
 sluice_status sluice_network_find_output(const sluice_network* network, const char* name, size_t* index);
 
 /* The cudaStream_t on which runs with inputs in SLUICE_DEVICE memory are computed: they come after all that is in this
@@ -248,9 +265,9 @@ typedef struct sluice_rounding_info {
     size_t rounded;          /* products and convolutions that are computed in it */
     size_t quantized;        /* those that are computed with the integers of the file */
     const char* const* kept; /* `kept_count` texts: a product or convolution that is not rounded, a colon, why */
-    size_t kept_count;
-    const char* how;   /* how the device multiplies these numbers: "AVX-512-BF16" */
-    int32_t is_native; /* not 0: it has instructions for them; else they are widened first, which saves no time */
+    size_t kept_count;       /* how many texts */
+    const char* how;         /* how the device multiplies these numbers: "AVX-512-BF16" */
+    int32_t is_native;       /* not 0: it has instructions for them; else they are widened first, which saves no time */
 } sluice_rounding_info;
 
 /* Fills `info`, whose `size` is set; what it points to belongs to the network. How much the outputs change depends on
@@ -286,6 +303,7 @@ typedef void (*sluice_callback)(sluice_run* run, void* context);
 sluice_status sluice_network_submit(const sluice_network* network, const sluice_tensor* inputs, size_t count,
                                     sluice_callback callback, void* context, sluice_run** run);
 
+/* A time to wait: no limit. */
 #define SLUICE_FOREVER ((int64_t)-1)
 
 /* Waits at most that many nanoseconds; 0 asks and does not block, SLUICE_FOREVER waits without limit. When the run is
@@ -294,6 +312,7 @@ sluice_status sluice_network_submit(const sluice_network* network, const sluice_
  * what the run failed with; and SLUICE_INVALID_ARGUMENT in a callback, when this would block. */
 sluice_status sluice_run_wait(const sluice_run* run, int64_t nanoseconds, sluice_result** result);
 
+/* Frees the handle of a run. Does not wait: the run continues, and its callback is called. */
 void sluice_run_destroy(sluice_run* run);
 
 /* Called once, on a thread of the runtime, or before the function returns. It must not throw. */
@@ -329,6 +348,7 @@ typedef struct sluice_builder sluice_builder;
 
 /* `name` is for messages; NULL: "network". */
 sluice_status sluice_builder_create(const char* name, sluice_builder** builder);
+/* Frees the builder. Networks that were made from it stay. */
 void sluice_builder_destroy(sluice_builder* builder);
 
 /* The functions below number the builder's values 0, 1, 2, ... in the order in which they are made. After a failure the
@@ -342,19 +362,20 @@ sluice_status sluice_builder_input(sluice_builder* builder, const char* name, co
 /* Numbers that the network contains: a copy of a tensor in host memory. */
 sluice_status sluice_builder_constant(sluice_builder* builder, const sluice_tensor* numbers, size_t* value);
 
+/* Which member of a sluice_attribute has its value. */
 typedef int32_t sluice_attribute_kind;
 enum { SLUICE_INTEGER = 1, SLUICE_NUMBER = 2, SLUICE_TEXT = 3, SLUICE_INTEGERS = 4, SLUICE_NUMBERS = 5 };
 
 /* An attribute of a node. The kind says which member has it; the others are not read. */
 typedef struct sluice_attribute {
-    const char* name; /* "axis" */
-    sluice_attribute_kind kind;
-    int64_t integer;
-    float number;
-    const char* text;
-    const int64_t* integers; /* `count` of them */
-    const float* numbers;    /* likewise */
-    size_t count;
+    const char* name;           /* "axis" */
+    sluice_attribute_kind kind; /* says which member has the value */
+    int64_t integer;            /* of SLUICE_INTEGER */
+    float number;               /* of SLUICE_NUMBER */
+    const char* text;           /* of SLUICE_TEXT; ends with 0 */
+    const int64_t* integers;    /* `count` of them */
+    const float* numbers;       /* likewise */
+    size_t count;               /* of the integers or numbers */
 } sluice_attribute;
 
 /* Adds a node: "Relu", "ai.onnx.ml.Scaler". Inputs, outputs and attributes are those of the ONNX standard, operator set
@@ -387,6 +408,7 @@ typedef struct sluice_profile sluice_profile;
 sluice_status sluice_network_profile(const sluice_network* network, const sluice_tensor* inputs, size_t count,
                                      size_t runs, sluice_profile** profile);
 
+/* The totals of a profile. */
 typedef struct sluice_profile_info {
     size_t size;              /* sizeof(sluice_profile_info) */
     size_t rows;              /* how many there are */
@@ -413,10 +435,12 @@ typedef struct sluice_profile_row_info {
  * SLUICE_INVALID_ARGUMENT for an index that is not below the count. */
 sluice_status sluice_profile_row(const sluice_profile* profile, size_t index, sluice_profile_row_info* info);
 
+/* Frees the profile, with the strings that it gave. */
 void sluice_profile_destroy(sluice_profile* profile);
 
 /* --- results ------------------------------------------------------------------------------------------------- */
 
+/* How many outputs the result has. */
 sluice_status sluice_result_count(const sluice_result* result, size_t* count);
 
 /* Fills `output`; its shape is in host memory, its data where sluice_result_memory says. Both belong to the result, and
@@ -424,6 +448,7 @@ sluice_status sluice_result_count(const sluice_result* result, size_t* count);
  * an index that is not below the count. */
 sluice_status sluice_result_output(const sluice_result* result, size_t index, sluice_buffer* output);
 
+/* Frees the result, with the outputs that it gave. */
 void sluice_result_destroy(sluice_result* result);
 
 #ifdef __cplusplus

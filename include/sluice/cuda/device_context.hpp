@@ -36,15 +36,15 @@ public:
     cublasLtContext* cublaslt_handle();
     // A cublasHandle_t and a cudnnHandle_t, one of each per stream, bound to it.
     cublasContext* cublas(stream on);
-    cudnnContext* cudnn(stream on);
+    cudnnContext* cudnn(stream on);  // a cudnnHandle_t, bound to the stream
 
     // Scratch memory that only grows; see stream::workspace.
     storage_ref workspace(stream on, std::size_t bytes) { return on.workspace(bytes); }
 
     // CUDA's number of the device.
     int ordinal() const noexcept { return ordinal_; }
-    const device_properties& properties() const noexcept;
-    memory_info free_memory() const;
+    const device_properties& properties() const noexcept;  // what the GPU is and can do
+    memory_info free_memory() const;                       // the memory of the GPU at this moment, in bytes
 
     // For the library's own kernels: matrix products by cuBLASLt, with their algorithms cached.
     cublaslt& matmul();

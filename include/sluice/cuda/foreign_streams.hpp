@@ -45,6 +45,7 @@ private:
 class event_operation : public operation_base<event_operation> {
 public:
     using output = std::tuple<>;
+    // What the command does. The functions below and those of interprocess.hpp choose it.
     enum class kind : unsigned char {
         wait_for_event,
         wait_for_stream,

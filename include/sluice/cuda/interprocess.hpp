@@ -64,10 +64,11 @@ namespace cuda {
 
 // What crosses to the other process, as bytes.
 struct tensor_handle {
-    std::array<std::byte, 256> bytes{};
+    std::array<std::byte, 256> bytes{};  // opaque; holds no pointer of this process
 };
+// What crosses to the other process to open an interprocess_event, as bytes.
 struct event_handle {
-    std::array<std::byte, 192> bytes{};
+    std::array<std::byte, 192> bytes{};  // opaque; holds no pointer of this process
 };
 
 }  // namespace cuda
@@ -102,6 +103,7 @@ public:
     exported_tensor& operator=(const exported_tensor&) = delete;
     ~exported_tensor() = default;
 
+    // The bytes to send to other processes, as often as needed; valid while this lives.
     const tensor_handle& handle() const noexcept { return handle_; }
 
     // For export_tensor.

@@ -75,6 +75,7 @@ public:
     module_function(const module_function&) = default;
     module_function& operator=(const module_function&) = default;
 
+    // As launch_on checks arguments against them.
     using parameters = detail::type_list<typename detail::module_parameter<Parameters>::type...>;
 
     // The operation that runs the function once. Its output: the written arguments, as for launch.
@@ -131,6 +132,7 @@ public:
 
     // For load_module and compile_module.
     explicit kernel_module(std::shared_ptr<const detail::loaded_module> loaded) : loaded_(std::move(loaded)) {}
+    // What loading gave; each handle of the module shares it.
     const std::shared_ptr<const detail::loaded_module>& handle() const noexcept { return loaded_; }
 
 private:
@@ -143,6 +145,7 @@ kernel_module load_module(device& gpu, const std::filesystem::path& file,
 kernel_module load_module(device& gpu, std::span<const std::byte> bytes, std::string_view name = "module",
                           source_location location = source_location::current());
 
+// How compile_module compiles.
 struct source_options {
     std::string name = "source.cu";         // in the compiler's messages
     std::vector<std::string> options = {};  // the compiler's: "-std=c++20", "-DTILE=32", "--use_fast_math"
@@ -201,6 +204,7 @@ void launch_on(stream on, const module_function<void(Parameters...)>& function, 
     on.launch(info, command);
 }
 
+// One launch of a module_function, which returns it.
 template <typename Function, typename... Arguments>
 class module_launch_operation : public operation_base<module_launch_operation<Function, Arguments...>> {
     using binding = detail::argument_binding<typename Function::parameters, Arguments...>;

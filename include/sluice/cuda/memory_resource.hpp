@@ -61,15 +61,19 @@ public:
     device_memory_resource& operator=(const device_memory_resource&) = delete;
     ~device_memory_resource() = default;
 
+    // Memory that may be used at once. Throws out_of_memory.
     void* allocate(std::size_t bytes, std::size_t alignment = default_alignment) {
         return blocks_.acquire(bytes, alignment);
     }
+    // For memory whose work is complete.
     void deallocate(void* data, std::size_t, std::size_t = default_alignment) { blocks_.release(data); }
 
+    // As allocate: the memory is ready at once, so the stream is not used.
     void* allocate_async(std::size_t bytes, std::size_t alignment, ::cuda::stream_ref) {
         return blocks_.acquire(bytes, alignment);
     }
     void* allocate_async(std::size_t bytes, ::cuda::stream_ref) { return blocks_.acquire(bytes, default_alignment); }
+    // The memory goes back after what was enqueued on this stream before the call.
     void deallocate_async(void* data, std::size_t, std::size_t, ::cuda::stream_ref after) { give_back(data, after); }
     void deallocate_async(void* data, std::size_t, ::cuda::stream_ref after) { give_back(data, after); }
 
@@ -77,6 +81,7 @@ public:
     void* allocate_sync(std::size_t bytes, std::size_t alignment = default_alignment) {
         return blocks_.acquire(bytes, alignment);
     }
+    // As deallocate without a stream.
     void deallocate_sync(void* data, std::size_t, std::size_t = default_alignment) { blocks_.release(data); }
     void* allocate(::cuda::stream_ref, std::size_t bytes, std::size_t alignment = default_alignment) {
         return blocks_.acquire(bytes, alignment);
@@ -85,9 +90,11 @@ public:
         give_back(data, after);
     }
 
+    // Whether both are the same object.
     friend bool operator==(const device_memory_resource& one, const device_memory_resource& other) noexcept {
         return &one == &other;
     }
+    // Says to cuda::mr that a GPU can access the memory.
     friend void get_property(const device_memory_resource&, ::cuda::mr::device_accessible) noexcept {}
 
 private:
@@ -117,13 +124,16 @@ private:
 // is reused after what it enqueued. The resource and the stream live longer.
 class stream_allocator {
 public:
-    using value_type = char;
+    using value_type = char;  // bytes
 
+    // Allocates for work on this stream; `from` must outlive the allocator.
     stream_allocator(device_memory_resource& from, ::cuda::stream_ref on) noexcept : from_(&from), on_(on) {}
 
+    // As device_memory_resource::allocate_async. Throws what that throws.
     char* allocate(std::ptrdiff_t bytes) {
         return static_cast<char*>(from_->allocate_async(static_cast<std::size_t>(bytes), on_));
     }
+    // Memory of allocate() goes back after what was enqueued on the stream before the call.
     void deallocate(char* data, std::size_t bytes) { from_->deallocate_async(data, bytes, on_); }
 
 private:

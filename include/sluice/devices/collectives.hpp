@@ -280,12 +280,15 @@ auto all_reduce(communicator among, reduce_op how, std::vector<tensor<T>> parts,
                 source_location location = source_location::current()) {
     return all_reduce_operation<T>(std::move(among), how, std::move(parts), location);
 }
+// One command. Its output: for each rank a new tensor with the rows of all parts, in the order of the ranks.
 template <typename T>
 requires detail::is_collective_element<T>
 auto all_gather(communicator among, std::vector<tensor<T>> parts,
                 source_location location = source_location::current()) {
     return all_gather_operation<T>(std::move(among), std::move(parts), location);
 }
+// One command. Its output: for each rank a new tensor with its block of rows of the sum (or maximum, or minimum) of all
+// parts.
 template <typename T>
 requires detail::is_collective_element<T>
 auto reduce_scatter(communicator among, reduce_op how, std::vector<tensor<T>> parts,

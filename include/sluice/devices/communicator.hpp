@@ -32,8 +32,9 @@ public:
     // when NCCL fails.
     explicit communicator(device_set devices);
 
+    // The devices of the ranks: rank i is device i of the set.
     const device_set& devices() const noexcept { return devices_; }
-    std::size_t size() const noexcept { return devices_.size(); }
+    std::size_t size() const noexcept { return devices_.size(); }  // the number of ranks
 
     // For collectives; null on CPU devices.
     detail::collective_group* group() const noexcept { return group_; }

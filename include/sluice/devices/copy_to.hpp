@@ -66,6 +66,7 @@ auto copy_to(device& to, shared_tensor<T> from, source_location location = sourc
 // The function object for and_then(copy_to(...)).
 class copy_to_function {
 public:
+    // Called by copy_to.
     copy_to_function(device& to, const source_location& location) : to_(to), location_(location) {}
 
     template <typename T>

@@ -29,15 +29,17 @@ public:
     // that one device. Throws errc::device_not_found as runtime::find does.
     static device_set of(const runtime& machine, std::string_view which = "all");
 
-    std::size_t size() const noexcept { return devices_.size(); }
+    std::size_t size() const noexcept { return devices_.size(); }  // the number of devices, repetitions included
     device& operator[](std::size_t number) const { return *devices_[number]; }  // number < size()
-    device_kind kind() const noexcept { return devices_.front()->kind(); }
-    bool contains(const device& which) const noexcept;
+    device_kind kind() const noexcept { return devices_.front()->kind(); }      // the kind of all devices of the set
+    bool contains(const device& which) const noexcept;                          // whether the device is in the set
 
     // The same devices without repetitions.
     const std::vector<device*>& distinct() const noexcept { return distinct_; }
+    // The first device: loops visit size() devices, repetitions included.
     std::vector<device*>::const_iterator begin() const noexcept { return devices_.begin(); }
-    std::vector<device*>::const_iterator end() const noexcept { return devices_.end(); }
+    std::vector<device*>::const_iterator end() const noexcept { return devices_.end(); }  // the end of such a loop
+    // Whether both have the same devices in the same order.
     friend bool operator==(const device_set& a, const device_set& b) noexcept { return a.devices_ == b.devices_; }
 
 private:

@@ -43,10 +43,12 @@ class process_rank;
 
 class process_group {
 public:
+    // What all ranks need to find each other, as bytes: it may be sent over a pipe, a socket or a file.
     using invitation = std::array<std::byte, 128>;
+    // Which rank a process is.
     struct place {
-        std::size_t rank = 0;
-        std::size_t size = 1;
+        std::size_t rank = 0;  // from 0, below size
+        std::size_t size = 1;  // the number of ranks
     };
 
     // Identifies the GPU within its machine: two ranks of one group must not use the same GPU. Empty for a device that
@@ -68,9 +70,9 @@ public:
     // until earlier work on the GPU has completed; so do not call it from a host call on a stream of the GPU.
     void abandon() noexcept;
 
-    device& owner() const noexcept { return *on_; }
-    std::size_t rank() const noexcept { return here_.rank; }
-    std::size_t size() const noexcept { return here_.size; }
+    device& owner() const noexcept { return *on_; }           // the GPU of this rank
+    std::size_t rank() const noexcept { return here_.rank; }  // the rank of this process
+    std::size_t size() const noexcept { return here_.size; }  // the number of ranks
 
     // For collectives: submits one command to a stream of the group's device, in place.
     void submit(stream on, const detail::collective_form& form, storage* memory, const source_location& location);
@@ -110,6 +112,7 @@ private:
 
 }  // namespace detail
 
+// One command. Its output: the same tensor, with the sum (or maximum, or minimum) over all ranks.
 template <typename T>
 requires detail::is_collective_element<T>
 auto all_reduce(process_group& among, reduce_op how, tensor<T> mine,
@@ -118,6 +121,7 @@ auto all_reduce(process_group& among, reduce_op how, tensor<T> mine,
         among, {.name = "all_reduce", .kind = detail::collective_kind::all_reduce, .type = {}, .how = how},
         std::move(mine), location);
 }
+// One command. Its output: the same tensor, with the contents of that of rank `root`.
 template <typename T>
 requires detail::is_collective_element<T>
 auto broadcast(process_group& among, std::size_t root, tensor<T> mine,

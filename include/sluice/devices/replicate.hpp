@@ -77,6 +77,7 @@ auto replicate(device_set devices, tensor<T> from, source_location location = so
 // The function object for and_then(replicate(...)).
 class replicate_function {
 public:
+    // Called by replicate.
     replicate_function(device_set devices, const source_location& location)
         : devices_(std::move(devices)), location_(location) {}
 

@@ -22,6 +22,7 @@
 
 namespace sluice {
 
+// The operation that shard of a vector returns. Throws errc::shape_mismatch unless the vector fills the shape.
 template <typename T>
 class shard_upload_operation : public operation_base<shard_upload_operation<T>> {
 public:
@@ -100,6 +101,7 @@ auto shard(device_set devices, tensor<T> from, source_location location = source
     return shard_operation<T>(std::move(devices), std::move(from), location);
 }
 
+// The operation that gather returns.
 template <typename T>
 class gather_operation : public operation_base<gather_operation<T>> {
 public:
@@ -134,14 +136,16 @@ private:
     source_location location_;
 };
 
+// gather(parts) is an operation; and_then(gather) continues one that returns a vector of tensors.
 struct gather_function {
     template <typename T>
     auto operator()(std::vector<tensor<T>> parts, source_location location = source_location::current()) const {
         return gather_operation<T>(std::move(parts), location);
     }
 };
-inline constexpr gather_function gather{};
+inline constexpr gather_function gather{};  // see gather_function
 
+// The operation that download_each returns.
 template <typename T>
 class download_each_operation : public operation_base<download_each_operation<T>> {
 public:
@@ -165,12 +169,13 @@ private:
     std::vector<tensor<T>> parts_;
 };
 
+// download_each(parts) is an operation; and_then(download_each) continues one that returns a vector of tensors.
 struct download_each_function {
     template <typename T>
     auto operator()(std::vector<tensor<T>> parts) const {
         return download_each_operation<T>(std::move(parts));
     }
 };
-inline constexpr download_each_function download_each{};
+inline constexpr download_each_function download_each{};  // see download_each_function
 
 }  // namespace sluice

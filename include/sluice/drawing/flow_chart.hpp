@@ -24,25 +24,28 @@ namespace sluice {
 // The colour of a box.
 enum class flow_look : unsigned char { step, quiet, joined, source, sink };
 
+// An arrow to a box.
 struct flow_arrow {
-    std::size_t from = 0;  // a box before, by its number
-    std::string tooltip = {};
+    std::size_t from = 0;      // a box before, by its number
+    std::string tooltip = {};  // of the arrow
 };
 
 struct flow_chart;
 
+// A box of the chart.
 struct flow_box {
-    std::string title = {};
-    std::vector<std::string> lines = {};
-    std::string tooltip = {};
-    flow_look look = flow_look::step;
+    std::string title = {};                         // the first line
+    std::vector<std::string> lines = {};            // below the title
+    std::string tooltip = {};                       // of the box
+    flow_look look = flow_look::step;               // its colour
     std::vector<flow_arrow> after = {};             // what comes before it
     std::shared_ptr<const flow_chart> inside = {};  // its heading is not shown
 };
 
+// One chart: boxes, in an order in which each arrow comes from an earlier box.
 struct flow_chart {
-    std::string heading = {};
-    std::vector<flow_box> boxes = {};
+    std::string heading = {};                                    // above the chart
+    std::vector<flow_box> boxes = {};                            // numbered from 0
     std::vector<std::pair<flow_look, std::string>> legend = {};  // what the colours mean
 };
 

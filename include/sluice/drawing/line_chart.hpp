@@ -17,22 +17,25 @@
 
 namespace sluice {
 
+// One measurement.
 struct chart_point {
-    double x = 0, y = 0;
+    double x = 0, y = 0;               // by the chart's axes
     std::optional<double> up_to = {};  // a thin line from y to there
 };
 
+// One line of a chart.
 struct chart_series {
-    std::string name = {};
+    std::string name = {};                 // in the legend
     std::vector<chart_point> points = {};  // in order of x
     std::size_t colour = 0;                // of eight; larger numbers begin again
-    bool is_dashed = false;
+    bool is_dashed = false;                // the line is dashed
 };
 
+// One chart, with axes of its own.
 struct line_chart {
-    std::string title = {};
+    std::string title = {};                  // above the chart
     std::string x_label = {}, y_label = {};  // with units
-    std::vector<chart_series> series = {};
+    std::vector<chart_series> series = {};   // in the order of the legend
 };
 
 // Writes a picture by itself (SVG), on a light ground, or on a dark one for a reader who prefers that. Points with a

@@ -29,11 +29,12 @@ enum class when_busy : unsigned char {
     refuse,  // errc::graph_refused
 };
 
+// How compile makes a graph.
 struct graph_options {
     // How many launches can be in flight concurrently, each with memory of its own. Further launches queue after them.
     std::size_t replicas = 1;
-    when_busy busy = when_busy::wait;
-    std::string name = "graph";  // in errors; in traces too, unless named() gives another name
+    when_busy busy = when_busy::wait;  // when all replicas are in flight
+    std::string name = "graph";        // in errors; in traces too, unless named() gives another name
 };
 
 namespace detail {

@@ -219,6 +219,7 @@ class graph_launch : public operation_base<graph_launch<State, Inputs...>> {
 public:
     using output = typename State::output;
 
+    // Called by the graph's call operator.
     graph_launch(std::shared_ptr<State> graph, typename Inputs::launch_value... values)
         : graph_(std::move(graph)), values_(std::move(values)...) {}
 
@@ -240,9 +241,9 @@ class executable_graph {
     using state = detail::graph_state<Function, Inputs...>;
 
 public:
-    using output = typename state::output;
+    using output = typename state::output;  // of a launch
 
-    explicit executable_graph(std::shared_ptr<state> made) : state_(std::move(made)) {}
+    explicit executable_graph(std::shared_ptr<state> made) : state_(std::move(made)) {}  // called by compile
 
     // An operation that launches the graph with the given value for each input.
     template <typename... Values>

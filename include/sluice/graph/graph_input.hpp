@@ -52,70 +52,84 @@ tensor<T> tensor_over(storage_ref memory, const shape& shape) {
 }
 }  // namespace detail
 
+// A tensor on the device, which the function owns.
 template <typename T>
 class device_input {
 public:
-    using given = tensor<T>;  // to the function
-    static constexpr bool is_memory = true;
+    using given = tensor<T>;                 // to the function
+    static constexpr bool is_memory = true;  // a launch binds memory
 
-    explicit device_input(const sluice::shape& shape) : shape_(shape) {}
+    explicit device_input(const sluice::shape& shape) : shape_(shape) {}  // the shape of the tensor
 
-    const sluice::shape& shape() const noexcept { return shape_; }
+    const sluice::shape& shape() const noexcept { return shape_; }  // the shape of the tensor
 
     // The value that a launch passes, kept until the launch is submitted. The constructors throw errc::shape_mismatch.
     class launch_value {
     public:
+        // Takes over a tensor on the device, of the input's shape.
         launch_value(const device_input& to, tensor<T> from) : from_(std::move(from)) {
             detail::require_input_shape(to.shape_, from_.shape());
         }
+        // For the graph: the memory to bind.
         detail::launch_input feed() const noexcept { return {storage_ref(from_.memory()), nullptr}; }
 
     private:
         tensor<T> from_;
     };
 
+    // For the graph: the bytes of the input.
     detail::graph_input describe() const { return {shape_.size() * sizeof(T), false}; }
+    // For the graph: what the function receives over this memory.
     given make(std::span<const storage_ref> memory) const { return detail::tensor_over<T>(memory[0], shape_); }
 
 private:
     sluice::shape shape_;
 };
 
+// A tensor on the device that the function only reads.
 template <typename T>
 class shared_input {
 public:
-    using given = shared_tensor<T>;
-    static constexpr bool is_memory = true;
+    using given = shared_tensor<T>;          // to the function
+    static constexpr bool is_memory = true;  // a launch binds memory
 
-    explicit shared_input(const shape& shape) : shape_(shape) {}
+    explicit shared_input(const shape& shape) : shape_(shape) {}  // the shape of the tensor
 
+    // The value that a launch passes, kept until the launch is submitted. The constructors throw errc::shape_mismatch.
     class launch_value {
     public:
+        // A tensor of the input's shape; the launch only reads it.
         launch_value(const shared_input& to, shared_tensor<T> from) : from_(std::move(from)) {
             detail::require_input_shape(to.shape_, from_->shape());
         }
         launch_value(const shared_input& to, tensor<T> from) : launch_value(to, shared_tensor<T>(std::move(from))) {}
+        // For the graph: the memory to bind.
         detail::launch_input feed() const noexcept { return {storage_ref(from_->memory()), nullptr}; }
 
     private:
         shared_tensor<T> from_;
     };
 
+    // For the graph: the bytes of the input.
     detail::graph_input describe() const { return {shape_.size() * sizeof(T), false}; }
+    // For the graph: what the function receives over this memory.
     given make(std::span<const storage_ref> memory) const { return given(detail::tensor_over<T>(memory[0], shape_)); }
 
 private:
     shape shape_;
 };
 
+// Values in host memory, which the graph uploads.
 template <typename T>
 class host_input {
 public:
-    using given = tensor<T>;
-    static constexpr bool is_memory = true;
+    using given = tensor<T>;                 // to the function
+    static constexpr bool is_memory = true;  // a launch binds memory
 
-    explicit host_input(const shape& shape) : shape_(shape) {}
+    explicit host_input(const shape& shape) : shape_(shape) {}  // the shape of the tensor
 
+    // The value that a launch passes, kept until the launch is submitted. The constructors throw errc::shape_mismatch
+    // for another number of elements.
     class launch_value {
     public:
         launch_value(const host_input& to, std::vector<T> from) : values_(std::move(from)), span_(values_) {
@@ -135,6 +149,7 @@ public:
         launch_value(launch_value&& other) noexcept
             : values_(std::move(other.values_)), span_(other.span_), memory_(std::move(other.memory_)) {}
 
+        // For the graph: the memory of a host_buffer, or the address of the values.
         detail::launch_input feed() const noexcept {
             if (memory_) return {memory_, nullptr};
             return {{}, span_.data()};
@@ -146,7 +161,9 @@ public:
         storage_ref memory_;
     };
 
+    // For the graph: the bytes of the input.
     detail::graph_input describe() const { return {shape_.size() * sizeof(T), true}; }
+    // For the graph: what the function receives over this memory.
     given make(std::span<const storage_ref> memory) const { return detail::tensor_over<T>(memory[0], shape_); }
 
 private:
@@ -159,26 +176,31 @@ private:
 template <typename T>
 class host_input_in_pieces {
 public:
-    using given = std::vector<tensor<T>>;
-    static constexpr bool is_memory = true;
+    using given = std::vector<tensor<T>>;    // to the function
+    static constexpr bool is_memory = true;  // a launch binds memory
 
+    // The shape of all rows, and the numbers of rows of the pieces, in order.
     host_input_in_pieces(const shape& shape, std::vector<std::size_t> rows)
         : whole_(shape), shape_(shape), rows_(std::move(rows)) {
         detail::require_pieces(shape_, rows_);
     }
 
+    // The value that a launch passes: as for host_input, all rows together.
     class launch_value : public host_input<T>::launch_value {
     public:
+        // From what host_input::launch_value takes.
         template <typename Values>
         launch_value(const host_input_in_pieces& to, Values&& from)
             : host_input<T>::launch_value(to.whole_, std::forward<Values>(from)) {}
     };
 
+    // For the graph: the bytes of the input and of each piece.
     detail::graph_input describe() const {
         detail::graph_input made = whole_.describe();
         for (const std::size_t each : rows_) made.pieces.push_back(each * shape_.columns() * sizeof(T));
         return made;
     }
+    // For the graph: what the function receives, one tensor over each piece's memory.
     given make(std::span<const storage_ref> memory) const {
         given made;
         for (std::size_t i = 0; i < rows_.size(); ++i)
@@ -200,21 +222,22 @@ class argument {
                   "argument: the type must be copyable and equality-comparable");
 
 public:
-    using given = T;
-    static constexpr bool is_memory = false;
+    using given = T;                          // to the function
+    static constexpr bool is_memory = false;  // a value, no memory
 
-    explicit argument(T initial) : initial_(std::move(initial)) {}
+    explicit argument(T initial) : initial_(std::move(initial)) {}  // the value of launches before one passes another
 
+    // The value that a launch passes.
     class launch_value {
     public:
-        launch_value(const argument&, T value) : value_(std::move(value)) {}
-        const T& value() const noexcept { return value_; }
+        launch_value(const argument&, T value) : value_(std::move(value)) {}  // takes the value over
+        const T& value() const noexcept { return value_; }                    // the value, for the graph
 
     private:
         T value_;
     };
 
-    const T& initial() const noexcept { return initial_; }
+    const T& initial() const noexcept { return initial_; }  // the value that the constructor was given
 
 private:
     T initial_;

@@ -178,7 +178,7 @@ class launchable_graph {
     using element = typename state::template element<I>;
 
 public:
-    explicit launchable_graph(std::shared_ptr<state> made) : state_(std::move(made)) {}
+    explicit launchable_graph(std::shared_ptr<state> made) : state_(std::move(made)) {}  // called by launchable
 
     // Operations that copy the values into the state, or into one tensor of it.
     auto set(tensor<Ts>... values) const { return setting(std::index_sequence_for<Ts...>(), std::move(values)...); }
@@ -225,6 +225,7 @@ public:
 
     // Must not be read while another thread updates.
     const command_graph& commands() const noexcept { return state_->core().commands(); }
+    // Of the block of temporaries, in bytes.
     std::size_t memory_bytes() const noexcept { return state_->core().memory_bytes(); }
     device& owner() const noexcept { return state_->core().owner(); }  // the device that it was compiled for
 
@@ -232,6 +233,7 @@ public:
     graph_launcher launcher() const noexcept {
         return detail::device_launch::launcher(state_->core().launch_handle(), state_->core().launches_others());
     }
+    // What the command declares.
     launched_graph launched() const noexcept { return {state_, state_->core().launches_use()}; }
 
 private:

@@ -45,9 +45,10 @@ private:
 // The launch argument for it. Belongs to the loop: copies are valid inside the body only.
 class loop_flag {
 public:
-    loop_flag(storage& memory, std::uint64_t mark) : memory_(&memory), mark_(mark) {}
+    loop_flag(storage& memory, std::uint64_t mark) : memory_(&memory), mark_(mark) {}  // made by the loop
 
-    storage* memory() const noexcept { return memory_; }
+    storage* memory() const noexcept { return memory_; }  // where the condition is, to be named by the launch
+    // The condition that the kernel receives in the place of the flag.
     loop_condition condition() const noexcept { return {mark_, static_cast<int*>(memory_->data())}; }
 
 private:

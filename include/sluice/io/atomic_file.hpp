@@ -33,9 +33,9 @@ public:
     atomic_file& operator=(const atomic_file&) = delete;
     ~atomic_file();
 
-    const std::filesystem::path& target() const noexcept { return target_; }
-    const std::filesystem::path& temporary() const noexcept { return temporary_; }
-    bool committed() const noexcept { return committed_; }
+    const std::filesystem::path& target() const noexcept { return target_; }        // the path that was given
+    const std::filesystem::path& temporary() const noexcept { return temporary_; }  // where the bytes go until commit()
+    bool committed() const noexcept { return committed_; }  // whether commit() has given the file its name
 
     // Sets the length; bytes not written yet read as zero.
     void resize(std::uint64_t length);

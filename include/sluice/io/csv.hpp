@@ -27,6 +27,7 @@
 
 namespace sluice::io {
 
+// Whether the first line has the names of the columns.
 enum class csv_header {
     // The first line is a header when none of its cells is a number. It is refused when only some are, and when it
     // counts 0, 1, 2, ... as tools do for columns without names: then the caller must say what it is.
@@ -35,17 +36,19 @@ enum class csv_header {
     absent,
 };
 
+// How a file is read.
 struct csv_options {
     // None: the first of tab, semicolon and comma that is in the first line, else space. Several spaces are one
     // separator.
     std::optional<char> separator;
-    csv_header header = csv_header::recognized;
+    csv_header header = csv_header::recognized;  // whether there is a header line
 };
 
+// A table of numbers.
 struct csv_table {
-    dtype type = dtype::f32;
-    std::size_t rows = 0;  // the header is none
-    std::size_t columns = 0;
+    dtype type = dtype::f32;         // of all elements
+    std::size_t rows = 0;            // without the header
+    std::size_t columns = 0;         // of each row
     std::vector<std::string> names;  // of the columns; empty without a header
     std::vector<std::byte> bytes;    // the elements, row-major
 };

@@ -13,6 +13,8 @@
 
 namespace sluice::io {
 
+// The type of an element: a letter for floating point (f), signed (i) and unsigned integers (u), and the number of
+// bits.
 enum class dtype {
     f16,   // IEEE binary16
     bf16,  // the upper half of an IEEE binary32
@@ -38,11 +40,12 @@ std::string_view to_string(dtype type) noexcept;
 // element's size, does not fit size_t (so that any part of the shape can be multiplied safely afterwards).
 // A shape without dimensions is a scalar: one element.
 std::optional<std::size_t> element_count(std::span<const std::size_t> shape) noexcept;
+// The bytes of a tensor; empty as for element_count.
 std::optional<std::size_t> byte_count(std::span<const std::size_t> shape, dtype type) noexcept;
 
 // Exact: every value of the narrow formats is a float. NaN keeps its sign and payload and becomes quiet.
 float f16_to_float(std::uint16_t bits) noexcept;
-float bf16_to_float(std::uint16_t bits) noexcept;
+float bf16_to_float(std::uint16_t bits) noexcept;  // exact, as f16_to_float
 
 // Converts elements of `type` to float, rounding to nearest where a float cannot hold the value (f64 and wide
 // integers). `source` needs no alignment. Throws sluice::error (errc::shape_mismatch) unless

@@ -27,6 +27,7 @@ struct descriptor_closer {
 };
 }  // namespace detail
 
+// Owns a descriptor and closes it. Move-only.
 class file_descriptor {
 public:
     file_descriptor() noexcept = default;
@@ -35,8 +36,9 @@ public:
     // A null pointer would convert to descriptor 0, which is standard input.
     explicit file_descriptor(std::nullptr_t) = delete;
 
+    // The descriptor, still owned by this; -1 when there is none.
     int get() const noexcept { return descriptor_.get().value; }
-    explicit operator bool() const noexcept { return static_cast<bool>(descriptor_); }
+    explicit operator bool() const noexcept { return static_cast<bool>(descriptor_); }  // whether it has a descriptor
 
 private:
     std::unique_ptr<int, detail::descriptor_closer> descriptor_;

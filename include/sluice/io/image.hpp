@@ -24,31 +24,33 @@
 
 namespace sluice::io {
 
-bool png_supported() noexcept;
-bool jpeg_supported() noexcept;
+bool png_supported() noexcept;   // whether Sluice was built with libpng
+bool jpeg_supported() noexcept;  // whether Sluice was built with libjpeg
 
 // The value is the number of channels.
 enum class image_format : std::uint8_t { grey = 1, grey_alpha = 2, rgb = 3, rgba = 4 };
 
+// Numbers of a pixel: 1 to 4.
 constexpr std::size_t channels_of(image_format format) noexcept { return static_cast<std::size_t>(format); }
+// Whether the last channel is alpha.
 constexpr bool has_alpha(image_format format) noexcept { return channels_of(format) % 2 == 0; }
 // "grey", "grey with alpha", "RGB", "RGBA".
 std::string_view to_string(image_format format) noexcept;
 
 // Numbers from 0 to `largest`: rows from top to bottom, pixels from left to right, a pixel's channels side by side.
 struct image {
-    std::size_t width = 0;
-    std::size_t height = 0;
-    image_format format = image_format::rgb;
-    std::uint16_t largest = 255;         // 65535 where the file has 16 bits a channel
-    std::vector<std::uint16_t> numbers;  // width * height * channels_of(format)
+    std::size_t width = 0;                    // in pixels
+    std::size_t height = 0;                   // in pixels
+    image_format format = image_format::rgb;  // the channels of a pixel
+    std::uint16_t largest = 255;              // 65535 where the file has 16 bits a channel
+    std::vector<std::uint16_t> numbers;       // width * height * channels_of(format)
 };
 
 // A small file can hold a picture of any size: the limits bound what a hostile one can make a program allocate, which
 // is 8 bytes a pixel, and 6 more while a progressive JPEG is read.
 struct image_limits {
-    std::size_t pixels = std::size_t{1} << 27;
-    std::size_t side = 65'535;
+    std::size_t pixels = std::size_t{1} << 27;  // of a picture; more are refused
+    std::size_t side = 65'535;                  // width and height; a longer one is refused
 };
 
 // Whether these are the first bytes of a PNG or a JPEG file.

@@ -23,9 +23,10 @@
 
 namespace sluice::io {
 
+// Of a picture, in pixels.
 struct image_size {
-    std::size_t width = 0;
-    std::size_t height = 0;
+    std::size_t width = 0;   // pixels of a row
+    std::size_t height = 0;  // rows
     friend bool operator==(const image_size&, const image_size&) noexcept = default;
 };
 

@@ -5,29 +5,28 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
 
 #include "sluice/base/file_error.hpp"
-#include "sluice/io/file_descriptor.hpp"
 #include "sluice/io/process_files.hpp"
+#include "sluice/io/regular_file.hpp"
 
 namespace sluice::io {
 
 // Owns the mapping; the spans that it returns are valid until it is destroyed, and survive a move of it. A moved-from
 // mapped_file is empty. Map files that no process writes to. When a process shortens the file meanwhile, reading the
 // lost pages raises SIGBUS, as with any mapping; a program's handler can name the file (io/process_files.hpp). Other
-// changes are found by require_unchanged().
+// changes are found by require_unchanged(). A process that must outlive this reads the file (io/regular_file.hpp).
 class mapped_file {
 public:
     // Maps the whole file. Throws file_error: errc::io_failed when the system refuses to open or map it,
     // errc::bad_file when it is empty or is no regular file. Nothing is read yet.
     explicit mapped_file(std::filesystem::path path);
 
-    const std::filesystem::path& path() const noexcept { return path_; }
-    std::span<const std::byte> bytes() const noexcept;
+    const std::filesystem::path& path() const noexcept { return file_.path(); }  // the path of the mapped file
+    std::span<const std::byte> bytes() const noexcept;                           // the contents; empty after a move
 
     // Advises the system that these bytes were consumed: the pages that end inside the range leave the resident
     // set, so ranges that follow each other drop every page, however small they are. All bytes may still be read;
@@ -36,27 +35,16 @@ public:
 
     // Throws file_error (errc::bad_file) when the file was written to or shortened since it was mapped, so that what
     // was read may be of two different files; errc::io_failed when the system gives no answer.
-    void require_unchanged() const;
+    void require_unchanged() const { file_.require_unchanged(); }
 
 private:
-    // When it was last written to, and how long it is.
-    struct state {
-        std::int64_t seconds = 0;
-        std::int64_t nanoseconds = 0;
-        std::int64_t bytes = 0;
-        friend bool operator==(const state&, const state&) noexcept = default;
-    };
-    state state_now() const;
-
     struct unmap {
         // No default initialiser: it would keep unique_ptr from default-constructing a nested class.
         std::size_t length;
         void operator()(const std::byte* address) const noexcept;
     };
 
-    std::filesystem::path path_;
-    io::file_descriptor descriptor_;
-    state mapped_;
+    regular_file file_;
     std::unique_ptr<const std::byte[], unmap> mapping_;
     io::known_mapping known_;
 };

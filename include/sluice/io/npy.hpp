@@ -31,12 +31,14 @@ public:
     // Parses and checks `file`, which holds the whole file. Errors name `label` in place of a path.
     npy_view(std::span<const std::byte> file, std::filesystem::path label);
 
-    const std::filesystem::path& path() const noexcept { return path_; }
-    dtype element_type() const noexcept { return type_; }
+    const std::filesystem::path& path() const noexcept { return path_; }  // the path or label that errors name
+    dtype element_type() const noexcept { return type_; }                 // the type of each element
+    // The lengths of the dimensions, rows first.
     const std::vector<std::size_t>& shape() const noexcept { return shape_; }
+    // The first dimension; 1 for a scalar.
     std::size_t rows() const noexcept { return shape_.empty() ? 1 : shape_.front(); }
-    std::size_t row_elements() const noexcept { return row_elements_; }
-    std::size_t row_bytes() const noexcept { return row_elements_ * size_of(type_); }
+    std::size_t row_elements() const noexcept { return row_elements_; }                // elements of one row
+    std::size_t row_bytes() const noexcept { return row_elements_ * size_of(type_); }  // bytes of one row
 
     // The elements, row-major; not necessarily aligned for their type.
     std::span<const std::byte> data() const noexcept { return data_; }
@@ -71,10 +73,11 @@ private:
 // The same over a file on disk, which it keeps mapped.
 class npy_file {
 public:
+    // Maps the file, parses and checks it. Throws file_error.
     explicit npy_file(std::filesystem::path path) : file_(std::move(path)), view_(file_.bytes(), file_.path()) {}
 
-    const npy_view& view() const noexcept { return view_; }
-    const mapped_file& file() const noexcept { return file_; }
+    const npy_view& view() const noexcept { return view_; }     // the array; valid as long as this object
+    const mapped_file& file() const noexcept { return file_; }  // the mapped file
     // Advises the system that these rows were consumed, so that a large input does not stay resident.
     void forget_rows(std::size_t first_row, std::size_t count) const noexcept;
 

@@ -20,12 +20,13 @@ namespace sluice::io {
 
 // An array while it is written.
 struct npy_part {
-    std::filesystem::path file;  // the temporary one, absolute
-    std::uint64_t data_offset = 0;
-    std::size_t rows = 0;  // of the whole array
-    std::size_t row_bytes = 0;
+    std::filesystem::path file;     // the temporary one, absolute
+    std::uint64_t data_offset = 0;  // of the first element, in bytes from the start of the file
+    std::size_t rows = 0;           // of the whole array
+    std::size_t row_bytes = 0;      // of one row
 };
 
+// Writes rows into an npy_part that another process has created.
 class npy_part_writer {
 public:
     // Opens the file. Throws file_error (errc::io_failed) when it cannot be seen from here, or is not that file.

@@ -27,10 +27,11 @@ public:
     // or bf16, which the format does not have.
     npy_writer(std::filesystem::path target, std::vector<std::size_t> shape, dtype type = dtype::f32);
 
-    dtype element_type() const noexcept { return type_; }
+    dtype element_type() const noexcept { return type_; }  // the type of each element
+    // The lengths of the dimensions, rows first.
     const std::vector<std::size_t>& shape() const noexcept { return shape_; }
-    std::size_t rows() const noexcept { return rows_; }
-    std::size_t row_bytes() const noexcept { return row_bytes_; }
+    std::size_t rows() const noexcept { return rows_; }            // the first dimension; 1 for a scalar
+    std::size_t row_bytes() const noexcept { return row_bytes_; }  // bytes of one row
     // For others that write rows of it, see npy_part_writer.
     npy_part part() const { return {std::filesystem::absolute(file_.temporary()), header_.size(), rows_, row_bytes_}; }
 

@@ -31,7 +31,7 @@
 
 namespace sluice::io {
 
-bool zlib_supported() noexcept;
+bool zlib_supported() noexcept;  // whether Sluice was built with zlib
 
 // A few bytes can inflate to a thousand times as many: the limit bounds what a hostile file can make a program
 // allocate.
@@ -48,21 +48,22 @@ public:
     npz_array(npz_array&&) noexcept = default;  // the elements stay where they are; a copy's would not
     npz_array& operator=(npz_array&&) noexcept = default;
 
-    const npy_view& view() const noexcept { return view_; }
+    const npy_view& view() const noexcept { return view_; }  // valid while this lives
 
 private:
     std::vector<std::byte> inflated_;
     npy_view view_;
 };
 
+// An entry of the archive's directory.
 struct npz_member {
     std::string name;             // without the ending .npy
     std::uint64_t header_offset;  // in the file
-    std::uint64_t data_offset;
-    std::uint64_t stored_bytes;
-    std::uint64_t bytes;  // of the .npy file in it
-    std::uint32_t crc;
-    bool is_deflated;
+    std::uint64_t data_offset;    // of its data, in the file
+    std::uint64_t stored_bytes;   // in the file: fewer than `bytes` where it is deflated
+    std::uint64_t bytes;          // of the .npy file in it
+    std::uint32_t crc;            // CRC-32 of the .npy file
+    bool is_deflated;             // else it is stored as it is
 };
 
 // An archive that is already in memory. Does not own the bytes: they must outlive it, and the arrays that are read.
@@ -71,7 +72,7 @@ public:
     // Parses and checks the directory of `file`, which holds the whole file. Errors name `label` in place of a path.
     npz_view(std::span<const std::byte> file, std::filesystem::path label, npz_limits limits = {});
 
-    const std::filesystem::path& path() const noexcept { return path_; }
+    const std::filesystem::path& path() const noexcept { return path_; }  // the path or label that errors name
     // The arrays, in the order of the directory. Members that do not end in .npy are none, and are left out.
     const std::vector<npz_member>& members() const noexcept { return members_; }
     // Null when there is no such array.
@@ -92,12 +93,13 @@ private:
 // The same over a file on disk, which it keeps mapped.
 class npz_file {
 public:
+    // Maps the file, parses and checks its directory. Throws file_error.
     explicit npz_file(std::filesystem::path path, npz_limits limits = {})
         : file_(std::move(path)), view_(file_.bytes(), file_.path(), limits) {}
 
-    const npz_view& view() const noexcept { return view_; }
-    const mapped_file& file() const noexcept { return file_; }
-    npz_array read(std::string_view name) const { return view_.read(name); }
+    const npz_view& view() const noexcept { return view_; }                   // valid while this lives
+    const mapped_file& file() const noexcept { return file_; }                // the mapping
+    npz_array read(std::string_view name) const { return view_.read(name); }  // as npz_view::read
 
 private:
     mapped_file file_;

@@ -25,6 +25,7 @@ using file_entry = std::unique_ptr<known_file, forget_file>;
 class known_temporary {
 public:
     known_temporary() noexcept = default;
+    // Notes the absolute path. A name that is too long for a file of this system is not noted.
     explicit known_temporary(const std::filesystem::path& file);
 
 private:
@@ -35,6 +36,7 @@ private:
 class known_mapping {
 public:
     known_mapping() noexcept = default;
+    // `length` bytes from `begin` on.
     known_mapping(const void* begin, std::size_t length, const std::filesystem::path& file);
 
 private:

@@ -26,9 +26,10 @@
 
 namespace sluice::io {
 
+// One tensor of a file.
 struct tensor_entry {
-    std::string name;
-    dtype type;
+    std::string name;                  // as in the file
+    dtype type;                        // of each element
     std::vector<std::size_t> shape;    // row-major; empty for a scalar; a dimension may be 0
     std::uint64_t offset;              // of the first data byte, from the start of the file
     std::span<const std::byte> bytes;  // not necessarily aligned for the type
@@ -37,12 +38,12 @@ struct tensor_entry {
 // The tensors of a file that is already in memory. Does not own the bytes: they must outlive it.
 class safetensors_view {
 public:
-    using metadata_map = std::map<std::string, std::string, std::less<>>;
+    using metadata_map = std::map<std::string, std::string, std::less<>>;  // names and values
 
     // Parses and checks `file`, which holds the whole file. Errors name `label` in place of a path.
     safetensors_view(std::span<const std::byte> file, std::filesystem::path label);
 
-    const std::filesystem::path& path() const noexcept { return path_; }
+    const std::filesystem::path& path() const noexcept { return path_; }  // the path or label that errors name
     // In the order of their bytes in the file.
     const std::vector<tensor_entry>& tensors() const noexcept { return tensors_; }
     // Null when there is no such tensor.
@@ -63,13 +64,17 @@ private:
 // The same over a file on disk, which it keeps mapped.
 class safetensors_file {
 public:
+    // Maps the file, parses and checks it. Throws file_error.
     explicit safetensors_file(std::filesystem::path path)
         : file_(std::move(path)), view_(file_.bytes(), file_.path()) {}
 
-    const safetensors_view& view() const noexcept { return view_; }
-    const mapped_file& file() const noexcept { return file_; }
+    const safetensors_view& view() const noexcept { return view_; }  // valid while this lives
+    const mapped_file& file() const noexcept { return file_; }       // the mapping
+    // As safetensors_view::tensors.
     const std::vector<tensor_entry>& tensors() const noexcept { return view_.tensors(); }
+    // As safetensors_view::find.
     const tensor_entry* find(std::string_view name) const noexcept { return view_.find(name); }
+    // As safetensors_view::metadata.
     const safetensors_view::metadata_map& metadata() const noexcept { return view_.metadata(); }
 
 private:

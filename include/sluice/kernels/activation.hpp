@@ -11,6 +11,7 @@
 
 namespace sluice {
 
+// What is applied to each element; softmax to each row. `none` changes nothing, and tanh is the hyperbolic tangent.
 enum class activation {
     none,
     relu,     // max(x, 0); NaN stays NaN

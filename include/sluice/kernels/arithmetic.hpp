@@ -24,6 +24,7 @@
 
 namespace sluice {
 
+// What combine makes of two elements: x + y, x - y or x * y.
 enum class arithmetic : unsigned char { add, subtract, multiply };
 
 namespace detail {
@@ -40,6 +41,7 @@ using factor_for = std::conditional_t<std::same_as<T, int>, int, float>;
 template <detail::arithmetic_element T>
 void combine(stream on, arithmetic what, tensor<T>& x, const tensor<T>& y,
              source_location location = source_location::current());
+// The same for x = factor * x.
 template <detail::arithmetic_element T>
 void scale(stream on, tensor<T>& x, detail::factor_for<T> factor,
            source_location location = source_location::current());

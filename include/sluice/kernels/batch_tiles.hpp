@@ -35,19 +35,20 @@ inline namespace SLUICE_BOUNDS_ABI {
 template <typename T, int Rows, int Columns>
 class batch_tiles_of {
 public:
-    using element = std::remove_const_t<T>;
-    using matrix_type = tiles_of<T, Rows, Columns>;
-    using tile_type = typename matrix_type::tile_type;
+    using element = std::remove_const_t<T>;             // of the tensor, without const
+    using matrix_type = tiles_of<T, Rows, Columns>;     // one matrix of the batch, seen as tiles
+    using tile_type = typename matrix_type::tile_type;  // one tile, as a load gives it
 
+    // Made by the launch: matrices of the same size, one after the other.
     SLUICE_KERNEL batch_tiles_of(T* data, std::size_t batches, std::size_t rows, std::size_t columns)
         : data_(data), batches_(batches), rows_(rows), columns_(columns) {}
 
     SLUICE_KERNEL std::size_t batches() const { return batches_; }  // how many matrices
     // Of each matrix: in tiles, and in numbers.
     SLUICE_KERNEL unsigned down() const { return matrix_type(data_, rows_, columns_).down(); }
-    SLUICE_KERNEL unsigned across() const { return matrix_type(data_, rows_, columns_).across(); }
-    SLUICE_KERNEL std::size_t rows() const { return rows_; }
-    SLUICE_KERNEL std::size_t columns() const { return columns_; }
+    SLUICE_KERNEL unsigned across() const { return matrix_type(data_, rows_, columns_).across(); }  // in tiles
+    SLUICE_KERNEL std::size_t rows() const { return rows_; }        // of each matrix, in numbers
+    SLUICE_KERNEL std::size_t columns() const { return columns_; }  // of each matrix, in numbers
 
     // Any matrix, of what is only read.
     SLUICE_KERNEL matrix_type matrix(detail::index_as<unsigned> batch) const

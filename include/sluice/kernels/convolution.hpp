@@ -30,13 +30,14 @@
 
 namespace sluice {
 
+// How the window moves over the image, and what is done to the sums.
 struct convolution_options {
-    size_2d stride = {1, 1};
-    size_2d padding = {0, 0};  // on each side
-    size_2d dilation = {1, 1};
-    std::size_t groups = 1;
-    activation after = activation::none;
-    bool use_library = true;  // false: im2col and gemm even where cuDNN or oneDNN is there
+    size_2d stride = {1, 1};              // pixels from one window to the next
+    size_2d padding = {0, 0};             // on each side
+    size_2d dilation = {1, 1};            // pixels from one element of the filter to the next
+    std::size_t groups = 1;               // equal parts of channels and filters that do not mix
+    activation after = activation::none;  // applied to each output, after the bias
+    bool use_library = true;              // false: im2col and gemm even where cuDNN or oneDNN is there
 };
 
 // The shape of the result. Throws as above.

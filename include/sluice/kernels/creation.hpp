@@ -82,6 +82,7 @@ template <floating_element T>
 void require_interval(double first, double last, std::size_t count, const source_location& location);
 }  // namespace detail
 
+// The operation that arange, linspace and eye return.
 template <typename T, typename Contents>
 class creation_operation : public operation_base<creation_operation<T, Contents>> {
 public:

@@ -31,8 +31,8 @@ void activate_as(stream on, tensor<float>& x, const source_location& location) {
 inline constexpr in_place<&detail::activate> activate;
 // One of them.
 inline constexpr in_place<&detail::activate_as<activation::relu>> relu;
-inline constexpr in_place<&detail::activate_as<activation::gelu>> gelu;
-inline constexpr in_place<&detail::activate_as<activation::sigmoid>> sigmoid;
+inline constexpr in_place<&detail::activate_as<activation::gelu>> gelu;        // see activation::gelu
+inline constexpr in_place<&detail::activate_as<activation::sigmoid>> sigmoid;  // see activation::sigmoid
 // A function, since an object would hide tanh(double) of <math.h> from code with `using namespace sluice`. With
 // and_then: .and_then(activate(activation::tanh)).
 inline auto tanh(tensor<float> x, const source_location& location = source_location::current()) {

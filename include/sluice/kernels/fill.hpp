@@ -66,6 +66,7 @@ auto fill(tensor<T> x, const V& value, source_location location = source_locatio
 template <typename V>
 class fill_with {
 public:
+    // Called by fill.
     fill_with(const V& value, const source_location& location) : value_(value), location_(location) {}
 
     template <typename T>

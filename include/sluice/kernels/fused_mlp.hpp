@@ -34,11 +34,11 @@ namespace sluice {
 
 // A layer in host memory: y = after(x * weight^T + bias).
 struct mlp_layer {
-    std::size_t in_features = 0;
-    std::size_t out_features = 0;
-    std::vector<float> weight;  // [out_features, in_features], row-major; rounded to the element type when packed
-    std::vector<float> bias;    // [out_features], or empty
-    activation after = activation::none;
+    std::size_t in_features = 0;   // numbers of a row that goes in
+    std::size_t out_features = 0;  // numbers of a row that comes out
+    std::vector<float> weight;     // [out_features, in_features], row-major; rounded to the element type when packed
+    std::vector<float> bias;       // [out_features], or empty
+    activation after = activation::none;  // applied to the layer's outputs
 };
 
 namespace detail {
@@ -68,17 +68,19 @@ concept fused_element = std::same_as<T, half> || std::same_as<T, bfloat16> || st
 template <detail::fused_element T>
 class packed_mlp {
 public:
+    // Called by pack_mlp.
     packed_mlp(const detail::fused_mlp_form& form, shared_tensor<std::byte> image)
         : form_(form), image_(std::move(image)) {}
 
-    std::size_t in_features() const noexcept { return form_.in_features; }
-    std::size_t out_features() const noexcept { return form_.out_features; }
-    std::size_t layers() const noexcept { return form_.layers; }
+    std::size_t in_features() const noexcept { return form_.in_features; }    // numbers of an input row
+    std::size_t out_features() const noexcept { return form_.out_features; }  // numbers of an output row
+    std::size_t layers() const noexcept { return form_.layers; }              // the number of layers
 
+    // For commands: the sizes of the packed network.
     const detail::fused_mlp_form& form() const noexcept { return form_; }
     // For commands: in the order that the kernel of its device wants.
     const tensor<std::byte>& image() const noexcept { return *image_; }
-    const shared_tensor<std::byte>& shared_image() const noexcept { return image_; }
+    const shared_tensor<std::byte>& shared_image() const noexcept { return image_; }  // the same, to be kept
 
 private:
     detail::fused_mlp_form form_;

@@ -37,10 +37,11 @@
 
 namespace sluice {
 
+// How a product is computed.
 struct gemm_options {
-    bool transpose_b = false;  // b is [columns, inner] instead of [inner, columns]
-    activation after = activation::none;
-    bool allow_tf32 = false;  // for float on a GPU; relative error about 1e-3 instead of 1e-6
+    bool transpose_b = false;             // b is [columns, inner] instead of [inner, columns]
+    activation after = activation::none;  // applied to each element, after the bias
+    bool allow_tf32 = false;              // for float on a GPU; relative error about 1e-3 instead of 1e-6
 };
 
 namespace detail {
@@ -64,7 +65,7 @@ void gemm(stream on, const tensor<T>& a, const tensor<T>& b, std::type_identity_
 template <detail::gemm_operand A, detail::operand_of<detail::element_of<A>> B>
 class gemm_operation : public operation_base<gemm_operation<A, B>> {
 public:
-    using element = detail::element_of<A>;
+    using element = detail::element_of<A>;  // of the operands and of the product
     using output = tensor<element>;
 
     gemm_operation(A a, B b, std::optional<shared_tensor<element>> bias, const gemm_options& options,

@@ -22,21 +22,22 @@ struct device_properties;
 
 // Elements, and how they are multiplied: tf32 is float, rounded.
 enum class gemm_type : unsigned char { f32, tf32, f16, bf16 };
-std::string_view to_string(gemm_type type) noexcept;
+std::string_view to_string(gemm_type type) noexcept;  // "f32", "tf32", "f16", "bf16"
 
 // out[rows, columns] = a[rows, inner] * b, where b is [inner, columns], or transposed.
 struct gemm_problem {
-    gemm_type type = gemm_type::f32;
-    bool b_is_transposed = false;
-    std::size_t rows = 0;
-    std::size_t columns = 0;
-    std::size_t inner = 0;
+    gemm_type type = gemm_type::f32;  // of the operands
+    bool b_is_transposed = false;     // b is [columns, inner]
+    std::size_t rows = 0;             // of a and of the product
+    std::size_t columns = 0;          // of the product
+    std::size_t inner = 0;            // of each sum: the length
 
-    friend auto operator<=>(const gemm_problem&, const gemm_problem&) = default;
+    friend auto operator<=>(const gemm_problem&, const gemm_problem&) = default;  // in the order of the members
 };
 
+// What tune_gemm found for one problem.
 struct gemm_measurement {
-    gemm_problem of;
+    gemm_problem of;                  // the problem
     std::string fastest;              // "cuBLASLt 0": its first proposal; "wgmma 128x256": ours, with this tile
     double microseconds = 0;          // of the fastest
     double library_microseconds = 0;  // of cuBLASLt's first proposal; 0 where it has none

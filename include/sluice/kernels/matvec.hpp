@@ -28,7 +28,7 @@
 
 namespace sluice {
 
-inline constexpr std::size_t most_matvec_rows = 8;
+inline constexpr std::size_t most_matvec_rows = 8;  // rows of x; more are errc::invalid_argument
 
 namespace detail {
 template <typename T>

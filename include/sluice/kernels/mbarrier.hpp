@@ -15,8 +15,10 @@
 
 namespace sluice::kernels {
 
+// One barrier, in the shared memory of a block.
 class mbarrier {
 public:
+    // By one thread: `arrivals` arrivals end each phase.
     __device__ void init(unsigned arrivals) {
         asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(address()), "r"(arrivals) : "memory");
     }
@@ -28,6 +30,7 @@ public:
     // This thread's earlier accesses of shared memory come before copies that are asked for after this and a barrier.
     __device__ static void publish_writes() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+    // Counts one arrival of the current phase.
     __device__ void arrive() { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address()) : "memory"); }
     // Arrives, and announces bytes that the phase waits for.
     __device__ void arrive_expecting(std::size_t bytes) {
@@ -35,6 +38,7 @@ public:
                      "r"(static_cast<std::uint32_t>(bytes))
                      : "memory");
     }
+    // Waits until the phase of this parity has ended.
     __device__ void wait(unsigned parity) {
         asm volatile(
             "{\n"
@@ -97,6 +101,7 @@ private:
 // Tiles from shared memory to the matrix of a tensor map, by the copy engine: what lies beyond the matrix is not
 // written. The threads that wrote the tile call publish_tile() before the barrier that is before the copy.
 __device__ inline void publish_tile() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+// By one thread: the tile in shared memory to the place whose first element is at [row, column]; does not wait.
 __device__ inline void store_tile(const void* map, int row, int column, const void* from) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map), "r"(column),
                  "r"(row), "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(from)))
@@ -121,11 +126,13 @@ __device__ inline std::uint32_t address_in_block(const void* mine, unsigned bloc
         : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(mine))), "r"(block));
     return there;
 }
+// Four numbers to an address that address_in_block has given.
 __device__ inline void store_there(std::uint32_t address, const float (&four)[4]) {
     asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(four[0]), "f"(four[1]),
                  "f"(four[2]), "f"(four[3])
                  : "memory");
 }
+// The rank of the calling thread's block in its cluster.
 __device__ inline unsigned block_in_cluster() {
     unsigned rank;
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));

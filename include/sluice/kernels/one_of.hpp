@@ -55,9 +55,10 @@ public:
     explicit one_of(Kernels... kernels) : kernels_(kernels...) {}
     one_of(std::shared_ptr<tuning_table> table, Kernels... kernels) : table_(std::move(table)), kernels_(kernels...) {}
 
-    static constexpr std::size_t count = sizeof...(Kernels);
+    static constexpr std::size_t count = sizeof...(Kernels);  // the number of kernels
     // The names of the kernels' types, without namespaces.
     static constexpr std::array<std::string_view, count> names() { return {detail::type_name<Kernels>()...}; }
+    // The table of measurements; null when there is none.
     const std::shared_ptr<tuning_table>& table() const noexcept { return table_; }
 
     // Calls function(kernel) with the kernel of that number, counted from 0.
@@ -90,6 +91,7 @@ void launch_on(stream on, const one_of<Kernels...>& kernels, const Range& range,
                  [&](const auto& kernel) { launch_on(on, kernel, range, arguments...); });
 }
 
+// A launch of one of several kernels, which launch(one_of, ...) returns.
 template <typename Kernels, any_launch_range Range, typename... Arguments>
 class choice_operation : public operation_base<choice_operation<Kernels, Range, Arguments...>> {
     using binding = detail::argument_binding<typename detail::first_of_choice<Kernels>::parameters, Arguments...>;

@@ -11,8 +11,9 @@
 
 namespace sluice {
 
+// The random bits of one counter.
 struct philox_words {
-    std::uint32_t word[4];
+    std::uint32_t word[4];  // each uniform in 32 bits
 };
 
 // The words of one counter. `seed` is the key, `stream` the upper half of the counter.

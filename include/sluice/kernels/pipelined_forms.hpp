@@ -39,45 +39,56 @@ namespace sluice::pipelined {
 
 // What every form has.
 struct form {
-    static constexpr unsigned stages = 1;
-    static constexpr bool needs_hopper = false;
+    static constexpr unsigned stages = 1;        // batches of a block that are in shared memory at a time
+    static constexpr bool needs_hopper = false;  // sm_90 or later
     // Whether a block of that many threads can run the form. The number is a multiple of 32 in any case.
     SLUICE_KERNEL static constexpr bool fits(unsigned threads) { return threads >= 32 && threads % 32 == 0; }
     // How many pipelines such a block runs, each with batches of its own.
     SLUICE_KERNEL static constexpr unsigned pipelines(unsigned) { return 1; }
-    static constexpr bool is_part = false;
+    static constexpr bool is_part = false;  // not all threads of the block take part
 };
+// What the forms with several stages have.
 template <unsigned Stages>
 struct staged_form : form {
     static_assert(Stages >= 1 && Stages <= 255, "a pipeline has from 1 to 255 stages");
-    static constexpr unsigned stages = Stages;
+    static constexpr unsigned stages = Stages;  // see form
 };
 
+// Loads a batch, then computes on it: nothing overlaps inside a block.
 struct plain_loads : form {};
+// Computes on one batch while the next Stages - 1 are copied.
 template <unsigned Stages>
 struct n_stages : staged_form<Stages> {};
-using one_stage = n_stages<1>;
-using two_stages = n_stages<2>;
+using one_stage = n_stages<1>;   // nothing overlaps, but the copy needs no registers
+using two_stages = n_stages<2>;  // the next batch is copied meanwhile
+// The first `Producers` threads of the block copy, the others compute.
 template <unsigned Stages, unsigned Producers>
 struct roles : staged_form<Stages> {
     static_assert(Producers >= 1, "roles needs at least one thread that copies");
+    // One thread at least computes.
     SLUICE_KERNEL static constexpr bool fits(unsigned threads) { return form::fits(threads) && Producers < threads; }
 };
+// Each thread waits for its own copies, and with __syncthreads for those of the others.
 template <unsigned Stages>
 struct thread_scope : staged_form<Stages> {};
+// A pipeline for each warp, with batches of its own; __syncwarp takes the place of __syncthreads.
 template <unsigned Stages>
 struct warp_scope : staged_form<Stages> {
-    SLUICE_KERNEL static constexpr unsigned pipelines(unsigned threads) { return threads / 32; }
+    SLUICE_KERNEL static constexpr unsigned pipelines(unsigned threads) { return threads / 32; }  // one for each warp
 };
+// thread_scope with the C primitives, and zero fill at the ragged end.
 template <unsigned Stages>
 struct primitives : staged_form<Stages> {};
+// The C primitives; the copies arrive on a barrier in shared memory.
 template <unsigned Stages>
 struct arrivals : staged_form<Stages> {
+    // Each stage's barrier has a thread that makes it ready.
     SLUICE_KERNEL static constexpr bool fits(unsigned threads) { return form::fits(threads) && Stages <= threads; }
 };
+// Bulk copies of Hopper: one thread asks for a batch, and a barrier counts its bytes.
 template <unsigned Stages>
 struct bulk : staged_form<Stages> {
-    static constexpr bool needs_hopper = true;
+    static constexpr bool needs_hopper = true;  // bulk copies
 };
 
 // Predicates for roles_where. One of your own is a type without data:
@@ -88,9 +99,11 @@ struct bulk : staged_form<Stages> {
 struct even_ranks {
     SLUICE_KERNEL constexpr bool operator()(unsigned rank) const { return rank % 2 == 0; }
 };
+// The opposite of even_ranks.
 struct odd_ranks {
     SLUICE_KERNEL constexpr bool operator()(unsigned rank) const { return rank % 2 == 1; }
 };
+// The first `Producers` threads: the same as roles.
 template <unsigned Producers>
 struct first_ranks {
     static_assert(Producers >= 1, "at least one thread copies");
@@ -104,6 +117,7 @@ struct roles_where : staged_form<Stages> {
                   "the predicate of roles_where is a type without data: each thread makes one");
     static_assert(std::is_invocable_r_v<bool, const Which&, unsigned>,
                   "the predicate of roles_where is called as bool(unsigned rank), on a const object");
+    // Whether some threads copy and some compute.
     SLUICE_KERNEL static constexpr bool fits(unsigned threads) {
         unsigned producers = 0;
         for (unsigned rank = 0; rank < threads; ++rank) producers += Which{}(rank) ? 1 : 0;
@@ -118,14 +132,16 @@ template <unsigned Threads, typename Of, unsigned First = 0, unsigned Barrier = 
 struct part : Of {
     static_assert(std::is_base_of_v<form, Of>, "part<Threads, Form>: the second argument is a form");
     static_assert(!Of::is_part, "part<Threads, Form>: the form is not a part itself");
-    static constexpr bool is_part = true;
+    static constexpr bool is_part = true;  // it is one
     static_assert(Threads >= 32 && Threads % 32 == 0 && First % 32 == 0, "a part of a block is whole warps");
     static_assert(First <= 1024 && Threads <= 1024 - First, "a block has at most 1024 threads");
     static_assert(Barrier >= 1 && Barrier <= 15, "a part synchronises on a barrier from 1 to 15");
     static_assert(Of::fits(Threads), "that many threads cannot run this form");
+    // Whether the part's threads are in the block.
     SLUICE_KERNEL static constexpr bool fits(unsigned threads) {
         return form::fits(threads) && First + Threads <= threads;
     }
+    // Of the part's threads.
     SLUICE_KERNEL static constexpr unsigned pipelines(unsigned) { return Of::pipelines(Threads); }
 };
 

@@ -48,7 +48,7 @@ namespace pipelined {
 // An input and how it is cut. The last batch may be shorter.
 template <typename T>
 struct batches {
-    const T* in;
+    const T* in;        // the first element
     std::size_t size;   // elements
     std::size_t batch;  // elements of one, but the last
 };

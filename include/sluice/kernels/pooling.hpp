@@ -25,8 +25,9 @@
 
 namespace sluice {
 
+// How the window moves over the image.
 struct pooling_options {
-    size_2d window = {2, 2};
+    size_2d window = {2, 2};                       // its height and width
     std::optional<size_2d> stride = std::nullopt;  // the window's size, if not given
     size_2d padding = {0, 0};                      // on each side
     bool counts_padding = false;                   // an average divides by the whole window, also at the edges
@@ -40,6 +41,7 @@ shape pooled(const shape& x, const pooling_options& options = {},
 // The plain forms: one command on a stream. `out` has the shape that `pooled` returns. They do not block.
 void max_pooling(stream on, const tensor<float>& x, tensor<float>& out, const pooling_options& options = {},
                  source_location location = source_location::current());
+// The same for averages.
 void average_pooling(stream on, const tensor<float>& x, tensor<float>& out, const pooling_options& options = {},
                      source_location location = source_location::current());
 
@@ -47,6 +49,7 @@ namespace detail {
 using pooling_function = void(stream, const tensor<float>&, tensor<float>&, const pooling_options&, source_location);
 }
 
+// The operation that max_pooling and average_pooling return.
 template <detail::operand_of<float> X>
 class pooling_operation : public operation_base<pooling_operation<X>> {
 public:

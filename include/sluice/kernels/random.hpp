@@ -32,18 +32,19 @@
 
 namespace sluice {
 
+// Elements that random numbers can be.
 template <typename T>
 concept random_element = std::same_as<T, float> || std::same_as<T, half> || std::same_as<T, bfloat16>;
 
 // In [low, high).
 struct uniform_distribution {
-    float low = 0;
-    float high = 1;
+    float low = 0;   // may be a result
+    float high = 1;  // is no result
 };
 // With deviation 0 every number is the mean.
 struct normal_distribution {
-    float mean = 0;
-    float deviation = 1;
+    float mean = 0;       // of all numbers
+    float deviation = 1;  // the standard deviation, at least 0
 };
 
 // A seed that this process has not drawn before. The first one is drawn from std::random_device. Any thread may call
@@ -66,6 +67,7 @@ template <random_element T>
 void fill_random(stream on, tensor<T>& x, const normal_distribution& of, std::uint64_t seed, std::uint64_t first = 0,
                  source_location location = source_location::current());
 
+// The operation that uniform and randn return.
 template <random_element T, typename Distribution>
 class random_operation : public operation_base<random_operation<T, Distribution>> {
 public:

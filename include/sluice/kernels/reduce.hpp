@@ -36,8 +36,10 @@
 
 namespace sluice {
 
+// What is made of the elements. argmax is the place of the largest.
 enum class reduction : unsigned char { sum, mean, max, min, argmax };
 
+// Of which elements one number is made: those of each row, or all.
 enum class reduce_over : unsigned char { last_dimension, all };
 
 namespace detail {

@@ -54,6 +54,7 @@
 
 namespace sluice {
 
+// How the kernel stays.
 struct resident_kernel_options {
     // Of the block, 1 to 1024. The words of a request and an answer are moved by these threads, 4 bytes each at a time.
     unsigned threads = 32;
@@ -102,8 +103,8 @@ class resident_kernel {
                   "Answer&)`");
 
 public:
-    using request = typename detail::resident_signature<Kernel>::request;
-    using answer = typename detail::resident_signature<Kernel>::answer;
+    using request = typename detail::resident_signature<Kernel>::request;  // what the call operator takes
+    using answer = typename detail::resident_signature<Kernel>::answer;    // what it writes
 
     // Starts the kernel and waits until it runs. Throws errc::invalid_argument for options that are out of range, for
     // more multiprocessors than the GPU has (one is left to others) and for a kernel object, request and answer that do
@@ -134,9 +135,10 @@ public:
                          request(asked));
     }
 
-    std::size_t lanes() const { return core().lanes(); }
+    std::size_t lanes() const { return core().lanes(); }  // the number of blocks that answer at the same time
     // That it takes, and that are left for other work. On a CPU device 0, and all workers.
     std::size_t multiprocessors() const { return core().multiprocessors(); }
+    // Those that are left for other work.
     std::size_t free_multiprocessors() const { return core().free_multiprocessors(); }
 
 private:

@@ -93,8 +93,8 @@ class tile {
     static_assert((Rows & (Rows - 1)) == 0 && (Columns & (Columns - 1)) == 0, "sizes of tiles are powers of two");
 
 public:
-    static constexpr int rows = Rows, columns = Columns;
-    using spread = detail::tile_spread<T, Rows * Columns>;
+    static constexpr int rows = Rows, columns = Columns;    // its size
+    using spread = detail::tile_spread<T, Rows * Columns>;  // which numbers a thread has; for functions over tiles
 
     // The same number everywhere.
     SLUICE_KERNEL static tile full(T each) {
@@ -157,7 +157,8 @@ SLUICE_KERNEL tile<T, NewRows, NewColumns> reshape(const tile<T, Rows, Columns>&
 template <typename Arithmetic, int Rows, int Columns>
 class accumulator {
 public:
-    static constexpr int rows = Rows, columns = Columns;
+    static constexpr int rows = Rows, columns = Columns;  // its size
+    // How a block multiplies; for functions over tiles.
     using product = detail::tile_product<Arithmetic, Rows, Columns>;
 
     accumulator() = default;
@@ -182,6 +183,7 @@ public:
             mine_[i] = function(at.row, at.column, mine_[i]);
         }
     }
+    // Calls function(row, column, sum) for each sum that this thread has; changes none.
     template <typename Function>
     SLUICE_KERNEL void each(Function function) const {
         if (!product::has_sums()) return;
@@ -221,16 +223,19 @@ private:
 template <typename T, int Rows, int Columns>
 class tiles_of {
 public:
-    using element = std::remove_const_t<T>;
-    using tile_type = tile<element, Rows, Columns>;
+    using element = std::remove_const_t<T>;          // of the matrix, without const
+    using tile_type = tile<element, Rows, Columns>;  // one tile, as a load gives it
 
+    // Made by the launch: row after row, without gaps.
     SLUICE_KERNEL tiles_of(T* data, std::size_t rows, std::size_t columns)
         : data_(data), rows_(rows), columns_(columns) {}
 
+    // How many tiles the matrix has from top to bottom, clipped ones included.
     SLUICE_KERNEL unsigned down() const { return static_cast<unsigned>((rows_ + Rows - 1) / Rows); }
+    // How many tiles the matrix has from left to right, clipped ones included.
     SLUICE_KERNEL unsigned across() const { return static_cast<unsigned>((columns_ + Columns - 1) / Columns); }
-    SLUICE_KERNEL std::size_t rows() const { return rows_; }
-    SLUICE_KERNEL std::size_t columns() const { return columns_; }
+    SLUICE_KERNEL std::size_t rows() const { return rows_; }        // of the matrix, in numbers
+    SLUICE_KERNEL std::size_t columns() const { return columns_; }  // of the matrix, in numbers
 
     // Any tile, of what is only read. Numbers beyond the matrix are `beyond`.
     SLUICE_KERNEL tile_type load(detail::index_as<unsigned> tile_row, detail::index_as<unsigned> tile_column,

@@ -23,11 +23,11 @@ struct keep_sums {
 // out = finish(a * b); a is [rows, inner], b [inner, columns] or, when Transposed, [columns, inner].
 template <typename Arithmetic, bool Transposed, int Rows, int Columns, int Inner, typename Finish = keep_sums>
 struct tile_gemm {
-    using element = detail::tile_factor<Arithmetic>;
-    tiles_of<const element, Rows, Inner> a;
-    tiles_of<const element, Transposed ? Columns : Inner, Transposed ? Inner : Columns> b;
-    tiles_of<element, Rows, Columns> out;
-    Finish finish = {};
+    using element = detail::tile_factor<Arithmetic>;                                        // of the matrices
+    tiles_of<const element, Rows, Inner> a;                                                 // the left factor
+    tiles_of<const element, Transposed ? Columns : Inner, Transposed ? Inner : Columns> b;  // the right factor
+    tiles_of<element, Rows, Columns> out;                                                   // the product
+    Finish finish = {};  // makes the element of `out` from the column and the sum
 
     SLUICE_KERNEL void operator()(const tile_block& at) const {
         accumulator<Arithmetic, Rows, Columns> sum;
@@ -66,10 +66,10 @@ private:
 // out = a * b, or += with Adds; a is [rows, inner], b [inner, columns].
 template <typename Arithmetic, int Rows, int Columns, int Inner, bool Adds = false>
 struct gemm_tiles {
-    using element = detail::tile_factor<Arithmetic>;
-    using left = tiles_of<const element, Rows, Inner>;
-    using right = tiles_of<const element, Inner, Columns>;
-    using product = tiles_of<element, Rows, Columns>;
+    using element = detail::tile_factor<Arithmetic>;        // of the matrices
+    using left = tiles_of<const element, Rows, Inner>;      // the left factor
+    using right = tiles_of<const element, Inner, Columns>;  // the right factor
+    using product = tiles_of<element, Rows, Columns>;       // the result
 
     SLUICE_KERNEL void operator()(const tile_block& at, left a, right b, product out) const {
         if constexpr (Adds) {
@@ -80,6 +80,7 @@ struct gemm_tiles {
             tile_gemm<Arithmetic, false, Rows, Columns, Inner>{a, b, out}(at);
         }
     }
+    // For the launch: why the sizes do not fit; null when they do.
     const char* misfit(left a, right b, product out) const {
         return a.columns() == b.rows() && out.rows() == a.rows() && out.columns() == b.columns()
                    ? nullptr
@@ -90,15 +91,16 @@ struct gemm_tiles {
 // out[i] = a[i] * b[i], for the matrices of three batches.
 template <typename Arithmetic, int Rows, int Columns, int Inner>
 struct batch_gemm_tiles {
-    using element = detail::tile_factor<Arithmetic>;
-    using left = batch_tiles_of<const element, Rows, Inner>;
-    using right = batch_tiles_of<const element, Inner, Columns>;
-    using product = batch_tiles_of<element, Rows, Columns>;
+    using element = detail::tile_factor<Arithmetic>;              // of the matrices
+    using left = batch_tiles_of<const element, Rows, Inner>;      // the left factors
+    using right = batch_tiles_of<const element, Inner, Columns>;  // the right factors
+    using product = batch_tiles_of<element, Rows, Columns>;       // the results
 
     SLUICE_KERNEL void operator()(const tile_block& at, left a, right b, product out) const {
         tile_gemm<Arithmetic, false, Rows, Columns, Inner>{a.matrix(at.batch()), b.matrix(at.batch()),
                                                            out.matrix(at)}(at);
     }
+    // For the launch: why the sizes do not fit; null when they do.
     const char* misfit(left a, right b, product out) const {
         return a.batches() == out.batches() && b.batches() == out.batches() && a.columns() == b.rows() &&
                        out.rows() == a.rows() && out.columns() == b.columns()
@@ -116,6 +118,7 @@ struct matvec_tiles {
         for (unsigned k = 0; k < a.across(); ++k) mma(a.load(at.index(), k), x.load_column(k), sum);
         out.store(at, sum);
     }
+    // For the launch: why the sizes do not fit; null when they do.
     const char* misfit(tiles_of<const float, Rows, Inner> a, vector_tiles_of<const float, Inner> x,
                        vector_tiles_of<float, Rows> out) const {
         return a.columns() == x.size() && a.rows() == out.size() ? nullptr

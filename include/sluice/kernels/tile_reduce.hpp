@@ -124,6 +124,7 @@ SLUICE_KERNEL tile<float, Rows, 1> row_sums(const tile<T, Rows, Columns>& x) {
     detail::combine_lines<true, float>(x, made, detail::add_numbers());
     return made;
 }
+// The sum of each column, as a float.
 template <typename T, int Rows, int Columns>
 SLUICE_KERNEL tile<float, 1, Columns> column_sums(const tile<T, Rows, Columns>& x) {
     tile<float, 1, Columns> made;
@@ -136,6 +137,7 @@ template <typename T, int Rows, int Columns>
 SLUICE_KERNEL tile<T, Rows, 1> row_maxima(const tile<T, Rows, Columns>& x) {
     return combine_rows(x, detail::larger_number());
 }
+// The largest number of each column; NaN where there is one.
 template <typename T, int Rows, int Columns>
 SLUICE_KERNEL tile<T, 1, Columns> column_maxima(const tile<T, Rows, Columns>& x) {
     return combine_columns(x, detail::larger_number());

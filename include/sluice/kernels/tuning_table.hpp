@@ -28,6 +28,7 @@
 
 namespace sluice {
 
+// What one tune() has measured.
 struct tuning_measurement {
     std::string device;                // its properties' name: "NVIDIA H200"
     std::vector<std::string> kernels;  // the first is the default
@@ -51,7 +52,7 @@ public:
     // The position of the fastest kernel; nullopt where nothing was measured.
     std::optional<std::size_t> find(std::string_view device, std::span<const std::string_view> kernels,
                                     std::span<const shape> shapes) const;
-    std::vector<tuning_measurement> measurements() const;
+    std::vector<tuning_measurement> measurements() const;  // a copy of all measurements
 
     // Adds all measurements of the file. Blocks. Throws file_error for a file that is missing, cannot be read, or is
     // not exactly a table; then the table is as it was.

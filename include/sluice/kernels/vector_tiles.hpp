@@ -22,6 +22,7 @@ namespace sluice {
 
 inline namespace SLUICE_BOUNDS_ABI {
 
+// A tile of a vector: one row.
 template <typename T, int Size>
 using vector_tile = tile<T, 1, Size>;
 
@@ -29,13 +30,14 @@ using vector_tile = tile<T, 1, Size>;
 template <typename T, int Size>
 class vector_tiles_of {
 public:
-    using element = std::remove_const_t<T>;
-    using tile_type = vector_tile<element, Size>;
+    using element = std::remove_const_t<T>;        // of the vector, without const
+    using tile_type = vector_tile<element, Size>;  // one tile, as a load gives it
 
+    // Made by the launch.
     SLUICE_KERNEL vector_tiles_of(T* data, std::size_t size) : row_(data, 1, size), data_(data) {}
 
-    SLUICE_KERNEL unsigned count() const { return row_.across(); }  // of tiles
-    SLUICE_KERNEL std::size_t size() const { return row_.columns(); }
+    SLUICE_KERNEL unsigned count() const { return row_.across(); }     // the number of tiles, a clipped one included
+    SLUICE_KERNEL std::size_t size() const { return row_.columns(); }  // the size of the vector, in numbers
 
     // Any tile, of what is only read. Numbers beyond the vector are `beyond`.
     SLUICE_KERNEL tile_type load(detail::index_as<unsigned> index, element beyond = element(0.0f)) const

@@ -33,19 +33,21 @@ bool are_many_threads(stream on, std::size_t threads);
 namespace kernels {
 inline namespace SLUICE_LAUNCH_ABI {
 
+// The closure of such a launch: where the elements are, and the function. update_elements makes one.
 template <typename Function, typename Out, typename In, std::size_t Inputs>
 struct whole_tensor {
     static_assert(std::is_trivially_copyable_v<Function>, "the function is copied to the device byte by byte");
+    // How many elements a thread loads at once.
     static constexpr std::size_t piece_elements = piece_size<In> < piece_size<Out> ? piece_size<In> : piece_size<Out>;
-    static constexpr std::size_t inputs = Inputs;
-    using in_element = In;
-    using piece_in = piece<In, piece_elements>;
-    using piece_out = piece<Out, piece_elements>;
+    static constexpr std::size_t inputs = Inputs;  // how many tensors are read
+    using in_element = In;                         // of the inputs
+    using piece_in = piece<In, piece_elements>;    // the elements that a thread loads at once
+    using piece_out = piece<Out, piece_elements>;  // the elements that a thread stores at once
 
-    std::size_t count;
-    Out* out;
-    const In* in[Inputs];
-    Function function;
+    std::size_t count;     // of elements
+    Out* out;              // the first element of the output
+    const In* in[Inputs];  // the first element of each input
+    Function function;     // makes an element from one element of each input
 
     // Of elements at the same place, from each input.
     SLUICE_KERNEL Out result(const In (&of)[Inputs]) const {
@@ -55,12 +57,14 @@ struct whole_tensor {
             return function(of[0], of[1]);
         }
     }
+    // Computes element i of the output.
     SLUICE_KERNEL void make_element(std::size_t i) const {
         In of[Inputs];
         for (std::size_t k = 0; k < Inputs; ++k) of[k] = in[k][i];
         out[i] = result(of);
     }
 
+    // Computes all elements on the calling thread: the body of the launch on a CPU.
     static void run_on_host(const void* closure) {
         const whole_tensor all = *static_cast<const whole_tensor*>(closure);
         if constexpr (Inputs == 1 && std::is_same_v<In, Out>) {
@@ -75,8 +79,9 @@ struct whole_tensor {
 };
 
 #if defined(__CUDACC__)
-inline constexpr unsigned whole_tensor_threads = 256;
+inline constexpr unsigned whole_tensor_threads = 256;  // of a block on a GPU
 
+// The body of the launch on a GPU: each thread makes `Pieces` pieces.
 template <typename Closure, unsigned Pieces>
 __global__ void __launch_bounds__(whole_tensor_threads) whole_tensor_on_device(const __grid_constant__ Closure all) {
     constexpr std::size_t size = Closure::piece_elements;
@@ -113,6 +118,7 @@ __global__ void __launch_bounds__(whole_tensor_threads) whole_tensor_on_device(c
 }
 #endif
 
+// The launch as one command on a stream, for a whole_tensor that is filled in. `info` names the memory.
 template <typename Closure>
 void launch_whole_tensor(stream on, const command_info& info, Closure closure) {
     if (closure.count == 0) return;

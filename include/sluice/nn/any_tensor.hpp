@@ -42,14 +42,18 @@ public:
     explicit any_tensor(tensor<T> x) : any_tensor(io::dtype_of<T>, lengths_of(x.shape()), storage_ref(x.memory())) {}
     any_tensor(io::dtype type, std::vector<std::size_t> shape, storage_ref memory);
 
+    // Whether there is a tensor: false for an input that is left out.
     explicit operator bool() const noexcept { return is_there_; }
-    io::dtype type() const noexcept { return type_; }
+    io::dtype type() const noexcept { return type_; }  // the type of the elements
+    // The lengths of the dimensions, row-major; empty for a scalar.
     const std::vector<std::size_t>& shape() const noexcept { return shape_; }
-    std::size_t elements() const noexcept { return elements_; }
-    std::size_t size_bytes() const noexcept { return elements_ * io::size_of(type_); }
+    std::size_t elements() const noexcept { return elements_; }                         // the number of elements
+    std::size_t size_bytes() const noexcept { return elements_ * io::size_of(type_); }  // the bytes of all elements
 
+    // Whether the elements are in host memory: bytes() has them.
     bool is_on_host() const noexcept { return host_ != nullptr; }
     const std::shared_ptr<const std::string>& host_owner() const noexcept { return host_; }  // of bytes()
+    // Whether the elements are on a device: memory() has them.
     bool is_on_device() const noexcept { return device_.get() != nullptr; }
     // The elements in host memory; empty when they are not there, and when there are none.
     std::span<const std::byte> bytes() const noexcept;
@@ -70,13 +74,14 @@ public:
 
     // For commands: the storage on the device, or null.
     storage* memory() const noexcept { return device_.get(); }
+    // The storage on the device, with a reference that keeps it; empty where there is none.
     const storage_ref& shared_memory() const noexcept { return device_; }
 
     // The same elements in another shape of the same number of elements, in another type of the same size, or also on a
     // device. Nothing is copied.
     any_tensor with_shape(std::vector<std::size_t> shape) const;
-    any_tensor with_type(io::dtype type) const;
-    any_tensor with_memory(storage_ref memory) const;
+    any_tensor with_type(io::dtype type) const;        // in another type of the same size
+    any_tensor with_memory(storage_ref memory) const;  // also on a device, in this memory
 
     // A type and a shape without elements, for shape inference.
     static any_tensor of_shape(io::dtype type, std::vector<std::size_t> shape);

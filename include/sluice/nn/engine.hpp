@@ -22,6 +22,7 @@ using row_source = std::function<any_operation<tensor<float>>(std::size_t first,
 // during the call. Called on the thread that called run, in order of rows.
 using row_sink = std::function<void(std::size_t first, std::span<const float> outputs)>;
 
+// How rows become batches.
 struct engine_options {
     std::size_t batch = 1024;   // rows a batch, at least 1; the last one may be smaller
     std::size_t in_flight = 8;  // batches in flight at most, at least 1

@@ -74,14 +74,15 @@ public:
     // Of a tensor in host memory, which lives longer. Throws errc::invalid_argument for one that is not there.
     explicit input_view(const any_tensor& of);
 
-    const detail::view_form& form() const noexcept { return form_; }
-    const std::byte* data() const noexcept { return data_; }
+    const detail::view_form& form() const noexcept { return form_; }  // for the network: the type and the shape
+    const std::byte* data() const noexcept { return data_; }          // the first element
 
 private:
     detail::view_form form_;
     const std::byte* data_;
 };
 
+// Where a network writes an output.
 class output_view {
 public:
     // As for input_view; the range is written.
@@ -97,8 +98,8 @@ public:
     output_view(io::dtype type, void* data, std::span<const std::size_t> shape)
         : form_(type, shape), data_(static_cast<std::byte*>(data)) {}
 
-    const detail::view_form& form() const noexcept { return form_; }
-    std::byte* data() const noexcept { return data_; }
+    const detail::view_form& form() const noexcept { return form_; }  // for the network: the type and the shape
+    std::byte* data() const noexcept { return data_; }                // the first element
 
 private:
     detail::view_form form_;

@@ -15,20 +15,21 @@ namespace sluice::nn {
 
 // y = after(x · weightᵀ + bias)
 struct dense_layer {
-    std::string name;  // as in the file, without ".weight": "0", "net.2"
-    std::size_t in_features = 0;
-    std::size_t out_features = 0;
+    std::string name;                             // as in the file, without ".weight": "0", "net.2"
+    std::size_t in_features = 0;                  // numbers of a row that goes in
+    std::size_t out_features = 0;                 // numbers of a row that comes out
     std::vector<float> weight;                    // {out_features, in_features}, row-major
     std::vector<float> bias;                      // {out_features}, or empty when the layer has none
     activation after = sluice::activation::none;  // applied to the layer's output
 };
 
+// A network of dense layers, one after the other.
 struct mlp_model {
     std::vector<dense_layer> layers;  // each one's in_features is its predecessor's out_features
 
     // Need at least one layer.
     std::size_t in_features() const noexcept { return layers.front().in_features; }
-    std::size_t out_features() const noexcept { return layers.back().out_features; }
+    std::size_t out_features() const noexcept { return layers.back().out_features; }  // of the last layer
     // Weights and biases together.
     std::size_t parameters() const noexcept;
 };

@@ -27,24 +27,25 @@ namespace sluice::nn {
 
 // A length: a number, or one that is known when the network runs. Those of one name, unless it is empty, are equal.
 struct dimension {
-    std::optional<std::size_t> length;
-    std::string name;
+    std::optional<std::size_t> length;  // none: known when the network runs
+    std::string name;                   // "batch"; empty when it has none
 };
 
 // In a graph of a node the file may leave out the type; then the type here says nothing, and there is no shape.
 struct value_info {
-    std::string name;
-    io::dtype type = io::dtype::f32;
+    std::string name;                             // as in the file
+    io::dtype type = io::dtype::f32;              // of the elements
     std::optional<std::vector<dimension>> shape;  // none: not even the number of dimensions is known
 };
 
 // A tensor that the network contains: row-major, little-endian. Copies share the bytes.
 struct constant {
-    io::dtype type = io::dtype::f32;
-    std::vector<std::size_t> shape;
+    io::dtype type = io::dtype::f32;           // of the elements
+    std::vector<std::size_t> shape;            // row-major; empty: one element
     std::shared_ptr<const std::string> bytes;  // the elements of this type and shape, and no more
 
-    std::size_t elements() const noexcept { return bytes->size() / io::size_of(type); }
+    std::size_t elements() const noexcept { return bytes->size() / io::size_of(type); }  // the number of elements
+    // The elements as bytes; valid as long as `bytes`.
     std::span<const std::byte> raw() const noexcept { return std::as_bytes(std::span(*bytes)); }
 };
 
@@ -54,13 +55,14 @@ struct graph;
 using attribute = std::variant<std::int64_t, float, std::string, constant, std::vector<std::int64_t>,
                                std::vector<float>, std::vector<std::string>, std::shared_ptr<const graph>>;
 
+// One operator of a graph, with the values that it takes and gives.
 struct node {
-    std::string name;                  // may be empty
-    std::string domain;                // of the operator; empty: ONNX's own
-    std::string op;                    // "Gemm"
-    std::vector<std::string> inputs;   // names of values; an empty one: this input is left out
-    std::vector<std::string> outputs;  // the same
-    std::map<std::string, attribute, std::less<>> attributes;
+    std::string name;                                          // may be empty
+    std::string domain;                                        // of the operator; empty: ONNX's own
+    std::string op;                                            // "Gemm"
+    std::vector<std::string> inputs;                           // names of values; an empty one: this input is left out
+    std::vector<std::string> outputs;                          // the same
+    std::map<std::string, attribute, std::less<>> attributes;  // by name
 
     // The attribute of this name, or null. Throws error (errc::bad_file) when it is there with another type.
     template <typename T>
@@ -75,20 +77,22 @@ private:
     [[noreturn]] void refuse_type(std::string_view attribute_name) const;
 };
 
+// Values and the nodes that give them: a network, or the graph of a node.
 struct graph {
-    std::string name;
-    std::vector<value_info> inputs;
-    std::vector<value_info> outputs;
-    std::map<std::string, constant, std::less<>> constants;
-    std::vector<node> nodes;
+    std::string name;                                        // may be empty
+    std::vector<value_info> inputs;                          // in the network's order
+    std::vector<value_info> outputs;                         // values that the graph gives
+    std::map<std::string, constant, std::less<>> constants;  // by the names of their values
+    std::vector<node> nodes;                                 // each after those whose values it takes
 };
 
+// A network, as load_onnx and model_builder make it.
 struct model {
     std::filesystem::path path;  // the file, for messages
     // The version of each domain's operators for which the network was written.
     std::map<std::string, std::int64_t, std::less<>> opsets;
     std::string producer;  // "pytorch 2.11", or empty
-    graph body;
+    graph body;            // the network's graph
 };
 
 // How messages call a node: `node "fc1" (Gemm)`, or for one without a name, `node 3 (Gemm)`, counted from 0.

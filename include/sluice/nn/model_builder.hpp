@@ -48,12 +48,12 @@ class written_model;
 class length_or_name {
 public:
     template <std::integral Length>
-    length_or_name(Length length) : length_(static_cast<std::int64_t>(length)) {}
+    length_or_name(Length length) : length_(static_cast<std::int64_t>(length)) {}  // a number of 0 or more
     template <std::convertible_to<std::string_view> Name>
-    length_or_name(const Name& name) : name_(std::string_view(name)) {}
+    length_or_name(const Name& name) : name_(std::string_view(name)) {}  // a name that stands for the length
 
-    const std::optional<std::int64_t>& length() const noexcept { return length_; }
-    const std::string& name() const noexcept { return name_; }
+    const std::optional<std::int64_t>& length() const noexcept { return length_; }  // none where there is a name
+    const std::string& name() const noexcept { return name_; }                      // empty where there is a number
 
 private:
     std::optional<std::int64_t> length_;
@@ -82,10 +82,11 @@ struct named_attribute {
              !std::convertible_to<Other, std::string_view>)
     named_attribute(std::string of, Other other) : name(std::move(of)), value(std::move(other)) {}
 
-    std::string name;
-    attribute value;
+    std::string name;  // "axis"
+    attribute value;   // its number, numbers, text, constant or graph
 };
 
+// How a network is written.
 struct model_builder_options {
     own_operators own = {};  // operators of your own, in addition to those of ONNX
     // The version of ONNX's operators, which fixes what they mean. It does not follow newer versions of Sluice.
@@ -97,7 +98,7 @@ public:
     // A value of the network that is written. It belongs to its builder; a default one is an input that is left out.
     class value {
     public:
-        value() : of_(nullptr), at_(0) {}
+        value() : of_(nullptr), at_(0) {}  // an input that is left out
         friend bool operator==(const value&, const value&) = default;
 
     private:
@@ -106,8 +107,8 @@ public:
         const model_builder* of_;
         std::size_t at_;
     };
-    using values = std::vector<value>;
-    using attributes = std::vector<named_attribute>;
+    using values = std::vector<value>;                // several, such as the inputs of a node
+    using attributes = std::vector<named_attribute>;  // of one node
 
     // The name is for messages.
     explicit model_builder(std::string name, model_builder_options options = {},
@@ -116,6 +117,7 @@ public:
     model_builder& operator=(const model_builder&) = delete;
     ~model_builder();
 
+    // An input of the network. Refuses a length below 0 with errc::invalid_argument.
     value input(std::string name, const std::vector<length_or_name>& shape, io::dtype type = io::dtype::f32,
                 source_location location = source_location::current());
 
@@ -151,10 +153,11 @@ public:
 
     // The common ones. A linear layer has the weight as PyTorch keeps it, [out, in]; x has two dimensions or more.
     value linear(value x, value weight, value bias = {}, source_location location = source_location::current());
+    // How the window of a convolution moves.
     struct window {
         std::vector<std::int64_t> strides = {}, padding = {},
                                   dilations = {};  // one for each dimension; padding 0 or both ends
-        std::int64_t groups = 1;
+        std::int64_t groups = 1;                   // of channels and filters that do not mix
     };
     // x [batch, channels, ...], weight [filters, channels / groups, ...]
     value conv(value x, value weight, value bias, const window& how,
@@ -162,14 +165,19 @@ public:
     value conv(value x, value weight, value bias = {}, source_location location = source_location::current()) {
         return conv(x, weight, bias, {}, location);
     }
+    // Adds element by element; the shapes are broadcast as ONNX does.
     value add(value a, value b, source_location location = source_location::current());
+    // Multiplies element by element; the shapes are broadcast as ONNX does.
     value multiply(value a, value b, source_location location = source_location::current());
+    // ONNX's MatMul: a product of matrices, or of batches of them.
     value matmul(value a, value b, source_location location = source_location::current());
-    value relu(value x, source_location location = source_location::current());
-    value sigmoid(value x, source_location location = source_location::current());
-    value tanh(value x, source_location location = source_location::current());
-    value gelu(value x, source_location location = source_location::current());
+    value relu(value x, source_location location = source_location::current());     // max(x, 0)
+    value sigmoid(value x, source_location location = source_location::current());  // 1 / (1 + exp(-x))
+    value tanh(value x, source_location location = source_location::current());     // the hyperbolic tangent
+    value gelu(value x, source_location location = source_location::current());     // x * Phi(x), the exact form
+    // Softmax along this axis; a negative axis counts from the end.
     value softmax(value x, std::int64_t axis = -1, source_location location = source_location::current());
+    // A matrix of the same elements: the dimensions before `axis` become rows, the others columns.
     value flatten(value x, std::int64_t axis = 1, source_location location = source_location::current());
     // -1 stands for the length that is left, 0 for the one that x has there.
     value reshape(value x, const std::vector<std::int64_t>& shape,

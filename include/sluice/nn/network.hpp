@@ -41,6 +41,7 @@ class prepared_network;
 class forward_values;
 class run_network;
 
+// How a network is made.
 struct network_options {
     // Operators of the caller's own, in addition to those of ONNX.
     own_operators own = {};
@@ -65,7 +66,7 @@ struct network_step {
 // A graph inside a step.
 struct network_part {
     std::vector<std::string> inputs, outputs;  // names of values
-    std::vector<network_step> steps;
+    std::vector<network_step> steps;           // as network::steps gives them
 };
 
 class network {
@@ -73,8 +74,8 @@ public:
     // Use make_network.
     explicit network(std::shared_ptr<const detail::prepared_network> made) : made_(std::move(made)) {}
 
-    const std::vector<value_info>& inputs() const noexcept;
-    const std::vector<value_info>& outputs() const noexcept;
+    const std::vector<value_info>& inputs() const noexcept;   // names, types and shapes, in the model's order
+    const std::vector<value_info>& outputs() const noexcept;  // names, types and shapes, in the model's order
     // Whether the input has to be in host memory.
     bool is_host_input(std::size_t input) const noexcept;
     // Which products and convolutions are computed in which precision, and what the device has for it.
@@ -118,16 +119,18 @@ public:
     // may differ from device to device. For display.
     std::vector<network_step> steps() const;
 
-    const detail::prepared_network& prepared() const noexcept { return *made_; }
+    const detail::prepared_network& prepared() const noexcept { return *made_; }  // for the library's own use
 
 private:
     std::shared_ptr<const detail::prepared_network> made_;
 };
 
+// The operation that network::forward returns.
 class forward_values : public operation_base<forward_values> {
 public:
     using output = std::vector<any_tensor>;
 
+    // Called by network::forward.
     forward_values(network what, std::vector<any_tensor> inputs)
         : network_(std::move(what)), inputs_(std::move(inputs)) {}
 
@@ -139,10 +142,12 @@ private:
     std::vector<any_tensor> inputs_;
 };
 
+// The operation that network::run returns.
 class run_network : public operation_base<run_network> {
 public:
     using output = pending<std::vector<any_tensor>>;
 
+    // Called by network::run.
     run_network(network what, std::vector<any_tensor> inputs) : network_(std::move(what)), inputs_(std::move(inputs)) {}
 
     output submit(execution_context& context) &&;
@@ -153,6 +158,7 @@ private:
     std::vector<any_tensor> inputs_;
 };
 
+// The operation that make_network returns.
 class make_network_operation : public operation_base<make_network_operation> {
 public:
     using output = network;
@@ -171,11 +177,12 @@ private:
 // The operators that Sluice has, in the order of domain, name and version. `since` and `until` are versions of the
 // domain's operator set; the newest are open.
 struct known_operator {
-    std::string_view domain;  // empty: ai.onnx
-    std::string_view name;
-    std::int64_t since = 1;
-    std::optional<std::int64_t> until;
+    std::string_view domain;            // empty: ai.onnx
+    std::string_view name;              // "Gemm"
+    std::int64_t since = 1;             // the first version of the operator set that has it so
+    std::optional<std::int64_t> until;  // the last one; none: it is open
 };
+// All operators that Sluice has, in the order that known_operator describes.
 std::vector<known_operator> known_operators();
 
 // Throws what make_network throws for operators that are not known, and for wrong nodes, without a device.

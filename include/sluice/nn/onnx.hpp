@@ -17,11 +17,11 @@
 
 namespace sluice::nn {
 
-bool onnx_supported() noexcept;
+bool onnx_supported() noexcept;  // whether Sluice was built with protobuf
 
 // The operator sets of ONNX's own domain that are known.
 inline constexpr std::int64_t oldest_onnx_opset = 6;
-inline constexpr std::int64_t newest_onnx_opset = 28;
+inline constexpr std::int64_t newest_onnx_opset = 28;  // of the last version of the standard that is known
 
 // Reads the file, and files next to it that it names (external data), checks them whole, and closes them. An input that
 // the file also gives as a constant is a constant here. Nodes that call functions of the file become the functions'

@@ -81,11 +81,12 @@ concept operation_of_tensor = operation<Op> && can_submit<Op> && requires { type
 // A tensor that the call has made. Kernels write it; once it is written they read it as well.
 class new_tensor {
 public:
-    const any_tensor& value() const noexcept { return value_; }
-    operator const any_tensor&() const noexcept { return value_; }
-    io::dtype type() const noexcept { return value_.type(); }
+    const any_tensor& value() const noexcept { return value_; }     // the tensor in the form that inputs have
+    operator const any_tensor&() const noexcept { return value_; }  // the same, without a call
+    io::dtype type() const noexcept { return value_.type(); }       // the type of the elements
+    // The lengths of the dimensions, row-major.
     const std::vector<std::size_t>& shape() const noexcept { return value_.shape(); }
-    std::size_t elements() const noexcept { return value_.elements(); }
+    std::size_t elements() const noexcept { return value_.elements(); }  // the number of elements
 
 private:
     friend class operator_call;
@@ -98,9 +99,10 @@ private:
 // A tensor of any number of dimensions is a matrix here: the last one has the columns, all others have the rows. Throws
 // errc::shape_mismatch for a tile without elements.
 struct tensor_tiles {
-    new_tensor whole;
+    new_tensor whole;           // the tensor
     std::size_t rows, columns;  // of a tile
 };
+// The tensor in tiles of this many rows and columns.
 tensor_tiles in_tiles(const new_tensor& of, std::size_t rows, std::size_t columns);
 
 // What a launch runs over: each element of a tensor, as a flat range or, for kernels with an index_2d, as the matrix

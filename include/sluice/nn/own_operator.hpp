@@ -29,16 +29,16 @@ namespace sluice::nn {
 class operator_call;
 
 struct own_operator {
-    static constexpr std::size_t any_number = ~std::size_t{0};
+    static constexpr std::size_t any_number = ~std::size_t{0};  // for most_inputs and most_outputs: no limit
 
     std::string domain = {};  // "com.example"; names that begin with ai.onnx belong to ONNX
     std::string name = {};    // "Swish"
     // Versions of the domain's operator set; the newest are open.
     std::int64_t since = 1;
-    std::optional<std::int64_t> until = {};
+    std::optional<std::int64_t> until = {};  // none: the newest
     // A node has between least_inputs and most_inputs inputs; those after the least may be left out.
     std::size_t least_inputs = 1, most_inputs = 1;
-    std::size_t most_outputs = 1;
+    std::size_t most_outputs = 1;              // a node with more outputs is refused
     std::vector<std::string> attributes = {};  // a node with another one is refused
     // Inputs whose elements have to be in host memory before the function is called, because it reads them: a shape, an
     // axis. Numbers that the device computes are refused there.
@@ -52,9 +52,11 @@ struct own_operator {
     std::function<void(operator_call&)> run = {};
 };
 
+// The operators that a network is made with.
 class own_operators {
 public:
     own_operators() = default;
+    // Adds each, as add() does, and throws what that throws.
     own_operators(std::initializer_list<own_operator> all) {
         for (const own_operator& each : all) add(each);
     }
@@ -64,6 +66,7 @@ public:
     // fewer inputs at most than at least, and an input in host_inputs or shape_inputs that no node can have.
     void add(own_operator what);
 
+    // The operators, in the order in which they were added.
     const std::vector<std::shared_ptr<const own_operator>>& all() const noexcept { return all_; }
     // In any version.
     bool contains(std::string_view domain, std::string_view name) const {

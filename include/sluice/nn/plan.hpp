@@ -43,13 +43,14 @@ template <detail::plan_element T>
 struct basic_plan_layer {
     shared_tensor<T> weight;               // [out features, in features]
     std::optional<shared_tensor<T>> bias;  // [out features]
-    activation after;
+    activation after;                      // applied to the layer's outputs
     std::string name = {};  // of its commands in traces; a plan calls its layers "layer 1", "layer 2" ...
 
+    // The weight, the bias and the activation.
     basic_plan_layer(shared_tensor<T> w, std::optional<shared_tensor<T>> b, activation a)
         : weight(std::move(w)), bias(std::move(b)), after(a) {}
 };
-using plan_layer = basic_plan_layer<float>;
+using plan_layer = basic_plan_layer<float>;  // a layer of an f32 plan
 
 // How a batch goes through the network.
 enum class plan_route : unsigned char {
@@ -60,6 +61,7 @@ enum class plan_route : unsigned char {
 template <detail::plan_element T>
 class forward_operation;
 
+// A network on a device, with weights of type T; `plan` is the one in f32. See the top of this file.
 template <detail::plan_element T>
 class basic_plan {
 public:
@@ -67,9 +69,13 @@ public:
     // on the device once more then, packed. Use make_plan.
     explicit basic_plan(std::vector<basic_plan_layer<T>> layers, std::optional<packed_mlp<T>> fused = std::nullopt);
 
+    // Numbers of a row that goes in.
     std::size_t in_features() const noexcept { return (*layers_).front().weight->shape()[1]; }
+    // Numbers of a row that comes out.
     std::size_t out_features() const noexcept { return (*layers_).back().weight->shape()[0]; }
+    // The layers, in the order in which they are applied.
     const std::vector<basic_plan_layer<T>>& layers() const noexcept { return *layers_; }
+    // The packed form of all layers; none where the plan has only the single layers.
     const std::optional<packed_mlp<T>>& fused() const noexcept { return fused_; }
 
     // What forward does with a batch of `rows` rows.
@@ -85,6 +91,7 @@ private:
 };
 using plan = basic_plan<float>;
 
+// The operation that basic_plan::forward returns.
 template <detail::plan_element T>
 class forward_operation : public operation_base<forward_operation<T>> {
 public:
@@ -101,6 +108,7 @@ private:
     tensor<T> inputs_;
 };
 
+// The operation that make_plan returns.
 template <detail::plan_element T>
 class make_plan_operation : public operation_base<make_plan_operation<T>> {
 public:
@@ -141,6 +149,7 @@ private:
     basic_plan<T> network_;
     source_location location_;
 };
+// See replicate_plan_operation, which it returns.
 template <detail::plan_element T>
 auto replicate(device_set devices, basic_plan<T> network, source_location location = source_location::current()) {
     return replicate_plan_operation<T>(std::move(devices), std::move(network), location);

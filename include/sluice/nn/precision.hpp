@@ -31,9 +31,11 @@ class device;
 
 namespace sluice::nn {
 
+// The numbers in which a network multiplies: see the top of this file.
 enum class precision : unsigned char { f32, bf16, f16, int8 };
 
-std::string_view to_string(precision what) noexcept;
+std::string_view to_string(precision what) noexcept;  // "f32", "bf16", "f16", "int8"
+// The reverse of to_string; empty for another text.
 std::optional<precision> precision_from_string(std::string_view text) noexcept;
 
 // What a device has for it.
@@ -41,12 +43,12 @@ struct precision_support {
     bool is_native = false;  // it multiplies these numbers; else they are widened first
     std::string how;         // "AVX-512-BF16", "f32 arithmetic with AVX2, on rounded factors"
 };
-precision_support support_of(precision what, const device& on);
+precision_support support_of(precision what, const device& on);  // what the device has for a network in this precision
 
 // What was made of a network's products and convolutions.
 struct rounding_report {
-    nn::precision precision = nn::precision::f32;
-    std::size_t rounded = 0;        // products and convolutions
+    nn::precision precision = nn::precision::f32;  // that was asked for
+    std::size_t rounded = 0;                       // products and convolutions
     std::size_t quantized = 0;      // between DequantizeLinear and QuantizeLinear: computed with the file's integers
     std::vector<std::string> kept;  // those in the model's types: the node, a colon, why
     precision_support support;      // of the device

@@ -38,17 +38,19 @@ output_difference difference_of(const std::vector<any_tensor>& f32, const std::v
 
 // What is accurate enough.
 struct precision_bounds {
-    double relative_difference = 0.01;
-    bool keeps_largest = true;  // all rows agree
+    double relative_difference = 0.01;  // of output_difference::relative: the largest
+    bool keeps_largest = true;          // all rows agree
 };
 
+// One precision, on the sample.
 struct precision_measurement {
-    rounding_report rounding;
-    double seconds = 0;  // of one run, the median
-    output_difference difference;
-    bool is_accurate = false;  // within the bounds
+    rounding_report rounding;      // of the network in this precision
+    double seconds = 0;            // of one run, the median
+    output_difference difference;  // from the outputs in f32
+    bool is_accurate = false;      // within the bounds
 };
 
+// What choose_precision found.
 struct precision_choice {
     // f32 where no other one is accurate and at least 5 % faster.
     precision chosen = precision::f32;

@@ -49,6 +49,7 @@
 
 namespace sluice::nn {
 
+// How the network stays.
 struct resident_options {
     // How many requests are computed at the same time.
     std::size_t lanes = 1;
@@ -86,13 +87,13 @@ public:
     resident_network(device& on, const mlp_model& model, const resident_options& options = {},
                      source_location location = source_location::current());
 
-    std::size_t in_features() const noexcept;
-    std::size_t out_features() const noexcept;
-    std::size_t lanes() const noexcept;
+    std::size_t in_features() const noexcept;     // numbers of a row that goes in
+    std::size_t out_features() const noexcept;    // numbers of a row that comes out
+    std::size_t lanes() const noexcept;           // requests that are computed at the same time
     std::size_t blocks_of_lane() const noexcept;  // 0 on a CPU device
     // That the network takes, and that are left for other work. On a CPU device 0, and all workers.
     std::size_t multiprocessors() const noexcept { return lanes() * blocks_of_lane(); }
-    std::size_t free_multiprocessors() const noexcept;
+    std::size_t free_multiprocessors() const noexcept;  // those that are left for other work
 
     // Reads inputs [rows, in features] and writes outputs [rows, out features] before it returns. Does not allocate on
     // a GPU. Waits by spinning. Throws errc::shape_mismatch for inputs that are no whole rows and outputs of another

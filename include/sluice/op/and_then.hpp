@@ -30,6 +30,7 @@ Function located(Function f, [[maybe_unused]] const source_location& location) {
 }
 }  // namespace detail
 
+// The operation that .and_then(f) returns.
 template <operation Source, typename Function>
 class and_then_operation : public operation_base<and_then_operation<Source, Function>> {
     using next_operation = detail::spread_result<Function, output_of<Source>>;

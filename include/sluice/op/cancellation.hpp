@@ -18,6 +18,7 @@
 
 namespace sluice {
 
+// The operation that timeout, timeout_at and stop_when return.
 template <operation Source>
 class cancellable_operation : public operation_base<cancellable_operation<Source>> {
 public:

@@ -32,9 +32,10 @@ class execution_context;
 // A rough measure of device work, known before submission. It decides only whether a branch is worth a
 // stream of its own.
 struct work_estimate {
-    std::size_t commands = 0;
-    std::size_t bytes = 0;
+    std::size_t commands = 0;  // that will be submitted
+    std::size_t bytes = 0;     // that will be moved or written
 
+    // Of both together.
     friend constexpr work_estimate operator+(work_estimate a, work_estimate b) {
         return {a.commands + b.commands, a.bytes + b.bytes};
     }
@@ -78,9 +79,11 @@ template <typename Function, typename Output>
 using spread_result = decltype(spread(std::declval<Function>(), std::declval<Output>()));
 }  // namespace detail
 
+// A type that derives from operation_base, or a reference to one.
 template <typename T>
 concept operation = std::derived_from<std::remove_cvref_t<T>, detail::operation_tag>;
 
+// What submitting an operation returns.
 template <operation Op>
 using output_of = typename std::remove_cvref_t<Op>::output;
 
@@ -144,7 +147,7 @@ public:
 
     // The first, or the last, of several outputs. See first.hpp.
     auto first() &&;
-    auto last() &&;
+    auto last() &&;  // the last of several outputs
 
 protected:
     operation_base() = default;

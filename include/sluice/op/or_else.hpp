@@ -30,6 +30,7 @@ inline constexpr bool can_replace<std::tuple<Outputs...>, std::tuple<Recoveries.
     (can_replace<Outputs, Recoveries> && ...);
 }  // namespace detail
 
+// The operation that .or_else(f) returns.
 template <operation Source, typename Function>
 class or_else_operation : public operation_base<or_else_operation<Source, Function>> {
     using recovery = std::invoke_result_t<Function, std::exception_ptr>;

@@ -14,7 +14,7 @@ namespace sluice {
 template <typename T>
 class shared {
 public:
-    using element_type = T;
+    using element_type = T;  // of the value
 
     // Takes the value over: from now on it is read-only.
     explicit shared(T value) : value_(std::make_shared<const T>(std::move(value))) {}
@@ -22,7 +22,7 @@ public:
 
     // The value. Throws errc::invalid_argument when this handle was moved from.
     const T& operator*() const { return *get(); }
-    const T* operator->() const { return get(); }
+    const T* operator->() const { return get(); }  // a member of the value; throws likewise
 
     // How many handles there are now. Only a hint while other threads copy or drop theirs.
     long use_count() const noexcept { return value_.use_count(); }

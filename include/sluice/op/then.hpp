@@ -20,6 +20,7 @@
 
 namespace sluice {
 
+// The operation that .then(second) returns.
 template <operation First, operation Second>
 class then_operation : public operation_base<then_operation<First, Second>> {
 public:

@@ -13,6 +13,7 @@
 
 namespace sluice {
 
+// The operation that .transform(f) returns.
 template <operation Source, typename Function>
 class transform_operation : public operation_base<transform_operation<Source, Function>> {
     using result = detail::spread_result<Function, output_of<Source>>;

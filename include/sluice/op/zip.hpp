@@ -19,6 +19,7 @@ namespace sluice {
 // costs a few microseconds on a GPU, about as much as two short commands; small copies are not worth it.
 inline constexpr work_estimate branch_threshold{.commands = 4, .bytes = std::size_t{4} << 20};
 
+// Whether zip gives a part with this much work a stream of its own.
 constexpr bool is_worth_a_branch(const work_estimate& work) {
     return work.commands >= branch_threshold.commands || work.bytes >= branch_threshold.bytes;
 }

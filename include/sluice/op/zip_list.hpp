@@ -17,6 +17,7 @@
 
 namespace sluice {
 
+// The operation that zip of a vector returns.
 template <operation Part>
 class zip_list_operation : public operation_base<zip_list_operation<Part>> {
 public:

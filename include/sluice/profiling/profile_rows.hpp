@@ -14,11 +14,11 @@ namespace sluice::profiling {
 
 // Of a run, in the mean.
 struct profile_row {
-    std::string operators;  // "Conv + BatchNormalization"; of what belongs to no node, the kind of the commands
-    std::string node;       // "conv1"; "a to c" where passes made one of several
-    std::string commands;   // "convolution", "2 x scale"
-    double microseconds = 0;
-    double share = 0;  // of the sum of all rows, from 0 to 1
+    std::string operators;    // "Conv + BatchNormalization"; of what belongs to no node, the kind of the commands
+    std::string node;         // "conv1"; "a to c" where passes made one of several
+    std::string commands;     // "convolution", "2 x scale"
+    double microseconds = 0;  // the time of its commands, by the device's clock
+    double share = 0;         // of the sum of all rows, from 0 to 1
 };
 
 struct network_profile {
@@ -35,7 +35,8 @@ public:
     // Of one run.
     void add(const trace& run);
 
-    std::size_t runs() const noexcept { return runs_; }
+    std::size_t runs() const noexcept { return runs_; }  // the number of runs that were added
+    // The time of a run, in the mean, from the first command's start to the last one's end.
     double span_microseconds() const noexcept { return runs_ == 0 ? 0 : span_us_ / static_cast<double>(runs_); }
 
     // The rows, and what the steps say of those without commands. The steps' names are distinct. No steps: the rows are

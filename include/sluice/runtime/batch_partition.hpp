@@ -27,20 +27,22 @@ void require_batch_tiles(const shape& whole, const shape& tile);
 template <typename T>
 class batch_partition {
 public:
-    using value_type = T;
+    using value_type = T;  // of the elements
 
+    // Throws errc::shape_mismatch unless `whole` has three dimensions and the tile is {1, rows, columns}, not empty.
     batch_partition(tensor<T> whole, const shape& tile) : whole_(std::move(whole)), tile_(tile) {
         detail::require_batch_tiles(whole_.shape(), tile_);
     }
 
+    // The shape of a whole tile; those at the edges are smaller.
     const shape& tile_shape() const noexcept { return tile_; }
     // How many matrices, and how many tiles down and across each of them.
     std::size_t batches() const noexcept { return whole_.shape()[0]; }
-    std::size_t tile_rows() const noexcept { return tiles_along(1); }
-    std::size_t tile_columns() const noexcept { return tiles_along(2); }
-    const tensor<T>& whole() const noexcept { return whole_; }
+    std::size_t tile_rows() const noexcept { return tiles_along(1); }     // how many tiles down each matrix
+    std::size_t tile_columns() const noexcept { return tiles_along(2); }  // how many tiles across each matrix
+    const tensor<T>& whole() const noexcept { return whole_; }            // the tensor that is split
 
-    tensor<T> unpartition() && { return std::move(whole_); }
+    tensor<T> unpartition() && { return std::move(whole_); }  // the tensor again; the partition is empty then
 
 private:
     std::size_t tiles_along(std::size_t dimension) const noexcept {

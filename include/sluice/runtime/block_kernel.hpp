@@ -84,6 +84,7 @@ void launch_on(stream on, const Kernel& kernel, const launch_blocks& range, cons
     on.launch(info, command);
 }
 
+// The operation that launch over blocks returns.
 template <typename Kernel, typename... Arguments>
 class block_launch_operation : public operation_base<block_launch_operation<Kernel, Arguments...>> {
     using binding = detail::argument_binding<typename detail::kernel_signature<Kernel>::parameters, Arguments...>;

@@ -27,7 +27,7 @@ class buffer {
     static_assert(std::is_trivially_copyable_v<T>, "device memory holds trivially copyable elements");
 
 public:
-    using value_type = T;
+    using value_type = T;  // of the elements
 
     buffer() = default;
     // Room for `size` elements, for commands on `user`. Throws out_of_memory.
@@ -51,6 +51,7 @@ public:
     // For commands: the storage to name as read or written, and the device address. Only commands that name the
     // storage may use the address. Both are null after a move and after default construction.
     storage* memory() const noexcept { return storage_.get(); }
+    // The device address, for commands that name the storage; null after a move.
     T* device_data() const noexcept { return storage_ ? static_cast<T*>(storage_->data()) : nullptr; }
 
 private:
@@ -58,12 +59,13 @@ private:
     std::size_t size_ = 0;
 };
 
+// Owns elements in host memory that the device accesses at full speed. See the top of this file.
 template <typename T>
 class host_buffer {
     static_assert(std::is_trivially_copyable_v<T>, "device memory holds trivially copyable elements");
 
 public:
-    using value_type = T;
+    using value_type = T;  // of the elements
 
     host_buffer() = default;
     // Room for `size` elements that commands of `user`'s device may copy from and to. The host may write it
@@ -96,6 +98,7 @@ public:
         }
         return {device_data(), size_};
     }
+    // The elements, to be read. Blocks until no command writes the buffer.
     std::span<const T> read() const {
         if (storage_) {
             storage_->await_last_write();

@@ -28,11 +28,13 @@ namespace detail {
 class outcome;
 }
 
+// How a command uses a storage that it names.
 enum class access_mode : unsigned char {
     read,
     write,  // may read as well
 };
 
+// One storage that a command names.
 struct memory_access {
     storage* memory;   // null for a tensor without elements: nothing to order
     access_mode mode;  // how the command uses it
@@ -54,6 +56,7 @@ struct command_info {
     bool spans_devices = false;
 };
 
+// Which sides of a copy are device memory.
 enum class copy_direction : unsigned char { host_to_device, device_to_host, device_to_device };
 
 // The rows of a copy, from which the ends of longer rows are left out: sub-matrices.
@@ -63,11 +66,12 @@ struct copied_rows {
     std::size_t destination_pitch = 0;  // the same at the destination
 };
 
+// Copies bytes, or rows of bytes.
 struct copy_command {
-    void* destination;
-    const void* source;
-    std::size_t bytes;  // of one row
-    copy_direction direction;
+    void* destination;         // the first byte that is written
+    const void* source;        // the first byte that is read
+    std::size_t bytes;         // of one row
+    copy_direction direction;  // which sides are device memory
     // Keeps the host memory at `source` or `destination` alive until the copy is complete; empty when a storage does.
     std::shared_ptr<const void> host_owner = {};
     // The device that owns `source`, when that is another device.
@@ -77,28 +81,29 @@ struct copy_command {
 
 // Sets every byte to `value`.
 struct fill_command {
-    void* destination;
-    unsigned char value;
-    std::size_t bytes;
+    void* destination;    // the first byte that is written
+    unsigned char value;  // of each byte
+    std::size_t bytes;    // how many
 };
 
+// A number along each of three dimensions: blocks of a grid, threads of a block.
 struct launch_extent {
-    unsigned x = 1, y = 1, z = 1;
+    unsigned x = 1, y = 1, z = 1;  // 1 where a dimension is not used
 };
 std::string to_string(const launch_extent& size);  // "2 x 3 x 4"
 
 // A graph that a kernel may launch while it runs: the owner that keeps the graph alive, and the memory that it uses.
 // The launching command names that memory among its accesses.
 struct launched_graph {
-    std::shared_ptr<const void> owner;
-    std::span<storage* const> memory;
+    std::shared_ptr<const void> owner;  // of the graph
+    std::span<storage* const> memory;   // all that the graph uses
 };
 
 // A function of a module that was loaded on a GPU at run time (sluice/cuda/kernel_module.hpp). Launches share it. A
 // stream keeps it until the launch is complete, a graph as long as the graph may run. The destructor calls no driver
 // and does not block.
 struct loaded_function {
-    static constexpr std::size_t max_parameters = 128;
+    static constexpr std::size_t max_parameters = 128;  // of a function; a launch with more does not compile
 
     void* handle = nullptr;                     // the driver's: a CUfunction
     std::string_view name = {};                 // never freed
@@ -122,7 +127,7 @@ struct launch_command {
     // On a CPU: runs the whole launch. Must not throw, unless the command may fail.
     void (*host_function)(const void* closure) = nullptr;
     const void* closure = nullptr;  // the kernel object and its arguments
-    std::size_t closure_bytes = 0;
+    std::size_t closure_bytes = 0;  // of the closure, which is copied
     // Programmatic dependent launch: the kernel may start before the kernel that it comes after has ended. It calls
     // dependency_wait before it touches what that kernel writes. An ordinary launch on devices without this feature.
     bool early_start = false;
@@ -136,6 +141,7 @@ struct launch_command {
     std::shared_ptr<const loaded_function> function = {};
 };
 
+// What a device is. Devices of one kind share a backend.
 enum class device_kind : unsigned char { cpu, cuda };
 
 // The stream in the backend's own type: for library calls and for use with other libraries.
@@ -149,9 +155,9 @@ struct native_stream {
 // cuda `call` runs during submission, on the submitting thread, and enqueues on the native stream. On cpu it runs on a
 // worker thread, in stream order, and each waiter of the command receives an exception that it throws there.
 struct library_command {
-    void (*call)(const native_stream& on, const void* closure) = nullptr;
-    const void* closure = nullptr;
-    std::size_t closure_bytes = 0;
+    void (*call)(const native_stream& on, const void* closure) = nullptr;  // the code to run
+    const void* closure = nullptr;                                         // copied by the interpreter; its argument
+    std::size_t closure_bytes = 0;                                         // of the closure
 };
 
 }  // namespace sluice

@@ -30,20 +30,21 @@ enum class edge_reason : unsigned char {
     stream_order,  // one of the two commands shares no data with others: see graph_recorder::keep_order
 };
 
+// An edge to a node, which has it in graph_node::after.
 struct graph_edge {
-    static constexpr std::uint32_t no_memory = ~std::uint32_t{0};
+    static constexpr std::uint32_t no_memory = ~std::uint32_t{0};  // of an edge that no memory causes
 
     std::uint32_t from = 0;    // a node
     std::uint32_t memory = 0;  // the memory that causes the edge: an index into command_graph::memory, or no_memory
-    edge_reason reason = edge_reason::read_after_write;
+    edge_reason reason = edge_reason::read_after_write;  // why the nodes are ordered
     // The later node may start before the earlier one has ended (see launch_command::early_start).
     bool is_programmatic = false;
 };
 
 // A block of memory that nodes use. For display.
 struct graph_memory {
-    std::string_view name;  // what it was allocated for: "upload", "gemm"
-    std::size_t bytes = 0;
+    std::string_view name;      // what it was allocated for: "upload", "gemm"
+    std::size_t bytes = 0;      // of the block
     bool is_temporary = false;  // the graph's own
 };
 
@@ -51,35 +52,38 @@ class command_graph;
 
 // A part of a graph that runs if, or while, a number in device memory is not 0.
 struct conditional_command {
+    // Whether the body runs at most once, or as long as the number is not 0.
     enum class kind : unsigned char { once, repeatedly };
-    kind what = kind::once;
-    const int* condition = nullptr;  // read before each run of the body
-    std::shared_ptr<const command_graph> body = {};
+    kind what = kind::once;                          // once, or again and again
+    const int* condition = nullptr;                  // read before each run of the body
+    std::shared_ptr<const command_graph> body = {};  // the commands that run
     // Not 0 when kernels of the body set the condition themselves: the placeholder in their closures for the
     // condition's handle. The body then runs at least once. 0: `condition` is read.
     std::uint64_t mark = 0;
 };
 
+// One command of a graph.
 struct graph_node {
+    // The kinds of commands that a graph may have.
     using command =
         std::variant<copy_command, fill_command, launch_command, library_command, host_command, conditional_command>;
 
-    command what;  // the graph holds the closures: see command_graph::closure
-    std::string_view name;
-    std::string operation;  // the user's name for the operation that it belongs to
-    source_location location;
-    std::vector<graph_edge> after;  // in the order of the nodes, one for each earlier node
-    std::vector<std::uint32_t> reads;
-    std::vector<std::uint32_t> writes;  // indices into command_graph::memory
-    std::size_t closure_offset = 0;
+    command what;                              // the graph holds the closures: see command_graph::closure
+    std::string_view name;                     // of the command, in errors and traces
+    std::string operation;                     // the user's name for the operation that it belongs to
+    source_location location;                  // the user's line that requested it
+    std::vector<graph_edge> after;             // in the order of the nodes, one for each earlier node
+    std::vector<std::uint32_t> reads;          // indices into command_graph::memory
+    std::vector<std::uint32_t> writes;         // indices into command_graph::memory
+    std::size_t closure_offset = 0;            // in the graph's closures, in bytes; of launches and library calls
     std::vector<std::uint32_t> launched = {};  // likewise: the memory of the graphs that the kernel may launch
     std::vector<std::shared_ptr<const void>> launched_owners = {};  // keep those graphs alive
 };
 
 class command_graph {
 public:
-    std::vector<graph_node> nodes;
-    std::vector<graph_memory> memory;
+    std::vector<graph_node> nodes;     // in the order of submission
+    std::vector<graph_memory> memory;  // that the nodes use; they name it by its index
     // Whether kernels may launch this graph.
     bool is_for_kernels = false;
     // Objects that must stay alive while the graph may run.
@@ -93,14 +97,14 @@ public:
 
     // A node as a command: its closure points to the bytes in this graph.
     launch_command launch(const graph_node& of) const noexcept;
-    library_command library_call(const graph_node& of) const noexcept;
+    library_command library_call(const graph_node& of) const noexcept;  // the same for a library call
 
     // Whether a node of the graph itself writes memory[index].
     bool is_written(std::uint32_t index) const noexcept;
 
     // Whether the graph, or the body of a conditional node, contains such commands, which may fail when they run.
     bool has_host_calls() const noexcept;
-    bool has_library_calls() const noexcept;
+    bool has_library_calls() const noexcept;     // the same for library calls
     bool has_fallible_kernels() const noexcept;  // launch_command::may_fail
 
 private:

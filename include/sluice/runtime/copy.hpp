@@ -23,6 +23,7 @@ tensor<T> copy_on(execution_context& context, const tensor<T>& from) {
 }
 }  // namespace detail
 
+// The operation that copy returns.
 template <typename T, typename Source>
 class copy_operation : public operation_base<copy_operation<T, Source>> {
     static constexpr bool is_shared = std::is_same_v<Source, shared_tensor<T>>;
@@ -46,6 +47,7 @@ private:
     Source from_;
 };
 
+// Of a tensor: the operation has two outputs, the original and the copy. Of a shared tensor: one, the copy.
 struct copy_function {
     template <typename T>
     auto operator()(tensor<T> from) const {

@@ -66,6 +66,7 @@ void copy_between(stream on, const region_copy& what, const tensor<T>& to, const
 }
 }  // namespace detail
 
+// The plain form: submits to a stream at once, and does not block. The tensors stay the caller's.
 template <typename T>
 void copy_to(stream on, tensor<T>& to, const region& to_where, const tensor<T>& from, const region& from_where,
              source_location location = source_location::current()) {
@@ -104,6 +105,8 @@ private:
     detail::single_use once_;
 };
 
+// The operation: a new tensor with the elements of the region. Its outputs: `from`, unless it is shared, and the new
+// one.
 template <typename T>
 auto copy_region(tensor<T> from, const region& where, source_location location = source_location::current()) {
     return copy_region_operation<T, tensor<T>>(std::move(from), where, location);
@@ -116,6 +119,7 @@ auto copy_region(shared_tensor<T> from, const region& where, source_location loc
 // The function of a tensor, for and_then.
 class copy_region_function {
 public:
+    // Called by copy_region.
     copy_region_function(const region& where, const source_location& location) : where_(where), location_(location) {}
 
     template <typename T>
@@ -135,6 +139,7 @@ inline auto copy_region(const region& where, source_location location = source_l
     return copy_region_function(where, location);
 }
 
+// The operation that copy_to returns.
 template <typename T, typename Source>
 class copy_between_operation : public operation_base<copy_between_operation<T, Source>> {
     static constexpr bool is_shared = std::is_same_v<Source, shared_tensor<T>>;
@@ -212,6 +217,7 @@ private:
     detail::single_use once_;
 };
 
+// The operation: copies one region of `x` to another that does not overlap it. Its output is `x`.
 template <typename T>
 auto copy_within(tensor<T> x, const region& to, const region& from,
                  source_location location = source_location::current()) {

@@ -45,10 +45,12 @@ private:
 // are complete.
 class stream_lease {
 public:
+    // Leases a stream of the device. Throws the first cause when the device has faulted, errc::runtime_closed after the
+    // runtime's end, and errc::unsupported for a foreign stream on a CPU device.
     stream_lease(device& owner, const stream_options& options = {});
 
-    stream operator*() const noexcept { return stream_; }  // the leased stream; the lease outlives its use
-    const stream* operator->() const noexcept { return &stream_; }
+    stream operator*() const noexcept { return stream_; }           // the leased stream; the lease outlives its use
+    const stream* operator->() const noexcept { return &stream_; }  // the leased stream
 
 private:
     struct give_back {
@@ -65,9 +67,10 @@ public:
     device& operator=(const device&) = delete;
     ~device();
 
-    device_kind kind() const noexcept { return interpreter_->kind(); }
+    device_kind kind() const noexcept { return interpreter_->kind(); }  // whether it is a GPU or a CPU device
     // "cpu:0", "cuda:1".
     const std::string& name() const noexcept { return name_; }
+    // What it is and can do, as its backend has found it.
     const device_properties& properties() const noexcept { return interpreter_->properties(); }
     // The priorities that its streams can have; a stream that asks for another one gets the nearest.
     priority_range priorities() const;
@@ -76,10 +79,12 @@ public:
     // How threads wait for the device where the call does not say: at first wait_mode::spin for a GPU, block for a CPU
     // device.
     wait_mode default_wait_mode() const noexcept { return wait_mode_.load(std::memory_order_relaxed); }
+    // Applies to waits that begin from now on, on any thread.
     void set_default_wait_mode(wait_mode mode) noexcept { wait_mode_.store(mode, std::memory_order_relaxed); }
     // See runtime_options::blocks_each_command.
     bool blocks_each_command() const noexcept { return blocks_each_command_; }
     void block_each_command() noexcept { blocks_each_command_ = true; }  // by the runtime, before the first command
+    // Whether device memory is plain host memory.
     bool shares_host_memory() const noexcept { return interpreter_->shares_host_memory(); }
     // Whether both devices have the same runtime and kind: then one command may name storage of both.
     bool is_peer_of(const device& other) const noexcept {
@@ -109,10 +114,13 @@ public:
     // commands may never end, nor those after them.
     void poison(std::exception_ptr cause) noexcept;
     std::exception_ptr cause() const noexcept;  // null when the device has not faulted
+    // Whether it has faulted.
     bool is_poisoned() const noexcept { return (state_.load(std::memory_order_acquire) & poisoned) != 0; }
+    // Throws the first cause when it has faulted, errc::runtime_closed after the runtime's end.
     void throw_if_refusing() const {
         if (state_.load(std::memory_order_acquire) != open) refuse();
     }
+    // Throws the first cause when it has faulted.
     void throw_if_poisoned() const {
         if (is_poisoned()) refuse();
     }

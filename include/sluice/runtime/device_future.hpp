@@ -41,7 +41,7 @@ namespace sluice {
 template <typename Output>
 class device_future {
 public:
-    using value_type = decltype(detail::open(std::declval<Output>()));
+    using value_type = decltype(detail::open(std::declval<Output>()));  // the output with everything pending opened
 
     device_future(detail::submission_ref submitted, Output output)
         : submitted_(std::move(submitted)), output_(std::move(output)) {
@@ -75,6 +75,7 @@ public:
         require_valid("wait_for");
         return timed_wait_.until(submitted_, detail::deadline(std::chrono::duration<double>(at_most)));
     }
+    // The same until that time; a time that has passed polls the device and does not block.
     bool wait_until(std::chrono::steady_clock::time_point deadline) const {
         require_valid("wait_until");
         return timed_wait_.until(submitted_, detail::deadline(deadline));
@@ -90,6 +91,7 @@ public:
     // What it waits for; null unless valid(). For adaptors to other libraries.
     const detail::submission_ref& submission() const noexcept { return submitted_; }
 
+    // What co_await waits with, in the place of the future. A coroutine needs nothing of it.
     class awaiter {
     public:
         awaiter(detail::submission_ref submitted, Output output, executor* target)
@@ -97,11 +99,13 @@ public:
         awaiter(awaiter&& other) noexcept  // only before it is awaited
             : submitted_(std::move(other.submitted_)), output_(std::move(other.output_)), target_(other.target_) {}
 
+        // Whether the operation is complete. Throws errc::invalid_argument on a thread that must not wait.
         bool await_ready() const {
             if (submitted_->is_complete()) return true;
             detail::require_may_await(*submitted_, target_ != nullptr);
             return false;
         }
+        // Has the waiter resumed when the operation is complete.
         void await_suspend(std::coroutine_handle<> waiter) {
             notice_ = detail::completion_notice::make(
                 submitted_, target_,
@@ -109,6 +113,7 @@ public:
                 waiter.address());
             notice_.get()->start();  // from here on another thread may have resumed the waiter and destroyed *this
         }
+        // The output, opened; or throws the operation's failure.
         value_type await_resume() { return take(submitted_, output_); }
 
     private:
@@ -118,6 +123,7 @@ public:
         detail::completion_notice::handle notice_;  // a coroutine that is destroyed while it waits is not resumed
     };
 
+    // Takes the value; once. Continues on the runtime's completion thread, or at once when the operation is complete.
     awaiter operator co_await() && { return std::move(*this).resume_on(nullptr); }
     // An awaitable that continues on the executor, which outlives the wait.
     awaiter resume_on(executor& target) && { return std::move(*this).resume_on(&target); }

@@ -102,9 +102,11 @@ struct dlpack_deleter {
 
 }  // namespace detail
 
+// The element types that DLPack exchanges here: see the top of this file.
 template <typename T>
 concept dlpack_element = detail::dlpack_type_of<T>().bits != 0;
 
+// The two structures of a capsule, without and with a version.
 template <typename Capsule>
 concept dlpack_struct = std::same_as<Capsule, DLManagedTensor> || std::same_as<Capsule, DLManagedTensorVersioned>;
 

@@ -52,6 +52,7 @@ private:
 };
 }  // namespace detail
 
+// The operation that download_to returns for a host_buffer.
 template <typename T, typename Source>
 class download_to_buffer_operation : public operation_base<download_to_buffer_operation<T, Source>> {
 public:
@@ -80,6 +81,7 @@ private:
     source_location location_;
 };
 
+// The operation that download_to returns for a span.
 template <typename T, typename Source>
 class download_to_span_operation : public operation_base<download_to_span_operation<T, Source>> {
 public:
@@ -134,6 +136,7 @@ auto download_to(shared_tensor<T> from, std::span<std::type_identity_t<T>> to, s
 template <typename T>
 class download_into_buffer {
 public:
+    // Called by download_to.
     download_into_buffer(host_buffer<T> to, const source_location& location)
         : to_(std::move(to)), location_(location) {}
 
@@ -144,9 +147,11 @@ private:
     host_buffer<T> to_;
     source_location location_;
 };
+// The function object that and_then(download_to(span, owner)) calls once with the tensor.
 template <typename T>
 class download_into_span {
 public:
+    // Called by download_to.
     download_into_span(std::span<T> to, std::shared_ptr<void> owner, const source_location& location)
         : to_(to), owner_(std::move(owner)), location_(location) {}
 

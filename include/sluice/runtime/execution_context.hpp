@@ -31,7 +31,7 @@ public:
 
     // The stream to submit to, on behalf of this operation.
     sluice::stream stream() noexcept { return stream_; }
-    sluice::device& device() const noexcept { return stream_.owner(); }
+    sluice::device& device() const noexcept { return stream_.owner(); }  // the device of the stream
     // What picks further streams; null on a single stream.
     scheduling_policy* policy() const noexcept { return policy_; }
 
@@ -56,7 +56,7 @@ public:
     // What is submitted from now on, to branches too, runs after all commands of that submission. Returns how many
     // points it was after before: undo_order(that) ends it for later branches.
     std::size_t order_after(const detail::submission& earlier);
-    void undo_order(std::size_t points) noexcept { after_.resize(points); }
+    void undo_order(std::size_t points) noexcept { after_.resize(points); }  // `points`: what order_after returned
     // Branches of this context come after what those of `other` come after.
     void inherit_order(const execution_context& other) { after_ = other.after_; }
 

@@ -34,6 +34,7 @@ public:
     // Replaces an address in a node's command. `at` is a byte offset in a closure; for a copy or fill it is one of
     // these constants.
     enum : std::size_t { copy_destination = 0, copy_source = 1, fill_destination = 0 };
+    // In the command of that node; takes effect at the next flush.
     virtual void set_address(std::size_t node, std::size_t at, void* address) = 0;
     // Replaces all commands.
     virtual void update(command_graph to) = 0;
@@ -42,7 +43,7 @@ public:
     virtual graph_change flush() = 0;
     // A disabled node does nothing; the nodes after it still run. Copies, fills and kernels can be disabled.
     virtual void set_enabled(std::size_t node, bool enabled) = 0;
-    virtual bool is_enabled(std::size_t node) const noexcept = 0;
+    virtual bool is_enabled(std::size_t node) const noexcept = 0;  // whether the node does something
     // Prepares the device for the next run, which would otherwise do it: on this stream, without waiting, or with null
     // on a stream of the program's choice, which is waited for. Where nothing is to be prepared it does nothing.
     virtual void upload(const native_stream* /*on*/) {}
@@ -58,7 +59,7 @@ public:
 
 // The command of the waist that runs a graph_program.
 struct graph_command {
-    graph_program* program = nullptr;
+    graph_program* program = nullptr;  // what runs
     // The memory that the nodes name, by index: for a recorder that copies the nodes into another graph.
     std::span<storage* const> memory = {};
     // Kept until the command is complete: the program, and everything else that must live as long.

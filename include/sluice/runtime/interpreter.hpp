@@ -25,16 +25,18 @@ namespace detail {
 struct access_record;
 }
 
+// The memory of a device.
 struct memory_info {
     std::size_t free_bytes = 0;   // that can still be allocated
     std::size_t total_bytes = 0;  // the device's capacity
 };
 
+// What a device is and can do.
 struct device_properties {
     std::string name;                // "NVIDIA H200", "AMD EPYC (2 workers)"
     int compute_units = 0;           // multiprocessors, or worker threads
     int compute_capability = 0;      // 90 for sm_90; 0 on a CPU
-    std::size_t memory_bytes = 0;    // of the device
+    std::size_t memory_bytes = 0;    // what the device is and can do
     std::size_t l2_cache_bytes = 0;  // 0 when unknown
     // The most that a kernel may request (on a GPU "by opt-in", which a launch does for it); 0 on a CPU.
     std::size_t max_shared_bytes_per_block = 0;
@@ -61,9 +63,9 @@ public:
 
     // Notifications for sources that check the use of memory (the simulator). They take no lock and make no callbacks.
 
-    // A pool has handed out the memory, for commands or to the host (which may write it immediately), or has received
-    // it back.
+    // A pool has handed out the memory, for commands or to the host (which may write it immediately).
     virtual void on_allocate(void* /*data*/, std::size_t /*requested_bytes*/, bool /*to_host*/) noexcept {}
+    // The pool has received the memory back.
     virtual void on_free(void* /*data*/) noexcept {}
     // Memory that others allocated is used through a pool of this source from here on. Returns the address by which the
     // source knows it (storage::source_address). May throw std::bad_alloc.
@@ -91,6 +93,7 @@ public:
     virtual std::chrono::duration<double, std::micro> since(const timed_mark& earlier) const = 0;
 };
 
+// How a stream is made.
 struct stream_options {
     int priority = 0;  // lower numbers first, as in CUDA; 0 is the default
     // A stream of other code, in the backend's own type, to be used instead of one of the device's own; its priority
@@ -101,8 +104,8 @@ struct stream_options {
 // The priorities of a device's streams, from the least urgent to the most urgent: as in CUDA, highest <= 0 <= lowest.
 // The workers of a CPU device compare numbers, so there each int is one; the simulator takes each too, and ignores it.
 struct priority_range {
-    int lowest = 0;
-    int highest = 0;
+    int lowest = 0;   // the least urgent
+    int highest = 0;  // the most urgent
 
     friend bool operator==(const priority_range&, const priority_range&) = default;
 };
@@ -123,11 +126,12 @@ public:
 
     // Enqueue a command. A call that throws has enqueued nothing.
     virtual void copy(const command_info& info, const copy_command& command) = 0;
-    virtual void fill(const command_info& info, const fill_command& command) = 0;
-    virtual void launch(const command_info& info, const launch_command& command) = 0;
+    virtual void fill(const command_info& info, const fill_command& command) = 0;      // sets bytes
+    virtual void launch(const command_info& info, const launch_command& command) = 0;  // a kernel
     // When the library's code throws during this call, part of its work may be enqueued: the exception is returned, and
     // the command counts as enqueued.
     virtual std::exception_ptr library_call(const command_info& info, const library_command& command) = 0;
+    // Host code in stream order.
     virtual void host_call(const command_info& info, host_command command) = 0;
     // Runs a program that the same device instantiated. When it may fail, the interpreter settles the outcome.
     virtual void graph(const command_info& info, const graph_command& command);
@@ -145,9 +149,9 @@ public:
     virtual stream_interpreter& undecorated() noexcept { return *this; }
     // The calling thread begins and ends the submission of an operation that the user has named: for profilers.
     virtual void begin_range(const char* /*name*/) noexcept {}
-    virtual void end_range() noexcept {}
+    virtual void end_range() noexcept {}  // ends the latest begin_range of the thread
 
-    virtual native_stream native() const noexcept = 0;
+    virtual native_stream native() const noexcept = 0;  // the stream's handle in the backend
     // The last ticket known to be passed. Cheap; it may be out of date until the next poll() or wait().
     virtual ticket passed() const noexcept = 0;
     // Queries the device and updates passed(). Does not block. Poisons a device that has faulted.
@@ -176,6 +180,7 @@ public:
     // passed() were lower, the waiter would wait again for a ticket that is already released, wake again immediately,
     // and so on without end. The one exception is the device's own release(no_ticket), after poison().
 
+    // Whether the completion service has to poll this stream.
     virtual bool needs_watching() const noexcept { return false; }
     // Ensures that last_flag() reaches `upto` soon after the stream does. Called with the queue's lock held.
     virtual void arm(ticket /*upto*/) noexcept {}
@@ -190,8 +195,8 @@ class command_recorder : public stream_interpreter {
 public:
     // As in stream and memory_pool.
     virtual storage_ref allocate(std::size_t bytes, const command_info& info) = 0;
-    virtual storage_ref allocate_host(std::size_t bytes, const command_info& info) = 0;
-    virtual storage_ref workspace(std::size_t bytes) = 0;
+    virtual storage_ref allocate_host(std::size_t bytes, const command_info& info) = 0;  // as stream::allocate_host
+    virtual storage_ref workspace(std::size_t bytes) = 0;                                // as stream::workspace
 
     // Keeps the object for as long as the recorded commands may run.
     virtual void keep(std::shared_ptr<const void> object) = 0;
@@ -200,11 +205,12 @@ public:
     // Between these two, each new command comes after those from number `first`, as recorded() counts, to the last one
     // before begin_after. They nest.
     virtual void begin_after(std::size_t first) = 0;
-    virtual void end_after() noexcept = 0;
+    virtual void end_after() noexcept = 0;  // ends the latest begin_after
     // Each new command comes after the command with this ticket and all that this one comes after.
     virtual void order_after_recorded(ticket earlier) = 0;
 };
 
+// What a backend implements for a device.
 class device_interpreter {
 public:
     device_interpreter() = default;
@@ -214,8 +220,9 @@ public:
 
     // As for streams.
     virtual device_interpreter& undecorated() noexcept { return *this; }
-    virtual device_kind kind() const noexcept = 0;
-    virtual const device_properties& properties() const noexcept = 0;
+    virtual device_kind kind() const noexcept = 0;                     // the kind of the backend's devices
+    virtual const device_properties& properties() const noexcept = 0;  // what the device is and can do
+    // A stream of this device, whose commands `owner` numbers.
     virtual std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options& options) = 0;
     // The supported options nearest to these: a GPU has few priorities. Idle streams with equal options are reused.
     virtual stream_options nearest(const stream_options& asked) const { return asked; }

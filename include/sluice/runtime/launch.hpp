@@ -34,17 +34,18 @@ struct early_launch_range;
 
 // What a launch runs over, and the source line that requested it.
 struct launch_range {
-    shape over;                // of the elements; or the number of tiles down and across
-    bool is_tiles = false;     // the indices are tiles, not elements
-    source_location location;  // the line that an error names
-    static constexpr bool starts_early = false;
+    shape over;                                  // of the elements; or the number of tiles down and across
+    bool is_tiles = false;                       // the indices are tiles, not elements
+    source_location location;                    // the line that an error names
+    static constexpr bool starts_early = false;  // see early_start()
 
     // Programmatic dependent launch: the kernel may start while the kernel before it still runs, and calls
     // dependency_wait() before it touches anything that the earlier one reads or writes. Useful between short kernels.
     early_launch_range early_start() const;
 };
+// The range of a launch that may start early: launch_range::early_start makes it.
 struct early_launch_range : launch_range {
-    static constexpr bool starts_early = true;
+    static constexpr bool starts_early = true;  // see early_start()
 };
 inline early_launch_range launch_range::early_start() const { return {*this}; }
 

@@ -31,8 +31,9 @@ struct launch_blocks;  // of another launch: block_kernel.hpp
 
 // The range of a launch that runs over what its kernel writes.
 struct written_range {
-    source_location location;
+    source_location location;  // the line that an error names
 };
+// See written_range.
 inline written_range each_written(source_location location = source_location::current()) { return {location}; }
 
 namespace detail {

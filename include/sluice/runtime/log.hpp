@@ -26,6 +26,7 @@ namespace sluice {
 // With spdlog's names, in its order: static_cast<spdlog::level::level_enum>(level) is the same level.
 enum class log_level : unsigned char { trace, debug, info, warn, error, critical };
 
+// What happened. The comments say the level, and what log_entry::name and bytes are.
 enum class log_event : unsigned char {
     device_found,        // info; name: the device's model; bytes: its memory
     no_gpu,              // info; the message says why
@@ -38,7 +39,7 @@ enum class log_event : unsigned char {
     device_fault,        // critical; the message is the first cause
 };
 
-std::string_view to_string(log_level level) noexcept;
+std::string_view to_string(log_level level) noexcept;  // its name: "info"; of an event "no_gpu"
 std::string_view to_string(log_event event) noexcept;
 
 // Valid during the call only.

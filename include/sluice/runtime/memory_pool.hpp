@@ -30,6 +30,7 @@ class free_blocks;
 
 class memory_pool {
 public:
+    // What the pool has now, and has done.
     struct statistics {
         std::size_t in_use_bytes = 0;  // handed out
         std::size_t cached_bytes = 0;  // in the free lists
@@ -55,7 +56,7 @@ public:
     // were. An allocation on another thread that is short of memory waits for this call.
     std::size_t trim();
 
-    statistics usage() const;
+    statistics usage() const;                          // what the pool has at this moment
     device& owner() const noexcept { return owner_; }  // the device that it belongs to
 
 private:

@@ -41,7 +41,7 @@ concept synchronous_resource = requires(Resource& from, void* data, std::size_t 
     from.deallocate_sync(data, bytes, alignment);
 };
 template <typename Resource>
-concept any_memory_resource = plain_resource<Resource> || synchronous_resource<Resource>;
+concept any_memory_resource = plain_resource<Resource> || synchronous_resource<Resource>;  // either of the two
 
 namespace detail {
 

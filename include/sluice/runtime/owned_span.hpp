@@ -13,9 +13,9 @@ namespace sluice {
 template <typename T>
 class owned_span {
 public:
-    using element_type = T;
+    using element_type = T;  // of the elements
 
-    owned_span() = default;
+    owned_span() = default;  // empty, without an owner
     owned_span(std::span<T> elements, std::shared_ptr<const void> owner) noexcept
         : elements_(elements), owner_(std::move(owner)) {}
 
@@ -23,10 +23,11 @@ public:
 
     T* data() const noexcept { return elements_.data(); }           // the first element
     std::size_t size() const noexcept { return elements_.size(); }  // in elements
-    bool empty() const noexcept { return elements_.empty(); }
+    bool empty() const noexcept { return elements_.empty(); }       // whether there is no element
+    // The element at this index, below size().
     T& operator[](std::size_t index) const noexcept { return elements_[index]; }
-    auto begin() const noexcept { return elements_.begin(); }
-    auto end() const noexcept { return elements_.end(); }
+    auto begin() const noexcept { return elements_.begin(); }  // an iterator, for loops over the elements
+    auto end() const noexcept { return elements_.end(); }      // an iterator, for loops over the elements
 
     const std::shared_ptr<const void>& owner() const noexcept { return owner_; }  // keeps the elements alive
 

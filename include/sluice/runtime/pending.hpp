@@ -27,7 +27,7 @@ struct pending_access;
 template <typename T>
 class pending {
 public:
-    using value_type = T;
+    using value_type = T;  // of the value
 
     // A value that is ready already.
     explicit pending(T ready) : pending(from([value = std::move(ready)]() mutable { return std::move(value); })) {}

@@ -79,7 +79,7 @@ class pinned_tensor {
     static_assert(std::is_trivially_copyable_v<T>, "device memory holds trivially copyable elements");
 
 public:
-    using value_type = T;
+    using value_type = T;  // of the elements
 
     // For commands of this device. Throws out_of_memory.
     pinned_tensor(device& on, const sluice::shape& shape, source_location location = source_location::current())
@@ -88,9 +88,9 @@ public:
     pinned_tensor& operator=(const pinned_tensor&) = default;
     ~pinned_tensor() = default;
 
-    const sluice::shape& shape() const noexcept { return shape_; }
-    std::size_t size() const noexcept { return shape_.size(); }
-    std::size_t size_bytes() const noexcept { return size() * sizeof(T); }
+    const sluice::shape& shape() const noexcept { return shape_; }          // extents, in elements
+    std::size_t size() const noexcept { return shape_.size(); }             // in elements
+    std::size_t size_bytes() const noexcept { return size() * sizeof(T); }  // of all elements
 
     // An operation: a new tensor on the device with these elements.
     auto load(source_location location = source_location::current()) const {

@@ -33,8 +33,8 @@ struct region {
 //
 // Its default: the memory holds the elements of the region and nothing else.
 struct host_layout {
-    sluice::shape whole = sluice::shape::none();
-    position at = {};
+    sluice::shape whole = sluice::shape::none();  // none(): that of the region
+    position at = {};                             // of the region in the memory
 };
 
 // "[4, 16] at [2, 8]"

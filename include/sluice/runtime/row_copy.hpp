@@ -30,6 +30,7 @@ inline std::size_t reach_of_rows(std::size_t row_bytes, std::size_t count, std::
 inline std::size_t source_reach(const copy_command& command) noexcept {
     return detail::reach_of_rows(command.bytes, command.rows.count, command.rows.source_pitch);
 }
+// The same at the destination.
 inline std::size_t destination_reach(const copy_command& command) noexcept {
     return detail::reach_of_rows(command.bytes, command.rows.count, command.rows.destination_pitch);
 }

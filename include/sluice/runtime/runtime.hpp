@@ -22,6 +22,7 @@ namespace sluice {
 
 class trace_recorder;
 
+// What a runtime looks for and how its devices work.
 struct runtime_options {
     // Virtual CPU devices: cpu:0, cpu:1, ...
     std::size_t cpu_devices = 1;

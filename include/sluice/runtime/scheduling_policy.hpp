@@ -112,6 +112,7 @@ private:
 // Picks its devices one after the other, in a circle.
 class round_robin_devices final : public multi_device_policy {
 public:
+    // Throws errc::invalid_argument for no devices or no streams. A device that is named twice counts once.
     round_robin_devices(std::span<device* const> devices, std::size_t streams_each, const stream_options& options = {})
         : multi_device_policy(devices, streams_each, options) {}
 
@@ -123,6 +124,7 @@ public:
 // thread has waited for it or for a later command of the stream.
 class least_loaded_device final : public multi_device_policy {
 public:
+    // Throws errc::invalid_argument for no devices or no streams. A device that is named twice counts once.
     least_loaded_device(std::span<device* const> devices, std::size_t streams_each, const stream_options& options = {})
         : multi_device_policy(devices, streams_each, options) {}
 
@@ -132,6 +134,7 @@ public:
 // Always the same stream: everything runs in submission order.
 class single_stream final : public scheduling_policy {
 public:
+    // Leases one stream of the device.
     explicit single_stream(device& on, const stream_options& options = {}) : stream_(on, options) {}
 
     stream next() override { return *stream_; }

@@ -10,9 +10,10 @@
 
 namespace sluice {
 
+// The number of elements along each dimension.
 class shape {
 public:
-    static constexpr std::size_t max_rank = 4;
+    static constexpr std::size_t max_rank = 4;  // dimensions of a tensor
 
     shape() = default;  // rank 0: one element
     // Throws errc::shape_mismatch for more than max_rank dimensions or a product that overflows.
@@ -39,9 +40,10 @@ public:
         made.extents_.back() = 1;  // of a dimension that does not exist: no other shape has this value
         return made;
     }
-    bool is_none() const noexcept { return rank_ == 1 && extents_.back() != 0; }
+    bool is_none() const noexcept { return rank_ == 1 && extents_.back() != 0; }  // whether it is none()
 
     std::size_t rank() const noexcept { return rank_; }  // the number of dimensions
+    // The extent of this dimension, which is below rank().
     std::size_t operator[](std::size_t dimension) const noexcept { return extents_[dimension]; }
     // The number of elements.
     std::size_t size() const noexcept { return size_; }
@@ -49,6 +51,7 @@ public:
     // The shape as a matrix: the last dimension gives the columns, all others together give the rows. A vector is one
     // row.
     std::size_t columns() const noexcept { return rank_ == 0 ? 1 : extents_[rank_ - 1]; }
+    // The product of all extents but the last; of a vector 1.
     std::size_t rows() const noexcept { return columns() == 0 ? leading() : size_ / columns(); }
 
     friend bool operator==(const shape&, const shape&) = default;

@@ -35,9 +35,9 @@ class access_lock;
 }  // namespace detail
 
 class storage;
-void add_reference(storage& block) noexcept;
-void drop_reference(storage& block) noexcept;
-using storage_ref = detail::intrusive_ref<storage>;
+void add_reference(storage& block) noexcept;         // counts one reference more; for storage_ref
+void drop_reference(storage& block) noexcept;        // ends one reference; the last one returns the block to its pool
+using storage_ref = detail::intrusive_ref<storage>;  // a pointer that owns one reference
 
 class storage {
 public:
@@ -74,6 +74,7 @@ public:
     storage* whole() const noexcept { return whole_.get(); }
     // Of a part: counts the parts of all blocks in the order in which they were made.
     std::size_t part_number() const noexcept { return parts_.load(std::memory_order_relaxed); }
+    // The number of the part that was made last, of any block.
     static std::size_t latest_part_number() noexcept;
     // The number of references. Only a hint while other threads copy or drop references, unless it is 1.
     long use_count() const noexcept { return references_.load(std::memory_order_acquire); }
@@ -105,6 +106,7 @@ public:
         const detail::spin_guard lock(guard_);
         history_.revoke(point);
     }
+    // Calls f(stream_point) for each access that a new write has to come after.
     template <typename Function>
     void for_each_last_use(Function&& f) const {
         const detail::spin_guard lock(guard_);
@@ -117,15 +119,15 @@ public:
 
     // The last issued write (a null point when there was none), and the outcome that the contents depend on.
     struct written {
-        stream_point last;
-        detail::outcome_ref depends_on;
+        stream_point last;               // its point; null when there was none
+        detail::outcome_ref depends_on;  // null: on none
     };
-    written last_write() const;
+    written last_write() const;  // the latest write that was issued
 
     // Blocks until no command on any stream uses the storage (before a host thread writes), or until its last writer
     // has completed (before a host thread reads).
     void await_all_uses() const;
-    void await_last_write() const;
+    void await_last_write() const;  // for a host thread that reads
     // The host has waited, and reads or writes the contents from here on. Only the simulator uses this notification.
     void on_host_access(access_mode mode) const noexcept;
 

@@ -43,6 +43,7 @@ class submission;
 // The members are defined in stream.cpp: files of kernels include this header, and nvcc reads slowly.
 class stream {
 public:
+    // A stream of this queue whose commands belong to the operation `by`, or to none; both outlive the value.
     explicit stream(command_queue& queue, detail::submission* by = nullptr) noexcept : queue_(&queue), by_(by) {}
 
     device& owner() const noexcept;                            // the device that it belongs to
@@ -60,11 +61,11 @@ public:
 
     // Commands.
     ticket copy(const command_info& info, const copy_command& command) const;
-    ticket fill(const command_info& info, const fill_command& command) const;      // sets bytes of device memory
-    ticket launch(const command_info& info, const launch_command& command) const;  // a kernel
-    ticket library_call(const command_info& info, const library_command& command) const;
-    ticket host_call(const command_info& info, host_command command) const;      // host code in stream order
-    ticket graph(const command_info& info, const graph_command& command) const;  // a compiled graph
+    ticket fill(const command_info& info, const fill_command& command) const;             // sets bytes of device memory
+    ticket launch(const command_info& info, const launch_command& command) const;         // a kernel
+    ticket library_call(const command_info& info, const library_command& command) const;  // a call into a library
+    ticket host_call(const command_info& info, host_command command) const;               // host code in stream order
+    ticket graph(const command_info& info, const graph_command& command) const;           // a compiled graph
 
     // Device memory for commands of this stream; see memory_pool.
     storage_ref allocate(std::size_t bytes, const command_info& info = {"allocate"}) const;

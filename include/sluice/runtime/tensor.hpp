@@ -22,7 +22,7 @@ std::size_t size_of_new_tensor(const shape& shape, const device& on, const comma
 template <typename T>
 class tensor {
 public:
-    using value_type = T;
+    using value_type = T;  // of the elements
 
     tensor() = default;
     // Contents undefined; for commands on `user`. Throws out_of_memory; errc::invalid_argument for the shape of a
@@ -66,6 +66,7 @@ public:
 
     // For commands: see buffer.
     storage* memory() const noexcept { return buffer_.memory(); }
+    // The device address, for commands that name memory(); null after a move.
     T* device_data() const noexcept { return buffer_.device_data(); }
 
 private:
@@ -95,11 +96,13 @@ void require_held(const shared_tensor<T>& x, const error_context& context) {
 }
 }  // namespace detail
 
+// A tensor that is split into tiles: tensor::partition makes it.
 template <typename T>
 class partition {
 public:
-    using value_type = T;
+    using value_type = T;  // of the elements
 
+    // Throws errc::shape_mismatch unless both are matrices or both vectors, and the tile is not empty.
     partition(tensor<T> whole, const shape& tile) : whole_(std::move(whole)), tile_(tile) {
         const std::size_t rank = tile.rank();
         if (whole_.shape().rank() != rank || rank == 0 || rank > 2 || tile.size() == 0) {
@@ -113,6 +116,7 @@ public:
     const shape& tile_shape() const noexcept { return tile_; }  // of a whole tile; those at the edges are smaller
     // How many tiles down, and how many across. The tiles of a vector are one row.
     std::size_t tile_rows() const noexcept { return count(whole_.rows(), tile_.rows()); }
+    // How many tiles across.
     std::size_t tile_columns() const noexcept { return count(whole_.columns(), tile_.columns()); }
     const tensor<T>& whole() const noexcept { return whole_; }  // the tensor that is split
 

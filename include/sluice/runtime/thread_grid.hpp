@@ -45,10 +45,10 @@ inline namespace SLUICE_BOUNDS_ABI {
 template <typename T>
 class grid_memory {
 public:
-    using element_type = T;
+    using element_type = T;  // of the elements
 
-    SLUICE_KERNEL grid_memory(T* data, std::size_t size) : data_(data), size_(size) {}
-    SLUICE_KERNEL std::size_t size() const { return size_; }
+    SLUICE_KERNEL grid_memory(T* data, std::size_t size) : data_(data), size_(size) {}  // made by the launch
+    SLUICE_KERNEL std::size_t size() const { return size_; }                            // in elements
 
 private:
     friend class thread_grid;
@@ -61,9 +61,10 @@ class thread_grid {
 public:
     // Along the three dimensions: the blocks of the launch, the threads of a block.
     SLUICE_KERNEL const block_extent& shape() const { return shape_; }
-    SLUICE_KERNEL const block_extent& block_shape() const { return block_shape_; }
+    SLUICE_KERNEL const block_extent& block_shape() const { return block_shape_; }  // the threads of a block
     // The number of blocks, and of threads in each.
     SLUICE_KERNEL std::size_t blocks() const { return shape_.count(); }
+    // The number of threads in each block.
     SLUICE_KERNEL unsigned threads() const { return static_cast<unsigned>(block_shape_.count()); }
 
     // All elements of a grid_memory; and the address of the first, for code that is not checked.
@@ -71,6 +72,7 @@ public:
     SLUICE_KERNEL block_part<T> part(const grid_memory<T>& of) const {
         return {of.data_, of.size_};
     }
+    // The address of its first element; accesses through it are not checked.
     template <typename T>
     SLUICE_KERNEL T* data(const grid_memory<T>& of) const {
         return of.data_;

@@ -13,8 +13,8 @@ using ticket = std::uint64_t;
 
 // The point after command `upto` of `queue`. The queue is null when there was no command.
 struct stream_point {
-    command_queue* queue = nullptr;
-    ticket upto = 0;
+    command_queue* queue = nullptr;  // null: no command
+    ticket upto = 0;                 // of the last command before the point
 };
 
 }  // namespace sluice

@@ -130,6 +130,7 @@ auto upload(host_buffer<T> values, const shape& shape, source_location location 
     return upload_buffer_operation<T>(std::move(values), shape, location);
 }
 
+// The operation that zeros and uninitialized return.
 template <typename T>
 class allocate_operation : public operation_base<allocate_operation<T>> {
     static_assert(std::is_trivially_copyable_v<T>, "device memory holds trivially copyable elements");
@@ -204,6 +205,7 @@ private:
 };
 }  // namespace detail
 
+// The operation that download and download_buffer return for one tensor.
 template <typename T, typename Source, typename Landed = detail::downloaded_vector<T>>
 class download_operation : public operation_base<download_operation<T, Source, Landed>> {
 public:
@@ -280,7 +282,7 @@ struct download_function {
         return download_pieces_operation<T>(std::move(from));
     }
 };
-inline constexpr download_function download{};
+inline constexpr download_function download{};  // see download_function
 
 // The same, but the result stays in the pinned memory that the device has written: a host_buffer, without another copy
 // on the host. For results larger than a few kilobytes.
@@ -298,6 +300,6 @@ struct download_buffer_function {
         return download_pieces_operation<T, detail::downloaded_buffer<T>>(std::move(from));
     }
 };
-inline constexpr download_buffer_function download_buffer{};
+inline constexpr download_buffer_function download_buffer{};  // see download_buffer_function
 
 }  // namespace sluice

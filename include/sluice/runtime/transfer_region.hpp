@@ -83,6 +83,7 @@ struct with_source<shared_tensor<T>, Made> {
 };
 }  // namespace detail
 
+// The operation that upload_to a region returns, for a vector or a span.
 template <typename T>
 class upload_region_operation : public operation_base<upload_region_operation<T>> {
 public:
@@ -135,6 +136,7 @@ void upload_to(stream on, tensor<T>& to, const region& where, std::span<const st
     detail::upload_region_bytes(on, *to.memory(), values.data(), std::move(owner), what, location);
 }
 
+// The operation that upload_to a region returns, for a host_buffer.
 template <typename T>
 class upload_region_buffer_operation : public operation_base<upload_region_buffer_operation<T>> {
 public:
@@ -206,6 +208,8 @@ private:
     detail::single_use once_;
 };
 
+// The operation: the elements of the region as a vector. Its outputs: `from`, unless it is shared, and the pending
+// vector.
 template <typename T>
 auto download_region(tensor<T> from, const region& where, source_location location = source_location::current()) {
     return download_region_operation<T, tensor<T>>(std::move(from), where, location);
@@ -219,6 +223,7 @@ auto download_region(shared_tensor<T> from, const region& where,
 // The function of a tensor, for and_then.
 class download_region_function {
 public:
+    // Called by download_region.
     download_region_function(const region& where, const source_location& location)
         : where_(where), location_(location) {}
 
@@ -239,6 +244,7 @@ inline auto download_region(const region& where, source_location location = sour
     return download_region_function(where, location);
 }
 
+// The operation that download_to from a region returns, for a host_buffer.
 template <typename T, typename Source>
 class download_region_to_buffer_operation : public operation_base<download_region_to_buffer_operation<T, Source>> {
     using landed = pending<host_buffer<T>>;
@@ -271,6 +277,7 @@ private:
     source_location location_;
 };
 
+// The operation that download_to from a region returns, for a span.
 template <typename T, typename Source>
 class download_region_to_span_operation : public operation_base<download_region_to_span_operation<T, Source>> {
     using landed = pending<owned_span<T>>;
@@ -309,6 +316,8 @@ private:
     source_location location_;
 };
 
+// The operations: the region to this host memory. The outputs: `from`, unless it is shared, and the pending host
+// memory.
 template <typename T>
 auto download_to(tensor<T> from, const region& where, host_buffer<T> to, const host_layout& layout = {},
                  source_location location = source_location::current()) {

@@ -63,6 +63,7 @@ auto upload_to(tensor<T> to, std::span<const std::type_identity_t<T>> values, st
     return upload_to_operation<T>(std::move(to), values, std::move(owner), location);
 }
 
+// The operation that upload_to returns for a host_buffer.
 template <typename T>
 class upload_buffer_to_operation : public operation_base<upload_buffer_to_operation<T>> {
 public:

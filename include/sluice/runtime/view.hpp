@@ -21,10 +21,11 @@ class view {
     static_assert(std::is_const_v<T>, "view<T> is for reading: write view<const T>; to write, take a disjoint_view<T>");
 
 public:
-    using element_type = T;
+    using element_type = T;  // const
 
-    SLUICE_KERNEL view(T* data, std::size_t size) : data_(data), size_(size) {}
+    SLUICE_KERNEL view(T* data, std::size_t size) : data_(data), size_(size) {}  // made by the launch
 
+    // The element at this index, from 0.
     SLUICE_KERNEL T& operator[](detail::element_index i) const {
         return data_[detail::within(i, size_, detail::accessed::view_element)];
     }
@@ -42,11 +43,13 @@ class matrix_view {
     static_assert(std::is_const_v<T>, "matrix_view<T> is for reading: write matrix_view<const T>");
 
 public:
-    using element_type = T;
+    using element_type = T;  // const
 
+    // Made by the launch: row after row, without gaps.
     SLUICE_KERNEL matrix_view(T* data, std::size_t rows, std::size_t columns)
         : data_(data), rows_(rows), columns_(columns) {}
 
+    // The element in this row and column, from 0.
     SLUICE_KERNEL T& operator()(detail::element_index row, detail::element_index column) const {
         return data_[detail::within(row, rows_, detail::accessed::matrix_row) * columns_ +
                      detail::within(column, columns_, detail::accessed::matrix_column)];
@@ -65,9 +68,9 @@ private:
 template <typename T>
 class disjoint_view {
 public:
-    using element_type = T;
+    using element_type = T;  // of the elements
 
-    SLUICE_KERNEL disjoint_view(T* data, std::size_t size) : data_(data), size_(size) {}
+    SLUICE_KERNEL disjoint_view(T* data, std::size_t size) : data_(data), size_(size) {}  // made by the launch
 
     // The element of this index; null when the launch is larger than the range.
     SLUICE_KERNEL T* at(index_1d at) const {
@@ -89,8 +92,9 @@ private:
 template <typename T>
 class disjoint_matrix {
 public:
-    using element_type = T;
+    using element_type = T;  // of the elements
 
+    // Made by the launch: row after row, without gaps.
     SLUICE_KERNEL disjoint_matrix(T* data, std::size_t rows, std::size_t columns)
         : data_(data), rows_(rows), columns_(columns) {}
 
@@ -111,8 +115,9 @@ private:
 template <typename T>
 class tile_view {
 public:
-    using element_type = T;
+    using element_type = T;  // of the elements
 
+    // Made by disjoint_tiles. The first element is at `origin`, the next row `stride` elements further.
     SLUICE_KERNEL tile_view(T* origin, std::size_t row0, std::size_t column0, std::size_t rows, std::size_t columns,
                             std::size_t stride)
         : origin_(origin), row0_(row0), column0_(column0), rows_(rows), columns_(columns), stride_(stride) {}
@@ -141,8 +146,9 @@ private:
 template <typename T>
 class disjoint_tiles {
 public:
-    using element_type = T;
+    using element_type = T;  // of the elements
 
+    // Made by the launch: a matrix, row after row without gaps, and the size of a tile.
     SLUICE_KERNEL disjoint_tiles(T* data, std::size_t rows, std::size_t columns, std::size_t tile_rows,
                                  std::size_t tile_columns)
         : data_(data), rows_(rows), columns_(columns), tile_rows_(tile_rows), tile_columns_(tile_columns) {}

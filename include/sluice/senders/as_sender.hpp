@@ -153,18 +153,20 @@ private:
 
 }  // namespace detail
 
+// An operation and the policy that it will be submitted to. Move-only; as_sender makes it.
 template <operation Op>
 class operation_sender {
     using value = typename decltype(spawn(std::declval<Op>(), std::declval<scheduling_policy&>()))::value_type;
     using result = std::conditional_t<std::is_void_v<value>, std::tuple<>, value>;
 
 public:
-    using sender_concept = execution::sender_t;
+    using sender_concept = execution::sender_t;  // for std::execution
+    // See the top of this file.
     using completion_signatures =
         execution::completion_signatures<typename detail::sent_values<result>::signature,
                                          execution::set_error_t(std::exception_ptr), execution::set_stopped_t()>;
 
-    operation_sender(Op op, scheduling_policy& policy) : op_(std::move(op)), policy_(&policy) {}
+    operation_sender(Op op, scheduling_policy& policy) : op_(std::move(op)), policy_(&policy) {}  // called by as_sender
 
     // An operation is submitted once, so only a sender that is moved is connected.
     template <typename Receiver>

@@ -14,6 +14,7 @@
 
 namespace sluice {
 
+// The threads of an executor. Copies are the same scheduler.
 class executor_scheduler {
     template <typename Receiver>
     class scheduled : private work_item {
@@ -70,11 +71,11 @@ class executor_scheduler {
     };
 
 public:
-    using scheduler_concept = execution::scheduler_t;
+    using scheduler_concept = execution::scheduler_t;  // for std::execution
 
-    explicit executor_scheduler(executor& on) noexcept : on_(&on) {}
+    explicit executor_scheduler(executor& on) noexcept : on_(&on) {}  // as as_scheduler
 
-    sender schedule() const noexcept { return sender(*on_); }
+    sender schedule() const noexcept { return sender(*on_); }  // a sender that completes on a thread of the executor
     bool operator==(const executor_scheduler&) const = default;
 
 private:
@@ -89,6 +90,7 @@ inline auto passed(scheduling_policy& on) {
 using passed_sender = decltype(passed(std::declval<scheduling_policy&>()));
 }  // namespace detail
 
+// The streams of a policy. Copies are the same scheduler.
 class policy_scheduler {
     class sender : public detail::passed_sender {
     public:
@@ -111,17 +113,18 @@ class policy_scheduler {
     };
 
 public:
-    using scheduler_concept = execution::scheduler_t;
+    using scheduler_concept = execution::scheduler_t;  // for std::execution
 
-    explicit policy_scheduler(scheduling_policy& on) noexcept : on_(&on) {}
+    explicit policy_scheduler(scheduling_policy& on) noexcept : on_(&on) {}  // as as_scheduler
 
-    sender schedule() const { return sender(*on_); }
+    sender schedule() const { return sender(*on_); }  // a sender that submits to the policy's next stream
     bool operator==(const policy_scheduler&) const = default;
 
 private:
     scheduling_policy* on_;
 };
 
+// See the top of this file.
 inline executor_scheduler as_scheduler(executor& on) noexcept { return executor_scheduler(on); }
 inline policy_scheduler as_scheduler(scheduling_policy& on) noexcept { return policy_scheduler(on); }
 

@@ -28,15 +28,16 @@ using std::get_stop_token_t;
 
 namespace sluice::execution {
 
-struct sender_t {};
-struct receiver_t {};
-struct operation_state_t {};
-struct scheduler_t {};
+struct sender_t {};           // names a sender, as its sender_concept
+struct receiver_t {};         // names a receiver, as its receiver_concept
+struct operation_state_t {};  // names an operation state, as its operation_state_concept
+struct scheduler_t {};        // names a scheduler, as its scheduler_concept
 
 // The ways in which a sender completes: completion_signatures<set_value_t(int), set_error_t(E), set_stopped_t()>.
 template <typename... Signatures>
 struct completion_signatures {};
 
+// Completes a receiver with values: calls its set_value, which is noexcept.
 struct set_value_t {
     template <typename Receiver, typename... Ts>
     void operator()(Receiver&& to, Ts&&... values) const noexcept {
@@ -45,25 +46,28 @@ struct set_value_t {
         std::forward<Receiver>(to).set_value(std::forward<Ts>(values)...);
     }
 };
+// Completes a receiver with an error: calls its set_error.
 struct set_error_t {
     template <typename Receiver, typename E>
     void operator()(Receiver&& to, E&& what) const noexcept {
         std::forward<Receiver>(to).set_error(std::forward<E>(what));
     }
 };
+// Completes a receiver that was asked to stop: calls its set_stopped.
 struct set_stopped_t {
     template <typename Receiver>
     void operator()(Receiver&& to) const noexcept {
         std::forward<Receiver>(to).set_stopped();
     }
 };
-inline constexpr set_value_t set_value{};
-inline constexpr set_error_t set_error{};
-inline constexpr set_stopped_t set_stopped{};
+inline constexpr set_value_t set_value{};      // see set_value_t
+inline constexpr set_error_t set_error{};      // see set_error_t
+inline constexpr set_stopped_t set_stopped{};  // see set_stopped_t
 
 // An environment without answers.
 struct empty_env {};
 
+// The environment of a receiver or a sender: what its get_env returns, or empty_env where it has none.
 struct get_env_t {
     template <typename T>
     auto operator()(const T& of) const noexcept {
@@ -74,19 +78,21 @@ struct get_env_t {
         }
     }
 };
-inline constexpr get_env_t get_env{};
+inline constexpr get_env_t get_env{};  // see get_env_t
 
 // Of a receiver that cannot be asked to stop.
 struct never_stop_token {
+    // What a stop calls: nothing, as no stop comes.
     template <typename>
     struct callback_type {
-        explicit callback_type(never_stop_token, const auto&) noexcept {}
+        explicit callback_type(never_stop_token, const auto&) noexcept {}  // drops the function
     };
-    static constexpr bool stop_requested() noexcept { return false; }
-    static constexpr bool stop_possible() noexcept { return false; }
+    static constexpr bool stop_requested() noexcept { return false; }  // always false
+    static constexpr bool stop_possible() noexcept { return false; }   // always false
     bool operator==(const never_stop_token&) const = default;
 };
 
+// The stop token of an environment: what it answers to this query, or never_stop_token.
 struct get_stop_token_t {
     template <typename Env>
     auto operator()(const Env& env) const noexcept {
@@ -97,7 +103,7 @@ struct get_stop_token_t {
         }
     }
 };
-inline constexpr get_stop_token_t get_stop_token{};
+inline constexpr get_stop_token_t get_stop_token{};  // see get_stop_token_t
 
 // Asks a sender's environment on which scheduler it completes with this tag.
 template <typename Tag>
@@ -108,19 +114,23 @@ struct get_completion_scheduler_t {
     }
 };
 template <typename Tag>
-inline constexpr get_completion_scheduler_t<Tag> get_completion_scheduler{};
+inline constexpr get_completion_scheduler_t<Tag> get_completion_scheduler{};  // see get_completion_scheduler_t
 
+// What connect returns: start() begins the work, and is noexcept.
 template <typename T>
 concept operation_state =
     std::derived_from<typename T::operation_state_concept, operation_state_t> && requires(T& state) {
         { state.start() } noexcept;
     };
+// What a sender completes.
 template <typename T>
 concept receiver = std::derived_from<typename std::remove_cvref_t<T>::receiver_concept, receiver_t> &&
                    std::move_constructible<std::remove_cvref_t<T> >;
+// Work that connect and start begin.
 template <typename T>
 concept sender = std::derived_from<typename std::remove_cvref_t<T>::sender_concept, sender_t> &&
                  std::move_constructible<std::remove_cvref_t<T> >;
+// Where work runs: schedule() returns a sender that completes there.
 template <typename T>
 concept scheduler = std::derived_from<typename std::remove_cvref_t<T>::scheduler_concept, scheduler_t> &&
                     std::copyable<std::remove_cvref_t<T> > && std::equality_comparable<std::remove_cvref_t<T> > &&
@@ -128,27 +138,30 @@ concept scheduler = std::derived_from<typename std::remove_cvref_t<T>::scheduler
                         { from.schedule() } -> sender;
                     };
 
+// Connects a sender to a receiver: the sender's connect, which returns an operation state.
 struct connect_t {
     template <sender Sender, receiver Receiver>
     auto operator()(Sender&& from, Receiver&& to) const {
         return std::forward<Sender>(from).connect(std::forward<Receiver>(to));
     }
 };
+// Starts an operation state.
 struct start_t {
     template <operation_state State>
     void operator()(State& state) const noexcept {
         state.start();
     }
 };
+// The sender of a scheduler.
 struct schedule_t {
     template <scheduler Scheduler>
     auto operator()(const Scheduler& on) const noexcept {
         return on.schedule();
     }
 };
-inline constexpr connect_t connect{};
-inline constexpr start_t start{};
-inline constexpr schedule_t schedule{};
+inline constexpr connect_t connect{};    // see connect_t
+inline constexpr start_t start{};        // see start_t
+inline constexpr schedule_t schedule{};  // see schedule_t
 
 }  // namespace sluice::execution
 

@@ -34,6 +34,7 @@
 
 namespace sluice::serve {
 
+// How a client connects.
 struct client_options {
     std::string token = {};  // "Authorization: Bearer TOKEN"; empty: none
     // For https://, in PEM. Authorities to which the server's certificate must lead; empty: those that the system
@@ -41,20 +42,22 @@ struct client_options {
     std::filesystem::path ca = {};
     // This client's certificate and key, for a server that asks for them; empty: none.
     std::filesystem::path certificate = {};
-    std::filesystem::path key = {};
+    std::filesystem::path key = {};        // of the certificate
     std::size_t connections = 8;           // at the same time; more requests wait
     std::size_t answer_bytes = 1UL << 30;  // a longer answer is refused
 };
 
+// An input or output of a request, with its name.
 struct named_tensor {
-    std::string name;
+    std::string name;      // as the model has it
     nn::any_tensor value;  // in host memory
 };
 
+// A request to a model.
 struct infer_request {
-    std::string model;
-    std::string version = {};  // empty: the server chooses
-    std::vector<named_tensor> inputs = {};
+    std::string model;                      // its name
+    std::string version = {};               // empty: the server chooses
+    std::vector<named_tensor> inputs = {};  // in any order
     std::vector<std::string> outputs = {};  // empty: all
     std::string id = {};                    // the answer has it, too
     std::size_t priority = 0;               // 1 comes first; 0: the model's default
@@ -63,11 +66,12 @@ struct infer_request {
     std::chrono::milliseconds deadline{30'000};
 };
 
+// What the server has answered.
 struct infer_answer {
-    std::string model;
-    std::string version;
-    std::string id;
-    std::vector<named_tensor> outputs;
+    std::string model;                  // that has answered
+    std::string version;                // that has answered
+    std::string id;                     // the request's
+    std::vector<named_tensor> outputs;  // in the server's order
 
     // Throws error(out_of_range), with the names that there are.
     const nn::any_tensor& at(std::string_view name) const;

@@ -18,10 +18,14 @@ class loaded_model {
 public:
     virtual ~loaded_model() = default;
 
+    // The inputs, in the order in which run takes them.
     virtual const std::vector<nn::value_info>& inputs() const noexcept = 0;
+    // The outputs, in the order in which run gives them.
     virtual const std::vector<nn::value_info>& outputs() const noexcept = 0;
     virtual std::string platform() const = 0;     // "sluice_onnx"
     virtual std::string device_name() const = 0;  // "cpu:0"
+    // Whether the device is known to have failed, so that run() will fail from now on. Does not block.
+    virtual bool is_lost() const noexcept { return false; }
 
     // The outputs for these inputs, both in host memory and in the model's orders. Blocks until they are computed.
     // Throws error when the inputs do not fit, and when the device fails.

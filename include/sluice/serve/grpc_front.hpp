@@ -24,10 +24,11 @@
 
 namespace sluice::serve {
 
-bool grpc_supported() noexcept;
+bool grpc_supported() noexcept;  // whether Sluice was built with gRPC and protobuf
 // What was missing when Sluice was built: "gRPC (libgrpc++-dev)"; empty when nothing was.
 std::string why_no_grpc();
 
+// How a front end listens, and what it lets clients do.
 struct grpc_options {
     std::string address = "127.0.0.1";                 // an IPv4 or IPv6 address
     unsigned short port = 8001;                        // 0: one that is free
@@ -73,7 +74,7 @@ public:
     // drain(0), then blocks until the model has let go of each call.
     ~grpc_front();
 
-    unsigned short port() const noexcept;
+    unsigned short port() const noexcept;  // the port's number, also where the options said 0
 
     // Refuses new calls (UNAVAILABLE), and blocks until those that were accepted are answered, at most for this time.
     // Then all connections are closed. Gives the number of calls that were cut off.

@@ -26,18 +26,19 @@
 
 namespace sluice::serve {
 
-bool http_supported() noexcept;
+bool http_supported() noexcept;  // whether Sluice was built with Boost and simdjson
 // What was missing when Sluice was built: "Boost 1.81 or later"; empty when nothing was.
 std::string why_no_http();
 
+// How a front end listens, and what it lets clients do.
 struct http_options {
     std::string address = "127.0.0.1";  // an IPv4 or IPv6 address
     unsigned short port = 8000;         // 0: one that is free
     // Threads that take requests, each with its own connections.
     std::size_t threads = 1;
-    std::size_t connections = 1000;  // more are refused
-    std::size_t header_bytes = 16 << 10;
-    std::size_t body_bytes = 64 << 20;
+    std::size_t connections = 1000;            // more are refused
+    std::size_t header_bytes = 16 << 10;       // of a request; a longer one is refused
+    std::size_t body_bytes = 64 << 20;         // of a request; a longer one is refused
     std::size_t json_bytes = 16 << 20;         // of the body's JSON
     std::size_t all_bodies_bytes = 1UL << 30;  // of all requests at a time
     // Shared with another front end of the server; its bytes take the place of all_bodies_bytes. Empty: its own.
@@ -86,7 +87,7 @@ public:
     http_front& operator=(const http_front&) = delete;
     ~http_front();  // drain(0)
 
-    unsigned short port() const noexcept;
+    unsigned short port() const noexcept;  // the port's number, also where the options said 0
 
     // Refuses new requests (503) and new connections, and blocks until those that were accepted are answered, at most
     // for this time. Then all connections are closed. Gives the number of requests that were cut off.

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,14 +21,14 @@ class served_model;
 
 class infer_call {
 public:
-    using clock = std::chrono::steady_clock;
+    using clock = std::chrono::steady_clock;  // of all times of a call
 
     virtual ~infer_call() = default;
 
     // One of the two is called, once, on the thread that has taken the batch. `outputs` are in the model's order and
     // valid during the call. Neither may call the model.
     virtual void answer(std::span<const tensor_view> outputs) noexcept = 0;
-    virtual void refuse(const refusal& why) noexcept = 0;
+    virtual void refuse(const refusal& why) noexcept = 0;  // there is no answer, for this reason
 
     // Whether the client still waits for the answer. A call of a client that has gone is not computed. Asked on any
     // thread, with the model's lock: it returns at once, and does not call the model.
@@ -37,10 +38,13 @@ public:
     struct progress {
         clock::time_point queued{};    // into the queue
         clock::time_point begun{};     // its batch is taken
+        clock::time_point joined{};    // the batch's inputs are there: it begins to be computed
         clock::time_point computed{};  // the batch is computed, or has failed
-        std::size_t batch_rows = 0;
+        std::size_t rows = 0;          // its own; 1 of a model that does not join
+        std::uint64_t batch = 0;       // a number that no other batch of the process has, from 1 on
+        std::size_t batch_rows = 0;    // of the batch that it was in
     };
-    progress so_far;
+    progress so_far;  // written by the model until it answers
 
     std::vector<tensor_view> inputs;  // in the model's order
     // The request's own time in the queue. What happens after it, the model's queue_policy says.

@@ -9,11 +9,12 @@
 
 namespace sluice::serve {
 
+// One event.
 struct log_line {
-    log_level level = log_level::info;
-    std::string event;  // "model_loaded": one word for programs
-    std::string message;
-    std::string model;  // empty: it concerns the whole server
+    log_level level = log_level::info;  // how serious it is
+    std::string event;                  // "model_loaded": one word for programs
+    std::string message;                // for people
+    std::string model;                  // empty: it concerns the whole server
     // Of a request that belongs to a trace, as hexadecimal digits.
     std::string trace_id = {};
     std::string span_id = {};  // its own; empty where no span is recorded

@@ -16,6 +16,7 @@
 
 namespace sluice::serve {
 
+// What happens to a request that has waited too long.
 enum class timeout_action {
     reject,  // the request is not computed
     delay,   // it is computed after all others of its priority
@@ -23,7 +24,7 @@ enum class timeout_action {
 
 // What holds for the requests of one priority that wait. The members are keys of the same names.
 struct queue_policy {
-    serve::timeout_action timeout_action = serve::timeout_action::reject;
+    serve::timeout_action timeout_action = serve::timeout_action::reject;  // what happens then
     // The time after which a request that still waits is treated so. 0: no limit.
     std::size_t timeout_us = 0;
     // Whether a request may name a shorter time, or one where the policy has none.
@@ -54,17 +55,17 @@ struct model_config {
     std::size_t priority_levels = 0;
     // Of requests that name no priority. From 1 to priority_levels; 0 without levels.
     std::size_t default_priority = 0;
-    queue_policy default_queue_policy = {};
+    queue_policy default_queue_policy = {};  // of the priorities that priority_queue_policy does not have
     // Of single priorities, in the place of the default; by the priority. In the file: {"1": {"queue": 10}}.
     std::map<std::size_t, queue_policy> priority_queue_policy = {};
     // The versions that are served. None: the latest; in the file "latest", "all", or a list such as [1, 3].
     std::optional<std::vector<std::size_t>> versions = std::nullopt;
-    bool all_versions = false;
+    bool all_versions = false;  // instead of `versions`
     // The device by its name; empty: the server's.
     std::string device = {};
     // Of a model in a safetensors file, where the file does not say them.
     std::optional<activation> hidden_activation = std::nullopt;
-    std::optional<activation> output_activation = std::nullopt;
+    std::optional<activation> output_activation = std::nullopt;  // of the last layer
 };
 
 // The file's ending says whether it is JSON or YAML: .json, .yaml. Throws file_error that names the file and the key or
@@ -72,6 +73,7 @@ struct model_config {
 // another type or range, and values that do not fit each other. Of YAML 1.2 the core schema is accepted, without
 // anchors and aliases.
 model_config read_model_config(const std::filesystem::path& file);
+// The same from text. `file` is for messages, and its ending says the format.
 model_config parse_model_config(const std::string& text, const std::filesystem::path& file);
 
 // Whether Sluice was built with yaml-cpp. Without it YAML is refused (errc::unsupported).

@@ -18,14 +18,15 @@
 
 namespace sluice::serve {
 
+// One version of a model.
 struct model_version {
-    std::string name;
-    std::size_t version = 1;
-    std::filesystem::path file;
+    std::string name;            // of the model
+    std::size_t version = 1;     // from 1
+    std::filesystem::path file;  // .onnx or .safetensors
 };
 
 struct model_files {
-    std::string name;
+    std::string name;                     // of the model
     std::vector<model_version> versions;  // ascending, not empty
     std::filesystem::path config;         // empty: there is none
 };
@@ -33,6 +34,7 @@ struct model_files {
 // Whether the name may be that of a model.
 bool is_model_name(std::string_view name) noexcept;
 
+// Where models are looked for.
 class model_source {
 public:
     // Throws file_error when the folder does not exist.
@@ -41,10 +43,11 @@ public:
     // name that is not allowed or is there twice, file_error for a file that does not exist.
     static model_source files(const std::vector<std::string>& words);
 
+    // Whether the models are in a repository; else they are files by name.
     bool is_repository() const noexcept { return !folder_.empty(); }
     // All names, sorted; in a repository those of the folders that are there now.
     std::vector<std::string> names() const;
-    bool has(std::string_view name) const;
+    bool has(std::string_view name) const;  // whether there is a model of this name
     // Looks into the folder now. Throws file_error for a model without a version, with two files in one version, with
     // two configurations, with a file of another name or with a link that leads out of the repository;
     // errc::invalid_argument for an unknown name.

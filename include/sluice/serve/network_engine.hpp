@@ -10,9 +10,10 @@
 
 namespace sluice::serve {
 
+// Where an engine computes.
 struct network_engine_options {
-    std::string device = "auto";  // as runtime::find takes it
-    runtime_options machine = {};
+    std::string device = "auto";   // as runtime::find takes it
+    runtime_options machine = {};  // how its runtime is made
 };
 
 class network_engine final : public engine {
@@ -21,8 +22,9 @@ public:
     explicit network_engine(const network_engine_options& options = {});
 
     std::shared_ptr<const loaded_model> load(const model_version& which, const model_config& how) override;
+    // The device of models whose configuration names none.
     device& default_device() const { return machine_.find(device_); }
-    const runtime& machine() const noexcept { return machine_; }
+    const runtime& machine() const noexcept { return machine_; }  // the runtime that owns the devices
 
 private:
     runtime machine_;

@@ -11,6 +11,7 @@
 
 namespace sluice::serve {
 
+// Why a request has no answer.
 enum class refusal_kind {
     bad_request,  // the request is wrong; the same request is always refused
     not_found,    // there is no such model or version
@@ -24,12 +25,13 @@ enum class refusal_kind {
 
 class refusal : public std::exception {
 public:
+    // `why` is for people. `waiting` is for queue_full.
     refusal(refusal_kind kind, std::string why, std::size_t waiting = 0)
         : kind_(kind), why_(std::move(why)), waiting_(waiting) {}
 
-    refusal_kind kind() const noexcept { return kind_; }
-    const char* what() const noexcept override { return why_.c_str(); }
-    const std::string& why() const noexcept { return why_; }
+    refusal_kind kind() const noexcept { return kind_; }                 // what programs decide by
+    const char* what() const noexcept override { return why_.c_str(); }  // the same as why()
+    const std::string& why() const noexcept { return why_; }             // the text for people
     // Of queue_full: the requests that wait.
     std::size_t waiting() const noexcept { return waiting_; }
 

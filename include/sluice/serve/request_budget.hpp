@@ -11,7 +11,7 @@ namespace sluice::serve {
 
 class request_budget {
 public:
-    static constexpr std::size_t most_loads = 16;
+    static constexpr std::size_t most_loads = 16;  // that may wait at a time
 
     // `bytes`: of the requests' bodies and messages.
     explicit request_budget(std::size_t bytes) : most_bytes_(bytes) {}
@@ -25,9 +25,9 @@ public:
         bytes_ -= bytes;
         return false;
     }
-    void give(std::size_t bytes) noexcept { bytes_ -= bytes; }
-    std::size_t bytes() const noexcept { return bytes_; }
-    std::size_t most_bytes() const noexcept { return most_bytes_; }
+    void give(std::size_t bytes) noexcept { bytes_ -= bytes; }       // gives back what take() took
+    std::size_t bytes() const noexcept { return bytes_; }            // the bytes that are in use now
+    std::size_t most_bytes() const noexcept { return most_bytes_; }  // the bytes that may be in use
 
     // For a load or an unload that will wait for its turn; end_load() when it is done. False: most_loads wait.
     bool begin_load() noexcept {
@@ -35,8 +35,8 @@ public:
         --loads_;
         return false;
     }
-    void end_load() noexcept { --loads_; }
-    std::size_t loads() const noexcept { return loads_; }
+    void end_load() noexcept { --loads_; }                 // called once after each begin_load() that returned true
+    std::size_t loads() const noexcept { return loads_; }  // the loads and unloads that wait or run now
 
 private:
     const std::size_t most_bytes_;

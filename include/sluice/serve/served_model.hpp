@@ -39,16 +39,19 @@ public:
     served_model& operator=(const served_model&) = delete;
     ~served_model();  // close()
 
-    const std::string& name() const noexcept { return name_; }
-    std::size_t version() const noexcept { return version_; }
-    const loaded_model& network() const noexcept { return *network_; }
-    const model_config& config() const noexcept { return config_; }
+    const std::string& name() const noexcept { return name_; }          // as the model's source has it
+    std::size_t version() const noexcept { return version_; }           // as the model's source has it
+    const std::string& device() const noexcept { return device_; }      // its name
+    const loaded_model& network() const noexcept { return *network_; }  // the loaded network that computes
+    const model_config& config() const noexcept { return config_; }     // the configuration that make received
     // The rows of one batch; 1: requests are computed one by one.
     std::size_t max_batch() const noexcept { return max_batch_; }
     // Why requests are joined, or why not: for people.
     const std::string& joins_because() const noexcept { return joins_because_; }
     // False after a failure of the device.
     bool is_ready() const;
+    // Whether the device has failed. Then submit() refuses all.
+    bool is_lost() const;
 
     // Takes the request into the queue. It is answered later, on another thread or, after the return, on `lent`. False:
     // close() was called, so look for the model's successor. Throws refusal for inputs that do not fit the model and a
@@ -61,7 +64,7 @@ public:
     // Takes no more requests, and blocks until those that it has are answered.
     void close();
 
-    model_statistics statistics() const;
+    model_statistics statistics() const;  // a copy of the statistics at this moment
 
 private:
     using clock = infer_call::clock;
@@ -84,6 +87,7 @@ private:
     const std::string name_;
     const std::size_t version_;
     const std::shared_ptr<const loaded_model> network_;
+    const std::string device_;
     const model_config config_;
     std::size_t max_batch_ = 1;
     std::string joins_because_;

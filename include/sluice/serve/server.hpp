@@ -22,16 +22,17 @@
 #include "sluice/serve/engine.hpp"
 #include "sluice/serve/log.hpp"
 #include "sluice/serve/model_files.hpp"
+#include "sluice/serve/request_timeline.hpp"
 #include "sluice/serve/served_model.hpp"
 
 namespace sluice::serve {
 
 // A model in the list of all: one row for each version that is loaded or has failed to load.
 struct index_entry {
-    std::string name;
+    std::string name;         // of the model
     std::size_t version = 0;  // 0: not known
-    bool is_ready = false;
-    std::string reason;  // why it is not ready
+    bool is_ready = false;    // requests are answered
+    std::string reason;       // why it is not ready
 };
 
 class server {
@@ -56,7 +57,7 @@ public:
     std::shared_ptr<served_model> find(std::string_view name, std::optional<std::size_t> version = {}) const;
     // The versions that are loaded, ascending; empty for a model that is not.
     std::vector<std::size_t> versions_of(std::string_view name) const;
-    std::vector<std::shared_ptr<served_model>> all() const;
+    std::vector<std::shared_ptr<served_model>> all() const;  // the loaded versions of all models
     // Also the models of the source that are not loaded.
     std::vector<index_entry> index() const;
 
@@ -64,7 +65,10 @@ public:
     bool is_ready() const;
     // From now on front ends refuse new requests, and is_ready() is false.
     void begin_drain();
-    bool is_draining() const;
+    bool is_draining() const;  // whether begin_drain() was called
+
+    // The last requests, which front ends add.
+    request_timeline& timeline() noexcept { return timeline_; }
 
 private:
     struct entry {
@@ -81,6 +85,7 @@ private:
     std::mutex loading_;        // one load or unload at a time
     std::map<std::string, entry, std::less<>> models_;
     bool is_draining_ = false;
+    request_timeline timeline_;
 };
 
 }  // namespace sluice::serve

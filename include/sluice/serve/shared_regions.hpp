@@ -29,16 +29,17 @@ public:
     shared_region& operator=(const shared_region&) = delete;
     ~shared_region();
 
-    const std::string& name() const noexcept { return name_; }
-    const std::string& key() const noexcept { return key_; }
-    std::uint64_t offset() const noexcept { return offset_; }  // in the object
-    std::uint64_t bytes() const noexcept { return bytes_; }
+    const std::string& name() const noexcept { return name_; }  // the name under which it is registered
+    const std::string& key() const noexcept { return key_; }    // the object's name, as shm_open takes it
+    std::uint64_t offset() const noexcept { return offset_; }   // where the region begins in the object, in bytes
+    std::uint64_t bytes() const noexcept { return bytes_; }     // the length of the region
 
     // Throws refusal (bad_request) for bytes that are not in the region.
     void require_part(std::uint64_t offset, std::uint64_t bytes) const;
     // Copies from `offset` of the region on. Both throw refusal: bad_request for bytes that are not in the region, and
     // for an object that has become too small or, in write(), may not be written.
     void read(std::uint64_t offset, std::span<std::byte> to) const;
+    // Copies to the region, from `offset` on. Throws as read(), and where the object may not be written.
     void write(std::uint64_t offset, std::span<const std::byte> from) const;
 
 private:
@@ -50,14 +51,14 @@ private:
 
 class shared_regions {
 public:
-    static constexpr std::size_t most_regions = 256;
+    static constexpr std::size_t most_regions = 256;  // that may be registered at a time
 
     // `key`: the name of an object of shared memory, as shm_open takes it: no '/' but at its beginning. The part from
     // `offset` on, of `bytes`, must be in the object now. Throws refusal (bad_request), also for a name that is in use.
     void add(const std::string& name, const std::string& key, std::uint64_t offset, std::uint64_t bytes);
     // A name that is not registered is no error, as with Triton.
     void remove(std::string_view name);
-    void remove_all();
+    void remove_all();  // removes every region, as remove() does
     // Throws refusal (bad_request).
     std::shared_ptr<const shared_region> find(std::string_view name) const;
     std::vector<std::shared_ptr<const shared_region>> all() const;  // by name

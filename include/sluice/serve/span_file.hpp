@@ -26,25 +26,26 @@
 
 namespace sluice::serve {
 
+// A request that is over, for its spans.
 struct traced_request {
-    using clock = infer_call::clock;
+    using clock = infer_call::clock;  // of all times of a request
 
-    trace_id trace{};
+    trace_id trace{};                    // to which the request belongs
     span_id span{};                      // of the request
     std::optional<span_id> parent = {};  // the caller's
     clock::time_point begin{}, end{};    // from the whole request to its answer
     infer_call::progress progress = {};  // of the call
-    std::string path = {};
-    std::string model = {};
-    std::string version = {};
+    std::string path = {};               // the target of HTTP, or the method of gRPC
+    std::string model = {};              // its name
+    std::string version = {};            // of the model
     // Of HTTP; of gRPC where is_grpc says so, and then the path is the method.
     int status = 0;
-    bool is_grpc = false;
+    bool is_grpc = false;  // the request came by gRPC
 };
 
 class span_file {
 public:
-    static constexpr std::size_t part_bytes = 64 << 20;
+    static constexpr std::size_t part_bytes = 64 << 20;  // of a part, unless the constructor is given another number
 
     // Creates the first part. Throws file_error (errc::io_failed). `version` is the service's.
     span_file(std::filesystem::path file, std::string version, log_sink log, std::size_t bytes = part_bytes);
@@ -61,7 +62,7 @@ public:
     void end();
 
     std::uint64_t written() const noexcept { return written_; }  // requests
-    std::uint64_t dropped() const noexcept { return dropped_; }
+    std::uint64_t dropped() const noexcept { return dropped_; }  // the number of requests whose spans were not written
 
 private:
     void work();

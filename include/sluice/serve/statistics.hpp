@@ -11,10 +11,12 @@
 
 namespace sluice::serve {
 
+// How often something took how long.
 struct duration_sum {
-    std::uint64_t count = 0;
-    std::chrono::nanoseconds total{0};
+    std::uint64_t count = 0;            // how often
+    std::chrono::nanoseconds total{0};  // of all times
 
+    // Counts that it took this time, `times` times.
     void add(std::chrono::nanoseconds one, std::uint64_t times = 1) noexcept {
         count += times;
         total += one * static_cast<std::int64_t>(times);
@@ -23,9 +25,10 @@ struct duration_sum {
 
 // The batches of one number of rows.
 struct batch_statistics {
-    duration_sum input, infer, output;
+    duration_sum input, infer, output;  // times of the batches, as in model_statistics
 };
 
+// What a model has done. A copy of one moment: nothing in it changes by itself.
 struct model_statistics {
     // Upper bounds of the histogram of the requests' times, in microseconds; the last bucket has no bound.
     static constexpr std::array<std::uint64_t, 15> bounds_us{
@@ -44,11 +47,11 @@ struct model_statistics {
     std::uint64_t rows = 0;              // inferences: rows of batches; of a model without batches, requests
     std::uint64_t batches = 0;           // executions
     std::uint64_t on_caller_thread = 0;  // batches that ran on the thread that took the requests
-    std::chrono::system_clock::time_point last{};
-    std::array<std::uint64_t, bounds_us.size() + 1> latency{};
-    std::map<std::size_t, batch_statistics> by_rows;
-    std::size_t waiting = 0;  // now
-    std::size_t running = 0;  // requests in batches that are computed now
+    std::chrono::system_clock::time_point last{};               // when the last batch ended
+    std::array<std::uint64_t, bounds_us.size() + 1> latency{};  // the histogram: requests by the bounds of bounds_us
+    std::map<std::size_t, batch_statistics> by_rows;            // by the number of rows
+    std::size_t waiting = 0;                                    // now
+    std::size_t running = 0;                                    // requests in batches that are computed now
 };
 
 }  // namespace sluice::serve

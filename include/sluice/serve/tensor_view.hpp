@@ -16,7 +16,7 @@ namespace sluice::serve {
 // The lengths of a tensor, without memory of its own.
 class tensor_shape {
 public:
-    static constexpr std::size_t most_dimensions = 16;
+    static constexpr std::size_t most_dimensions = 16;  // that a shape may have
 
     tensor_shape() = default;
     // Needs at most most_dimensions lengths.
@@ -24,9 +24,12 @@ public:
         for (const std::size_t each : lengths) push_back(each);
     }
 
+    // Adds a length; needs rank() < most_dimensions.
     void push_back(std::size_t length) noexcept { lengths_[rank_++] = length; }
-    std::size_t rank() const noexcept { return rank_; }
+    std::size_t rank() const noexcept { return rank_; }  // the number of lengths
+    // The lengths; valid as long as this object, and until the next push_back.
     std::span<const std::size_t> lengths() const noexcept { return {lengths_.data(), rank_}; }
+    // The length of this dimension, below rank().
     std::size_t& operator[](std::size_t at) noexcept { return lengths_[at]; }
     std::size_t operator[](std::size_t at) const noexcept { return lengths_[at]; }
 
@@ -40,9 +43,9 @@ std::string to_string(const tensor_shape& shape);
 
 // Row-major, little-endian; the bytes need no alignment.
 struct tensor_view {
-    io::dtype type = io::dtype::f32;
-    tensor_shape shape;
-    std::span<const std::byte> bytes;
+    io::dtype type = io::dtype::f32;   // of the elements
+    tensor_shape shape;                // of the tensor
+    std::span<const std::byte> bytes;  // the elements; not owned
 };
 
 // The Open Inference Protocol's name of a type: "FP32", "BOOL".

@@ -9,7 +9,7 @@
 
 namespace sluice::serve {
 
-bool tls_supported() noexcept;
+bool tls_supported() noexcept;  // whether Sluice was built with OpenSSL
 // What was missing when Sluice was built: "OpenSSL 3 (libssl-dev)"; empty when nothing was.
 std::string why_no_tls();
 
@@ -22,6 +22,7 @@ struct tls_files {
     // A client must show a certificate that leads to one of these. Empty: it needs none.
     std::filesystem::path client_ca = {};
 
+    // Whether TLS is asked for: any of the files is named.
     bool is_wanted() const noexcept { return !certificate.empty() || !key.empty() || !client_ca.empty(); }
 };
 

@@ -11,11 +11,11 @@
 
 namespace sluice::serve {
 
-using trace_id = std::array<std::uint8_t, 16>;
-using span_id = std::array<std::uint8_t, 8>;
+using trace_id = std::array<std::uint8_t, 16>;  // as W3C Trace Context has it
+using span_id = std::array<std::uint8_t, 8>;    // as W3C Trace Context has it
 
 struct trace_context {
-    trace_id trace{};
+    trace_id trace{};         // to which the request belongs
     span_id parent{};         // the caller's span
     bool is_sampled = false;  // the caller records the trace
 };
@@ -30,6 +30,6 @@ std::string hex_text(std::span<const std::uint8_t> bytes);
 
 // An identifier that no other span has, for all practical purposes; never zeros only. May be called on any thread.
 trace_id new_trace_id();
-span_id new_span_id();
+span_id new_span_id();  // the same for a span
 
 }  // namespace sluice::serve

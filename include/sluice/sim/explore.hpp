@@ -32,8 +32,9 @@
 
 namespace sluice::sim {
 
+// How explore runs a pipeline.
 struct exploration_options {
-    std::uint64_t schedules = 10'000;
+    std::uint64_t schedules = 10'000;  // that are run, unless one shows a fault
     std::uint64_t seed = 1;            // of the first schedule; each further schedule adds one
     std::size_t streams = 4;           // of the pool
     std::size_t devices = 1;           // as in simulator_options
@@ -41,17 +42,18 @@ struct exploration_options {
     bool results_may_differ = false;   // results are not compared
     bool exceptions_are_fine = false;  // a pipeline that throws is no finding
     bool with_device_faults = false;  // only without the caller's own simulator: a simulator is of no use after a fault
-    detail::saboteur* planted = nullptr;
+    detail::saboteur* planted = nullptr;  // for tests of the simulator: a fault that it has to find
 };
 
+// What explore has found.
 struct exploration {
-    std::uint64_t schedules = 0;  // run, including the one with the finding
-    std::uint64_t commands = 0;   // in all schedules
-    std::uint64_t faults = 0;     // schedules in which a device broke down
-    std::optional<finding> found;
-    trace executed_trace;  // in the schedule with the finding: see save_chrome_trace() and save_timeline()
+    std::uint64_t schedules = 0;   // run, including the one with the finding
+    std::uint64_t commands = 0;    // in all schedules
+    std::uint64_t faults = 0;      // schedules in which a device broke down
+    std::optional<finding> found;  // the first fault; none when there was none
+    trace executed_trace;          // in the schedule with the finding: see save_chrome_trace() and save_timeline()
 
-    bool is_clean() const noexcept { return !found; }
+    bool is_clean() const noexcept { return !found; }  // whether no fault was found
     // Throws std::runtime_error with the finding if there is one.
     void require_clean() const;
 };

@@ -12,6 +12,7 @@
 
 namespace sluice::sim {
 
+// What the simulator looks for.
 enum class fault : unsigned char {
     race,                // two accesses to the same memory, at least one a write, without an order between them
     uninitialized_read,  // a command reads memory that nothing has written since it was allocated
@@ -24,7 +25,7 @@ enum class fault : unsigned char {
     exception,           // the pipeline threw
 };
 std::string_view to_string(fault what) noexcept;
-std::ostream& operator<<(std::ostream& to, fault what);
+std::ostream& operator<<(std::ostream& to, fault what);  // writes to_string(what)
 
 // A command, or the host.
 struct actor {
@@ -38,13 +39,14 @@ struct actor {
 // "sgemm_naive of 'layer 1' (sim:0, stream 1, ticket 3, mlp.cpp:31)"
 std::string to_string(const actor& who);
 
+// One fault, as the simulator has found it.
 struct finding {
-    fault what = fault::race;
-    std::string message;     // one sentence with everything below except the seed
-    actor first = {};        // the earlier access of this run; its name is empty when there is none
-    actor second = {};       // the access that conflicts with it
-    std::string storage;     // "storage 3 (512 bytes of sim:0)"; may be empty
-    std::uint64_t seed = 0;  // explore(..., {.schedules = 1, .seed = seed}) repeats the run
+    fault what = fault::race;  // the kind
+    std::string message;       // one sentence with everything below except the seed
+    actor first = {};          // the earlier access of this run; its name is empty when there is none
+    actor second = {};         // the access that conflicts with it
+    std::string storage;       // "storage 3 (512 bytes of sim:0)"; may be empty
+    std::uint64_t seed = 0;    // explore(..., {.schedules = 1, .seed = seed}) repeats the run
 };
 // "race: ... (seed 17)"
 std::string to_string(const finding& found);

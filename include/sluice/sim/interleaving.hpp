@@ -28,22 +28,25 @@ struct scenario {
     std::function<void()> finally;               // called after all threads have ended, for final checks; may be null
 };
 
+// How interleave runs a scenario.
 struct interleave_options {
-    std::uint64_t schedules = 10'000;
+    std::uint64_t schedules = 10'000;  // that are run, unless one fails
     std::uint64_t seed = 1;            // of the first schedule; each further schedule adds one
     std::uint64_t max_steps = 20'000;  // a longer schedule is reported as an endless loop
 };
 
+// A schedule that has failed.
 struct interleave_failure {
     std::uint64_t seed = 0;  // interleave(make, {.schedules = 1, .seed = seed}) repeats it
-    std::string message;
-    std::string order;  // the threads in the order in which they ran, each with its number of steps: "0x3 1x7 0x1"
+    std::string message;     // what failed
+    std::string order;       // the threads in the order in which they ran, each with its number of steps: "0x3 1x7 0x1"
 };
 
+// What interleave has done.
 struct interleave_result {
-    std::uint64_t schedules = 0;  // run, including the failed one
-    std::uint64_t steps = 0;      // in all schedules
-    std::optional<interleave_failure> failure;
+    std::uint64_t schedules = 0;                // run, including the failed one
+    std::uint64_t steps = 0;                    // in all schedules
+    std::optional<interleave_failure> failure;  // of the first schedule that failed; none when none did
 };
 
 // Runs `schedules` schedules, or stops at the first that fails: a thread or `finally` throws, check() fails, all

@@ -55,11 +55,12 @@ class sim_machine;
 class saboteur;
 }  // namespace detail
 
+// The machine that is simulated.
 struct simulator_options {
-    std::size_t devices = 1;       // "sim:0", "sim:1", ...
-    std::size_t streams = 4;       // of pool(); at most fifteen streams may ever exist
-    std::size_t memory_bytes = 0;  // of each device; 0 sets no limit
-    detail::saboteur* planted = nullptr;
+    std::size_t devices = 1;              // "sim:0", "sim:1", ...
+    std::size_t streams = 4;              // of pool(); at most fifteen streams may ever exist
+    std::size_t memory_bytes = 0;         // of each device; 0 sets no limit
+    detail::saboteur* planted = nullptr;  // for tests of the simulator: a fault that it has to find
 };
 
 class simulator {
@@ -70,8 +71,9 @@ public:
     // Runs what was submitted. Objects created on the devices may outlive it, as with any runtime.
     ~simulator();
 
+    // The device of this number. Throws errc::device_not_found for another one.
     sluice::device& device(std::size_t index = 0) const;
-    std::size_t devices() const noexcept;
+    std::size_t devices() const noexcept;  // the number of devices
     // Streams of the first device, round robin.
     scheduling_policy& pool();
 
@@ -104,7 +106,7 @@ public:
 
     // The findings since the last clear_findings(), at most a hundred; the first is the one that matters.
     const std::vector<finding>& findings() const noexcept;
-    void clear_findings() noexcept;
+    void clear_findings() noexcept;  // forgets all findings
     // Throws std::runtime_error with the first finding if there is one.
     void require_clean() const;
     // Adds a finding, for the caller's own checks.

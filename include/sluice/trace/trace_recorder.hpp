@@ -27,6 +27,7 @@ namespace detail {
 class trace_log;
 }
 
+// How much a recorder keeps.
 struct trace_recorder_options {
     // About this many commands are kept (some 100 bytes each); commands beyond that are only counted as dropped.
     std::size_t most_events = 1'000'000;

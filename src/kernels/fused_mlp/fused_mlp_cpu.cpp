@@ -12,10 +12,13 @@ namespace {
 
 // Rows of a part are a multiple of this: of the tiles of all vector units.
 constexpr std::size_t rows_of_part = 12;
-// Products of numbers in a part: some 50 µs of rows, and some 10 µs of one layer's columns, since the workers that help
-// with one layer are still awake for the next.
-constexpr std::size_t products_of_rows = 2'500'000, products_of_columns = 500'000;
-constexpr std::size_t panels_of_part = 4;
+// Products of numbers in a part: 5 to 10 µs of them. While a worker wakes up, the calling thread carries out the first
+// parts.
+constexpr std::size_t products_of_part = 500'000;
+// A weight that comes from the third cache takes as long as this many products.
+constexpr std::size_t products_of_far_weight = 5;
+// Above this number the weights do not fit into the second cache of a core.
+constexpr std::size_t weights_of_wide_network = 256 * 1024;
 
 const cpu_loops& best_loops() {
 #if defined(SLUICE_X86_VARIANTS)
@@ -42,21 +45,44 @@ std::size_t products_of_row(const detail::fused_mlp_form& form) noexcept {
     return products;
 }
 
+// Then workers share the columns of each layer, so that each core reads its part of the weights once for many rows.
+bool is_wide(const detail::fused_mlp_form& form) noexcept { return products_of_row(form) >= weights_of_wide_network; }
+
+std::size_t rows_of_block(const detail::fused_mlp_form& form) noexcept {
+    return is_wide(form) ? rows_of_wide_cpu_block : rows_of_cpu_block;
+}
+
 std::size_t parts_of_rows(std::size_t rows, const detail::fused_mlp_form& form) noexcept {
-    return sluice::detail::parts_for(rows * products_of_row(form), products_of_rows,
+    return sluice::detail::parts_for(rows * products_of_row(form), products_of_part,
                                      (rows + rows_of_part - 1) / rows_of_part);
 }
 
-// Two blocks of activations, and one for inputs of 16 bits.
-std::size_t scratch_of_part(const detail::fused_mlp_form& form, bool is_f32) noexcept {
-    return rows_of_cpu_block * (2 * stride_of(form) + (is_f32 ? 0 : form.in_features));
+// A few rows of a narrow network are not worth a wake-up for each of its layers.
+bool shares_columns(std::size_t rows, const detail::fused_mlp_form& form) noexcept {
+    return is_wide(form) || (rows <= rows_of_part && rows * products_of_row(form) >= 2 * products_of_part);
+}
+
+// Panels of a part are a multiple of this: the fewer rows there are, the more panels a tile has.
+constexpr std::size_t panels_of_part(std::size_t rows) { return rows == 1 ? 8 : rows < 4 ? 4 : 2; }
+
+std::size_t parts_of_columns(std::size_t rows, std::size_t in, std::size_t columns, bool is_wide) noexcept {
+    const std::size_t far = is_wide ? products_of_far_weight : 1;
+    return sluice::detail::parts_for(std::max(rows, far) * in * columns, products_of_part,
+                                     panels_of(columns) / panels_of_part(rows));
+}
+
+// Two blocks of activations, and one for inputs of 16 bits. The same for all small numbers of rows, so that a stream's
+// workspace does not grow with each of them.
+std::size_t scratch_of_block(std::size_t rows, const detail::fused_mlp_form& form, bool is_f32) noexcept {
+    const std::size_t most = rows <= rows_of_cpu_block ? rows_of_cpu_block : rows_of_block(form);
+    return most * (2 * stride_of(form) + (is_f32 ? 0 : form.in_features));
 }
 
 // A block with its inputs as floats.
 template <typename T>
-cpu_block block_at(const fused_mlp_call& call, std::size_t first, std::size_t rows, float* scratch) {
+cpu_block block_at(const fused_mlp_call& call, std::size_t first, std::size_t last, float* scratch) {
     const std::size_t in = call.form.in_features, stride = stride_of(call.form);
-    const std::size_t part = rows_of_cpu_block * stride;
+    const std::size_t rows = std::min(rows_of_block(call.form), last - first), part = rows * stride;
     const T* const from = static_cast<const T*>(call.x) + first * in;
     cpu_block block{nullptr, in, rows, {scratch, scratch + part}, stride};
     if constexpr (std::is_same_v<T, float>) {
@@ -80,17 +106,38 @@ void write_rows(const fused_mlp_call& call, std::size_t first, const cpu_block& 
 template <typename T>
 void run_rows(const cpu_loops& loops, const fused_mlp_call& call, float* scratch, std::size_t first, std::size_t last) {
     for (; first < last; first += rows_of_cpu_block) {
-        const cpu_block block = block_at<T>(call, first, std::min(rows_of_cpu_block, last - first), scratch);
+        const cpu_block block = block_at<T>(call, first, last, scratch);
         const float* const made = loops.forward(block, static_cast<const float*>(call.image), call.form);
         write_rows<T>(call, first, block, made);
     }
 }
 
-// One block, whose layers' columns are shared by workers.
+// Workers share the columns, or the rows where there are few columns.
+void run_layer(const cpu_loops& loops, const cpu_columns& whole, bool is_wide) {
+    const std::size_t panels = panels_of(whole.columns), unit = panels_of_part(whole.rows);
+    const std::size_t by_columns = parts_of_columns(whole.rows, whole.in, whole.columns, is_wide);
+    const std::size_t by_rows = by_columns > 1
+                                    ? 1
+                                    : sluice::detail::parts_for(whole.rows * whole.in * panels * panel_columns,
+                                                                products_of_part, whole.rows / rows_of_part);
+    sluice::detail::for_parts(by_columns * by_rows, [&](std::size_t part) {
+        const auto columns = sluice::detail::range_of_part(panels, by_columns, part / by_rows, unit);
+        const auto rows = sluice::detail::range_of_part(whole.rows, by_rows, part % by_rows, rows_of_part);
+        cpu_columns some = whole;
+        some.x += rows.first * whole.x_stride;
+        some.out += rows.first * whole.out_stride;
+        some.rows = rows.last - rows.first;
+        some.first_panel = columns.first;
+        some.last_panel = columns.last;
+        loops.layer(some);
+    });
+}
+
+// A block from `first` on, whose layers' columns are shared by workers. Returns its rows.
 template <typename T>
-void run_columns(const cpu_loops& loops, const fused_mlp_call& call) {
+std::size_t run_block_by_columns(const cpu_loops& loops, const fused_mlp_call& call, std::size_t first) {
     const detail::fused_mlp_form& form = call.form;
-    const cpu_block block = block_at<T>(call, 0, call.rows, call.scratch);
+    const cpu_block block = block_at<T>(call, first, call.rows, call.scratch);
     cpu_columns layer{.x = block.x,
                       .x_stride = block.x_stride,
                       .rows = block.rows,
@@ -107,31 +154,25 @@ void run_columns(const cpu_loops& loops, const fused_mlp_call& call) {
         layer.columns = form.features[i + 1];
         layer.after = form.after[i];
         layer.out = block.activations[i % 2];
-        const std::size_t panels = panels_of(layer.columns);
-        const std::size_t parts = sluice::detail::parts_for(block.rows * layer.in * layer.columns, products_of_columns,
-                                                            panels / panels_of_part);
-        sluice::detail::for_parts(parts, [&](std::size_t part) {
-            const auto range = sluice::detail::range_of_part(panels, parts, part, panels_of_part);
-            cpu_columns some = layer;
-            some.first_panel = range.first;
-            some.last_panel = range.last;
-            loops.layer(some);
-        });
+        run_layer(loops, layer, is_wide(form));
         if (layer.after == activation::softmax) loops.softmax(layer.out, block.stride, block.rows, layer.columns);
         layer.image += cpu_layer_floats(layer.in, layer.columns);
         layer.x = layer.out;
         layer.x_stride = block.stride;
     }
-    write_rows<T>(call, 0, block, layer.out);
+    write_rows<T>(call, first, block, layer.out);
+    return block.rows;
 }
 
 template <typename T>
 void run(const fused_mlp_call& call) {
     static const cpu_loops& loops = best_loops();
+    if (shares_columns(call.rows, call.form)) {
+        for (std::size_t first = 0; first < call.rows;) first += run_block_by_columns<T>(loops, call, first);
+        return;
+    }
     const std::size_t parts = parts_of_rows(call.rows, call.form);
-    const bool is_worth_sharing = call.rows * products_of_row(call.form) >= 2 * products_of_columns;
-    if (parts == 1 && call.rows <= rows_of_cpu_block && is_worth_sharing) return run_columns<T>(loops, call);
-    const std::size_t scratch = scratch_of_part(call.form, std::is_same_v<T, float>);
+    const std::size_t scratch = scratch_of_block(call.rows, call.form, std::is_same_v<T, float>);
     sluice::detail::for_parts(parts, [&](std::size_t part) {
         const auto range = sluice::detail::range_of_part(call.rows, parts, part, rows_of_part);
         run_rows<T>(loops, call, call.scratch + part * scratch, range.first, range.last);
@@ -141,7 +182,8 @@ void run(const fused_mlp_call& call) {
 }  // namespace
 
 std::size_t fused_mlp_scratch_floats(std::size_t rows, const detail::fused_mlp_form& form, fused_type type) noexcept {
-    return parts_of_rows(rows, form) * scratch_of_part(form, type == fused_type::f32);
+    const std::size_t block = scratch_of_block(rows, form, type == fused_type::f32);
+    return shares_columns(rows, form) ? block : parts_of_rows(rows, form) * block;
 }
 
 void fused_mlp_on_cpu(const fused_mlp_call& call, fused_type type) {

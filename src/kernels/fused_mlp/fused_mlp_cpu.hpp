@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // fused_mlp on a CPU: a block of rows goes through all layers before the next one does, so that the activations of
-// narrow layers stay in the first cache and their weights in the second; the weights of wide ones are read from front
-// to back. Workers share many rows; of few rows they share the columns of each layer. Each element is the same sum in
-// the same order, on every thread.
+// narrow layers stay in the first cache and their weights in the second. Workers share the rows of a narrow network.
+// The weights of a wide one come from the third cache: its blocks have more rows, and workers share the columns of each
+// layer, so that a core reads its part of the weights once for all rows of a block. Each element is the same sum in the
+// same order, on every thread.
 //
 // The loops are compiled three times, for the vector units that x86-64 processors have (fused_mlp_avx512.cpp,
 // fused_mlp_avx2.cpp, and fused_mlp_baseline.cpp, which is the only one elsewhere). The processor is queried once to
@@ -18,7 +19,7 @@
 namespace sluice::kernels {
 
 inline constexpr std::size_t panel_columns = 16;
-inline constexpr std::size_t rows_of_cpu_block = 48;
+inline constexpr std::size_t rows_of_cpu_block = 48, rows_of_wide_cpu_block = 120;
 
 constexpr std::size_t panels_of(std::size_t columns) { return (columns + panel_columns - 1) / panel_columns; }
 constexpr std::size_t cpu_layer_floats(std::size_t in, std::size_t out) {
@@ -29,7 +30,7 @@ constexpr std::size_t cpu_layer_floats(std::size_t in, std::size_t out) {
 struct cpu_block {
     const float* x;
     std::size_t x_stride;
-    std::size_t rows;       // at most rows_of_cpu_block
+    std::size_t rows;       // at most rows_of_wide_cpu_block
     float* activations[2];  // [rows][stride] each; the outputs end up in the one that is returned
     std::size_t stride;     // all layers' columns, in whole panels
 };

@@ -6,13 +6,13 @@
 #include <charconv>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
-#include "sluice/io/mapped_file.hpp"
 
 namespace sluice::nn::detail {
 namespace {
@@ -63,26 +63,28 @@ std::filesystem::path place_of(const std::filesystem::path& model, const std::st
 
 }  // namespace
 
-std::string read_external_data(const std::filesystem::path& model, const std::string& label,
-                               const onnx::TensorProto& tensor, std::size_t size) {
-    std::map<std::string, std::string> entries = entries_of(model, label, tensor);
-    const std::filesystem::path place = place_of(model, label, entries["location"]);
-    const std::size_t offset = entries.contains("offset") ? number(model, label, "offset", entries["offset"]) : 0;
-    const std::size_t length = entries.contains("length") ? number(model, label, "length", entries["length"]) : size;
+std::string external_data::read(const std::string& label, const onnx::TensorProto& tensor, std::size_t size) {
+    std::map<std::string, std::string> entries = entries_of(model_, label, tensor);
+    const std::filesystem::path place = place_of(model_, label, entries["location"]);
+    const std::size_t offset = entries.contains("offset") ? number(model_, label, "offset", entries["offset"]) : 0;
+    const std::size_t length = entries.contains("length") ? number(model_, label, "length", entries["length"]) : size;
     if (length != size) {
-        refuse(model, label,
+        refuse(model_, label,
                "has " + std::to_string(length) + " bytes of external data; its type and shape need " +
                    std::to_string(size));
     }
     if (size == 0) return {};
-    const io::mapped_file file(place);
-    const std::span<const std::byte> all = file.bytes();
-    if (offset > all.size() || all.size() - offset < size) {
-        refuse(model, label,
-               in_quotes(entries["location"]) + " has " + std::to_string(all.size()) + " bytes; the data is " +
+    const io::regular_file file(place);
+    // Half of the weights of one file and half of another are no network.
+    if (seen_.try_emplace(place, file.state()).first->second != file.state())
+        refuse(model_, label, in_quotes(entries["location"]) + " was changed while the model was read");
+    if (offset > file.bytes() || file.bytes() - offset < size) {
+        refuse(model_, label,
+               in_quotes(entries["location"]) + " has " + std::to_string(file.bytes()) + " bytes; the data is " +
                    std::to_string(size) + " bytes at " + std::to_string(offset));
     }
-    std::string bytes(reinterpret_cast<const char*>(all.data()) + offset, size);
+    std::string bytes(size, '\0');
+    file.read(offset, std::as_writable_bytes(std::span(bytes)));
     file.require_unchanged();
     return bytes;
 }

@@ -4,7 +4,10 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <map>
 #include <string>
+
+#include "sluice/io/regular_file.hpp"
 
 namespace sluice::nn::onnx {
 class TensorProto;
@@ -12,10 +15,18 @@ class TensorProto;
 
 namespace sluice::nn::detail {
 
-// The `size` bytes that `tensor` says are outside the model's file. Throws file_error: for a file that is not in the
-// model's folder or a folder below it, by name or through a link; for one that is too short; for keys that are not
-// known.
-std::string read_external_data(const std::filesystem::path& model, const std::string& label,
-                               const onnx::TensorProto& tensor, std::size_t size);
+class external_data {
+public:
+    explicit external_data(const std::filesystem::path& model) : model_(model) {}
+
+    // The `size` bytes that `tensor` says are outside the model's file. Throws file_error: for a file that is not in
+    // the model's folder or a folder below it, by name or through a link; for one that is too short; for one that has
+    // changed since an earlier tensor was read from it; for keys that are not known.
+    std::string read(const std::string& label, const onnx::TensorProto& tensor, std::size_t size);
+
+private:
+    const std::filesystem::path& model_;
+    std::map<std::filesystem::path, io::file_state> seen_;
+};
 
 }  // namespace sluice::nn::detail

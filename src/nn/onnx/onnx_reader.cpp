@@ -65,7 +65,7 @@ std::string domain_of(const std::string& domain) { return domain == "ai.onnx" ? 
 
 class reader {
 public:
-    reader(const std::filesystem::path& path, const own_operators& own) : path_(path), own_(own) {}
+    reader(const std::filesystem::path& path, const own_operators& own) : path_(path), own_(own), external_(path) {}
 
     model read(onnx::ModelProto& file) const {
         if (!file.has_ir_version() || !file.has_graph())
@@ -210,7 +210,7 @@ private:
         if (from.data_location() != 0 || from.external_data_size() != 0) {
             if (from.data_location() != 1) refuse(label, "does not say whether its data is in the file or outside");
             if (numbers != 0 || from.has_raw_data()) refuse(label, "has data in the file and outside");
-            bytes = detail::read_external_data(path_, label, from, *size);
+            bytes = external_.read(label, from, *size);
         } else if (from.has_raw_data()) {
             if (numbers != 0) refuse(label, "has its data twice");
             bytes = std::move(*from.mutable_raw_data());
@@ -332,6 +332,7 @@ private:
 
     const std::filesystem::path& path_;
     const own_operators& own_;
+    mutable detail::external_data external_;  // notes the files that it has read
 };
 
 onnx::ModelProto parse_message(std::span<const std::byte> file, const std::filesystem::path& path) {

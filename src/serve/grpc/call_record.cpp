@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/grpc/call_record.hpp"
 
+#include <cstdint>
 #include <iterator>
 
 #include "serve/grpc/status.hpp"
@@ -18,7 +19,7 @@ call_record::call_record(grpc_state& state, const grpc::ServerContext& context, 
         if (std::next(begin) == end) caller_ = parse_traceparent({begin->second.data(), begin->second.size()});
         if (!caller_) ++state_.wrong_traceparents;
     }
-    if (is_noted_) begin_ = clock::now();
+    begin_ = clock::now();
 }
 
 void call_record::end(const grpc::Status& status, std::string_view model_name, const served_model* model,
@@ -55,6 +56,20 @@ void call_record::end(const grpc::Status& status, std::string_view model_name, c
         state_.log(line);
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): no memory, and the answer is what matters
     }
+}
+
+void call_record::add_to_timeline(const grpc::Status& status, const infer_head& request, const served_model* model,
+                                  const infer_call::progress& progress, bool is_streamed) const noexcept {
+    request_record what{.received = begin_, .complete = begin_, .progress = progress, .answered = clock::now()};
+    what.status = static_cast<std::int32_t>(status.error_code());
+    what.protocol = is_streamed ? request_protocol::grpc_stream : request_protocol::grpc;
+    what.model = short_text<128>(request.model_name);
+    what.id = short_text<64>(request.id);
+    if (model != nullptr) {
+        what.version = model->version();
+        what.device = short_text<64>(model->device());
+    }
+    state_.models.timeline().add(what);
 }
 
 }  // namespace sluice::serve

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "serve/grpc/grpc_state.hpp"
+#include "serve/grpc/infer_message.hpp"
 #include "sluice/serve/infer_call.hpp"
 #include "sluice/serve/trace_context.hpp"
 
@@ -24,6 +25,9 @@ public:
     // `progress`: of a request to a model; empty: no spans are recorded. `model`: the one that was found, or null.
     void end(const grpc::Status& status, std::string_view model_name, const served_model* model,
              const infer_call::progress* progress) noexcept;
+    // For a request to a model, before it is answered.
+    void add_to_timeline(const grpc::Status& status, const infer_head& request, const served_model* model,
+                         const infer_call::progress& progress, bool is_streamed) const noexcept;
 
 private:
     using clock = infer_call::clock;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/serve/grpc_front.hpp"
 
-#include <arpa/inet.h>
 #include <grpc/grpc.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
@@ -17,11 +16,11 @@
 #include <utility>
 
 #include "serve/grpc/call_loop.hpp"
+#include "serve/grpc/listener.hpp"
 #include "serve/grpc/service.hpp"
 #include "serve/grpc/status.hpp"
 #include "serve/grpc/tls_credentials.hpp"
 #include "sluice/base/error.hpp"
-#include "sluice/base/printable.hpp"
 
 namespace sluice::serve {
 namespace {
@@ -31,21 +30,10 @@ constexpr std::chrono::milliseconds look_time{1000};    // for changed certifica
 constexpr std::chrono::milliseconds ping_time{60'000};  // a client that has vanished is noticed
 constexpr std::chrono::hours longest_write_time{24};
 constexpr std::size_t most_threads = 256;
-constexpr int most_calls = 256;  // of one connection; a client's next ones wait with it
+constexpr std::chrono::milliseconds stream_time{500};  // for the last words of streams
+constexpr int most_calls = 256;                        // of one connection; a client's next ones wait with it
 // gRPC's memory for messages that are not there as a whole is as large as that for requests, but at least this.
 constexpr std::size_t least_buffer_bytes = 64 << 20;
-
-// "127.0.0.1:8001", "[::1]:8001". gRPC would look names up.
-std::string endpoint_of(const grpc_options& options) {
-    in6_addr ignored{};
-    const bool is_v6 = ::inet_pton(AF_INET6, options.address.c_str(), &ignored) == 1;
-    if (!is_v6 && ::inet_pton(AF_INET, options.address.c_str(), &ignored) != 1) {
-        throw error(errc::invalid_argument, in_quotes(options.address) +
-                                                " is no address to listen on; accepted is one of IPv4 or IPv6, such as "
-                                                "127.0.0.1, 0.0.0.0 or ::1");
-    }
-    return (is_v6 ? "[" + options.address + "]" : options.address) + ":" + std::to_string(options.port);
-}
 
 grpc_options checked(grpc_options options) {
     if (options.write_time < std::chrono::milliseconds(1) || options.write_time > longest_write_time) {
@@ -66,8 +54,9 @@ grpc_options checked(grpc_options options) {
 class grpc_front::implementation {
 public:
     implementation(server& models, const grpc_options& options, log_sink log)
-        : state_(std::make_shared<grpc_state>(models, checked(options), std::move(log))), service_(state_) {
-        const std::string endpoint = endpoint_of(options);
+        : state_(std::make_shared<grpc_state>(models, checked(options), std::move(log))),
+          service_(state_),
+          listener_(options.address, options.port, options.shares_port) {
         if (options.tls.is_wanted()) {
             certificates_ = std::make_shared<certificate_watch>(options.tls, state_->log);
             static_cast<void>(certificates_->context()->texts());  // throws here what gRPC would not report
@@ -76,7 +65,8 @@ public:
             credentials_ = grpc::InsecureServerCredentials();
         }
         grpc::ServerBuilder builder;
-        builder.AddListeningPort(endpoint, credentials_, &port_);
+        using external = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+        auto acceptor = builder.experimental().AddExternalConnectionAcceptor(external::FROM_FD, credentials_);
         builder.SetMaxReceiveMessageSize(
             static_cast<int>(std::min<std::size_t>(options.message_bytes, std::numeric_limits<int>::max())));
         builder.SetMaxSendMessageSize(-1);
@@ -89,21 +79,16 @@ public:
         builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                                    static_cast<int>(options.handshake_time.count()));
         builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(ping_time.count()));
-        builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, options.shares_port ? 1 : 0);
         builder.RegisterService(&service_.service());
         for (std::size_t i = 0; i < options.threads; ++i)
             loops_.push_back(std::make_unique<call_loop>(builder.AddCompletionQueue(), state_->answers));
         server_ = builder.BuildAndStart();
-        if (!server_ || port_ == 0) {
-            throw error(errc::io_failed, "cannot listen for gRPC on " + options.address + ", port " +
-                                             std::to_string(options.port) +
-                                             ": the port is in use, or the address is "
-                                             "not this machine's");
-        }
+        if (!server_) throw error(errc::io_failed, "gRPC's server does not start");
         for (const auto& each : loops_) {
             service_.ask_for_calls(*each);
             each->start();
         }
+        listener_.start(std::move(acceptor));
         if (certificates_) looking_ = std::jthread([this](const std::stop_token& end) { look_for_certificates(end); });
     }
     implementation(const implementation&) = delete;
@@ -115,20 +100,28 @@ public:
         state_->answers.stop();
     }
 
-    unsigned short port() const noexcept { return static_cast<unsigned short>(port_); }
+    unsigned short port() const noexcept { return listener_.port(); }
 
     std::size_t drain(std::chrono::milliseconds at_most) {
         if (std::exchange(has_drained_, true)) return 0;
         state_->models.begin_drain();
         service_.end_streams();
         const auto limit = std::chrono::system_clock::now() + at_most;
-        // Until the last answer the service refuses new calls itself (UNAVAILABLE: try another server). gRPC, when it
-        // ends, cancels them.
+        // Until the last answer the service refuses new calls itself (UNAVAILABLE: try another server).
         while (state_->in_flight != 0 && std::chrono::system_clock::now() < limit)
             std::this_thread::sleep_for(poll_time);
         const std::size_t cut = state_->in_flight;
-        // Shutdown returns when the last call is answered: where a model does not end, never.
-        ending_ = std::thread([this, limit] { server_->Shutdown(limit); });
+        const auto end_of_streams = std::min(limit, std::chrono::system_clock::now() + stream_time);
+        while (service_.has_streams() && std::chrono::system_clock::now() < end_of_streams)
+            std::this_thread::sleep_for(poll_time);
+        // Once it ends, gRPC answers calls that arrive with CANCELLED, which no client takes for "try another server".
+        // So the connections end before that. Shutdown returns when the last call is answered: where a model does not
+        // end, never.
+        ending_ = std::thread([this] {
+            listener_.stop();
+            listener_.end_connections();
+            server_->Shutdown(std::chrono::system_clock::now());
+        });
         if (cut == 0) ending_.join();
         return cut;
     }
@@ -168,9 +161,9 @@ private:
     inference_service service_;
     std::shared_ptr<certificate_watch> certificates_;
     std::shared_ptr<grpc::ServerCredentials> credentials_;  // before the server, which uses them
-    int port_ = 0;
     std::vector<std::unique_ptr<call_loop>> loops_;
     std::unique_ptr<grpc::Server> server_;
+    grpc_listener listener_;  // hands connections to the server
     std::thread ending_;
     std::jthread looking_;
     bool has_drained_ = false;

@@ -137,7 +137,7 @@ private:
             timeout_ = its;
         else if (its.key == "priority")
             priority_ = its;
-        else if (is_streamed_ && its.key == "triton_enable_empty_final_response")
+        else if (its.key == "triton_enable_empty_final_response")
             says_final_ = its;
         else
             refuse_parameter("the request", its.key, "priority, timeout");
@@ -147,7 +147,8 @@ private:
     void apply_parameters() {
         if (timeout_) to_.timeout = require_timeout(require_count(*timeout_));
         if (priority_) to_.priority = require_count(*priority_);
-        if (says_final_) to_.says_final = require_flag(*says_final_);
+        // The end of a single call says it anyway.
+        if (says_final_) to_.says_final = require_flag(*says_final_) && is_streamed_;
     }
 
     void read_input(const input_tensor& from) {

@@ -101,6 +101,7 @@ void infer_task::refuse(const refusal& why) noexcept {
 }
 
 void infer_task::end(grpc::Status status, grpc::Slice answer, const refusal* why) noexcept {
+    record_->add_to_timeline(status, head_, model_.get(), so_far, is_streamed_);
     record_->end(status, head_.model_name, model_.get(), &so_far);
     done(std::move(status), std::move(answer), why);
 }

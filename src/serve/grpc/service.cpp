@@ -3,6 +3,7 @@
 
 #include <grpcpp/support/slice.h>
 
+#include <algorithm>
 #include <iterator>
 #include <string>
 #include <thread>
@@ -246,6 +247,11 @@ void inference_service::end_streams() {
     }
     for (const auto& each : all)
         if (const auto stream = each.lock()) stream->end_soon();
+}
+
+bool inference_service::has_streams() const {
+    const std::lock_guard lock(state_->mutex);
+    return std::ranges::any_of(state_->streams, [](const auto& each) { return !each.expired(); });
 }
 
 void inference_service::model_statistics(call& from) {

@@ -30,6 +30,7 @@ public:
 
     // After server::begin_drain(): streams end when what they have taken is answered.
     void end_streams();
+    bool has_streams() const;
 
 private:
     using call = unary_call;

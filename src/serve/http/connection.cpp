@@ -8,11 +8,13 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/error.hpp>
 #include <utility>
+#include <vector>
 
 #include "serve/http/endpoints.hpp"
 #include "serve/http/header_check.hpp"
 #include "serve/http/infer_answer.hpp"
 #include "sluice/base/printable.hpp"
+#include "sluice/serve/request_timeline.hpp"
 
 namespace sluice::serve {
 namespace {
@@ -42,6 +44,13 @@ std::string text_of(message_fault fault) {
         case message_fault::none: break;
     }
     return {};
+}
+
+// A body may repeat the name that the path has.
+void require_same_model(const infer_body& request, const route& to) {
+    if (!request.model_name || *request.model_name == to.model) return;
+    throw refusal(refusal_kind::bad_request, "the body is for the model " + in_quotes(*request.model_name) +
+                                                 ", the path for " + in_quotes(to.model));
 }
 
 }  // namespace
@@ -87,6 +96,10 @@ void connection::hands_failed() {
 void connection::begin_request() {
     phase_ = phase::reading;
     has_begun_ = is_accepted_ = closes_ = has_asked_ = false;
+    so_far = {};
+    complete_at_ = {};
+    route_ = {};
+    request_.id.clear();
     loop_->state().budget->give(std::exchange(charged_, 0));
     request_.shared->clear();
     message_.clear();
@@ -147,7 +160,10 @@ void connection::step_soon() {
 
 // True: the request is complete.
 bool connection::parse() {
-    if (!std::exchange(has_begun_, true)) expire_after(loop_->state().options.header_time);
+    if (!std::exchange(has_begun_, true)) {
+        received_at_ = loop::clock::now();
+        time_limit_ = received_at_ + loop_->state().options.header_time;
+    }
     while (true) {
         error_code failure;
         const std::size_t used = parser_->put(buffer_.data(), failure);
@@ -219,6 +235,8 @@ void connection::handle() {
             case endpoint::infer: return handle_infer();
             case endpoint::repository_load:
             case endpoint::repository_unload: return handle_load();
+            case endpoint::timeline:
+            case endpoint::timeline_picture: return handle_timeline();
             default: return send(answer_of(route_, message_.body, loop_->state()));
         }
     } catch (const refusal& why) {
@@ -234,6 +252,7 @@ void connection::handle_infer() {
         model_ = loop_->state().models.find(route_.model, route_.version);
         loop_->reader().read(message_.body, message_.json_bytes, model_->network().inputs(),
                              model_->network().outputs(), request_);
+        require_same_model(request_, route_);
         inputs.swap(request_.inputs);
         timeout = request_.timeout;
         priority = request_.priority;
@@ -286,6 +305,22 @@ void connection::handle_load() {
     });
 }
 
+void connection::handle_timeline() {
+    asio::post(loop_->state().drawing, [self = shared_from_this()] {
+        reply made;
+        try {
+            const std::vector<request_record> last = self->loop_->state().models.timeline().last();
+            const bool is_picture = self->route_.to == endpoint::timeline_picture;
+            made.body = is_picture ? picture_of(last) : chrome_trace_of(last);
+            if (is_picture) made.content_type = "image/svg+xml";
+            made.is_page = is_picture;
+        } catch (const std::exception& failure) {
+            made = reply_of(refusal_of(failure));
+        }
+        self->deliver(std::move(made));
+    });
+}
+
 void connection::answer(std::span<const tensor_view> outputs) noexcept {
     reply made;
     try {
@@ -329,18 +364,18 @@ void connection::send(reply made, bool must_close) {
 // A value that is wrong is ignored, as W3C Trace Context asks: the request begins a trace of its own.
 void connection::read_trace() {
     front_state& state = loop_->state();
-    so_far = {};
     caller_.reset();
     if (message_.traceparents == 1) caller_ = parse_traceparent(message_.traceparent);
     if (message_.traceparents != 0 && !caller_) ++state.wrong_traceparents;
-    const bool is_noted = state.spans != nullptr || state.options.log_requests;
-    complete_at_ = is_noted ? loop::clock::now() : loop::clock::time_point{};
+    complete_at_ = loop::clock::now();
 }
 
 void connection::note_answer() {
-    if (complete_at_ == loop::clock::time_point{}) return;
     const front_state& state = loop_->state();
     const auto end = loop::clock::now();
+    if (route_.to == endpoint::infer && reply_.status != 401) add_to_timeline(end);
+    const bool is_noted = state.spans != nullptr || state.options.log_requests;
+    if (!is_noted || complete_at_ == loop::clock::time_point{}) return;
     const auto time = std::chrono::duration_cast<std::chrono::microseconds>(end - std::exchange(complete_at_, {}));
     try {
         log_line line;
@@ -360,6 +395,19 @@ void connection::note_answer() {
         state.log(line);
     } catch (const std::exception&) {  // no memory: the answer is what matters
     }
+}
+
+// Requests without a right token are left out: a stranger must not fill the timeline.
+void connection::add_to_timeline(loop::clock::time_point end) const noexcept {
+    request_record what{.received = received_at_, .complete = complete_at_, .progress = so_far, .answered = end};
+    what.status = reply_.status;
+    what.model = short_text<128>(route_.model);
+    what.id = short_text<64>(request_.id);
+    if (model_) {
+        what.version = model_->version();
+        what.device = short_text<64>(model_->device());
+    }
+    loop_->state().models.timeline().add(what);
 }
 
 void connection::record_spans(const trace_id& trace, const span_id& own, loop::clock::time_point begin,

@@ -66,9 +66,11 @@ private:
     void handle();
     void handle_infer();
     void handle_load();
+    void handle_timeline();
     void ask_for_client();
     void read_trace();
     void note_answer();
+    void add_to_timeline(loop::clock::time_point end) const noexcept;
     void record_spans(const trace_id& trace, const span_id& own, loop::clock::time_point begin,
                       loop::clock::time_point end) const;
     void deliver(reply made) noexcept;
@@ -99,7 +101,8 @@ private:
     std::atomic<bool> has_left_{false};      // the client of the request that is computed
     bool has_asked_ = false;                 // for the client, whose input has ended
     std::optional<trace_context> caller_;    // of the request
-    loop::clock::time_point complete_at_{};  // when the whole request was there; zero where nothing is noted
+    loop::clock::time_point received_at_{};  // the first byte of the request
+    loop::clock::time_point complete_at_{};  // when the whole request was there; zero where it is not
     std::size_t charged_ = 0;
     loop::clock::time_point time_limit_;
 };

@@ -67,6 +67,45 @@ json metadata_of(const served_model& model, const server& models) {
             {"outputs", tensors_of(model.network().outputs())}};
 }
 
+const char* kind_of_device(const std::string& name) { return name.starts_with("cuda") ? "KIND_GPU" : "KIND_CPU"; }
+
+// As Triton's configuration names it. BYTES does not exist here.
+std::string configured_type_of(io::dtype type) { return "TYPE_" + std::string(datatype_of(type)); }
+
+// Where requests are joined, the first dimension is max_batch_size's and not listed, as Triton has it.
+json configured_tensors(const std::vector<nn::value_info>& values, bool is_joined) {
+    json all = json::array();
+    for (const nn::value_info& each : values) {
+        json dims = shape_of(each);
+        if (is_joined && !dims.empty()) dims.erase(0);
+        all.push_back({{"name", each.name}, {"data_type", configured_type_of(each.type)}, {"dims", std::move(dims)}});
+    }
+    return all;
+}
+
+// The part of Triton's model configuration that there is here.
+json configuration_of(const served_model& model) {
+    const bool is_joined = model.max_batch() > 1;
+    const model_config& its = model.config();
+    json made{{"name", model.name()},
+              {"platform", model.network().platform()},
+              {"backend", "sluice"},
+              {"max_batch_size", is_joined ? model.max_batch() : 0},
+              {"input", configured_tensors(model.network().inputs(), is_joined)},
+              {"output", configured_tensors(model.network().outputs(), is_joined)},
+              {"instance_group", json::array({{{"name", model.network().device_name()},
+                                               {"count", its.instances},
+                                               {"kind", kind_of_device(model.network().device_name())}}})},
+              {"model_transaction_policy", {{"decoupled", false}}}};
+    if (is_joined) {
+        made["dynamic_batching"] = {{"preferred_batch_size", its.preferred_batch_size},
+                                    {"max_queue_delay_microseconds", its.max_delay_us},
+                                    {"priority_levels", its.priority_levels},
+                                    {"default_priority_level", its.default_priority}};
+    }
+    return made;
+}
+
 json to_json(const duration_sum& sum) { return {{"count", sum.count}, {"ns", sum.total.count()}}; }
 
 json statistics_of(const served_model& model) {
@@ -207,15 +246,15 @@ http_metrics http_metrics_of(const front_state& state) {
 }
 
 reply metadata_reply(const front_state& state) {
-    json extensions{"binary_tensor_data", "model_repository", "statistics"};
+    json extensions{"binary_tensor_data", "model_configuration", "model_repository", "statistics"};
     if (state.options.shared_memory) extensions.push_back("system_shared_memory");
     return json_reply({{"name", "sluice"}, {"version", state.options.version}, {"extensions", extensions}});
 }
 
-reply readiness(bool is_ready) {
-    reply made;
-    if (!is_ready) made = error_reply(503, "not ready");
-    return made;
+reply readiness(bool is_ready, json body) {
+    if (!is_ready) return error_reply(503, "not ready");
+    body["ready"] = true;
+    return json_reply(body);
 }
 
 reply text_reply(std::string_view text, std::string_view type) {
@@ -252,8 +291,8 @@ reply answer_of(const route& to, const std::string& body, const front_state& sta
                               "text/plain; version=0.0.4; charset=utf-8");
         case endpoint::openapi: return text_reply(openapi_text(), json_type);
         case endpoint::server_metadata: return metadata_reply(state);
-        case endpoint::server_live: return {};
-        case endpoint::server_ready: return readiness(models.is_ready());
+        case endpoint::server_live: return json_reply({{"live", true}});
+        case endpoint::server_ready: return readiness(models.is_ready(), json::object());
         case endpoint::all_statistics:
         case endpoint::model_statistics: return statistics_reply(to, models);
         case endpoint::repository_index: return index_reply(body, models);
@@ -263,8 +302,10 @@ reply answer_of(const route& to, const std::string& body, const front_state& sta
         case endpoint::regions_unregister:
             return unregister_reply(std::string(to.model), body, require_shared_memory(state));
         case endpoint::model_metadata: return json_reply(metadata_of(*models.find(to.model, to.version), models));
+        case endpoint::model_configuration: return json_reply(configuration_of(*models.find(to.model, to.version)));
         case endpoint::model_ready:
-            return readiness(!models.is_draining() && models.find(to.model, to.version)->is_ready());
+            return readiness(!models.is_draining() && models.find(to.model, to.version)->is_ready(),
+                             {{"name", std::string(to.model)}});
         default: return error_reply(404, "there is no such path");
     }
 }

@@ -27,6 +27,7 @@ struct front_state {
     const log_sink log;
     const std::shared_ptr<request_budget> budget;
     boost::asio::thread_pool loading{1};  // loads models, one after the other: that takes long
+    boost::asio::thread_pool drawing{1};  // draws timelines, which takes longer than many requests
     std::atomic<bool> is_draining{false};
     std::atomic<std::size_t> connections{0};
     std::array<std::atomic<std::uint64_t>, 600> replies{};  // by status

@@ -48,6 +48,7 @@ public:
     ~implementation() {
         drain(std::chrono::milliseconds(0));
         state_->loading.join();
+        state_->drawing.join();
     }
 
     unsigned short port() const noexcept { return port_; }

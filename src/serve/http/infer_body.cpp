@@ -86,6 +86,8 @@ private:
         if (key == "id") {
             to_.id = value_as<std::string_view>(value, "'id'", "a text");
             to_.has_id = true;
+        } else if (key == "model_name") {
+            to_.model_name = value_as<std::string_view>(value, "'model_name'", "a text");
         } else if (key == "parameters") {
             read_parameters(value_as<dom::object>(value, "'parameters'", "an object"));
         } else if (key == "inputs") {
@@ -95,7 +97,7 @@ private:
             has_outputs_ = list.begin() != list.end();
             for (const dom::element each : list) read_output(each);
         } else {
-            refuse_key("the request", key, "id, parameters, inputs, outputs");
+            refuse_key("the request", key, "id, model_name, parameters, inputs, outputs");
         }
     }
 
@@ -297,6 +299,7 @@ private:
 void infer_body::clear() noexcept {
     id.clear();
     has_id = false;
+    model_name.reset();
     inputs.clear();
     outputs.clear();
     timeout.reset();

@@ -9,15 +9,15 @@ std::string_view openapi_text() {
 "info": {
   "title": "sluice serve",
   "version": "2",
-  "description": "Open Inference Protocol (KServe v2) with the extensions binary_tensor_data, model_repository, statistics and, where the server is started with --shared-memory, system_shared_memory."
+  "description": "Open Inference Protocol (KServe v2) with the extensions binary_tensor_data, model_configuration, model_repository, statistics and, where the server is started with --shared-memory, system_shared_memory."
 },
 "paths": {
   "/v2": {"get": {"summary": "The server's name, version and extensions", "responses": {
     "200": {"$ref": "#/components/responses/json"}}}},
   "/v2/health/live": {"get": {"summary": "Whether the process answers", "responses": {
-    "200": {"description": "It does"}}}},
+    "200": {"$ref": "#/components/responses/json"}}}},
   "/v2/health/ready": {"get": {"summary": "Whether all models are ready and the server does not end", "responses": {
-    "200": {"description": "Ready"}, "503": {"$ref": "#/components/responses/error"}}}},
+    "200": {"$ref": "#/components/responses/json"}, "503": {"$ref": "#/components/responses/error"}}}},
   "/v2/models/stats": {"get": {"summary": "Statistics of all models", "responses": {
     "200": {"$ref": "#/components/responses/json"}}}},
   "/v2/models/{model}": {"parameters": [{"$ref": "#/components/parameters/model"}],
@@ -32,12 +32,21 @@ std::string_view openapi_text() {
       "503": {"$ref": "#/components/responses/error"}}}},
   "/v2/models/{model}/ready": {"parameters": [{"$ref": "#/components/parameters/model"}],
     "get": {"summary": "Whether the model is ready", "responses": {
-      "200": {"description": "Ready"}, "404": {"$ref": "#/components/responses/error"},
+      "200": {"$ref": "#/components/responses/json"}, "404": {"$ref": "#/components/responses/error"},
       "503": {"$ref": "#/components/responses/error"}}}},
   "/v2/models/{model}/versions/{version}/ready": {"parameters": [
     {"$ref": "#/components/parameters/model"}, {"$ref": "#/components/parameters/version"}],
     "get": {"summary": "The same of one version", "responses": {
-      "200": {"description": "Ready"}, "404": {"$ref": "#/components/responses/error"},
+      "200": {"$ref": "#/components/responses/json"}, "404": {"$ref": "#/components/responses/error"},
+      "503": {"$ref": "#/components/responses/error"}}}},
+  "/v2/models/{model}/config": {"parameters": [{"$ref": "#/components/parameters/model"}],
+    "get": {"summary": "What clients of Triton ask of a model's configuration", "responses": {
+      "200": {"$ref": "#/components/responses/json"}, "404": {"$ref": "#/components/responses/error"},
+      "503": {"$ref": "#/components/responses/error"}}}},
+  "/v2/models/{model}/versions/{version}/config": {"parameters": [
+    {"$ref": "#/components/parameters/model"}, {"$ref": "#/components/parameters/version"}],
+    "get": {"summary": "The same of one version", "responses": {
+      "200": {"$ref": "#/components/responses/json"}, "404": {"$ref": "#/components/responses/error"},
       "503": {"$ref": "#/components/responses/error"}}}},
   "/v2/models/{model}/stats": {"parameters": [{"$ref": "#/components/parameters/model"}],
     "get": {"summary": "Statistics of a model", "responses": {
@@ -82,6 +91,17 @@ std::string_view openapi_text() {
   "/v2/systemsharedmemory/region/{region}/unregister": {"parameters": [{"$ref": "#/components/parameters/region"}],
     "post": {"summary": "Forgets the region; requests that use it are answered", "responses": {
       "200": {"$ref": "#/components/responses/json"}, "403": {"$ref": "#/components/responses/error"}}}},
+  "/v2/timeline": {"get": {"summary": "What happened when to the last requests to models, at most 512",
+    "responses": {"200": {"description": "Trace events, as Perfetto and chrome://tracing read them: the stages of each request, and the batches",
+      "content": {"application/json": {"schema": {"type": "object", "required": ["traceEvents"], "properties": {
+        "displayTimeUnit": {"type": "string"},
+        "traceEvents": {"type": "array", "items": {"type": "object", "required": ["name", "ph", "pid", "tid"], "properties": {
+          "name": {"type": "string"}, "cat": {"type": "string"}, "ph": {"type": "string"},
+          "pid": {"type": "integer"}, "tid": {"type": "integer"},
+          "ts": {"type": "number", "description": "Microseconds"}, "dur": {"type": "number"},
+          "args": {"type": "object"}}}}}}}}}}}},
+  "/v2/timeline.svg": {"get": {"summary": "A picture of the last 100 requests", "responses": {
+    "200": {"description": "A picture", "content": {"image/svg+xml": {"schema": {"type": "string"}}}}}}},
   "/metrics": {"get": {"summary": "Metrics for Prometheus", "responses": {
     "200": {"description": "Text of version 0.0.4", "content": {"text/plain": {"schema": {"type": "string"}}}}}}}
 },
@@ -120,6 +140,7 @@ std::string_view openapi_text() {
     "data": {"type": "array", "items": {}},
     "infer_request": {"type": "object", "required": ["inputs"], "additionalProperties": false, "properties": {
       "id": {"type": "string"},
+      "model_name": {"type": "string", "description": "The name of the path, again"},
       "parameters": {"type": "object", "additionalProperties": false, "properties": {
         "binary_data_output": {"type": "boolean"},
         "priority": {"type": "integer", "minimum": 0, "description": "1 comes first; 0: the model's default"},

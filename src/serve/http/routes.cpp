@@ -44,6 +44,8 @@ std::optional<std::size_t> number(std::string_view text) noexcept {
 route of_server(const segments& path) noexcept {
     if (path.count == 1) return {endpoint::server_metadata};
     if (path.count == 2 && path.at[1] == "openapi.json") return {endpoint::openapi};
+    if (path.count == 2 && path.at[1] == "timeline") return {endpoint::timeline};
+    if (path.count == 2 && path.at[1] == "timeline.svg") return {endpoint::timeline_picture};
     if (path.count != 3) return {};
     if (path.at[1] == "health" && path.at[2] == "live") return {endpoint::server_live};
     if (path.at[1] == "health" && path.at[2] == "ready") return {endpoint::server_ready};
@@ -81,6 +83,7 @@ route of_model(const segments& path) noexcept {
     if (path.count == at) found.to = endpoint::model_metadata;
     if (path.count != at + 1) return found;
     if (path.at[at] == "infer") found.to = endpoint::infer;
+    if (path.at[at] == "config") found.to = endpoint::model_configuration;
     if (path.at[at] == "ready") found.to = endpoint::model_ready;
     if (path.at[at] == "stats") found.to = endpoint::model_statistics;
     return found;

@@ -14,6 +14,8 @@ enum class endpoint {
     page,
     metrics,
     openapi,
+    timeline,          // of the last requests, as JSON
+    timeline_picture,  // as SVG
     server_metadata,
     server_live,
     server_ready,
@@ -25,6 +27,7 @@ enum class endpoint {
     regions_register,
     regions_unregister,
     model_metadata,
+    model_configuration,
     model_ready,
     model_statistics,
     infer,

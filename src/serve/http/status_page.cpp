@@ -18,6 +18,8 @@ th:first-child, td:first-child { text-align: left; }
 textarea { width: 100%; font: 13px monospace; box-sizing: border-box; }
 pre { background: #f4f4f4; padding: .8em; overflow: auto; max-height: 24em; }
 .wide { overflow-x: auto; }
+.tall { max-height: 40em; overflow-y: auto; }
+summary { cursor: pointer; font-weight: bold; }
 .bad { color: #b00; }
 </style>
 <h1>sluice serve</h1>
@@ -27,6 +29,9 @@ pre { background: #f4f4f4; padding: .8em; overflow: auto; max-height: 24em; }
 <th>waiting</th><th>rows a batch</th><th>median, µs</th><th>99 %, µs</th></tr></thead>
 <tbody id="models"></tbody></table></div>
 <p id="unloaded"></p>
+<details id="requests"><summary>The last requests</summary>
+<p><a href="/v2/timeline">as JSON</a> for <a href="https://ui.perfetto.dev" rel="noreferrer">Perfetto</a></p>
+<div class="wide tall" id="timeline"></div></details>
 <h2>Try a model</h2>
 <form id="form">
 <p><label>Model <select id="model"></select></label> <button>Send</button> <span id="time"></span></p>
@@ -63,6 +68,21 @@ const row = cells => {
   for (const each of cells) made.insertCell().textContent = each;
   return made;
 };
+// Only while it is open: the server has to draw it.
+const draw = async () => {
+  if (!at("requests").open) return;
+  const headers = at("token").value ? {Authorization: "Bearer " + at("token").value} : {};
+  const reply = await fetch("/v2/timeline.svg", {headers});
+  if (reply.status === 401) at("locked").hidden = false;
+  if (!reply.ok) {
+    at("timeline").textContent = "no timeline: status " + reply.status;
+    return;
+  }
+  const picture = new DOMParser().parseFromString(await reply.text(), "image/svg+xml").documentElement;
+  for (const each of picture.querySelectorAll("script")) each.remove();
+  at("timeline").replaceChildren(document.importNode(picture, true));
+};
+at("requests").addEventListener("toggle", () => draw().catch(f => at("timeline").textContent = f.message));
 const refresh = async () => {
   try {
     const [server, ready, stats, index] = await Promise.all([get("/v2"), get("/v2/health/ready"),
@@ -82,6 +102,7 @@ const refresh = async () => {
       at("model").replaceChildren(...names.map(n => new Option(n, n)));
       await example();
     }
+    await draw();
   } catch (failure) {
     at("server").textContent = "no answer: " + failure.message;
     at("server").className = "bad";
