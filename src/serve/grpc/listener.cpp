@@ -75,8 +75,9 @@ grpc_listener::grpc_listener(const std::string& address, unsigned short port, bo
     if (!socket_ || !ends_ || !set(socket_.get(), SO_REUSEADDR) || (shares_port && !set(socket_.get(), SO_REUSEPORT)) ||
         ::bind(socket_.get(), &at.any, size) != 0 || ::listen(socket_.get(), most_waiting) != 0 ||
         ::getsockname(socket_.get(), &at.any, &size) != 0) {
-        throw error(errc::io_failed, "cannot listen for gRPC on " + address + ", port " + std::to_string(port) + ": " +
-                                         std::generic_category().message(errno));
+        const std::string why = std::generic_category().message(errno);
+        throw error(errc::io_failed,
+                    "cannot listen for gRPC on " + address + ", port " + std::to_string(port) + ": " + why);
     }
     port_ = ntohs(at.any.sa_family == AF_INET ? at.v4.sin_port : at.v6.sin6_port);
 }
