@@ -539,12 +539,13 @@ class NoDescriptors(unittest.TestCase):
         before = self.cpu_seconds()
         time.sleep(1)
         self.assertLess(self.cpu_seconds() - before, 0.5, "the server tries to accept all the time")
-        # A load needs a descriptor, and may be refused; what is there stays.
-        status, why = askers[0].load()
-        self.assertIn(status, (200, 400, 500), why)
-        if status != 200:
+        # A load needs a descriptor: it is refused, and what is there stays. The sanitizer's check of an exception's type
+        # opens a pipe, and reports an error where it cannot.
+        if not IS_SANITIZED:
+            status, why = askers[0].load()
+            self.assertIn(status, (400, 500), why)
             self.assertIn("Too many open files", why)
-        self.assertEqual(askers[1].infer(), 200)
+            self.assertEqual(askers[1].infer(), 200)
         waits = Asker(self.server.port)
         waits.connection.connect()
         for each in idle:

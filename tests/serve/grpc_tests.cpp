@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -97,6 +98,32 @@ TEST(grpc, a_single_call_may_ask_for_an_empty_final_response_and_has_one_answer)
     EXPECT_TRUE(got.parameters().empty());
     (*request.mutable_parameters())["triton_enable_empty_final_response"].set_int64_param(1);
     expect_refused(server.infer(request), grpc::StatusCode::INVALID_ARGUMENT, "triton_enable_empty_final_response");
+}
+
+// Clients and balancers repeat a call that is UNAVAILABLE, and none that was CANCELLED.
+TEST(grpc, calls_that_arrive_at_the_end_are_answered_or_unavailable) {
+    for (int round = 0; round < 10; ++round) {
+        const grpc_server server;
+        std::atomic<int> answered{0}, others{0};
+        std::vector<std::jthread> clients;
+        for (int i = 0; i < 4; ++i) {
+            clients.emplace_back([&, stub = server.client(grpc::InsecureChannelCredentials())] {
+                grpc::Status status;
+                do {
+                    grpc::ClientContext context;
+                    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+                    ModelInferResponse got;
+                    status = stub->ModelInfer(&context, row(1), &got);
+                    if (status.ok()) ++answered;
+                } while (status.ok());
+                if (status.error_code() != grpc::StatusCode::UNAVAILABLE) ++others;
+            });
+        }
+        while (answered < 50 && others == 0) std::this_thread::yield();
+        EXPECT_EQ(server.front->drain(std::chrono::seconds(20)), 0u);
+        clients.clear();
+        EXPECT_EQ(others, 0);
+    }
 }
 
 TEST(grpc, wrong_requests_are_refused_with_the_reason) {

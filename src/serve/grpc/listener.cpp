@@ -14,8 +14,8 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include "sluice/base/error.hpp"
@@ -75,8 +75,9 @@ grpc_listener::grpc_listener(const std::string& address, unsigned short port, bo
     if (!socket_ || !ends_ || !set(socket_.get(), SO_REUSEADDR) || (shares_port && !set(socket_.get(), SO_REUSEPORT)) ||
         ::bind(socket_.get(), &at.any, size) != 0 || ::listen(socket_.get(), most_waiting) != 0 ||
         ::getsockname(socket_.get(), &at.any, &size) != 0) {
-        throw error(errc::io_failed, "cannot listen for gRPC on " + address + ", port " + std::to_string(port) + ": " +
-                                         std::strerror(errno));
+        const std::string why = std::generic_category().message(errno);
+        throw error(errc::io_failed,
+                    "cannot listen for gRPC on " + address + ", port " + std::to_string(port) + ": " + why);
     }
     port_ = ntohs(at.any.sa_family == AF_INET ? at.v4.sin_port : at.v6.sin6_port);
 }
@@ -123,7 +124,7 @@ void grpc_listener::hand_over(int accepted) {
     ::setsockopt(accepted, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     try {
         if (const ino_t number = socket_number(accepted); number != 0) handed_over_[accepted] = number;
-    } catch (const std::bad_alloc&) {  // then it ends with gRPC's server
+    } catch (const std::bad_alloc&) {  // NOLINT(bugprone-empty-catch): then it ends with gRPC's server
     }
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
     connection.listener_fd = socket_.get();
