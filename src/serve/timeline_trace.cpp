@@ -65,7 +65,7 @@ class request_trace {
 public:
     request_trace(std::span<const request_record> requests, bool leaves_out_idle) {
         for (const request_record& each : requests) by_begin_.push_back(&each);
-        std::ranges::stable_sort(by_begin_, {}, [](const request_record* each) { return each->received; });
+        std::ranges::sort(by_begin_, {}, [](const request_record* each) { return std::pair(each->received, each); });
         if (by_begin_.empty()) return;
         begin_ = by_begin_.front()->received;
         if (leaves_out_idle) find_idle();
@@ -133,7 +133,7 @@ private:
         }
         std::vector<batch_time> in_order;
         for (auto& [number, its] : batches) in_order.push_back(std::move(its));
-        std::ranges::stable_sort(in_order, {}, &batch_time::begin);
+        std::ranges::sort(in_order, {}, [](const batch_time& each) { return std::pair(each.begin, each.number); });
         lane_list lanes;
         for (const batch_time& each : in_order) {
             trace_event event{.name = "batch", .device = device, .kind = trace_kind::stage};
