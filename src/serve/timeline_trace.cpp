@@ -24,6 +24,7 @@ namespace {
 using clock = request_record::clock;
 
 constexpr std::size_t most_drawn = 100;
+constexpr std::chrono::microseconds kept_idle{10};
 constexpr const char* without_device = "no model";
 
 std::string text_of(std::string_view text, bool is_cut) { return std::string(text) + (is_cut ? "…" : ""); }
@@ -62,11 +63,12 @@ struct batch_time {
 
 class request_trace {
 public:
-    explicit request_trace(std::span<const request_record> requests) {
+    request_trace(std::span<const request_record> requests, bool leaves_out_idle) {
         for (const request_record& each : requests) by_begin_.push_back(&each);
-        std::ranges::stable_sort(by_begin_, {}, [](const request_record* each) { return each->received; });
+        std::ranges::sort(by_begin_, {}, [](const request_record* each) { return std::pair(each->received, each); });
         if (by_begin_.empty()) return;
         begin_ = by_begin_.front()->received;
+        if (leaves_out_idle) find_idle();
         std::map<std::string, std::vector<const request_record*>> by_device;
         for (const request_record* each : by_begin_) by_device[device_of(*each)].push_back(each);
         for (const auto& [name, its] : by_device) add_device(name, its);
@@ -79,7 +81,24 @@ private:
         return of.device.view().empty() ? without_device : text_of(of.device.view(), of.device.is_cut());
     }
 
-    double us(clock::time_point at) const { return std::chrono::duration<double, std::micro>(at - begin_).count(); }
+    // Where nothing was there, all that comes later is moved.
+    void find_idle() {
+        clock::duration left_out{};
+        clock::time_point end = begin_;
+        for (const request_record* each : by_begin_) {
+            if (each->received > end + kept_idle) {
+                left_out += each->received - end - kept_idle;
+                moved_.emplace_back(each->received, left_out);
+            }
+            end = std::max(end, each->answered);
+        }
+    }
+
+    double us(clock::time_point at) const {
+        const auto after = std::ranges::upper_bound(moved_, at, {}, [](const auto& each) { return each.first; });
+        const auto left_out = after == moved_.begin() ? clock::duration{} : std::prev(after)->second;
+        return std::chrono::duration<double, std::micro>(at - begin_ - left_out).count();
+    }
 
     void add_device(const std::string& name, const std::vector<const request_record*>& requests) {
         const std::size_t device = made_.devices.size();
@@ -114,7 +133,7 @@ private:
         }
         std::vector<batch_time> in_order;
         for (auto& [number, its] : batches) in_order.push_back(std::move(its));
-        std::ranges::stable_sort(in_order, {}, &batch_time::begin);
+        std::ranges::sort(in_order, {}, [](const batch_time& each) { return std::pair(each.begin, each.number); });
         lane_list lanes;
         for (const batch_time& each : in_order) {
             trace_event event{.name = "batch", .device = device, .kind = trace_kind::stage};
@@ -178,6 +197,7 @@ private:
 
     std::vector<const request_record*> by_begin_;
     clock::time_point begin_{};
+    std::vector<std::pair<clock::time_point, clock::duration>> moved_;      // from when on, and by how much
     std::map<std::pair<std::size_t, std::size_t>, std::uint64_t> tickets_;  // the last one of a lane
     trace made_;
 };
@@ -185,7 +205,7 @@ private:
 }  // namespace
 
 std::string chrome_trace_of(std::span<const request_record> requests) {
-    const request_trace made(requests);
+    const request_trace made(requests, false);
     std::ostringstream text;
     write_chrome_trace(made.made(), text);
     return std::move(text).str();
@@ -193,9 +213,9 @@ std::string chrome_trace_of(std::span<const request_record> requests) {
 
 std::string picture_of(std::span<const request_record> requests) {
     const std::span<const request_record> drawn = requests.last(std::min(requests.size(), most_drawn));
-    const request_trace made(drawn);
+    const request_trace made(drawn, true);
     std::ostringstream text;
-    write_timeline(made.made(), text, {.title = "Requests"});
+    write_timeline(made.made(), text, {.title = "The last requests"});
     return std::move(text).str();
 }
 

@@ -214,6 +214,16 @@ TEST(request_timeline, requests_that_are_there_at_a_time_have_threads_of_their_o
     EXPECT_EQ(batches, 2U);
 }
 
+TEST(request_timeline, the_picture_leaves_out_time_without_requests) {
+    const auto far_apart = picture_of({{computed(0us), computed(50us, 2), computed(10'000'000us, 3)}});
+    // The second one begins before the first one has ended; the third one 10 us after the second one's end.
+    EXPECT_THAT(far_apart, HasSubstr("from 0 µs to 10 µs: 10 µs"));
+    EXPECT_THAT(far_apart, HasSubstr("from 50 µs to 60 µs: 10 µs"));
+    EXPECT_THAT(far_apart, HasSubstr("from 120 µs to 130 µs: 10 µs"));
+    EXPECT_THAT(far_apart, HasSubstr("from 170 µs to 180 µs: 10 µs"));
+    EXPECT_EQ(slices_of({computed(0us), computed(10'000'000us, 2)}).back()["ts"], 10'000'050);  // but not in the JSON
+}
+
 TEST(request_timeline, what_clients_write_is_escaped) {
     request_record one = computed(0us);
     one.id = short_text<64>("\"}]<script>alert(1)</script>\x01\xff");

@@ -151,8 +151,10 @@ TEST(chrome_trace, has_the_details_and_the_names_of_streams_that_the_trace_has) 
     const json events = written(of);
     EXPECT_EQ(of_phase(events, "X").at(0)["cat"], "stage");
     EXPECT_EQ(of_phase(events, "X").at(0)["args"], (json{{"ticket", 0}, {"id", "\"}"}, {"rows", "2"}}));
-    for (const json& each : of_phase(events, "M"))
-        if (each["name"] == "thread_name") EXPECT_EQ(each["args"]["name"], "requests");
+    for (const json& each : of_phase(events, "M")) {
+        if (each["name"] != "thread_name") continue;
+        EXPECT_EQ(each["args"]["name"], "requests");
+    }
 }
 
 TEST(chrome_trace, has_no_slices_that_overlap_on_a_stream) {

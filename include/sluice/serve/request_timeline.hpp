@@ -89,7 +89,8 @@ private:
 // that are there at a time. The stages of a request are arrive, parse, queue, join (its inputs are copied), compute and
 // finish. Times are in microseconds from the first request's first byte.
 std::string chrome_trace_of(std::span<const request_record> requests);
-// The same as a stand-alone SVG, at most of the last 100 requests.
+// The same as a stand-alone SVG, at most of the last 100 requests. Time in which none of them was there is left out:
+// otherwise requests that are far apart would be too narrow to be seen.
 std::string picture_of(std::span<const request_record> requests);
 
 }  // namespace sluice::serve
