@@ -28,14 +28,15 @@ class short_text {
 
 public:
     short_text() = default;
+    // Copies the first bytes.
     explicit short_text(std::string_view text) noexcept
         : length_(static_cast<std::uint8_t>(text.size() < Length ? text.size() : Length)),
           is_cut_(text.size() > Length) {
         text.copy(text_.data(), length_);
     }
 
-    std::string_view view() const noexcept { return {text_.data(), length_}; }
-    bool is_cut() const noexcept { return is_cut_; }  // the text was longer
+    std::string_view view() const noexcept { return {text_.data(), length_}; }  // valid as long as this exists
+    bool is_cut() const noexcept { return is_cut_; }                            // the text was longer
 
 private:
     std::array<char, Length> text_{};
@@ -43,24 +44,26 @@ private:
     bool is_cut_ = false;
 };
 
+// How a request came: over HTTP, as one call of gRPC, or in a stream of gRPC.
 enum class request_protocol : std::uint8_t { http, grpc, grpc_stream };
 
 // One request to a model, when it is answered or refused. A moment that was not reached is zero.
 struct request_record {
-    using clock = infer_call::clock;
+    using clock = infer_call::clock;  // of all moments
 
-    clock::time_point received{};  // its first byte; of gRPC as `complete`
-    clock::time_point complete{};  // its last byte
-    infer_call::progress progress = {};
-    clock::time_point answered{};  // before the answer is written
-    std::uint64_t version = 0;     // 0: the model was not found
-    std::int32_t status = 0;       // of HTTP, or of gRPC
-    request_protocol protocol = request_protocol::http;
-    short_text<128> model = {};  // as the request names it
-    short_text<64> id = {};      // the client's
-    short_text<64> device = {};  // the model's; empty: the model was not found
+    clock::time_point received{};                        // its first byte; of gRPC as `complete`
+    clock::time_point complete{};                        // its last byte
+    infer_call::progress progress = {};                  // in the queue and in a batch
+    clock::time_point answered{};                        // before the answer is written
+    std::uint64_t version = 0;                           // 0: the model was not found
+    std::int32_t status = 0;                             // of HTTP, or of gRPC
+    request_protocol protocol = request_protocol::http;  // how it came
+    short_text<128> model = {};                          // as the request names it
+    short_text<64> id = {};                              // the client's
+    short_text<64> device = {};                          // the model's; empty: the model was not found
 };
 
+// The last requests of a server. Thread safety: all members may be called on any thread at the same time.
 class request_timeline {
 public:
     // Requests that are kept; an older one makes room for a newer one.
@@ -71,6 +74,7 @@ public:
     request_timeline& operator=(const request_timeline&) = delete;
     ~request_timeline();
 
+    // Keeps a copy. Takes no lock and no memory.
     void add(const request_record& what) noexcept;
     // In the order in which they were answered. Those that are written at this moment are left out.
     std::vector<request_record> last() const;

@@ -42,8 +42,8 @@ std::string_view to_string(trace_kind kind) noexcept;
 
 // What else is known of a command: "batch", "17".
 struct trace_detail {
-    std::string name = {};
-    std::string text = {};
+    std::string name = {};  // of what is known: "batch"
+    std::string text = {};  // what it is: "17"
 };
 
 // One command that ran.
@@ -72,16 +72,16 @@ struct trace_wait {
 
 // A stream that has a name of its own.
 struct trace_stream_name {
-    std::size_t device = 0;
-    std::size_t stream = 0;
-    std::string name = {};  // in place of "stream 3"
+    std::size_t device = 0;  // index into trace::devices
+    std::size_t stream = 0;  // index among the device's streams
+    std::string name = {};   // in place of "stream 3"
 };
 
 struct trace {
-    std::vector<std::string> devices = {};  // their names, "cuda:0 NVIDIA H200"
-    std::vector<trace_event> events = {};   // in any order
-    std::vector<trace_wait> waits = {};     // in any order
-    std::vector<trace_stream_name> stream_names = {};
+    std::vector<std::string> devices = {};             // their names, "cuda:0 NVIDIA H200"
+    std::vector<trace_event> events = {};              // in any order
+    std::vector<trace_wait> waits = {};                // in any order
+    std::vector<trace_stream_name> stream_names = {};  // of streams that have one
 };
 
 // Writes JSON for Perfetto and chrome://tracing: a process for each device, a thread for each stream, a slice for each
