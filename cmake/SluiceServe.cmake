@@ -38,20 +38,20 @@ if(NOT SLUICE_YAML STREQUAL "OFF")
     endif()
 endif()
 
-# gRPC (libgrpc++-dev, protobuf-compiler-grpc): SLUICE_HAS_GRPC; SLUICE_GRPC_MISSING is the name of what was not found.
+# gRPC (libgrpc++-dev, protobuf-compiler-grpc): SLUICE_HAS_GRPC; SLUICE_WHY_NO_GRPC says why not.
 # Defines the target sluice_grpc_schema: the C++ code of src/serve/grpc/inference.proto.
 set(SLUICE_HAS_GRPC OFF)
-set(SLUICE_GRPC_MISSING "")
+set(SLUICE_WHY_NO_GRPC "")
 if(SLUICE_GRPC STREQUAL "OFF")
-    set(SLUICE_GRPC_MISSING "gRPC (SLUICE_GRPC=OFF)")
+    set(SLUICE_WHY_NO_GRPC "SLUICE_GRPC=OFF")
 elseif(SLUICE_SANITIZE MATCHES "thread")
     # ThreadSanitizer does not see the locks and atomics of a library that is not instrumented: it would report a race for
     # each object that gRPC hands from one of its threads to another, also in a program that only starts a server.
     if(SLUICE_GRPC STREQUAL "ON")
         message(FATAL_ERROR "SLUICE_GRPC=ON, but the system's gRPC is not built for SLUICE_SANITIZE=${SLUICE_SANITIZE}")
     endif()
-    set(SLUICE_GRPC_MISSING "gRPC (SLUICE_SANITIZE=${SLUICE_SANITIZE})")
-    message(STATUS "The thread sanitizer cannot check gRPC: `sluice serve` is built without gRPC")
+    set(SLUICE_WHY_NO_GRPC "SLUICE_SANITIZE=${SLUICE_SANITIZE} cannot check gRPC")
+    message(STATUS "`sluice serve` is built without gRPC: ${SLUICE_WHY_NO_GRPC}")
 else()
     find_program(SLUICE_GRPC_PROTOC protoc)
     find_program(SLUICE_GRPC_PLUGIN grpc_cpp_plugin)
@@ -62,20 +62,20 @@ else()
     find_library(SLUICE_GRPC_GPR gpr)
     find_library(SLUICE_GRPC_LOCKS absl_synchronization) # called by gRPC's headers
     if(NOT SLUICE_GRPC_PROTOC OR NOT SLUICE_GRPC_PROTOBUF)
-        set(SLUICE_GRPC_MISSING "protobuf (libprotobuf-dev, protobuf-compiler)")
+        set(SLUICE_WHY_NO_GRPC "protobuf (libprotobuf-dev, protobuf-compiler) was not found")
     elseif(NOT SLUICE_GRPC_PLUGIN)
-        set(SLUICE_GRPC_MISSING "gRPC's compiler (protobuf-compiler-grpc)")
+        set(SLUICE_WHY_NO_GRPC "gRPC's compiler (protobuf-compiler-grpc) was not found")
     elseif(NOT SLUICE_GRPC_INCLUDE OR NOT SLUICE_GRPC_LIBRARY OR NOT SLUICE_GRPC_CORE OR NOT SLUICE_GRPC_GPR
             OR NOT SLUICE_GRPC_LOCKS)
-        set(SLUICE_GRPC_MISSING "gRPC (libgrpc++-dev)")
+        set(SLUICE_WHY_NO_GRPC "gRPC (libgrpc++-dev) was not found")
     else()
         set(SLUICE_HAS_GRPC ON)
     endif()
     if(NOT SLUICE_HAS_GRPC AND SLUICE_GRPC STREQUAL "ON")
-        message(FATAL_ERROR "SLUICE_GRPC=ON, but ${SLUICE_GRPC_MISSING} was not found. "
+        message(FATAL_ERROR "SLUICE_GRPC=ON, but ${SLUICE_WHY_NO_GRPC}. "
             "Install it, or add its folder to CMAKE_PREFIX_PATH.")
     elseif(NOT SLUICE_HAS_GRPC)
-        message(STATUS "No ${SLUICE_GRPC_MISSING}: `sluice serve` is built without gRPC")
+        message(STATUS "`sluice serve` is built without gRPC: ${SLUICE_WHY_NO_GRPC}")
     endif()
 endif()
 

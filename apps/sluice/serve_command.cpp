@@ -104,8 +104,9 @@ public:
             if (!said_.insert(name).second) continue;
             sink_({log_level::error,
                    "device_lost",
-                   name + " has failed. Its models answer no more until this server is started again; those of other "
-                          "devices do, but the server is not ready",
+                   name +
+                       " has failed. Its models do not answer until this server is started again. The models of other "
+                       "devices answer, but the server is not ready",
                    {}});
         }
         return lost != 0 && lost == all.size();
@@ -132,8 +133,7 @@ void serve_models(const serve_options& options, std::ostream& log, const engine_
                     "this sluice was built without HTTP: " + serve::why_no_http() + " was not found when it was built");
     }
     if (options.grpc_port && !serve::grpc_supported()) {
-        throw error(errc::invalid_argument, "--grpc-port: this sluice was built without gRPC: " + serve::why_no_grpc() +
-                                                " was not found when it was built");
+        throw error(errc::invalid_argument, "--grpc-port: this sluice was built without gRPC: " + serve::why_no_grpc());
     }
     if (options.http.tls.is_wanted() && !serve::tls_supported()) {
         throw error(errc::invalid_argument, "--tls-certificate: this sluice was built without TLS: " +

@@ -8,10 +8,10 @@ namespace sluice::serve {
 class grpc_front::implementation {};
 
 bool grpc_supported() noexcept { return false; }
-std::string why_no_grpc() { return SLUICE_GRPC_MISSING; }
+std::string why_no_grpc() { return SLUICE_WHY_NO_GRPC; }
 
 grpc_front::grpc_front(server&, const grpc_options&, log_sink) {
-    throw error(errc::unsupported, "this Sluice was built without gRPC: " + why_no_grpc() + " was not found");
+    throw error(errc::unsupported, "this Sluice was built without gRPC: " + why_no_grpc());
 }
 grpc_front::~grpc_front() = default;
 unsigned short grpc_front::port() const noexcept { return 0; }

@@ -25,7 +25,7 @@
 namespace sluice::serve {
 
 bool grpc_supported() noexcept;  // whether Sluice was built with gRPC and protobuf
-// What was missing when Sluice was built: "gRPC (libgrpc++-dev)"; empty when nothing was.
+// Why it was not: "gRPC (libgrpc++-dev) was not found", "SLUICE_GRPC=OFF"; empty when it was.
 std::string why_no_grpc();
 
 // How a front end listens, and what it lets clients do.

@@ -112,8 +112,9 @@ bool grpc_listener::accept_waiting() {
         const int accepted = ::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (accepted < 0) {
             if (errno == EAGAIN || errno == EWOULDBLOCK) return true;
-            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) return false;
-            continue;  // that connection has ended before it was accepted
+            // That connection has ended before it was accepted.
+            if (errno == ECONNABORTED || errno == EPROTO || errno == EINTR) continue;
+            return false;  // most often no descriptor is free
         }
         hand_over(accepted);
     }

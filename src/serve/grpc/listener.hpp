@@ -37,7 +37,7 @@ public:
 
 private:
     void work();
-    bool accept_waiting();  // false: no descriptor is left
+    bool accept_waiting();  // false: it cannot accept now, most often because no descriptor is free
     void hand_over(int accepted);
 
     acceptor to_;
