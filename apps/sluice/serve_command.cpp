@@ -76,6 +76,7 @@ std::unique_ptr<serve::grpc_front> grpc_front_of(const serve_options& options, c
     grpc.handshake_time = http.header_time;
     grpc.write_time = http.write_time;
     grpc.threads = http.threads;
+    grpc.spin_time = http.spin_time;
     grpc.budget = http.budget;
     grpc.tokens = http.tokens;
     grpc.tls = http.tls;

@@ -410,6 +410,29 @@ TEST(grpc, several_threads_take_requests) {
     }
 }
 
+TEST(grpc, a_thread_that_spins_answers_and_ends) {
+    for (const auto time : {1us, 200us, 1'000'000us}) {
+        const grpc_server server({.threads = 2, .spin_time = time});
+        for (int i = 0; i < 30; ++i) {
+            EXPECT_TRUE(server.infer(row(1)).ok());
+            if (i % 10 == 0) std::this_thread::sleep_for(2ms);  // it sleeps, or spins on
+        }
+        server.front->drain(30s);
+    }
+}
+
+TEST(grpc, a_spin_time_out_of_range_is_refused) {
+    for (const auto time : {-1us, 1'000'001us}) {
+        try {
+            const grpc_server server({.spin_time = time});
+            FAIL() << "it listens";
+        } catch (const error& failure) {
+            EXPECT_EQ(failure.code(), errc::invalid_argument);
+            EXPECT_THAT(failure.what(), HasSubstr("accepted is 0 to 1000000"));
+        }
+    }
+}
+
 TEST(grpc, a_number_of_threads_out_of_range_is_refused) {
     for (const std::size_t threads : {0U, 257U}) {
         try {

@@ -445,6 +445,32 @@ TEST(http, several_threads_listen_on_one_port) {
     for (int i = 0; i < 30; ++i) EXPECT_EQ(server.ask(infer_request(1)).status, 200);
 }
 
+TEST(http, a_thread_that_spins_answers_and_ends) {
+    for (const auto time : {1us, 200us, 1'000'000us}) {
+        const http_server server({.threads = 2, .spin_time = time});
+        raw_client client = server.client();
+        for (int i = 0; i < 30; ++i) {
+            EXPECT_EQ(client.ask(infer_request(1)).status, 200);
+            if (i % 10 == 0) std::this_thread::sleep_for(2ms);  // it sleeps, or spins on
+        }
+        EXPECT_EQ(server.ask(infer_request(1)).status, 200);
+        server.front->drain(30s);
+    }
+}
+
+TEST(http, a_spin_time_out_of_range_is_refused) {
+    http_server server;
+    for (const auto time : {-1us, 1'000'001us}) {
+        try {
+            const http_front other(*server.models, {.port = 0, .spin_time = time});
+            FAIL() << "it listens";
+        } catch (const error& failure) {
+            EXPECT_EQ(failure.code(), errc::invalid_argument);
+            EXPECT_THAT(failure.what(), HasSubstr("accepted is 0 to 1000000"));
+        }
+    }
+}
+
 TEST(http, addresses_that_cannot_be_listened_on_are_refused) {
     http_server server;
     EXPECT_THROW(http_front(*server.models, {.address = "localhost"}), error);

@@ -398,6 +398,7 @@ TEST(serve_tool, what_cannot_be_served_is_refused_at_the_start) {
     refused({"--repository", (folder / "").string()}, "'max_bach': this key is unknown");
     refused({digits, "--address", "localhost"}, "no address to listen on");
     refused({digits, "--log", "xml"}, "text and json");
+    refused({digits, "--spin-us", "1000001"}, "--spin-us: Value 1000001 not in range");
     refused({digits, "--write-timeout", "0"}, "--write-timeout: Value 0 not in range");
     refused({digits, "--user", "unknown-name"}, "there is no user 'unknown-name'");
     refused({digits, "--user", "root"}, "has the rights of root");
