@@ -99,16 +99,16 @@ public:
         const auto all = models_.all();
         std::size_t lost = 0;
         for (const auto& each : all) {
-            if (!each->is_lost()) continue;
-            ++lost;
-            const std::string name = each->network().device_name();
-            if (!said_.insert(name).second) continue;
-            sink_({log_level::error,
-                   "device_lost",
-                   name +
-                       " has failed. Its models do not answer until this server is started again. The models of other "
-                       "devices answer, but the server is not ready",
-                   {}});
+            lost += each->is_lost() ? 1 : 0;
+            for (const std::string& name : each->network().lost_devices()) {
+                if (!said_.insert(name).second) continue;
+                sink_({log_level::error,
+                       "device_lost",
+                       name +
+                           " has failed. Models that are on no other device do not answer until this server is started "
+                           "again, and then the server is not ready. All others answer",
+                       {}});
+            }
         }
         return lost != 0 && lost == all.size();
     }

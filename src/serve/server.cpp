@@ -35,7 +35,13 @@ std::string describe(const served_model& model) {
                        ", is on " + model.network().device_name();
     text += model.max_batch() > 1 ? "; up to " + std::to_string(model.max_batch()) + " rows are joined"
                                   : "; requests are computed one by one";
-    return text + ": " + model.joins_because();
+    text += ": " + model.joins_because();
+    const std::string how = model.network().how();
+    if (!how.empty()) text += "; in " + how;
+    const std::vector<std::size_t> padded = model.padded_sizes();
+    for (std::size_t i = 0; i < padded.size(); ++i)
+        text += (i == 0 ? "; batches are padded to " : ", ") + std::to_string(padded[i]);
+    return padded.empty() ? text : text + " rows";
 }
 
 }  // namespace

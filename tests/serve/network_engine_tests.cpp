@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <vector>
 
@@ -18,6 +20,7 @@ namespace sluice::serve::network_engine_tests {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::HasSubstr;
 using testing::test_call;
 
 const fs::path root = SLUICE_SOURCE_DIR;
@@ -54,6 +57,37 @@ TEST(network_engine, serves_a_perceptron_of_a_safetensors_file) { expect_digits(
 TEST(network_engine, serves_an_onnx_file) {
     if (!nn::onnx_supported()) GTEST_SKIP() << "built without ONNX";
     expect_digits(root / "models/digits.onnx");
+}
+
+TEST(network_engine, computes_in_the_precision_of_the_configuration) {
+    network_engine engine({.device = "cpu"});
+    const auto in_bf16 =
+        engine.load({"digits", 1, root / "models/digits.safetensors"}, {.precision = nn::precision::bf16});
+    EXPECT_THAT(in_bf16->how(), ::testing::AllOf(HasSubstr("bf16 ("), HasSubstr("3 of 3 products")));
+    EXPECT_EQ(engine.load({"digits", 1, root / "models/digits.safetensors"}, {})->how(), "");
+    const std::vector<float> rows = array(root / "data/digits_inputs.npy");
+    const std::vector<float> wanted = array(root / "data/digits_logits.npy");
+    const auto made = in_bf16->run({nn::any_tensor(std::vector(rows.begin(), rows.begin() + 64), {1, 64})});
+    float largest = 0;
+    for (std::size_t i = 0; i < 10; ++i) {
+        const float difference = std::abs(made.front().values<float>()[i] - wanted[i]);
+        EXPECT_LT(difference, 0.5F);
+        largest = std::max(largest, difference);
+    }
+    EXPECT_GT(largest, 1e-4F) << "nothing was rounded";
+}
+
+TEST(network_engine, puts_a_model_on_the_devices_of_the_configuration) {
+    network_engine engine({.device = "cpu"});
+    const fs::path file = root / "models/digits.safetensors";
+    EXPECT_EQ(engine.load({"digits", 1, file}, {.devices = {"cpu:0"}})->device_name(), "cpu:0");
+    EXPECT_THROW(engine.load({"digits", 1, file}, {.devices = {"cpu:0", "cpu:99"}}), error);
+    try {
+        engine.load({"digits", 1, file}, {.devices = {"cpu", "cpu:0"}});
+        FAIL() << "it is loaded";
+    } catch (const error& failure) {
+        EXPECT_THAT(failure.what(), HasSubstr("names the device cpu:0 twice"));
+    }
 }
 
 TEST(network_engine, refuses_activations_for_onnx_and_devices_that_do_not_exist) {

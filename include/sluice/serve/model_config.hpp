@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "sluice/kernels/activation.hpp"
+#include "sluice/nn/precision.hpp"
 
 namespace sluice::serve {
 
@@ -63,6 +64,11 @@ struct model_config {
     bool all_versions = false;  // instead of `versions`
     // The device by its name; empty: the server's.
     std::string device = {};
+    // In the place of `device`: several devices, by their names. The model is on each of them, and a batch goes to the
+    // one with the fewest batches. There are at least as many instances as devices.
+    std::vector<std::string> devices = {};
+    // In which numbers the model multiplies: "f32", "bf16", "f16" or "int8" in the file.
+    nn::precision precision = nn::precision::f32;
     // Of a model in a safetensors file, where the file does not say them.
     std::optional<activation> hidden_activation = std::nullopt;
     std::optional<activation> output_activation = std::nullopt;  // of the last layer

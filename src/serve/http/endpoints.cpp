@@ -140,6 +140,8 @@ json statistics_of(const served_model& model) {
               {"queue", model.config().queue},
               {"max_batch", model.max_batch()},
               {"joins_because", model.joins_because()},
+              {"padded_sizes", model.padded_sizes()},
+              {"computes", model.network().how()},
               {"refused_queue_full", its.refused_full},
               {"refused_late", its.refused_late},
               {"cancelled", its.cancelled},
