@@ -150,8 +150,11 @@ void serve_models(const serve_options& options, std::ostream& log, const engine_
     if (!options.user.empty()) become_user(options.user);  // before anything is read that others have written
 
     const serve::log_sink sink = lines_to(log, options.log_as_json);
+    serve::model_source source = source_of(options);
+    // CUDA looks at it when it is first used. What the environment says holds.
+    if (source.wants_resident()) ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     const std::unique_ptr<serve::engine> engine = make_engine(options);
-    serve::server models(source_of(options), *engine, sink);
+    serve::server models(std::move(source), *engine, sink);
     models.load_all();
     const signal_guard guard;  // until now a signal ends the process
 

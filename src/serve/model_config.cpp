@@ -200,6 +200,11 @@ private:
              if (!named) refuse(key, "accepted are f32, bf16, f16 and int8");
              to_.precision = *named;
          }},
+        {"resident",
+         [this](const std::string& key, const json& v) {
+             if (!v.is_boolean()) refuse(key, "accepted are true and false");
+             to_.resident = v.get<bool>();
+         }},
         {"activation",
          [this](const std::string& key, const json& v) { to_.hidden_activation = read_activation(key, v); }},
         {"output_activation",

@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "serve/network_replicas.hpp"
+#include "serve/resident_model.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/io/regular_file.hpp"
 #include "sluice/io/safetensors.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/onnx.hpp"
+#include "sluice/nn/to_mlp.hpp"
 #include "sluice/nn/to_model.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
@@ -118,8 +120,11 @@ std::shared_ptr<const loaded_model> network_engine::load(const model_version& wh
     const nn::model from = read_model(which, how);
     const std::string platform = is_safetensors(which.file) ? "sluice_safetensors" : "sluice_onnx";
     std::vector<std::shared_ptr<const loaded_model>> made;
-    for (device* const on : devices)
+    for (device* const on : devices) {
         made.push_back(std::make_shared<network_on_device>(*on, from, how.precision, platform));
+        if (!how.resident) continue;
+        made.back() = make_resident(made.back(), *on, nn::to_mlp(from), how.precision, {.lanes = how.instances});
+    }
     if (made.size() == 1) return made.front();
     return std::make_shared<network_replicas>(std::move(made));
 }

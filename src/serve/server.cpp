@@ -59,12 +59,15 @@ void server::say(log_level level, std::string event, std::string message, std::s
 }
 
 void server::load_all() {
-    for (const std::string& name : source_.names()) load(name);
+    std::vector<std::string> names = source_.names();
+    // While a kernel stays on a GPU, libraries that other models need there cannot be loaded.
+    std::ranges::stable_partition(names, [&](const std::string& each) { return !source_.wants_resident(each); });
+    for (const std::string& each : names) load(each);
 }
 
 std::map<std::size_t, std::shared_ptr<served_model>> server::load_versions(const std::string& name) {
     const model_files files = source_.find(name);
-    const model_config config = files.config.empty() ? model_config{} : read_model_config(files.config);
+    const model_config config = config_of(files);
     std::map<std::size_t, std::shared_ptr<served_model>> made;
     for (const model_version& each : wanted_versions(files, config)) {
         made[each.version] = served_model::make(name, each.version, engine_.load(each, config), config);

@@ -42,6 +42,8 @@ TEST(model_config, devices_and_precision) {
         parse_model_config(R"({"devices": ["cuda:0", "cuda:1"], "precision": "bf16"})", "config.json");
     EXPECT_EQ(config.devices, (std::vector<std::string>{"cuda:0", "cuda:1"}));
     EXPECT_EQ(config.precision, nn::precision::bf16);
+    EXPECT_FALSE(config.resident);
+    EXPECT_TRUE(parse_model_config(R"({"resident": true})", "config.json").resident);
 }
 
 TEST(model_config, policies_of_the_queue) {
@@ -86,6 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
         wrong_config{"unknown_key", R"({"max_bach": 1})", "'max_bach': this key is unknown; the keys are"},
         wrong_config{"twice", R"({"queue": 1, "queue": 2})", "'queue': this key is there twice"},
         wrong_config{"precision", R"({"precision": "auto"})", "'precision': accepted are f32, bf16, f16 and int8"},
+        wrong_config{"resident", R"({"resident": "yes"})", "\'resident\': accepted are true and false"},
         wrong_config{"no_devices", R"({"devices": []})", "'devices': accepted is a list of devices"},
         wrong_config{"device_twice", R"({"devices": ["cpu:0", "cpu:0"]})", "'devices': 'cpu:0' is there twice"},
         wrong_config{"both_devices", R"({"device": "cpu:0", "devices": ["cpu:0"]})",

@@ -69,6 +69,10 @@ struct model_config {
     std::vector<std::string> devices = {};
     // In which numbers the model multiplies: "f32", "bf16", "f16" or "int8" in the file.
     nn::precision precision = nn::precision::f32;
+    // A perceptron stays on its GPU (sluice/nn/resident.hpp) and answers requests of a few rows without a launch, where
+    // a trial at load time shows that this is faster than the network. It takes `instances` lanes of multiprocessors,
+    // and while it stays, libraries that other models need on this GPU cannot be loaded: load_all() loads it last.
+    bool resident = false;
     // Of a model in a safetensors file, where the file does not say them.
     std::optional<activation> hidden_activation = std::nullopt;
     std::optional<activation> output_activation = std::nullopt;  // of the last layer
