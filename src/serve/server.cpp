@@ -59,10 +59,15 @@ void server::say(log_level level, std::string event, std::string message, std::s
 }
 
 void server::load_all() {
-    std::vector<std::string> names = source_.names();
     // While a kernel stays on a GPU, libraries that other models need there cannot be loaded.
-    std::ranges::stable_partition(names, [&](const std::string& each) { return !source_.wants_resident(each); });
-    for (const std::string& each : names) load(each);
+    std::vector<std::string> resident;
+    for (const std::string& each : source_.names()) {
+        if (source_.wants_resident(each))
+            resident.push_back(each);
+        else
+            load(each);
+    }
+    for (const std::string& each : resident) load(each);
 }
 
 std::map<std::size_t, std::shared_ptr<served_model>> server::load_versions(const std::string& name) {
