@@ -45,6 +45,12 @@ void require_shape(const nn::value_info& input, const tensor_shape& shape, named
     }
 }
 
+[[noreturn]] void refuse_dimensions(const nn::value_info& output, const nn::any_tensor& its) {
+    throw refusal(refusal_kind::failed, "output " + in_quotes(output.name) + " has " +
+                                            std::to_string(its.shape().size()) + " dimensions; an answer has at most " +
+                                            std::to_string(tensor_shape::most_dimensions));
+}
+
 std::vector<std::size_t> lengths_of(const tensor_shape& shape) {
     return {shape.lengths().begin(), shape.lengths().end()};
 }
@@ -101,12 +107,14 @@ std::vector<nn::any_tensor> join(std::span<const waiting_call> batch) {
     return joined;
 }
 
-bool answer_each(std::span<const waiting_call> batch, const std::vector<nn::any_tensor>& outputs) {
+bool answer_each(std::span<const waiting_call> batch, const std::vector<nn::value_info>& model,
+                 const std::vector<nn::any_tensor>& outputs) {
     std::size_t rows = 0;
     for (const waiting_call& each : batch) rows += each.rows;
     std::vector<tensor_view> views;
     views.reserve(outputs.size());
     for (const nn::any_tensor& each : outputs) {
+        if (each.shape().size() > tensor_shape::most_dimensions) refuse_dimensions(model[views.size()], each);
         const bool has_rows = !each.shape().empty() && each.shape().front() == rows;
         if (batch.size() > 1 && !has_rows) return false;
         views.push_back({each.type(), tensor_shape(each.shape()), each.bytes()});

@@ -23,7 +23,9 @@ bool can_join(std::span<const tensor_view> left, std::span<const tensor_view> ri
 std::vector<nn::any_tensor> join(std::span<const waiting_call> batch);
 
 // Answers each request with its rows; of one request with the whole outputs. False, and answers nothing, when an output
-// does not have as many rows as the batch.
-bool answer_each(std::span<const waiting_call> batch, const std::vector<nn::any_tensor>& outputs);
+// does not have as many rows as the batch. `model`: the outputs that the model says it has. Throws refusal (failed),
+// and answers nothing, where an output has more dimensions than an answer may have.
+bool answer_each(std::span<const waiting_call> batch, const std::vector<nn::value_info>& model,
+                 const std::vector<nn::any_tensor>& outputs);
 
 }  // namespace sluice::serve

@@ -270,7 +270,7 @@ void served_model::compute(std::vector<waiting_call>& batch, bool on_caller_thre
         const std::vector<nn::any_tensor> outputs = network_->run(std::move(inputs));
         computed = clock::now();
         note_progress(batch, begin, joined, computed);
-        if (!answer_each(batch, outputs)) {
+        if (!answer_each(batch, network_->outputs(), outputs)) {
             {
                 const std::lock_guard lock(mutex_);
                 joins_ = false;

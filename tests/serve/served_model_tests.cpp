@@ -427,6 +427,23 @@ TEST(served_model, after_a_failure_of_the_device_it_is_not_ready) {
     EXPECT_EQ(refusal_from([&] { again.model->submit(row_of(1)); }).kind(), refusal_kind::unavailable);
 }
 
+// Its output has more dimensions than an answer may have.
+class deep_model final : public fake_model {
+public:
+    std::vector<nn::any_tensor> run(std::vector<nn::any_tensor>) const override {
+        return {nn::any_tensor(std::vector<float>(1), std::vector<std::size_t>(tensor_shape::most_dimensions + 1, 1))};
+    }
+};
+
+TEST(served_model, an_output_with_too_many_dimensions_is_refused) {
+    serving s({}, std::make_shared<deep_model>());
+    const auto call = row_of(1);
+    ASSERT_TRUE(s.model->submit(call));
+    const refusal why = refusal_from([&] { call->get(); });
+    EXPECT_EQ(why.kind(), refusal_kind::failed);
+    EXPECT_THAT(why.why(), HasSubstr("output 'y' has 17 dimensions; an answer has at most 16"));
+}
+
 struct wrong_input {
     const char* what;
     io::dtype type;
