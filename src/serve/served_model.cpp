@@ -104,6 +104,11 @@ void served_model::start() {
     for (std::size_t i = 0; i < config_.instances; ++i) threads_.emplace_back([this] { work(); });
 }
 
+std::string served_model::joins_because() const {
+    const std::lock_guard lock(mutex_);
+    return joins_because_;
+}
+
 bool served_model::is_ready() const {
     const std::lock_guard lock(mutex_);
     return broken_.empty() && !is_closing_ && !network_->is_lost();
