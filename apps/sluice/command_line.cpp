@@ -159,10 +159,10 @@ void add_serve_limits(CLI::App& app, serve_options& options) {
 }
 
 std::string serve_version() {
-    const std::string http = serve::http_supported() ? "yes" : "no: " + serve::why_no_http() + " was not found";
+    const std::string http = serve::http_supported() ? "yes" : "no: " + serve::why_no_http();
     const std::string grpc = serve::grpc_supported() ? "yes" : "no: " + serve::why_no_grpc();
-    const std::string yaml = serve::yaml_supported() ? "yes" : "no: yaml-cpp was not found";
-    const std::string tls = serve::tls_supported() ? "yes" : "no: " + serve::why_no_tls() + " was not found";
+    const std::string yaml = serve::yaml_supported() ? "yes" : "no: " + serve::why_no_yaml();
+    const std::string tls = serve::tls_supported() ? "yes" : "no: " + serve::why_no_tls();
     return std::string(SLUICE_VERSION) + "\nHTTP         " + http + "\ngRPC         " + grpc + "\nTLS          " + tls +
            "\nconfig.yaml  " + yaml;
 }

@@ -130,15 +130,14 @@ void serve_models(const serve_options& options, std::ostream& log) { serve_model
 
 void serve_models(const serve_options& options, std::ostream& log, const engine_maker& make_engine) {
     if (!serve::http_supported()) {
-        throw error(errc::unsupported,
-                    "this sluice was built without HTTP: " + serve::why_no_http() + " was not found when it was built");
+        throw error(errc::unsupported, "this sluice was built without HTTP: " + serve::why_no_http());
     }
     if (options.grpc_port && !serve::grpc_supported()) {
         throw error(errc::invalid_argument, "--grpc-port: this sluice was built without gRPC: " + serve::why_no_grpc());
     }
     if (options.http.tls.is_wanted() && !serve::tls_supported()) {
-        throw error(errc::invalid_argument, "--tls-certificate: this sluice was built without TLS: " +
-                                                serve::why_no_tls() + " was not found when it was built");
+        throw error(errc::invalid_argument,
+                    "--tls-certificate: this sluice was built without TLS: " + serve::why_no_tls());
     }
     // gRPC would write lines of its own between those of the log, one for each handshake that fails.
     ::setenv("GRPC_VERBOSITY", "NONE", 0);

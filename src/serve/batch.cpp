@@ -45,6 +45,12 @@ void require_shape(const nn::value_info& input, const tensor_shape& shape, named
     }
 }
 
+[[noreturn]] void refuse_dimensions(const nn::value_info& output, const nn::any_tensor& its) {
+    throw refusal(refusal_kind::failed, "output " + in_quotes(output.name) + " has " +
+                                            std::to_string(its.shape().size()) + " dimensions; an answer has at most " +
+                                            std::to_string(tensor_shape::most_dimensions));
+}
+
 std::vector<std::size_t> lengths_of(const tensor_shape& shape) {
     return {shape.lengths().begin(), shape.lengths().end()};
 }
@@ -119,11 +125,13 @@ std::vector<nn::any_tensor> join(std::span<const waiting_call> batch, std::size_
     return joined;
 }
 
-bool answer_each(std::span<const waiting_call> batch, const std::vector<nn::any_tensor>& outputs, std::size_t rows) {
+bool answer_each(std::span<const waiting_call> batch, const std::vector<nn::value_info>& model,
+                 const std::vector<nn::any_tensor>& outputs, std::size_t rows) {
     const bool is_whole = batch.size() == 1 && rows == batch.front().rows;
     std::vector<tensor_view> views;
     views.reserve(outputs.size());
     for (const nn::any_tensor& each : outputs) {
+        if (each.shape().size() > tensor_shape::most_dimensions) refuse_dimensions(model[views.size()], each);
         const bool has_rows = !each.shape().empty() && each.shape().front() == rows;
         if (!is_whole && !has_rows) return false;
         views.push_back({each.type(), tensor_shape(each.shape()), each.bytes()});

@@ -30,7 +30,10 @@ bool can_pad(std::span<const waiting_call> batch);
 std::vector<nn::any_tensor> join(std::span<const waiting_call> batch, std::size_t rows);
 
 // Answers each request with its rows; of one request with the whole outputs, if no rows were added. `rows`: what join()
-// received. False, and answers nothing, when an output does not have as many rows.
-bool answer_each(std::span<const waiting_call> batch, const std::vector<nn::any_tensor>& outputs, std::size_t rows);
+// received. False, and answers nothing, when an output does not have as many rows. `model`: the outputs that the model
+// says it has. Throws refusal (failed), and answers nothing, where an output has more dimensions than an answer may
+// have.
+bool answer_each(std::span<const waiting_call> batch, const std::vector<nn::value_info>& model,
+                 const std::vector<nn::any_tensor>& outputs, std::size_t rows);
 
 }  // namespace sluice::serve

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -75,12 +76,12 @@ void require_no_activations(const model_version& which, const model_config& how)
                                             "output_activation");
 }
 
-// Text and complex numbers have no tensors here, so the types need no check; but more dimensions than requests may have
-// would never be served.
-void require_few_dimensions(const nn::model& from) {
-    for (const nn::value_info& each : from.body.inputs) {
+// Text and complex numbers have no tensors here, so the types need no check; but more dimensions than requests and
+// answers may have would never be served.
+void require_few_dimensions(const std::vector<nn::value_info>& all, const std::string& kind) {
+    for (const nn::value_info& each : all) {
         if (each.shape && each.shape->size() > tensor_shape::most_dimensions)
-            throw error(errc::unsupported, "input '" + each.name + "' has more than " +
+            throw error(errc::unsupported, kind + " " + in_quotes(each.name) + " has more than " +
                                                std::to_string(tensor_shape::most_dimensions) + " dimensions");
     }
 }
@@ -95,7 +96,8 @@ nn::model read_model(const model_version& which, const model_config& how) {
     }
     require_no_activations(which, how);
     nn::model from = nn::read_onnx(bytes, which.file);
-    require_few_dimensions(from);
+    require_few_dimensions(from.body.inputs, "input");
+    require_few_dimensions(from.body.outputs, "output");
     return from;
 }
 

@@ -108,6 +108,11 @@ void served_model::start() {
     for (std::size_t i = 0; i < instances; ++i) threads_.emplace_back([this] { work(); });
 }
 
+std::string served_model::joins_because() const {
+    const std::lock_guard lock(mutex_);
+    return joins_because_;
+}
+
 bool served_model::is_ready() const {
     const std::lock_guard lock(mutex_);
     return broken_.empty() && !is_closing_ && !network_->is_lost();
@@ -284,7 +289,7 @@ void served_model::compute(std::vector<waiting_call>& batch, bool on_caller_thre
         const std::vector<nn::any_tensor> outputs = network_->run(std::move(inputs));
         computed = clock::now();
         note_progress(batch, begin, joined, computed);
-        if (!answer_each(batch, outputs, rows)) {
+        if (!answer_each(batch, network_->outputs(), outputs, rows)) {
             {
                 const std::lock_guard lock(mutex_);
                 joins_ = false;

@@ -278,7 +278,7 @@ TEST(serve_tool, says_what_it_was_built_with) {
     EXPECT_THAT(got.out, HasSubstr("HTTP         yes"));
     EXPECT_THAT(got.out, HasSubstr(grpc_supported() ? "gRPC         yes" : "gRPC         no: " + why_no_grpc()));
     EXPECT_THAT(got.out, HasSubstr(tls_supported() ? "TLS          yes" : "TLS          no: " + why_no_tls()));
-    EXPECT_THAT(got.out, HasSubstr(yaml_supported() ? "config.yaml  yes" : "config.yaml  no: yaml-cpp was not found"));
+    EXPECT_THAT(got.out, HasSubstr(yaml_supported() ? "config.yaml  yes" : "config.yaml  no: " + why_no_yaml()));
 }
 
 TEST(serve_tool, answers_grpc_where_it_is_built_with_it) {

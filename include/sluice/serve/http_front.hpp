@@ -27,7 +27,7 @@
 namespace sluice::serve {
 
 bool http_supported() noexcept;  // whether Sluice was built with Boost and simdjson
-// What was missing when Sluice was built: "Boost 1.81 or later"; empty when nothing was.
+// Why it was not: "Boost 1.81 or later (libboost1.81-dev) was not found", "SLUICE_HTTP=OFF"; empty when it was.
 std::string why_no_http();
 
 // How a front end listens, and what it lets clients do.

@@ -88,5 +88,7 @@ model_config parse_model_config(const std::string& text, const std::filesystem::
 
 // Whether Sluice was built with yaml-cpp. Without it YAML is refused (errc::unsupported).
 bool yaml_supported() noexcept;
+// Why it was not: "yaml-cpp (libyaml-cpp-dev) was not found", "SLUICE_YAML=OFF"; empty when it was.
+std::string why_no_yaml();
 
 }  // namespace sluice::serve

@@ -48,8 +48,8 @@ public:
     const model_config& config() const noexcept { return config_; }     // the configuration that make received
     // The rows of one batch; 1: requests are computed one by one.
     std::size_t max_batch() const noexcept { return max_batch_; }
-    // Why requests are joined, or why not: for people.
-    const std::string& joins_because() const noexcept { return joins_because_; }
+    // Why requests are joined, or why not: for people. A batch may show that they cannot be.
+    std::string joins_because() const;
     // The numbers of rows to which batches are padded, ascending: of those, a trial at load time has shown that they
     // take hardly longer than fewer rows.
     std::vector<std::size_t> padded_sizes() const;

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "serve/access_token.hpp"
-#include "serve/grpc/call_record.hpp"
 #include "serve/grpc/infer_reactor.hpp"
 #include "serve/grpc/small_message.hpp"
 #include "serve/grpc/statistics_message.hpp"
@@ -33,6 +32,22 @@ void add_tensor(inference::ModelMetadataResponse::TensorMetadata& to, const nn::
 
 // A call that needs a token is refused when it has none: not by a kind of refusal, which all protocols have.
 struct no_token {};
+
+// A load or an unload counts until its answer is sent, as a request does: a drain waits for it.
+class counted_change final : public call_owner {
+public:
+    explicit counted_change(std::shared_ptr<grpc_state> state) noexcept : state_(std::move(state)) {
+        ++state_->in_flight;
+    }
+    counted_change(const counted_change&) = delete;  // it counts once
+    counted_change& operator=(const counted_change&) = delete;
+    ~counted_change() override { --state_->in_flight; }
+
+    void cancelled() noexcept override {}  // what has begun continues
+
+private:
+    const std::shared_ptr<grpc_state> state_;
+};
 
 // Waiting calls of a method on a loop: more may come at a time, and are asked for as these are taken.
 constexpr int waiting_requests = 64;
@@ -130,8 +145,7 @@ grpc::Status inference_service::status_of_failure(grpc::ServerContext& context) 
     }
 }
 
-void inference_service::refuse(call& from, const char* name) {
-    call_record record(*state_, from.context(), name);
+void inference_service::refuse(call& from, call_record& record) {
     const grpc::Status status = status_of_failure(from.context());
     record.end(status, {}, nullptr, nullptr);
     from.finish(status, {});
@@ -140,6 +154,7 @@ void inference_service::refuse(call& from, const char* name) {
 // Answers at once. The message is parsed when its token is right.
 template <typename Request, typename Response, typename Fill>
 void inference_service::answer(call& from, const char* name, needs who, const Fill& fill) {
+    call_record record(*state_, from.context(), name);
     grpc::ByteBuffer message;
     try {
         if (who == needs::token) require_token(from.context());
@@ -149,9 +164,9 @@ void inference_service::answer(call& from, const char* name, needs who, const Fi
         fill(request, response);
         write_message(response, message);
     } catch (...) {
-        return refuse(from, name);
+        return refuse(from, record);
     }
-    call_record(*state_, from.context(), name).end(grpc::Status::OK, {}, nullptr, nullptr);
+    record.end(grpc::Status::OK, {}, nullptr, nullptr);
     from.finish(grpc::Status::OK, message);
 }
 
@@ -214,7 +229,8 @@ void inference_service::model_infer(call& from) {
         require_token(from.context());
         made = std::make_shared<infer_reactor>(state_, from);
     } catch (...) {
-        return refuse(from, "ModelInfer");
+        call_record record(*state_, from.context(), "ModelInfer");
+        return refuse(from, record);
     }
     from.set_owner(made);
     made->begin(made, from.request(), from.loop());
@@ -230,12 +246,13 @@ void inference_service::model_stream_infer(stream_call& from) {
         call_record(*state_, from.context(), "ModelStreamInfer").end(why, {}, nullptr, nullptr);
         return made->refuse(why);
     }
+    made->start();
     {
         const std::lock_guard lock(state_->mutex);
         std::erase_if(state_->streams, [](const auto& each) { return each.expired(); });
         state_->streams.push_back(made);
     }
-    made->start();
+    // One that the drain did not find there ends here.
     if (state_->models.is_draining()) made->end_soon();
 }
 
@@ -286,6 +303,7 @@ void inference_service::repository_index(call& from) {
 // Loads take long, so each has a thread; the budget bounds their number.
 template <typename Request>
 void inference_service::change(call& from, const char* name, bool loads) {
+    call_record record(*state_, from.context(), name);
     bool has_begun = false;
     try {
         require_token(from.context());
@@ -302,9 +320,8 @@ void inference_service::change(call& from, const char* name, bool loads) {
             throw refusal(refusal_kind::queue_full, "too many loads wait", state_->options.budget->loads());
         has_begun = true;
         ++changes_;
-        ++state_->in_flight;
-        std::thread([this, &from, loads, record = call_record(*state_, from.context(), name),
-                     model = request.model_name()]() mutable {
+        from.set_owner(std::make_shared<counted_change>(state_));
+        std::thread([this, &from, loads, record, model = request.model_name()]() mutable {
             grpc::Status status;
             try {
                 if (loads)
@@ -316,7 +333,6 @@ void inference_service::change(call& from, const char* name, bool loads) {
             }
             state_->options.budget->end_load();
             record.end(status, model, nullptr, nullptr);
-            --state_->in_flight;
             const grpc::Slice nothing;  // the answer to both has no fields
             from.finish(status, grpc::ByteBuffer(&nothing, 1));
             --changes_;
@@ -325,9 +341,8 @@ void inference_service::change(call& from, const char* name, bool loads) {
         if (has_begun) {
             state_->options.budget->end_load();
             --changes_;
-            --state_->in_flight;
         }
-        refuse(from, name);
+        refuse(from, record);
     }
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "serve/grpc/call_loop.hpp"
+#include "serve/grpc/call_record.hpp"
 #include "serve/grpc/grpc_state.hpp"
 #include "serve/grpc/raw_service.hpp"
 #include "serve/grpc/stream_call.hpp"
@@ -56,7 +57,7 @@ private:
     shared_regions& require_shared_memory() const;
     void require_token(const grpc::ServerContext& context) const;
     static grpc::Status status_of_failure(grpc::ServerContext& context);  // of the exception that is handled
-    void refuse(call& from, const char* name);                            // with the exception that is handled
+    void refuse(call& from, call_record& record);                         // with the exception that is handled
     template <typename Request, typename Response, typename Fill>
     void answer(call& from, const char* name, needs who, const Fill& fill);
     template <typename Request>
