@@ -42,6 +42,8 @@ def rows_of(module, begin, end, binary=True):
 
 
 class Clients(unittest.TestCase):
+    maxDiff = None
+
     @classmethod
     def setUpClass(cls):
         cls.server = ServedDigits(TOOL, "--shared-memory")
@@ -129,6 +131,10 @@ class Clients(unittest.TestCase):
             self.assertFalse(client.is_model_ready("other"))
             self.assertEqual(client.get_server_metadata().name, "sluice")
             self.assertEqual(list(client.get_model_metadata("digits").inputs[0].shape), [-1, 64])
+            config = client.get_model_config("digits").config
+            self.assertEqual((config.max_batch_size, list(config.input[0].dims)), (64, [64]))
+            with self.assertRaisesRegex(InferenceServerException, "there is no model 'other'"):
+                client.get_model_config("other")
             self.assertEqual(client.get_model_repository_index().models[0].state, "READY")
             outputs = [grpc_client.InferRequestedOutput("output")]
             for i in range(100):
@@ -140,6 +146,23 @@ class Clients(unittest.TestCase):
             statistics = client.get_inference_statistics("digits").model_stats[0]
             self.assertEqual(statistics.name, "digits")
             self.assertGreater(statistics.inference_stats.success.count, 0)
+
+    def test_the_configuration_is_the_same_over_grpc_and_http(self):
+        if not self.has_grpc:
+            self.skipTest("this tool was built without gRPC")
+
+        def without_defaults(value):
+            """As protobuf's JSON has it: no zeros, which REJECT is too, and integers of 64 bits as texts."""
+            if isinstance(value, dict):
+                kept = {key: without_defaults(each) for key, each in value.items()}
+                return {key: each for key, each in kept.items() if each not in ("0", "False", "REJECT", [], {})}
+            return [without_defaults(each) for each in value] if isinstance(value, list) else str(value)
+
+        with grpc_client.InferenceServerClient(self.grpc_address) as client:
+            over_grpc = client.get_model_config("digits", as_json=True)["config"]
+        over_http = self.client.get_model_config("digits")
+        self.assertEqual(without_defaults(over_grpc), without_defaults(over_http))
+        self.assertEqual(over_grpc["dynamic_batching"]["default_queue_policy"], {"allow_timeout_override": True})
 
     def test_a_stream_over_grpc(self):
         if not self.has_grpc:

@@ -11,6 +11,7 @@
 
 #include "serve/access_token.hpp"
 #include "serve/grpc/call_record.hpp"
+#include "serve/grpc/config_message.hpp"
 #include "serve/grpc/infer_reactor.hpp"
 #include "serve/grpc/small_message.hpp"
 #include "serve/grpc/statistics_message.hpp"
@@ -91,6 +92,7 @@ inference_service::inference_service(std::shared_ptr<grpc_state> state)
     add(&raw::RequestServerMetadata, &its::server_metadata);
     add(&raw::RequestModelMetadata, &its::model_metadata);
     add(&raw::RequestModelInfer, &its::model_infer, waiting_requests);
+    add(&raw::RequestModelConfig, &its::model_configuration);
     add(&raw::RequestModelStatistics, &its::model_statistics);
     add(&raw::RequestRepositoryIndex, &its::repository_index);
     add(&raw::RequestRepositoryModelLoad, &its::repository_model_load);
@@ -188,6 +190,7 @@ void inference_service::server_metadata(call& from) {
         [&](const inference::ServerMetadataRequest&, inference::ServerMetadataResponse& response) {
             response.set_name("sluice");
             response.set_version(state_->options.version);
+            response.add_extensions("model_configuration");
             response.add_extensions("model_repository");
             response.add_extensions("statistics");
             if (state_->options.shared_memory) response.add_extensions("system_shared_memory");
@@ -252,6 +255,15 @@ void inference_service::end_streams() {
 bool inference_service::has_streams() const {
     const std::lock_guard lock(state_->mutex);
     return std::ranges::any_of(state_->streams, [](const auto& each) { return !each.expired(); });
+}
+
+void inference_service::model_configuration(call& from) {
+    answer<inference::ModelConfigRequest, inference::ModelConfigResponse>(
+        from, "ModelConfig", needs::token,
+        [&](const inference::ModelConfigRequest& request, inference::ModelConfigResponse& response) {
+            const auto model = state_->models.find(request.name(), version_of(request.version()));
+            write_config(*response.mutable_config(), triton_config_of(*model));
+        });
 }
 
 void inference_service::model_statistics(call& from) {

@@ -45,6 +45,7 @@ private:
     void model_metadata(call& from);
     void model_infer(call& from);
     void model_stream_infer(stream_call& from);
+    void model_configuration(call& from);
     void model_statistics(call& from);
     void repository_index(call& from);
     void repository_model_load(call& from);

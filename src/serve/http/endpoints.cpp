@@ -12,6 +12,7 @@
 #include "serve/metrics.hpp"
 #include "serve/request_checks.hpp"
 #include "serve/shared_tensors.hpp"
+#include "serve/triton_config.hpp"
 #include "sluice/base/printable.hpp"
 
 namespace sluice::serve {
@@ -67,42 +68,51 @@ json metadata_of(const served_model& model, const server& models) {
             {"outputs", tensors_of(model.network().outputs())}};
 }
 
-const char* kind_of_device(const std::string& name) { return name.starts_with("cuda") ? "KIND_GPU" : "KIND_CPU"; }
-
-// As Triton's configuration names it. BYTES does not exist here.
-std::string configured_type_of(io::dtype type) { return "TYPE_" + std::string(datatype_of(type)); }
-
-// Where requests are joined, the first dimension is max_batch_size's and not listed, as Triton has it.
-json configured_tensors(const std::vector<nn::value_info>& values, bool is_joined) {
+json configured_tensors(const std::vector<triton_tensor>& tensors) {
     json all = json::array();
-    for (const nn::value_info& each : values) {
-        json dims = shape_of(each);
-        if (is_joined && !dims.empty()) dims.erase(0);
-        all.push_back({{"name", each.name}, {"data_type", configured_type_of(each.type)}, {"dims", std::move(dims)}});
-    }
+    for (const triton_tensor& each : tensors)
+        all.push_back({{"name", each.name}, {"data_type", each.data_type}, {"dims", each.dims}});
     return all;
 }
 
-// The part of Triton's model configuration that there is here.
-json configuration_of(const served_model& model) {
-    const bool is_joined = model.max_batch() > 1;
-    const model_config& its = model.config();
-    json made{{"name", model.name()},
-              {"platform", model.network().platform()},
-              {"backend", "sluice"},
-              {"max_batch_size", is_joined ? model.max_batch() : 0},
-              {"input", configured_tensors(model.network().inputs(), is_joined)},
-              {"output", configured_tensors(model.network().outputs(), is_joined)},
-              {"instance_group", json::array({{{"name", model.network().device_name()},
-                                               {"count", its.instances},
-                                               {"kind", kind_of_device(model.network().device_name())}}})},
-              {"model_transaction_policy", {{"decoupled", false}}}};
-    if (is_joined) {
-        made["dynamic_batching"] = {{"preferred_batch_size", its.preferred_batch_size},
-                                    {"max_queue_delay_microseconds", its.max_delay_us},
-                                    {"priority_levels", its.priority_levels},
-                                    {"default_priority_level", its.default_priority}};
-    }
+json version_policy_of(const model_config& from) {
+    if (from.versions) return {{"specific", {{"versions", *from.versions}}}};
+    if (from.all_versions) return {{"all", json::object()}};
+    return {{"latest", {{"num_versions", 1}}}};
+}
+
+json queue_policy_of(const queue_policy& from) {
+    return {{"timeout_action", from.timeout_action == timeout_action::delay ? "DELAY" : "REJECT"},
+            {"default_timeout_microseconds", from.timeout_us},
+            {"allow_timeout_override", from.allow_timeout_override},
+            {"max_queue_size", from.queue}};
+}
+
+json dynamic_batching_of(const model_config& from) {
+    json policies = json::object();
+    for (const auto& [priority, policy] : from.priority_queue_policy)
+        policies[std::to_string(priority)] = queue_policy_of(policy);
+    return {{"preferred_batch_size", from.preferred_batch_size},
+            {"max_queue_delay_microseconds", from.max_delay_us},
+            {"priority_levels", from.priority_levels},
+            {"default_priority_level", from.default_priority},
+            {"default_queue_policy", queue_policy_of(from.default_queue_policy)},
+            {"priority_queue_policy", std::move(policies)}};
+}
+
+json configuration_of(const triton_config& from) {
+    json made{
+        {"name", from.name},
+        {"platform", from.platform},
+        {"backend", from.backend},
+        {"version_policy", version_policy_of(from.its)},
+        {"max_batch_size", from.max_batch_size},
+        {"input", configured_tensors(from.inputs)},
+        {"output", configured_tensors(from.outputs)},
+        {"instance_group",
+         json::array({{{"name", from.instance_group}, {"count", from.its.instances}, {"kind", from.instance_kind}}})},
+        {"model_transaction_policy", {{"decoupled", false}}}};
+    if (from.has_dynamic_batching()) made["dynamic_batching"] = dynamic_batching_of(from.its);
     return made;
 }
 
@@ -302,7 +312,8 @@ reply answer_of(const route& to, const std::string& body, const front_state& sta
         case endpoint::regions_unregister:
             return unregister_reply(std::string(to.model), body, require_shared_memory(state));
         case endpoint::model_metadata: return json_reply(metadata_of(*models.find(to.model, to.version), models));
-        case endpoint::model_configuration: return json_reply(configuration_of(*models.find(to.model, to.version)));
+        case endpoint::model_configuration:
+            return json_reply(configuration_of(triton_config_of(*models.find(to.model, to.version))));
         case endpoint::model_ready:
             return readiness(!models.is_draining() && models.find(to.model, to.version)->is_ready(),
                              {{"name", std::string(to.model)}});
