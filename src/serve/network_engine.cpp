@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "serve/cuda_memory_opener.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/io/regular_file.hpp"
 #include "sluice/io/safetensors.hpp"
@@ -83,6 +84,10 @@ std::shared_ptr<const loaded_model> network_engine::load(const model_version& wh
     nn::model from = nn::read_onnx(bytes, which.file);
     require_few_dimensions(from);
     return std::make_shared<network_on_device>(on, std::move(from), "sluice_onnx");
+}
+
+std::shared_ptr<const gpu_memory_opener> network_engine::gpu_memory() {
+    return std::make_shared<cuda_memory_opener>(machine_);
 }
 
 }  // namespace sluice::serve

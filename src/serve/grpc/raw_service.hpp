@@ -24,9 +24,12 @@ using unload = service::WithRawMethod_RepositoryModelUnload<load>;
 using memory_status = service::WithRawMethod_SystemSharedMemoryStatus<unload>;
 using memory_register = service::WithRawMethod_SystemSharedMemoryRegister<memory_status>;
 using memory_unregister = service::WithRawMethod_SystemSharedMemoryUnregister<memory_register>;
+using cuda_status = service::WithRawMethod_CudaSharedMemoryStatus<memory_unregister>;
+using cuda_register = service::WithRawMethod_CudaSharedMemoryRegister<cuda_status>;
+using cuda_unregister = service::WithRawMethod_CudaSharedMemoryUnregister<cuda_register>;
 
 }  // namespace raw
 
-using raw_service = raw::memory_unregister;
+using raw_service = raw::cuda_unregister;
 
 }  // namespace sluice::serve
