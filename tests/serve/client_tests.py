@@ -5,6 +5,7 @@
 """
 
 import asyncio
+import base64
 import os
 import queue
 import signal
@@ -257,6 +258,44 @@ class Clients(unittest.TestCase):
                 break
             time.sleep(0.01)
         self.assertEqual(answered(), before + 1)
+
+
+# The answer of a server that finds no GPU shows that the requests are what it expects: 64 bytes of a handle.
+class CudaMemoryWithoutGpu(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+        cls.server = ServedDigits(TOOL, "--cuda-shared-memory", environment=hidden)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.end()
+
+    def ask(self, client):
+        with self.assertRaisesRegex(InferenceServerException, "cannot open memory of a GPU"):
+            client.register_cuda_shared_memory("a", base64.b64encode(bytes(range(64))), 0, 256)
+        with self.assertRaisesRegex(InferenceServerException, "'raw_handle'"):
+            client.register_cuda_shared_memory("a", base64.b64encode(bytes(63)), 0, 256)
+        client.unregister_cuda_shared_memory("a")
+        client.unregister_cuda_shared_memory()
+        with self.assertRaisesRegex(InferenceServerException, "'a' is not registered"):
+            client.get_cuda_shared_memory_status("a")
+        with self.assertRaisesRegex(InferenceServerException, "--shared-memory"):
+            client.get_system_shared_memory_status()
+
+    def test_http(self):
+        with sync_client.InferenceServerClient(self.server.address) as client:
+            self.ask(client)
+            self.assertEqual(client.get_cuda_shared_memory_status(), [])
+            self.assertNotIn("cuda_shared_memory", client.get_server_metadata()["extensions"])
+
+    def test_grpc(self):
+        if not self.server.has_grpc:
+            self.skipTest("this tool was built without gRPC")
+        with grpc_client.InferenceServerClient(self.server.grpc_address) as client:
+            self.ask(client)
+            self.assertEqual(len(client.get_cuda_shared_memory_status().regions), 0)
+            self.assertNotIn("cuda_shared_memory", client.get_server_metadata().extensions)
 
 
 class Secure(unittest.TestCase):
