@@ -87,7 +87,7 @@ void offers_an_allocation(device&, scheduling_policy&) {
     api::copy(now.data(), data.get(), bytes, copy_direction::device_to_host, mine.get(), {});
     api::synchronize(mine.get());
     std::string changes;
-    for (std::size_t i = 0; i < now.size() && changes.size() < 200; ++i)
+    for (std::size_t i = 0; i < now.size() && changes.size() < 900; ++i)
         if (now[i] != values[i]) changes += std::to_string(i) + ":" + std::to_string(now[i]) + " ";
     answer(changes);
 }

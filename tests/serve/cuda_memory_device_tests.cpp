@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that another process has on a GPU, registered with a server that computes on that GPU. The other process is
-// conformance/interprocess_peer.cpp: its allocation has the numbers 0 to 1023, and it answers with those that it finds
-// changed at the end.
+// Regions of memory that another process has on a GPU. That process is conformance/interprocess_peer.cpp: its
+// allocation has the numbers 0 to 1023, and it answers with those that it finds changed at the end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
+#include <array>
+#include <cstdint>
+#include <limits>
 #include <memory>
+#include <numeric>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,182 +17,136 @@
 #include "conformance/support/peer_process.hpp"
 #include "cuda/api/interprocess.hpp"
 #include "cuda/api/runtime.hpp"
-#include "serve/support/raw_client.hpp"
-#include "sluice/serve/http_front.hpp"
 #include "sluice/serve/network_engine.hpp"
-#include "sluice/serve/server.hpp"
+#include "sluice/serve/refusal.hpp"
+#include "sluice/serve/shared_regions.hpp"
 
 namespace sluice::serve::cuda_memory_device_tests {
 namespace {
 
+namespace api = cuda::api;
 using conformance::peer_process;
-using testing::get_request;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::http_answer;
-using testing::post_request;
-using testing::raw_client;
 
 constexpr std::size_t numbers = 1024;
+constexpr std::size_t bytes = numbers * sizeof(float);
 
-std::string base64_of(const gpu_memory_handle& handle) {
-    constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    std::string text;
-    for (std::size_t i = 0; i < handle.size(); i += 3) {
-        unsigned bits = 0;
-        for (std::size_t k = i; k < i + 3; ++k)
-            bits = bits << 8U | (k < handle.size() ? std::to_integer<unsigned>(handle[k]) : 0U);
-        for (int shift = 18; shift >= 0; shift -= 6) text += letters[bits >> static_cast<unsigned>(shift) & 63U];
-    }
-    for (std::size_t i = 0; i < (3 - handle.size() % 3) % 3; ++i) text[text.size() - 1 - i] = '=';
-    return text;
-}
-
-// The digits on the GPU, and the regions of clients.
 class cuda_memory : public ::testing::Test {
 protected:
-    raw_client client() const { return raw_client(front->port()); }
-    http_answer add(const std::string& name, const gpu_memory_handle& handle, std::size_t bytes = numbers * 4,
-                    int device_id = 0) const {
-        return client().ask(post_request("/v2/cudasharedmemory/region/" + name + "/register",
-                                         R"({"raw_handle":{"b64":")" + base64_of(handle) + R"("},"device_id":)" +
-                                             std::to_string(device_id) + R"(,"byte_size":)" + std::to_string(bytes) +
-                                             "}"));
+    std::string refused(const gpu_memory_handle& handle, std::uint64_t size = bytes, std::int64_t device_id = 0) {
+        try {
+            regions.add("a", device_id, handle, size);
+        } catch (const refusal& why) {
+            EXPECT_EQ(why.kind(), refusal_kind::bad_request);
+            return why.why();
+        }
+        regions.remove(region_kind::cuda, "a");
+        return "accepted";
     }
-    http_answer forget() const { return client().ask(post_request("/v2/cudasharedmemory/unregister", "")); }
-    // The row begins with this number of the client's and has 64; no place of the output: in the answer.
-    http_answer infer_row(std::size_t first, const std::string& output = {}) const {
-        return infer(place(first, 64), output);
-    }
-    http_answer infer(const std::string& input, const std::string& output = {}) const {
-        return client().ask(
-            post_request("/v2/models/digits/infer", R"({"inputs":[{"name":"input","datatype":"FP32","shape":[1,64],)" +
-                                                        input + R"(}],"outputs":[{"name":"output")" + output + "}]}"));
-    }
-    static std::string place(std::size_t first, std::size_t count) {
-        return R"("parameters":{"shared_memory_region":"a","shared_memory_byte_size":)" + std::to_string(4 * count) +
-               R"(,"shared_memory_offset":)" + std::to_string(4 * first) + "}";
-    }
-    // The same row as JSON.
-    static std::string data(std::size_t first) {
-        std::string all = std::to_string(first);
-        for (std::size_t i = first + 1; i < first + 64; ++i) all += "," + std::to_string(i);
-        return R"("data":[)" + all + "]";
+    std::vector<float> read(const shared_region& from, std::size_t first, std::size_t count) const {
+        std::vector<float> got(count);
+        from.read(first * sizeof(float), std::as_writable_bytes(std::span(got)));
+        return got;
     }
 
     network_engine engine{{.device = "cuda"}};
-    server models{model_source::files({"digits=" SLUICE_SOURCE_DIR "/models/digits.safetensors"}), engine, {}};
-    std::shared_ptr<shared_regions> regions =
-        std::make_shared<shared_regions>(shared_regions_options{.system = false, .gpus = engine.gpu_memory()});
-    std::unique_ptr<http_front> front;
-
-    void SetUp() override {
-        models.load_all();
-        http_options options;
-        options.port = 0;
-        options.shared_memory = regions;
-        front = std::make_unique<http_front>(models, options);
-    }
+    shared_regions regions{{.system = false, .gpus = engine.gpu_memory()}};
 };
 
-// Offsets of numbers, not of 256 bytes.
-TEST_F(cuda_memory, inputs_are_read_and_outputs_written_there) {
+std::vector<float> counting(std::size_t first, std::size_t count) {
+    std::vector<float> all(count);
+    std::iota(all.begin(), all.end(), static_cast<float>(first));
+    return all;
+}
+
+TEST_F(cuda_memory, is_read_and_written_wherever_it_begins) {
+    ASSERT_TRUE(regions.has(region_kind::cuda));
     peer_process peer("offers_an_allocation");
-    const auto handle = peer.receive<gpu_memory_handle>();
-    ASSERT_EQ(add("a", handle).status, 200);
-    EXPECT_THAT(client().ask(get_request("/v2/cudasharedmemory/status")).body,
-                HasSubstr(R"([{"byte_size":4096,"device_id":0,"name":"a"}])"));
-    EXPECT_THAT(client().ask(get_request("/v2")).body, HasSubstr("cuda_shared_memory"));
-    for (const std::size_t first : {0U, 1U, 13U, 960U}) {
-        const http_answer expected = infer(data(first));
-        ASSERT_EQ(expected.status, 200) << expected.body;
-        EXPECT_EQ(infer_row(first).body, expected.body);
+    regions.add("a", 0, peer.receive<gpu_memory_handle>(), bytes);
+    {
+        const auto region = regions.find("a");
+        for (const auto& [first, count] :
+             {std::pair<std::size_t, std::size_t>{0, numbers}, {1, 1}, {13, 500}, {1023, 1}})
+            EXPECT_EQ(read(*region, first, count), counting(first, count));
+        std::array<std::byte, 3> odd{};
+        region->read(4 * 7 + 1, odd);  // of 7.0F, which is 0x40e00000
+        EXPECT_THAT(odd, ElementsAre(std::byte{0}, std::byte{0xe0}, std::byte{0x40}));
+        const std::vector<float> values{70, 71};
+        region->write(4 * 301, std::as_bytes(std::span(values)));
+        EXPECT_EQ(read(*region, 300, 4), (std::vector<float>{300, 70, 71, 303}));
+        region->read(bytes - 3, odd);
+        EXPECT_THROW(region->read(bytes - 2, odd), refusal);
     }
-    EXPECT_EQ(infer_row(961).status, 400);
-    const http_answer placed = infer_row(13, "," + place(501, 10));
-    ASSERT_EQ(placed.status, 200) << placed.body;
-    EXPECT_EQ(forget().status, 200);
+    regions.remove_all(region_kind::cuda);
+    engine.default_device().synchronize();
     peer.send('.');
-    const std::string changes = peer.answer();
-    for (std::size_t i = 501; i < 511; ++i) EXPECT_THAT(changes, HasSubstr(std::to_string(i) + ":")) << changes;
-    for (const std::size_t i : {500U, 511U})
-        EXPECT_THAT(changes, ::testing::Not(HasSubstr(std::to_string(i) + ":"))) << changes;
+    EXPECT_EQ(peer.answer(), "301:" + std::to_string(70.0F) + " 302:" + std::to_string(71.0F) + " ");
     EXPECT_EQ(peer.wait(), 0);
 }
 
-TEST_F(cuda_memory, several_clients_use_one_region_at_a_time) {
+TEST_F(cuda_memory, may_be_registered_again_and_under_two_names) {
     peer_process peer("offers_an_allocation");
-    ASSERT_EQ(add("a", peer.receive<gpu_memory_handle>()).status, 200);
-    const std::string expected = infer(data(7)).body;
-    {
-        std::vector<std::jthread> clients;
-        for (int i = 0; i < 4; ++i) {
-            clients.emplace_back([&] {
-                for (int round = 0; round < 50; ++round) EXPECT_EQ(infer_row(7).status, 200);
-            });
-        }
+    const auto handle = peer.receive<gpu_memory_handle>();
+    for (int round = 0; round < 3; ++round) {
+        regions.add("a", 0, handle, round == 1 ? 256 : bytes);
+        regions.add("b", 0, handle, bytes);
+        const auto used = regions.find("b");
+        regions.remove(region_kind::cuda, "a");
+        regions.remove(region_kind::cuda, "b");
+        EXPECT_EQ(read(*used, 5, 3), counting(5, 3));  // as a request that has it
     }
-    EXPECT_EQ(infer_row(7).body, expected);
-    EXPECT_EQ(forget().status, 200);
     peer.send('.');
     EXPECT_EQ(peer.answer(), "");
     EXPECT_EQ(peer.wait(), 0);
 }
 
-TEST_F(cuda_memory, a_region_may_be_registered_again) {
+TEST_F(cuda_memory, threads_copy_at_the_same_time) {
     peer_process peer("offers_an_allocation");
-    const auto handle = peer.receive<gpu_memory_handle>();
-    for (int round = 0; round < 3; ++round) {
-        ASSERT_EQ(add("a", handle, round == 1 ? 256 : numbers * 4).status, 200);
-        ASSERT_EQ(add("b", handle).status, 200);  // the same memory, under two names
-        EXPECT_EQ(infer_row(0).status, 200);
-        EXPECT_EQ(infer_row(1).status, round == 1 ? 400 : 200);
-        EXPECT_EQ(forget().status, 200);
+    regions.add("a", 0, peer.receive<gpu_memory_handle>(), bytes);
+    {
+        std::vector<std::jthread> threads;
+        for (std::size_t each = 0; each < 4; ++each) {
+            threads.emplace_back([&, each] {
+                const auto region = regions.find("a");
+                const std::size_t first = 200 * each + each;
+                for (int round = 0; round < 100; ++round) {
+                    const std::vector<float> mine = counting(first, 150);
+                    region->write(4 * first, std::as_bytes(std::span(mine)));
+                    ASSERT_EQ(read(*region, first, 150), mine);
+                }
+            });
+        }
     }
+    regions.remove_all(region_kind::cuda);
+    engine.default_device().synchronize();
     peer.send('.');
+    EXPECT_EQ(peer.answer(), "");
     EXPECT_EQ(peer.wait(), 0);
 }
 
 TEST_F(cuda_memory, wrong_handles_are_refused_and_the_gpu_works) {
+    const std::string accepted = "accepted is what cudaIpcGetMemHandle has given another process";
     gpu_memory_handle noise{};
     noise.fill(std::byte{0x5a});
-    for (const gpu_memory_handle& each : {gpu_memory_handle{}, noise}) {
-        const http_answer got = add("a", each);
-        EXPECT_EQ(got.status, 400);
-        EXPECT_THAT(got.body, HasSubstr("accepted is what cudaIpcGetMemHandle has given another process"));
-    }
+    EXPECT_THAT(refused({}), HasSubstr(accepted));
+    EXPECT_THAT(refused(noise), HasSubstr(accepted));
     {
-        const cuda::api::device_scope scope(0);
-        const std::unique_ptr<void, void (*)(void*)> own(cuda::api::allocate_device(4096), cuda::api::free_device);
-        EXPECT_EQ(add("a", cuda::api::memory_handle(own.get(), {})).status, 400);
+        const api::device_scope scope(0);
+        const std::unique_ptr<void, void (*)(void*)> own(api::allocate_device(bytes), api::free_device);
+        EXPECT_THAT(refused(api::memory_handle(own.get(), {})), HasSubstr(accepted));
     }
     peer_process peer("offers_an_allocation");
     const auto handle = peer.receive<gpu_memory_handle>();
-    const http_answer longer = add("a", handle, 64UL << 20);
-    EXPECT_EQ(longer.status, 400);
-    EXPECT_THAT(longer.body, HasSubstr("at least 67108864 bytes"));
-    const http_answer other = add("a", handle, 4096, 99);
-    EXPECT_EQ(other.status, 400);
-    EXPECT_THAT(other.body, HasSubstr("there is no device 'cuda:99'"));
-    EXPECT_EQ(client().ask(get_request("/v2/cudasharedmemory/status")).body, "[]");
-    EXPECT_EQ(infer(data(0)).status, 200);
+    for (const std::uint64_t size : {std::uint64_t{bytes} + 1, std::uint64_t{64} << 20, std::uint64_t{1} << 62,
+                                     std::numeric_limits<std::uint64_t>::max()})
+        EXPECT_THAT(refused(handle, size), HasSubstr("at least " + std::to_string(size) + " bytes"));
+    EXPECT_THAT(refused(handle, bytes, 99), HasSubstr("there is no device 'cuda:99'"));
+    EXPECT_EQ(refused(handle), "accepted");
     peer.send('.');
+    EXPECT_EQ(peer.answer(), "");
     EXPECT_EQ(peer.wait(), 0);
-}
-
-// What is not used after its client's end does no harm.
-TEST_F(cuda_memory, a_client_that_dies_leaves_a_region_that_can_be_forgotten) {
-    gpu_memory_handle handle{};
-    {
-        peer_process peer("offers_an_allocation");
-        handle = peer.receive<gpu_memory_handle>();
-        ASSERT_EQ(add("a", handle).status, 200);
-        EXPECT_EQ(infer_row(0).status, 200);
-    }  // it is killed
-    EXPECT_EQ(infer(data(0)).status, 200);
-    EXPECT_EQ(forget().status, 200);
-    engine.default_device().synchronize();
-    EXPECT_EQ(add("a", handle).status, 400);
-    EXPECT_EQ(infer(data(0)).status, 200);
+    EXPECT_FALSE(engine.default_device().is_poisoned());
 }
 
 }  // namespace
