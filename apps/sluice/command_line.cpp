@@ -218,6 +218,8 @@ void add_serve(CLI::App& app, serve_options& options) {
     app.add_flag(
         "--shared-memory", options.shares_memory,
         "Let clients register shared memory of this machine for inputs and outputs; any that the server may open");
+    app.add_flag("--cuda-shared-memory", options.opens_gpu_memory,
+                 "Let clients of this machine register memory that they have on a GPU, for inputs and outputs");
     app.add_flag("--log-requests", options.http.log_requests, "Write a line to the log for each answer");
     app.add_option("--otlp", options.http.otlp,
                    "Write spans of requests to this file, as lines of OTLP/JSON; it appears at the end")

@@ -121,7 +121,22 @@ private:
 
 std::unique_ptr<serve::engine> make_network_engine(const serve_options& options) {
     return std::make_unique<serve::network_engine>(serve::network_engine_options{
-        .device = options.device, .machine = {.cuda = !options.device.starts_with("cpu")}});
+        .device = options.device, .machine = {.cuda = options.opens_gpu_memory || !options.device.starts_with("cpu")}});
+}
+
+// Empty: clients share no memory with the server. It must not outlive the engine.
+std::shared_ptr<serve::shared_regions> regions_of(const serve_options& options, serve::engine& engine,
+                                                  const serve::log_sink& sink) {
+    if (!options.shares_memory && !options.opens_gpu_memory) return nullptr;
+    if (!options.opens_gpu_memory) return std::make_shared<serve::shared_regions>();
+    auto gpus = engine.gpu_memory();
+    if (!gpus) throw error(errc::unsupported, "--cuda-shared-memory: what this server computes with has no GPUs");
+    const std::string why = gpus->why_not();
+    if (!why.empty()) {
+        sink({log_level::warn, "no_cuda_shared_memory", "--cuda-shared-memory: each register is refused: " + why, {}});
+    }
+    return std::make_shared<serve::shared_regions>(
+        serve::shared_regions_options{.system = options.shares_memory, .gpus = std::move(gpus)});
 }
 
 }  // namespace
@@ -141,6 +156,7 @@ void serve_models(const serve_options& options, std::ostream& log, const engine_
     }
     // gRPC would write lines of its own between those of the log, one for each handshake that fails.
     ::setenv("GRPC_VERBOSITY", "NONE", 0);
+    std::unique_ptr<serve::engine> engine;  // it outlives what refers to its devices: regions of memory too
     serve::http_options http = options.http;
     http.version = SLUICE_VERSION;
     if (!options.tokens.empty()) http.tokens = read_tokens(options.tokens);
@@ -152,12 +168,12 @@ void serve_models(const serve_options& options, std::ostream& log, const engine_
     serve::model_source source = source_of(options);
     // CUDA looks at it when it is first used. What the environment says holds.
     if (source.wants_resident()) ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-    const std::unique_ptr<serve::engine> engine = make_engine(options);
+    engine = make_engine(options);
     serve::server models(std::move(source), *engine, sink);
     models.load_all();
     const signal_guard guard;  // until now a signal ends the process
 
-    if (options.shares_memory) http.shared_memory = std::make_shared<serve::shared_regions>();
+    http.shared_memory = regions_of(options, *engine, sink);
     http.budget = std::make_shared<serve::request_budget>(http.all_bodies_bytes);
     if (!http.otlp.empty()) http.spans = std::make_shared<serve::span_file>(http.otlp, http.version, sink);
     const std::unique_ptr<serve::grpc_front> grpc = grpc_front_of(options, http, models, sink);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "serve/cuda_memory_opener.hpp"
 #include "serve/network_replicas.hpp"
 #include "serve/resident_model.hpp"
 #include "sluice/base/error.hpp"
@@ -129,6 +130,10 @@ std::shared_ptr<const loaded_model> network_engine::load(const model_version& wh
     }
     if (made.size() == 1) return made.front();
     return std::make_shared<network_replicas>(std::move(made));
+}
+
+std::shared_ptr<const gpu_memory_opener> network_engine::gpu_memory() {
+    return std::make_shared<cuda_memory_opener>(machine_);
 }
 
 }  // namespace sluice::serve

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -127,6 +128,23 @@ TEST(serve_tool, sigterm_under_load_loses_no_request) {
         EXPECT_EQ(end.exit_code, 0) << end.err;
         EXPECT_EQ(lost, 0);
     }
+}
+
+TEST(serve_tool, memory_of_gpus_is_refused_with_the_reason_where_there_is_none) {
+    ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
+    serving server({"--cuda-shared-memory", digits});
+    ::unsetenv("CUDA_VISIBLE_DEVICES");
+    const std::string region = "/v2/cudasharedmemory/region/a/register";
+    const http_answer got = server.client().ask(post_request(
+        region, R"({"raw_handle":{"b64":")" + std::string(86, 'A') + R"(=="},"device_id":0,"byte_size":8})"));
+    EXPECT_EQ(got.status, 400);
+    EXPECT_THAT(got.body, HasSubstr("cannot open memory of a GPU: "));
+    EXPECT_EQ(server.client().ask(get_request("/v2/systemsharedmemory/status")).status, 403);
+    EXPECT_EQ(server.client().ask(post_request("/v2/models/digits/infer", digits_request())).status, 200);
+    server.send(SIGTERM);
+    const outcome end = server.wait();
+    EXPECT_EQ(end.exit_code, 0) << end.err;
+    EXPECT_THAT(end.err, HasSubstr("--cuda-shared-memory: each register is refused: "));
 }
 
 TEST(serve_tool, log_lines_are_json_where_asked) {

@@ -8,6 +8,7 @@
 
 #include "sluice/nn/any_tensor.hpp"
 #include "sluice/nn/model.hpp"
+#include "sluice/serve/gpu_memory.hpp"
 #include "sluice/serve/model_config.hpp"
 #include "sluice/serve/model_files.hpp"
 
@@ -48,6 +49,10 @@ public:
     // Reads the model and puts it on its device. Blocks. Throws error (file_error names the file) for a model that
     // cannot be loaded. May be called on several threads.
     virtual std::shared_ptr<const loaded_model> load(const model_version& which, const model_config& how) = 0;
+
+    // Opens memory that clients have on the engine's GPUs. The engine outlives what it has opened. Empty: it has no
+    // such memory.
+    virtual std::shared_ptr<const gpu_memory_opener> gpu_memory() { return nullptr; }
 };
 
 }  // namespace sluice::serve

@@ -24,6 +24,7 @@ public:
 
     // The model on the devices that its configuration names, in its precision.
     std::shared_ptr<const loaded_model> load(const model_version& which, const model_config& how) override;
+    std::shared_ptr<const gpu_memory_opener> gpu_memory() override;
     // The device of models whose configuration names none.
     device& default_device() const { return machine_.find(device_); }
     const runtime& machine() const noexcept { return machine_; }  // the runtime that owns the devices

@@ -10,13 +10,14 @@
 #include <utility>
 
 #include "serve/access_token.hpp"
+#include "serve/grpc/config_message.hpp"
 #include "serve/grpc/infer_reactor.hpp"
+#include "serve/grpc/region_messages.hpp"
 #include "serve/grpc/small_message.hpp"
 #include "serve/grpc/statistics_message.hpp"
 #include "serve/grpc/status.hpp"
 #include "serve/grpc/stream_reactor.hpp"
 #include "serve/request_checks.hpp"
-#include "serve/shared_tensors.hpp"
 #include "sluice/base/printable.hpp"
 
 namespace sluice::serve {
@@ -106,13 +107,17 @@ inference_service::inference_service(std::shared_ptr<grpc_state> state)
     add(&raw::RequestServerMetadata, &its::server_metadata);
     add(&raw::RequestModelMetadata, &its::model_metadata);
     add(&raw::RequestModelInfer, &its::model_infer, waiting_requests);
+    add(&raw::RequestModelConfig, &its::model_configuration);
     add(&raw::RequestModelStatistics, &its::model_statistics);
     add(&raw::RequestRepositoryIndex, &its::repository_index);
     add(&raw::RequestRepositoryModelLoad, &its::repository_model_load);
     add(&raw::RequestRepositoryModelUnload, &its::repository_model_unload);
-    add(&raw::RequestSystemSharedMemoryStatus, &its::shared_memory_status);
-    add(&raw::RequestSystemSharedMemoryRegister, &its::shared_memory_register);
-    add(&raw::RequestSystemSharedMemoryUnregister, &its::shared_memory_unregister);
+    add(&raw::RequestSystemSharedMemoryStatus, &its::system_memory_status);
+    add(&raw::RequestSystemSharedMemoryRegister, &its::system_memory_register);
+    add(&raw::RequestSystemSharedMemoryUnregister, &its::system_memory_unregister);
+    add(&raw::RequestCudaSharedMemoryStatus, &its::cuda_memory_status);
+    add(&raw::RequestCudaSharedMemoryRegister, &its::cuda_memory_register);
+    add(&raw::RequestCudaSharedMemoryUnregister, &its::cuda_memory_unregister);
 }
 
 // gRPC has ended its calls; the threads of loads may still be on their last steps.
@@ -203,9 +208,12 @@ void inference_service::server_metadata(call& from) {
         [&](const inference::ServerMetadataRequest&, inference::ServerMetadataResponse& response) {
             response.set_name("sluice");
             response.set_version(state_->options.version);
+            response.add_extensions("model_configuration");
             response.add_extensions("model_repository");
             response.add_extensions("statistics");
-            if (state_->options.shared_memory) response.add_extensions("system_shared_memory");
+            const shared_regions* const regions = state_->options.shared_memory.get();
+            if (regions && regions->has(region_kind::system)) response.add_extensions("system_shared_memory");
+            if (regions && regions->has(region_kind::cuda)) response.add_extensions("cuda_shared_memory");
         });
 }
 
@@ -269,6 +277,15 @@ void inference_service::end_streams() {
 bool inference_service::has_streams() const {
     const std::lock_guard lock(state_->mutex);
     return std::ranges::any_of(state_->streams, [](const auto& each) { return !each.expired(); });
+}
+
+void inference_service::model_configuration(call& from) {
+    answer<inference::ModelConfigRequest, inference::ModelConfigResponse>(
+        from, "ModelConfig", needs::token,
+        [&](const inference::ModelConfigRequest& request, inference::ModelConfigResponse& response) {
+            const auto model = state_->models.find(request.name(), version_of(request.version()));
+            write_config(*response.mutable_config(), triton_config_of(*model));
+        });
 }
 
 void inference_service::model_statistics(call& from) {
@@ -354,46 +371,41 @@ void inference_service::repository_model_unload(call& from) {
     change<inference::RepositoryModelUnloadRequest>(from, "RepositoryModelUnload", false);
 }
 
-shared_regions& inference_service::require_shared_memory() const {
-    if (!state_->options.shared_memory) throw refusal(refusal_kind::forbidden, why_no_shared_memory);
-    return *state_->options.shared_memory;
+template <typename Request, typename Response>
+void inference_service::answer_regions(call& from, const char* name) {
+    answer<Request, Response>(from, name, needs::token, [&](const Request& request, Response& response) {
+        serve_regions(request, response, state_->options.shared_memory.get());
+    });
 }
 
-void inference_service::shared_memory_status(call& from) {
-    answer<inference::SystemSharedMemoryStatusRequest, inference::SystemSharedMemoryStatusResponse>(
-        from, "SystemSharedMemoryStatus", needs::token,
-        [&](const inference::SystemSharedMemoryStatusRequest& request,
-            inference::SystemSharedMemoryStatusResponse& response) {
-            const shared_regions& regions = require_shared_memory();
-            const auto add = [&response](const shared_region& each) {
-                auto& made = (*response.mutable_regions())[each.name()];
-                made.set_name(each.name());
-                made.set_key(each.key());
-                made.set_offset(each.offset());
-                made.set_byte_size(each.bytes());
-            };
-            if (!request.name().empty()) return add(*regions.find(request.name()));
-            for (const auto& each : regions.all()) add(*each);
-        });
+void inference_service::system_memory_status(call& from) {
+    answer_regions<inference::SystemSharedMemoryStatusRequest, inference::SystemSharedMemoryStatusResponse>(
+        from, "SystemSharedMemoryStatus");
 }
 
-void inference_service::shared_memory_register(call& from) {
-    answer<inference::SystemSharedMemoryRegisterRequest, inference::SystemSharedMemoryRegisterResponse>(
-        from, "SystemSharedMemoryRegister", needs::token,
-        [&](const inference::SystemSharedMemoryRegisterRequest& request,
-            inference::SystemSharedMemoryRegisterResponse&) {
-            require_shared_memory().add(request.name(), request.key(), request.offset(), request.byte_size());
-        });
+void inference_service::system_memory_register(call& from) {
+    answer_regions<inference::SystemSharedMemoryRegisterRequest, inference::SystemSharedMemoryRegisterResponse>(
+        from, "SystemSharedMemoryRegister");
 }
 
-void inference_service::shared_memory_unregister(call& from) {
-    answer<inference::SystemSharedMemoryUnregisterRequest, inference::SystemSharedMemoryUnregisterResponse>(
-        from, "SystemSharedMemoryUnregister", needs::token,
-        [&](const inference::SystemSharedMemoryUnregisterRequest& request,
-            inference::SystemSharedMemoryUnregisterResponse&) {
-            if (request.name().empty()) return require_shared_memory().remove_all();
-            require_shared_memory().remove(request.name());
-        });
+void inference_service::system_memory_unregister(call& from) {
+    answer_regions<inference::SystemSharedMemoryUnregisterRequest, inference::SystemSharedMemoryUnregisterResponse>(
+        from, "SystemSharedMemoryUnregister");
+}
+
+void inference_service::cuda_memory_status(call& from) {
+    answer_regions<inference::CudaSharedMemoryStatusRequest, inference::CudaSharedMemoryStatusResponse>(
+        from, "CudaSharedMemoryStatus");
+}
+
+void inference_service::cuda_memory_register(call& from) {
+    answer_regions<inference::CudaSharedMemoryRegisterRequest, inference::CudaSharedMemoryRegisterResponse>(
+        from, "CudaSharedMemoryRegister");
+}
+
+void inference_service::cuda_memory_unregister(call& from) {
+    answer_regions<inference::CudaSharedMemoryUnregisterRequest, inference::CudaSharedMemoryUnregisterResponse>(
+        from, "CudaSharedMemoryUnregister");
 }
 
 }  // namespace sluice::serve
