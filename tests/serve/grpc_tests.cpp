@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <chrono>
@@ -13,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "serve/grpc/infer_answer.hpp"
 #include "serve/support/grpc_server.hpp"
 #include "sluice/base/error.hpp"
 
@@ -254,6 +256,29 @@ TEST(grpc, long_messages_are_read) {
         for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], 2 * x[i]) << i;
     }
     while (budget->bytes() != 0) std::this_thread::yield();
+}
+
+// Clients could not read it. The output is memory that nothing has touched, and is not copied.
+TEST(grpc, an_answer_that_is_longer_than_a_message_may_be_is_refused) {
+    constexpr std::size_t bytes = std::size_t{1} << 31;
+    void* const memory = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    const auto model = served_model::make("m", 1, std::make_shared<testing::fake_model>(), {});
+    infer_message request;
+    request.outputs.push_back({0, {}});
+    const std::vector<std::size_t> shape{bytes / 8, 2};
+    const tensor_view output{io::dtype::f32, tensor_shape(shape), {static_cast<const std::byte*>(memory), bytes}};
+    for (const bool is_streamed : {false, true}) {
+        try {
+            write_infer_answer(*model, "an id", request, {&output, 1}, is_streamed);
+            ADD_FAILURE() << "it is written";
+        } catch (const refusal& why) {
+            EXPECT_EQ(why.kind(), refusal_kind::bad_request);
+            EXPECT_THAT(why.why(),
+                        HasSubstr("a message of gRPC has at most 2147483647: ask for fewer outputs or rows"));
+        }
+    }
+    ::munmap(memory, bytes);
 }
 
 TEST(grpc, a_token_is_needed_but_not_for_health) {
