@@ -258,6 +258,31 @@ TEST(grpc, long_messages_are_read) {
     while (budget->bytes() != 0) std::this_thread::yield();
 }
 
+class many_outputs final : public testing::fake_model {
+public:
+    many_outputs() {
+        for (int i = 0; i < 1000; ++i)
+            outputs_.push_back({"an output with a long name " + std::to_string(i), io::dtype::f32, {}});
+    }
+    const std::vector<nn::value_info>& outputs() const noexcept override { return outputs_; }
+
+private:
+    std::vector<nn::value_info> outputs_;
+};
+
+// A text that is longer than clients take would get them another status, RESOURCE_EXHAUSTED.
+TEST(grpc, long_reasons_are_cut) {
+    grpc_server server;
+    server.fake = std::make_shared<many_outputs>();
+    server.models->load("m");
+    ModelInferRequest request = row(1);
+    request.add_outputs()->set_name("absent");
+    const grpc::Status got = server.infer(request);
+    expect_refused(got, grpc::StatusCode::INVALID_ARGUMENT,
+                   "the model has no output 'absent'; it has 'an output with a long name 0', ");
+    EXPECT_TRUE(got.error_message().ends_with("...")) << got.error_message();
+}
+
 // Clients could not read it. The output is memory that nothing has touched, and is not copied.
 TEST(grpc, an_answer_that_is_longer_than_a_message_may_be_is_refused) {
     constexpr std::size_t bytes = std::size_t{1} << 31;
