@@ -6,15 +6,18 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <future>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "serve/grpc/infer_answer.hpp"
+#include "serve/grpc/small_message.hpp"
 #include "serve/support/grpc_server.hpp"
 #include "sluice/base/error.hpp"
 
@@ -231,6 +234,46 @@ TEST(grpc, the_memory_of_parsed_messages_counts) {
 }
 
 // A message of several frames is not in one part of gRPC's memory.
+// A message for which there is no memory.
+class unparsable final : public google::protobuf::MessageLite {
+public:
+    std::string GetTypeName() const override { return "unparsable"; }
+    MessageLite* New(google::protobuf::Arena*) const override { return nullptr; }
+    void Clear() override {}
+    bool IsInitialized() const override { return true; }
+    void CheckTypeAndMergeFrom(const MessageLite&) override {}
+    std::size_t ByteSizeLong() const override { return 0; }
+    int GetCachedSize() const override { return 0; }
+    const char* _InternalParse(const char*, google::protobuf::internal::ParseContext*) override {
+        throw std::bad_alloc();
+    }
+    std::uint8_t* _InternalSerialize(std::uint8_t* to, google::protobuf::io::EpsCopyOutputStream*) const override {
+        return to;
+    }
+};
+
+TEST(grpc, what_a_message_has_charged_is_given_back_where_its_memory_runs_out) {
+    request_budget budget(1 << 20);
+    const grpc::Slice bytes("\x0a\x7f");  // a length is beyond the end
+    const grpc::ByteBuffer message(&bytes, 1);
+    unparsable to;
+    EXPECT_THROW(small_message(budget, message, to), std::bad_alloc);
+    EXPECT_EQ(budget.bytes(), 0U);
+    inference::ModelReadyRequest wrong;
+    EXPECT_THROW(small_message(budget, message, wrong), refusal);
+    EXPECT_EQ(budget.bytes(), 0U);
+    {
+        const grpc::ByteBuffer none;
+        const grpc::Slice name("\x0a\1m");
+        const small_message parsed(budget, grpc::ByteBuffer(&name, 1), wrong);
+        EXPECT_EQ(wrong.name(), "m");
+        EXPECT_GT(budget.bytes(), 0U);
+        const small_message empty(budget, none, wrong);
+        EXPECT_EQ(wrong.name(), "");
+    }
+    EXPECT_EQ(budget.bytes(), 0U);
+}
+
 TEST(grpc, long_messages_are_read) {
     const auto budget = std::make_shared<request_budget>(10 << 20);
     const grpc_server server({.budget = budget});
