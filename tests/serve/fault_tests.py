@@ -173,7 +173,7 @@ class KilledClients(unittest.TestCase):
 
     def a_region_of_shared_memory(self):
         """Its owner dies in the middle of a request that uses it."""
-        name = f"sluice-killed-{os.getpid()}"
+        name = f"sluice-killed-{os.getppid()}-{os.getpid()}"
         path = pathlib.Path(f"/dev/shm/{name}")
         path.write_bytes(INPUTS[0].tobytes() * 16)
         asker = Asker(self.server.port)
@@ -204,7 +204,7 @@ class KilledClients(unittest.TestCase):
         status, text = asker.post("/v2/systemsharedmemory/unregister", "{}")
         self.assertEqual(status, 200, text)
         asker.close()
-        for each in pathlib.Path("/dev/shm").glob("sluice-killed-*"):
+        for each in pathlib.Path("/dev/shm").glob(f"sluice-killed-{os.getpid()}-*"):
             self.regions.append(each.name)
 
     def is_at_rest(self):

@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <future>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "serve/grpc/config_message.hpp"
+#include "serve/grpc/infer_answer.hpp"
+#include "serve/grpc/small_message.hpp"
 #include "serve/support/grpc_server.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/serve/tensor_view.hpp"
@@ -308,6 +313,46 @@ TEST(grpc, the_memory_of_parsed_messages_counts) {
 }
 
 // A message of several frames is not in one part of gRPC's memory.
+// A message for which there is no memory.
+class unparsable final : public google::protobuf::MessageLite {
+public:
+    std::string GetTypeName() const override { return "unparsable"; }
+    MessageLite* New(google::protobuf::Arena*) const override { return nullptr; }
+    void Clear() override {}
+    bool IsInitialized() const override { return true; }
+    void CheckTypeAndMergeFrom(const MessageLite&) override {}
+    std::size_t ByteSizeLong() const override { return 0; }
+    int GetCachedSize() const override { return 0; }
+    const char* _InternalParse(const char*, google::protobuf::internal::ParseContext*) override {
+        throw std::bad_alloc();
+    }
+    std::uint8_t* _InternalSerialize(std::uint8_t* to, google::protobuf::io::EpsCopyOutputStream*) const override {
+        return to;
+    }
+};
+
+TEST(grpc, what_a_message_has_charged_is_given_back_where_its_memory_runs_out) {
+    request_budget budget(1 << 20);
+    const grpc::Slice bytes("\x0a\x7f");  // a length is beyond the end
+    const grpc::ByteBuffer message(&bytes, 1);
+    unparsable to;
+    EXPECT_THROW(small_message(budget, message, to), std::bad_alloc);
+    EXPECT_EQ(budget.bytes(), 0U);
+    inference::ModelReadyRequest wrong;
+    EXPECT_THROW(small_message(budget, message, wrong), refusal);
+    EXPECT_EQ(budget.bytes(), 0U);
+    {
+        const grpc::ByteBuffer none;
+        const grpc::Slice name("\x0a\1m");
+        const small_message parsed(budget, grpc::ByteBuffer(&name, 1), wrong);
+        EXPECT_EQ(wrong.name(), "m");
+        EXPECT_GT(budget.bytes(), 0U);
+        const small_message empty(budget, none, wrong);
+        EXPECT_EQ(wrong.name(), "");
+    }
+    EXPECT_EQ(budget.bytes(), 0U);
+}
+
 TEST(grpc, long_messages_are_read) {
     const auto budget = std::make_shared<request_budget>(10 << 20);
     const grpc_server server({.budget = budget});
@@ -333,6 +378,54 @@ TEST(grpc, long_messages_are_read) {
         for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], 2 * x[i]) << i;
     }
     while (budget->bytes() != 0) std::this_thread::yield();
+}
+
+class many_outputs final : public testing::fake_model {
+public:
+    many_outputs() {
+        for (int i = 0; i < 1000; ++i)
+            outputs_.push_back({"an output with a long name " + std::to_string(i), io::dtype::f32, {}});
+    }
+    const std::vector<nn::value_info>& outputs() const noexcept override { return outputs_; }
+
+private:
+    std::vector<nn::value_info> outputs_;
+};
+
+// A text that is longer than clients take would get them another status, RESOURCE_EXHAUSTED.
+TEST(grpc, long_reasons_are_cut) {
+    grpc_server server;
+    server.fake = std::make_shared<many_outputs>();
+    server.models->load("m");
+    ModelInferRequest request = row(1);
+    request.add_outputs()->set_name("absent");
+    const grpc::Status got = server.infer(request);
+    expect_refused(got, grpc::StatusCode::INVALID_ARGUMENT,
+                   "the model has no output 'absent'; it has 'an output with a long name 0', ");
+    EXPECT_TRUE(got.error_message().ends_with("...")) << got.error_message();
+}
+
+// Clients could not read it. The output is memory that nothing has touched, and is not copied.
+TEST(grpc, an_answer_that_is_longer_than_a_message_may_be_is_refused) {
+    constexpr std::size_t bytes = std::size_t{1} << 31;
+    void* const memory = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    const auto model = served_model::make("m", 1, std::make_shared<testing::fake_model>(), {});
+    infer_message request;
+    request.outputs.push_back({0, {}});
+    const std::vector<std::size_t> shape{bytes / 8, 2};
+    const tensor_view output{io::dtype::f32, tensor_shape(shape), {static_cast<const std::byte*>(memory), bytes}};
+    for (const bool is_streamed : {false, true}) {
+        try {
+            write_infer_answer(*model, "an id", request, {&output, 1}, is_streamed);
+            ADD_FAILURE() << "it is written";
+        } catch (const refusal& why) {
+            EXPECT_EQ(why.kind(), refusal_kind::bad_request);
+            EXPECT_THAT(why.why(),
+                        HasSubstr("a message of gRPC has at most 2147483647: ask for fewer outputs or rows"));
+        }
+    }
+    ::munmap(memory, bytes);
 }
 
 TEST(grpc, a_token_is_needed_but_not_for_health) {

@@ -36,6 +36,9 @@ constexpr std::uint32_t key = 1, value = 2;
 // fails.
 constexpr std::size_t long_answer = 64 << 10;
 
+// Of a message, as protobuf has it: no client reads a longer one, and from 4 GiB on gRPC would write a wrong length.
+constexpr std::size_t longest_message = 0x7fffffff;
+
 template <typename Write>
 void add_parameter(wire_writer& to, std::uint32_t field, std::string_view key, const Write& write) {
     wire_writer value, entry;
@@ -70,6 +73,12 @@ std::size_t length_of_varint(std::uint64_t value) {
     std::size_t length = 1;
     for (; value >= 0x80; value >>= 7U) ++length;
     return length;
+}
+
+void require_length(std::size_t message) {
+    if (message <= longest_message) return;
+    refuse_request("the answer has " + std::to_string(message) + " bytes; a message of gRPC has at most " +
+                   std::to_string(longest_message) + ": ask for fewer outputs or rows");
 }
 
 // Memory that gRPC owns, of a message that is written at once.
@@ -117,15 +126,18 @@ grpc::Slice write_infer_answer(const served_model& model, std::string_view id, c
     std::size_t raw_bytes = 0;
     for (const auto& [index, place] : request.outputs) {
         const tensor_view& from = outputs[index];
-        const std::string& name = model.network().outputs()[index].name;
-        add_output(head, name, from, place);
-        if (place.region) place.write(from.bytes, tensor_words("output", name));
+        add_output(head, model.network().outputs()[index].name, from, place);
         const std::size_t size = place.region ? 0 : from.bytes.size();
         raw_bytes += 1 + length_of_varint(size) + size;
     }
     wire_writer frame;
     const std::size_t size = head.text().size() + raw_bytes;
     if (is_streamed) frame.begin_bytes(stream_field::infer_response, size);
+    require_length(frame.text().size() + size);
+    for (const auto& [index, place] : request.outputs) {
+        if (place.region)
+            place.write(outputs[index].bytes, tensor_words("output", model.network().outputs()[index].name));
+    }
     message_memory made(frame.text().size() + size);
     made.add(frame.text());
     made.add(head.text());

@@ -15,7 +15,7 @@ namespace sluice::serve {
 
 // A ModelInferResponse, or with `is_streamed` a ModelStreamInferResponse that has it. `outputs` are all of the model's;
 // those that the request has chosen are written, as raw contents or into shared memory. Throws refusal (bad_request)
-// for one that does not fit there.
+// for one that does not fit there, and for a message that is longer than gRPC's may be.
 grpc::Slice write_infer_answer(const served_model& model, std::string_view id, const infer_message& request,
                                std::span<const tensor_view> outputs, bool is_streamed);
 

@@ -17,9 +17,7 @@ constexpr std::size_t times_parsed = 32;
 
 }  // namespace
 
-small_message::small_message(request_budget& budget, const grpc::ByteBuffer& from, google::protobuf::MessageLite& to)
-    : budget_(budget) {
-    const std::size_t size = from.Length();
+small_message::small_message(request_budget& budget, std::size_t size) : budget_(budget) {
     if (size > most_bytes) {
         refuse_request("the message has " + std::to_string(size) + " bytes; one of this call has at most " +
                        std::to_string(most_bytes));
@@ -27,11 +25,15 @@ small_message::small_message(request_budget& budget, const grpc::ByteBuffer& fro
     if (!budget_.take(size * times_parsed))
         throw refusal(refusal_kind::unavailable, "the memory for requests is in use");
     charged_ = size * times_parsed;
+}
+
+// What is charged is given back where this throws, too: the other constructor is done by then.
+small_message::small_message(request_budget& budget, const grpc::ByteBuffer& from, google::protobuf::MessageLite& to)
+    : small_message(budget, from.Length()) {
     grpc::Slice whole;
     const bool is_there = !from.Valid() || from.TrySingleSlice(&whole).ok() || from.DumpToSingleSlice(&whole).ok();
-    if (is_there && to.ParseFromArray(whole.begin(), static_cast<int>(whole.size()))) return;
-    budget_.give(charged_);
-    refuse_request("the message is no " + to.GetTypeName());
+    if (!is_there || !to.ParseFromArray(whole.begin(), static_cast<int>(whole.size())))
+        refuse_request("the message is no " + to.GetTypeName());
 }
 
 void write_message(const google::protobuf::MessageLite& from, grpc::ByteBuffer& to) {

@@ -24,6 +24,8 @@ public:
     ~small_message() { budget_.give(charged_); }
 
 private:
+    small_message(request_budget& budget, std::size_t size);
+
     request_budget& budget_;
     std::size_t charged_ = 0;
 };

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <charconv>
+#include <cstddef>
 
 #include "sluice/base/printable.hpp"
 
@@ -23,9 +24,13 @@ grpc::StatusCode code_of(refusal_kind kind) {
     return grpc::StatusCode::INTERNAL;
 }
 
+// Clients take 8 KiB of metadata, of which the text is a part, with three bytes for one that is not ASCII. One that is
+// longer would get them another status.
+constexpr std::size_t longest_text = 2000;
+
 }  // namespace
 
-grpc::Status status_of(const refusal& why) { return {code_of(why.kind()), why.why()}; }
+grpc::Status status_of(const refusal& why) { return {code_of(why.kind()), printable(why.why(), longest_text)}; }
 
 grpc::Status status_of(const refusal& why, grpc::ServerContext& context) {
     if (why.kind() == refusal_kind::queue_full)

@@ -14,6 +14,7 @@
 
 namespace sluice::serve {
 
+// The text has at most 2,000 bytes; a longer one is cut, and ends in "...".
 grpc::Status status_of(const refusal& why);
 // With the length of the queue in the metadata "queue-length", where the queue is full.
 grpc::Status status_of(const refusal& why, grpc::ServerContext& context);
