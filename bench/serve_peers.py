@@ -3,14 +3,16 @@
 
     bench/serve_peers.py TOOL FOLDER [--bare PROGRAM] [--seconds N] [--rounds N] [--short] > bench/results/NAME.jsonl
 
-MLServer, LitServe, and FastAPI with ONNX Runtime come from PyPI into a virtual environment in FOLDER, which stays.
+MLServer, LitServe, FastAPI with ONNX Runtime, and PyTriton come from PyPI into virtual environments in FOLDER, which
+stay. PyTriton is Triton's server with a model in Python; its environment is one of the system's python3, whose library
+Triton loads. A server that cannot be installed or started is left out, with the reason.
 PROGRAM is bench_bare_handler: Beast, the same engine, and nothing else. Each server answers one row of the digits a
 request: 64 connections, and one. A round measures each server once, alone on the machine; the figures are the medians of
 the rounds, and each figure has the values of all. h2load (nghttp2-client) is the client of all of them, on the same
 processors. The answers of one request are compared before a server is measured. Prints JSON lines; the last ones are how
 many times the requests a second of each other server ours has, and the bare handler's.
 
-With the default of 3 rounds and 5 seconds: about 5 minutes. --short: one round of one second, about 1 minute.
+With the default of 3 rounds and 5 seconds: about 6 minutes. --short: one round of one second, about 1 minute.
 """
 
 import argparse
@@ -18,13 +20,14 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import statistics
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
-import venv
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import serve_load  # noqa: E402
@@ -32,6 +35,8 @@ import serve_load  # noqa: E402
 ROOT = serve_load.ROOT
 MODEL = ROOT / "models/digits.onnx"
 PACKAGES = ["mlserver==1.7.1", "litserve==0.2.19", "fastapi", "uvicorn", "onnxruntime", "numpy"]
+PYTRITON_PACKAGES = ["nvidia-pytriton==0.7.0", "onnxruntime", "numpy"]
+SYSTEM_PYTHON = pathlib.Path("/usr/bin/python3")
 VALUES = [0.5] * 64
 
 
@@ -41,12 +46,13 @@ class Process:
     def __init__(self, words, port, ready, folder=None):
         self.port = port
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        self.said = tempfile.TemporaryFile()  # no pipe, which could fill up
         self.process = subprocess.Popen(words, cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+                                        stdout=subprocess.DEVNULL, stderr=self.said, start_new_session=True)
         end = time.monotonic() + 120
         while time.monotonic() < end:
             if self.process.poll() is not None:
-                raise RuntimeError(self.process.stderr.read().decode()[-2000:])
+                raise RuntimeError(f"it has ended with the status {self.process.returncode}\n{self.last_words()}")
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}{ready}").close()
                 return
@@ -54,6 +60,10 @@ class Process:
                 time.sleep(0.05)
         self.end()
         raise RuntimeError("it does not become ready")
+
+    def last_words(self):
+        self.said.seek(0)
+        return self.said.read().decode(errors="replace")[-2000:]
 
     def cpu_seconds(self):
         """Of all processes of its session."""
@@ -72,9 +82,13 @@ class Process:
         try:
             self.process.wait(20)
         except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, 9)
-            self.process.wait()
-        self.process.stderr.close()
+            pass
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)  # also what it has started and left
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+        self.said.close()
 
 
 def oip_json():
@@ -122,6 +136,20 @@ class Sides:
     def fastapi(self, port):
         return Process([self.python, ROOT / "bench/peers/fastapi_peer.py", MODEL, str(port)], port, "/health")
 
+    def pytriton(self, port):
+        environment = self.folder / "pytriton"
+        if not SYSTEM_PYTHON.exists():
+            raise RuntimeError(f"there is no {SYSTEM_PYTHON}")
+        try:
+            install(environment, PYTRITON_PACKAGES, SYSTEM_PYTHON)
+        except subprocess.CalledProcessError as failure:
+            raise RuntimeError(f"it cannot be installed: {failure}\n{(failure.stderr or b'').decode()[-2000:]}") from None
+        files = self.folder / "pytriton_files"
+        shutil.rmtree(files, ignore_errors=True)
+        return Process([environment / "bin/python", ROOT / "bench/peers/pytriton_peer.py", MODEL, str(port),
+                        str(serve_load.free_port()), str(serve_load.free_port()), files], port,
+                       "/v2/models/digits/ready")
+
     def all(self):
         """By name: how it is started, the path, the body, the fields."""
         binary, fields = serve_load.http_request()
@@ -135,23 +163,23 @@ class Sides:
         sides["MLServer"] = (self.mlserver, self.path, oip_json(), text)
         sides["LitServe"] = (self.litserve, "/predict", row, text)
         sides["FastAPI"] = (self.fastapi, "/predict", row, text)
+        sides["PyTriton, binary"] = (self.pytriton, self.path, binary, fields)
         return sides
 
 
-def install(folder):
-    mark = folder / ("installed-" + "-".join(PACKAGES).replace("=", ""))
+def install(environment, packages, python=sys.executable):
+    mark = environment / ("installed-" + "-".join(packages).replace("=", ""))
     if mark.exists():
         return
-    venv.create(folder / "environment", with_pip=True, clear=True)
-    subprocess.run([folder / "environment/bin/python", "-m", "pip", "install", "--quiet",
-                    "--disable-pip-version-check", *PACKAGES], check=True)
+    subprocess.run([python, "-m", "venv", "--clear", environment], check=True, stderr=subprocess.PIPE)
+    subprocess.run([environment / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+                    *packages], check=True, stderr=subprocess.PIPE)
     mark.touch()
 
 
-def versions(folder):
-    names = ("mlserver", "litserve", "fastapi", "uvicorn", "onnxruntime")
+def versions(environment, names):
     script = f"import importlib.metadata as m; print(*[m.version(n) for n in {names}])"
-    out = subprocess.run([folder / "environment/bin/python", "-c", script], capture_output=True, text=True, check=True)
+    out = subprocess.run([environment / "bin/python", "-c", script], capture_output=True, text=True, check=True)
     return dict(zip(names, out.stdout.split()))
 
 
@@ -198,7 +226,7 @@ def main():
         options.seconds, options.rounds = 1, 1
     folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    install(folder)
+    install(folder / "environment", PACKAGES)
     bare = options.bare and str(pathlib.Path(options.bare).resolve())
     sides = Sides(str(pathlib.Path(options.tool).resolve()), bare, folder).all()
     values = {}  # by name and connections, of all rounds
@@ -219,7 +247,10 @@ def main():
             expected = expected or outputs
             for connections, its in found.items():
                 values.setdefault((name, connections), []).append(its)
-    facts = {**serve_load.facts(), "versions": versions(folder)}
+    used = versions(folder / "environment", ["mlserver", "litserve", "fastapi", "uvicorn", "onnxruntime"])
+    if "PyTriton, binary" not in absent:
+        used |= versions(folder / "pytriton", ["nvidia-pytriton"])
+    facts = {**serve_load.facts(), "versions": used}
     rates = {}
     for (name, connections), its in values.items():
         value = statistics.median(each for each, _ in its)
