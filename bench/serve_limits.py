@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """Measures how `sluice serve` behaves at its limits on this machine, with h2load (nghttp2-client) as the client.
 
-    bench/serve_limits.py TOOL [--only NAME] [--short]
+    bench/serve_limits.py TOOL [--polling PROGRAM] [--only NAME] [--short]
+
+PROGRAM is bench_polling_client, which looks for answers without sleep.
 
 Prints JSON lines. Client and server share the machine's processors; `others` is the share of the processors' time that
 other processes took meanwhile: above 0.05 the figure says little. The names, and about how long each takes:
 
-    shared_memory  10 s  one connection; the row and the outputs are in system shared memory: the median
+    one            20 s  one connection to servers that sleep and that spin (--spin-us 100), the row in the body and in
+                         system shared memory: the median, and with PROGRAM the median and the 99th percentile of a
+                         client that spins too
     half_load      20 s  64 connections send half of the greatest throughput: the median, and the 99th percentile over it
-    overload       80 s  three times of what a slow model computes, for a minute: answers a second over its capacity, how
-                         fast the rest is refused, and how much the memory grows
+    overload       80 s  three times of what a slow model computes, for a minute, spread evenly: answers a second over
+                         its capacity, how fast the rest is refused, and how much the memory grows
     many          120 s  10,000,000 requests over 64 connections: how much the memory grows
 
 --short: a tenth of the time, and 200,000 requests. It shows that the commands work; its figures say little.
@@ -85,32 +89,57 @@ class SharedRows:
         return struct.unpack("<10f", self.path.read_bytes()[1024:1064])
 
 
-def shared_memory(tool, short):
-    rows = SharedRows()
-    server = serve_load.Server(tool, ["--shared-memory", serve_load.ROOT / "models/digits.safetensors"])
-    base = f"http://127.0.0.1:{server.http}/v2"
-    try:
-        post(f"{base}/systemsharedmemory/region/rows/register", {"key": rows.name, "offset": 0, "byte_size": 4096})
-        place = {"shared_memory_region": "rows", "shared_memory_byte_size": 256}
-        body = json.dumps({
-            "inputs": [{"name": "input", "datatype": "FP32", "shape": [1, 64], "parameters": place}],
-            "outputs": [{"name": "output", "parameters": {**place, "shared_memory_byte_size": 40,
-                                                          "shared_memory_offset": 1024}}]}).encode()
-        _, answers, others = serve_load.ask(f"{base}/models/digits/infer", ["content-type: application/json"], body, 1,
-                                            1 if short else 8, server.cpu_seconds)
-        require_all_right(answers)
-        if not any(rows.outputs()):
-            raise SystemExit("serve_limits: the outputs are not in the shared memory")
-        yield "serve_shared_memory_median", {"protocol": "http", "connections": 1}, statistics.median(
-            time for _, time in answers), "us", others
-    finally:
-        server.end()
-        rows.path.unlink()
+def shared_request(base, rows):
+    """Body and header fields of a request whose row and outputs are in `rows`, which the server learns."""
+    post(f"{base}/systemsharedmemory/region/rows/register", {"key": rows.name, "offset": 0, "byte_size": 4096})
+    place = {"shared_memory_region": "rows", "shared_memory_byte_size": 256}
+    return json.dumps({
+        "inputs": [{"name": "input", "datatype": "FP32", "shape": [1, 64], "parameters": place}],
+        "outputs": [{"name": "output", "parameters": {**place, "shared_memory_byte_size": 40,
+                                                      "shared_memory_offset": 1024}}]}).encode(), [
+        "content-type: application/json"]
 
 
-def half_load(tool, short):
-    server = serve_load.Server(tool)
-    seconds = 2 if short else 8
+def poll(program, server, fields, body, requests):
+    """What bench_polling_client prints, and the share of other processes."""
+    with tempfile.NamedTemporaryFile() as file:
+        head = ["POST /v2/models/digits/infer HTTP/1.1", "Host: localhost", *fields, f"Content-Length: {len(body)}"]
+        file.write("\r\n".join(head).encode() + b"\r\n\r\n" + body)
+        file.flush()
+        clocks = serve_load.Clocks(server.cpu_seconds)
+        out = subprocess.run([program, str(server.http), file.name, str(requests)], check=True, capture_output=True,
+                             text=True).stdout
+        return json.loads(out), clocks.others()
+
+
+def one(options):
+    for spin in {}, {"spin_us": 100}:
+        rows = SharedRows()
+        server = serve_load.Server(options.tool, [*serve_load.spin_options(spin), "--shared-memory",
+                                                  serve_load.ROOT / "models/digits.safetensors"])
+        try:
+            for data in "body", "shared memory":
+                params = {"protocol": "http", "connections": 1, "data": data, **spin}
+                body, fields = (serve_load.http_request() if data == "body" else
+                                shared_request(f"http://127.0.0.1:{server.http}/v2", rows))
+                _, answers, others = serve_load.ask(f"http://127.0.0.1:{server.http}/v2/models/digits/infer", fields, body,
+                                                    1, 1 if options.short else 4, server.cpu_seconds)
+                require_all_right(answers)
+                yield "serve_one_median", params, statistics.median(time for _, time in answers), "us", others
+                if options.polling:
+                    times, others = poll(options.polling, server, fields, body, 2000 if options.short else 100_000)
+                    for name, value in times.items():
+                        yield f"serve_one_{name}", {**params, "client": "spins"}, value, "us", others
+            if not any(rows.outputs()):
+                raise SystemExit("serve_limits: the outputs are not in the shared memory")
+        finally:
+            server.end()
+            rows.path.unlink()
+
+
+def half_load(options):
+    server = serve_load.Server(options.tool)
+    seconds = 2 if options.short else 8
     url = f"http://127.0.0.1:{server.http}/v2/models/digits/infer"
     body, fields = serve_load.http_request()
     try:
@@ -145,32 +174,33 @@ def write_slow_model(path):
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
-def overload(tool, short):
+def overload(options):
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         (folder / "slow").mkdir()
         write_slow_model(folder / "slow/model.safetensors")
         (folder / "slow/config.json").write_text(json.dumps({"max_batch": 1, "queue": 4, "activation": "relu"}))
-        server = serve_load.Server(tool, ["--repository", folder])
+        server = serve_load.Server(options.tool, ["--repository", folder])
         url = f"http://127.0.0.1:{server.http}/v2/models/slow/infer"
         body, fields = serve_load.http_request()
         try:
-            out, answers, _ = serve_load.ask(url, fields, body, 4, 2 if short else 10, server.cpu_seconds)
+            out, answers, _ = serve_load.ask(url, fields, body, 4, 2 if options.short else 10, server.cpu_seconds)
             require_all_right(answers)
             capacity = serve_load.rate_of(out)
-            seconds = 6 if short else 60
+            seconds = 6 if options.short else 60
             memory = Memory(server)
-            _, answers, others = serve_load.ask(url, fields, body, 64, seconds, server.cpu_seconds,
+            out, answers, others = serve_load.ask(url, fields, body, 64, seconds, server.cpu_seconds,
                                                 max(1, round(3 * capacity / 64)))
             grown = memory.end()
             require_all_right(answers, (200, 429))
             answered = [time for status, time in answers if status == 200]
             refused = [time for status, time in answers if status == 429]
-            params = {"capacity": round(capacity), "sent": round(len(answers) / seconds), "connections": 64}
-            if len(answers) / seconds < 2.5 * capacity or not refused:
+            sent = serve_load.rate_of(out)
+            params = {"capacity": round(capacity), "sent": round(sent), "connections": 64}
+            if sent < 2.5 * capacity or not refused:
                 raise SystemExit(f"serve_limits: the client did not send three times the capacity: {params}")
             yield "serve_overload_answered_over_capacity", params, round(
-                len(answered) / seconds / capacity, 3), "", others
+                len(answered) / len(answers) * sent / capacity, 3), "", others
             for part in 0.5, 0.99, 1.0:
                 yield "serve_overload_refused", {**params, "percentile": 100 * part}, percentile(refused, part), "us", others
             yield "serve_overload_memory_growth", params, grown, "bytes", others
@@ -178,11 +208,11 @@ def overload(tool, short):
             server.end()
 
 
-def many(tool, short):
-    server = serve_load.Server(tool)
+def many(options):
+    server = serve_load.Server(options.tool)
     url = f"http://127.0.0.1:{server.http}/v2/models/digits/infer"
     body, fields = serve_load.http_request()
-    requests = 200_000 if short else 10_000_000
+    requests = 200_000 if options.short else 10_000_000
     try:
         with tempfile.TemporaryDirectory() as folder:
             (pathlib.Path(folder) / "body").write_bytes(body)
@@ -190,25 +220,22 @@ def many(tool, short):
             for each in fields:
                 words += ["-H", each]
             memory = Memory(server)
-            busy, own, began = (serve_load.busy_seconds(), server.cpu_seconds() + serve_load.cpu_of_children(),
-                                time.monotonic())
+            clocks = serve_load.Clocks(server.cpu_seconds)
             out = subprocess.run(words + ["-n", str(requests), url], capture_output=True, text=True, check=True).stdout
-            own = server.cpu_seconds() + serve_load.cpu_of_children() - own
-            others = max(0, serve_load.busy_seconds() - busy - own) / (
-                (time.monotonic() - began) * serve_load.os.cpu_count())
+            others = clocks.others()
             grown = memory.end()
         if f"{requests} succeeded" not in out:
             raise SystemExit(f"serve_limits: not all requests have an answer\n{out}")
-        yield "serve_memory_growth", {"requests": requests, "rate": round(serve_load.rate_of(out))}, grown, "bytes", round(
-            others, 3)
+        yield "serve_memory_growth", {"requests": requests, "rate": round(serve_load.rate_of(out))}, grown, "bytes", others
     finally:
         server.end()
 
 
 def main():
-    measures = {each.__name__: each for each in (shared_memory, half_load, overload, many)}
+    measures = {each.__name__: each for each in (one, half_load, overload, many)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tool")
+    parser.add_argument("--polling")
     parser.add_argument("--only", choices=measures)
     parser.add_argument("--short", action="store_true")
     options = parser.parse_args()
@@ -217,7 +244,7 @@ def main():
     for name, measure in measures.items():
         if options.only not in (None, name):
             continue
-        for figure, params, value, unit, others in measure(options.tool, options.short):
+        for figure, params, value, unit, others in measure(options):
             if options.short:
                 params = {**params, "short": True}
             print(json.dumps({"figure": figure, "params": params, "value": value, "unit": unit, "others": others,

@@ -3,9 +3,10 @@
 
     bench/serve_load.py TOOL [SECONDS]
 
-Prints JSON lines: requests a second of 64 connections, and the median time of a request of one connection. Each request
-has one row for the network in models/digits.safetensors, as raw bytes; each connection has one request at a time. Client
-and server share the machine's processors. `others` is the share of the processors' time that other processes took
+Prints JSON lines: requests a second of 64 connections, and the median time of a request of one connection; then the same
+of a server with --spin-us 100, whose threads look for the next request that long before they sleep. Each request has one
+row for the network in models/digits.safetensors, as raw bytes; each connection has one request at a time. Client and
+server share the machine's processors. `others` is the share of the processors' time that other processes took
 meanwhile: above 0.05 the figure says little.
 """
 
@@ -110,10 +111,24 @@ def cpu_of_children():
     return its.children_user + its.children_system
 
 
+class Clocks:
+    """How busy the processors are from now on. `cpu_seconds()`: of the server."""
+
+    def __init__(self, cpu_seconds):
+        self.cpu_seconds = cpu_seconds
+        self.began, self.busy, self.own = time.monotonic(), busy_seconds(), cpu_seconds() + cpu_of_children()
+
+    def others(self):
+        """The share of the processors' time that other processes took than the server and our children."""
+        own = self.cpu_seconds() + cpu_of_children() - self.own
+        return round(max(0, busy_seconds() - self.busy - own) / ((time.monotonic() - self.began) * os.cpu_count()), 3)
+
+
 def ask(url, fields, body, connections, seconds, cpu_seconds, per_client=None, http1=True):
     """Sends `body` over and over with h2load, for `seconds`. Gives its output, and for each answer the status and the
     microseconds; and the share of other processes. `cpu_seconds()`: of the server. `per_client`: requests a second of
-    each connection, at most; None: as fast as answers come."""
+    each connection, which then begin one after the other: h2load starts the clocks of all at once otherwise, and sends
+    bursts of `connections`; None: as fast as answers come."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         (folder / "body").write_bytes(body)
@@ -121,24 +136,31 @@ def ask(url, fields, body, connections, seconds, cpu_seconds, per_client=None, h
         for each in fields:
             words += ["-H", each]
         if per_client:
-            words += [f"--rps={per_client}"]
-        began, busy, own = time.monotonic(), busy_seconds(), cpu_seconds() + cpu_of_children()
-        out = subprocess.run(words + ["-c", str(connections), "-t", "1", "-m", "1", "-D", str(seconds),
-                                      "--warm-up-time=1", "-d", folder / "body", f"--log-file={folder / 'log'}", url],
+            each_ms = max(1, round(per_client * connections / 1000))  # connections that begin in each millisecond
+            words += [f"--rps={per_client}", f"--rate={each_ms}", "--rate-period=1ms", "-n",
+                      str(per_client * connections * seconds)]
+        else:
+            words += ["-D", str(seconds), "--warm-up-time=1"]
+        clocks = Clocks(cpu_seconds)
+        out = subprocess.run(words + ["-c", str(connections), "-t", "1", "-m", "1", "-d", folder / "body",
+                                      f"--log-file={folder / 'log'}", url],
                              capture_output=True, text=True, check=True).stdout
-        own = cpu_seconds() + cpu_of_children() - own
-        others = max(0, busy_seconds() - busy - own) / ((time.monotonic() - began) * os.cpu_count())
+        others = clocks.others()
         lines = (folder / "log").read_text().splitlines()
     answers = [(int(row[1]), int(row[2])) for row in (line.split("\t") for line in lines)]
     # Of each connection, one request may be cut off when the time is over; it has no status.
     whole = [each for each in answers if each[0] >= 100]
     if len(answers) - len(whole) > connections:
         raise SystemExit(f"serve_load: {len(answers) - len(whole)} requests have no answer\n{out}")
-    return out, whole, round(others, 3)
+    return out, whole, others
 
 
 def rate_of(out):
     return float(re.search(r"finished in .*?, ([\d.]+) req/s", out).group(1))
+
+
+def spin_options(params):
+    return ["--spin-us", str(params["spin_us"])] if "spin_us" in params else []
 
 
 def load(server, protocol, connections, seconds):
@@ -163,18 +185,20 @@ def main():
         if shutil.which(program) is None:
             raise SystemExit(f"serve_load: there is no {program}; install {package}")
     seconds = int(sys.argv[2]) if len(sys.argv) == 3 else 5
-    server = Server(sys.argv[1])
     common = facts()
-    try:
-        for protocol in "http", "grpc":
-            for connections in 64, 1:
-                rate, median, others = load(server, protocol, connections, seconds)
-                value = {"value": round(rate), "unit": "1/s"} if connections > 1 else {"value": median, "unit": "us"}
-                figure = "serve_throughput" if connections > 1 else "serve_median"
-                print(json.dumps({"figure": figure, "params": {"protocol": protocol, "connections": connections},
-                                  **value, "others": others, **common}), flush=True)
-    finally:
-        server.end()
+    for spin in {}, {"spin_us": 100}:
+        server = Server(sys.argv[1], [*spin_options(spin), ROOT / "models/digits.safetensors"])
+        try:
+            for protocol in "http", "grpc":
+                for connections in 64, 1:
+                    rate, median, others = load(server, protocol, connections, seconds)
+                    value = {"value": round(rate), "unit": "1/s"} if connections > 1 else {"value": median, "unit": "us"}
+                    figure = "serve_throughput" if connections > 1 else "serve_median"
+                    print(json.dumps({"figure": figure,
+                                      "params": {"protocol": protocol, "connections": connections, **spin},
+                                      **value, "others": others, **common}), flush=True)
+        finally:
+            server.end()
 
 
 if __name__ == "__main__":

@@ -95,8 +95,12 @@ class Sides:
         self.python = folder / "environment/bin/python"
         self.path = "/v2/models/digits/infer"
 
-    def ours(self, port):
-        return Process([self.tool, "serve", "--device", "cpu", "--port", str(port), MODEL], port, "/v2/health/ready")
+    def ours(self, port, *options):
+        return Process([self.tool, "serve", "--device", "cpu", "--port", str(port), *options, MODEL], port,
+                       "/v2/health/ready")
+
+    def ours_awake(self, port):
+        return self.ours(port, "--spin-us", "100")
 
     def handler(self, port):
         return Process([self.bare, str(port), MODEL], port, "/v2/health/ready")
@@ -124,6 +128,7 @@ class Sides:
         text = ["content-type: application/json"]
         row = json.dumps({"data": VALUES}).encode()
         sides = {"sluice, binary": (self.ours, self.path, binary, fields),
+                 "sluice, binary, --spin-us 100": (self.ours_awake, self.path, binary, fields),
                  "sluice, JSON": (self.ours, self.path, oip_json(), text)}
         if self.bare:
             sides["bare handler, binary"] = (self.handler, self.path, binary, fields)

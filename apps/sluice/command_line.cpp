@@ -142,6 +142,11 @@ void add_serve_limits(CLI::App& app, serve_options& options) {
             ->check(CLI::Range(std::size_t{1}, most));
     };
     add_count("--threads", "Threads that take requests", http.threads, 256);
+    app.add_option_function<std::size_t>(
+           "--spin-us", [&http](std::size_t time) { http.spin_time = std::chrono::microseconds(time); },
+           "How long such a thread looks for the next request before it sleeps (default: 0)")
+        ->type_name("COUNT")
+        ->check(CLI::Range(std::size_t{0}, std::size_t{1'000'000}));
     add_count("--connections", "Connections; more are refused", http.connections, 1'000'000);
     add_count("--max-body", "Bytes of a request's body", http.body_bytes, std::size_t{1} << 40);
     add_count("--max-json", "Bytes of a body's JSON", http.json_bytes, std::size_t{1} << 32);
@@ -154,10 +159,10 @@ void add_serve_limits(CLI::App& app, serve_options& options) {
 }
 
 std::string serve_version() {
-    const std::string http = serve::http_supported() ? "yes" : "no: " + serve::why_no_http() + " was not found";
+    const std::string http = serve::http_supported() ? "yes" : "no: " + serve::why_no_http();
     const std::string grpc = serve::grpc_supported() ? "yes" : "no: " + serve::why_no_grpc();
-    const std::string yaml = serve::yaml_supported() ? "yes" : "no: yaml-cpp was not found";
-    const std::string tls = serve::tls_supported() ? "yes" : "no: " + serve::why_no_tls() + " was not found";
+    const std::string yaml = serve::yaml_supported() ? "yes" : "no: " + serve::why_no_yaml();
+    const std::string tls = serve::tls_supported() ? "yes" : "no: " + serve::why_no_tls();
     return std::string(SLUICE_VERSION) + "\nHTTP         " + http + "\ngRPC         " + grpc + "\nTLS          " + tls +
            "\nconfig.yaml  " + yaml;
 }
@@ -213,6 +218,8 @@ void add_serve(CLI::App& app, serve_options& options) {
     app.add_flag(
         "--shared-memory", options.shares_memory,
         "Let clients register shared memory of this machine for inputs and outputs; any that the server may open");
+    app.add_flag("--cuda-shared-memory", options.opens_gpu_memory,
+                 "Let clients of this machine register memory that they have on a GPU, for inputs and outputs");
     app.add_flag("--log-requests", options.http.log_requests, "Write a line to the log for each answer");
     app.add_option("--otlp", options.http.otlp,
                    "Write spans of requests to this file, as lines of OTLP/JSON; it appears at the end")

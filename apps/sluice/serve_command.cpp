@@ -76,6 +76,7 @@ std::unique_ptr<serve::grpc_front> grpc_front_of(const serve_options& options, c
     grpc.handshake_time = http.header_time;
     grpc.write_time = http.write_time;
     grpc.threads = http.threads;
+    grpc.spin_time = http.spin_time;
     grpc.budget = http.budget;
     grpc.tokens = http.tokens;
     grpc.tls = http.tls;
@@ -98,16 +99,16 @@ public:
         const auto all = models_.all();
         std::size_t lost = 0;
         for (const auto& each : all) {
-            if (!each->is_lost()) continue;
-            ++lost;
-            const std::string name = each->network().device_name();
-            if (!said_.insert(name).second) continue;
-            sink_({log_level::error,
-                   "device_lost",
-                   name +
-                       " has failed. Its models do not answer until this server is started again. The models of other "
-                       "devices answer, but the server is not ready",
-                   {}});
+            lost += each->is_lost() ? 1 : 0;
+            for (const std::string& name : each->network().lost_devices()) {
+                if (!said_.insert(name).second) continue;
+                sink_({log_level::error,
+                       "device_lost",
+                       name +
+                           " has failed. Models that are on no other device do not answer until this server is started "
+                           "again, and then the server is not ready. All others answer",
+                       {}});
+            }
         }
         return lost != 0 && lost == all.size();
     }
@@ -120,7 +121,22 @@ private:
 
 std::unique_ptr<serve::engine> make_network_engine(const serve_options& options) {
     return std::make_unique<serve::network_engine>(serve::network_engine_options{
-        .device = options.device, .machine = {.cuda = !options.device.starts_with("cpu")}});
+        .device = options.device, .machine = {.cuda = options.opens_gpu_memory || !options.device.starts_with("cpu")}});
+}
+
+// Empty: clients share no memory with the server. It must not outlive the engine.
+std::shared_ptr<serve::shared_regions> regions_of(const serve_options& options, serve::engine& engine,
+                                                  const serve::log_sink& sink) {
+    if (!options.shares_memory && !options.opens_gpu_memory) return nullptr;
+    if (!options.opens_gpu_memory) return std::make_shared<serve::shared_regions>();
+    auto gpus = engine.gpu_memory();
+    if (!gpus) throw error(errc::unsupported, "--cuda-shared-memory: what this server computes with has no GPUs");
+    const std::string why = gpus->why_not();
+    if (!why.empty()) {
+        sink({log_level::warn, "no_cuda_shared_memory", "--cuda-shared-memory: each register is refused: " + why, {}});
+    }
+    return std::make_shared<serve::shared_regions>(
+        serve::shared_regions_options{.system = options.shares_memory, .gpus = std::move(gpus)});
 }
 
 }  // namespace
@@ -129,18 +145,18 @@ void serve_models(const serve_options& options, std::ostream& log) { serve_model
 
 void serve_models(const serve_options& options, std::ostream& log, const engine_maker& make_engine) {
     if (!serve::http_supported()) {
-        throw error(errc::unsupported,
-                    "this sluice was built without HTTP: " + serve::why_no_http() + " was not found when it was built");
+        throw error(errc::unsupported, "this sluice was built without HTTP: " + serve::why_no_http());
     }
     if (options.grpc_port && !serve::grpc_supported()) {
         throw error(errc::invalid_argument, "--grpc-port: this sluice was built without gRPC: " + serve::why_no_grpc());
     }
     if (options.http.tls.is_wanted() && !serve::tls_supported()) {
-        throw error(errc::invalid_argument, "--tls-certificate: this sluice was built without TLS: " +
-                                                serve::why_no_tls() + " was not found when it was built");
+        throw error(errc::invalid_argument,
+                    "--tls-certificate: this sluice was built without TLS: " + serve::why_no_tls());
     }
     // gRPC would write lines of its own between those of the log, one for each handshake that fails.
     ::setenv("GRPC_VERBOSITY", "NONE", 0);
+    std::unique_ptr<serve::engine> engine;  // it outlives what refers to its devices: regions of memory too
     serve::http_options http = options.http;
     http.version = SLUICE_VERSION;
     if (!options.tokens.empty()) http.tokens = read_tokens(options.tokens);
@@ -149,12 +165,15 @@ void serve_models(const serve_options& options, std::ostream& log, const engine_
     if (!options.user.empty()) become_user(options.user);  // before anything is read that others have written
 
     const serve::log_sink sink = lines_to(log, options.log_as_json);
-    const std::unique_ptr<serve::engine> engine = make_engine(options);
-    serve::server models(source_of(options), *engine, sink);
+    serve::model_source source = source_of(options);
+    // CUDA looks at it when it is first used. What the environment says holds.
+    if (source.wants_resident()) ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    engine = make_engine(options);
+    serve::server models(std::move(source), *engine, sink);
     models.load_all();
     const signal_guard guard;  // until now a signal ends the process
 
-    if (options.shares_memory) http.shared_memory = std::make_shared<serve::shared_regions>();
+    http.shared_memory = regions_of(options, *engine, sink);
     http.budget = std::make_shared<serve::request_budget>(http.all_bodies_bytes);
     if (!http.otlp.empty()) http.spans = std::make_shared<serve::span_file>(http.otlp, http.version, sink);
     const std::unique_ptr<serve::grpc_front> grpc = grpc_front_of(options, http, models, sink);

@@ -24,6 +24,7 @@ struct serve_options {
     std::optional<unsigned short> grpc_port;  // none: no gRPC
     std::filesystem::path tokens;             // a file; empty: no tokens are needed
     bool shares_memory = false;               // clients of this machine may register shared memory
+    bool opens_gpu_memory = false;            // clients of this machine may register memory that they have on a GPU
     bool lets_load = false;                   // repository_control also where other machines may reach the server
     std::string user;  // that the process becomes when the HTTP port is bound; empty: it stays who it is
     std::size_t drain_seconds = 30;

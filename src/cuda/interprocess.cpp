@@ -37,20 +37,24 @@ api::allocation exportable_allocation_of(const void* data, const error_context& 
                 context);
 }
 
-// The handle says how much of the opened allocation is the tensor's; this compares with what CUDA knows. Where CUDA
-// does not know the end of a mapping, adopt() still looks at the first and the last byte.
-void require_within(const void* opened, const interprocess::tensor_contents& what, std::size_t bytes,
-                    const error_context& context) {
+// Of another process's allocation the part from `offset` on is a tensor's; this compares with what CUDA knows. Where
+// CUDA does not know the end of a mapping, adopt() still looks at the first and the last byte.
+void require_within(const void* opened, std::size_t offset, std::size_t bytes, const error_context& context) {
     const api::allocation found = api::allocation_of(opened);
     if (found.begin == nullptr) return;
     const auto skipped =
         static_cast<std::size_t>(static_cast<const char*>(opened) - static_cast<const char*>(found.begin));
     const std::size_t there = found.bytes < skipped ? 0 : found.bytes - skipped;
-    if (what.offset <= there && bytes <= there - what.offset) return;
+    if (offset <= there && bytes <= there - offset) return;
     throw error(errc::invalid_argument,
-                "the handle's tensor has " + std::to_string(bytes) + " bytes at " + std::to_string(what.offset) +
+                "the handle's tensor has " + std::to_string(bytes) + " bytes at " + std::to_string(offset) +
                     ", and the opened allocation has " + std::to_string(there),
                 context);
+}
+
+// Closed when the last owner is gone.
+std::shared_ptr<void> opened_memory(int ordinal, const api::interprocess_handle& handle, const error_context& context) {
+    return {api::open_memory(handle, context), [ordinal](void* begin) { api::close_memory(ordinal, begin); }};
 }
 
 }  // namespace
@@ -89,10 +93,22 @@ detail::process_import detail::import_from_process(device& gpu, const cuda::tens
             adopt_bytes(gpu, data, what.shape, element_bytes, element_bytes, std::move(owner), location), what.shape};
     };
     if (what.shape.size() == 0) return adopted(nullptr, std::make_shared<char>());  // nothing was exported
-    const std::shared_ptr<void> opened(api::open_memory(what.allocation, context),
-                                       [ordinal](void* begin) { api::close_memory(ordinal, begin); });
-    require_within(opened.get(), what, what.shape.size() * element_bytes, context);
+    const std::shared_ptr<void> opened = opened_memory(ordinal, what.allocation, context);
+    require_within(opened.get(), what.offset, what.shape.size() * element_bytes, context);
     return adopted(static_cast<const char*>(opened.get()) + what.offset, opened);
+}
+
+storage_ref detail::import_allocation(device& gpu, const cuda::allocation_handle& handle, const shape& shape,
+                                      std::size_t element_bytes, std::size_t element_alignment,
+                                      const source_location& location) {
+    const error_context context{"import_allocation", gpu.name(), location};
+    require_gpu_to_share(gpu, context);
+    const int ordinal = gpu.interpreter().ordinal();
+    const api::device_scope scope(ordinal);
+    const std::shared_ptr<void> opened = opened_memory(ordinal, handle.bytes, context);
+    const std::size_t most = ~std::size_t{0} / element_bytes;
+    require_within(opened.get(), 0, shape.size() > most ? ~std::size_t{0} : shape.size() * element_bytes, context);
+    return adopt_bytes(gpu, opened.get(), shape, element_bytes, element_alignment, opened, location);
 }
 
 namespace cuda {

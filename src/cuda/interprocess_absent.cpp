@@ -25,6 +25,10 @@ detail::process_import detail::import_from_process(device& gpu, const cuda::tens
                                                    const source_location& location) {
     refuse_sharing("import_tensor", gpu, location);
 }
+storage_ref detail::import_allocation(device& gpu, const cuda::allocation_handle&, const shape&, std::size_t,
+                                      std::size_t, const source_location& location) {
+    refuse_sharing("import_allocation", gpu, location);
+}
 
 namespace cuda {
 

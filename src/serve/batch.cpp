@@ -45,6 +45,12 @@ void require_shape(const nn::value_info& input, const tensor_shape& shape, named
     }
 }
 
+[[noreturn]] void refuse_dimensions(const nn::value_info& output, const nn::any_tensor& its) {
+    throw refusal(refusal_kind::failed, "output " + in_quotes(output.name) + " has " +
+                                            std::to_string(its.shape().size()) + " dimensions; an answer has at most " +
+                                            std::to_string(tensor_shape::most_dimensions));
+}
+
 std::vector<std::size_t> lengths_of(const tensor_shape& shape) {
     return {shape.lengths().begin(), shape.lengths().end()};
 }
@@ -81,15 +87,29 @@ bool can_join(std::span<const tensor_view> left, std::span<const tensor_view> ri
     });
 }
 
-std::vector<nn::any_tensor> join(std::span<const waiting_call> batch) {
-    const std::vector<tensor_view>& first = batch.front().call->inputs;
+std::size_t rows_of(std::span<const waiting_call> batch) {
     std::size_t rows = 0;
     for (const waiting_call& each : batch) rows += each.rows;
+    return rows;
+}
+
+bool can_pad(std::span<const waiting_call> batch) {
+    return rows_of(batch) != 0 && std::ranges::all_of(batch, [](const waiting_call& call) {
+               return std::ranges::all_of(call.call->inputs, [&](const tensor_view& each) {
+                   return each.shape.rank() != 0 && each.shape[0] == call.rows;
+               });
+           });
+}
+
+std::vector<nn::any_tensor> join(std::span<const waiting_call> batch, std::size_t rows) {
+    const std::vector<tensor_view>& first = batch.front().call->inputs;
+    const std::size_t own_rows = rows_of(batch);
+    const bool has_rows = batch.size() > 1 || rows != own_rows;
     std::vector<nn::any_tensor> joined;
     joined.reserve(first.size());
     for (std::size_t i = 0; i < first.size(); ++i) {
         std::vector<std::size_t> shape = lengths_of(first[i].shape);
-        if (batch.size() > 1) shape.front() = rows;
+        if (has_rows) shape.front() = rows;
         std::byte* to = nullptr;
         joined.push_back(nn::any_tensor::make_on_host(first[i].type, std::move(shape), to));
         for (const waiting_call& each : batch) {
@@ -97,21 +117,26 @@ std::vector<nn::any_tensor> join(std::span<const waiting_call> batch) {
             if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
             to += bytes.size();
         }
+        if (rows == own_rows) continue;
+        const std::size_t row_bytes = joined.back().size_bytes() / rows;
+        for (std::size_t row = own_rows; row < rows; ++row, to += row_bytes)
+            if (row_bytes != 0) std::memcpy(to, to - row_bytes, row_bytes);
     }
     return joined;
 }
 
-bool answer_each(std::span<const waiting_call> batch, const std::vector<nn::any_tensor>& outputs) {
-    std::size_t rows = 0;
-    for (const waiting_call& each : batch) rows += each.rows;
+bool answer_each(std::span<const waiting_call> batch, const std::vector<nn::value_info>& model,
+                 const std::vector<nn::any_tensor>& outputs, std::size_t rows) {
+    const bool is_whole = batch.size() == 1 && rows == batch.front().rows;
     std::vector<tensor_view> views;
     views.reserve(outputs.size());
     for (const nn::any_tensor& each : outputs) {
+        if (each.shape().size() > tensor_shape::most_dimensions) refuse_dimensions(model[views.size()], each);
         const bool has_rows = !each.shape().empty() && each.shape().front() == rows;
-        if (batch.size() > 1 && !has_rows) return false;
+        if (!is_whole && !has_rows) return false;
         views.push_back({each.type(), tensor_shape(each.shape()), each.bytes()});
     }
-    if (batch.size() == 1) {
+    if (is_whole) {
         batch.front().call->answer(views);
         return true;
     }

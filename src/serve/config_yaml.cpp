@@ -206,6 +206,7 @@ void require_plain_text(const std::string& text, const std::filesystem::path& fi
 }  // namespace
 
 bool yaml_supported() noexcept { return true; }
+std::string why_no_yaml() { return {}; }
 
 json parse_config_yaml(const std::string& text, const std::filesystem::path& file) {
     require_plain_text(text, file);

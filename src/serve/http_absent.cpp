@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Built without Boost or simdjson.
+// Built without HTTP.
 #include "sluice/base/error.hpp"
 #include "sluice/serve/client.hpp"
 #include "sluice/serve/http_front.hpp"
@@ -9,12 +9,10 @@ namespace sluice::serve {
 class http_front::implementation {};
 
 bool http_supported() noexcept { return false; }
-std::string why_no_http() { return SLUICE_HTTP_MISSING; }
+std::string why_no_http() { return SLUICE_WHY_NO_HTTP; }
 
 namespace {
-[[noreturn]] void refuse() {
-    throw error(errc::unsupported, "this Sluice was built without HTTP: " + why_no_http() + " was not found");
-}
+[[noreturn]] void refuse() { throw error(errc::unsupported, "this Sluice was built without HTTP: " + why_no_http()); }
 }  // namespace
 
 http_port::http_port(const http_options&) { refuse(); }

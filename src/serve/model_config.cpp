@@ -37,6 +37,8 @@ public:
         if (!all.is_object()) refuse("", "a configuration is an object");
         read_object("", all, keys_);
         require_priorities(all.contains("default_priority"));
+        if (all.contains("device") && all.contains("devices"))
+            refuse("devices", "'device' is there too: use one of the two");
         require_preferred();
     }
 
@@ -84,6 +86,15 @@ private:
         }
         to_.versions = numbers(key, value, std::numeric_limits<int>::max(),
                                R"(accepted are "latest", "all" and a list of versions such as [1, 3])");
+    }
+
+    void read_devices(const std::string& key, const json& value) {
+        const auto is_name = [](const json& each) { return each.is_string() && !each.get<std::string>().empty(); };
+        if (!value.is_array() || value.empty() || !std::ranges::all_of(value, is_name))
+            refuse(key, R"(accepted is a list of devices such as ["cuda:0", "cuda:1"])");
+        to_.devices = value.get<std::vector<std::string>>();
+        for (auto each = to_.devices.begin(); each != to_.devices.end(); ++each)
+            if (std::find(to_.devices.begin(), each, *each) != each) refuse(key, in_quotes(*each) + " is there twice");
     }
 
     void read_preferred(const std::string& key, const json& value) {
@@ -181,6 +192,18 @@ private:
          [this](const std::string& key, const json& v) {
              if (!v.is_string()) refuse(key, "accepted is the name of a device, such as \"cpu:0\"");
              to_.device = v.get<std::string>();
+         }},
+        {"devices", [this](const std::string& key, const json& v) { read_devices(key, v); }},
+        {"precision",
+         [this](const std::string& key, const json& v) {
+             const auto named = v.is_string() ? nn::precision_from_string(v.get<std::string>()) : std::nullopt;
+             if (!named) refuse(key, "accepted are f32, bf16, f16 and int8");
+             to_.precision = *named;
+         }},
+        {"resident",
+         [this](const std::string& key, const json& v) {
+             if (!v.is_boolean()) refuse(key, "accepted are true and false");
+             to_.resident = v.get<bool>();
          }},
         {"activation",
          [this](const std::string& key, const json& v) { to_.hidden_activation = read_activation(key, v); }},

@@ -106,6 +106,10 @@ bool is_model_name(std::string_view name) noexcept {
     return std::ranges::all_of(name, [](char c) { return is_letter_or_digit(c) || c == '.' || c == '_' || c == '-'; });
 }
 
+model_config config_of(const model_files& files) {
+    return files.config.empty() ? model_config{} : read_model_config(files.config);
+}
+
 model_source model_source::repository(const fs::path& folder) {
     std::error_code failure;
     model_source made;
@@ -169,6 +173,18 @@ model_files model_source::find(std::string_view name) const {
     found.versions = versions_in(folder_, found.name);
     found.config = config_in(folder_, folder_ / name);
     return found;
+}
+
+bool model_source::wants_resident(std::string_view name) const {
+    try {
+        return config_of(find(name)).resident;
+    } catch (const error&) {
+        return false;
+    }
+}
+
+bool model_source::wants_resident() const {
+    return std::ranges::any_of(names(), [&](const std::string& each) { return wants_resident(each); });
 }
 
 }  // namespace sluice::serve

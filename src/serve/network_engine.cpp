@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sluice/serve/network_engine.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "serve/cuda_memory_opener.hpp"
+#include "serve/network_replicas.hpp"
+#include "serve/resident_model.hpp"
 #include "sluice/base/error.hpp"
+#include "sluice/base/printable.hpp"
 #include "sluice/io/regular_file.hpp"
 #include "sluice/io/safetensors.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/onnx.hpp"
+#include "sluice/nn/to_mlp.hpp"
 #include "sluice/nn/to_model.hpp"
 #include "sluice/runtime/scheduling_policy.hpp"
 #include "sluice/runtime/sync.hpp"
@@ -18,16 +25,31 @@
 namespace sluice::serve {
 namespace {
 
+constexpr std::size_t most_kept = 3;  // that are named
+
+// "bf16 (AVX-512-BF16), 5 of 6 products and convolutions; not: conv1: its weights are no constants"
+std::string description_of(const nn::rounding_report& its) {
+    if (its.precision == nn::precision::f32) return {};
+    std::string text = std::string(nn::to_string(its.precision)) + " (" + its.support.how + "), " +
+                       std::to_string(its.rounded) + " of " + std::to_string(its.rounded + its.kept.size()) +
+                       " products and convolutions";
+    for (std::size_t i = 0; i < std::min(its.kept.size(), most_kept); ++i)
+        text += (i == 0 ? "; not: " : ", ") + printable(its.kept[i], 100);
+    return its.kept.size() > most_kept ? text + ", ..." : text;
+}
+
 class network_on_device final : public loaded_model {
 public:
-    network_on_device(device& on, nn::model from, std::string platform)
-        : device_(on), platform_(std::move(platform)), network_(loaded(on, std::move(from))) {}
+    network_on_device(device& on, nn::model from, nn::precision precision, std::string platform)
+        : device_(on), platform_(std::move(platform)), network_(loaded(on, std::move(from), precision)) {}
 
     const std::vector<nn::value_info>& inputs() const noexcept override { return network_.inputs(); }
     const std::vector<nn::value_info>& outputs() const noexcept override { return network_.outputs(); }
     std::string platform() const override { return platform_; }
     std::string device_name() const override { return device_.name(); }
+    std::string how() const override { return description_of(network_.rounding()); }
     bool is_lost() const noexcept override { return device_.is_poisoned(); }
+    bool prefers_few_sizes() const noexcept override { return true; }  // it is compiled for each shape
 
     std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const override {
         std::vector<nn::input_view> views;
@@ -36,9 +58,9 @@ public:
     }
 
 private:
-    static nn::network loaded(device& on, nn::model from) {
+    static nn::network loaded(device& on, nn::model from, nn::precision precision) {
         single_stream stream(on);
-        return sync(nn::make_network(std::move(from)), stream);
+        return sync(nn::make_network(std::move(from), {.precision = precision}), stream);
     }
 
     device& device_;  // it lives at least as long as the network on it
@@ -55,14 +77,29 @@ void require_no_activations(const model_version& which, const model_config& how)
                                             "output_activation");
 }
 
-// Text and complex numbers have no tensors here, so the types need no check; but more dimensions than requests may have
-// would never be served.
-void require_few_dimensions(const nn::model& from) {
-    for (const nn::value_info& each : from.body.inputs) {
+// Text and complex numbers have no tensors here, so the types need no check; but more dimensions than requests and
+// answers may have would never be served.
+void require_few_dimensions(const std::vector<nn::value_info>& all, const std::string& kind) {
+    for (const nn::value_info& each : all) {
         if (each.shape && each.shape->size() > tensor_shape::most_dimensions)
-            throw error(errc::unsupported, "input '" + each.name + "' has more than " +
+            throw error(errc::unsupported, kind + " " + in_quotes(each.name) + " has more than " +
                                                std::to_string(tensor_shape::most_dimensions) + " dimensions");
     }
+}
+
+nn::model read_model(const model_version& which, const model_config& how) {
+    // Not mapped: a file that becomes shorter meanwhile must not end the server.
+    const std::vector<std::byte> bytes = io::regular_file(which.file).read_all();
+    if (is_safetensors(which.file)) {
+        const nn::mlp_model mlp = nn::load_mlp(io::safetensors_view(bytes, which.file),
+                                               {.hidden = how.hidden_activation, .output = how.output_activation});
+        return nn::to_model(mlp, which.file);
+    }
+    require_no_activations(which, how);
+    nn::model from = nn::read_onnx(bytes, which.file);
+    require_few_dimensions(from.body.inputs, "input");
+    require_few_dimensions(from.body.outputs, "output");
+    return from;
 }
 
 }  // namespace
@@ -70,19 +107,33 @@ void require_few_dimensions(const nn::model& from) {
 network_engine::network_engine(const network_engine_options& options)
     : machine_(options.machine), device_(machine_.find(options.device).name()) {}
 
-std::shared_ptr<const loaded_model> network_engine::load(const model_version& which, const model_config& how) {
-    device& on = machine_.find(how.device.empty() ? device_ : how.device);
-    // Not mapped: a file that becomes shorter meanwhile must not end the server.
-    const std::vector<std::byte> bytes = io::regular_file(which.file).read_all();
-    if (is_safetensors(which.file)) {
-        const nn::mlp_model mlp = nn::load_mlp(io::safetensors_view(bytes, which.file),
-                                               {.hidden = how.hidden_activation, .output = how.output_activation});
-        return std::make_shared<network_on_device>(on, nn::to_model(mlp, which.file), "sluice_safetensors");
+std::vector<device*> network_engine::devices_of(const model_config& how) const {
+    std::vector<device*> all;
+    for (const std::string& each : how.devices) all.push_back(&machine_.find(each));
+    if (all.empty()) all.push_back(&machine_.find(how.device.empty() ? device_ : how.device));
+    for (auto each = all.begin(); each != all.end(); ++each) {
+        if (std::find(all.begin(), each, *each) != each)
+            throw error(errc::invalid_argument, "the configuration names the device " + (*each)->name() + " twice");
     }
-    require_no_activations(which, how);
-    nn::model from = nn::read_onnx(bytes, which.file);
-    require_few_dimensions(from);
-    return std::make_shared<network_on_device>(on, std::move(from), "sluice_onnx");
+    return all;
+}
+
+std::shared_ptr<const loaded_model> network_engine::load(const model_version& which, const model_config& how) {
+    const std::vector<device*> devices = devices_of(how);
+    const nn::model from = read_model(which, how);
+    const std::string platform = is_safetensors(which.file) ? "sluice_safetensors" : "sluice_onnx";
+    std::vector<std::shared_ptr<const loaded_model>> made;
+    for (device* const on : devices) {
+        made.push_back(std::make_shared<network_on_device>(*on, from, how.precision, platform));
+        if (!how.resident) continue;
+        made.back() = make_resident(made.back(), *on, nn::to_mlp(from), how.precision, {.lanes = how.instances});
+    }
+    if (made.size() == 1) return made.front();
+    return std::make_shared<network_replicas>(std::move(made));
+}
+
+std::shared_ptr<const gpu_memory_opener> network_engine::gpu_memory() {
+    return std::make_shared<cuda_memory_opener>(machine_);
 }
 
 }  // namespace sluice::serve

@@ -8,6 +8,7 @@
 
 #include "serve/batch.hpp"
 #include "serve/call_queue.hpp"
+#include "serve/size_classes.hpp"
 #include "serve/trial.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
@@ -94,6 +95,8 @@ served_model::served_model(std::string name, std::size_t version, std::shared_pt
     joins_because_ = asks                     ? "the configuration says so"
                      : config_.max_batch == 1 ? "the configuration says so"
                                               : found.reason;
+    sizes_ = std::make_unique<size_classes>(joins_ && network_->prefers_few_sizes() ? time_sizes(*network_, max_batch_)
+                                                                                    : std::vector<timed_size>{});
     typical_ = found.one_row;
     typical_elements_ = static_cast<double>(std::max<std::size_t>(found.elements, 1));
 }
@@ -101,7 +104,13 @@ served_model::served_model(std::string name, std::size_t version, std::shared_pt
 served_model::~served_model() { close(); }
 
 void served_model::start() {
-    for (std::size_t i = 0; i < config_.instances; ++i) threads_.emplace_back([this] { work(); });
+    const std::size_t instances = std::max(config_.instances, config_.devices.size());
+    for (std::size_t i = 0; i < instances; ++i) threads_.emplace_back([this] { work(); });
+}
+
+std::string served_model::joins_because() const {
+    const std::lock_guard lock(mutex_);
+    return joins_because_;
 }
 
 bool served_model::is_ready() const {
@@ -260,17 +269,27 @@ void served_model::compute_each(std::vector<waiting_call>& batch, bool on_caller
     }
 }
 
+std::vector<std::size_t> served_model::padded_sizes() const { return sizes_->padded(); }
+
+std::size_t served_model::rows_to_compute(std::span<const waiting_call> batch) const {
+    const std::size_t rows = rows_of(batch), padded = sizes_->rows_for(rows);
+    if (padded == rows || !can_pad(batch)) return rows;
+    const std::lock_guard lock(mutex_);
+    return joins_ ? padded : rows;
+}
+
 // This is where a batch is run.
 void served_model::compute(std::vector<waiting_call>& batch, bool on_caller_thread) {
     const auto begin = clock::now();
     clock::time_point joined{}, computed;
     try {
-        std::vector<nn::any_tensor> inputs = join(batch);
+        const std::size_t rows = rows_to_compute(batch);
+        std::vector<nn::any_tensor> inputs = join(batch, rows);
         joined = clock::now();
         const std::vector<nn::any_tensor> outputs = network_->run(std::move(inputs));
         computed = clock::now();
         note_progress(batch, begin, joined, computed);
-        if (!answer_each(batch, outputs)) {
+        if (!answer_each(batch, network_->outputs(), outputs, rows)) {
             {
                 const std::lock_guard lock(mutex_);
                 joins_ = false;

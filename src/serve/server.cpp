@@ -35,7 +35,13 @@ std::string describe(const served_model& model) {
                        ", is on " + model.network().device_name();
     text += model.max_batch() > 1 ? "; up to " + std::to_string(model.max_batch()) + " rows are joined"
                                   : "; requests are computed one by one";
-    return text + ": " + model.joins_because();
+    text += ": " + model.joins_because();
+    const std::string how = model.network().how();
+    if (!how.empty()) text += "; in " + how;
+    const std::vector<std::size_t> padded = model.padded_sizes();
+    for (std::size_t i = 0; i < padded.size(); ++i)
+        text += (i == 0 ? "; batches are padded to " : ", ") + std::to_string(padded[i]);
+    return padded.empty() ? text : text + " rows";
 }
 
 }  // namespace
@@ -53,12 +59,20 @@ void server::say(log_level level, std::string event, std::string message, std::s
 }
 
 void server::load_all() {
-    for (const std::string& name : source_.names()) load(name);
+    // While a kernel stays on a GPU, libraries that other models need there cannot be loaded.
+    std::vector<std::string> resident;
+    for (const std::string& each : source_.names()) {
+        if (source_.wants_resident(each))
+            resident.push_back(each);
+        else
+            load(each);
+    }
+    for (const std::string& each : resident) load(each);
 }
 
 std::map<std::size_t, std::shared_ptr<served_model>> server::load_versions(const std::string& name) {
     const model_files files = source_.find(name);
-    const model_config config = files.config.empty() ? model_config{} : read_model_config(files.config);
+    const model_config config = config_of(files);
     std::map<std::size_t, std::shared_ptr<served_model>> made;
     for (const model_version& each : wanted_versions(files, config)) {
         made[each.version] = served_model::make(name, each.version, engine_.load(each, config), config);

@@ -20,6 +20,8 @@ inline constexpr const char* shared_memory_parameters =
     "shared_memory_region, shared_memory_byte_size, shared_memory_offset";
 inline constexpr const char* why_no_shared_memory =
     "this server shares no memory with its clients; `sluice serve --shared-memory` does";
+inline constexpr const char* why_no_cuda_memory =
+    "this server opens no memory of GPUs for its clients; `sluice serve --cuda-shared-memory` does";
 
 // What the parameters of a tensor say.
 struct region_parameters {

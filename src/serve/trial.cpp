@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -20,6 +21,8 @@ constexpr std::size_t trial_rows = 3;
 constexpr std::size_t most_elements = 1 << 22;  // a trial must not fill the memory
 constexpr int timed_runs = 3;
 constexpr std::chrono::milliseconds long_run{200};  // is not repeated
+constexpr int runs_of_size = 5;                     // the first two prepare it
+constexpr std::chrono::milliseconds long_batch{20};
 // Of dimensions without a fixed length, the first that the model takes: some take only small ones, networks for images
 // only those that are left after their poolings.
 constexpr std::array<std::size_t, 4> free_lengths{8, 32, 224, 1};
@@ -170,6 +173,33 @@ void try_lengths(const loaded_model& model, std::size_t free_length, trial& foun
     if (found.rows_are_independent) found.reason = "a trial gave each row the same outputs in a batch as alone";
 }
 
+// The best of some runs of a batch of this many equal rows. None: it takes long, or there is no such batch.
+std::optional<std::chrono::nanoseconds> time_of(const loaded_model& model, std::size_t rows) {
+    for (const std::size_t free_length : free_lengths) {
+        numbers random;
+        const std::vector<nn::any_tensor> row = make_row(model, free_length, true, random);
+        if (row.empty()) return std::nullopt;
+        for (const nn::any_tensor& each : row)
+            if (each.elements() * rows > most_elements) return std::nullopt;
+        try {
+            const std::vector<nn::any_tensor> batch = joined(std::vector(rows, row));
+            auto best = std::chrono::nanoseconds::max();
+            for (int i = 0; i < runs_of_size; ++i) {
+                const auto begin = std::chrono::steady_clock::now();
+                model.run(batch);
+                const auto time = std::chrono::steady_clock::now() - begin;
+                best = std::min<std::chrono::nanoseconds>(best, time);
+                if (i != 0 && time > long_run) break;
+            }
+            if (best > long_batch) return std::nullopt;
+            return best;
+        } catch (const std::exception&) {
+            // The next length, as in the trial.
+        }
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 trial try_model(const loaded_model& model) {
@@ -186,6 +216,16 @@ trial try_model(const loaded_model& model) {
         }
     }
     return found;
+}
+
+std::vector<timed_size> time_sizes(const loaded_model& model, std::size_t most) {
+    std::vector<timed_size> timed;
+    for (const std::size_t rows : sizes_to_time(most)) {
+        const auto time = time_of(model, rows);
+        if (!time) break;
+        timed.push_back({rows, *time});
+    }
+    return timed;
 }
 
 }  // namespace sluice::serve

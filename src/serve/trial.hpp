@@ -6,7 +6,9 @@
 #include <chrono>
 #include <cstddef>
 #include <string>
+#include <vector>
 
+#include "serve/size_classes.hpp"
 #include "sluice/serve/engine.hpp"
 
 namespace sluice::serve {
@@ -24,5 +26,9 @@ struct trial {
 };
 
 trial try_model(const loaded_model& model);
+
+// What batches of 1, 2, 4, ... up to `most` rows take, the best of some runs; each size is prepared by that. Ends at
+// the first size that takes long or that the model refuses.
+std::vector<timed_size> time_sizes(const loaded_model& model, std::size_t most);
 
 }  // namespace sluice::serve

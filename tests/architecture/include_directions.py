@@ -39,7 +39,7 @@ MAY_INCLUDE = {
     "graph": GROUND | {"runtime"} | BACKENDS,
     "kernels": GROUND | {"runtime"} | BACKENDS,
     "nn": GROUND | {"runtime", "devices", "graph", "kernels"} | BACKENDS,
-    "serve": GROUND | {"runtime", "devices", "graph", "kernels", "nn", "trace"},
+    "serve": GROUND | {"runtime", "devices", "graph", "kernels", "nn", "trace", "cuda"},
     "profiling": GROUND | {"runtime", "trace", "nn"},
     "asio": GROUND | {"runtime"},
     "senders": GROUND | {"runtime"},

@@ -3,10 +3,14 @@
 #include <exception>
 #include <functional>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <string>
+#include <vector>
 
 #include "conformance/support/interprocess_channel.hpp"
+#include "cuda/api/interprocess.hpp"
+#include "cuda/api/runtime.hpp"
 #include "sluice/cuda/interprocess.hpp"
 #include "sluice/sluice.hpp"
 
@@ -65,6 +69,29 @@ void offers(device&, scheduling_policy& pool) {
     receive<char>();
 }
 
+// Exports what cudaMalloc allocated by CUDA's own handle, as a program without Sluice does. When the test has used it,
+// answers with what is there then, as far as it has changed, and ends.
+void offers_an_allocation(device&, scheduling_policy&) {
+    namespace api = cuda::api;
+    const api::device_scope scope(0);
+    const api::stream_handle mine = api::create_stream(0);
+    std::vector<float> values(1024);
+    std::iota(values.begin(), values.end(), 0.0F);
+    const std::size_t bytes = values.size() * sizeof(float);
+    const std::unique_ptr<void, void (*)(void*)> data(api::allocate_device(bytes), api::free_device);
+    api::copy(data.get(), values.data(), bytes, copy_direction::host_to_device, mine.get(), {});
+    api::synchronize(mine.get());
+    send(api::memory_handle(data.get(), {}));
+    receive<char>();
+    std::vector<float> now(values.size());
+    api::copy(now.data(), data.get(), bytes, copy_direction::device_to_host, mine.get(), {});
+    api::synchronize(mine.get());
+    std::string changes;
+    for (std::size_t i = 0; i < now.size() && changes.size() < 900; ++i)
+        if (now[i] != values[i]) changes += std::to_string(i) + ":" + std::to_string(now[i]) + " ";
+    answer(changes);
+}
+
 // Waits for the test's event on the device, works, and records an event of its own, all without waiting on the host.
 void answers_by_events(device& gpu, scheduling_policy& pool) {
     auto x = cuda::import_tensor<float>(gpu, receive<cuda::tensor_handle>());
@@ -108,8 +135,13 @@ void is_refused(device& gpu, scheduling_policy&) {
 
 int main(int count, char** arguments) {
     const std::map<std::string, void (*)(device&, scheduling_policy&)> tasks{
-        {"doubles", doubles}, {"doubles_in_a_graph", doubles_in_a_graph}, {"sums", sums},
-        {"offers", offers},   {"answers_by_events", answers_by_events},   {"is_refused", is_refused},
+        {"doubles", doubles},
+        {"doubles_in_a_graph", doubles_in_a_graph},
+        {"sums", sums},
+        {"offers", offers},
+        {"answers_by_events", answers_by_events},
+        {"is_refused", is_refused},
+        {"offers_an_allocation", offers_an_allocation},
     };
     try {
         runtime machine;

@@ -25,6 +25,8 @@ TEST_P(interprocess_refusals, a_cpu_device_says_what_to_do_instead) {
                         [&] { cuda::export_tensor(x); });
     expect_refused_here(errc::unsupported, {"import_tensor", "cpu:0", "MAP_SHARED", "adopt()"},
                         [&] { cuda::import_tensor<float>(cpu, cuda::tensor_handle()); });
+    expect_refused_here(errc::unsupported, {"import_allocation", "cpu:0", "MAP_SHARED", "adopt()"},
+                        [&] { cuda::import_allocation<float>(cpu, cuda::allocation_handle(), {4}); });
     expect_refused_here(errc::unsupported, {"interprocess_event", "cpu:0"},
                         [&] { cuda::interprocess_event event(cpu); });
     expect_refused_here(errc::unsupported, {"interprocess_event", "cpu:0"},

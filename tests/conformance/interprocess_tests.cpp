@@ -9,6 +9,7 @@
 #include "conformance/expect_refused.hpp"
 #include "conformance/support/peer_process.hpp"
 #include "sluice/runtime/parts.hpp"
+#include "sluice/runtime/transfer_region.hpp"
 
 namespace sluice::conformance::interprocess_tests {
 namespace {
@@ -137,6 +138,32 @@ TEST_F(interprocess, a_handle_whose_process_has_ended_is_refused) {
     peer.send('.');
     EXPECT_EQ(peer.wait(), 0);
     EXPECT_THROW(cuda::import_tensor<float>(gpu, handle), error);
+    EXPECT_EQ(sync(full<float>({3}, 2).and_then(download), pool), std::vector<float>(3, 2));  // the GPU works
+}
+
+TEST_F(interprocess, an_allocation_of_a_program_without_sluice_is_a_tensor) {
+    peer_process peer("offers_an_allocation");
+    const auto handle = peer.receive<cuda::allocation_handle>();
+    {
+        const auto read = cuda::import_allocation<const float>(gpu, handle, {size});
+        EXPECT_EQ(sync(download(read), pool), numbers());
+        auto first = cuda::import_allocation<float>(gpu, handle, {2});
+        first = sync(upload_to(std::move(first), region{.at = {1}, .shape = {1}}, std::vector<float>{70}), pool);
+        expect_refused(errc::invalid_argument, {"import_allocation", "4100 bytes"},
+                       [&] { cuda::import_allocation<float>(gpu, handle, {size + 1}); });
+    }
+    gpu.synchronize();
+    peer.send('.');
+    EXPECT_EQ(peer.answer(), "1:" + std::to_string(70.0F) + " ");
+    EXPECT_EQ(peer.wait(), 0);
+    EXPECT_THROW(cuda::import_allocation<float>(gpu, handle, {2}), error);  // the process has ended
+}
+
+TEST_F(interprocess, bytes_that_are_no_handle_of_cuda_are_refused) {
+    cuda::allocation_handle noise;
+    noise.bytes.fill(std::byte{0x5a});
+    for (const cuda::allocation_handle& each : {cuda::allocation_handle(), noise})
+        EXPECT_THROW(cuda::import_allocation<float>(gpu, each, {2}), error);
     EXPECT_EQ(sync(full<float>({3}, 2).and_then(download), pool), std::vector<float>(3, 2));  // the GPU works
 }
 

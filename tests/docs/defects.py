@@ -9,6 +9,8 @@ import pathlib
 import re
 import sys
 
+import checking
+
 PAGE = "docs/design/defects.md"
 COLUMNS = 6
 NAMED = re.compile(r"`(\w+)\.([\w.]+)` \(([\w./]+)[;)]")  # `suite.name` (file), or with a remark after a semicolon
@@ -74,22 +76,13 @@ def self_test():
     return missed
 
 
-def main(arguments):
-    if len(arguments) != 1:
-        sys.exit(__doc__)
-    if arguments[0] == "--self-test":
-        found = self_test()
-    else:
-        root = pathlib.Path(arguments[0])
+def problems_of(root):
+    def read(path):
+        file = root / "tests" / path
+        return file.read_text(encoding="utf-8") if file.is_file() else None
 
-        def read(path):
-            file = root / "tests" / path
-            return file.read_text(encoding="utf-8") if file.is_file() else None
-
-        found = [f"{PAGE}:{each}" for each in problems((root / PAGE).read_text(encoding="utf-8"), read)]
-    print("\n".join(found))
-    return 1 if found else 0
+    return [f"{PAGE}:{each}" for each in problems((root / PAGE).read_text(encoding="utf-8"), read)]
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(checking.run(__doc__, problems_of, self_test))

@@ -9,6 +9,8 @@ import pathlib
 import re
 import sys
 
+import checking
+
 COMPARES = re.compile(r"(==|!=|case) (sluice::)?device_kind::\w+")
 NAMES_A_KIND = re.compile(r'device_kind|"cuda"')
 BACKENDS = ("src/cpu/", "src/cuda/", "src/sim/")
@@ -50,18 +52,10 @@ def self_test():
     return [] if found == expected else [f"expected {expected}, found {found}"]
 
 
-def main(arguments):
-    if len(arguments) != 1:
-        sys.exit(__doc__)
-    if arguments[0] == "--self-test":
-        found = self_test()
-    else:
-        root = pathlib.Path(arguments[0])
-        page = (root / "docs/adding_a_backend.md").read_text(encoding="utf-8")
-        found = list(problems(table_of(page), sources_of(root)))
-    print("\n".join(found))
-    return 1 if found else 0
+def problems_of(root):
+    page = (root / "docs/adding_a_backend.md").read_text(encoding="utf-8")
+    return problems(table_of(page), sources_of(root))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(checking.run(__doc__, problems_of, self_test))

@@ -143,19 +143,13 @@ def self_test():
     return failures
 
 
-def main(arguments):
-    if arguments[:1] == ["--write"] and len(arguments) == 2:
-        root = pathlib.Path(arguments[1])
-        (root / PAGE).write_text(page(root)[0], encoding="utf-8")
-        return 0
-    if len(arguments) != 1:
-        print(__doc__, file=sys.stderr)
-        return 2
-    lines = self_test() if arguments[0] == "--self-test" else problems(pathlib.Path(arguments[0]))
-    for line in lines:
-        print(line)
-    return 1 if lines else 0
+def write(root):
+    (root / PAGE).write_text(page(root)[0], encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    import checking  # here, as the site loads this file from another folder
+
+    if sys.argv[1:2] == ["--write"] and len(sys.argv) == 3:
+        sys.exit(write(pathlib.Path(sys.argv[2])))
+    sys.exit(checking.run(__doc__, problems, self_test))

@@ -13,6 +13,8 @@ import re
 import sys
 import tempfile
 
+import checking
+
 PAGE = pathlib.PurePosixPath("docs/design/points.md")
 ROW = re.compile(r"^\| (\d{3})\.(\d+) \| ([^|]+) \| ([^|]+) \|$")
 NAMED = re.compile(r"\[`(\w+)\.(\w+)`\]\(([^)]+)\)")
@@ -105,15 +107,5 @@ def self_test():
     return failures
 
 
-def main(arguments):
-    if len(arguments) != 1:
-        print(__doc__, file=sys.stderr)
-        return 2
-    lines = self_test() if arguments[0] == "--self-test" else problems(pathlib.Path(arguments[0]))
-    for line in lines:
-        print(line)
-    return 1 if lines else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(checking.run(__doc__, problems, self_test))

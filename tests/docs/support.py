@@ -13,6 +13,8 @@ import re
 import sys
 import tempfile
 
+import checking
+
 PAGE = "docs/support.md"
 DEBIAN = {"bookworm": "12", "trixie": "13"}
 
@@ -96,15 +98,5 @@ def self_test():
     return failures
 
 
-def main(arguments):
-    if len(arguments) != 1:
-        print(__doc__, file=sys.stderr)
-        return 2
-    found = self_test() if arguments[0] == "--self-test" else problems(pathlib.Path(arguments[0]))
-    for line in found:
-        print(line)
-    return 1 if found else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(checking.run(__doc__, problems, self_test))

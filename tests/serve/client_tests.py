@@ -5,6 +5,7 @@
 """
 
 import asyncio
+import base64
 import os
 import queue
 import signal
@@ -42,6 +43,8 @@ def rows_of(module, begin, end, binary=True):
 
 
 class Clients(unittest.TestCase):
+    maxDiff = None
+
     @classmethod
     def setUpClass(cls):
         cls.server = ServedDigits(TOOL, "--shared-memory")
@@ -129,6 +132,10 @@ class Clients(unittest.TestCase):
             self.assertFalse(client.is_model_ready("other"))
             self.assertEqual(client.get_server_metadata().name, "sluice")
             self.assertEqual(list(client.get_model_metadata("digits").inputs[0].shape), [-1, 64])
+            config = client.get_model_config("digits").config
+            self.assertEqual((config.max_batch_size, list(config.input[0].dims)), (64, [64]))
+            with self.assertRaisesRegex(InferenceServerException, "there is no model 'other'"):
+                client.get_model_config("other")
             self.assertEqual(client.get_model_repository_index().models[0].state, "READY")
             outputs = [grpc_client.InferRequestedOutput("output")]
             for i in range(100):
@@ -140,6 +147,23 @@ class Clients(unittest.TestCase):
             statistics = client.get_inference_statistics("digits").model_stats[0]
             self.assertEqual(statistics.name, "digits")
             self.assertGreater(statistics.inference_stats.success.count, 0)
+
+    def test_the_configuration_is_the_same_over_grpc_and_http(self):
+        if not self.has_grpc:
+            self.skipTest("this tool was built without gRPC")
+
+        def without_defaults(value):
+            """As protobuf's JSON has it: no zeros, which REJECT is too, and integers of 64 bits as texts."""
+            if isinstance(value, dict):
+                kept = {key: without_defaults(each) for key, each in value.items()}
+                return {key: each for key, each in kept.items() if each not in ("0", "False", "REJECT", [], {})}
+            return [without_defaults(each) for each in value] if isinstance(value, list) else str(value)
+
+        with grpc_client.InferenceServerClient(self.grpc_address) as client:
+            over_grpc = client.get_model_config("digits", as_json=True)["config"]
+        over_http = self.client.get_model_config("digits")
+        self.assertEqual(without_defaults(over_grpc), without_defaults(over_http))
+        self.assertEqual(over_grpc["dynamic_batching"]["default_queue_policy"], {"allow_timeout_override": True})
 
     def test_a_stream_over_grpc(self):
         if not self.has_grpc:
@@ -234,6 +258,44 @@ class Clients(unittest.TestCase):
                 break
             time.sleep(0.01)
         self.assertEqual(answered(), before + 1)
+
+
+# The answer of a server that finds no GPU shows that the requests are what it expects: 64 bytes of a handle.
+class CudaMemoryWithoutGpu(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+        cls.server = ServedDigits(TOOL, "--cuda-shared-memory", environment=hidden)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.end()
+
+    def ask(self, client):
+        with self.assertRaisesRegex(InferenceServerException, "cannot open memory of a GPU"):
+            client.register_cuda_shared_memory("a", base64.b64encode(bytes(range(64))), 0, 256)
+        with self.assertRaisesRegex(InferenceServerException, "'raw_handle'"):
+            client.register_cuda_shared_memory("a", base64.b64encode(bytes(63)), 0, 256)
+        client.unregister_cuda_shared_memory("a")
+        client.unregister_cuda_shared_memory()
+        with self.assertRaisesRegex(InferenceServerException, "'a' is not registered"):
+            client.get_cuda_shared_memory_status("a")
+        with self.assertRaisesRegex(InferenceServerException, "--shared-memory"):
+            client.get_system_shared_memory_status()
+
+    def test_http(self):
+        with sync_client.InferenceServerClient(self.server.address) as client:
+            self.ask(client)
+            self.assertEqual(client.get_cuda_shared_memory_status(), [])
+            self.assertNotIn("cuda_shared_memory", client.get_server_metadata()["extensions"])
+
+    def test_grpc(self):
+        if not self.server.has_grpc:
+            self.skipTest("this tool was built without gRPC")
+        with grpc_client.InferenceServerClient(self.server.grpc_address) as client:
+            self.ask(client)
+            self.assertEqual(len(client.get_cuda_shared_memory_status().regions), 0)
+            self.assertNotIn("cuda_shared_memory", client.get_server_metadata().extensions)
 
 
 class Secure(unittest.TestCase):

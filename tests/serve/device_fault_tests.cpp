@@ -19,6 +19,7 @@
 
 #include "faults/faulty_backend.hpp"
 #include "io/support/temporary_directory.hpp"
+#include "serve/network_replicas.hpp"
 #include "serve/support/free_port.hpp"
 #include "serve/support/raw_client.hpp"
 #include "sluice/base/error.hpp"
@@ -66,8 +67,12 @@ class fake_devices final : public engine {
 public:
     explicit fake_devices(faults::faulty_runtime& fakes) : fakes_(fakes) {}
     std::shared_ptr<const loaded_model> load(const model_version& which, const model_config& how) override {
-        device& on = how.device == "fake:1" ? fakes_.other : fakes_.on;
-        return std::make_shared<network_on_fake>(on, nn::to_model(nn::load_mlp(which.file), which.file));
+        const nn::model from = nn::to_model(nn::load_mlp(which.file), which.file);
+        std::vector<std::shared_ptr<const loaded_model>> made;
+        for (const std::string& each : how.devices.empty() ? std::vector{how.device} : how.devices)
+            made.push_back(std::make_shared<network_on_fake>(each == "fake:1" ? fakes_.other : fakes_.on, from));
+        if (made.size() == 1) return made.front();
+        return std::make_shared<network_replicas>(std::move(made));
     }
 
 private:
@@ -195,6 +200,23 @@ TEST_F(served_on_fakes, models_of_other_devices_go_on_and_the_server_is_not_read
     EXPECT_EQ(ended.wait_for(100ms), std::future_status::timeout);
     break_the_rest();
     EXPECT_THAT(lines.text(), HasSubstr("fake:1 has failed"));
+}
+
+TEST_F(served_on_fakes, a_model_on_two_devices_goes_on_with_one) {
+    std::ofstream(folder / "a/config.json") << R"({"devices": ["fake:0", "fake:1"], "max_batch": 1})";
+    ASSERT_EQ(status_of(post_request("/v2/repository/models/a/load", "{}")), 200);
+    EXPECT_EQ(infer("a"), 200);
+    fakes.first.works.hold();
+    raw_client waits(port);
+    waits.send(request_to("a"));
+    std::this_thread::sleep_for(20ms);  // it is probably on the first device by now
+    fakes.first.works.fault("broken");
+    EXPECT_EQ(waits.receive().status, 200);
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(infer("a"), 200);
+    EXPECT_EQ(status_of(get_request("/v2/health/ready")), 200);
+    until([this] { return lines.text().find("fake:0 has failed") != std::string::npos; });
+    EXPECT_EQ(ended.wait_for(100ms), std::future_status::timeout);
+    break_the_rest();
 }
 
 // A service manager starts it again; only a new process can use the devices again.

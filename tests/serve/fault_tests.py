@@ -506,6 +506,23 @@ class Signals(unittest.TestCase):
             self.skipTest("this tool was built without gRPC")
         self.assertEqual(self.end_while_loading(load_over_grpc)[:2], (raw_grpc.OK, ""))
 
+    def test_a_load_over_grpc_is_answered_though_its_client_takes_the_answer_late(self):
+        server = ServedDigits(TOOL, stderr=subprocess.DEVNULL)
+        self.addCleanup(server.kill)
+        if not server.has_grpc:
+            self.skipTest("this tool was built without gRPC")
+        client = raw_grpc.RawGrpc(server.grpc_port, TIME_LIMIT, window=0)
+        stream, begin = client.begin("RepositoryModelLoad")
+        client.send(begin + client.message_frames(stream, raw_grpc.field(2, "digits"), True))
+        self.assertEqual(client.read_frame()[0], raw_grpc.HEADERS)  # the load is over; its answer waits for the client
+        server.process.send_signal(signal.SIGTERM)
+        wait_until("the end of HTTP", lambda: server.get("/v2/health/live")[0] is None)
+        time.sleep(0.5)  # long enough to end, if it did not wait
+        client.take_more(stream)
+        self.assertEqual(client.answer_of(stream), (raw_grpc.OK, "", b""))
+        self.assertEqual(server.process.wait(timeout=TIME_LIMIT), 0)
+        client.close()
+
 
 class NoDescriptors(unittest.TestCase):
     """The server may have few descriptors, and clients open more connections."""

@@ -13,8 +13,10 @@
 #include <thread>
 #include <vector>
 
+#include "serve/grpc/config_message.hpp"
 #include "serve/support/grpc_server.hpp"
 #include "sluice/base/error.hpp"
+#include "sluice/serve/tensor_view.hpp"
 
 namespace sluice::serve::grpc_tests {
 namespace {
@@ -85,6 +87,83 @@ TEST(grpc, says_what_the_server_and_its_models_are) {
     ASSERT_EQ(got.inputs_size(), 1);
     EXPECT_EQ(got.inputs(0).name(), "x");
     EXPECT_THAT(got.inputs(0).shape(), ::testing::ElementsAre(-1, 2));
+}
+
+ModelConfig config_of(const grpc_server& server, const std::string& version = {}) {
+    grpc::ClientContext context;
+    ModelConfigRequest request;
+    request.set_name("m");
+    request.set_version(version);
+    ModelConfigResponse got;
+    const grpc::Status status = server.stub->ModelConfig(&context, request, &got);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return got.config();
+}
+
+TEST(grpc, says_the_configuration_of_a_model_as_triton_does) {
+    const grpc_server joined({}, R"({"max_batch": 8, "preferred_batch_size": [4, 8], "max_delay_us": 50, "instances": 2,
+        "priority_levels": 3, "default_priority": 2, "default_queue_policy": {"timeout_us": 7},
+        "priority_queue_policy": {"3": {"queue": 5, "timeout_us": 9, "timeout_action": "delay",
+                                        "allow_timeout_override": false}}})");
+    const ModelConfig its = config_of(joined);
+    EXPECT_EQ(its.name(), "m");
+    EXPECT_EQ(its.platform(), "fake");
+    EXPECT_EQ(its.backend(), "sluice");
+    EXPECT_EQ(its.version_policy().latest().num_versions(), 1U);
+    EXPECT_EQ(its.max_batch_size(), 8);
+    ASSERT_EQ(its.input_size(), 1);
+    EXPECT_EQ(its.input(0).name(), "x");
+    EXPECT_EQ(its.input(0).data_type(), TYPE_FP32);
+    EXPECT_THAT(its.input(0).dims(), ::testing::ElementsAre(2));
+    ASSERT_EQ(its.output_size(), 1);
+    EXPECT_EQ(its.output(0).name(), "y");
+    EXPECT_EQ(its.output(0).data_type(), TYPE_FP32);
+    EXPECT_THAT(its.output(0).dims(), ::testing::ElementsAre(2));
+    ASSERT_EQ(its.instance_group_size(), 1);
+    EXPECT_EQ(its.instance_group(0).count(), 2);
+    EXPECT_EQ(its.instance_group(0).kind(), ModelInstanceGroup::KIND_CPU);
+    EXPECT_TRUE(its.has_model_transaction_policy());
+    const ModelDynamicBatching& batching = its.dynamic_batching();
+    EXPECT_THAT(batching.preferred_batch_size(), ::testing::ElementsAre(4, 8));
+    EXPECT_EQ(batching.max_queue_delay_microseconds(), 50U);
+    EXPECT_EQ(batching.priority_levels(), 3U);
+    EXPECT_EQ(batching.default_priority_level(), 2U);
+    EXPECT_EQ(batching.default_queue_policy().timeout_action(), ModelQueuePolicy::REJECT);
+    EXPECT_EQ(batching.default_queue_policy().default_timeout_microseconds(), 7U);
+    EXPECT_TRUE(batching.default_queue_policy().allow_timeout_override());
+    ASSERT_EQ(batching.priority_queue_policy_size(), 1);
+    const ModelQueuePolicy& last = batching.priority_queue_policy().at(3);
+    EXPECT_EQ(last.timeout_action(), ModelQueuePolicy::DELAY);
+    EXPECT_EQ(last.max_queue_size(), 5U);
+    EXPECT_FALSE(last.allow_timeout_override());
+}
+
+TEST(grpc, the_configuration_of_a_model_without_batches_has_all_dimensions) {
+    const grpc_server alone({}, R"({"max_batch": 1, "versions": [1]})");
+    const ModelConfig its = config_of(alone, "1");
+    EXPECT_EQ(its.max_batch_size(), 0);
+    EXPECT_FALSE(its.has_dynamic_batching());
+    EXPECT_THAT(its.input(0).dims(), ::testing::ElementsAre(-1, 2));
+    EXPECT_THAT(its.version_policy().specific().versions(), ::testing::ElementsAre(1));
+    EXPECT_TRUE(config_of(grpc_server({}, R"({"versions": "all"})")).version_policy().has_all());
+    grpc::ClientContext context;
+    ModelConfigRequest other;
+    other.set_name("other");
+    ModelConfigResponse ignored;
+    expect_refused(alone.stub->ModelConfig(&context, other, &ignored), grpc::StatusCode::NOT_FOUND,
+                   "there is no model 'other'");
+}
+
+TEST(grpc, configurations_name_each_datatype) {
+    for (const io::dtype type :
+         {io::dtype::f16, io::dtype::bf16, io::dtype::f32, io::dtype::f64, io::dtype::i8, io::dtype::u8, io::dtype::i16,
+          io::dtype::u16, io::dtype::i32, io::dtype::u32, io::dtype::i64, io::dtype::u64, io::dtype::boolean}) {
+        triton_config config;
+        config.inputs.push_back({"x", "TYPE_" + std::string(datatype_of(type)), {}});
+        ModelConfig made;
+        write_config(made, config);
+        EXPECT_EQ(DataType_Name(made.input(0).data_type()), config.inputs[0].data_type);
+    }
 }
 
 // perf_analyzer asks for it outside of streams too.
@@ -407,6 +486,29 @@ TEST(grpc, several_threads_take_requests) {
                 ASSERT_EQ(y, 2 * value);
             }
         });
+    }
+}
+
+TEST(grpc, a_thread_that_spins_answers_and_ends) {
+    for (const auto time : {1us, 200us, 1'000'000us}) {
+        const grpc_server server({.threads = 2, .spin_time = time});
+        for (int i = 0; i < 30; ++i) {
+            EXPECT_TRUE(server.infer(row(1)).ok());
+            if (i % 10 == 0) std::this_thread::sleep_for(2ms);  // it sleeps, or spins on
+        }
+        server.front->drain(30s);
+    }
+}
+
+TEST(grpc, a_spin_time_out_of_range_is_refused) {
+    for (const auto time : {-1us, 1'000'001us}) {
+        try {
+            const grpc_server server({.spin_time = time});
+            FAIL() << "it listens";
+        } catch (const error& failure) {
+            EXPECT_EQ(failure.code(), errc::invalid_argument);
+            EXPECT_THAT(failure.what(), HasSubstr("accepted is 0 to 1000000"));
+        }
     }
 }
 

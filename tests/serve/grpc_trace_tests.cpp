@@ -116,6 +116,23 @@ TEST(grpc_trace, a_request_continues_the_trace_of_its_caller) {
     EXPECT_EQ(log.lines[2].span_id, "");
 }
 
+// To copy the version takes some time, as it is long.
+TEST(grpc_trace, a_line_says_how_long_a_call_took_that_is_no_request_to_a_model) {
+    kept_lines log;
+    const grpc_server server({.log_requests = true, .version = std::string(16 << 20, '1')}, "{}", log.sink());
+    testing::raw_call call(server, "ServerMetadata");
+    ASSERT_TRUE(call.send(inference::ServerMetadataRequest()));
+    call.end();
+    const auto line = [&log] {
+        const std::lock_guard lock(log.mutex);
+        return log.lines.empty() ? std::string() : log.lines.front().message;
+    };
+    while (line().empty()) std::this_thread::yield();
+    const std::string begin = "gRPC ServerMetadata OK in ";
+    ASSERT_TRUE(line().starts_with(begin)) << line();
+    EXPECT_GT(std::stoi(line().substr(begin.size())), 100) << line();
+}
+
 TEST(grpc_trace, requests_are_not_logged_unless_it_is_asked_for) {
     kept_lines log;
     const grpc_server server({}, "{}", log.sink());

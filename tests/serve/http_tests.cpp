@@ -49,16 +49,24 @@ TEST(http, says_what_it_is_and_that_it_is_ready) {
 
 // perf_analyzer asks for it first.
 TEST(http, says_the_configuration_of_a_model_as_triton_does) {
-    const http_server joined({}, R"({"max_batch": 8, "max_delay_us": 50, "instances": 2})");
+    const http_server joined({}, R"({"max_batch": 8, "max_delay_us": 50, "instances": 2, "priority_levels": 3,
+        "default_priority": 2, "priority_queue_policy": {"3": {"queue": 5, "timeout_us": 9, "timeout_action": "delay",
+                                                               "allow_timeout_override": false}}})");
     const json its = json::parse(joined.ask(get_request("/v2/models/m/config")).body);
     EXPECT_EQ(its["max_batch_size"], 8);
     EXPECT_EQ(its["input"], json::parse(R"([{"name":"x","data_type":"TYPE_FP32","dims":[2]}])"));
     EXPECT_EQ(its["output"], json::parse(R"([{"name":"y","data_type":"TYPE_FP32","dims":[2]}])"));
     EXPECT_EQ(its["dynamic_batching"]["max_queue_delay_microseconds"], 50);
+    EXPECT_EQ(its["dynamic_batching"]["default_queue_policy"]["timeout_action"], "REJECT");
+    EXPECT_EQ(its["dynamic_batching"]["priority_queue_policy"],
+              json::parse(R"({"3":{"timeout_action":"DELAY","default_timeout_microseconds":9,
+                             "allow_timeout_override":false,"max_queue_size":5}})"));
+    EXPECT_EQ(its["version_policy"], json::parse(R"({"latest":{"num_versions":1}})"));
     EXPECT_EQ(its["instance_group"][0]["count"], 2);
     EXPECT_EQ(its["model_transaction_policy"]["decoupled"], false);
-    const http_server alone({}, R"({"max_batch": 1})");
+    const http_server alone({}, R"({"max_batch": 1, "versions": [1]})");
     const json one = json::parse(alone.ask(get_request("/v2/models/m/versions/1/config")).body);
+    EXPECT_EQ(one["version_policy"], json::parse(R"({"specific":{"versions":[1]}})"));
     EXPECT_EQ(one["max_batch_size"], 0);
     EXPECT_EQ(one["input"][0]["dims"], json::parse("[-1,2]"));
     EXPECT_FALSE(one.contains("dynamic_batching"));
@@ -443,6 +451,32 @@ TEST(http, a_new_server_takes_the_port_before_the_old_one_ends) {
 TEST(http, several_threads_listen_on_one_port) {
     const http_server server({.threads = 3});
     for (int i = 0; i < 30; ++i) EXPECT_EQ(server.ask(infer_request(1)).status, 200);
+}
+
+TEST(http, a_thread_that_spins_answers_and_ends) {
+    for (const auto time : {1us, 200us, 1'000'000us}) {
+        const http_server server({.threads = 2, .spin_time = time});
+        raw_client client = server.client();
+        for (int i = 0; i < 30; ++i) {
+            EXPECT_EQ(client.ask(infer_request(1)).status, 200);
+            if (i % 10 == 0) std::this_thread::sleep_for(2ms);  // it sleeps, or spins on
+        }
+        EXPECT_EQ(server.ask(infer_request(1)).status, 200);
+        server.front->drain(30s);
+    }
+}
+
+TEST(http, a_spin_time_out_of_range_is_refused) {
+    http_server server;
+    for (const auto time : {-1us, 1'000'001us}) {
+        try {
+            const http_front other(*server.models, {.port = 0, .spin_time = time});
+            FAIL() << "it listens";
+        } catch (const error& failure) {
+            EXPECT_EQ(failure.code(), errc::invalid_argument);
+            EXPECT_THAT(failure.what(), HasSubstr("accepted is 0 to 1000000"));
+        }
+    }
 }
 
 TEST(http, addresses_that_cannot_be_listened_on_are_refused) {

@@ -33,6 +33,17 @@ TEST(model_config, each_key_sets_its_member) {
     EXPECT_EQ(config.device, "cpu:0");
     EXPECT_EQ(config.hidden_activation, activation::relu);
     EXPECT_EQ(config.output_activation, activation::softmax);
+    EXPECT_EQ(config.precision, nn::precision::f32);
+    EXPECT_TRUE(config.devices.empty());
+}
+
+TEST(model_config, devices_and_precision) {
+    const model_config config =
+        parse_model_config(R"({"devices": ["cuda:0", "cuda:1"], "precision": "bf16"})", "config.json");
+    EXPECT_EQ(config.devices, (std::vector<std::string>{"cuda:0", "cuda:1"}));
+    EXPECT_EQ(config.precision, nn::precision::bf16);
+    EXPECT_FALSE(config.resident);
+    EXPECT_TRUE(parse_model_config(R"({"resident": true})", "config.json").resident);
 }
 
 TEST(model_config, policies_of_the_queue) {
@@ -73,22 +84,28 @@ TEST_P(wrong_configs, are_refused_with_the_file_and_the_key) {
 
 INSTANTIATE_TEST_SUITE_P(
     all, wrong_configs,
-    ::testing::Values(wrong_config{"unknown_key", R"({"max_bach": 1})",
-                                   "'max_bach': this key is unknown; the keys are"},
-                      wrong_config{"twice", R"({"queue": 1, "queue": 2})", "'queue': this key is there twice"},
-                      wrong_config{"negative", R"({"queue": -1})", "an integer from 1 to 1000000"},
-                      wrong_config{"fraction", R"({"queue": 1.5})", "an integer from 1"},
-                      wrong_config{"text", R"({"queue": "1"})", "an integer from 1"},
-                      wrong_config{"zero", R"({"instances": 0})", "an integer from 1 to 256"},
-                      wrong_config{"too_large", R"({"instances": 257})", "an integer from 1 to 256"},
-                      wrong_config{"versions", R"({"versions": "newest"})", "\"latest\", \"all\""},
-                      wrong_config{"no_versions", R"({"versions": []})", "\"latest\", \"all\""},
-                      wrong_config{"version_zero", R"({"versions": [0]})", "an integer from 1"},
-                      wrong_config{"activation", R"({"activation": "swish"})", "accepted are none, relu"},
-                      wrong_config{"device", R"({"device": 0})", "the name of a device"},
-                      wrong_config{"array", "[]", "is an object"}, wrong_config{"no_json", "{", "no JSON"},
-                      wrong_config{"nothing", "", "no JSON"}, wrong_config{"two", "{} {}", "no JSON"},
-                      wrong_config{"deep", R"({"a":[[[[[[[[[[[[1]]]]]]]]]]]]})", "too deep"}),
+    ::testing::Values(
+        wrong_config{"unknown_key", R"({"max_bach": 1})", "'max_bach': this key is unknown; the keys are"},
+        wrong_config{"twice", R"({"queue": 1, "queue": 2})", "'queue': this key is there twice"},
+        wrong_config{"precision", R"({"precision": "auto"})", "'precision': accepted are f32, bf16, f16 and int8"},
+        wrong_config{"resident", R"({"resident": "yes"})", "\'resident\': accepted are true and false"},
+        wrong_config{"no_devices", R"({"devices": []})", "'devices': accepted is a list of devices"},
+        wrong_config{"device_twice", R"({"devices": ["cpu:0", "cpu:0"]})", "'devices': 'cpu:0' is there twice"},
+        wrong_config{"both_devices", R"({"device": "cpu:0", "devices": ["cpu:0"]})",
+                     "'devices': 'device' is there too"},
+        wrong_config{"negative", R"({"queue": -1})", "an integer from 1 to 1000000"},
+        wrong_config{"fraction", R"({"queue": 1.5})", "an integer from 1"},
+        wrong_config{"text", R"({"queue": "1"})", "an integer from 1"},
+        wrong_config{"zero", R"({"instances": 0})", "an integer from 1 to 256"},
+        wrong_config{"too_large", R"({"instances": 257})", "an integer from 1 to 256"},
+        wrong_config{"versions", R"({"versions": "newest"})", "\"latest\", \"all\""},
+        wrong_config{"no_versions", R"({"versions": []})", "\"latest\", \"all\""},
+        wrong_config{"version_zero", R"({"versions": [0]})", "an integer from 1"},
+        wrong_config{"activation", R"({"activation": "swish"})", "accepted are none, relu"},
+        wrong_config{"device", R"({"device": 0})", "the name of a device"}, wrong_config{"array", "[]", "is an object"},
+        wrong_config{"no_json", "{", "no JSON"}, wrong_config{"nothing", "", "no JSON"},
+        wrong_config{"two", "{} {}", "no JSON"},
+        wrong_config{"deep", R"({"a":[[[[[[[[[[[[1]]]]]]]]]]]]})", "too deep"}),
     [](const auto& each) { return each.param.what; });
 
 INSTANTIATE_TEST_SUITE_P(

@@ -4,20 +4,30 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/support/temporary_directory.hpp"
+#include "serve/grpc/wire_writer.hpp"
 #include "serve/support/fake_engine.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/io/npy.hpp"
 #include "sluice/nn/onnx.hpp"
 #include "sluice/serve/served_model.hpp"
+#include "sluice/serve/tensor_view.hpp"
 
 namespace sluice::serve::network_engine_tests {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::HasSubstr;
 using testing::test_call;
 
 const fs::path root = SLUICE_SOURCE_DIR;
@@ -54,6 +64,103 @@ TEST(network_engine, serves_a_perceptron_of_a_safetensors_file) { expect_digits(
 TEST(network_engine, serves_an_onnx_file) {
     if (!nn::onnx_supported()) GTEST_SKIP() << "built without ONNX";
     expect_digits(root / "models/digits.onnx");
+}
+
+TEST(network_engine, computes_in_the_precision_of_the_configuration) {
+    network_engine engine({.device = "cpu"});
+    const auto in_bf16 =
+        engine.load({"digits", 1, root / "models/digits.safetensors"}, {.precision = nn::precision::bf16});
+    EXPECT_THAT(in_bf16->how(), ::testing::AllOf(HasSubstr("bf16 ("), HasSubstr("3 of 3 products")));
+    EXPECT_EQ(engine.load({"digits", 1, root / "models/digits.safetensors"}, {})->how(), "");
+    const std::vector<float> rows = array(root / "data/digits_inputs.npy");
+    const std::vector<float> wanted = array(root / "data/digits_logits.npy");
+    const auto made = in_bf16->run({nn::any_tensor(std::vector(rows.begin(), rows.begin() + 64), {1, 64})});
+    float largest = 0;
+    for (std::size_t i = 0; i < 10; ++i) {
+        const float difference = std::abs(made.front().values<float>()[i] - wanted[i]);
+        EXPECT_LT(difference, 0.5F);
+        largest = std::max(largest, difference);
+    }
+    EXPECT_GT(largest, 1e-4F) << "nothing was rounded";
+}
+
+TEST(network_engine, puts_a_model_on_the_devices_of_the_configuration) {
+    network_engine engine({.device = "cpu"});
+    const fs::path file = root / "models/digits.safetensors";
+    EXPECT_EQ(engine.load({"digits", 1, file}, {.devices = {"cpu:0"}})->device_name(), "cpu:0");
+    EXPECT_THROW(engine.load({"digits", 1, file}, {.devices = {"cpu:0", "cpu:99"}}), error);
+    try {
+        engine.load({"digits", 1, file}, {.devices = {"cpu", "cpu:0"}});
+        FAIL() << "it is loaded";
+    } catch (const error& failure) {
+        EXPECT_THAT(failure.what(), HasSubstr("names the device cpu:0 twice"));
+    }
+}
+
+// A file with one node, Reshape, from x to y.
+std::string reshape_to(const std::vector<std::size_t>& to, bool says_shape) {
+    const auto described = [](std::string_view name, std::span<const std::size_t> lengths) {
+        wire_writer shape, tensor, type, value;
+        for (const std::size_t each : lengths) {
+            wire_writer dimension;
+            dimension.add_number(1, each);
+            shape.add_bytes(1, dimension.text());
+        }
+        tensor.add_number(1, 1);  // FLOAT
+        if (!lengths.empty()) tensor.add_bytes(2, shape.text());
+        type.add_bytes(1, tensor.text());
+        value.add_bytes(1, name);
+        value.add_bytes(2, type.text());
+        return value.text();
+    };
+    wire_writer node, target, graph, opset, model;
+    for (const char* each : {"x", "shape"}) node.add_bytes(1, each);
+    node.add_bytes(2, "y");
+    node.add_bytes(4, "Reshape");
+    target.add_number(1, to.size());
+    target.add_number(2, 7);  // INT64
+    for (const std::size_t each : to) target.add_number(7, each);
+    target.add_bytes(8, "shape");
+    graph.add_bytes(1, node.text());
+    graph.add_bytes(2, "graph");
+    graph.add_bytes(5, target.text());
+    graph.add_bytes(11, described("x", std::vector<std::size_t>{1, 2}));
+    graph.add_bytes(12, described("y", says_shape ? to : std::vector<std::size_t>{}));
+    opset.add_number(2, 13);
+    model.add_number(1, 8);
+    model.add_bytes(7, graph.text());
+    model.add_bytes(8, opset.text());
+    return model.text();
+}
+
+TEST(network_engine, refuses_outputs_with_more_dimensions_than_an_answer_may_have) {
+    if (!nn::onnx_supported()) GTEST_SKIP() << "built without ONNX";
+    const io::testing::temporary_directory folder;
+    const fs::path file = folder / "model.onnx";
+    network_engine engine({.device = "cpu"});
+    const auto load = [&](const std::string& contents) {
+        std::ofstream(file, std::ios::binary) << contents;
+        return engine.load({"m", 1, file}, {});
+    };
+    std::vector<std::size_t> shape(tensor_shape::most_dimensions, 1);
+    shape.back() = 2;
+    const auto answers = served_model::make("m", 1, load(reshape_to(shape, true)), {});
+    const auto right = testing::row_of(3);
+    answers->submit(right);
+    EXPECT_EQ(right->get(), (std::vector<float>{3, 3}));
+    shape.insert(shape.begin(), 1);
+    try {
+        load(reshape_to(shape, true));
+        ADD_FAILURE() << "it is loaded";
+    } catch (const error& failure) {
+        EXPECT_EQ(failure.code(), errc::unsupported);
+        EXPECT_THAT(failure.what(), ::testing::HasSubstr("output 'y' has more than 16 dimensions"));
+    }
+    // Where the file does not say the shape, the request is refused.
+    const auto served = served_model::make("m", 1, load(reshape_to(shape, false)), {});
+    const auto refused = testing::row_of(3);
+    served->submit(refused);
+    EXPECT_THROW(refused->get(), refusal);
 }
 
 TEST(network_engine, refuses_activations_for_onnx_and_devices_that_do_not_exist) {

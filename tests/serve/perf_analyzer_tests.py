@@ -60,18 +60,21 @@ class PerfAnalyzer(unittest.TestCase):
     def test_http_with_several_requests_at_a_time(self):
         self.measure("-i", "http", "-u", self.server.address, "--async", "--concurrency-range", "8")
 
-    # Over gRPC it asks for no configuration, so it does not know that the first dimension is the batch.
     def test_grpc(self):
         self.require_grpc()
-        self.measure("-i", "grpc", "-u", self.server.grpc_address, "--shape", "input:1,64")
+        self.measure("-i", "grpc", "-u", self.server.grpc_address)
+
+    def test_grpc_in_batches(self):
+        self.require_grpc()
+        self.measure("-i", "grpc", "-u", self.server.grpc_address, "-b", "4")
 
     def test_a_stream_over_grpc(self):
         self.require_grpc()
-        self.measure("-i", "grpc", "-u", self.server.grpc_address, "--shape", "input:1,64", "--streaming", "--async")
+        self.measure("-i", "grpc", "-u", self.server.grpc_address, "--streaming", "--async")
 
     def test_shared_memory_over_grpc(self):
         self.require_grpc()
-        self.measure("-i", "grpc", "-u", self.server.grpc_address, "--shape", "input:1,64", "--shared-memory", "system",
+        self.measure("-i", "grpc", "-u", self.server.grpc_address, "--shared-memory", "system",
                      "--output-shared-memory-size", "64")
 
 

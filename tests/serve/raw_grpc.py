@@ -154,14 +154,14 @@ class Headers:
 
 
 class RawGrpc:
-    def __init__(self, port, timeout=30):
+    def __init__(self, port, timeout=30, window=1 << 30):
+        """`window`: how many bytes of its answer each call takes before take_more(); by default more than there are."""
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.received, self.headers, self.next_stream, self.last_stream = b"", Headers(), 1, None
-        window = struct.pack(">I", (1 << 30) - 65536)
-        # Windows that answers never fill.
-        self.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + self.frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 1 << 30))
-                  + self.frame(WINDOW_UPDATE, 0, 0, window))
+        of_connection = struct.pack(">I", (1 << 30) - 65536)
+        self.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + self.frame(SETTINGS, 0, 0, struct.pack(">HI", 4, window))
+                  + self.frame(WINDOW_UPDATE, 0, 0, of_connection))
 
     @staticmethod
     def frame(kind, flags, stream, payload):
@@ -172,6 +172,9 @@ class RawGrpc:
             self.socket.sendall(data)
         except OSError as failure:
             raise Lost(f"cannot send: {failure}") from failure
+
+    def take_more(self, stream, size=1 << 20):
+        self.send(self.frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", size)))
 
     def close(self):
         self.socket.close()

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -127,6 +128,23 @@ TEST(serve_tool, sigterm_under_load_loses_no_request) {
         EXPECT_EQ(end.exit_code, 0) << end.err;
         EXPECT_EQ(lost, 0);
     }
+}
+
+TEST(serve_tool, memory_of_gpus_is_refused_with_the_reason_where_there_is_none) {
+    ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
+    serving server({"--cuda-shared-memory", digits});
+    ::unsetenv("CUDA_VISIBLE_DEVICES");
+    const std::string region = "/v2/cudasharedmemory/region/a/register";
+    const http_answer got = server.client().ask(post_request(
+        region, R"({"raw_handle":{"b64":")" + std::string(86, 'A') + R"(=="},"device_id":0,"byte_size":8})"));
+    EXPECT_EQ(got.status, 400);
+    EXPECT_THAT(got.body, HasSubstr("cannot open memory of a GPU: "));
+    EXPECT_EQ(server.client().ask(get_request("/v2/systemsharedmemory/status")).status, 403);
+    EXPECT_EQ(server.client().ask(post_request("/v2/models/digits/infer", digits_request())).status, 200);
+    server.send(SIGTERM);
+    const outcome end = server.wait();
+    EXPECT_EQ(end.exit_code, 0) << end.err;
+    EXPECT_THAT(end.err, HasSubstr("--cuda-shared-memory: each register is refused: "));
 }
 
 TEST(serve_tool, log_lines_are_json_where_asked) {
@@ -278,7 +296,7 @@ TEST(serve_tool, says_what_it_was_built_with) {
     EXPECT_THAT(got.out, HasSubstr("HTTP         yes"));
     EXPECT_THAT(got.out, HasSubstr(grpc_supported() ? "gRPC         yes" : "gRPC         no: " + why_no_grpc()));
     EXPECT_THAT(got.out, HasSubstr(tls_supported() ? "TLS          yes" : "TLS          no: " + why_no_tls()));
-    EXPECT_THAT(got.out, HasSubstr(yaml_supported() ? "config.yaml  yes" : "config.yaml  no: yaml-cpp was not found"));
+    EXPECT_THAT(got.out, HasSubstr(yaml_supported() ? "config.yaml  yes" : "config.yaml  no: " + why_no_yaml()));
 }
 
 TEST(serve_tool, answers_grpc_where_it_is_built_with_it) {
@@ -398,6 +416,7 @@ TEST(serve_tool, what_cannot_be_served_is_refused_at_the_start) {
     refused({"--repository", (folder / "").string()}, "'max_bach': this key is unknown");
     refused({digits, "--address", "localhost"}, "no address to listen on");
     refused({digits, "--log", "xml"}, "text and json");
+    refused({digits, "--spin-us", "1000001"}, "--spin-us: Value 1000001 not in range");
     refused({digits, "--write-timeout", "0"}, "--write-timeout: Value 0 not in range");
     refused({digits, "--user", "unknown-name"}, "there is no user 'unknown-name'");
     refused({digits, "--user", "root"}, "has the rights of root");

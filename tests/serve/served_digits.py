@@ -51,8 +51,9 @@ def free_port():
 class ServedDigits:
     """The process. It is ready when this is constructed; end() drains it and requires the status 0."""
 
-    def __init__(self, tool, *options, stderr=None, repository=None, before=None):
-        """`repository`: a folder to make; `before`: called in the server's process before it begins."""
+    def __init__(self, tool, *options, stderr=None, repository=None, before=None, environment=None):
+        """`repository`: a folder to make; `before`: called in the server's process before it begins; `environment`: the
+        server's, where it is not this process's."""
         self.folder = tempfile.TemporaryDirectory()
         self.repository = repository or pathlib.Path(self.folder.name) / "repository"
         model = self.repository / "digits/1"
@@ -65,6 +66,7 @@ class ServedDigits:
             [tool, "serve", "--repository", str(self.repository), "--device", "cpu", "--port", str(self.port), *grpc, *options],
             stderr=stderr,
             preexec_fn=before,
+            env=environment,
         )
         try:
             self.wait_until_ready()

@@ -4,8 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "serve/support/fake_engine.hpp"
 
@@ -170,6 +177,51 @@ TEST(served_model, rows_that_depend_on_each_other_are_not_joined) {
     } catch (const error& failure) {
         EXPECT_THAT(failure.what(), HasSubstr("batches of 8"));
     }
+}
+
+// Of more rows than a trial has it gives one output.
+class summing_model final : public fake_model {
+public:
+    std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const override {
+        std::vector<nn::any_tensor> made = fake_model::run(std::move(inputs));
+        if (made.front().shape().front() <= 3) return made;
+        return {nn::any_tensor(std::vector<float>(2), std::vector<std::size_t>{1, 2})};
+    }
+};
+
+TEST(served_model, a_batch_that_loses_rows_is_computed_one_by_one_and_none_is_joined_after_it) {
+    serving s({}, std::make_shared<summing_model>());
+    EXPECT_EQ(s.model->max_batch(), 64U);
+    const std::string before = s.model->joins_because(), after = "an output did not have the rows of its batch";
+    EXPECT_THAT(before, HasSubstr("a trial gave each row the same outputs"));
+    std::atomic<bool> ends{false};
+    std::thread looks([&] {  // as the statistics do
+        while (!ends) {
+            const std::string now = s.model->joins_because();
+            EXPECT_TRUE(now == before || now == after) << now;
+        }
+    });
+    for (int round = 0; round < 2; ++round) {
+        std::vector<std::shared_ptr<test_call>> calls;
+        {
+            const held gate(*s.fake);
+            s.model->submit(calls.emplace_back(row_of(0)));
+            s.fake->wait_until_running();
+            for (int i = 1; i < 5; ++i) s.model->submit(calls.emplace_back(row_of(static_cast<float>(i))));
+        }
+        for (int i = 0; i < 5; ++i) {
+            const auto twice = static_cast<float>(2 * i);
+            EXPECT_THAT(calls[static_cast<std::size_t>(i)]->get(), ElementsAre(twice, twice));
+        }
+        if (round == 0) {
+            EXPECT_THAT(s.fake->batches(), ElementsAre(1, 4, 1, 1, 1, 1));
+        } else {
+            EXPECT_THAT(s.fake->batches(), ElementsAre(1, 1, 1, 1, 1));
+        }
+    }
+    ends = true;
+    looks.join();
+    EXPECT_EQ(s.model->joins_because(), after);
 }
 
 TEST(served_model, a_wrong_request_does_not_fail_the_others_of_its_batch) {
@@ -425,6 +477,23 @@ TEST(served_model, after_a_failure_of_the_device_it_is_not_ready) {
     EXPECT_THROW(other->get(), refusal);
     while (again.model->is_ready()) std::this_thread::yield();
     EXPECT_EQ(refusal_from([&] { again.model->submit(row_of(1)); }).kind(), refusal_kind::unavailable);
+}
+
+// Its output has more dimensions than an answer may have.
+class deep_model final : public fake_model {
+public:
+    std::vector<nn::any_tensor> run(std::vector<nn::any_tensor>) const override {
+        return {nn::any_tensor(std::vector<float>(1), std::vector<std::size_t>(tensor_shape::most_dimensions + 1, 1))};
+    }
+};
+
+TEST(served_model, an_output_with_too_many_dimensions_is_refused) {
+    serving s({}, std::make_shared<deep_model>());
+    const auto call = row_of(1);
+    ASSERT_TRUE(s.model->submit(call));
+    const refusal why = refusal_from([&] { call->get(); });
+    EXPECT_EQ(why.kind(), refusal_kind::failed);
+    EXPECT_THAT(why.why(), HasSubstr("output 'y' has 17 dimensions; an answer has at most 16"));
 }
 
 struct wrong_input {

@@ -70,6 +70,29 @@ TEST_F(models, the_latest_version_answers_unless_another_is_named) {
     EXPECT_TRUE(all.is_ready());
 }
 
+// They keep libraries from being loaded on their GPU.
+TEST_F(models, those_that_stay_on_a_gpu_are_loaded_last) {
+    for (const std::string name : {"a", "b", "c"}) write(name + "/model.onnx", "2");
+    EXPECT_FALSE(model_source::repository(folder / "").wants_resident());
+    write("a/config.json", R"({"resident": true})");
+    write("b/config.json", R"({"resident": false})");
+    const model_source source = model_source::repository(folder / "");
+    EXPECT_TRUE(source.wants_resident());
+    EXPECT_TRUE(source.wants_resident("a"));
+    EXPECT_FALSE(source.wants_resident("b"));
+    EXPECT_FALSE(source.wants_resident("none"));
+    std::vector<std::string> loaded;
+    fake_engine notes([&](const model_version& which) {
+        loaded.push_back(which.name);
+        return std::make_shared<fake_model>();
+    });
+    server all(source, notes);
+    all.load_all();
+    EXPECT_THAT(loaded, ElementsAre("b", "c", "a"));
+    write("c/config.json", "{");
+    EXPECT_FALSE(source.wants_resident("c"));
+}
+
 TEST_F(models, only_the_latest_version_is_loaded_by_default) {
     write("m/1/model.onnx", "this would fail");
     write("m/2/model.onnx", "3");

@@ -55,20 +55,22 @@ TEST(shared_regions, are_known_by_their_names_until_they_are_removed) {
     shared_regions regions;
     regions.add("b", object.key(), 0, 64);
     regions.add("a", object.key().substr(1), 8, 8);  // shm_open takes the name with and without '/'
-    ASSERT_EQ(regions.all().size(), 2U);
-    EXPECT_EQ(regions.all()[0]->name(), "a");
-    EXPECT_EQ(regions.all()[0]->offset(), 8U);
-    EXPECT_EQ(regions.all()[0]->bytes(), 8U);
-    EXPECT_EQ(regions.all()[1]->key(), object.key());
+    const auto all = regions.all_system();
+    ASSERT_EQ(all.size(), 2U);
+    EXPECT_EQ(all[0]->name(), "a");
+    EXPECT_EQ(all[0]->offset(), 8U);
+    EXPECT_EQ(all[0]->bytes(), 8U);
+    EXPECT_EQ(all[1]->key(), object.key());
+    EXPECT_EQ(regions.find_system("b")->key(), object.key());
     EXPECT_THAT(refused([&] { regions.add("a", object.key(), 0, 8); }), HasSubstr("'a' is registered already"));
     const auto kept = regions.find("a");
-    regions.remove("a");
-    regions.remove("a");
+    regions.remove(region_kind::system, "a");
+    regions.remove(region_kind::system, "a");
     EXPECT_THAT(refused([&] { regions.find("a"); }), HasSubstr("'a' is not registered"));
     std::array<std::byte, 8> bytes{};
     kept->read(0, bytes);  // a request that has it continues
-    regions.remove_all();
-    EXPECT_TRUE(regions.all().empty());
+    regions.remove_all(region_kind::system);
+    EXPECT_TRUE(regions.all_system().empty());
 }
 
 TEST(shared_regions, names_that_are_no_shared_memory_are_refused) {
@@ -81,7 +83,7 @@ TEST(shared_regions, names_that_are_no_shared_memory_are_refused) {
     EXPECT_THAT(add("sluice-test-nowhere"), HasSubstr("cannot be opened: No such file"));
     for (const char* name : {"", "a/b", "..", "a b", "\n"})
         EXPECT_THAT(refused([&] { regions.add(name, "x", 0, 1); }), HasSubstr("is no name of a region")) << name;
-    EXPECT_TRUE(regions.all().empty());
+    EXPECT_TRUE(regions.all_system().empty());
 }
 
 TEST(shared_regions, what_is_no_plain_file_or_leads_elsewhere_is_refused) {
@@ -145,7 +147,7 @@ TEST(shared_regions, their_number_is_limited) {
     for (std::size_t i = 0; i < shared_regions::most_regions; ++i)
         regions.add("r" + std::to_string(i), object.key(), 0, 1);
     EXPECT_THAT(refused([&] { regions.add("one_more", object.key(), 0, 1); }), HasSubstr("which is the most"));
-    regions.remove("r0");
+    regions.remove(region_kind::system, "r0");
     regions.add("one_more", object.key(), 0, 1);
 }
 

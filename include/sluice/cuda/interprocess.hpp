@@ -42,6 +42,9 @@
 // and for a handle of another version of Sluice. device_error when CUDA refuses, for instance because the exporting
 // process has ended. In a build without CUDA all of this throws errc::unsupported.
 //
+// Programs without Sluice send CUDA's own handle of a whole allocation (cudaIpcGetMemHandle): import_allocation takes
+// it.
+//
 // CPU devices: their memory is the process's own. Map memory that both processes see (shm_open or memfd_create, and
 // mmap with MAP_SHARED), and adopt() it in each.
 //
@@ -70,6 +73,10 @@ struct tensor_handle {
 struct event_handle {
     std::array<std::byte, 192> bytes{};  // opaque; holds no pointer of this process
 };
+// CUDA's own handle of memory that cudaMalloc allocated: the bytes of a cudaIpcMemHandle_t.
+struct allocation_handle {
+    std::array<std::byte, 64> bytes{};  // opaque
+};
 
 }  // namespace cuda
 
@@ -89,6 +96,9 @@ struct process_import {
 };
 process_import import_from_process(device& gpu, const cuda::tensor_handle& handle, exported_element element,
                                    const source_location& location);
+storage_ref import_allocation(device& gpu, const cuda::allocation_handle& handle, const shape& shape,
+                              std::size_t element_bytes, std::size_t element_alignment,
+                              const source_location& location);
 
 }  // namespace detail
 
@@ -139,6 +149,22 @@ adopted_tensor<T> import_tensor(device& gpu, const tensor_handle& handle,
     constexpr detail::exported_element element{detail::dlpack_type_of<std::remove_const_t<T>>(), !std::is_const_v<T>};
     detail::process_import made = detail::import_from_process(gpu, handle, element, location);
     return detail::adopted_over<T>(std::move(made.memory), made.shape);
+}
+
+// A tensor over the beginning of an allocation of another program, which need not use Sluice; a shared_tensor for
+// const T. The other program keeps the allocation until the tensor is dropped and its last command is complete; it has
+// waited for its own work on the memory before it sends the handle. CUDA alone checks the handle, and says nothing of
+// the type of what is in the memory: accept handles only from processes that you trust.
+//
+// Throws errc::invalid_argument for a tensor that is longer than the allocation, and for memory of another GPU;
+// errc::unsupported on a CPU device and in a build without CUDA; device_error when CUDA refuses: for bytes that are no
+// handle, for one of this very process, and when the other process has ended. May take milliseconds.
+template <typename T>
+adopted_tensor<T> import_allocation(device& gpu, const allocation_handle& handle, const shape& shape,
+                                    const source_location& location = source_location::current()) {
+    static_assert(std::is_trivially_copyable_v<T>, "device memory holds trivially copyable elements");
+    return detail::adopted_over<T>(detail::import_allocation(gpu, handle, shape, sizeof(T), alignof(T), location),
+                                   shape);
 }
 
 // An event that two processes record and wait for. A turn passes with it on the GPU, and no host waits:

@@ -8,6 +8,7 @@
 
 #include "sluice/nn/any_tensor.hpp"
 #include "sluice/nn/model.hpp"
+#include "sluice/serve/gpu_memory.hpp"
 #include "sluice/serve/model_config.hpp"
 #include "sluice/serve/model_files.hpp"
 
@@ -24,8 +25,17 @@ public:
     virtual const std::vector<nn::value_info>& outputs() const noexcept = 0;
     virtual std::string platform() const = 0;     // "sluice_onnx"
     virtual std::string device_name() const = 0;  // "cpu:0"
+    // How it computes, for people: "bf16 (AVX-512-BF16) in 5 of 6 products"; empty where there is nothing to say.
+    virtual std::string how() const { return {}; }
     // Whether the device is known to have failed, so that run() will fail from now on. Does not block.
     virtual bool is_lost() const noexcept { return false; }
+    // The devices that have failed, by their names, also where others still answer. Does not block.
+    virtual std::vector<std::string> lost_devices() const {
+        return is_lost() ? std::vector{device_name()} : std::vector<std::string>{};
+    }
+    // Whether it prepares something for each shape of its inputs, so that batches of a few sizes are better than
+    // batches of many. Then the server may add rows to a batch.
+    virtual bool prefers_few_sizes() const noexcept { return false; }
 
     // The outputs for these inputs, both in host memory and in the model's orders. Blocks until they are computed.
     // Throws error when the inputs do not fit, and when the device fails.
@@ -39,6 +49,10 @@ public:
     // Reads the model and puts it on its device. Blocks. Throws error (file_error names the file) for a model that
     // cannot be loaded. May be called on several threads.
     virtual std::shared_ptr<const loaded_model> load(const model_version& which, const model_config& how) = 0;
+
+    // Opens memory that clients have on the engine's GPUs. The engine outlives what it has opened. Empty: it has no
+    // such memory.
+    virtual std::shared_ptr<const gpu_memory_opener> gpu_memory() { return nullptr; }
 };
 
 }  // namespace sluice::serve

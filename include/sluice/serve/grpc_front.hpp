@@ -30,9 +30,11 @@ std::string why_no_grpc();
 
 // How a front end listens, and what it lets clients do.
 struct grpc_options {
-    std::string address = "127.0.0.1";                 // an IPv4 or IPv6 address
-    unsigned short port = 8001;                        // 0: one that is free
-    std::size_t threads = 1;                           // that take requests, from 1 to 256
+    std::string address = "127.0.0.1";  // an IPv4 or IPv6 address
+    unsigned short port = 8001;         // 0: one that is free
+    std::size_t threads = 1;            // that take requests, from 1 to 256
+    // How long such a thread looks for the next event without sleep, from 0 to 1 s: see http_options.
+    std::chrono::microseconds spin_time{0};
     std::size_t message_bytes = 64 << 20;              // of one request; longer ones are refused (RESOURCE_EXHAUSTED)
     std::chrono::milliseconds handshake_time{10'000};  // from the connection to the first call that it may send
     // That an answer has to be taken by its client, from 1 ms to 24 hours. Then its call is cancelled. A short answer

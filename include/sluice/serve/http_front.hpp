@@ -27,7 +27,7 @@
 namespace sluice::serve {
 
 bool http_supported() noexcept;  // whether Sluice was built with Boost and simdjson
-// What was missing when Sluice was built: "Boost 1.81 or later"; empty when nothing was.
+// Why it was not: "Boost 1.81 or later (libboost1.81-dev) was not found", "SLUICE_HTTP=OFF"; empty when it was.
 std::string why_no_http();
 
 // How a front end listens, and what it lets clients do.
@@ -36,6 +36,10 @@ struct http_options {
     unsigned short port = 8000;         // 0: one that is free
     // Threads that take requests, each with its own connections.
     std::size_t threads = 1;
+    // How long a thread looks for the next request without sleep, from 0 to 1 s. A request that comes within this time
+    // is answered sooner, by the time that the system takes to wake a thread; meanwhile the thread takes a processor.
+    // For a server that has more processors than busy threads.
+    std::chrono::microseconds spin_time{0};
     std::size_t connections = 1000;            // more are refused
     std::size_t header_bytes = 16 << 10;       // of a request; a longer one is refused
     std::size_t body_bytes = 64 << 20;         // of a request; a longer one is refused
@@ -76,7 +80,8 @@ struct http_options {
 class http_front {
 public:
     // Listens, and starts the threads. `models` must outlive this. Throws error: invalid_argument for a text that is no
-    // address, io_failed when the address cannot be listened on or the file for spans not be created, unsupported when
+    // address and a spin_time out of its range, io_failed when the address cannot be listened on or the file for spans
+    // not be created, unsupported when
     // Sluice was built without HTTP, or without TLS where that is asked for; and before it listens, for files of TLS:
     // bad_file for what is wrong in them, io_failed when they cannot be read, invalid_argument when the certificate or
     // the key is missing.

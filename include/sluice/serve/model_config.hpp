@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "sluice/kernels/activation.hpp"
+#include "sluice/nn/precision.hpp"
 
 namespace sluice::serve {
 
@@ -63,6 +64,15 @@ struct model_config {
     bool all_versions = false;  // instead of `versions`
     // The device by its name; empty: the server's.
     std::string device = {};
+    // In the place of `device`: several devices, by their names. The model is on each of them, and a batch goes to the
+    // one with the fewest batches. There are at least as many instances as devices.
+    std::vector<std::string> devices = {};
+    // In which numbers the model multiplies: "f32", "bf16", "f16" or "int8" in the file.
+    nn::precision precision = nn::precision::f32;
+    // A perceptron stays on its GPU (sluice/nn/resident.hpp) and answers requests of a few rows without a launch, where
+    // a trial at load time shows that this is faster than the network. It takes `instances` lanes of multiprocessors,
+    // and while it stays, libraries that other models need on this GPU cannot be loaded: load_all() loads it last.
+    bool resident = false;
     // Of a model in a safetensors file, where the file does not say them.
     std::optional<activation> hidden_activation = std::nullopt;
     std::optional<activation> output_activation = std::nullopt;  // of the last layer
@@ -78,5 +88,7 @@ model_config parse_model_config(const std::string& text, const std::filesystem::
 
 // Whether Sluice was built with yaml-cpp. Without it YAML is refused (errc::unsupported).
 bool yaml_supported() noexcept;
+// Why it was not: "yaml-cpp (libyaml-cpp-dev) was not found", "SLUICE_YAML=OFF"; empty when it was.
+std::string why_no_yaml();
 
 }  // namespace sluice::serve

@@ -16,6 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/serve/model_config.hpp"
+
 namespace sluice::serve {
 
 // One version of a model.
@@ -30,6 +32,9 @@ struct model_files {
     std::vector<model_version> versions;  // ascending, not empty
     std::filesystem::path config;         // empty: there is none
 };
+
+// How the model is served: what its file says, or the defaults. Throws what read_model_config throws.
+model_config config_of(const model_files& files);
 
 // Whether the name may be that of a model.
 bool is_model_name(std::string_view name) noexcept;
@@ -52,6 +57,10 @@ public:
     // two configurations, with a file of another name or with a link that leads out of the repository;
     // errc::invalid_argument for an unknown name.
     model_files find(std::string_view name) const;
+    // Whether the configuration of this model, or of any of them, says `resident`. What is wrong with files is no error
+    // here.
+    bool wants_resident(std::string_view name) const;
+    bool wants_resident() const;
 
 private:
     std::filesystem::path folder_;  // canonical

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/serve/engine.hpp"
@@ -21,12 +22,16 @@ public:
     // Throws errc::device_not_found.
     explicit network_engine(const network_engine_options& options = {});
 
+    // The model on the devices that its configuration names, in its precision.
     std::shared_ptr<const loaded_model> load(const model_version& which, const model_config& how) override;
+    std::shared_ptr<const gpu_memory_opener> gpu_memory() override;
     // The device of models whose configuration names none.
     device& default_device() const { return machine_.find(device_); }
     const runtime& machine() const noexcept { return machine_; }  // the runtime that owns the devices
 
 private:
+    std::vector<device*> devices_of(const model_config& how) const;
+
     runtime machine_;
     std::string device_;
 };

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,6 +27,7 @@
 namespace sluice::serve {
 
 class call_queue;
+class size_classes;
 struct waiting_call;
 struct batch_rule;
 
@@ -46,8 +48,11 @@ public:
     const model_config& config() const noexcept { return config_; }     // the configuration that make received
     // The rows of one batch; 1: requests are computed one by one.
     std::size_t max_batch() const noexcept { return max_batch_; }
-    // Why requests are joined, or why not: for people.
-    const std::string& joins_because() const noexcept { return joins_because_; }
+    // Why requests are joined, or why not: for people. A batch may show that they cannot be.
+    std::string joins_because() const;
+    // The numbers of rows to which batches are padded, ascending: of those, a trial at load time has shown that they
+    // take hardly longer than fewer rows.
+    std::vector<std::size_t> padded_sizes() const;
     // False after a failure of the device.
     bool is_ready() const;
     // Whether the device has failed. Then submit() refuses all.
@@ -80,6 +85,7 @@ private:
     std::vector<waiting_call> take(std::vector<waiting_call>& left_out);
     std::vector<waiting_call> take_in_time(std::unique_lock<std::mutex>& lock, std::vector<waiting_call>& left_out);
     void run_batch(std::vector<waiting_call> batch, std::vector<waiting_call> left_out, bool on_caller_thread);
+    std::size_t rows_to_compute(std::span<const waiting_call> batch) const;
     void compute(std::vector<waiting_call>& batch, bool on_caller_thread);
     void compute_each(std::vector<waiting_call>& batch, bool on_caller_thread);
     void note_failure(const std::exception& failure);
@@ -91,6 +97,7 @@ private:
     const model_config config_;
     std::size_t max_batch_ = 1;
     std::string joins_because_;
+    std::unique_ptr<const size_classes> sizes_;
 
     mutable std::mutex mutex_;
     std::condition_variable has_work_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// shared_regions: memory that clients share with the server (POSIX shared memory), by the names under which they have
-// registered it: Triton's extension "system_shared_memory". Tensors are read from it and written to it.
+// shared_regions: the memory that clients share with the server, by the names under which they have registered it:
+// Triton's extensions "system_shared_memory" and "cuda_shared_memory". A name is of one region, of either kind.
 //
-// The server does not map this memory, because its owner may make it smaller at any time, and an access to what is gone
-// would end the process. It copies with pread and pwrite, which fail instead.
+//     serve::shared_regions regions;                                               // POSIX shared memory only
+//     serve::shared_regions both({.gpus = engine.gpu_memory()});                   // and memory on GPUs
 //
 // Thread safety: all members may be called on any thread.
 #pragma once
@@ -13,59 +13,69 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "sluice/serve/gpu_memory.hpp"
+#include "sluice/serve/shared_region.hpp"
+
 namespace sluice::serve {
 
-// A part of one object of shared memory. A region that is removed stays until the requests that use it are answered.
-class shared_region {
-public:
-    // Opens the object. Throws refusal (bad_request).
-    shared_region(std::string name, std::string key, std::uint64_t offset, std::uint64_t bytes);
-    shared_region(const shared_region&) = delete;  // it owns the descriptor
-    shared_region& operator=(const shared_region&) = delete;
-    ~shared_region();
-
-    const std::string& name() const noexcept { return name_; }  // the name under which it is registered
-    const std::string& key() const noexcept { return key_; }    // the object's name, as shm_open takes it
-    std::uint64_t offset() const noexcept { return offset_; }   // where the region begins in the object, in bytes
-    std::uint64_t bytes() const noexcept { return bytes_; }     // the length of the region
-
-    // Throws refusal (bad_request) for bytes that are not in the region.
-    void require_part(std::uint64_t offset, std::uint64_t bytes) const;
-    // Copies from `offset` of the region on. Both throw refusal: bad_request for bytes that are not in the region, and
-    // for an object that has become too small or, in write(), may not be written.
-    void read(std::uint64_t offset, std::span<std::byte> to) const;
-    // Copies to the region, from `offset` on. Throws as read(), and where the object may not be written.
-    void write(std::uint64_t offset, std::span<const std::byte> from) const;
-
-private:
-    const std::string name_, key_;
-    const std::uint64_t offset_, bytes_;
-    int object_ = -1;
-    bool is_writable_ = true;
+// Which kinds of memory clients may register.
+struct shared_regions_options {
+    bool system = true;  // whether clients may register POSIX shared memory
+    // Opens memory on GPUs, which must live as long as the regions. Empty: clients may not register any.
+    std::shared_ptr<const gpu_memory_opener> gpus = {};
 };
 
 class shared_regions {
 public:
-    static constexpr std::size_t most_regions = 256;  // that may be registered at a time
+    static constexpr std::size_t most_regions = 256;  // that may be registered at a time, of both kinds together
+
+    // Without a region.
+    explicit shared_regions(shared_regions_options options = {}) : options_(std::move(options)) {}
+
+    // Whether clients may register memory of this kind. Without that, add() throws refusal (forbidden).
+    bool allows(region_kind kind) const noexcept {
+        return kind == region_kind::system ? options_.system : options_.gpus != nullptr;
+    }
+    // Whether there is any memory of this kind: a GPU.
+    bool has(region_kind kind) const {
+        return allows(kind) && (kind == region_kind::system || options_.gpus->why_not().empty());
+    }
 
     // `key`: the name of an object of shared memory, as shm_open takes it: no '/' but at its beginning. The part from
     // `offset` on, of `bytes`, must be in the object now. Throws refusal (bad_request), also for a name that is in use.
     void add(const std::string& name, const std::string& key, std::uint64_t offset, std::uint64_t bytes);
-    // A name that is not registered is no error, as with Triton.
-    void remove(std::string_view name);
-    void remove_all();  // removes every region, as remove() does
-    // Throws refusal (bad_request).
+    // Memory on the GPU `device_id`, by the handle that cudaIpcGetMemHandle has given its owner. Throws refusal as
+    // gpu_memory_opener::open() does, and bad_request where there is no GPU and for a name that is in use.
+    void add(const std::string& name, std::int64_t device_id, const gpu_memory_handle& handle, std::uint64_t bytes);
+    // A name that is not registered is no error, as with Triton. Throws refusal (bad_request) where the region of this
+    // name is of the other kind.
+    void remove(region_kind kind, std::string_view name);
+    void remove_all(region_kind kind);  // each region of this kind
+    // Of either kind. Throws refusal (bad_request).
     std::shared_ptr<const shared_region> find(std::string_view name) const;
-    std::vector<std::shared_ptr<const shared_region>> all() const;  // by name
+    // Throws refusal (bad_request), also where the region of this name is of the other kind.
+    std::shared_ptr<const system_region> find_system(std::string_view name) const;
+    // Throws as find_system() does.
+    std::shared_ptr<const cuda_region> find_cuda(std::string_view name) const;
+    std::vector<std::shared_ptr<const system_region>> all_system() const;  // by name
+    std::vector<std::shared_ptr<const cuda_region>> all_cuda() const;      // by name
 
 private:
+    using regions = std::map<std::string, std::shared_ptr<const shared_region>, std::less<>>;
+
+    void require_free(std::string_view name) const;
+    void keep(std::shared_ptr<const shared_region> made);
+    std::shared_ptr<const shared_region> find(region_kind kind, std::string_view name) const;
+    template <typename Region>
+    std::vector<std::shared_ptr<const Region>> all(region_kind kind) const;
+
+    const shared_regions_options options_;
     mutable std::mutex mutex_;
-    std::map<std::string, std::shared_ptr<const shared_region>, std::less<>> regions_;
+    regions regions_;
 };
 
 }  // namespace sluice::serve

@@ -10,7 +10,7 @@
 namespace sluice::serve {
 
 bool tls_supported() noexcept;  // whether Sluice was built with OpenSSL
-// What was missing when Sluice was built: "OpenSSL 3 (libssl-dev)"; empty when nothing was.
+// Why it was not: "OpenSSL 3 (libssl-dev) was not found", "SLUICE_TLS=OFF"; empty when it was.
 std::string why_no_tls();
 
 struct tls_files {

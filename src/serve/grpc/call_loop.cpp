@@ -3,6 +3,7 @@
 
 #include <grpc/support/time.h>
 
+#include <chrono>
 #include <utility>
 
 #include "sluice/serve/served_model.hpp"
@@ -29,22 +30,36 @@ void call_loop::end() {
         run();
 }
 
+// Waits for an event, unless models wait for this thread.
+grpc::CompletionQueue::NextStatus call_loop::next(void*& tag, bool& is_done) {
+    using clock = std::chrono::steady_clock;
+    const auto look = [&] { return queue_->AsyncNext(&tag, &is_done, ::gpr_inf_past(GPR_CLOCK_MONOTONIC)); };
+    if (!soon_.empty()) return look();
+    if (spin_time_.count() != 0) {
+        const auto sleeps_at = clock::now() + spin_time_;
+        do {
+            const auto found = look();
+            if (found != grpc::CompletionQueue::TIMEOUT) return found;
+        } while (clock::now() < sleeps_at);
+    }
+    return queue_->AsyncNext(&tag, &is_done, ::gpr_inf_future(GPR_CLOCK_MONOTONIC));
+}
+
 void call_loop::run() {
     using status = grpc::CompletionQueue::NextStatus;
     void* tag = nullptr;
     bool is_done = false;
     for (int events = 0;;) {
         const bool waits = soon_.empty();
-        const auto limit = waits ? ::gpr_inf_future(GPR_CLOCK_MONOTONIC) : ::gpr_inf_past(GPR_CLOCK_MONOTONIC);
-        const status next = queue_->AsyncNext(&tag, &is_done, limit);
-        if (next == status::GOT_EVENT) {
+        const status found = next(tag, is_done);
+        if (found == status::GOT_EVENT) {
             static_cast<call_event*>(tag)->happen(is_done);
             events = waits ? 0 : events + 1;
             if (events < most_events) continue;
         }
         events = 0;
         run_models();
-        if (next == status::SHUTDOWN) return;
+        if (found == status::SHUTDOWN) return;
     }
 }
 

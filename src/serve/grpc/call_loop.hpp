@@ -5,6 +5,7 @@
 
 #include <grpcpp/completion_queue.h>
 
+#include <chrono>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -43,9 +44,10 @@ private:
 
 class call_loop final : public lent_thread {
 public:
-    // `answers` must outlive it.
-    call_loop(std::unique_ptr<grpc::ServerCompletionQueue> queue, answer_watch& answers)
-        : queue_(std::move(queue)), answers_(answers) {}
+    // `answers` must outlive it. The thread sleeps only where nothing has happened for `spin_time`.
+    call_loop(std::unique_ptr<grpc::ServerCompletionQueue> queue, answer_watch& answers,
+              std::chrono::microseconds spin_time)
+        : queue_(std::move(queue)), answers_(answers), spin_time_(spin_time) {}
     call_loop(const call_loop&) = delete;  // its thread knows its address
     call_loop& operator=(const call_loop&) = delete;
     ~call_loop() override { end(); }
@@ -63,11 +65,13 @@ public:
     void run_soon(std::shared_ptr<served_model> model) override { soon_.push_back(std::move(model)); }
 
 private:
+    grpc::CompletionQueue::NextStatus next(void*& tag, bool& is_done);
     void run();
     void run_models();
 
     const std::unique_ptr<grpc::ServerCompletionQueue> queue_;
     answer_watch& answers_;
+    const std::chrono::microseconds spin_time_;
     std::vector<std::shared_ptr<served_model>> soon_, running_;  // keep their memory
     std::thread thread_;
     bool has_ended_ = false;

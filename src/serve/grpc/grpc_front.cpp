@@ -20,6 +20,7 @@
 #include "serve/grpc/service.hpp"
 #include "serve/grpc/status.hpp"
 #include "serve/grpc/tls_credentials.hpp"
+#include "serve/spin_time.hpp"
 #include "sluice/base/error.hpp"
 
 namespace sluice::serve {
@@ -46,6 +47,7 @@ grpc_options checked(grpc_options options) {
         throw error(errc::invalid_argument, "gRPC cannot have " + std::to_string(options.threads) +
                                                 " threads; accepted is 1 to " + std::to_string(most_threads));
     }
+    require_spin_time(options.spin_time);
     return options;
 }
 
@@ -81,7 +83,8 @@ public:
         builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(ping_time.count()));
         builder.RegisterService(&service_.service());
         for (std::size_t i = 0; i < options.threads; ++i)
-            loops_.push_back(std::make_unique<call_loop>(builder.AddCompletionQueue(), state_->answers));
+            loops_.push_back(
+                std::make_unique<call_loop>(builder.AddCompletionQueue(), state_->answers, options.spin_time));
         server_ = builder.BuildAndStart();
         if (!server_) throw error(errc::io_failed, "gRPC's server does not start");
         for (const auto& each : loops_) {

@@ -16,16 +16,20 @@ using metadata = service::WithRawMethod_ServerMetadata<model_ready>;
 using model_metadata = service::WithRawMethod_ModelMetadata<metadata>;
 using infer = service::WithRawMethod_ModelInfer<model_metadata>;
 using stream_infer = service::WithRawMethod_ModelStreamInfer<infer>;
-using statistics = service::WithRawMethod_ModelStatistics<stream_infer>;
+using config = service::WithRawMethod_ModelConfig<stream_infer>;
+using statistics = service::WithRawMethod_ModelStatistics<config>;
 using index = service::WithRawMethod_RepositoryIndex<statistics>;
 using load = service::WithRawMethod_RepositoryModelLoad<index>;
 using unload = service::WithRawMethod_RepositoryModelUnload<load>;
 using memory_status = service::WithRawMethod_SystemSharedMemoryStatus<unload>;
 using memory_register = service::WithRawMethod_SystemSharedMemoryRegister<memory_status>;
 using memory_unregister = service::WithRawMethod_SystemSharedMemoryUnregister<memory_register>;
+using cuda_status = service::WithRawMethod_CudaSharedMemoryStatus<memory_unregister>;
+using cuda_register = service::WithRawMethod_CudaSharedMemoryRegister<cuda_status>;
+using cuda_unregister = service::WithRawMethod_CudaSharedMemoryUnregister<cuda_register>;
 
 }  // namespace raw
 
-using raw_service = raw::memory_unregister;
+using raw_service = raw::cuda_unregister;
 
 }  // namespace sluice::serve

@@ -10,14 +10,14 @@
 #include <utility>
 
 #include "serve/access_token.hpp"
-#include "serve/grpc/call_record.hpp"
+#include "serve/grpc/config_message.hpp"
 #include "serve/grpc/infer_reactor.hpp"
+#include "serve/grpc/region_messages.hpp"
 #include "serve/grpc/small_message.hpp"
 #include "serve/grpc/statistics_message.hpp"
 #include "serve/grpc/status.hpp"
 #include "serve/grpc/stream_reactor.hpp"
 #include "serve/request_checks.hpp"
-#include "serve/shared_tensors.hpp"
 #include "sluice/base/printable.hpp"
 
 namespace sluice::serve {
@@ -33,6 +33,22 @@ void add_tensor(inference::ModelMetadataResponse::TensorMetadata& to, const nn::
 
 // A call that needs a token is refused when it has none: not by a kind of refusal, which all protocols have.
 struct no_token {};
+
+// A load or an unload counts until its answer is sent, as a request does: a drain waits for it.
+class counted_change final : public call_owner {
+public:
+    explicit counted_change(std::shared_ptr<grpc_state> state) noexcept : state_(std::move(state)) {
+        ++state_->in_flight;
+    }
+    counted_change(const counted_change&) = delete;  // it counts once
+    counted_change& operator=(const counted_change&) = delete;
+    ~counted_change() override { --state_->in_flight; }
+
+    void cancelled() noexcept override {}  // what has begun continues
+
+private:
+    const std::shared_ptr<grpc_state> state_;
+};
 
 // Waiting calls of a method on a loop: more may come at a time, and are asked for as these are taken.
 constexpr int waiting_requests = 64;
@@ -91,13 +107,17 @@ inference_service::inference_service(std::shared_ptr<grpc_state> state)
     add(&raw::RequestServerMetadata, &its::server_metadata);
     add(&raw::RequestModelMetadata, &its::model_metadata);
     add(&raw::RequestModelInfer, &its::model_infer, waiting_requests);
+    add(&raw::RequestModelConfig, &its::model_configuration);
     add(&raw::RequestModelStatistics, &its::model_statistics);
     add(&raw::RequestRepositoryIndex, &its::repository_index);
     add(&raw::RequestRepositoryModelLoad, &its::repository_model_load);
     add(&raw::RequestRepositoryModelUnload, &its::repository_model_unload);
-    add(&raw::RequestSystemSharedMemoryStatus, &its::shared_memory_status);
-    add(&raw::RequestSystemSharedMemoryRegister, &its::shared_memory_register);
-    add(&raw::RequestSystemSharedMemoryUnregister, &its::shared_memory_unregister);
+    add(&raw::RequestSystemSharedMemoryStatus, &its::system_memory_status);
+    add(&raw::RequestSystemSharedMemoryRegister, &its::system_memory_register);
+    add(&raw::RequestSystemSharedMemoryUnregister, &its::system_memory_unregister);
+    add(&raw::RequestCudaSharedMemoryStatus, &its::cuda_memory_status);
+    add(&raw::RequestCudaSharedMemoryRegister, &its::cuda_memory_register);
+    add(&raw::RequestCudaSharedMemoryUnregister, &its::cuda_memory_unregister);
 }
 
 // gRPC has ended its calls; the threads of loads may still be on their last steps.
@@ -130,8 +150,7 @@ grpc::Status inference_service::status_of_failure(grpc::ServerContext& context) 
     }
 }
 
-void inference_service::refuse(call& from, const char* name) {
-    call_record record(*state_, from.context(), name);
+void inference_service::refuse(call& from, call_record& record) {
     const grpc::Status status = status_of_failure(from.context());
     record.end(status, {}, nullptr, nullptr);
     from.finish(status, {});
@@ -140,6 +159,7 @@ void inference_service::refuse(call& from, const char* name) {
 // Answers at once. The message is parsed when its token is right.
 template <typename Request, typename Response, typename Fill>
 void inference_service::answer(call& from, const char* name, needs who, const Fill& fill) {
+    call_record record(*state_, from.context(), name);
     grpc::ByteBuffer message;
     try {
         if (who == needs::token) require_token(from.context());
@@ -149,9 +169,9 @@ void inference_service::answer(call& from, const char* name, needs who, const Fi
         fill(request, response);
         write_message(response, message);
     } catch (...) {
-        return refuse(from, name);
+        return refuse(from, record);
     }
-    call_record(*state_, from.context(), name).end(grpc::Status::OK, {}, nullptr, nullptr);
+    record.end(grpc::Status::OK, {}, nullptr, nullptr);
     from.finish(grpc::Status::OK, message);
 }
 
@@ -188,9 +208,12 @@ void inference_service::server_metadata(call& from) {
         [&](const inference::ServerMetadataRequest&, inference::ServerMetadataResponse& response) {
             response.set_name("sluice");
             response.set_version(state_->options.version);
+            response.add_extensions("model_configuration");
             response.add_extensions("model_repository");
             response.add_extensions("statistics");
-            if (state_->options.shared_memory) response.add_extensions("system_shared_memory");
+            const shared_regions* const regions = state_->options.shared_memory.get();
+            if (regions && regions->has(region_kind::system)) response.add_extensions("system_shared_memory");
+            if (regions && regions->has(region_kind::cuda)) response.add_extensions("cuda_shared_memory");
         });
 }
 
@@ -214,7 +237,8 @@ void inference_service::model_infer(call& from) {
         require_token(from.context());
         made = std::make_shared<infer_reactor>(state_, from);
     } catch (...) {
-        return refuse(from, "ModelInfer");
+        call_record record(*state_, from.context(), "ModelInfer");
+        return refuse(from, record);
     }
     from.set_owner(made);
     made->begin(made, from.request(), from.loop());
@@ -230,12 +254,13 @@ void inference_service::model_stream_infer(stream_call& from) {
         call_record(*state_, from.context(), "ModelStreamInfer").end(why, {}, nullptr, nullptr);
         return made->refuse(why);
     }
+    made->start();
     {
         const std::lock_guard lock(state_->mutex);
         std::erase_if(state_->streams, [](const auto& each) { return each.expired(); });
         state_->streams.push_back(made);
     }
-    made->start();
+    // One that the drain did not find there ends here.
     if (state_->models.is_draining()) made->end_soon();
 }
 
@@ -252,6 +277,15 @@ void inference_service::end_streams() {
 bool inference_service::has_streams() const {
     const std::lock_guard lock(state_->mutex);
     return std::ranges::any_of(state_->streams, [](const auto& each) { return !each.expired(); });
+}
+
+void inference_service::model_configuration(call& from) {
+    answer<inference::ModelConfigRequest, inference::ModelConfigResponse>(
+        from, "ModelConfig", needs::token,
+        [&](const inference::ModelConfigRequest& request, inference::ModelConfigResponse& response) {
+            const auto model = state_->models.find(request.name(), version_of(request.version()));
+            write_config(*response.mutable_config(), triton_config_of(*model));
+        });
 }
 
 void inference_service::model_statistics(call& from) {
@@ -286,6 +320,7 @@ void inference_service::repository_index(call& from) {
 // Loads take long, so each has a thread; the budget bounds their number.
 template <typename Request>
 void inference_service::change(call& from, const char* name, bool loads) {
+    call_record record(*state_, from.context(), name);
     bool has_begun = false;
     try {
         require_token(from.context());
@@ -302,9 +337,8 @@ void inference_service::change(call& from, const char* name, bool loads) {
             throw refusal(refusal_kind::queue_full, "too many loads wait", state_->options.budget->loads());
         has_begun = true;
         ++changes_;
-        ++state_->in_flight;
-        std::thread([this, &from, loads, record = call_record(*state_, from.context(), name),
-                     model = request.model_name()]() mutable {
+        from.set_owner(std::make_shared<counted_change>(state_));
+        std::thread([this, &from, loads, record, model = request.model_name()]() mutable {
             grpc::Status status;
             try {
                 if (loads)
@@ -316,7 +350,6 @@ void inference_service::change(call& from, const char* name, bool loads) {
             }
             state_->options.budget->end_load();
             record.end(status, model, nullptr, nullptr);
-            --state_->in_flight;
             const grpc::Slice nothing;  // the answer to both has no fields
             from.finish(status, grpc::ByteBuffer(&nothing, 1));
             --changes_;
@@ -325,9 +358,8 @@ void inference_service::change(call& from, const char* name, bool loads) {
         if (has_begun) {
             state_->options.budget->end_load();
             --changes_;
-            --state_->in_flight;
         }
-        refuse(from, name);
+        refuse(from, record);
     }
 }
 
@@ -339,46 +371,41 @@ void inference_service::repository_model_unload(call& from) {
     change<inference::RepositoryModelUnloadRequest>(from, "RepositoryModelUnload", false);
 }
 
-shared_regions& inference_service::require_shared_memory() const {
-    if (!state_->options.shared_memory) throw refusal(refusal_kind::forbidden, why_no_shared_memory);
-    return *state_->options.shared_memory;
+template <typename Request, typename Response>
+void inference_service::answer_regions(call& from, const char* name) {
+    answer<Request, Response>(from, name, needs::token, [&](const Request& request, Response& response) {
+        serve_regions(request, response, state_->options.shared_memory.get());
+    });
 }
 
-void inference_service::shared_memory_status(call& from) {
-    answer<inference::SystemSharedMemoryStatusRequest, inference::SystemSharedMemoryStatusResponse>(
-        from, "SystemSharedMemoryStatus", needs::token,
-        [&](const inference::SystemSharedMemoryStatusRequest& request,
-            inference::SystemSharedMemoryStatusResponse& response) {
-            const shared_regions& regions = require_shared_memory();
-            const auto add = [&response](const shared_region& each) {
-                auto& made = (*response.mutable_regions())[each.name()];
-                made.set_name(each.name());
-                made.set_key(each.key());
-                made.set_offset(each.offset());
-                made.set_byte_size(each.bytes());
-            };
-            if (!request.name().empty()) return add(*regions.find(request.name()));
-            for (const auto& each : regions.all()) add(*each);
-        });
+void inference_service::system_memory_status(call& from) {
+    answer_regions<inference::SystemSharedMemoryStatusRequest, inference::SystemSharedMemoryStatusResponse>(
+        from, "SystemSharedMemoryStatus");
 }
 
-void inference_service::shared_memory_register(call& from) {
-    answer<inference::SystemSharedMemoryRegisterRequest, inference::SystemSharedMemoryRegisterResponse>(
-        from, "SystemSharedMemoryRegister", needs::token,
-        [&](const inference::SystemSharedMemoryRegisterRequest& request,
-            inference::SystemSharedMemoryRegisterResponse&) {
-            require_shared_memory().add(request.name(), request.key(), request.offset(), request.byte_size());
-        });
+void inference_service::system_memory_register(call& from) {
+    answer_regions<inference::SystemSharedMemoryRegisterRequest, inference::SystemSharedMemoryRegisterResponse>(
+        from, "SystemSharedMemoryRegister");
 }
 
-void inference_service::shared_memory_unregister(call& from) {
-    answer<inference::SystemSharedMemoryUnregisterRequest, inference::SystemSharedMemoryUnregisterResponse>(
-        from, "SystemSharedMemoryUnregister", needs::token,
-        [&](const inference::SystemSharedMemoryUnregisterRequest& request,
-            inference::SystemSharedMemoryUnregisterResponse&) {
-            if (request.name().empty()) return require_shared_memory().remove_all();
-            require_shared_memory().remove(request.name());
-        });
+void inference_service::system_memory_unregister(call& from) {
+    answer_regions<inference::SystemSharedMemoryUnregisterRequest, inference::SystemSharedMemoryUnregisterResponse>(
+        from, "SystemSharedMemoryUnregister");
+}
+
+void inference_service::cuda_memory_status(call& from) {
+    answer_regions<inference::CudaSharedMemoryStatusRequest, inference::CudaSharedMemoryStatusResponse>(
+        from, "CudaSharedMemoryStatus");
+}
+
+void inference_service::cuda_memory_register(call& from) {
+    answer_regions<inference::CudaSharedMemoryRegisterRequest, inference::CudaSharedMemoryRegisterResponse>(
+        from, "CudaSharedMemoryRegister");
+}
+
+void inference_service::cuda_memory_unregister(call& from) {
+    answer_regions<inference::CudaSharedMemoryUnregisterRequest, inference::CudaSharedMemoryUnregisterResponse>(
+        from, "CudaSharedMemoryUnregister");
 }
 
 }  // namespace sluice::serve

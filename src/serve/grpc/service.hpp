@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "serve/grpc/call_loop.hpp"
+#include "serve/grpc/call_record.hpp"
 #include "serve/grpc/grpc_state.hpp"
 #include "serve/grpc/raw_service.hpp"
 #include "serve/grpc/stream_call.hpp"
@@ -45,20 +46,25 @@ private:
     void model_metadata(call& from);
     void model_infer(call& from);
     void model_stream_infer(stream_call& from);
+    void model_configuration(call& from);
     void model_statistics(call& from);
     void repository_index(call& from);
     void repository_model_load(call& from);
     void repository_model_unload(call& from);
-    void shared_memory_status(call& from);
-    void shared_memory_register(call& from);
-    void shared_memory_unregister(call& from);
+    void system_memory_status(call& from);
+    void system_memory_register(call& from);
+    void system_memory_unregister(call& from);
+    void cuda_memory_status(call& from);
+    void cuda_memory_register(call& from);
+    void cuda_memory_unregister(call& from);
 
-    shared_regions& require_shared_memory() const;
     void require_token(const grpc::ServerContext& context) const;
     static grpc::Status status_of_failure(grpc::ServerContext& context);  // of the exception that is handled
-    void refuse(call& from, const char* name);                            // with the exception that is handled
+    void refuse(call& from, call_record& record);                         // with the exception that is handled
     template <typename Request, typename Response, typename Fill>
     void answer(call& from, const char* name, needs who, const Fill& fill);
+    template <typename Request, typename Response>
+    void answer_regions(call& from, const char* name);
     template <typename Request>
     void change(call& from, const char* name, bool loads);
 

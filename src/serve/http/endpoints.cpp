@@ -4,23 +4,21 @@
 #include <chrono>
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "serve/http/json_body.hpp"
+#include "serve/http/region_endpoints.hpp"
 #include "serve/metrics.hpp"
 #include "serve/request_checks.hpp"
-#include "serve/shared_tensors.hpp"
+#include "serve/triton_config.hpp"
 #include "sluice/base/printable.hpp"
 
 namespace sluice::serve {
 namespace {
 
 using json = nlohmann::json;
-
-constexpr std::size_t longest_body = 1 << 16;
-constexpr int deepest = 8;
 
 reply json_reply(const json& value) {
     reply made;
@@ -29,19 +27,6 @@ reply json_reply(const json& value) {
 }
 
 [[noreturn]] void refuse(const std::string& why) { throw refusal(refusal_kind::bad_request, why); }
-
-// Empty: {}.
-json parsed(const std::string& body) {
-    if (body.empty()) return json::object();
-    if (body.size() > longest_body) refuse("the body is longer than 64 KiB");
-    const auto watch = [](int depth, json::parse_event_t, json&) {
-        if (depth > deepest) refuse("the body is nested too deep");
-        return true;
-    };
-    json value = json::parse(body, watch, false);
-    if (!value.is_object()) refuse("the body is no JSON object");
-    return value;
-}
 
 json shape_of(const nn::value_info& value) {
     json shape = json::array();
@@ -67,42 +52,51 @@ json metadata_of(const served_model& model, const server& models) {
             {"outputs", tensors_of(model.network().outputs())}};
 }
 
-const char* kind_of_device(const std::string& name) { return name.starts_with("cuda") ? "KIND_GPU" : "KIND_CPU"; }
-
-// As Triton's configuration names it. BYTES does not exist here.
-std::string configured_type_of(io::dtype type) { return "TYPE_" + std::string(datatype_of(type)); }
-
-// Where requests are joined, the first dimension is max_batch_size's and not listed, as Triton has it.
-json configured_tensors(const std::vector<nn::value_info>& values, bool is_joined) {
+json configured_tensors(const std::vector<triton_tensor>& tensors) {
     json all = json::array();
-    for (const nn::value_info& each : values) {
-        json dims = shape_of(each);
-        if (is_joined && !dims.empty()) dims.erase(0);
-        all.push_back({{"name", each.name}, {"data_type", configured_type_of(each.type)}, {"dims", std::move(dims)}});
-    }
+    for (const triton_tensor& each : tensors)
+        all.push_back({{"name", each.name}, {"data_type", each.data_type}, {"dims", each.dims}});
     return all;
 }
 
-// The part of Triton's model configuration that there is here.
-json configuration_of(const served_model& model) {
-    const bool is_joined = model.max_batch() > 1;
-    const model_config& its = model.config();
-    json made{{"name", model.name()},
-              {"platform", model.network().platform()},
-              {"backend", "sluice"},
-              {"max_batch_size", is_joined ? model.max_batch() : 0},
-              {"input", configured_tensors(model.network().inputs(), is_joined)},
-              {"output", configured_tensors(model.network().outputs(), is_joined)},
-              {"instance_group", json::array({{{"name", model.network().device_name()},
-                                               {"count", its.instances},
-                                               {"kind", kind_of_device(model.network().device_name())}}})},
-              {"model_transaction_policy", {{"decoupled", false}}}};
-    if (is_joined) {
-        made["dynamic_batching"] = {{"preferred_batch_size", its.preferred_batch_size},
-                                    {"max_queue_delay_microseconds", its.max_delay_us},
-                                    {"priority_levels", its.priority_levels},
-                                    {"default_priority_level", its.default_priority}};
-    }
+json version_policy_of(const model_config& from) {
+    if (from.versions) return {{"specific", {{"versions", *from.versions}}}};
+    if (from.all_versions) return {{"all", json::object()}};
+    return {{"latest", {{"num_versions", 1}}}};
+}
+
+json queue_policy_of(const queue_policy& from) {
+    return {{"timeout_action", from.timeout_action == timeout_action::delay ? "DELAY" : "REJECT"},
+            {"default_timeout_microseconds", from.timeout_us},
+            {"allow_timeout_override", from.allow_timeout_override},
+            {"max_queue_size", from.queue}};
+}
+
+json dynamic_batching_of(const model_config& from) {
+    json policies = json::object();
+    for (const auto& [priority, policy] : from.priority_queue_policy)
+        policies[std::to_string(priority)] = queue_policy_of(policy);
+    return {{"preferred_batch_size", from.preferred_batch_size},
+            {"max_queue_delay_microseconds", from.max_delay_us},
+            {"priority_levels", from.priority_levels},
+            {"default_priority_level", from.default_priority},
+            {"default_queue_policy", queue_policy_of(from.default_queue_policy)},
+            {"priority_queue_policy", std::move(policies)}};
+}
+
+json configuration_of(const triton_config& from) {
+    json made{
+        {"name", from.name},
+        {"platform", from.platform},
+        {"backend", from.backend},
+        {"version_policy", version_policy_of(from.its)},
+        {"max_batch_size", from.max_batch_size},
+        {"input", configured_tensors(from.inputs)},
+        {"output", configured_tensors(from.outputs)},
+        {"instance_group",
+         json::array({{{"name", from.instance_group}, {"count", from.its.instances}, {"kind", from.instance_kind}}})},
+        {"model_transaction_policy", {{"decoupled", false}}}};
+    if (from.has_dynamic_batching()) made["dynamic_batching"] = dynamic_batching_of(from.its);
     return made;
 }
 
@@ -140,6 +134,8 @@ json statistics_of(const served_model& model) {
               {"queue", model.config().queue},
               {"max_batch", model.max_batch()},
               {"joins_because", model.joins_because()},
+              {"padded_sizes", model.padded_sizes()},
+              {"computes", model.network().how()},
               {"refused_queue_full", its.refused_full},
               {"refused_late", its.refused_late},
               {"cancelled", its.cancelled},
@@ -160,7 +156,7 @@ reply statistics_reply(const route& to, const server& models) {
 
 reply index_reply(const std::string& body, const server& models) {
     bool only_ready = false;
-    const json asked = parsed(body);  // named: a loop over a temporary's items would outlive it
+    const json asked = object_of(body);  // named: a loop over a temporary's items would outlive it
     for (const auto& [key, value] : asked.items()) {
         if (key != "ready") refuse("the body has the unknown key " + in_quotes(key) + "; the key is ready");
         if (!value.is_boolean()) refuse("'ready' is not true or false");
@@ -174,60 +170,6 @@ reply index_reply(const std::string& body, const server& models) {
         all.push_back(std::move(row));
     }
     return json_reply(all);
-}
-
-shared_regions& require_shared_memory(const front_state& state) {
-    if (!state.options.shared_memory) throw refusal(refusal_kind::forbidden, why_no_shared_memory);
-    return *state.options.shared_memory;
-}
-
-reply regions_reply(const std::string& name, const shared_regions& regions) {
-    json all = json::array();
-    const auto add = [&all](const shared_region& each) {
-        all.push_back(
-            {{"name", each.name()}, {"key", each.key()}, {"offset", each.offset()}, {"byte_size", each.bytes()}});
-    };
-    if (name.empty())
-        for (const auto& each : regions.all()) add(*each);
-    else
-        add(*regions.find(name));
-    return json_reply(all);
-}
-
-std::uint64_t require_bytes(const json& value, const std::string& key) {
-    if (!value.is_number_unsigned()) refuse(in_quotes(key) + " is not an integer of at least 0");
-    return value.get<std::uint64_t>();
-}
-
-reply register_reply(const std::string& name, const std::string& body, shared_regions& regions) {
-    std::optional<std::string> key;
-    std::optional<std::uint64_t> bytes;
-    std::uint64_t offset = 0;
-    const json asked = parsed(body);
-    for (const auto& [member, value] : asked.items()) {
-        if (member == "key") {
-            if (!value.is_string()) refuse("'key' is not a text");
-            key = value.get<std::string>();
-        } else if (member == "byte_size") {
-            bytes = require_bytes(value, member);
-        } else if (member == "offset") {
-            offset = require_bytes(value, member);
-        } else {
-            refuse("the body has the unknown key " + in_quotes(member) + "; the keys are key, offset, byte_size");
-        }
-    }
-    if (!key || !bytes) refuse("the body lacks " + std::string(key ? "'byte_size'" : "'key'"));
-    regions.add(name, *key, offset, *bytes);
-    return json_reply(json::object());
-}
-
-reply unregister_reply(const std::string& name, const std::string& body, shared_regions& regions) {
-    if (!parsed(body).empty()) refuse("the body has a key; it needs none");
-    if (name.empty())
-        regions.remove_all();
-    else
-        regions.remove(name);
-    return json_reply(json::object());
 }
 
 http_metrics http_metrics_of(const front_state& state) {
@@ -247,7 +189,9 @@ http_metrics http_metrics_of(const front_state& state) {
 
 reply metadata_reply(const front_state& state) {
     json extensions{"binary_tensor_data", "model_configuration", "model_repository", "statistics"};
-    if (state.options.shared_memory) extensions.push_back("system_shared_memory");
+    const auto& regions = state.options.shared_memory;
+    if (regions && regions->has(region_kind::system)) extensions.push_back("system_shared_memory");
+    if (regions && regions->has(region_kind::cuda)) extensions.push_back("cuda_shared_memory");
     return json_reply({{"name", "sluice"}, {"version", state.options.version}, {"extensions", extensions}});
 }
 
@@ -273,7 +217,7 @@ reply page_reply() {
 }  // namespace
 
 void require_change_body(const std::string& body, bool loads) {
-    const json all = parsed(body);
+    const json all = object_of(body);
     for (const auto& [key, value] : all.items()) {
         if (key != "parameters") refuse("the body has the unknown key " + in_quotes(key) + "; the key is parameters");
         if (!value.is_object()) refuse("'parameters' is no object");
@@ -296,13 +240,12 @@ reply answer_of(const route& to, const std::string& body, const front_state& sta
         case endpoint::all_statistics:
         case endpoint::model_statistics: return statistics_reply(to, models);
         case endpoint::repository_index: return index_reply(body, models);
-        case endpoint::regions_status: return regions_reply(std::string(to.model), require_shared_memory(state));
+        case endpoint::regions_status:
         case endpoint::regions_register:
-            return register_reply(std::string(to.model), body, require_shared_memory(state));
-        case endpoint::regions_unregister:
-            return unregister_reply(std::string(to.model), body, require_shared_memory(state));
+        case endpoint::regions_unregister: return json_reply(regions_answer(to, body, state.options));
         case endpoint::model_metadata: return json_reply(metadata_of(*models.find(to.model, to.version), models));
-        case endpoint::model_configuration: return json_reply(configuration_of(*models.find(to.model, to.version)));
+        case endpoint::model_configuration:
+            return json_reply(configuration_of(triton_config_of(*models.find(to.model, to.version))));
         case endpoint::model_ready:
             return readiness(!models.is_draining() && models.find(to.model, to.version)->is_ready(),
                              {{"name", std::string(to.model)}});

@@ -9,6 +9,7 @@
 
 #include "serve/http/front_state.hpp"
 #include "serve/http/loop.hpp"
+#include "serve/spin_time.hpp"
 #include "sluice/base/error.hpp"
 
 namespace sluice::serve {
@@ -25,6 +26,7 @@ public:
     implementation(server& models, http_port port, const http_options& options, log_sink log)
         : state_(std::make_shared<front_state>(models, options, std::move(log))), port_(port.number()) {
         if (port.sockets_.empty()) throw error(errc::invalid_argument, "the port was moved from");
+        require_spin_time(options.spin_time);
         if (options.tls.is_wanted())
             state_->certificates = std::make_unique<certificate_watch>(options.tls, state_->log);
         try {

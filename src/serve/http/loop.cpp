@@ -55,10 +55,25 @@ void loop::start() {
     std::promise<void> has_id;
     thread_ = std::thread([this, ready = has_id.get_future()]() mutable {
         ready.wait();
-        io_.run();
+        run();
     });
     id_ = thread_.get_id();
     has_id.set_value();
+}
+
+// Sleeps only where nothing has happened for spin_time.
+void loop::run() {
+    const auto spin_time = state_->options.spin_time;
+    if (spin_time.count() == 0) {
+        io_.run();
+        return;
+    }
+    clock::time_point sleeps_at = clock::now() + spin_time;
+    while (!io_.stopped()) {
+        std::size_t events = io_.poll();
+        if (events == 0 && clock::now() >= sleeps_at) events = io_.run_one();
+        if (events != 0) sleeps_at = clock::now() + spin_time;
+    }
 }
 
 void loop::run_soon(std::shared_ptr<served_model> model) {

@@ -58,6 +58,7 @@ public:
     void note_failure(const std::string& why);
 
 private:
+    void run();
     void accept();
     void take(boost::asio::ip::tcp::socket socket);
     void tick();

@@ -9,7 +9,7 @@ std::string_view openapi_text() {
 "info": {
   "title": "sluice serve",
   "version": "2",
-  "description": "Open Inference Protocol (KServe v2) with the extensions binary_tensor_data, model_configuration, model_repository, statistics and, where the server is started with --shared-memory, system_shared_memory."
+  "description": "Open Inference Protocol (KServe v2) with the extensions binary_tensor_data, model_configuration, model_repository, statistics and, where the server is started with --shared-memory or --cuda-shared-memory, system_shared_memory or cuda_shared_memory."
 },
 "paths": {
   "/v2": {"get": {"summary": "The server's name, version and extensions", "responses": {
@@ -90,7 +90,26 @@ std::string_view openapi_text() {
     "200": {"$ref": "#/components/responses/json"}, "403": {"$ref": "#/components/responses/error"}}}},
   "/v2/systemsharedmemory/region/{region}/unregister": {"parameters": [{"$ref": "#/components/parameters/region"}],
     "post": {"summary": "Forgets the region; requests that use it are answered", "responses": {
-      "200": {"$ref": "#/components/responses/json"}, "403": {"$ref": "#/components/responses/error"}}}},
+      "200": {"$ref": "#/components/responses/json"}, "default": {"$ref": "#/components/responses/error"}}}},
+  "/v2/cudasharedmemory/status": {"get": {"summary": "All regions of memory on GPUs", "responses": {
+    "200": {"$ref": "#/components/responses/json"}, "403": {"$ref": "#/components/responses/error"}}}},
+  "/v2/cudasharedmemory/region/{region}/status": {"parameters": [{"$ref": "#/components/parameters/region"}],
+    "get": {"summary": "One region of memory on a GPU", "responses": {
+      "200": {"$ref": "#/components/responses/json"}, "default": {"$ref": "#/components/responses/error"}}}},
+  "/v2/cudasharedmemory/region/{region}/register": {"parameters": [{"$ref": "#/components/parameters/region"}],
+    "post": {"summary": "Registers memory that a process of the server's machine has on a GPU",
+      "requestBody": {"required": true, "content": {"application/json": {"schema": {"type": "object",
+        "required": ["raw_handle", "device_id", "byte_size"], "additionalProperties": false, "properties": {
+          "raw_handle": {"type": "object", "required": ["b64"], "additionalProperties": false, "properties": {
+            "b64": {"type": "string", "description": "The base64 of the 64 bytes of a cudaIpcMemHandle_t"}}},
+          "device_id": {"type": "integer", "minimum": 0, "description": "CUDA's number of the GPU"},
+          "byte_size": {"type": "integer", "minimum": 1}}}}}},
+      "responses": {"200": {"$ref": "#/components/responses/json"}, "default": {"$ref": "#/components/responses/error"}}}},
+  "/v2/cudasharedmemory/unregister": {"post": {"summary": "Forgets all regions of memory on GPUs", "responses": {
+    "200": {"$ref": "#/components/responses/json"}, "403": {"$ref": "#/components/responses/error"}}}},
+  "/v2/cudasharedmemory/region/{region}/unregister": {"parameters": [{"$ref": "#/components/parameters/region"}],
+    "post": {"summary": "Forgets the region; requests that use it are answered", "responses": {
+      "200": {"$ref": "#/components/responses/json"}, "default": {"$ref": "#/components/responses/error"}}}},
   "/v2/timeline": {"get": {"summary": "What happened when to the last requests to models, at most 512",
     "responses": {"200": {"description": "Trace events, as Perfetto and chrome://tracing read them: the stages of each request, and the batches",
       "content": {"application/json": {"schema": {"type": "object", "required": ["traceEvents"], "properties": {

@@ -61,14 +61,19 @@ route of_repository(const segments& path) noexcept {
     return {};
 }
 
-route of_shared_memory(const segments& path) noexcept {
-    if (path.count == 3 && path.at[2] == "status") return {endpoint::regions_status};
-    if (path.count == 3 && path.at[2] == "unregister") return {endpoint::regions_unregister};
-    if (path.count != 5 || path.at[2] != "region") return {};
-    if (path.at[4] == "status") return {endpoint::regions_status, path.at[3]};
-    if (path.at[4] == "register") return {endpoint::regions_register, path.at[3]};
-    if (path.at[4] == "unregister") return {endpoint::regions_unregister, path.at[3]};
-    return {};
+endpoint endpoint_of_regions(std::string_view verb) noexcept {
+    if (verb == "status") return endpoint::regions_status;
+    if (verb == "register") return endpoint::regions_register;
+    if (verb == "unregister") return endpoint::regions_unregister;
+    return endpoint::none;
+}
+
+route of_shared_memory(const segments& path, region_kind kind) noexcept {
+    const bool names_one = path.count == 5 && path.at[2] == "region";
+    if (!names_one && path.count != 3) return {};
+    const endpoint to = endpoint_of_regions(path.at[path.count - 1]);
+    if (to == endpoint::none || (!names_one && to == endpoint::regions_register)) return {};
+    return {to, names_one ? path.at[3] : std::string_view(), {}, kind};
 }
 
 route of_model(const segments& path) noexcept {
@@ -105,7 +110,8 @@ route find_route(std::string_view target) noexcept {
     const route general = of_server(path);
     if (general.to != endpoint::none || path.count < 3) return general;
     if (path.at[1] == "repository") return of_repository(path);
-    if (path.at[1] == "systemsharedmemory") return of_shared_memory(path);
+    if (path.at[1] == "systemsharedmemory") return of_shared_memory(path, region_kind::system);
+    if (path.at[1] == "cudasharedmemory") return of_shared_memory(path, region_kind::cuda);
     return path.at[1] == "models" ? of_model(path) : route{};
 }
 

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string_view>
 
+#include "sluice/serve/shared_region.hpp"
+
 namespace sluice::serve {
 
 enum class endpoint {
@@ -23,7 +25,7 @@ enum class endpoint {
     repository_index,
     repository_load,
     repository_unload,
-    regions_status,  // of shared memory; `model` is the region's name; empty: all
+    regions_status,  // of shared memory of the kind `regions`; `model` is the region's name; empty: all
     regions_register,
     regions_unregister,
     model_metadata,
@@ -37,6 +39,7 @@ struct route {
     endpoint to = endpoint::none;
     std::string_view model = {};  // its name, in the target; or a region's
     std::optional<std::size_t> version = {};
+    region_kind regions = region_kind::system;
 };
 
 // The target without its query. Names of models need no decoding: a target with '%' is no path of ours.

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Built without OpenSSL: no context is made, and so no session.
+// Built without TLS: no context is made, and so no session.
 #include "serve/tls/tls_context.hpp"
 #include "sluice/base/error.hpp"
 
 namespace sluice::serve {
 namespace {
 
-[[noreturn]] void refuse() {
-    throw error(errc::unsupported,
-                "this Sluice was built without TLS: " + why_no_tls() + " was not found when it was built");
-}
+[[noreturn]] void refuse() { throw error(errc::unsupported, "this Sluice was built without TLS: " + why_no_tls()); }
 
 }  // namespace
 
 bool tls_supported() noexcept { return false; }
-std::string why_no_tls() { return SLUICE_TLS_MISSING; }
+std::string why_no_tls() { return SLUICE_WHY_NO_TLS; }
 
 void tls_session::deleter::operator()(ssl_st*) const noexcept {}
 tls_state tls_session::shake_hands() noexcept { return tls_state::broken; }
