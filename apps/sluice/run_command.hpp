@@ -38,8 +38,9 @@ struct run_options {
 };
 
 struct device_use {
-    std::string name;      // "cuda:0"
-    std::string hardware;  // "NVIDIA H200"
+    std::string name;             // "cuda:0"
+    std::string hardware;         // "NVIDIA H200"
+    std::string why_no_gpu = {};  // of a CPU that was taken because a tool built with CUDA found no GPU
 };
 
 // Passes over all rows after the first one: rows are read and run, outputs come to the host and are dropped.

@@ -18,9 +18,16 @@ runtime_options with_gpus_if_requested(runtime_options machine, const run_option
 
 }  // namespace
 
+device_use use_of(const device& on, const runtime& machine, std::string_view asked) {
+    device_use use{on.name(), on.properties().name};
+    if (SLUICE_TOOL_HAS_CUDA && (asked == "auto" || asked == "all")) use.why_no_gpu = machine.why_no_gpu();
+    return use;
+}
+
 run_devices::run_devices(const run_options& options, runtime_options machine, const device_choice& choose,
                          const network_source& bring)
-    : machine_(with_gpus_if_requested(std::move(machine), options)),
+    : asked_(options.device),
+      machine_(with_gpus_if_requested(std::move(machine), options)),
       devices_(choose(machine_)),
       streams_(options.streams != 0 ? options.streams : streams_for(devices_[0])),
       pool_(devices_, streams_),
@@ -32,7 +39,7 @@ run_devices::run_devices(const run_options& options, runtime_options machine, co
 
 std::vector<device_use> run_devices::uses() const {
     std::vector<device_use> all;
-    for (const device* const each : devices_) all.push_back({each->name(), each->properties().name});
+    for (const device* const each : devices_) all.push_back(use_of(*each, machine_, asked_));
     return all;
 }
 

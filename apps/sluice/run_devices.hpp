@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <functional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "run_command.hpp"
@@ -21,6 +23,9 @@ using device_choice = std::function<device_set(const runtime&)>;
 // Puts the network on a device, with a policy of that device's streams. Blocks.
 using network_source = std::function<nn::plan(device& first, scheduling_policy& pool)>;
 
+// What a device is, for the report. `asked` is the option that has chosen it.
+device_use use_of(const device& on, const runtime& machine, std::string_view asked);
+
 class run_devices {
 public:
     // Puts the network on the chosen devices, from the first to the others; blocks until it is there. `machine` says
@@ -34,6 +39,7 @@ public:
     std::vector<device_use> uses() const;
 
 private:
+    std::string asked_;  // by run_options::device
     runtime machine_;
     device_set devices_;
     std::size_t streams_;

@@ -11,6 +11,7 @@
 #include "output_names.hpp"
 #include "process_guard.hpp"
 #include "requirements.hpp"
+#include "run_devices.hpp"
 #include "run_inputs.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
@@ -128,7 +129,7 @@ network_result run_network(const run_options& options, nn::model network) {
     trace_files traces(options.trace, options.timeline);
     if (recorder) static_cast<void>(recorder->take());  // how the network came to the device
 
-    result.device = {on.name(), on.properties().name};
+    result.device = use_of(on, machine, options.device);
     const auto start = clock::now();
     const std::vector<nn::any_tensor> answers = sync(ready.run(std::move(inputs)), pool);
     result.seconds = std::chrono::duration<double>(clock::now() - start).count();

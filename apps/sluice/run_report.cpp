@@ -14,7 +14,10 @@ namespace {
 
 nlohmann::json to_json(const std::vector<device_use>& devices) {
     auto list = nlohmann::json::array();
-    for (const device_use& each : devices) list.push_back({{"device", each.name}, {"name", each.hardware}});
+    for (const device_use& each : devices) {
+        list.push_back({{"device", each.name}, {"name", each.hardware}});
+        if (!each.why_no_gpu.empty()) list.back()["why_no_gpu"] = each.why_no_gpu;
+    }
     return list;
 }
 
@@ -37,6 +40,8 @@ std::string to_text(const std::vector<device_use>& devices) {
     for (const device_use& each : devices) {
         text += (text.empty() ? "" : ", ") + each.name + " (" + printable(each.hardware) + ")";
     }
+    if (!devices.empty() && !devices.front().why_no_gpu.empty())
+        text += "; no GPU: " + printable(devices.front().why_no_gpu);
     return text;
 }
 

@@ -42,7 +42,7 @@ void outstanding_waits::close() noexcept {
         is_closed_ = true;
         // Each is alive: it owns itself until complete() or cancel() finds that it has left the list.
         while (first_ != nullptr) {
-            auto one = first_->shared_from_this();
+            auto one = first_->weak_from_this().lock();
             unlink(*one);
             one->next_dropped_ = std::exchange(dropped, one);
         }
@@ -58,7 +58,7 @@ void outstanding_waits::close() noexcept {
 }
 
 void outstanding_wait::begin(std::shared_ptr<outstanding_waits> among) noexcept {
-    const auto self = shared_from_this();
+    const auto self = weak_from_this().lock();
     among_ = std::move(among);
     alive_ = self;
     if (among_->add(*this)) return start();

@@ -110,6 +110,7 @@ sluice_status sluice_builder_node(sluice_builder* builder, const char* op, const
         if (attribute_count != 0) require(attributes, here, "attributes");
         require(outputs, here, "outputs");
         std::vector<nn::named_attribute> with;
+        with.reserve(attribute_count);
         for (std::size_t i = 0; i < attribute_count; ++i) with.push_back(attribute_of(attributes[i], here));
         const std::lock_guard lock(to.mutex);
         nn::model_builder::values given;

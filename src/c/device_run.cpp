@@ -98,7 +98,7 @@ lent_memory::~lent_memory() {
     for (void* const each : streams_) {
         try {
             cuda::take_back_from(network_->of_lent->next(), static_cast<CUstream_st*>(each), all_);
-        } catch (...) {  // the device has failed: its memory is not used again
+        } catch (...) {  // NOLINT(bugprone-empty-catch): the device has failed: its memory is not used again
         }
     }
 }

@@ -232,14 +232,15 @@ sluice_status sluice_network_rounding(const sluice_network* network, sluice_roun
         const loaded_network& of = *require(network, here, "network").held;
         require(info, here, "info");
         const nn::rounding_report& its = of.network.rounding();
-        const sluice_rounding_info filled{sizeof(sluice_rounding_info),
-                                          nn::to_string(its.precision).data(),  // they are literals
-                                          its.rounded,
-                                          its.quantized,
-                                          of.kept.empty() ? nullptr : of.kept.data(),
-                                          of.kept.size(),
-                                          its.support.how.c_str(),
-                                          its.support.is_native ? 1 : 0};
+        const sluice_rounding_info filled{
+            sizeof(sluice_rounding_info),
+            nn::to_string(its.precision).data(),  // NOLINT(bugprone-suspicious-stringview-data-usage): a literal
+            its.rounded,
+            its.quantized,
+            of.kept.empty() ? nullptr : of.kept.data(),
+            of.kept.size(),
+            its.support.how.c_str(),
+            its.support.is_native ? 1 : 0};
         write_info(*info, filled, sizeof(sluice_rounding_info), here);
     });
 }

@@ -81,6 +81,7 @@ std::vector<nn::any_tensor> compute(const loaded_network& network, std::vector<n
     };
     if (std::ranges::all_of(inputs, may_be_viewed)) {
         std::vector<nn::input_view> views;
+        views.reserve(inputs.size());
         for (const nn::any_tensor& each : inputs) views.emplace_back(each);
         return network.network(views);
     }

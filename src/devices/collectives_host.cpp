@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "devices/collective_call.hpp"
 
@@ -24,6 +26,12 @@ struct widened<bfloat16> {
     using type = float;
 };
 
+template <typename T>
+bool is_nan([[maybe_unused]] T x) {
+    if constexpr (std::is_floating_point_v<T>) return std::isnan(x);
+    return false;
+}
+
 // A NaN on either side stays NaN, as in NCCL's sums.
 template <typename T>
 T put_together(T a, T b, reduce_op how) {
@@ -31,7 +39,8 @@ T put_together(T a, T b, reduce_op how) {
         if (how == reduce_op::sum) return static_cast<int>(static_cast<unsigned>(a) + static_cast<unsigned>(b));
     }
     if (how == reduce_op::sum) return a + b;
-    if (a != a || b != b) return a != a ? a : b;
+    if (is_nan(a)) return a;
+    if (is_nan(b)) return b;
     return how == reduce_op::max ? std::max(a, b) : std::min(a, b);
 }
 

@@ -96,7 +96,7 @@ const command_graph* body_of(const graph_node& node) noexcept {
 
 std::string what_of(const graph_node& node, memory_list memory) {
     const std::string_view kind = kind_text(node);
-    const std::string size = size_text(node, memory);
+    std::string size = size_text(node, memory);
     if (node.name == kind && !size.empty()) return size;
     std::string text(kind);
     if (!size.empty()) text.append(", ").append(size);

@@ -74,6 +74,7 @@ double width_of(const timeline_options& options, const trace_reading& reading) {
     constexpr double least_px = 1200, most_px = 4800, short_name_px = 40;
     if (options.width_px != 0) return std::clamp(options.width_px, 480, 20'000);
     std::vector<double> durations_us;
+    durations_us.reserve(reading.spans.size());
     for (const trace_span& each : reading.spans) durations_us.push_back(each.duration_us());
     if (durations_us.empty()) return least_px;
     const auto median_us = durations_us.begin() + static_cast<std::ptrdiff_t>(durations_us.size() / 2);

@@ -34,6 +34,7 @@ std::vector<named_time> names_by_time(const trace_reading& reading) {
         of.us += span.duration_us();
     }
     std::vector<named_time> names;
+    names.reserve(times.size());
     for (const auto& [name, time] : times) names.push_back(time);
     std::ranges::sort(names, [](const named_time& left, const named_time& right) {
         return left.us != right.us ? left.us > right.us : left.name < right.name;

@@ -257,6 +257,7 @@ void compiled_graph::record_again(graph_instance& in, std::vector<storage_ref>& 
         in.layout.host_blocks[slots_[s].number] = used[s];
     }
     std::vector<storage_ref> host_inputs;
+    host_inputs.reserve(inputs_.size());
     for (std::size_t i = 0; i < inputs_.size(); ++i)
         host_inputs.push_back(inputs_[i].is_from_host ? storage_to_record(in, used, input_slots_[i]) : storage_ref());
     graph_recorder recorder(device_, &in.layout, id_);

@@ -22,6 +22,7 @@ template <typename Slots>
 std::vector<recorded_memory> memory_of(graph_recorder& recorder, std::span<const graph_memory> known,
                                        const Slots& slots) {
     std::vector<recorded_memory> all;
+    all.reserve(known.size());
     for (std::size_t i = 0; i < known.size(); ++i)
         all.push_back({static_cast<const std::byte*>(recorder.memory()[i]->data()), known[i].bytes});
     for (const graph_recorder::place& each : recorder.host_blocks()) all[each.index].is_host_data = true;
@@ -134,6 +135,7 @@ bool compiled_graph::can_patch_addresses(graph_instance& in, const graph_functio
         // Host blocks of a slot may be free again, and the pool may return them to any caller. At the same address in
         // both recordings, an address could not be distinguished from a number.
         std::vector<const void*> taken;
+        taken.reserve(in.as_recorded.size());
         for (const recorded_memory& each : in.as_recorded) taken.push_back(each.begin);
         learned.recorder.avoid_addresses(std::move(taken));
         learned.made = record_into(learned.recorder, record, {}, graph_recording::purpose::comparing);

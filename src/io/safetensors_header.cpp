@@ -76,7 +76,8 @@ public:
         : json_(json), data_bytes_(data_bytes), path_(path), furthest_(json.data()), token_end_(json.data()) {}
 
     safetensors_header read() {
-        const char* end = json_.data() + json_.size();
+        const char* const end = json_.data() + json_.size();
+        // NOLINTNEXTLINE(bugprone-suspicious-stringview-data-usage): `end` is what it misses
         nlohmann::json::sax_parse(tracked_iterator(json_.data(), &furthest_), tracked_iterator(end, &furthest_), this);
         return std::move(header_);
     }

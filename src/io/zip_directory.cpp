@@ -210,6 +210,7 @@ private:
 
     void refuse_overlap(const std::vector<zip_member>& members) const {
         std::vector<const zip_member*> sorted;
+        sorted.reserve(members.size());
         for (const zip_member& each : members) sorted.push_back(&each);
         std::ranges::sort(sorted, {}, &zip_member::header_offset);
         for (std::size_t i = 1; i < sorted.size(); ++i) {

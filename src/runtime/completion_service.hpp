@@ -32,13 +32,12 @@ namespace sluice::detail {
 // Drives a service that has no thread: keeps its time, and runs the device while a host thread waits.
 class service_driver {
 public:
+    virtual ~service_driver() = default;
+
     virtual timer::clock::time_point now() const noexcept = 0;
     virtual timer::clock::time_point due(const deadline& until) const noexcept = 0;
     // Runs until is_over() is true or this time has come; returns is_over(). Throws when it can never become true.
     virtual bool run_until(const std::function<bool()>& is_over, timer::clock::time_point deadline) = 0;
-
-protected:
-    ~service_driver() = default;
 };
 
 class completion_service final : public executor {

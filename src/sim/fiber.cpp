@@ -35,8 +35,9 @@
 namespace sluice::sim {
 namespace {
 
-constexpr std::size_t stack_bytes = 256 * 1024;  // sanitizers' frames are large; pages not touched cost nothing
-constexpr std::size_t guard_bytes = 64 * 1024;   // at least a page, on every machine
+constexpr std::size_t stack_bytes =
+    std::size_t{256} * 1024;  // sanitizers' frames are large; pages not touched cost nothing
+constexpr std::size_t guard_bytes = std::size_t{64} * 1024;  // at least a page, on every machine
 
 // A stack that grows down to memory that cannot be accessed: a deep recursion ends with a fault, and does not write
 // into other memory.

@@ -27,6 +27,7 @@ void host_threads::run(std::vector<std::function<void()>> bodies) {
     machine_.threads = this;
     {
         std::vector<std::jthread> all;
+        all.reserve(bodies.size());
         for (std::size_t i = 0; i < bodies.size(); ++i)
             all.emplace_back([this, i, &body = bodies[i]] { live(i, body); });
     }

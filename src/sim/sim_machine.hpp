@@ -31,7 +31,6 @@ public:
     explicit sim_machine(saboteur* fault) : planted(fault) {}
     sim_machine(const sim_machine&) = delete;  // streams and memory point to it
     sim_machine& operator=(const sim_machine&) = delete;
-    ~sim_machine() = default;
 
     // Starts a schedule; everything must have run. Seed 0: commands run in the order of their submission.
     void begin(std::uint64_t seed);

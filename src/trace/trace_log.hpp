@@ -44,7 +44,9 @@ class trace_track {
 public:
     struct contents {
         contents() = default;
-        contents(contents&&) = default;  // marks are not copied
+        // Marks are not copied. NOLINTNEXTLINE(performance-noexcept-move-constructor): a deque allocates when it is
+        // moved
+        contents(contents&&) = default;
         contents& operator=(contents&&) = default;
 
         std::vector<traced_command> commands;

@@ -114,6 +114,15 @@ TEST(run_report, as_text_names_devices_and_files) {
               "output              o.npy\n");
 }
 
+TEST(run_report, says_why_the_run_has_no_gpu) {
+    run_result result = two_rows_on_two_devices();
+    result.devices = {{"cpu:0", "this", "no NVIDIA driver was found"}};
+    EXPECT_THAT(to_text(some_files(), result),
+                HasSubstr("device              cpu:0 (this); no GPU: no NVIDIA driver was found\nrows"));
+    EXPECT_EQ(json::parse(to_json(some_files(), result))["devices"],
+              json::parse(R"([{"device": "cpu:0", "name": "this", "why_no_gpu": "no NVIDIA driver was found"}])"));
+}
+
 TEST(run_report, as_json_has_an_entry_for_each_rank) {
     run_result result = two_rows_on_two_devices();
     result.ranks = {{"here", 2, 0.25, 4, {{"cpu:0", "this"}}}, {"there", 0, 0, 8, {{"cpu:1", "that"}}}};

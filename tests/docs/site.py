@@ -26,6 +26,8 @@ import navigation  # noqa: E402
 import pages  # noqa: E402
 import public_names  # noqa: E402
 import reference  # noqa: E402
+import sections  # noqa: E402
+import usages  # noqa: E402
 
 
 def navigation_problems(listed, present):
@@ -199,11 +201,31 @@ T add(T a, T b = {1});
 Adds,
 with `care`.
 
+| section | |
+| --- | --- |
+| shapes and units | [By convention](../docs/conventions.md#shapes-and-units). |
+| owner | [By convention](../docs/conventions.md#owner). |
+| thread or stream | The calling thread ([by convention](../docs/conventions.md#thread-or-stream)). |
+| blocks? | No ([by convention](../docs/conventions.md#blocks)). |
+| errors | `std::bad_alloc`, and what the caller's code throws ([by convention](../docs/conventions.md#errors)). |
+| complexity | No promise ([by convention](../docs/conventions.md#complexity)). |
+| example | Not in the examples, the pages or the tests. |
+
 ## point
 
 ```cpp
 struct point;
 ```
+
+| section | |
+| --- | --- |
+| shapes and units | Its members say ([by convention](../docs/conventions.md#shapes-and-units)). |
+| owner | A value: its holder owns it ([by convention](../docs/conventions.md#owner)). |
+| thread or stream | One thread at a time, or several that call `const` members ([by convention](../docs/conventions.md#thread-or-stream)). |
+| blocks? | Its destructor does not ([by convention](../docs/conventions.md#blocks)). |
+| errors | Its members say ([by convention](../docs/conventions.md#errors)). |
+| complexity | Its members say ([by convention](../docs/conventions.md#complexity)). |
+| example | Not in the examples, the pages or the tests. |
 
 | member | what it is |
 | --- | --- |
@@ -222,6 +244,99 @@ def silent_names():
         page = reference.header_page(header, COMMENTED, public_names.read(folder / "work/xml"))
         page.markdown()
         return sorted(each.rpartition(": ")[2].rpartition("::")[2] for each in page.silent)
+
+
+# A comment, and in which sections its sentences are.
+SECTIONED = """Copies `n.a` rows to the device. It keeps them alive. Throws errc::shape_mismatch on another thread.
+Blocks until a thread is free. Any thread may call it, which throws nothing. Called twice, it does so twice.
+But not a third time. See:
+
+    copy(x);  // Throws.
+
+- one: waits
+- two"""
+IN_SECTIONS = {
+    sections.WHAT: """Copies `n.a` rows to the device. Called twice, it does so twice. But not a third time. See:
+
+    copy(x);  // Throws.
+
+- one: waits
+- two""",
+    sections.SHAPES: ["Copies `n.a` rows to the device."],
+    sections.OWNER: ["It keeps them alive."],
+    sections.THREAD: ["Any thread may call it, which throws nothing."],
+    sections.BLOCKS: ["Blocks until a thread is free.", "one: waits"],
+    sections.ERRORS: ["Throws errc::shape_mismatch on another thread.", "Any thread may call it, which throws nothing."],
+    sections.COMPLEXITY: [],
+}
+TOP = """box<T>, crate: own elements. They block.
+
+Thread safety: none.
+
+lid(x): closes it. Throws."""
+
+
+def section_failures(check):
+    check("sections of a comment", sections.sectioned(SECTIONED), IN_SECTIONS)
+    general, about = sections.parts_of_top(TOP, ["box", "crate", "lid", "other"])
+    check("the top of a header", (general, about), (
+        "...\n\nThread safety: none.",
+        {"box": "box<T>, crate: own elements. They block.", "crate": "box<T>, crate: own elements. They block.",
+         "lid": "lid(x): closes it. Throws."}))
+
+    def errors(declared, comment="", inherited=()):
+        rows = sections.rows("function", "cpp", [declared], sections.sectioned(comment), list(inherited), str, "")
+        return dict(rows)[sections.ERRORS].partition(" (")[0]
+
+    of_class = [("Of `box`", "A box. Throws errc::a when it is full.")]
+    for declared, comment, inherited, expected in (
+            ("int f() const noexcept;", "", of_class, "None: `noexcept`."),
+            ("int f() noexcept(true);", "", of_class,
+             "Of `box`: Throws errc::a when it is full. The rest: [by convention](docs/conventions.md#errors)."),
+            ("int f();", "Throws errc::b.", of_class, "Throws errc::b."),
+            ("int f(int x);", "", [], "`std::bad_alloc`, and what the caller's code throws"),
+            ("int f(stream on);", "", [], "Those of what submits commands"),
+            ("auto f(tensor<T> x);", "", [], "Those of what submits commands"),
+            ("SLUICE_KERNEL int f();", "", [], "None: code of kernels throws nothing")):
+        check(f"the errors of {declared}", errors(declared, comment, inherited), expected)
+    own = sections.sectioned("Owns threads.")
+    sections.add_destructor(own, "Ends them. Blocks.")
+    check("a destructor", (own[sections.OWNER], own[sections.BLOCKS]),
+          (["Owns threads.", "The destructor: Ends them."], ["The destructor: Blocks."]))
+
+    check("a page with its sections", sections.missing(PAGE), [])
+    without = PAGE.replace("| owner | [By convention](../docs/conventions.md#owner). |\n", "")
+    check("a name without an owner", [each.partition(":")[0] for each in sections.missing(without)],
+          ["add has other sections than the fixed ones"])
+    empty = re.sub(r"^\| errors \|.*$", "| errors |  |", PAGE, count=1, flags=re.MULTILINE)
+    check("a name with an empty section", len(sections.missing(empty)), 1)
+    check("a name without sections", sections.missing("## a\n\n```cpp\nint a();\n```\n\nText.\n"), ["a lacks its sections"])
+    check("a name that is left to the language", sections.missing("## a\n\nText.\n", {"a"}), [])
+
+
+def usage_failures(check):
+    code = """#include "fill.hpp"
+// fill(x)
+const char* text = "fill(x)";
+void own(int x) { box<int> b(1); std::copy(b); nn::load(b); b.size(); crates.each(fill); stream.wait(); }
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        (root / "examples").mkdir()
+        (root / "tests").mkdir()
+        (root / "docs").mkdir()
+        (root / "examples/a.cu").write_text(code)
+        (root / "tests/a_tests.cpp").write_text("int x = tested(1) + fill(2);")
+        (root / "docs/p.md").write_text("# P\n\n## Two `words`\n\n```cpp\nfill(box{});\n```\n\n## Three\n\nfill(x)\n")
+        index = usages.index(root)
+        example, page, test = (("examples/a.cu",) * 2, ("Two words", "docs/p.md#two-words"), ("tests/a_tests.cpp",) * 2)
+        for name, kind, owner, expected in (
+                (["box"], "class", None, [example, page]), (["fill"], "function", None, [example, page]),
+                (["copy"], "function", None, []), (["nn", "load"], "function", None, [example]),
+                (["io", "load"], "function", None, []), (["own"], "function", None, []),
+                (["box", "size"], "member", "box", [example]), (["stream", "wait"], "member", "stream", []),
+                (["tested"], "function", None, [test])):
+            check(f"the uses of {'::'.join(name)}", index.uses(name, kind, owner), expected)
 
 
 def self_test():
@@ -269,6 +384,8 @@ def self_test():
     for text, expected in (("box(const box&);", True), ("box& operator=(box&& other) noexcept;", True),
                            ("explicit box(int x);", False), ("box(crate&& from);", False), ("void box(box x);", False)):
         check(f"a copy or move: {text}", reference.is_copy_or_move(text), expected)
+    section_failures(check)
+    usage_failures(check)
     failures.extend(comment_filter.self_test())
     with tempfile.TemporaryDirectory() as folder:
         root = path(folder)

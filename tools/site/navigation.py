@@ -82,6 +82,7 @@ NAVIGATION = [
     ]),
     (REFERENCE, [
         "docs/headers.md",
+        "docs/conventions.md",
     ]),
     ("Extend", [
         "docs/adding_a_kernel.md",

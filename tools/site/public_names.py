@@ -40,6 +40,7 @@ class public_name:
     line: int
     comment: str
     members: list = dataclasses.field(default_factory=list)  # of a class; the values of an enumeration
+    ending: str = ""  # of a class: the comment of its destructor
 
 
 def run_doxygen(include, headers, work):
@@ -99,6 +100,12 @@ def members_of(compound, scope):
     return [each for each in found if each]
 
 
+def comment_of_destructor(compound):
+    found = [comment_of(each) for each in compound.findall("sectiondef/memberdef")
+             if each.findtext("name").startswith("~") and each.get("prot") == "public"]
+    return found[0] if found else ""
+
+
 def is_inside(name, classes):
     """Whether the name is in one of these classes."""
     parts = name.name.split("::")
@@ -123,6 +130,7 @@ def read(folder):
             elif scope is not None and kind in (*CLASSES, "concept") and compound.get("prot") in (None, "public"):
                 whole = public_name(kind, "::".join(scope), *place_of(compound), comment_of(compound))
                 whole.members = members_of(compound, scope) if kind in CLASSES else []
+                whole.ending = comment_of_destructor(compound) if kind in CLASSES else ""
                 classes[whole.name] = whole
             elif scope is not None and kind in CLASSES:
                 hidden.add("::".join(scope))

@@ -8,7 +8,7 @@ is an error, and so is a name without a comment. What counts as a name and as it
 
 - Functions of one name in a class or namespace are one name. What is in a namespace detail, private or protected is no
   public name; nor is a special member or a comparison that is defaulted or deleted, nor a copy or move: the language says
-  what these do.
+  what these do, and a comment on one of them is not about the others of its name.
 - A comment is before the declaration or after it on its line. That of a variable is about all variables of its
   declaration.
 - The comment at the top of a header is about the names that its lines begin with. A specialisation has the comment of its
@@ -16,6 +16,8 @@ is an error, and so is a name without a comment. What counts as a name and as it
   enumeration.
 - The members that each operation has, and the class of the operation that a function returns, are described here once
   (OF_EACH_OPERATION).
+
+Each name with a heading has the fixed sections of sections.py. An entry without them is an error.
 """
 
 import pathlib
@@ -29,6 +31,8 @@ import declarations  # noqa: E402
 import headers  # noqa: E402
 import pages  # noqa: E402
 import public_names  # noqa: E402
+import sections  # noqa: E402
+import usages  # noqa: E402
 
 # What the members of every operation do, where their comment in the header says nothing.
 OPERATION = re.compile(r"(?:.*::)?(\w+)_operation")
@@ -40,6 +44,7 @@ OF_EACH_OPERATION = {
     "next_link": "What a long chain submits before this operation, as `docs/adding_a_combinator.md` describes it.",
 }
 
+NOT_RUN = ("variable", "typedef", "concept", "enum", "enumvalue")
 LEFT_TO_THE_LANGUAGE = re.compile(r"= (?:default|delete);$")
 
 NAMES_AT_MARGIN = [
@@ -154,8 +159,9 @@ def is_copy_or_move(declared):
 class header_page:
     """The page of one header."""
 
-    def __init__(self, header, text, names):
+    def __init__(self, header, text, names, index=None):
         self.header = header
+        self.index = index  # of the code that uses names
         self.text = text
         self.language = "c" if header.endswith(".h") else "cpp"
         self.names = names
@@ -163,8 +169,12 @@ class header_page:
         self.classes = {each.name for each in names if each.kind in public_names.CLASSES}
         self.operations = {each.name for each in names if each.kind in public_names.CLASSES
                            and ("operation_base<" in self.declared(each) or OPERATION.fullmatch(each.name))}
+        self.general, self.about = sections.parts_of_top(top_comment(text), [each.name for each in names])
         self.entries = 0
         self.silent = []  # names without a comment
+        self.before = ("", "")  # the last function with a comment of its own
+        self.sources = set()  # files to which examples lead
+        self.left = set()  # headings that are left to the language
         self.lines = []
 
     def declared(self, name):
@@ -204,6 +214,46 @@ class header_page:
             text = as_sentence(text).replace("the top of this file", "the top of this page")
             self.lines += [with_links_to_pages(prose(text, self.language), self.header), ""]
 
+    def sections(self, name, kind, comment, declared, of_class="", ending=""):
+        """The fixed sections below a declaration: of a "function", a "class", or what does not run ("data").
+        `of_class`: the comment of the class that the name is in. `ending`: of a class, the comment of its destructor."""
+        own = sections.sectioned(as_sentence(comment) if comment else "")
+        self.comment(own[sections.WHAT])
+        sections.add_destructor(own, as_sentence(ending) if ending else "")
+        outer = name.rpartition("::")[0]
+        inherited = [(f"Of `{outer}`", of_class)] if of_class else []
+        if sections.THE_SAME.match(comment or "") and kind == "function":
+            inherited.insert(0, self.before)
+        elif kind == "function":
+            # What is said of the name itself counts, also its first sentence.
+            self.before = (f"As `{name.rpartition('::')[2]}` above", f"...\n\n{comment}")
+        if name in self.about and self.about[name] != comment:
+            inherited.append(("Of the header", self.about[name]))
+        inherited.append(("Of the header", self.general))
+        up = "../" * (len(pathlib.PurePosixPath(self.header).parts) - 1)
+        uses = self.uses(name, kind, outer)
+        self.sources |= {address for _, address in uses if ".md" not in address}
+        rows = sections.rows(kind, self.language, declared, own, inherited,
+                             lambda text: with_links_to_pages(cell(text), self.header), up)
+        examples = "; ".join(f"[{escaped(shown)}]({up}{usages.page_of(address)})" for shown, address in uses)
+        rows.append((sections.EXAMPLE, examples or sections.NO_EXAMPLE))
+        self.lines += ["| section | |", "| --- | --- |"]
+        self.lines += [f"| {title} | {text} |" for title, text in rows] + [""]
+
+    def uses(self, name, kind, outer):
+        if not self.index or not name:
+            return []
+        parts = re.sub(r"<.*?>", "", name).split("::")
+        word = parts[-1]
+        owner = parts[-2] if outer in self.classes and len(parts) > 1 else None
+        if owner and (word == owner or not re.fullmatch(r"\w+", word)):
+            return self.index.uses(parts[:-1], "class")  # a constructor, an operator
+        if owner and kind == "function":
+            # Operations are used without the name of their base.
+            used = self.index.uses(parts, "member", None if owner == "operation_base" else owner, with_tests=False)
+            return used or self.index.uses(parts[:-1], "class")
+        return self.index.uses(parts, "word" if kind == "data" else kind)
+
     def heading(self, level, title):
         self.lines += [f"{'#' * level} {title.replace('<', '&lt;').replace('*', '&#42;')}", ""]
 
@@ -211,31 +261,45 @@ class header_page:
         self.lines += ["| member | what it is |", "| --- | --- |"]
         self.lines += [f"| {code_cell(declared(each))} | {cell(each.comment)} |" for each in names] + [""]
 
-    def overloads(self, names, class_comment=""):
-        """Functions of one name: each comment is below the declarations that it is about."""
-        texts, comment, last = [], "", None
+    def groups_of(self, names):
+        """Functions of one name as [(declarations, comment, whether the language says what they do)]."""
+        groups, last = [], None
         for each in names:
             adjacent = last is not None and "\n\n" not in "\n".join(self.text.split("\n")[last - 1 : each.line])
-            if texts and (each.comment or not adjacent):
-                self.fence(texts)
-                self.comment(comment)
-                texts, comment = [], ""
-            texts.append(self.declared(each))
-            comment = each.comment or comment
+            if not groups or each.comment or not adjacent:
+                groups.append(([], "", True))
+            texts, comment, is_left = groups[-1]
+            groups[-1] = ([*texts, self.declared(each)], each.comment or comment,
+                          is_left and self.is_left_to_the_language(each))
             last = each.line
-        if not any(each.comment for each in names):
-            comment = self.comment_elsewhere(names[0].name) or self.comment_of_template(names[0].name)
-        self.fence(texts)
-        self.comment(comment)
-        is_call = names[0].name.endswith("::operator()") and class_comment
-        if comment or any(each.comment or not self.is_left_to_the_language(each) for each in names):
-            self.count(names[0], comment or is_call or any(each.comment for each in names))
+        return groups
+
+    def overloads(self, names, class_comment=""):
+        """Functions of one name: each comment is below the declarations that it is about."""
+        name = names[0].name
+        kind = "data" if names[0].kind in NOT_RUN or is_plain_macro(self.declared(names[0])) else "function"
+        groups = self.groups_of(names)
+        speaks = any(comment for _, comment, is_left in groups if not is_left)
+        elsewhere = "" if speaks else self.comment_elsewhere(name) or self.comment_of_template(name)
+        is_silent = not speaks
+        for texts, comment, is_left in groups:
+            self.fence(texts)
+            if is_left:
+                self.comment(comment)
+            elif comment or is_silent:
+                self.sections(name, kind, comment or elsewhere, texts, class_comment)
+                is_silent = False
+        if all(is_left for _, _, is_left in groups):
+            self.left.add(name)
+            self.entries += 1 if any(comment for _, comment, _ in groups) else 0
+        else:
+            self.count(names[0], speaks or elsewhere or (name.endswith("::operator()") and class_comment))
 
     def whole_class(self, name):
         self.heading(2, name.name)
         self.fence([self.declared(name)])
         comment = name.comment or self.comment_elsewhere(name.name) or self.comment_of_template(name.name)
-        self.comment(comment)
+        self.sections(name.name, "class", comment, [self.declared(name)], ending=name.ending)
         self.count(name, comment)
         data = [each for each in name.members if each.kind in ("variable", "typedef")]
         for each in data:
@@ -246,13 +310,14 @@ class header_page:
             self.table(data, lambda each: without_semicolon(self.declared(each)))
         elif data:
             self.fence([self.declared(each) for each in data])
-        self.grouped([each for each in name.members if each not in data], 3, comment)
+        whole = "\n\n".join(each for each in (name.comment, self.about.get(name.name)) if each)
+        self.grouped([each for each in name.members if each not in data], 3, whole or comment)
 
     def enumeration(self, name, level):
         self.heading(level, name.name or ", ".join(each.name for each in name.members[:2]) + " ...")
         declared = self.declared(name)
         self.fence([declared])
-        self.comment(name.comment)
+        self.sections(name.name, "data", name.comment, [declared])
         self.count(name, name.comment or not name.name)
         for each in name.members:
             self.count(each, each.comment or name.comment)
@@ -307,22 +372,33 @@ def write(root, folder, work):
     names = public_names.read(work / "xml")
     texts = {header: (root / "include" / header).read_text(encoding="utf-8") for header in listed}
     everywhere = names + [one for each in names for one in each.members]
-    problems, entries, silent = [], 0, []
+    problems, entries, silent = sections.problems_of_conventions(root), 0, []
+    index, sources = usages.index(root), set()
     for header in listed:
         its = [each for each in names if each.file == header and not is_guard(each)]
-        page = header_page(header, texts[header], its)
+        page = header_page(header, texts[header], its, index)
         file = folder / pages.reference_page(f"include/{header}")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(page.markdown() + "\n", encoding="utf-8")
         if re.search(r"^ *(?:private|protected):$", "\n".join(page.lines), re.MULTILINE):
             problems.append(f"include/{header}: a declaration was read beyond its end: see {file}")
+        problems += [f"include/{header}: {each}" for each in sections.missing("\n".join(page.lines), page.left)]
+        sources |= page.sources
         entries += page.entries
         silent += page.silent
         problems += [f"include/{header}: Doxygen has not read {name}" for name in missing_names(texts[header], everywhere)]
+    site = pages.site_folder(root, folder)
+    for source in sorted(sources):
+        site.write_source(source)
     print(f"reference: {len(listed)} headers, {entries} names, of which {len(silent)} have no comment")
     problems += [f"{each} has no comment: write one in the header (tools/site/reference.py says what counts)"
                  for each in silent]
     return problems, warnings
+
+
+def is_plain_macro(declared):
+    """Whether it is a macro without arguments, which does not run."""
+    return re.match(r"#\s*define \w+(?!\w|\()", declared) is not None
 
 
 def is_guard(name):

@@ -12,6 +12,7 @@ class work_item {
 public:
     using function = void (*)(work_item&) noexcept;  // what the item runs; it gets the item itself
 
+    // `what` is called with the item, on the thread that runs it.
     explicit work_item(function what) noexcept : run_(what) {}
     work_item(const work_item&) = delete;  // queues point to it
     work_item& operator=(const work_item&) = delete;

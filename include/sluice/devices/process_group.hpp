@@ -61,7 +61,8 @@ public:
     // Begins to join; does not wait for the other ranks.
     process_group(device& on, const invitation& to, place here, source_location location = source_location::current());
     process_group(process_group&&) noexcept;
-    // Abandons the group. Destroy it only when the collectives of all ranks have completed, not just this rank's.
+    // Abandons the group, and blocks as abandon() does. Destroy it only when the collectives of all ranks have
+    // completed, not just this rank's.
     ~process_group();
 
     // Whether all ranks have joined. Does not block.

@@ -188,7 +188,7 @@ public:
     // The value that a launch passes: as for host_input, all rows together.
     class launch_value : public host_input<T>::launch_value {
     public:
-        // From what host_input::launch_value takes.
+        // From what host_input::launch_value takes. Throws errc::shape_mismatch for another number of elements.
         template <typename Values>
         launch_value(const host_input_in_pieces& to, Values&& from)
             : host_input<T>::launch_value(to.whole_, std::forward<Values>(from)) {}

@@ -42,6 +42,8 @@ struct npz_limits {
 // The array of a member. Owns the elements when they were deflated; else they are in the file, which must outlive it.
 class npz_array {
 public:
+    // Of bytes that were inflated, or of a view of bytes that the file has. Throws file_error, which names `label`,
+    // where the bytes are no array.
     npz_array(std::vector<std::byte> inflated, std::filesystem::path label)
         : inflated_(std::move(inflated)), view_(inflated_, std::move(label)) {}
     explicit npz_array(npy_view stored) : view_(std::move(stored)) {}

@@ -201,7 +201,7 @@ tuning_measurement tune(device& on, const one_of<Kernels...>& kernels, const Ran
     }
     return detail::measure(on, kernels.table().get(), names, shapes.all(), runs);
 }
-// Over what the kernels write.
+// The same, over what the kernels write.
 template <typename... Kernels, typename First, typename... Arguments>
 requires detail::launch_argument<First>
 tuning_measurement tune(device& on, const one_of<Kernels...>& kernels, const First& first,

@@ -22,8 +22,9 @@
 //
 // On a GPU a block is 128 threads; a tile is spread over their registers, 16 bytes a thread in row-major order, so that
 // reshaping moves nothing. mma takes the tensor cores (sm_80 and later) for half and bfloat16, and for float where the
-// accumulator's arithmetic is tf32; else plain arithmetic. Sums are float. On a CPU a block is a thread, a tile an
-// array.
+// accumulator's arithmetic is tf32; else plain arithmetic. On an earlier GPU a kernel that takes them ends with a trap,
+// and the GPU is lost for the process: look at device_properties::compute_capability before. Sums are float. On a CPU a
+// block is a thread, a tile an array.
 #pragma once
 
 #include <cstddef>

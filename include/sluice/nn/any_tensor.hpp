@@ -34,7 +34,7 @@ public:
     any_tensor(const std::vector<T>& values, std::vector<std::size_t> shape)
         : any_tensor(std::span<const T>(values), std::move(shape)) {}
 
-    // On a device.
+    // On a device. Throws errc::invalid_argument for a tensor that was moved from.
     template <typename T>
     explicit any_tensor(const shared_tensor<T>& x)
         : any_tensor(io::dtype_of<T>, lengths_of(x->shape()), storage_ref(x->memory())) {}
@@ -78,9 +78,11 @@ public:
     const storage_ref& shared_memory() const noexcept { return device_; }
 
     // The same elements in another shape of the same number of elements, in another type of the same size, or also on a
-    // device. Nothing is copied.
+    // device. Nothing is copied. Throw errc::shape_mismatch for a shape of another number of elements, and
+    // errc::invalid_argument for a type of another size.
     any_tensor with_shape(std::vector<std::size_t> shape) const;
-    any_tensor with_type(io::dtype type) const;        // in another type of the same size
+    // In another type of the same size. Throws errc::invalid_argument for one of another size.
+    any_tensor with_type(io::dtype type) const;
     any_tensor with_memory(storage_ref memory) const;  // also on a device, in this memory
 
     // A type and a shape without elements, for shape inference.

@@ -35,12 +35,12 @@ public:
 
     // Adds a device: the network's plan there and the policy that picks its streams. A batch goes to the one with the
     // fewest batches in flight, in rotation among equals. The policy must outlive the engine. On a GPU, whole batches
-    // that are small run as a compiled graph, which is compiled here.
+    // that are small run as a compiled graph, which is compiled here. Throws what compile throws.
     void add(plan network, scheduling_policy& policy);
 
     // Runs batches of zeros of each size that `rows` rows are split into: as many as may be in flight, and no more than
     // there are, so that what happens only once (libraries loaded, algorithms chosen, memory taken) happens now.
-    // Blocks.
+    // Blocks. Throws errc::invalid_argument when no device was added, and the first failure of a batch.
     void warm_up(std::size_t rows) const;
 
     // Runs all rows. Blocks. Throws the first failure, once no batch in flight uses the source's memory any more. At

@@ -67,7 +67,8 @@ public:
     template <detail::host_numbers Range>
     input_view(const Range& numbers, std::initializer_list<std::size_t> shape)
         : input_view(numbers, std::span(shape.begin(), shape.size())) {}
-    // As many numbers as the type and the shape say. Booleans are bytes, 0 or 1.
+    // As many numbers as the type and the shape say. Booleans are bytes, 0 or 1. Throws errc::shape_mismatch for more
+    // than 8 dimensions, and for a shape whose elements have no size.
     input_view(io::dtype type, const void* data, std::span<const std::size_t> shape)
         : form_(type, shape), data_(static_cast<const std::byte*>(data)) {}
 
@@ -85,7 +86,8 @@ private:
 // Where a network writes an output.
 class output_view {
 public:
-    // As for input_view; the range is written.
+    // As for input_view; the range is written. Throws errc::shape_mismatch unless the numbers fill the shape, and for
+    // more than 8 dimensions.
     template <detail::host_numbers Range>
     output_view(Range&& numbers, std::span<const std::size_t> shape)
         : form_(io::dtype_of<std::ranges::range_value_t<Range>>, shape),

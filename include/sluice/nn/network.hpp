@@ -112,7 +112,7 @@ public:
     std::vector<any_tensor> operator()(std::span<const input_view> inputs) const;
 
     // The types and shapes of the outputs for inputs of these types and shapes; nothing is computed. Host inputs need
-    // their elements.
+    // their elements. Throws what forward throws when it is submitted.
     std::vector<any_tensor> infer(std::vector<any_tensor> inputs) const;
 
     // The steps of a run, in order, as the passes have left them; what was computed beforehand is not among them. They

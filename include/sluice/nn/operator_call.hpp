@@ -112,6 +112,7 @@ launch_range each_of(const tensor_tiles& tiles, source_location location = sourc
 
 class operator_call {
 public:
+    // Made by the library for each call of the function; both outlive it.
     operator_call(operators::node_call& node, const own_operator& what) : node_(node), what_(what) {}
     operator_call(const operator_call&) = delete;  // belongs to the call of the function
     operator_call& operator=(const operator_call&) = delete;

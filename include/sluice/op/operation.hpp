@@ -149,7 +149,8 @@ public:
     auto first() &&;
     auto last() &&;  // the last of several outputs
 
-protected:
+private:
+    friend Derived;  // and no other class: `class b : operation_base<a>` would call the members of a
     operation_base() = default;
     ~operation_base() = default;
     operation_base(operation_base&&) = default;
@@ -162,7 +163,6 @@ protected:
     operation_base& operator=(const operation_base&) = default;
 #endif
 
-private:
     Derived&& self() { return static_cast<Derived&&>(*this); }
 };
 

@@ -90,7 +90,8 @@ public:
     storage* memory() const noexcept { return storage_.get(); }            // for the accesses of a command
 
     // The elements, for the host. write() blocks until no command uses the buffer, read() until no command writes it.
-    // Both return immediately when that is already true.
+    // Both return immediately when that is already true. Both throw the first cause when the device has faulted, and
+    // errc::invalid_argument on a thread that must not wait for it (docs/errors.md).
     std::span<T> write() {
         if (storage_) {
             storage_->await_all_uses();

@@ -31,6 +31,8 @@ class staging_pool;
 // Keeps a device and its runtime's memory alive. It costs one reference count.
 class runtime_ref {
 public:
+    // Counts one reference to the runtime of this device. The last one that ends, after the end of the runtime, returns
+    // its memory.
     explicit runtime_ref(device& of) noexcept;
     runtime_ref(const runtime_ref&) = delete;  // construct another from the device
     runtime_ref& operator=(const runtime_ref&) = delete;
@@ -62,6 +64,7 @@ private:
 
 class device {
 public:
+    // For the runtime, which owns the device and outlives it.
     device(detail::runtime_state& runtime, std::string name, std::unique_ptr<device_interpreter> interpreter);
     device(const device&) = delete;  // streams, pools and tensors point to it
     device& operator=(const device&) = delete;
@@ -74,7 +77,8 @@ public:
     const device_properties& properties() const noexcept { return interpreter_->properties(); }
     // The priorities that its streams can have; a stream that asks for another one gets the nearest.
     priority_range priorities() const;
-    // The device's memory now. What the pool keeps cached counts as free.
+    // The device's memory now. What the pool keeps cached counts as free. Throws device_error when the device has
+    // faulted.
     memory_info memory() const;
     // How threads wait for the device where the call does not say: at first wait_mode::spin for a GPU, block for a CPU
     // device.
@@ -126,7 +130,8 @@ public:
     }
 
     // A storage without contents that every NCCL command on this device names as written. So these commands run one at
-    // a time, in submission order, on whatever streams and from whatever threads they are submitted.
+    // a time, in submission order, on whatever streams and from whatever threads they are submitted. The first call
+    // throws what an allocation throws.
     storage_ref collective_order();
 
     // For backends and for use with other libraries.

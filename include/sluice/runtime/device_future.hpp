@@ -43,6 +43,7 @@ class device_future {
 public:
     using value_type = decltype(detail::open(std::declval<Output>()));  // the output with everything pending opened
 
+    // Made by spawn, of what an operation has submitted and returned.
     device_future(detail::submission_ref submitted, Output output)
         : submitted_(std::move(submitted)), output_(std::move(output)) {
         detail::reach_pending(*submitted_, output_);
@@ -94,6 +95,7 @@ public:
     // What co_await waits with, in the place of the future. A coroutine needs nothing of it.
     class awaiter {
     public:
+        // Made by the future. A null `target`: the waiter continues on the runtime's completion thread.
         awaiter(detail::submission_ref submitted, Output output, executor* target)
             : submitted_(std::move(submitted)), output_(std::move(output)), target_(target) {}
         awaiter(awaiter&& other) noexcept  // only before it is awaited

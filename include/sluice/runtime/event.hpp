@@ -41,6 +41,7 @@ public:
     }
 
     // The device's time from `earlier` to `later`, both of one device. Blocks until the device has reached both.
+    // Throws as wait() does, and std::bad_cast for events of two kinds of devices.
     friend std::chrono::duration<double, std::micro> elapsed(event& earlier, event& later) {
         earlier.wait();
         later.wait();

@@ -4,6 +4,9 @@
 // until the operation has been submitted. Afterwards waiters wait for its submission.
 //
 // Thread safety: none; one thread submits one operation.
+//
+// Errors: what takes a further stream, or orders one after another, throws what the policy throws, and the first cause
+// when a device has faulted.
 #pragma once
 
 #include <memory>

@@ -3,6 +3,8 @@
 //
 // Thread safety: none; its owner ensures that one thread at a time uses it. A command that runs it takes what it needs
 // during its submission, so a change affects only commands submitted later.
+//
+// Errors: a member that is not noexcept throws device_error when the driver fails.
 #pragma once
 
 #include <cstddef>

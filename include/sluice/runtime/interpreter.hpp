@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The interfaces that a backend implements: stream_interpreter executes the commands of a stream, memory_source
 // allocates the device's memory. Users never see these; they see stream and device.
+//
+// Errors: a member that is not noexcept throws device_error when the device or its driver refuses what is asked of it,
+// and errc::unsupported for what the backend does not have.
 #pragma once
 
 #include <chrono>

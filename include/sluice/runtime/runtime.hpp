@@ -48,6 +48,9 @@ struct runtime_options {
 
 class runtime {
 public:
+    // Finds the devices and starts their threads. Blocks while the driver of the GPUs starts. Throws
+    // errc::device_not_found for a GPU in `options.gpus` that does not exist, errc::invalid_argument for one that is
+    // there twice and where `options.cuda` is false, and device_error when a GPU that was found cannot be used.
     explicit runtime(const runtime_options& options = {});
     runtime(runtime&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
     runtime& operator=(runtime&& other) noexcept {
@@ -56,6 +59,7 @@ public:
     }
     runtime(const runtime&) = delete;  // it owns threads and devices
     runtime& operator=(const runtime&) = delete;
+    // Blocks until the work on its devices is complete; see the top of this file.
     ~runtime();
 
     // All devices: GPUs first, then CPU devices.

@@ -24,7 +24,8 @@ public:
     scheduling_policy& operator=(const scheduling_policy&) = delete;
     virtual ~scheduling_policy() = default;
 
-    // The stream for the next operation.
+    // The stream for the next operation. The policies of the library throw nothing here, also when the device has
+    // faulted: what is submitted to the stream then throws.
     virtual stream next() = 0;
     // The stream for an independent branch of an operation that runs on `home`. A stream of another device is ignored:
     // a branch stays where its data is.
@@ -79,8 +80,10 @@ public:
     priority_pool(device& on, std::initializer_list<std::size_t> streams)
         : priority_pool(on, std::span(streams.begin(), streams.size())) {}
 
-    scheduling_policy& level(std::size_t index) { return *levels_.at(index); }  // 0 is the most urgent
-    std::size_t levels() const noexcept { return levels_.size(); }              // the number of levels
+    // The policy of one level; 0 is the most urgent. Lives as long as the pool. Throws std::out_of_range for a level
+    // that is not there.
+    scheduling_policy& level(std::size_t index) { return *levels_.at(index); }
+    std::size_t levels() const noexcept { return levels_.size(); }  // the number of levels
 
 private:
     std::vector<std::unique_ptr<round_robin>> levels_;
@@ -90,7 +93,9 @@ private:
 // of one device are used one after the other, in a circle; branches of an operation stay on its device.
 class multi_device_policy : public scheduling_policy {
 public:
+    // On the device of `home`. Throws errc::invalid_argument for a device that the policy does not have.
     stream next_branch(stream home) override { return on(home.owner()).next(); }
+    // On this device. Throws errc::invalid_argument for a device that the policy does not have.
     stream next_on(device& target) override { return on(target).next(); }
     // The streams of one device. Throws errc::invalid_argument for a device that the policy does not have.
     round_robin& on(const device& which) const;

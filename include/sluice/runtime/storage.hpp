@@ -41,6 +41,7 @@ using storage_ref = detail::intrusive_ref<storage>;  // a pointer that owns one 
 
 class storage {
 public:
+    // Made by the pool, which outlives it: `capacity_bytes` bytes from `data` on.
     storage(memory_pool& pool, void* data, std::size_t capacity_bytes)
         : pool_(pool), data_(data), capacity_bytes_(capacity_bytes) {}
     // A place in a graph's memory: it does not belong to the pool, and only commands of the graph may use it.
@@ -52,11 +53,13 @@ public:
     storage(memory_pool& pool, void* data, std::size_t capacity_bytes, foreign)
         : pool_(pool), data_(data), capacity_bytes_(capacity_bytes), is_foreign_(true) {}
     // Some bytes of `from`, as a storage of its own: a part of from's block. Its history and outcome begin with those
-    // of `from`. `owner` is released with the part; a part of a part has the owner of that part instead.
+    // of `from`. `owner` is released with the part; a part of a part has the owner of that part instead. Throws
+    // errc::invalid_argument for memory that a compiled graph writes. The offset and the size are not checked.
     static storage_ref part_of(storage& from, std::size_t offset_bytes, std::size_t bytes,
                                std::shared_ptr<const void> owner = {});
     // Neighbouring parts of one block as one storage: the block itself when they cover it and no other part lives, else
-    // a new part. Comes after all accesses of the parts, and depends on all their outcomes.
+    // a new part. Comes after all accesses of the parts, and depends on all their outcomes. Throws
+    // errc::invalid_argument for memory that a compiled graph writes.
     static storage_ref join(std::span<const storage_ref> parts);
     storage(const storage&) = delete;  // commands and histories point to it
     storage& operator=(const storage&) = delete;
@@ -125,7 +128,8 @@ public:
     written last_write() const;  // the latest write that was issued
 
     // Blocks until no command on any stream uses the storage (before a host thread writes), or until its last writer
-    // has completed (before a host thread reads).
+    // has completed (before a host thread reads). Both throw the first cause when a device that the access depends on
+    // has faulted, and errc::invalid_argument on a thread that must not wait for it (docs/errors.md).
     void await_all_uses() const;
     void await_last_write() const;  // for a host thread that reads
     // The host has waited, and reads or writes the contents from here on. Only the simulator uses this notification.

@@ -91,7 +91,7 @@ public:
     http_front(server& models, http_port port, const http_options& options = {}, log_sink log = {});
     http_front(const http_front&) = delete;  // it owns threads
     http_front& operator=(const http_front&) = delete;
-    ~http_front();  // drain(0)
+    ~http_front();  // drain(0); then blocks until its threads have ended
 
     unsigned short port() const noexcept;  // the port's number, also where the options said 0
 

@@ -69,6 +69,7 @@ public:
     // Requests that are kept; an older one makes room for a newer one.
     static constexpr std::size_t most = 512;
 
+    // Empty. Allocates room for all `most` requests.
     request_timeline();
     request_timeline(const request_timeline&) = delete;  // threads add to it
     request_timeline& operator=(const request_timeline&) = delete;

@@ -39,7 +39,7 @@ public:
                                               std::shared_ptr<const loaded_model> network, const model_config& config);
     served_model(const served_model&) = delete;  // it owns threads
     served_model& operator=(const served_model&) = delete;
-    ~served_model();  // close()
+    ~served_model();  // close(), which blocks until all requests are answered
 
     const std::string& name() const noexcept { return name_; }          // as the model's source has it
     std::size_t version() const noexcept { return version_; }           // as the model's source has it

@@ -41,9 +41,10 @@ public:
     server(model_source source, engine& engine, log_sink log = {});
     server(const server&) = delete;  // models are handed out by it
     server& operator=(const server&) = delete;
-    ~server();  // answers what was accepted
+    ~server();  // blocks until what was accepted is answered
 
-    // Loads each model of the source, those that stay on a GPU last. Throws the first failure, with the model's name.
+    // Loads each model of the source, those that stay on a GPU last. Blocks. Throws the first failure, with the model's
+    // name.
     void load_all();
     // Loads the model, or again what its files and configuration are now. Requests meanwhile are answered by the
     // version that was there before; it ends when its last request is answered. Blocks. Throws refusal (not_found), and

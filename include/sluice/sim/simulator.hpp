@@ -65,6 +65,7 @@ struct simulator_options {
 
 class simulator {
 public:
+    // Creates the devices, on which nothing runs yet.
     explicit simulator(const simulator_options& options = {});
     simulator(const simulator&) = delete;  // devices point into it
     simulator& operator=(const simulator&) = delete;

@@ -35,6 +35,7 @@ struct trace_recorder_options {
 
 class trace_recorder {
 public:
+    // Records nothing until a runtime is given it; see runtime_options::trace.
     explicit trace_recorder(const trace_recorder_options& options = {});
     trace_recorder(const trace_recorder&) = delete;  // runtime_options point to it
     trace_recorder& operator=(const trace_recorder&) = delete;

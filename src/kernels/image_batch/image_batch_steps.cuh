@@ -8,6 +8,7 @@
 
 #include "sluice/base/half.hpp"
 #include "sluice/base/kernel.hpp"
+#include "sluice/kernels/detail/elements.hpp"
 
 namespace sluice::kernels {
 inline namespace SLUICE_LAUNCH_ABI {
@@ -27,17 +28,7 @@ SLUICE_KERNEL inline float widened(bfloat16 x) { return x; }
 
 template <typename T>
 SLUICE_KERNEL T narrowed(float x) {
-#if defined(__CUDA_ARCH__)
-    unsigned short bits;
-    if constexpr (std::is_same_v<T, half>) {
-        asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
-    } else {
-        asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
-    }
-    return T::from_bits(bits);
-#else
-    return T(x);
-#endif
+    return from_float<T>(x);
 }
 
 // Some channels of a pixel: read and written at once.

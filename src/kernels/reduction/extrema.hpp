@@ -9,6 +9,14 @@
 
 namespace sluice::kernels {
 
+SLUICE_KERNEL inline bool is_unordered(float a, float b) {
+#if defined(__CUDA_ARCH__)
+    return a != a || b != b;
+#else
+    return __builtin_isunordered(a, b);
+#endif
+}
+
 SLUICE_KERNEL inline float maximum(float a, float b) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     float made;
@@ -20,7 +28,7 @@ SLUICE_KERNEL inline float maximum(float a, float b) {
     const float larger = a > b ? a : b, larger_or_first = b > a ? b : a;
     const std::uint32_t bits =
         __builtin_bit_cast(std::uint32_t, larger) & __builtin_bit_cast(std::uint32_t, larger_or_first);
-    return __builtin_bit_cast(float, __builtin_isunordered(a, b) ? 0xffff'ffffu : bits);
+    return __builtin_bit_cast(float, is_unordered(a, b) ? 0xffff'ffffu : bits);
 #endif
 }
 
@@ -33,7 +41,7 @@ SLUICE_KERNEL inline float minimum(float a, float b) {
     const float smaller = a < b ? a : b, smaller_or_first = b < a ? b : a;
     const std::uint32_t bits =
         __builtin_bit_cast(std::uint32_t, smaller) | __builtin_bit_cast(std::uint32_t, smaller_or_first);
-    return __builtin_bit_cast(float, __builtin_isunordered(a, b) ? 0xffff'ffffu : bits);
+    return __builtin_bit_cast(float, is_unordered(a, b) ? 0xffff'ffffu : bits);
 #endif
 }
 

@@ -50,6 +50,7 @@ public:
 
     outstanding_wait(const outstanding_wait&) = delete;  // lists point to it
     outstanding_wait& operator=(const outstanding_wait&) = delete;
+    virtual ~outstanding_wait() = default;
 
     // Joins the list and starts. When the context is being destroyed already, drops the handler instead.
     void begin(std::shared_ptr<outstanding_waits> among) noexcept;
@@ -62,7 +63,6 @@ public:
 
 protected:
     outstanding_wait() = default;
-    virtual ~outstanding_wait() = default;
 
 private:
     friend class outstanding_waits;

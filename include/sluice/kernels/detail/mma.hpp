@@ -17,6 +17,9 @@ namespace sluice::kernels {
 // 16 of k: two elements a register.
 template <typename T>
 __device__ inline void mma(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    __trap();  // the library launches other kernels on such a GPU; kernels/tile.hpp says it to authors of kernels
+#else
     if constexpr (std::is_same_v<T, half>) {
         asm volatile(
             "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -36,6 +39,7 @@ __device__ inline void mma(float (&d)[4], const std::uint32_t (&a)[4], std::uint
             : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
     }
+#endif
 }
 
 // Four matrices of 8 rows of 16 bytes; lane i gives the address of row i % 8 of matrix i / 8. `Transposed`: of 8 x 8
@@ -56,9 +60,13 @@ __device__ inline void load_matrices(std::uint32_t (&to)[4], std::uint32_t addre
 }
 
 __device__ inline std::uint32_t rounded_to_tf32(float x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    return __float_as_uint(x);  // for mma, which is not there either
+#else
     std::uint32_t made;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(made) : "f"(x));
     return made;
+#endif
 }
 
 }  // namespace sluice::kernels

@@ -2,6 +2,7 @@
 // Compares two results of a pipeline with ==, element by element; NaN is the same as NaN.
 #pragma once
 
+#include <cmath>
 #include <concepts>
 #include <ranges>
 #include <tuple>
@@ -43,7 +44,7 @@ bool same(const std::pair<A, B>& a, const std::pair<A, B>& b) {
 template <typename T>
 bool same(const T& a, const T& b) {
     if constexpr (std::floating_point<T>) {
-        return a == b || (a != a && b != b);
+        return a == b || (std::isnan(a) && std::isnan(b));
     } else if constexpr (std::ranges::forward_range<const T>) {
         auto left = std::ranges::begin(a);
         auto right = std::ranges::begin(b);
