@@ -17,8 +17,8 @@
 #include "io/support/temporary_directory.hpp"
 #include "serve/grpc/wire_writer.hpp"
 #include "serve/support/fake_engine.hpp"
+#include "serve/support/npy_values.hpp"
 #include "sluice/base/file_error.hpp"
-#include "sluice/io/npy.hpp"
 #include "sluice/nn/onnx.hpp"
 #include "sluice/serve/served_model.hpp"
 #include "sluice/serve/tensor_view.hpp"
@@ -28,23 +28,17 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using testing::npy_values;
 using testing::test_call;
 
 const fs::path root = SLUICE_SOURCE_DIR;
-
-std::vector<float> array(const fs::path& path) {
-    const io::npy_file file(path);
-    std::vector<float> values(file.view().rows() * file.view().row_elements());
-    file.view().read_rows(0, values);
-    return values;
-}
 
 void expect_digits(const fs::path& model) {
     network_engine engine({.device = "cpu"});
     const auto served = served_model::make("digits", 1, engine.load({"digits", 1, model}, {}), {});
     EXPECT_EQ(served->max_batch(), 64U) << served->joins_because();
-    const std::vector<float> rows = array(root / "data/digits_inputs.npy");
-    const std::vector<float> wanted = array(root / "data/digits_logits.npy");
+    const std::vector<float> rows = npy_values(root / "data/digits_inputs.npy");
+    const std::vector<float> wanted = npy_values(root / "data/digits_logits.npy");
     std::vector<std::shared_ptr<test_call>> calls;
     for (std::size_t i = 0; i < 20; ++i) {
         const auto begin = rows.begin() + static_cast<std::ptrdiff_t>(i * 64);
@@ -72,8 +66,8 @@ TEST(network_engine, computes_in_the_precision_of_the_configuration) {
         engine.load({"digits", 1, root / "models/digits.safetensors"}, {.precision = nn::precision::bf16});
     EXPECT_THAT(in_bf16->how(), ::testing::AllOf(HasSubstr("bf16 ("), HasSubstr("3 of 3 products")));
     EXPECT_EQ(engine.load({"digits", 1, root / "models/digits.safetensors"}, {})->how(), "");
-    const std::vector<float> rows = array(root / "data/digits_inputs.npy");
-    const std::vector<float> wanted = array(root / "data/digits_logits.npy");
+    const std::vector<float> rows = npy_values(root / "data/digits_inputs.npy");
+    const std::vector<float> wanted = npy_values(root / "data/digits_logits.npy");
     const auto made = in_bf16->run({nn::any_tensor(std::vector(rows.begin(), rows.begin() + 64), {1, 64})});
     float largest = 0;
     for (std::size_t i = 0; i < 10; ++i) {

@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "serve/support/npy_values.hpp"
 #include "sluice/base/error.hpp"
-#include "sluice/io/npy.hpp"
 #include "sluice/nn/onnx.hpp"
 #include "sluice/nn/to_mlp.hpp"
 #include "sluice/runtime/runtime.hpp"
@@ -27,15 +27,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using testing::npy_values;
 
 const fs::path root = SLUICE_SOURCE_DIR;
-
-std::vector<float> array(const fs::path& path) {
-    const io::npy_file file(path);
-    std::vector<float> values(file.view().rows() * file.view().row_elements());
-    file.view().read_rows(0, values);
-    return values;
-}
 
 // The digits, with a pause before each answer.
 class slow_digits final : public loaded_model {
@@ -63,8 +57,8 @@ struct resident_digits : ::testing::Test {
     fs::path file = root / "models/digits.safetensors";
     network_engine engine{{.device = "cpu"}};
     nn::mlp_model model = nn::load_mlp(file);
-    std::vector<float> rows = array(root / "data/digits_inputs.npy");
-    std::vector<float> wanted = array(root / "data/digits_logits.npy");
+    std::vector<float> rows = npy_values(root / "data/digits_inputs.npy");
+    std::vector<float> wanted = npy_values(root / "data/digits_logits.npy");
 
     std::shared_ptr<slow_digits> network(std::chrono::microseconds pause = std::chrono::milliseconds(1)) {
         return std::make_shared<slow_digits>(engine.load({"digits", 1, file}, {}), pause);
