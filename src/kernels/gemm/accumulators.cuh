@@ -14,6 +14,10 @@ namespace sluice::kernels {
 template <typename T, bool Relu>
 __device__ inline std::uint32_t rounded(float first, float second) {
     std::uint32_t made;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    __trap();  // never launched there: see mma.hpp
+    made = 0;
+#else
     if constexpr (std::is_same_v<T, half> && Relu) {
         asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(made) : "f"(second), "f"(first));
     } else if constexpr (std::is_same_v<T, half>) {
@@ -23,6 +27,7 @@ __device__ inline std::uint32_t rounded(float first, float second) {
     } else {
         asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(made) : "f"(second), "f"(first));
     }
+#endif
     return made;
 }
 
