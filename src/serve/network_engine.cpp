@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "serve/utf8.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/io/regular_file.hpp"
@@ -67,6 +68,14 @@ void require_few_dimensions(const std::vector<nn::value_info>& all, const std::s
     }
 }
 
+// Answers could not name them otherwise, and requests not at all.
+void require_utf8_names(const std::vector<nn::value_info>& all, const std::string& kind) {
+    for (const nn::value_info& each : all) {
+        if (!is_utf8(each.name))
+            throw error(errc::unsupported, "the name of " + kind + " " + in_quotes(each.name) + " is not UTF-8");
+    }
+}
+
 }  // namespace
 
 network_engine::network_engine(const network_engine_options& options)
@@ -85,6 +94,8 @@ std::shared_ptr<const loaded_model> network_engine::load(const model_version& wh
     nn::model from = nn::read_onnx(bytes, which.file);
     require_few_dimensions(from.body.inputs, "input");
     require_few_dimensions(from.body.outputs, "output");
+    require_utf8_names(from.body.inputs, "input");
+    require_utf8_names(from.body.outputs, "output");
     return std::make_shared<network_on_device>(on, std::move(from), "sluice_onnx");
 }
 
