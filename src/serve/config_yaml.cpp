@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "serve/config_text.hpp"
+#include "serve/utf8.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/serve/model_config.hpp"
@@ -64,15 +65,6 @@ bool is_float(std::string_view text) {
     text.remove_prefix(1);
     if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
     return digits() != 0 && text.empty();
-}
-
-bool is_utf8(const std::string& text) {
-    try {
-        static_cast<void>(json(text).dump());
-        return true;
-    } catch (const json::exception&) {
-        return false;
-    }
 }
 
 // Of a scalar without quotes and without a tag.

@@ -10,6 +10,7 @@
 #include "serve/cuda_memory_opener.hpp"
 #include "serve/network_replicas.hpp"
 #include "serve/resident_model.hpp"
+#include "serve/utf8.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/io/regular_file.hpp"
@@ -87,6 +88,14 @@ void require_few_dimensions(const std::vector<nn::value_info>& all, const std::s
     }
 }
 
+// Answers could not name them otherwise, and requests not at all.
+void require_utf8_names(const std::vector<nn::value_info>& all, const std::string& kind) {
+    for (const nn::value_info& each : all) {
+        if (!is_utf8(each.name))
+            throw error(errc::unsupported, "the name of " + kind + " " + in_quotes(each.name) + " is not UTF-8");
+    }
+}
+
 nn::model read_model(const model_version& which, const model_config& how) {
     // Not mapped: a file that becomes shorter meanwhile must not end the server.
     const std::vector<std::byte> bytes = io::regular_file(which.file).read_all();
@@ -99,6 +108,8 @@ nn::model read_model(const model_version& which, const model_config& how) {
     nn::model from = nn::read_onnx(bytes, which.file);
     require_few_dimensions(from.body.inputs, "input");
     require_few_dimensions(from.body.outputs, "output");
+    require_utf8_names(from.body.inputs, "input");
+    require_utf8_names(from.body.outputs, "output");
     return from;
 }
 

@@ -92,7 +92,7 @@ TEST(network_engine, puts_a_model_on_the_devices_of_the_configuration) {
 }
 
 // A file with one node, Reshape, from x to y.
-std::string reshape_to(const std::vector<std::size_t>& to, bool says_shape) {
+std::string reshape_to(const std::vector<std::size_t>& to, bool says_shape, std::string_view y = "y") {
     const auto described = [](std::string_view name, std::span<const std::size_t> lengths) {
         wire_writer shape, tensor, type, value;
         for (const std::size_t each : lengths) {
@@ -109,7 +109,7 @@ std::string reshape_to(const std::vector<std::size_t>& to, bool says_shape) {
     };
     wire_writer node, target, graph, opset, model;
     for (const char* each : {"x", "shape"}) node.add_bytes(1, each);
-    node.add_bytes(2, "y");
+    node.add_bytes(2, y);
     node.add_bytes(4, "Reshape");
     target.add_number(1, to.size());
     target.add_number(2, 7);  // INT64
@@ -119,7 +119,7 @@ std::string reshape_to(const std::vector<std::size_t>& to, bool says_shape) {
     graph.add_bytes(2, "graph");
     graph.add_bytes(5, target.text());
     graph.add_bytes(11, described("x", std::vector<std::size_t>{1, 2}));
-    graph.add_bytes(12, described("y", says_shape ? to : std::vector<std::size_t>{}));
+    graph.add_bytes(12, described(y, says_shape ? to : std::vector<std::size_t>{}));
     opset.add_number(2, 13);
     model.add_number(1, 8);
     model.add_bytes(7, graph.text());
@@ -155,6 +155,25 @@ TEST(network_engine, refuses_outputs_with_more_dimensions_than_an_answer_may_hav
     const auto refused = testing::row_of(3);
     served->submit(refused);
     EXPECT_THROW(refused->get(), refusal);
+}
+
+TEST(network_engine, refuses_names_that_no_message_may_have) {
+    if (!nn::onnx_supported()) GTEST_SKIP() << "built without ONNX";
+    const io::testing::temporary_directory folder;
+    const fs::path file = folder / "model.onnx";
+    network_engine engine({.device = "cpu"});
+    const auto load = [&](std::string_view name) {
+        std::ofstream(file, std::ios::binary) << reshape_to({2, 1}, true, name);
+        return engine.load({"m", 1, file}, {});
+    };
+    EXPECT_EQ(load("\xc3\xa4 \xe2\x82\xac")->outputs().front().name, "\xc3\xa4 \xe2\x82\xac");
+    try {
+        load("y\xff");
+        ADD_FAILURE() << "it is loaded";
+    } catch (const error& failure) {
+        EXPECT_EQ(failure.code(), errc::unsupported);
+        EXPECT_THAT(failure.what(), ::testing::HasSubstr("the name of output 'y\\xff' is not UTF-8"));
+    }
 }
 
 TEST(network_engine, refuses_activations_for_onnx_and_devices_that_do_not_exist) {
