@@ -23,12 +23,14 @@ class gpu_memory {
 public:
     virtual ~gpu_memory() = default;
 
-    // Both copy between the memory and the host, and block until the bytes are there. They are called with bytes that
-    // are in the memory. They throw error when the device fails.
+    // Copies from the memory to the host, and blocks until the bytes are there. The bytes asked for are in the memory.
+    // Throws error when the device fails.
     virtual void read(std::uint64_t offset, std::span<std::byte> to) const = 0;
+    // Copies from the host to the memory; otherwise as read().
     virtual void write(std::uint64_t offset, std::span<const std::byte> from) const = 0;
 };
 
+// Opens memory of clients on the GPUs that it knows.
 class gpu_memory_opener {
 public:
     virtual ~gpu_memory_opener() = default;

@@ -48,8 +48,8 @@ struct grpc_options {
     tls_files tls = {};
     // Another process may listen on the same port, if it also says so.
     bool shares_port = false;
-    // Clients may register memory of this machine, or of its GPUs, which requests read and write; the regions say which.
-    // Empty: they may not.
+    // Clients may register memory of this machine, or of its GPUs, which requests read and write; the regions say
+    // which. Empty: they may not.
     std::shared_ptr<shared_regions> shared_memory = {};
     // Whether clients may load and unload models.
     bool repository_control = true;

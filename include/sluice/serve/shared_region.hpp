@@ -31,7 +31,7 @@ public:
     shared_region& operator=(const shared_region&) = delete;
     virtual ~shared_region() = default;
 
-    region_kind kind() const noexcept { return kind_; }
+    region_kind kind() const noexcept { return kind_; }         // which memory it is
     const std::string& name() const noexcept { return name_; }  // the name under which it is registered
     std::uint64_t bytes() const noexcept { return bytes_; }     // the length of the region
 

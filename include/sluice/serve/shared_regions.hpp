@@ -15,6 +15,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sluice/serve/gpu_memory.hpp"
@@ -22,6 +23,7 @@
 
 namespace sluice::serve {
 
+// Which memory clients may register.
 struct shared_regions_options {
     bool system = true;  // whether clients may register POSIX shared memory
     // Opens memory on GPUs, which must live as long as the regions. Empty: clients may not register any.
@@ -32,6 +34,7 @@ class shared_regions {
 public:
     static constexpr std::size_t most_regions = 256;  // that may be registered at a time, of both kinds together
 
+    // Without regions.
     explicit shared_regions(shared_regions_options options = {}) : options_(std::move(options)) {}
 
     // Whether clients may register memory of this kind. Without that, add() throws refusal (forbidden).
@@ -52,11 +55,12 @@ public:
     // A name that is not registered is no error, as with Triton. Throws refusal (bad_request) where the region of this
     // name is of the other kind.
     void remove(region_kind kind, std::string_view name);
-    void remove_all(region_kind kind);
+    void remove_all(region_kind kind);  // removes every region of the kind, as remove() does
     // Of either kind. Throws refusal (bad_request).
     std::shared_ptr<const shared_region> find(std::string_view name) const;
-    // Throw refusal (bad_request), also where the region of this name is of the other kind.
+    // As find(), of POSIX shared memory. Throws refusal (bad_request) also for a region of the other kind.
     std::shared_ptr<const system_region> find_system(std::string_view name) const;
+    // As find(), of memory on a GPU. Throws refusal (bad_request) also for a region of the other kind.
     std::shared_ptr<const cuda_region> find_cuda(std::string_view name) const;
     std::vector<std::shared_ptr<const system_region>> all_system() const;  // by name
     std::vector<std::shared_ptr<const cuda_region>> all_cuda() const;      // by name
