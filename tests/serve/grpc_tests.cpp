@@ -562,6 +562,23 @@ TEST(grpc, a_drain_says_what_it_cuts_off) {
     running.wait();  // it may still have its answer: its connection ends soon, not at once
 }
 
+// Its connection has ended, but the model has still to answer: to an event queue that must be there.
+TEST(grpc, a_front_end_goes_when_its_last_call_is_answered) {
+    grpc_server server({}, R"({"caller_thread_us": 0})");
+    std::future<grpc::Status> running;
+    std::future<void> goes;
+    {
+        const testing::held hold(*server.fake);
+        running = std::async(std::launch::async, [&] { return server.infer(row(1)); });
+        server.fake->wait_until_running();
+        EXPECT_EQ(server.front->drain(50ms), 1U);
+        running.wait();
+        goes = std::async(std::launch::async, [&] { server.front.reset(); });
+        EXPECT_EQ(goes.wait_for(500ms), std::future_status::timeout);
+    }
+    goes.get();
+}
+
 TEST(grpc, several_threads_take_requests) {
     const grpc_server server({.threads = 3});
     std::vector<std::jthread> clients;

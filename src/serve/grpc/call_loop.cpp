@@ -20,9 +20,13 @@ void call_loop::start() {
     thread_ = std::thread([this] { run(); });
 }
 
-// A queue that is shut down must be empty before it goes, also where the loop was never started.
+// A server that is shut down waits for its connections, and not for what is left to do for their calls: to finish one
+// on a queue that is shut down would end the process. The queue must be empty before it goes, also where the loop was
+// never started: then no call has come.
 void call_loop::end() {
     if (std::exchange(has_ended_, true)) return;
+    if (thread_.joinable())
+        for (std::size_t left = calls_; left != 0; left = calls_) calls_.wait(left);
     queue_->Shutdown();
     if (thread_.joinable())
         thread_.join();

@@ -5,7 +5,9 @@
 
 #include <grpcpp/completion_queue.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -57,8 +59,16 @@ public:
 
     // When the server has started.
     void start();
-    // Blocks until the last event has happened. Needs a server that is shut down, with no call left.
+    // Blocks until the last call has gone and the last event has happened; where a model does not end, for ever. Needs
+    // a server that is shut down.
     void end();
+
+    // Each call, from before it comes to its end: nothing of it may begin on a queue that is shut down. The second one
+    // on the loop's thread.
+    void call_begins() noexcept { ++calls_; }
+    void call_has_gone() noexcept {
+        if (--calls_ == 0) calls_.notify_all();
+    }
 
     // On the loop's thread: the model's batch begins when the events that are there now have happened, so that requests
     // which came together are in it together. It waits for no more than some hundred.
@@ -73,6 +83,7 @@ private:
     answer_watch& answers_;
     const std::chrono::microseconds spin_time_;
     std::vector<std::shared_ptr<served_model>> soon_, running_;  // keep their memory
+    std::atomic<std::size_t> calls_{0};
     std::thread thread_;
     bool has_ended_ = false;
 };

@@ -5,6 +5,7 @@ namespace sluice::serve {
 
 stream_call::stream_call(stream_handler& handler, call_loop& loop)
     : handler_(handler), loop_(loop), stream_(&context_) {
+    loop_.call_begins();
     context_.AsyncNotifyWhenDone(&over_);
     handler_.ask(context_, stream_, loop_.queue(), come_);
 }

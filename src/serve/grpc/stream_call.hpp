@@ -58,7 +58,7 @@ public:
 
 private:
     stream_call(stream_handler& handler, call_loop& loop);
-    ~stream_call() = default;
+    ~stream_call() { loop_.call_has_gone(); }
 
     void come(bool is_there);
     void has_read(bool is_there);

@@ -4,6 +4,7 @@
 namespace sluice::serve {
 
 unary_call::unary_call(unary_handler& handler, call_loop& loop) : handler_(handler), loop_(loop), response_(&context_) {
+    loop_.call_begins();
     context_.AsyncNotifyWhenDone(&over_);
     handler_.ask(context_, request_, response_, loop_.queue(), come_);
 }

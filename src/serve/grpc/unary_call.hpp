@@ -55,7 +55,7 @@ public:
 
 private:
     unary_call(unary_handler& handler, call_loop& loop);
-    ~unary_call() = default;
+    ~unary_call() { loop_.call_has_gone(); }
 
     void come(bool is_there);
     void sent(bool);
