@@ -66,6 +66,8 @@ void infer_task::submit(const std::shared_ptr<infer_task>& self, lent_thread& th
     const shared_memory_access shared_memory{state_->options.shared_memory, state_->options.budget};
     // Where the model is replaced meanwhile, the request is read again for its successor.
     while (true) {
+        inputs.clear();
+        request_ = {};  // what it has charged is given back before it is charged again
         model_ = state_->models.find(head_.model_name, version_of(head_.model_version));
         request_ = read_infer_message(message(), head_, model_->network().inputs(), model_->network().outputs(),
                                       shared_memory, is_streamed_);
