@@ -158,7 +158,7 @@ protected:
             if (its["event"] != "device_lost") continue;
             EXPECT_EQ(its["level"], "error");
             const std::string message = its["message"];
-            count += message.starts_with(device + " has failed. Its models do not answer until") ? 1 : 0;
+            count += message.starts_with(device + " has failed. Models that are on no other device") ? 1 : 0;
         }
         return count;
     }
