@@ -44,8 +44,8 @@ class trace_track {
 public:
     struct contents {
         contents() = default;
-        // Marks are not copied. NOLINTNEXTLINE(performance-noexcept-move-constructor): a deque allocates when it is
-        // moved
+        // Marks are not copied. A deque allocates when it is moved.
+        // NOLINTNEXTLINE(performance-noexcept-move-constructor)
         contents(contents&&) = default;
         contents& operator=(contents&&) = default;
 
