@@ -35,6 +35,7 @@ NAVIGATION = [
         "docs/python_pipelines.md",
         "docs/c_interface.md",
         "docs/serving.md",
+        "docs/serving_compared.md",
         "docs/production.md",
         "docs/operators.md",
         "docs/exported_networks.md",
