@@ -145,7 +145,7 @@ void add_serve_limits(CLI::App& app, serve_options& options) {
     app.add_option_function<std::size_t>(
            "--spin-us", [&http](std::size_t time) { http.spin_time = std::chrono::microseconds(time); },
            "How long such a thread looks for the next request before it sleeps (default: 0)")
-        ->type_name("COUNT")
+        ->type_name("MICROSECONDS")
         ->check(CLI::Range(std::size_t{0}, std::size_t{1'000'000}));
     add_count("--connections", "Connections; more are refused", http.connections, 1'000'000);
     add_count("--max-body", "Bytes of a request's body", http.body_bytes, std::size_t{1} << 40);

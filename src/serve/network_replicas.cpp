@@ -45,6 +45,12 @@ std::vector<std::string> network_replicas::lost_devices() const {
     return all;
 }
 
+std::size_t network_replicas::most_joined_rows() const noexcept {
+    std::size_t most = replicas_.front()->most_joined_rows();
+    for (const auto& each : replicas_) most = std::min(most, each->most_joined_rows());
+    return most;
+}
+
 // The first of those with the fewest batches; of lost ones only when all are, for their error.
 std::size_t network_replicas::take() const {
     const std::lock_guard lock(mutex_);

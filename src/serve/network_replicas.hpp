@@ -26,6 +26,7 @@ public:
     bool is_lost() const noexcept override;  // when all are
     std::vector<std::string> lost_devices() const override;
     bool prefers_few_sizes() const noexcept override { return replicas_.front()->prefers_few_sizes(); }
+    std::size_t most_joined_rows() const noexcept override;
     std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const override;
 
 private:

@@ -21,6 +21,9 @@ namespace {
 
 constexpr int timed_runs = 20;
 constexpr std::array<std::size_t, 4> timed_rows{1, 2, 4, 8};
+// For fewer rows a kernel that rounds is not worth that so few requests are joined; and the trial at load compares
+// three.
+constexpr std::size_t least_rows = 4;
 
 template <typename T>
 class resident_model final : public loaded_model {
@@ -38,6 +41,7 @@ public:
             const nn::any_tensor input = zeros(model.in_features(), timed_rows[i]);
             if (best_time([&] { run_resident(input); }) < of_network[i]) most_rows_ = timed_rows[i];
         }
+        if (!is_exact && most_rows_ < least_rows) most_rows_ = 0;
     }
 
     const std::vector<nn::value_info>& inputs() const noexcept override { return network_->inputs(); }
@@ -46,6 +50,11 @@ public:
     std::string device_name() const override { return network_->device_name(); }
     bool is_lost() const noexcept override { return network_->is_lost(); }
     bool prefers_few_sizes() const noexcept override { return network_->prefers_few_sizes(); }
+    // The kernel rounds between layers, and the network does not: a row must not be computed by one of them alone and
+    // by the other in company.
+    std::size_t most_joined_rows() const noexcept override {
+        return is_exact || most_rows_ == 0 ? network_->most_joined_rows() : most_rows_;
+    }
     std::string how() const override {
         std::string text = network_->how();
         if (!text.empty()) text += "; ";
@@ -68,6 +77,8 @@ public:
     }
 
 private:
+    static constexpr bool is_exact = std::same_as<T, float>;
+
     static nn::any_tensor zeros(std::size_t width, std::size_t rows) {
         return nn::any_tensor(std::vector<float>(rows * width), {rows, width});
     }
@@ -95,13 +106,11 @@ private:
         std::byte* to = nullptr;
         nn::any_tensor made = nn::any_tensor::make_on_host(io::dtype::f32, {rows, width}, to);
         const std::span<float> outputs(reinterpret_cast<float*>(to), rows * width);
-        if constexpr (std::same_as<T, float>) {
+        if constexpr (is_exact) {
             stays_->run(input.values<float>(), outputs);
         } else {
-            thread_local std::vector<T> in, out;  // they keep their memory
             const auto values = input.values<float>();
-            in.resize(values.size());
-            out.resize(outputs.size());
+            std::vector<T> in(values.size()), out(outputs.size());
             std::ranges::transform(values, in.begin(), [](float each) { return T(each); });
             stays_->run(in, out);
             std::ranges::transform(out, outputs.begin(), [](T each) { return static_cast<float>(each); });

@@ -84,7 +84,8 @@ served_model::served_model(std::string name, std::size_t version, std::shared_pt
                                                 std::to_string(*config_.max_batch) +
                                                 ", but requests cannot be joined: " + found.reason);
     }
-    max_batch_ = config_.max_batch.value_or(found.rows_are_independent ? default_batch : 1);
+    const std::size_t most = network_->most_joined_rows();
+    max_batch_ = std::min(config_.max_batch.value_or(found.rows_are_independent ? default_batch : 1), most);
     joins_ = max_batch_ > 1;
     const auto& preferred = config_.preferred_batch_size;
     if (!preferred.empty() && preferred.back() > max_batch_) {
@@ -97,6 +98,7 @@ served_model::served_model(std::string name, std::size_t version, std::shared_pt
                                               : found.reason;
     sizes_ = std::make_unique<size_classes>(joins_ && network_->prefers_few_sizes() ? time_sizes(*network_, max_batch_)
                                                                                     : std::vector<timed_size>{});
+    if (max_batch_ == most) joins_because_ += "; more would be rounded in another way than alone";
     typical_ = found.one_row;
     typical_elements_ = static_cast<double>(std::max<std::size_t>(found.elements, 1));
 }

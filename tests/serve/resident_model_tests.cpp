@@ -15,12 +15,14 @@
 #include <thread>
 #include <vector>
 
+#include "serve/network_replicas.hpp"
 #include "serve/support/npy_values.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/nn/onnx.hpp"
 #include "sluice/nn/to_mlp.hpp"
 #include "sluice/runtime/runtime.hpp"
 #include "sluice/serve/network_engine.hpp"
+#include "sluice/serve/served_model.hpp"
 
 namespace sluice::serve::resident_model_tests {
 namespace {
@@ -89,6 +91,20 @@ TEST_F(resident_digits, answers_up_to_eight_rows_where_it_is_faster) {
         EXPECT_EQ(slow->runs, 0);
         expect_digits(*made, 9, 1e-4F);
         EXPECT_EQ(slow->runs, 1);
+    }
+}
+
+// The kernel rounds between layers, and the network does not.
+TEST_F(resident_digits, joins_no_more_rows_than_the_kernel_computes) {
+    const auto exact = served_model::make("digits", 1, resident(network()), {});
+    EXPECT_EQ(exact->max_batch(), 64U);
+    const auto rounded = resident(network(), nn::precision::bf16);
+    EXPECT_EQ(rounded->most_joined_rows(), 8U);
+    EXPECT_EQ(network_replicas({network(), rounded}).most_joined_rows(), 8U);
+    for (const model_config& config : {model_config{}, model_config{.max_batch = 32}}) {
+        const auto served = served_model::make("digits", 1, rounded, config);
+        EXPECT_EQ(served->max_batch(), 8U) << served->joins_because();
+        EXPECT_THAT(served->joins_because(), HasSubstr("rounded in another way than alone"));
     }
 }
 

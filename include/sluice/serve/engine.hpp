@@ -2,6 +2,8 @@
 // engine: what loads models and computes batches. The server knows no device: this is where it ends.
 #pragma once
 
+#include <cstddef>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +38,9 @@ public:
     // Whether it prepares something for each shape of its inputs, so that batches of a few sizes are better than
     // batches of many. Then the server may add rows to a batch.
     virtual bool prefers_few_sizes() const noexcept { return false; }
+    // The most rows of several requests that are computed together. More would be computed in another way than the rows
+    // of one request alone, with other roundings.
+    virtual std::size_t most_joined_rows() const noexcept { return std::numeric_limits<std::size_t>::max(); }
 
     // The outputs for these inputs, both in host memory and in the model's orders. Blocks until they are computed.
     // Throws error when the inputs do not fit, and when the device fails.
