@@ -43,10 +43,16 @@ bool is_bfloat16(PyObject* array) {
     return !type.is_none() && nb::cast<std::string>(nb::str(type)) == "bfloat16";
 }
 
-// Arrays of CuPy have the buffer protocol too, which then refuses.
+// By the module of its type: the name of a type is not in Python's stable interface.
+bool is_of_numpy(PyObject* array) {
+    const nb::object module = nb::getattr(nb::handle(array).type(), "__module__", nb::none());
+    return PyUnicode_Check(module.ptr()) && PyUnicode_CompareWithASCIIString(module.ptr(), "numpy") == 0;
+}
+
+// Arrays of CuPy have the buffer protocol too, which then refuses. Those of NumPy are not searched for an attribute
+// that they do not have: a search that fails costs more.
 bool is_on_gpu(PyObject* array) {
-    return std::strcmp(Py_TYPE(array)->tp_name, "numpy.ndarray") != 0 &&
-           PyObject_HasAttrString(array, "__cuda_array_interface__") != 0;
+    return !is_of_numpy(array) && PyObject_HasAttrString(array, "__cuda_array_interface__") != 0;
 }
 
 bool has_host_buffer(PyObject* array) {
