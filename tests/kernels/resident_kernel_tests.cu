@@ -161,13 +161,40 @@ TEST_F(resident_kernels, have_several_requests_in_flight) {
 
 TEST_F(resident_kernels, are_bounded) {
     const resident_kernel add(on, accumulator{}, {.requests = 2, .longest_wait = 100ms});
-    auto first = add.post(1), second = add.post(1);
+    // Two in flight, and two answers more that are kept.
+    auto first = add.post(1), second = add.post(1), third = add.post(1), fourth = add.post(1);
     expect_refused(errc::timed_out, {"resident_kernel", "2 requests", "have not been taken"},
                    [&] { static_cast<void>(add.post(1)); });
     expect_refused(errc::timed_out, {"2 requests"}, [&] { static_cast<void>(add.ask(1)); });
     EXPECT_EQ(std::move(first).get(), 1);  // the kernel is not at fault, and continues
-    EXPECT_EQ(std::move(add.post(1)).get(), 3);
+    EXPECT_EQ(std::move(add.post(1)).get(), 5);
     EXPECT_EQ(std::move(second).get(), 2);
+    EXPECT_EQ(std::move(fourth).get(), 4);
+    EXPECT_EQ(std::move(third).get(), 3);
+}
+
+// Each thread asks again while it has an answer to take.
+TEST_F(resident_kernels, threads_that_share_a_lane_do_not_stop_each_other) {
+    constexpr int threads = 4, at_once = 2;
+    const int rounds = is_on_gpu() ? 20'000 : 300;
+    const resident_kernel add(on, accumulator{}, {.requests = threads * at_once});
+    std::atomic<unsigned> wrong{0};
+    {
+        std::vector<std::jthread> all;
+        for (int i = 0; i < threads; ++i) {
+            all.emplace_back([&] {
+                long long before = 0;
+                for (int round = 0; round < rounds; ++round) {
+                    auto one = add.post(1), other = add.post(1);
+                    const long long later = std::move(other).get(), now = std::move(one).get();
+                    if (now <= before || later <= now) ++wrong;
+                    before = later;
+                }
+            });
+        }
+    }
+    EXPECT_EQ(wrong, 0u);
+    EXPECT_EQ(add.ask(0), threads * at_once * rounds);
 }
 
 TEST_F(resident_kernels, answer_many_threads) {

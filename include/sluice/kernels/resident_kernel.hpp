@@ -60,8 +60,9 @@ struct resident_kernel_options {
     unsigned threads = 32;
     // Blocks, which answer at the same time, with a state of their own each.
     std::size_t lanes = 1;
-    // The most of each lane that are in flight. Their entries are used in turn: a request waits until the answer to
-    // the one that was asked this many requests before has been taken or dropped.
+    // The most of each lane that are in flight. As many answers more are kept until they are taken, in any order and by
+    // any thread; then a request waits until one is taken or dropped. So threads that share a lane and have no more
+    // than this many requests in flight or not taken never wait for each other.
     std::size_t requests = 4;
     // How long the kernel pauses between two looks for a request. Without a pause it answers soonest; with one it reads
     // less from the host's memory, and a request waits up to that much longer. Up to a millisecond.

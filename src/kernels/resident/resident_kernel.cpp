@@ -109,8 +109,9 @@ public:
     }
     void take(std::size_t lane, std::uint64_t number, void* answer) override {
         request_ring& ring = ring_of(lane);
+        std::uint32_t words_taken = 0;
         try {
-            kernel_.wait_until([&] { return ring.take(number, answer); }, options_.longest_wait);
+            kernel_.wait_until([&] { return ring.take(number, answer, words_taken); }, options_.longest_wait);
         } catch (...) {
             ring.abandon(number);
             throw;
@@ -171,8 +172,8 @@ private:
                              "no entry of the lane has become free for " +
                                  std::to_string(options_.longest_wait.count()) +
                                  " ms: " + std::to_string(options_.requests) +
-                                 " requests (resident_kernel_options::requests) are in flight or their "
-                                 "answers have not been taken");
+                                 " requests (resident_kernel_options::requests) are in flight, or the answers to "
+                                 "more have not been taken");
             }
         }
     }
