@@ -98,7 +98,7 @@ std::optional<std::uint64_t> request_ring::claim() noexcept {
     }
 }
 
-// Copies an answer that nobody has taken, and frees its entry for the next request. False: there is no room for it.
+// Copies an answer that is not taken yet, and frees its entry for the next request. False: there is no room for it.
 bool request_ring::keep(std::uint64_t number) noexcept {
     std::uint64_t free = none;
     std::size_t at = 0;

@@ -3,7 +3,7 @@
 // kernel, or a host thread in its place, takes the requests in the order of their numbers and answers them. Knows no
 // CUDA.
 //
-// Answers may be taken in any order. One that nobody has taken when its entry's turn comes again is kept apart, so that
+// Answers may be taken in any order. One that is not taken yet when its entry's turn comes again is kept apart, so that
 // a thread that is slow to take holds up no other; as many as there are entries are kept.
 //
 // Invariants:
