@@ -13,7 +13,8 @@ other processes took meanwhile: above 0.05 the figure says little. The names, an
                          client that spins too
     half_load      20 s  64 connections send half of the greatest throughput: the median, and the 99th percentile over it
     overload       80 s  three times of what a slow model computes, for a minute, spread evenly: answers a second over
-                         its capacity, how fast the rest is refused, and how much the memory grows
+                         its capacity, how fast the rest is refused, how much the memory grows, and how late another
+                         process wakes up meanwhile, which is the machine's part in the longest refusals
     many          120 s  10,000,000 requests over 64 connections: how much the memory grows
 
 --short: a tenth of the time, and 200,000 requests. It shows that the commands work; its figures say little.
@@ -174,6 +175,28 @@ def write_slow_model(path):
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
+class Sleeper:
+    """A process that sleeps 5 ms at a time, and notes how much longer it slept."""
+
+    CODE = """
+import sys, threading, time
+over = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
+while not over.is_set():
+    begin = time.perf_counter()
+    time.sleep(0.005)
+    print(round((time.perf_counter() - begin) * 1e6 - 5000))
+"""
+
+    def __init__(self):
+        self.process = subprocess.Popen([sys.executable, "-c", self.CODE], stdin=subprocess.PIPE, text=True,
+                                        stdout=subprocess.PIPE)
+
+    def end(self):
+        """Microseconds, one number a sleep."""
+        return [int(each) for each in self.process.communicate()[0].split()]
+
+
 def overload(options):
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
@@ -188,10 +211,10 @@ def overload(options):
             require_all_right(answers)
             capacity = serve_load.rate_of(out)
             seconds = 6 if options.short else 60
-            memory = Memory(server)
+            memory, sleeper = Memory(server), Sleeper()
             out, answers, others = serve_load.ask(url, fields, body, 64, seconds, server.cpu_seconds,
                                                 max(1, round(3 * capacity / 64)))
-            grown = memory.end()
+            grown, late = memory.end(), sleeper.end()
             require_all_right(answers, (200, 429))
             answered = [time for status, time in answers if status == 200]
             refused = [time for status, time in answers if status == 429]
@@ -203,6 +226,7 @@ def overload(options):
                 len(answered) / len(answers) * sent / capacity, 3), "", others
             for part in 0.5, 0.99, 1.0:
                 yield "serve_overload_refused", {**params, "percentile": 100 * part}, percentile(refused, part), "us", others
+                yield "serve_overload_wake_up", {**params, "percentile": 100 * part}, percentile(late, part), "us", others
             yield "serve_overload_memory_growth", params, grown, "bytes", others
         finally:
             server.end()
