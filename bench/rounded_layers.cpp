@@ -4,7 +4,8 @@
 // baseline is the kernel that is named last.
 //
 //     bench_rounded_layers             784-512-512-10 and 784-2048-2048-10, at 1 to 1024 rows
-//     bench_rounded_layers --sharing   the first kernel of bf16 with other ways to divide the work; the baseline is its own
+//     bench_rounded_layers --sharing   the first kernel of bf16 with other ways to divide the work; the baseline is its
+//     own
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -44,8 +45,7 @@ std::vector<mlp_layer> layers_of(const perceptron& of) {
     for (std::size_t i = 0; i + 1 < of.widths.size(); ++i) {
         const std::size_t in = of.widths[i], out = of.widths[i + 1];
         made.push_back({in, out, random_numbers(in * out, std::sqrt(2.0f / static_cast<float>(in))),
-                        random_numbers(out, 0.05f),
-                        i + 2 == of.widths.size() ? activation::none : activation::relu});
+                        random_numbers(out, 0.05f), i + 2 == of.widths.size() ? activation::none : activation::relu});
     }
     return made;
 }

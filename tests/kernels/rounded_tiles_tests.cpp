@@ -182,6 +182,17 @@ TEST(rounded_tiles, of_AMX_have_exact_sums_in_int8) {
     expect_quantized_products(*with);
 }
 
+TEST(rounded_tiles, of_AMX_are_switched_off_by_a_variable) {
+    const tile_permission off = ask_for_tiles("1");
+    EXPECT_FALSE(off.bf16 || off.int8);
+    if (amx_of(rounded_type::bf16) == nullptr) GTEST_SKIP() << why_no_amx();
+    EXPECT_EQ(off.refused, "SLUICE_NO_AMX is set");
+    for (const char* const each : {static_cast<const char*>(nullptr), "", "0"}) {
+        const tile_permission on = ask_for_tiles(each);
+        EXPECT_TRUE(on.bf16 && on.refused.empty());
+    }
+}
+
 TEST(rounded_tiles, have_rows_of_an_odd_number_of_lines) {
     for (const rounded_type type : tile_types) {
         const rounded_kernel with = emulated_tile_kernel(type);

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #if defined(SLUICE_X86_VARIANTS)
 #include <cpuid.h>
@@ -44,11 +45,16 @@ bool system_saves_tiles() {
     return has_bit(low, 17) && has_bit(low, 18);
 }
 
-tile_permission ask() {
+#endif
+
+}  // namespace
+
+#if defined(SLUICE_X86_VARIANTS)
+
+tile_permission ask_for_tiles(const char* switched_off) {
     tile_permission made = tiles_of_processor();
     const auto refuse = [&](std::string why) { made = {false, false, std::move(why)}; };
     if (!made.bf16 && !made.int8) return made;
-    const char* const switched_off = std::getenv("SLUICE_NO_AMX");
     if (switched_off != nullptr && std::string_view(switched_off) != "" && std::string_view(switched_off) != "0") {
         refuse("SLUICE_NO_AMX is set");
     } else if (!system_saves_tiles()) {
@@ -63,14 +69,12 @@ tile_permission ask() {
 
 #else
 
-tile_permission ask() { return {}; }
+tile_permission ask_for_tiles(const char*) { return {}; }
 
 #endif
 
-}  // namespace
-
 const tile_permission& permission_for_tiles() {
-    static const tile_permission made = ask();
+    static const tile_permission made = ask_for_tiles(std::getenv("SLUICE_NO_AMX"));
     return made;
 }
 

@@ -15,5 +15,7 @@ struct tile_permission {
 // threads that use AMX need a larger stack for signals (sigaltstack), some 11 KB. The environment variable
 // SLUICE_NO_AMX, unless it is empty or 0, prevents it. Any thread.
 const tile_permission& permission_for_tiles();
+// Asks, with this value of the variable; null: it is not set.
+tile_permission ask_for_tiles(const char* switched_off);
 
 }  // namespace sluice::kernels
