@@ -3,12 +3,15 @@
 // with AMX where the processor has it and the system permits it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
+#include <cstddef>
+#include <cstdint>
 #include <random>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "emulated_tiles.hpp"
@@ -114,6 +117,38 @@ void expect_all_sizes(const rounded_kernel& with, rounded_type type) {
     for (const std::size_t rows : {1, 8, 64, 130}) expect_size(with, type, rows, 784, 100);
 }
 
+// What follows the rows of the outputs stays, and nothing that follows those of the inputs is used.
+void expect_no_other_rows(const rounded_kernel& with, rounded_type type) {
+    const mlp_layer of = random_layer(70, 50);
+    const std::vector<std::byte> image = rounded_image(type, {of});
+    const rounded_layer_places at = places_of(type, 70, 50);
+    const std::size_t columns = panels_of_columns(50) * rounded_panel, row_bytes = row_bytes_of(with, type, 70);
+    for (std::size_t rows = 1; rows <= 130; ++rows) {
+        const std::vector<float> x = random_numbers(rows * 70, 1, 5);
+        std::vector<std::byte> inputs(rows * row_bytes);
+        std::vector<row_quantity> quantities(rows);
+        with.round_rows(x.data(), 70, rows, 70, row_bytes / with.element_bytes, inputs.data(), quantities.data());
+        std::vector<float> out((rows + 16) * columns, -1e30f);
+        with.multiply({.rows = inputs.data(),
+                       .row_bytes = row_bytes,
+                       .count = rows,
+                       .weights = image.data(),
+                       .groups = padded_inputs(type, 70) / group_of(type),
+                       .panels = columns / rounded_panel,
+                       .biases = reinterpret_cast<const float*>(image.data() + at.biases),
+                       .steps = reinterpret_cast<const float*>(image.data() + at.steps),
+                       .column_sums = reinterpret_cast<const std::int32_t*>(image.data() + at.column_sums),
+                       .quantities = quantities.data(),
+                       .after = activation::none,
+                       .out = out.data(),
+                       .out_stride = columns});
+        const std::size_t written = rows * columns;
+        const auto untouched = std::count(out.begin() + static_cast<std::ptrdiff_t>(written), out.end(), -1e30f);
+        ASSERT_EQ(static_cast<std::size_t>(untouched), 16 * columns) << rows << " rows";
+        ASSERT_EQ(std::count(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(written), -1e30f), 0);
+    }
+}
+
 const rounded_kernel* amx_of(rounded_type type) {
     const rounded_kernel& first = rounded_kernels(type).front();
     return first.has_tiles ? &first : nullptr;
@@ -161,7 +196,10 @@ void expect_quantized_products(const rounded_kernel& with) {
 }  // namespace
 
 TEST(rounded_tiles, of_emulated_tiles_have_the_sums_of_the_order_of_tiles) {
-    for (const rounded_type type : tile_types) expect_all_sizes(emulated_tile_kernel(type), type);
+    for (const rounded_type type : tile_types) {
+        expect_all_sizes(emulated_tile_kernel(type), type);
+        expect_no_other_rows(emulated_tile_kernel(type), type);
+    }
     expect_bits_of_bf16(emulated_tile_kernel(rounded_type::bf16), 20, 70, 20, 1e-19f);
     expect_quantized_products(emulated_tile_kernel(rounded_type::int8));
 }
@@ -171,6 +209,7 @@ TEST(rounded_tiles, of_AMX_have_the_sums_of_the_order_of_tiles_in_bf16) {
     if (with == nullptr) GTEST_SKIP() << why_no_amx();
     EXPECT_EQ(with->name, "AMX-BF16");
     expect_all_sizes(*with, rounded_type::bf16);
+    expect_no_other_rows(*with, rounded_type::bf16);
     expect_bits_of_bf16(*with, 20, 70, 20, 1e-19f);  // sums of which many are too small, and 0 therefore
 }
 
@@ -179,6 +218,7 @@ TEST(rounded_tiles, of_AMX_have_exact_sums_in_int8) {
     if (with == nullptr) GTEST_SKIP() << why_no_amx();
     EXPECT_EQ(with->name, "AMX-INT8");
     expect_all_sizes(*with, rounded_type::int8);
+    expect_no_other_rows(*with, rounded_type::int8);
     expect_quantized_products(*with);
 }
 
