@@ -82,7 +82,7 @@ void compare(const perceptron& network, rounded_type type, std::size_t rows, con
         };
         versions.emplace_back([&pool, call = compile(pool, submit)] { sync(call(), pool); });
     }
-    const std::vector<double> times = medians(versions, rows >= 512 ? 51 : 301, 20);
+    const std::vector<double> times = medians(versions, rows >= 512 ? 31 : 301, 10);
     const std::vector<float> first = values_of(outputs.front());
     for (std::size_t i = 0; i < all.size(); ++i) {
         const std::vector<float> other = values_of(outputs[i]);
@@ -121,7 +121,8 @@ void compare_sharing(const perceptron& network, rounded_type type, std::size_t r
         names.push_back("\"kernel\": \"" + std::string(first.name) + "\", " + text_of(sharing));
     };
     for (const std::size_t block : {32, 48, 64, 96, 128, 192, 256})
-        for (const std::size_t millions : {2, 8, 32}) add({block, std::min<std::size_t>(block, 64), millions << 20});
+        for (const std::size_t millions : {1, 2, 4, 8, 32})
+            add({block, std::min<std::size_t>(block, 64), millions << 20, first.sharing.counted_rows});
     add(first.sharing);
     compare(network, type, rows, all, names);
 }

@@ -144,10 +144,10 @@ rounded_kernel emulated_tile_kernel(rounded_type type) {
                 &round_integer_rows,
                 &multiply_with_tiles<emulated_tiles<rounded_type::int8>>,
                 true,
-                sharing_of_tiles};
+                sharing_of_int8_tiles};
     return {
-        "emulated AMX-BF16", true, 2, &round_to_bf16, &multiply_with_tiles<emulated_tiles<rounded_type::bf16>>, true,
-        sharing_of_tiles};
+        "emulated AMX-BF16",  true, 2, &round_to_bf16, &multiply_with_tiles<emulated_tiles<rounded_type::bf16>>, true,
+        sharing_of_bf16_tiles};
 }
 
 }  // namespace sluice::kernels

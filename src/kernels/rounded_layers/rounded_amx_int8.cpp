@@ -17,7 +17,7 @@ rounded_kernel rounded_amx_int8() {
     made.name = "AMX-INT8";
     made.multiply = &multiply_with_tiles<amx_tiles<rounded_type::int8>>;
     made.has_tiles = true;
-    made.sharing = sharing_of_tiles;
+    made.sharing = sharing_of_int8_tiles;
     return made;
 }
 

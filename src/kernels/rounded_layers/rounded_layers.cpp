@@ -76,10 +76,10 @@ private:
         const std::size_t padded = padded_inputs(form.type, in), panels = panels_of_columns(out);
         const std::size_t panel_bytes = padded * rounded_panel * weight_bytes(form.type);
         const rounded_layer_places at = places_of(form.type, in, out);
+        const rounded_sharing& sharing = call_.with->sharing;
+        const std::size_t work = std::max(rows, sharing.counted_rows) * in * out;
         const std::size_t parts =
-            divides_
-                ? sluice::detail::parts_for(rows * in * out, call_.with->sharing.least_products, panels / least_panels)
-                : 1;
+            divides_ ? sluice::detail::parts_for(work, sharing.least_products, panels / least_panels) : 1;
         sluice::detail::for_parts(parts, [&](std::size_t part) {
             const auto range = sluice::detail::range_of_part(panels, parts, part, least_panels);
             const std::size_t first_column = range.first * rounded_panel;

@@ -127,9 +127,12 @@ struct rounded_sharing {
     std::size_t block = rounded_block;                  // rows that go through all layers together
     std::size_t least_rows = 24;                        // of a worker, where the rows are divided
     std::size_t least_products = std::size_t{2} << 20;  // of a worker: some 50 µs
+    std::size_t counted_rows = 1;                       // fewer count as many: reading the weights takes as long
 };
-// A call of a kernel with tiles must have more rows, because each reads all weights, and it is some ten times as fast.
-inline constexpr rounded_sharing sharing_of_tiles{128, 64, std::size_t{8} << 20};
+// Of kernels with tiles, which are some ten times as fast: larger blocks, since each reads all weights. (Estimates; to
+// be measured with bench_rounded_layers --sharing.)
+inline constexpr rounded_sharing sharing_of_bf16_tiles{128, 64, std::size_t{4} << 20, 16};
+inline constexpr rounded_sharing sharing_of_int8_tiles{128, 64, std::size_t{8} << 20, 16};
 
 // What one kind of processor does.
 struct rounded_kernel {
