@@ -5,13 +5,12 @@
 
 FOLDER has the light models of the onnx package (scripts/onnx_cases). They compute their weights, all equal, when they
 run; here they get random ones, as files of trained networks have them. The multi-layer perceptrons are made here, unless
-FOLDER has them. Prints a JSON line per network, number of rows and way of ours, as figure network_cpu: the baseline is
-the fastest peer. The peer in bf16 is OpenVINO.
+FOLDER has them. Prints a JSON line per network, number of rows and way of ours, as figure network_cpu or
+network_cpu_bf16: the baseline is the fastest peer. In bf16 these are the perceptrons, and the peer is OpenVINO.
 Needs openvino and numpy; in f32 onnxruntime too; and onnx, except for perceptrons that FOLDER has.
 """
 
 import argparse
-
 import datetime
 import json
 import os
@@ -117,9 +116,9 @@ def compare(program, name, path, rows, precision):
     best = min(others.values())
     for how in ("run", "compiled", "direct"):
         print(json.dumps({
-            "figure": "network_cpu",
+            "figure": "network_cpu" if precision == "f32" else f"network_cpu_{precision}",
             "params": {"network": name, "rows": rows, "how": how,
-                       **({} if precision == "f32" else {"precision": precision, "multiplies": multiplies})},
+                       **({} if precision == "f32" else {"multiplies": multiplies})},
             "value": round(medians[how], 2), "unit": "us", "baseline": best, "ratio": round(medians[how] / best, 3),
             "peers": others, "versions": versions,
             "machine": f"{processor()}, {CORES} cores", "date": datetime.date.today().isoformat(),
