@@ -2,7 +2,8 @@
 // One call of an ONNX network on a CPU device, from inputs in host memory to outputs there: by run, compiled, and at
 // once (network::operator()).
 //
-//     bench_network_cpu MODEL ROWS SECONDS      prints {"run": microseconds, "compiled": ..., "direct": ...}: medians
+//     bench_network_cpu MODEL ROWS SECONDS [PRECISION]    prints {"run": microseconds, "compiled": ..., "direct": ...,
+//                                                         "how": "AMX-BF16"}: medians, and what multiplies
 //
 // network_peers.py calls it in turn with other runtimes. Dimensions without a length are ROWS.
 #include <algorithm>
@@ -76,17 +77,21 @@ double median_for(double seconds, const std::function<void()>& call) {
 }  // namespace
 
 int main(int count, char** words) try {
-    if (count != 4) throw std::runtime_error("usage: bench_network_cpu MODEL ROWS SECONDS");
+    if (count != 4 && count != 5)
+        throw std::runtime_error("usage: bench_network_cpu MODEL ROWS SECONDS [f32|bf16|f16|int8]");
+    const auto precision = nn::precision_from_string(count == 5 ? words[4] : "f32");
+    if (!precision) throw std::runtime_error("the precision is f32, bf16, f16 or int8");
     runtime machine({.cuda = false});
     round_robin pool(machine.find("cpu:0"), 1);
-    const nn::network network = sync(nn::make_network(nn::load_onnx(words[1])), pool);
+    const nn::network network = sync(nn::make_network(nn::load_onnx(words[1]), {.precision = *precision}), pool);
     const auto inputs = inputs_of(network, std::stoul(words[2]));
     const double seconds = std::stod(words[3]) / 3;
     const double run = median_for(seconds, [&] { sync(network.run(inputs), pool); });
     const auto fast = compile(pool, [&] { return network.run(inputs); });
     const double compiled = median_for(seconds, [&] { sync(fast(), pool); });
     const double direct = median_for(seconds, direct_call(network, inputs));
-    std::printf("{\"run\": %.3f, \"compiled\": %.3f, \"direct\": %.3f}\n", run, compiled, direct);
+    std::printf("{\"run\": %.3f, \"compiled\": %.3f, \"direct\": %.3f, \"how\": \"%s\"}\n", run, compiled, direct,
+                network.rounding().support.how.c_str());
 } catch (const std::exception& failure) {
     std::fprintf(stderr, "bench_network_cpu: %s\n", failure.what());
     return 1;

@@ -1,13 +1,16 @@
 """One call of a network on a CPU, by Sluice, ONNX Runtime and OpenVINO in turn, with as many threads as there are cores.
 
-    network_peers.py BENCH_NETWORK_CPU FOLDER [NETWORK...]      only these networks
+    network_peers.py BENCH_NETWORK_CPU FOLDER [--precision bf16] [NETWORK...]      only these networks
+    network_peers.py --write FOLDER                                               the perceptrons, as files
 
 FOLDER has the light models of the onnx package (scripts/onnx_cases). They compute their weights, all equal, when they
-run; here they get random ones, as files of trained networks have them. The multi-layer perceptrons are made here.
-Prints a JSON line per network, number of rows and way of ours, as figure network_cpu: the baseline is the fastest peer.
-Needs onnx, onnxruntime, openvino and numpy.
+run; here they get random ones, as files of trained networks have them. The multi-layer perceptrons are made here, unless
+FOLDER has them. Prints a JSON line per network, number of rows and way of ours, as figure network_cpu or
+network_cpu_bf16: the baseline is the fastest peer. In bf16 these are the perceptrons, and the peer is OpenVINO.
+Needs openvino and numpy; in f32 onnxruntime too; and onnx, except for perceptrons that FOLDER has.
 """
 
+import argparse
 import datetime
 import json
 import os
@@ -19,11 +22,6 @@ import tempfile
 import time
 
 import numpy as np
-import onnx
-import onnxruntime
-import openvino
-from light_models import LIGHT, write_with_weights
-from onnx import TensorProto, helper, numpy_helper
 
 ROUNDS = 5
 SECONDS = 0.6  # of each, in a round
@@ -35,6 +33,9 @@ IMAGES = (1, 8)
 
 def write_perceptron(path, widths):
     """Dense layers with ReLU between them, as PyTorch exports them."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
     random = np.random.default_rng(7)
     constants, nodes, value = [], [], "input"
     for i, (inside, outside) in enumerate(zip(widths, widths[1:])):
@@ -68,21 +69,30 @@ def median_of(call):
     return statistics.median(times)
 
 
-def peers_of(path, rows):
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = CORES
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    feed = {}
-    for each in session.get_inputs():
-        shape = [one if isinstance(one, int) else rows for one in each.shape]
-        numbers = (np.arange(int(np.prod(shape))) % 17 * 0.1).astype(np.float32)
-        feed[each.name] = numbers.reshape(shape)
+def peers_of(path, rows, precision):
+    """The calls by name, and the versions."""
+    import openvino
+
     compiled = openvino.Core().compile_model(
         path, "CPU", {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": CORES,
-                      "INFERENCE_PRECISION_HINT": "f32"})
+                      "INFERENCE_PRECISION_HINT": precision})
+    feed = {}
+    for each in compiled.inputs:
+        shape = [rows if one.is_dynamic else one.get_length() for one in each.get_partial_shape()]
+        numbers = (np.arange(int(np.prod(shape))) % 17 * 0.1).astype(np.float32)
+        feed[each.get_any_name()] = numbers.reshape(shape)
     request = compiled.create_infer_request()
     values = list(feed.values())
-    return {"onnxruntime": lambda: session.run(None, feed), "openvino": lambda: request.infer(values)}
+    calls, versions = {"openvino": lambda: request.infer(values)}, {"openvino": openvino.__version__}
+    if precision == "f32":
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = CORES
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        calls = {"onnxruntime": lambda: session.run(None, feed), **calls}
+        versions = {"onnxruntime": onnxruntime.__version__, **versions}
+    return calls, versions
 
 
 def processor():
@@ -90,12 +100,13 @@ def processor():
         return next((line.split(":", 1)[1].strip() for line in info if line.startswith("model name")), "CPU")
 
 
-def compare(program, name, path, rows):
-    peers = peers_of(path, rows)
-    times = {}
+def compare(program, name, path, rows, precision):
+    peers, versions = peers_of(path, rows, precision)
+    times, multiplies = {}, ""
     for _ in range(ROUNDS):
-        ours = json.loads(subprocess.run([program, path, str(rows), str(2 * SECONDS)], check=True,
+        ours = json.loads(subprocess.run([program, path, str(rows), str(2 * SECONDS), precision], check=True,
                                          capture_output=True, text=True).stdout)
+        multiplies = ours.pop("how")
         for which, value in ours.items():
             times.setdefault(which, []).append(value)
         for which, call in peers.items():
@@ -105,31 +116,54 @@ def compare(program, name, path, rows):
     best = min(others.values())
     for how in ("run", "compiled", "direct"):
         print(json.dumps({
-            "figure": "network_cpu", "params": {"network": name, "rows": rows, "how": how},
+            "figure": "network_cpu" if precision == "f32" else f"network_cpu_{precision}",
+            "params": {"network": name, "rows": rows, "how": how,
+                       **({} if precision == "f32" else {"multiplies": multiplies})},
             "value": round(medians[how], 2), "unit": "us", "baseline": best, "ratio": round(medians[how] / best, 3),
-            "peers": others, "versions": {"onnxruntime": onnxruntime.__version__, "openvino": openvino.__version__},
+            "peers": others, "versions": versions,
             "machine": f"{processor()}, {CORES} cores", "date": datetime.date.today().isoformat(),
             "commit": os.environ.get("SLUICE_COMMIT", "unknown")}), flush=True)
 
 
+def name_of(widths):
+    return "-".join(map(str, widths))
+
+
 def main():
-    program, folder, only = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
+    arguments = argparse.ArgumentParser(description="Networks on a CPU by Sluice and by its peers.")
+    arguments.add_argument("--write", metavar="FOLDER", type=pathlib.Path)
+    arguments.add_argument("--precision", choices=("f32", "bf16"), default="f32")
+    arguments.add_argument("program", nargs="?")
+    arguments.add_argument("folder", nargs="?", type=pathlib.Path)
+    arguments.add_argument("networks", nargs="*")
+    given = arguments.parse_intermixed_args()
+    if given.write:
+        for widths in PERCEPTRONS:
+            write_perceptron(str(given.write / f"{name_of(widths)}.onnx"), widths)
+        return
+    if given.folder is None:
+        arguments.error("BENCH_NETWORK_CPU and FOLDER are missing")
     with tempfile.TemporaryDirectory() as made:
         for widths in PERCEPTRONS:
-            name = "-".join(map(str, widths))
-            if only and name not in only:
+            name = name_of(widths)
+            if given.networks and name not in given.networks:
                 continue
-            path = str(pathlib.Path(made) / f"{name}.onnx")
-            write_perceptron(path, widths)
+            path = given.folder / f"{name}.onnx"
+            if not path.exists():
+                path = pathlib.Path(made) / f"{name}.onnx"
+                write_perceptron(str(path), widths)
             for rows in ROWS:
-                compare(program, name, path, rows)
+                compare(given.program, name, str(path), rows, given.precision)
+        if given.precision != "f32" and not given.networks:
+            return  # the light models have figures in f32 only
+        from light_models import LIGHT, write_with_weights
         for name in LIGHT:
-            if only and name not in only:
+            if given.networks and name not in given.networks:
                 continue
             for rows in IMAGES:
                 path = str(pathlib.Path(made) / f"{name}.onnx")
-                write_with_weights(folder / "light" / f"light_{name}" / "model.onnx", path, rows)
-                compare(program, name, path, rows)
+                write_with_weights(given.folder / "light" / f"light_{name}" / "model.onnx", path, rows)
+                compare(given.program, name, path, rows, given.precision)
 
 
 if __name__ == "__main__":

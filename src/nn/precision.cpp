@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/rounded_layers/rounded_layers.hpp"
+#include "kernels/rounded_layers/tile_permission.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::nn {
@@ -15,7 +16,10 @@ constexpr std::array<std::pair<precision, std::string_view>, 4> names{
 
 precision_support support_of_cpu(kernels::rounded_type type) {
     const kernels::rounded_kernel& best = kernels::rounded_kernels(type).front();
-    if (best.has_own_products) return {true, std::string(best.name)};
+    const std::string& refused = kernels::permission_for_tiles().refused;
+    const std::string without =
+        refused.empty() || type == kernels::rounded_type::f16 ? std::string() : "; without AMX: " + refused;
+    if (best.has_own_products) return {true, std::string(best.name) + without};
     return {false, std::string(best.name) + ", on rounded factors"};
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounded layers: each kernel that this processor has, against sums in double of the same rounded factors.
+// Rounded layers: each kernel that this processor has, and those with emulated tiles, against sums in double of the
+// same rounded factors.
 #include "kernels/rounded_layers/rounded_layers.hpp"
 
 #include <gtest/gtest.h>
@@ -8,9 +9,11 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "emulated_tiles.hpp"
 #include "sluice/base/half.hpp"
 #include "sluice/kernels/activated.hpp"
 
@@ -87,17 +90,24 @@ std::vector<float> run(const rounded_kernel& with, rounded_type type, const std:
                        const std::vector<float>& x) {
     const std::vector<std::byte> image = rounded_image(type, layers);
     const rounded_form form = form_of(type, layers);
-    std::vector<std::byte> scratch(rounded_scratch_bytes(form));
+    std::vector<std::byte> scratch(rounded_scratch_bytes(form, with));
     const std::size_t rows = x.size() / layers.front().in_features;
     std::vector<float> out(rows * layers.back().out_features, nan);
     run_rounded_layers({x.data(), out.data(), image.data(), scratch.data(), &with, rows, form});
     return out;
 }
 
+std::vector<rounded_kernel> all_kernels(rounded_type type) {
+    const std::span<const rounded_kernel> here = rounded_kernels(type);
+    std::vector<rounded_kernel> made(here.begin(), here.end());
+    if (type != rounded_type::f16) made.push_back(emulated_tile_kernel(type));
+    return made;
+}
+
 template <typename Function>
 void for_each_kernel(const Function& function) {
     for (const rounded_type type : all_types) {
-        for (const rounded_kernel& each : rounded_kernels(type)) {
+        for (const rounded_kernel& each : all_kernels(type)) {
             SCOPED_TRACE(std::string(each.name) + ", type " + std::to_string(static_cast<int>(type)));
             function(type, each);
         }
@@ -151,7 +161,7 @@ TEST(rounded_layers, follow_each_other) {
 TEST(rounded_layers, give_a_row_the_same_bits_whatever_the_other_rows_are) {
     for_each_kernel([](rounded_type type, const rounded_kernel& with) {
         const std::vector<mlp_layer> layers{layer(130, 200, activation::relu, 1), layer(200, 40, activation::none, 2)};
-        const std::vector<float> x = random_numbers(150 * 130, 1, 4);
+        const std::vector<float> x = random_numbers(150 * 130, 1, 4);  // more than go through the layers together
         const std::vector<float> all = run(with, type, layers, x);
         for (const std::size_t row : {0, 1, 47, 48, 100, 149}) {
             const auto from = x.begin() + static_cast<std::ptrdiff_t>(row * 130);
@@ -169,7 +179,7 @@ TEST(rounded_layers, round_to_nearest_even_once) {
     for (const float each : random_numbers(1000, 100, 1)) numbers.push_back(each);
     const mlp_layer identity{1, 1, {1}, {}, activation::none};
     for (const rounded_type type : {rounded_type::bf16, rounded_type::f16}) {
-        for (const rounded_kernel& with : rounded_kernels(type)) {
+        for (const rounded_kernel& with : all_kernels(type)) {
             const std::vector<float> y = run(with, type, {identity}, numbers);
             for (std::size_t i = 0; i < numbers.size(); ++i)
                 EXPECT_EQ(y[i], rounded(type, numbers[i])) << with.name << ": " << numbers[i];
@@ -233,7 +243,7 @@ TEST(rounded_layers, of_int8_do_not_overflow) {
     const std::size_t in = most_rounded_features;
     mlp_layer of{in, 2, std::vector<float>(2 * in, 1.0f), {}, activation::none};
     std::fill(of.weight.begin() + static_cast<std::ptrdiff_t>(in), of.weight.end(), -1.0f);
-    for (const rounded_kernel& with : rounded_kernels(rounded_type::int8)) {
+    for (const rounded_kernel& with : all_kernels(rounded_type::int8)) {
         for (const float each : {1.0f, -1.0f}) {
             const std::vector<float> y = run(with, rounded_type::int8, {of}, std::vector<float>(in, each));
             EXPECT_NEAR(y[0], each * static_cast<float>(in), 1) << with.name;

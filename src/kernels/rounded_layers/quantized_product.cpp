@@ -47,8 +47,9 @@ public:
           filters_(form_.filters / form_.groups),
           columns_(panels_of_columns(filters_) * rounded_panel),
           padded_(padded_inputs(rounded_type::int8, form_.products())),
+          row_bytes_(row_bytes_of(*call.with, rounded_type::int8, form_.products())),
           places_(places_of(rounded_type::int8, form_.products(), filters_)),
-          windows_(rounded_block * padded_),
+          windows_(rounded_block * row_bytes_),
           outputs_(rounded_block * columns_) {
         quantities_.fill({call.numbers.x_scale, zero_of(call.numbers)});
     }
@@ -56,7 +57,7 @@ public:
     void run(std::size_t which, std::size_t first, std::size_t count) {
         const std::byte* const image = call_.scratch + which * as_.bytes();
         for (std::size_t i = 0; i < count; ++i)
-            copy_window(form_, as_, image, first + i, reinterpret_cast<std::byte*>(windows_.data() + i * padded_));
+            copy_window(form_, as_, image, first + i, windows_.data() + i * row_bytes_);
         multiply(which % form_.groups, count);
         for (std::size_t f = 0; f < filters_; ++f)
             for (std::size_t i = 0; i < count; ++i)
@@ -67,9 +68,10 @@ public:
     void run_rows(std::size_t first, std::size_t count) {
         const auto* const x = reinterpret_cast<const std::uint8_t*>(call_.x) + first * form_.channels;
         const std::uint8_t flip = flip_of(call_.numbers);
-        for (std::size_t i = 0; i < count; ++i)
-            for (std::size_t k = 0; k < form_.channels; ++k)
-                windows_[i * padded_ + k] = x[i * form_.channels + k] ^ flip;
+        for (std::size_t i = 0; i < count; ++i) {
+            auto* const row = reinterpret_cast<std::uint8_t*>(windows_.data() + i * row_bytes_);
+            for (std::size_t k = 0; k < form_.channels; ++k) row[k] = x[i * form_.channels + k] ^ flip;
+        }
         multiply(0, count);
         for (std::size_t i = 0; i < count; ++i)
             for (std::size_t c = 0; c < filters_; ++c) put((first + i) * filters_ + c, outputs_[i * columns_ + c]);
@@ -79,8 +81,8 @@ private:
     void multiply(std::size_t group, std::size_t count) {
         const std::byte* const layer = call_.image + group * places_.end;
         call_.with->multiply({
-            .rows = reinterpret_cast<const std::byte*>(windows_.data()),
-            .row_bytes = padded_,
+            .rows = windows_.data(),
+            .row_bytes = row_bytes_,
             .count = count,
             .weights = layer,
             .groups = padded_ / group_of(rounded_type::int8),
@@ -109,9 +111,9 @@ private:
     const quantized_call& call_;
     const window_image& as_;
     const convolution_form& form_;
-    const std::size_t filters_, columns_, padded_;  // of one group
+    const std::size_t filters_, columns_, padded_, row_bytes_;  // of one group
     const rounded_layer_places places_;
-    std::vector<std::uint8_t> windows_;
+    aligned_memory windows_;
     std::vector<float> outputs_;
     std::array<row_quantity, rounded_block> quantities_;
 };

@@ -55,20 +55,20 @@ public:
           filters_(form_.filters / form_.groups),
           columns_(panels_of_columns(filters_) * rounded_panel),
           padded_(padded_inputs(call.type, form_.products())),
+          row_bytes_(row_bytes_of(*call.with, call.type, form_.products())),
           places_(places_of(call.type, form_.products(), filters_)),
-          inputs_(rounded_block * padded_ * call.with->element_bytes),
+          inputs_(rounded_block * row_bytes_),
           outputs_(rounded_block * columns_) {}
 
     void run(std::size_t which, std::size_t first, std::size_t count) {
         const std::byte* const image = images_.images + which * images_.as.bytes();
-        const std::size_t row_bytes = padded_ * call_.with->element_bytes;
         for (std::size_t i = 0; i < count; ++i)
-            copy_window(form_, images_.as, image, first + i, inputs_.data() + i * row_bytes);
+            copy_window(form_, images_.as, image, first + i, inputs_.data() + i * row_bytes_);
         quantities_.fill(images_.quantities[which]);
         const std::byte* const layer = call_.image + which % form_.groups * places_.end;
         call_.with->multiply({
             .rows = inputs_.data(),
-            .row_bytes = row_bytes,
+            .row_bytes = row_bytes_,
             .count = count,
             .weights = layer,
             .groups = padded_ / group_of(call_.type),
@@ -90,9 +90,9 @@ private:
     const rounded_convolution& call_;
     const rounded_images& images_;
     const convolution_form& form_;
-    const std::size_t filters_, columns_, padded_;  // of one group
+    const std::size_t filters_, columns_, padded_, row_bytes_;  // of one group
     const rounded_layer_places places_;
-    std::vector<std::byte> inputs_;
+    aligned_memory inputs_;
     std::vector<float> outputs_;
     std::array<row_quantity, rounded_block> quantities_;
 };

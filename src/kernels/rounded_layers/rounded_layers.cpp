@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/rounded_layers/rounded_tables.hpp"
+#include "kernels/rounded_layers/tile_permission.hpp"
 #include "runtime/parallel_parts.hpp"
 #include "sluice/runtime/stream.hpp"
 
@@ -17,12 +18,11 @@ namespace {
 struct row_sizes {
     std::size_t columns = 0, input_bytes = 0;
 };
-row_sizes sizes_of(const rounded_form& form, std::size_t element_bytes) {
+row_sizes sizes_of(const rounded_form& form, const rounded_kernel& with) {
     row_sizes made;
     for (std::size_t i = 0; i < form.layers; ++i) {
         made.columns = std::max(made.columns, panels_of_columns(form.features[i + 1]) * rounded_panel);
-        made.input_bytes =
-            std::max(made.input_bytes, aligned_bytes(padded_inputs(form.type, form.features[i]) * element_bytes));
+        made.input_bytes = std::max(made.input_bytes, aligned_bytes(row_bytes_of(with, form.type, form.features[i])));
     }
     return made;
 }
@@ -33,20 +33,20 @@ struct block_memory {
     float* outputs;
     row_quantity* quantities;
 };
-constexpr std::size_t quantity_bytes = aligned_bytes(rounded_block * sizeof(row_quantity));
+std::size_t quantity_bytes(const rounded_kernel& with) {
+    return aligned_bytes(with.sharing.block * sizeof(row_quantity));
+}
 
-// Multiplications and additions in a part that another worker may carry out: some 50 µs.
-constexpr std::size_t least_of_part = std::size_t{2} << 20;
-constexpr std::size_t least_panels = 4, least_rows = 24;
+constexpr std::size_t least_panels = 4;  // of a part that another worker may carry out
 
 // A block of rows through all layers. The columns of a layer are divided among workers if there is enough to do.
 class block_run {
 public:
     block_run(const rounded_call& call, std::byte* scratch, bool divides)
-        : call_(call), sizes_(sizes_of(call.form, call.with->element_bytes)), divides_(divides) {
+        : call_(call), sizes_(sizes_of(call.form, *call.with)), divides_(divides) {
         memory_.quantities = reinterpret_cast<row_quantity*>(scratch);
-        memory_.inputs = scratch + quantity_bytes;
-        memory_.outputs = reinterpret_cast<float*>(memory_.inputs + rounded_block * sizes_.input_bytes);
+        memory_.inputs = scratch + quantity_bytes(*call.with);
+        memory_.outputs = reinterpret_cast<float*>(memory_.inputs + call.with->sharing.block * sizes_.input_bytes);
     }
 
     void operator()(std::size_t first, std::size_t rows) const {
@@ -56,9 +56,10 @@ public:
         const std::byte* image = call_.image;
         for (std::size_t i = 0; i < form.layers; ++i) {
             const std::size_t in = form.features[i], out = form.features[i + 1];
-            call_.with->round_rows(x, x_stride, rows, in, padded_inputs(form.type, in), memory_.inputs,
+            const std::size_t row_bytes = row_bytes_of(*call_.with, form.type, in);
+            call_.with->round_rows(x, x_stride, rows, in, row_bytes / call_.with->element_bytes, memory_.inputs,
                                    memory_.quantities);
-            multiply(i, rows, image);
+            multiply(i, rows, row_bytes, image);
             x = memory_.outputs;
             x_stride = panels_of_columns(out) * rounded_panel;
             image += places_of(form.type, in, out).end;
@@ -69,20 +70,22 @@ public:
     }
 
 private:
-    void multiply(std::size_t layer, std::size_t rows, const std::byte* image) const {
+    void multiply(std::size_t layer, std::size_t rows, std::size_t row_bytes, const std::byte* image) const {
         const rounded_form& form = call_.form;
         const std::size_t in = form.features[layer], out = form.features[layer + 1];
         const std::size_t padded = padded_inputs(form.type, in), panels = panels_of_columns(out);
         const std::size_t panel_bytes = padded * rounded_panel * weight_bytes(form.type);
         const rounded_layer_places at = places_of(form.type, in, out);
+        const rounded_sharing& sharing = call_.with->sharing;
+        const std::size_t work = std::max(rows, sharing.counted_rows) * in * out;
         const std::size_t parts =
-            divides_ ? sluice::detail::parts_for(rows * in * out, least_of_part, panels / least_panels) : 1;
+            divides_ ? sluice::detail::parts_for(work, sharing.least_products, panels / least_panels) : 1;
         sluice::detail::for_parts(parts, [&](std::size_t part) {
             const auto range = sluice::detail::range_of_part(panels, parts, part, least_panels);
             const std::size_t first_column = range.first * rounded_panel;
             call_.with->multiply({
                 .rows = memory_.inputs,
-                .row_bytes = padded * call_.with->element_bytes,
+                .row_bytes = row_bytes,
                 .count = rows,
                 .weights = image + range.first * panel_bytes,
                 .groups = padded / group_of(form.type),
@@ -104,10 +107,6 @@ private:
     block_memory memory_;
 };
 
-std::size_t scratch_bytes(const row_sizes& sizes) {
-    return quantity_bytes + rounded_block * (sizes.input_bytes + aligned_bytes(sizes.columns * sizeof(float)));
-}
-
 void run_on_host(const void* closure) { run_rounded_layers(*static_cast<const rounded_call*>(closure)); }
 
 }  // namespace
@@ -123,8 +122,12 @@ std::span<const rounded_kernel> rounded_kernels(rounded_type type) {
 #if defined(SLUICE_X86_VARIANTS)
         const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                                 __builtin_cpu_supports("avx512vl");
-        if (has_avx512 && __builtin_cpu_supports("avx512bf16")) of(rounded_type::bf16).push_back(rounded_avx512_bf16());
-        if (has_avx512 && __builtin_cpu_supports("avx512vnni")) of(rounded_type::int8).push_back(rounded_avx512_vnni());
+        const bool has_bf16 = has_avx512 && __builtin_cpu_supports("avx512bf16");
+        const bool has_vnni = has_avx512 && __builtin_cpu_supports("avx512vnni");
+        if (has_bf16 && permission_for_tiles().bf16) of(rounded_type::bf16).push_back(rounded_amx_bf16());
+        if (has_vnni && permission_for_tiles().int8) of(rounded_type::int8).push_back(rounded_amx_int8());
+        if (has_bf16) of(rounded_type::bf16).push_back(rounded_avx512_bf16());
+        if (has_vnni) of(rounded_type::int8).push_back(rounded_avx512_vnni());
         if (has_avx512) add(rounded_avx512());
         if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
             add(rounded_avx2());
@@ -135,40 +138,47 @@ std::span<const rounded_kernel> rounded_kernels(rounded_type type) {
     return all[static_cast<std::size_t>(type)];
 }
 
-std::size_t rounded_scratch_bytes(const rounded_form& form) noexcept {
-    return scratch_bytes(sizes_of(form, sizeof(float)));  // the most that a kernel's elements have
+std::size_t rounded_scratch_bytes(const rounded_form& form, const rounded_kernel& with) noexcept {
+    const row_sizes sizes = sizes_of(form, with);
+    return quantity_bytes(with) +
+           with.sharing.block * (sizes.input_bytes + aligned_bytes(sizes.columns * sizeof(float)));
 }
 
 void run_rounded_layers(const rounded_call& call) {
-    if (call.rows <= rounded_block) return block_run(call, call.scratch, true)(0, call.rows);
+    const rounded_sharing& sharing = call.with->sharing;
+    if (call.rows <= sharing.block) return block_run(call, call.scratch, true)(0, call.rows);
     std::size_t work = 0;
     for (std::size_t i = 0; i < call.form.layers; ++i)
         work += call.rows * call.form.features[i] * call.form.features[i + 1];
     // Each part reads all weights: where there are many rows, for whole blocks of them.
-    const bool has_many = call.rows >= 8 * rounded_block;
-    const std::size_t unit = has_many ? rounded_block : 4;
-    const std::size_t parts =
-        sluice::detail::parts_for(work, least_of_part, call.rows / (has_many ? rounded_block : least_rows));
+    const bool has_many = call.rows >= 8 * sharing.block;
+    const std::size_t unit = has_many ? sharing.block : 4;
+    const std::size_t parts = sluice::detail::parts_for(work, sharing.least_products,
+                                                        call.rows / (has_many ? sharing.block : sharing.least_rows));
     sluice::detail::for_parts(parts, [&](std::size_t part) {
-        thread_local std::vector<std::byte> mine;  // each part needs scratch memory of its own
-        const std::size_t bytes = scratch_bytes(sizes_of(call.form, call.with->element_bytes));
-        if (mine.size() < bytes) mine.resize(bytes);
+        thread_local aligned_memory mine;  // each part needs scratch memory of its own
+        mine.grow(rounded_scratch_bytes(call.form, *call.with));
         const block_run run(call, mine.data(), false);
         const auto range = sluice::detail::range_of_part(call.rows, parts, part, unit);
-        for (std::size_t first = range.first; first < range.last; first += rounded_block)
-            run(first, std::min(rounded_block, range.last - first));
+        for (std::size_t first = range.first; first < range.last; first += sharing.block)
+            run(first, std::min(sharing.block, range.last - first));
     });
 }
 
 void submit_rounded_layers(stream on, const tensor<float>& x, const rounded_form& form, const tensor<std::byte>& image,
                            tensor<float>& out) {
+    submit_rounded_layers(on, x, form, image, out, rounded_kernels(form.type).front());
+}
+
+void submit_rounded_layers(stream on, const tensor<float>& x, const rounded_form& form, const tensor<std::byte>& image,
+                           tensor<float>& out, const rounded_kernel& with) {
     if (x.rows() == 0) return;
-    const storage_ref scratch = on.workspace(rounded_scratch_bytes(form));
+    const storage_ref scratch = on.workspace(rounded_scratch_bytes(form, with));
     rounded_call call{.x = x.device_data(),
                       .out = out.device_data(),
                       .image = image.device_data(),
                       .scratch = static_cast<std::byte*>(scratch->data()),
-                      .with = &rounded_kernels(form.type).front(),
+                      .with = &with,
                       .rows = x.rows(),
                       .form = form};
     launch_command command;

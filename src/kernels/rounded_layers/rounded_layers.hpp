@@ -4,7 +4,9 @@
 //     y = after(sum over k of rounded(x[k]) * rounded(weight[k]) + bias)
 //
 // bf16, f16: both factors are rounded to nearest even, once; products and sums are f32. (A processor with AVX-512-BF16
-// takes subnormal factors and sums for 0.)
+// or AMX takes subnormal factors and sums for 0.) In which order is up to the kernel, but the same for each row,
+// whatever other rows there are and however they are divided among workers: a row has the same answer, bit by bit, in
+// all batches.
 //
 // int8: the weights of an output are the integers round(weight / step), step being their largest magnitude / 127. A
 // row's inputs are the integers clamp(round(x / scale) + zero, 0, 255) with
@@ -60,6 +62,26 @@ struct rounded_form {
 constexpr std::size_t weight_bytes(rounded_type type) { return type == rounded_type::int8 ? 1 : 2; }
 constexpr std::size_t aligned_bytes(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+// Memory of one's own that begins at a multiple of 64 bytes, and is zeros at first.
+class aligned_memory {
+public:
+    explicit aligned_memory(std::size_t bytes = 0) { grow(bytes); }
+    // What was in it is lost if it grows.
+    void grow(std::size_t bytes) {
+        if (bytes <= size_) return;
+        memory_.assign(bytes + 63, std::byte{0});
+        size_ = bytes;
+    }
+    std::byte* data() noexcept {
+        const auto at = reinterpret_cast<std::uintptr_t>(memory_.data());
+        return memory_.data() + (64 - at % 64) % 64;
+    }
+
+private:
+    std::vector<std::byte> memory_;
+    std::size_t size_ = 0;
+};
+
 // Where a layer's parts are, in bytes from the layer's begin.
 struct rounded_layer_places {
     std::size_t biases, steps, column_sums, end;
@@ -84,7 +106,7 @@ struct row_quantity {
 // Rows that are rounded, times some panels of a layer.
 struct rounded_part {
     const std::byte* rows;
-    std::size_t row_bytes, count;  // of rows
+    std::size_t row_bytes, count;  // of rows; see row_bytes_of
     const std::byte* weights;      // of the first panel
     std::size_t groups, panels;
     // For int8 the last three belong to the first panel, too.
@@ -97,6 +119,21 @@ struct rounded_part {
     std::size_t out_stride;
 };
 
+// Of rows at a time.
+inline constexpr std::size_t rounded_block = 48;
+
+// How rows and columns are divided among workers.
+struct rounded_sharing {
+    std::size_t block = rounded_block;                  // rows that go through all layers together
+    std::size_t least_rows = 24;                        // of a worker, where the rows are divided
+    std::size_t least_products = std::size_t{2} << 20;  // of a worker: some 50 µs
+    std::size_t counted_rows = 1;                       // fewer count as many: reading the weights takes as long
+};
+// Of kernels with tiles, which are some ten times as fast: larger blocks, since each reads all weights. (Estimates; to
+// be measured with bench_rounded_layers --sharing.)
+inline constexpr rounded_sharing sharing_of_bf16_tiles{128, 64, std::size_t{4} << 20, 16};
+inline constexpr rounded_sharing sharing_of_int8_tiles{128, 64, std::size_t{8} << 20, 16};
+
 // What one kind of processor does.
 struct rounded_kernel {
     std::string_view name;      // "AVX-512-BF16"
@@ -106,22 +143,28 @@ struct rounded_kernel {
     void (*round_rows)(const float* x, std::size_t x_stride, std::size_t count, std::size_t in, std::size_t padded,
                        std::byte* rows, row_quantity* quantities);
     void (*multiply)(const rounded_part& part);
+    bool has_tiles = false;  // needs rows of whole tiles
+    rounded_sharing sharing = {};
 };
+
+// From one rounded row to the next. With tiles: zeros up to a whole tile, and an odd number of 64-byte lines, so that
+// the 16 rows of a tile are in different sets of a cache.
+constexpr std::size_t row_bytes_of(const rounded_kernel& with, rounded_type type, std::size_t in) {
+    const std::size_t bytes = padded_inputs(type, in) * with.element_bytes;
+    return with.has_tiles ? (aligned_bytes(bytes) / 64 | 1) * 64 : bytes;
+}
 
 // All that this processor can run, the fastest first.
 std::span<const rounded_kernel> rounded_kernels(rounded_type type);
 
-// Of rows at a time.
-inline constexpr std::size_t rounded_block = 48;
-
-// How much scratch memory one block of rows needs, for any kernel.
-std::size_t rounded_scratch_bytes(const rounded_form& form) noexcept;
+// How much scratch memory one block of rows needs.
+std::size_t rounded_scratch_bytes(const rounded_form& form, const rounded_kernel& with) noexcept;
 
 struct rounded_call {
     const float* x;
     float* out;
     const std::byte* image;
-    std::byte* scratch;  // rounded_scratch_bytes(form) of them
+    std::byte* scratch;  // rounded_scratch_bytes(form, *with) of them
     const rounded_kernel* with;
     std::size_t rows;
     rounded_form form;
@@ -136,6 +179,10 @@ void run_rounded_layers(const rounded_call& call);
 // block.
 void submit_rounded_layers(stream on, const tensor<float>& x, const rounded_form& form, const tensor<std::byte>& image,
                            tensor<float>& out);
+// With one of rounded_kernels(form.type), or a copy of one with another `sharing`, which stays until the stream has
+// passed.
+void submit_rounded_layers(stream on, const tensor<float>& x, const rounded_form& form, const tensor<std::byte>& image,
+                           tensor<float>& out, const rounded_kernel& with);
 
 // A convolution as such a layer for each group, whose rows are the windows, in the order height, width, channel. The
 // inputs that int8 quantizes together are those of one group in one image. `image` has the layers of the groups, one

@@ -21,5 +21,7 @@ rounded_table rounded_avx512();
 // With products of their own.
 rounded_kernel rounded_avx512_bf16();
 rounded_kernel rounded_avx512_vnni();
+rounded_kernel rounded_amx_bf16();
+rounded_kernel rounded_amx_int8();
 
 }  // namespace sluice::kernels
