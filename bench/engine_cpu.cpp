@@ -78,6 +78,17 @@ void engine_with_operations(const nn::engine& engine, const host_rows& from, flo
         });
 }
 
+void engine_with_host_rows(const nn::engine& engine, const host_rows& from, float* to) {
+    engine.run(
+        from.rows,
+        [&](std::size_t first, std::size_t count) {
+            return nn::host_rows(std::span<const float>(*from.inputs).subspan(first * in, count * in), from.inputs);
+        },
+        [&](std::size_t first, std::span<const float> outputs) {
+            std::ranges::copy(outputs, to + first * out);
+        });
+}
+
 double processor_seconds() {
     timespec now{};
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -113,6 +124,8 @@ void compare(std::size_t workers, std::size_t batch, double seconds) {
     std::vector<float> ours(rows.rows * out), expected(rows.rows * out);
     const std::vector<std::pair<std::string, std::function<void()>>> ways{
         {"bare calls", [&] { bare_threads(*network.fused(), rows, batch, workers, expected.data()); }},
+        {"rows into rows", [&] { engine.run(*rows.inputs, ours); }},
+        {"host rows", [&] { engine_with_host_rows(engine, rows, ours.data()); }},
         {"operations", [&] { engine_with_operations(engine, rows, ours.data()); }},
     };
     for (const auto& [name, way] : ways) {
