@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engine on a CPU device with small batches of 64-64-64-10 in f32, and the bare calls of the same kernel over the
-// same rows: loops of as many threads as the engine has workers, each with its half (third ...) of the rows.
+// The engine on a CPU device with small batches in f32, and the bare calls of the same kernel over the same rows: loops
+// of as many threads as the engine has workers, each with its half (third ...) of the rows. The engine is given an
+// operation for each batch, rows in host memory, or all rows and room for all outputs.
 //
 //     bench_engine_cpu [SECONDS]      seconds for each size of batches, 4 unless given
 //
-// Two figures for each size. `engine_cpu` is rows a second. `engine_cpu_time` is nanoseconds of processor time a row,
-// of all threads of the process: it hardly depends on what else the machine does. The sides run alternately; the
-// values are medians, and the outputs must have the same bits.
+// Two figures for each size. `engine_cpu` is microseconds for a thousand rows, where there is a worker for each core:
+// with fewer the thread that waits computes as well. `engine_cpu_time` is the processor time of a thousand rows, of all
+// threads of the process, in microseconds: it hardly depends on what else the machine does. The sides run alternately;
+// the values are medians, and the outputs must have the same bits.
 #include <time.h>
 
 #include <algorithm>
@@ -33,15 +35,16 @@
 namespace sluice::bench {
 namespace {
 
-constexpr std::size_t in = 64, out = 10;
+constexpr std::size_t out = 10;
 
 // Rows and what comes of them, in host memory.
 struct host_rows {
-    explicit host_rows(std::size_t count) : inputs(std::make_shared<std::vector<float>>(count * in)), rows(count) {
+    host_rows(std::size_t count, std::size_t width)
+        : inputs(std::make_shared<std::vector<float>>(count * width)), rows(count), in(width) {
         for (std::size_t i = 0; i < inputs->size(); ++i) (*inputs)[i] = static_cast<float>(i % 17) * 0.1f - 0.8f;
     }
     std::shared_ptr<std::vector<float>> inputs;
-    std::size_t rows;
+    std::size_t rows, in;
 };
 
 // The rows [first, last) in batches, on the calling thread.
@@ -49,7 +52,7 @@ void bare_calls(const packed_mlp<float>& network, const host_rows& from, std::si
                 std::size_t last, float* to) {
     std::vector<float> scratch(kernels::fused_mlp_scratch_floats(batch, network.form(), kernels::fused_type::f32));
     for (; first < last; first += batch) {
-        kernels::fused_mlp_on_cpu({from.inputs->data() + first * in, to + first * out, network.image().device_data(),
+        kernels::fused_mlp_on_cpu({from.inputs->data() + first * from.in, to + first * out, network.image().device_data(),
                                    std::min(batch, last - first), network.form(), scratch.data()},
                                   kernels::fused_type::f32);
     }
@@ -70,8 +73,8 @@ void engine_with_operations(const nn::engine& engine, const host_rows& from, flo
     engine.run(
         from.rows,
         [&](std::size_t first, std::size_t count) {
-            return upload(std::span<const float>(*from.inputs).subspan(first * in, count * in), from.inputs,
-                          shape{count, in});
+            return upload(std::span<const float>(*from.inputs).subspan(first * from.in, count * from.in), from.inputs,
+                          shape{count, from.in});
         },
         [&](std::size_t first, std::span<const float> outputs) {
             std::ranges::copy(outputs, to + first * out);
@@ -82,7 +85,8 @@ void engine_with_host_rows(const nn::engine& engine, const host_rows& from, floa
     engine.run(
         from.rows,
         [&](std::size_t first, std::size_t count) {
-            return nn::host_rows(std::span<const float>(*from.inputs).subspan(first * in, count * in), from.inputs);
+            return nn::host_rows(std::span<const float>(*from.inputs).subspan(first * from.in, count * from.in),
+                                 from.inputs);
         },
         [&](std::size_t first, std::span<const float> outputs) {
             std::ranges::copy(outputs, to + first * out);
@@ -112,20 +116,22 @@ double median_of(std::vector<double> values) {
     return values[values.size() / 2];
 }
 
-void compare(std::size_t workers, std::size_t batch, double seconds) {
+void compare(const std::vector<std::size_t>& widths, std::size_t workers, std::size_t batch, double seconds) {
     runtime machine({.cpu_workers = workers, .cuda = false});
     device& cpu = machine.find("cpu:0");
     const std::size_t streams = 4 * workers;  // as the tool has
     round_robin pool(cpu, streams);
-    const nn::plan network = sync(nn::make_plan(random_network({64, 64, 64, out})), pool);
+    const nn::plan network = sync(nn::make_plan(random_network(widths)), pool);
     nn::engine engine({.batch = batch, .in_flight = 4 * streams});
     engine.add(network, pool);
-    const host_rows rows(1 << 16);
+    const host_rows rows((std::size_t{1} << 22) / widths[0] / widths[1] * 64, widths[0]);
+    std::string layers;
+    for (const std::size_t width : widths) layers += (layers.empty() ? "" : "-") + std::to_string(width);
     std::vector<float> ours(rows.rows * out), expected(rows.rows * out);
     const std::vector<std::pair<std::string, std::function<void()>>> ways{
         {"bare calls", [&] { bare_threads(*network.fused(), rows, batch, workers, expected.data()); }},
-        {"rows into rows", [&] { engine.run(*rows.inputs, ours); }},
-        {"host rows", [&] { engine_with_host_rows(engine, rows, ours.data()); }},
+        {"memory, into memory", [&] { engine.run(*rows.inputs, ours); }},
+        {"memory", [&] { engine_with_host_rows(engine, rows, ours.data()); }},
         {"operations", [&] { engine_with_operations(engine, rows, ours.data()); }},
     };
     for (const auto& [name, way] : ways) {
@@ -139,16 +145,18 @@ void compare(std::size_t workers, std::size_t batch, double seconds) {
     while (all[0].seconds.size() < 5 ||
            std::chrono::steady_clock::now() - begin < std::chrono::duration<double>(seconds))
         for (std::size_t i = 0; i < ways.size(); ++i) all[i].add(ways[i].second);
-    const auto count = static_cast<double>(rows.rows);
+    const double scale = 1e9 / static_cast<double>(rows.rows);
     for (std::size_t i = 1; i < ways.size(); ++i) {
-        const std::string params = R"({"network": "64-64-64-10", "batch": )" + std::to_string(batch) +
-                                   ", \"threads\": " + std::to_string(workers) + ", \"source\": \"" + ways[i].first +
-                                   "\", \"baseline\": \"bare calls\"}";
-        const std::string& hardware = cpu.properties().name;
-        print({"engine_cpu", params, count / median_of(all[i].seconds), "rows/s", count / median_of(all[0].seconds),
-               hardware});
-        print({"engine_cpu_time", params, 1e9 * median_of(all[i].processor) / count, "ns",
-               1e9 * median_of(all[0].processor) / count, hardware});
+        const std::string params = "{\"network\": \"" + layers + "\", \"batch\": " + std::to_string(batch) +
+                                   ", \"workers\": " + std::to_string(workers) + ", \"rows from\": \"" +
+                                   ways[i].first + "\", \"baseline\": \"bare calls\"}";
+        const std::string hardware =
+            cpu.properties().name + ", " + std::to_string(std::thread::hardware_concurrency()) + " cores";
+        if (workers >= std::thread::hardware_concurrency())
+            print({"engine_cpu", params, scale * median_of(all[i].seconds), "us", scale * median_of(all[0].seconds),
+                   hardware});
+        print({"engine_cpu_time", params, scale * median_of(all[i].processor), "us",
+               scale * median_of(all[0].processor), hardware});
     }
 }
 
@@ -157,8 +165,11 @@ void compare(std::size_t workers, std::size_t batch, double seconds) {
 
 int main(int count, char** words) try {
     const double seconds = count > 1 ? std::stod(words[1]) : 4;
-    for (const std::size_t workers : {1, 2})
-        for (const std::size_t batch : {1, 8, 64, 1024}) sluice::bench::compare(workers, batch, seconds);
+    for (const std::size_t workers : {1u, std::max(2u, std::thread::hardware_concurrency())}) {
+        for (const std::size_t batch : {1, 8, 64, 1024})
+            sluice::bench::compare({64, 64, 64, 10}, workers, batch, seconds);
+        for (const std::size_t batch : {1, 8}) sluice::bench::compare({784, 512, 512, 10}, workers, batch, seconds);
+    }
 } catch (const std::exception& failure) {
     std::fprintf(stderr, "bench_engine_cpu: %s\n", failure.what());
     return 1;

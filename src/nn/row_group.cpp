@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <string>
 #include <utility>
 
 #include "kernels/fused_mlp/fused_mlp_dispatch.hpp"
@@ -18,6 +19,9 @@ using kernels::fused_mlp_call;
 using kernels::fused_type;
 
 constexpr std::uint64_t nanoseconds_of_command = 100'000;
+// Products of numbers in a batch: some 50 µs. Measured on two cores (bench/results, engine_cpu): in a command of their
+// own, 1024 rows of 64-64-64-10, 9 million products, take 0.9 of the time when they are copied next to each other first.
+constexpr std::size_t most_products_of_batch = 6'000'000;
 
 const std::string name_of_operation = "all layers";  // as of a plan's command
 
@@ -88,7 +92,10 @@ void open_commands::wait_until_none() noexcept {
 }
 
 bool can_group(const plan& network, const device& on, std::size_t rows) noexcept {
-    return on.kind() == device_kind::cpu && network.route(rows) == plan_route::fused;
+    if (on.kind() != device_kind::cpu || network.route(rows) != plan_route::fused) return false;
+    std::size_t products = 0;
+    for (const plan_layer& each : network.layers()) products += each.weight->size();
+    return rows <= most_products_of_batch / std::max<std::size_t>(1, products);
 }
 
 device_future<std::tuple<>> spawn_group(const plan& network, row_group group, std::shared_ptr<batch_time> time,

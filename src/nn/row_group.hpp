@@ -57,11 +57,11 @@ struct row_group {
     std::size_t batch = 0;  // rows of each batch; the last one may have fewer
 };
 
-// Whether batches of that many rows can be in a group. Then smaller ones can.
+// Whether batches of that many rows are put into groups. Then smaller ones are.
 bool can_group(const plan& network, const device& on, std::size_t rows) noexcept;
 
-// Submits the command. Does not block. Throws what submitting throws; `open` then has no more commands than before, once
-// wait_until_none has returned.
+// Submits the command. Does not block. Throws what submitting throws. `open` says when the caller's memory is not used
+// any more, also after that.
 device_future<std::tuple<>> spawn_group(const plan& network, row_group group, std::shared_ptr<batch_time> time,
                                         std::shared_ptr<open_commands> open, scheduling_policy& policy);
 
