@@ -25,17 +25,23 @@ constexpr std::size_t most_products_of_batch = 6'000'000;
 
 const std::string name_of_operation = "all layers";  // as of a plan's command
 
+class open_command {
+public:
+    explicit open_command(std::shared_ptr<open_commands> in) : in_(std::move(in)) { in_->add_one(); }
+    open_command(const open_command&) = delete;  // it is counted once
+    open_command& operator=(const open_command&) = delete;
+    ~open_command() { in_->remove_one(); }
+
+private:
+    const std::shared_ptr<open_commands> in_;
+};
+
 // What the command owns. It is destroyed when the command has run, and when it never will.
 class running_group {
 public:
     running_group(const fused_mlp_call& call, row_group group, std::shared_ptr<batch_time> time,
                   std::shared_ptr<open_commands> open)
-        : call_(call), group_(std::move(group)), time_(std::move(time)), open_(std::move(open)) {
-        open_->add_one();
-    }
-    running_group(const running_group&) = delete;  // one command is open
-    running_group& operator=(const running_group&) = delete;
-    ~running_group() { open_->remove_one(); }
+        : open_(std::move(open)), call_(call), group_(std::move(group)), time_(std::move(time)) {}
 
     void run() {
         const auto start = std::chrono::steady_clock::now();
@@ -53,10 +59,10 @@ public:
     }
 
 private:
+    const open_command open_;  // first: it ends after the owner of the inputs has been released
     const fused_mlp_call call_;
     const row_group group_;
     const std::shared_ptr<batch_time> time_;
-    const std::shared_ptr<open_commands> open_;
 };
 
 }  // namespace
