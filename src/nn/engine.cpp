@@ -268,7 +268,11 @@ void engine::run(std::size_t rows, const host_row_source& source, const row_sink
             const host_rows given = source(first, count);
             const std::size_t in = to.network.in_features();
             require_fit(given.values().size(), count, in, "the inputs");
-            return submit(to, first, count, upload(given.values(), given.owner(), shape{count, in}));
+            // Without an owner an upload copies the rows at once. A CPU's worker needs no such copy, and is waited for.
+            std::shared_ptr<const void> owner = given.owner();
+            if (owner == nullptr && to.on->kind() == device_kind::cpu)
+                owner = std::make_shared<const detail::open_command>(commands.open);
+            return submit(to, first, count, upload(given.values(), std::move(owner), shape{count, in}));
         },
         [&](in_flight_command& ended) {
             if (ended.batch) {

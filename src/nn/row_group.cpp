@@ -25,17 +25,6 @@ constexpr std::size_t most_products_of_batch = 6'000'000;
 
 const std::string name_of_operation = "all layers";  // as of a plan's command
 
-class open_command {
-public:
-    explicit open_command(std::shared_ptr<open_commands> in) : in_(std::move(in)) { in_->add_one(); }
-    open_command(const open_command&) = delete;  // it is counted once
-    open_command& operator=(const open_command&) = delete;
-    ~open_command() { in_->remove_one(); }
-
-private:
-    const std::shared_ptr<open_commands> in_;
-};
-
 // What the command owns. It is destroyed when the command has run, and when it never will.
 class running_group {
 public:

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "sluice/nn/plan.hpp"
@@ -45,6 +46,18 @@ private:
     std::mutex mutex_;
     std::condition_variable none_;
     std::size_t count_ = 0;
+};
+
+// One of them, while it exists.
+class open_command {
+public:
+    explicit open_command(std::shared_ptr<open_commands> in) : in_(std::move(in)) { in_->add_one(); }
+    open_command(const open_command&) = delete;  // it is counted once
+    open_command& operator=(const open_command&) = delete;
+    ~open_command() { in_->remove_one(); }
+
+private:
+    const std::shared_ptr<open_commands> in_;
 };
 
 // What a group computes.

@@ -181,7 +181,7 @@ TEST_F(engines_over_host_rows, take_networks_of_which_only_the_last_batch_is_fus
     used.add(network, pool);
     const floats from = numbers_of(63 * 1030);
     floats outputs(63 * 3);
-    used.run(from, outputs);
+    used.run(from, outputs);  // the others are uploaded, from memory without an owner
     EXPECT_TRUE(have_same_bits(outputs, in_batches_of(20, network, from, pool)));
 }
 
