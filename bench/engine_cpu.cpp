@@ -52,9 +52,10 @@ void bare_calls(const packed_mlp<float>& network, const host_rows& from, std::si
                 std::size_t last, float* to) {
     std::vector<float> scratch(kernels::fused_mlp_scratch_floats(batch, network.form(), kernels::fused_type::f32));
     for (; first < last; first += batch) {
-        kernels::fused_mlp_on_cpu({from.inputs->data() + first * from.in, to + first * out, network.image().device_data(),
-                                   std::min(batch, last - first), network.form(), scratch.data()},
-                                  kernels::fused_type::f32);
+        kernels::fused_mlp_on_cpu(
+            {from.inputs->data() + first * from.in, to + first * out, network.image().device_data(),
+             std::min(batch, last - first), network.form(), scratch.data()},
+            kernels::fused_type::f32);
     }
 }
 
@@ -63,9 +64,8 @@ void bare_threads(const packed_mlp<float>& network, const host_rows& from, std::
     std::vector<std::jthread> others;
     const std::size_t part = from.rows / batch / threads * batch;
     for (std::size_t i = 1; i < threads; ++i)
-        others.emplace_back([&, i] {
-            bare_calls(network, from, batch, i * part, i + 1 == threads ? from.rows : (i + 1) * part, to);
-        });
+        others.emplace_back(
+            [&, i] { bare_calls(network, from, batch, i * part, i + 1 == threads ? from.rows : (i + 1) * part, to); });
     bare_calls(network, from, batch, 0, threads == 1 ? from.rows : part, to);
 }
 
@@ -76,9 +76,7 @@ void engine_with_operations(const nn::engine& engine, const host_rows& from, flo
             return upload(std::span<const float>(*from.inputs).subspan(first * from.in, count * from.in), from.inputs,
                           shape{count, from.in});
         },
-        [&](std::size_t first, std::span<const float> outputs) {
-            std::ranges::copy(outputs, to + first * out);
-        });
+        [&](std::size_t first, std::span<const float> outputs) { std::ranges::copy(outputs, to + first * out); });
 }
 
 void engine_with_host_rows(const nn::engine& engine, const host_rows& from, float* to) {
@@ -88,9 +86,7 @@ void engine_with_host_rows(const nn::engine& engine, const host_rows& from, floa
             return nn::host_rows(std::span<const float>(*from.inputs).subspan(first * from.in, count * from.in),
                                  from.inputs);
         },
-        [&](std::size_t first, std::span<const float> outputs) {
-            std::ranges::copy(outputs, to + first * out);
-        });
+        [&](std::size_t first, std::span<const float> outputs) { std::ranges::copy(outputs, to + first * out); });
 }
 
 double processor_seconds() {
@@ -148,8 +144,8 @@ void compare(const std::vector<std::size_t>& widths, std::size_t workers, std::s
     const double scale = 1e9 / static_cast<double>(rows.rows);
     for (std::size_t i = 1; i < ways.size(); ++i) {
         const std::string params = "{\"network\": \"" + layers + "\", \"batch\": " + std::to_string(batch) +
-                                   ", \"workers\": " + std::to_string(workers) + ", \"rows from\": \"" +
-                                   ways[i].first + "\", \"baseline\": \"bare calls\"}";
+                                   ", \"workers\": " + std::to_string(workers) + ", \"rows from\": \"" + ways[i].first +
+                                   "\", \"baseline\": \"bare calls\"}";
         const std::string hardware =
             cpu.properties().name + ", " + std::to_string(std::thread::hardware_concurrency()) + " cores";
         if (workers >= std::thread::hardware_concurrency())

@@ -20,7 +20,8 @@ using kernels::fused_type;
 
 constexpr std::uint64_t nanoseconds_of_command = 100'000;
 // Products of numbers in a batch: some 50 µs. Measured on two cores (bench/results, engine_cpu): in a command of their
-// own, 1024 rows of 64-64-64-10, 9 million products, take 0.9 of the time when they are copied next to each other first.
+// own, 1024 rows of 64-64-64-10, 9 million products, take 0.9 of the time when they are copied next to each other
+// first.
 constexpr std::size_t most_products_of_batch = 6'000'000;
 
 const std::string name_of_operation = "all layers";  // as of a plan's command
@@ -101,19 +102,15 @@ device_future<std::tuple<>> spawn_group(const plan& network, row_group group, st
                      const packed_mlp<float>& packed = *network.fused();
                      std::size_t floats = 0;
                      for (const std::size_t rows : {std::min(group.batch, group.rows), group.rows % group.batch})
-                         floats = std::max(floats,
-                                           kernels::fused_mlp_scratch_floats(rows, packed.form(), fused_type::f32));
+                         floats =
+                             std::max(floats, kernels::fused_mlp_scratch_floats(rows, packed.form(), fused_type::f32));
                      const storage_ref scratch = on.workspace(floats * sizeof(float));
-                     const fused_mlp_call call{nullptr,
-                                               nullptr,
-                                               packed.image().device_data(),
-                                               0,
-                                               packed.form(),
-                                               static_cast<float*>(scratch->data())};
+                     const fused_mlp_call call{nullptr, nullptr,       packed.image().device_data(),
+                                               0,       packed.form(), static_cast<float*>(scratch->data())};
                      const std::array accesses{memory_access{packed.image().memory(), access_mode::read},
                                                memory_access{scratch.get(), access_mode::write}};
-                     const auto running = std::make_shared<running_group>(call, std::move(group), std::move(time),
-                                                                          std::move(open));
+                     const auto running =
+                         std::make_shared<running_group>(call, std::move(group), std::move(time), std::move(open));
                      on.host_call({"fused_mlp", accesses}, {[running] { running->run(); }});
                  }),
                  policy);

@@ -62,10 +62,10 @@ private:
 
 // What a group computes.
 struct row_group {
-    const float* inputs = nullptr;               // [rows, in features]
-    std::shared_ptr<const void> owner = {};      // of the inputs; kept until the command has ended
+    const float* inputs = nullptr;                  // [rows, in features]
+    std::shared_ptr<const void> owner = {};         // of the inputs; kept until the command has ended
     std::shared_ptr<std::vector<float>> room = {};  // the outputs, kept likewise; null where they are the caller's
-    float* outputs = nullptr;                    // [rows, out features]
+    float* outputs = nullptr;                       // [rows, out features]
     std::size_t rows = 0;
     std::size_t batch = 0;  // rows of each batch; the last one may have fewer
 };

@@ -134,7 +134,8 @@ TEST_F(tool_run, records_a_trace_and_a_timeline) {
 TEST_F(tool_run, gives_the_same_bytes_whether_small_batches_share_commands_or_are_traced) {
     for (const std::string batch : {"1", "7", "200"}) {
         const std::string shared = directory / "shared.npy", traced = directory / "traced.npy";
-        const std::vector<std::string> words{"run", digits().model, digits().input, "--device", "cpu", "--batch", batch};
+        const std::vector<std::string> words{"run", digits().model, digits().input, "--device",
+                                             "cpu", "--batch",      batch};
         for (const auto& more : {std::vector<std::string>{"--output", shared},
                                  {"--output", traced, "--trace", directory / "trace.json"}}) {
             std::vector<std::string> all = words;

@@ -172,7 +172,8 @@ TEST_F(engines_over_host_rows, give_larger_batches_a_command_each) {
 
 TEST_F(engines_over_host_rows, take_networks_of_which_only_the_last_batch_is_fused) {
     random_floats numbers_of{5};
-    const mlp_model wide = random_network({1030, 1030, 3}, numbers_of);  // too large to be fused at every number of rows
+    const mlp_model wide =
+        random_network({1030, 1030, 3}, numbers_of);  // too large to be fused at every number of rows
     single_stream pool(*machine.devices()[0]);
     const plan network = sync(make_plan(wide), pool);
     ASSERT_EQ(network.route(20), plan_route::layers);

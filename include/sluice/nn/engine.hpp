@@ -42,7 +42,7 @@ public:
         owner_ = std::move(owned);
     }
 
-    std::span<const float> values() const noexcept { return values_; }             // all rows
+    std::span<const float> values() const noexcept { return values_; }            // all rows
     const std::shared_ptr<const void>& owner() const noexcept { return owner_; }  // null for a view without one
 
 private:
