@@ -120,7 +120,7 @@ void compare(const std::vector<std::size_t>& widths, std::size_t workers, std::s
     const nn::plan network = sync(nn::make_plan(random_network(widths)), pool);
     nn::engine engine({.batch = batch, .in_flight = 4 * streams});
     engine.add(network, pool);
-    const host_rows rows((std::size_t{1} << 22) / widths[0] / widths[1] * 64, widths[0]);
+    const host_rows rows(std::max<std::size_t>(4096, (std::size_t{1} << 22) / widths[0] / widths[1] * 64), widths[0]);
     std::string layers;
     for (const std::size_t width : widths) layers += (layers.empty() ? "" : "-") + std::to_string(width);
     std::vector<float> ours(rows.rows * out), expected(rows.rows * out);
