@@ -236,8 +236,10 @@ void engine::run(std::size_t rows, const host_row_source& source, const row_sink
     } const commands;
     std::vector<std::shared_ptr<std::vector<float>>> free_rooms;
     std::size_t workers = 0;
-    for (const lane& each : lanes_)
-        workers += static_cast<std::size_t>(std::max(1, each.on->properties().compute_units));
+    for (const lane& each : lanes_) {
+        if (each.on->kind() == device_kind::cpu)
+            workers += static_cast<std::size_t>(std::max(1, each.on->properties().compute_units));
+    }
 
     const auto submit_group = [&](const lane& to, std::size_t first) {
         const std::size_t left = rows - first, in = to.network.in_features(), out = to.network.out_features();
