@@ -322,6 +322,20 @@ TEST_F(engines_over_host_rows, serve_several_threads) {
     for (const floats& each : made) EXPECT_TRUE(have_same_bits(each, expected_bits));
 }
 
+TEST_F(engines_over_host_rows, may_end_a_command_with_a_smaller_batch) {
+    single_stream pool(*machine.devices()[0]);
+    const plan network = sync(make_plan(model), pool);
+    const auto time = std::make_shared<detail::batch_time>();
+    const auto open = std::make_shared<detail::open_commands>();
+    const floats first_rows(numbers->begin(), numbers->begin() + 23 * in_features);
+    floats outputs(23 * out_features, -1.0f);
+    detail::spawn_group(network, {numbers->data(), numbers, {}, outputs.data(), 23, 5}, time, open, pool).get();
+    open->wait_until_none();
+    EXPECT_EQ(numbers.use_count(), 1);
+    EXPECT_TRUE(have_same_bits(outputs, in_batches_of(5, network, first_rows, pool)));
+    EXPECT_EQ(time->batches_of_command(1'000'000, 1), 1u);  // which says nothing of the time of a whole batch
+}
+
 TEST(batch_times, make_commands_of_a_tenth_of_a_millisecond) {
     detail::batch_time time;
     EXPECT_EQ(time.batches_of_command(1'000'000, 2), 1u);  // not known
