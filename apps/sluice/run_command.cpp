@@ -31,7 +31,7 @@ run_measurement measure(const nn::engine& engine, input_rows& input, const signa
     do {
         input.begin_again();
         engine.run(
-            input.count(), [&](std::size_t first, std::size_t count) { return input.batch({first, count}); },
+            input.count(), [&](std::size_t first, std::size_t count) { return input.rows({first, count}); },
             [&](std::size_t first, std::span<const float>) {
                 guard.check();
                 input.release_until(0, first);
@@ -76,16 +76,21 @@ run_result run(const run_options& options) {
 
     progress_bar progress(result.rows, options.progress);
     const auto start = clock::now();
-    devices.engine().run(
-        result.rows, [&](std::size_t first, std::size_t count) { return input.batch({first, count}); },
-        [&](std::size_t first, std::span<const float> outputs) {
-            guard.check();
-            const std::size_t done = first + outputs.size() / result.outputs;
-            input.release_until(0, done);
-            if (writer) writer->write_rows(first, outputs);
-            checked.take(first, outputs);
-            progress.update(done);
-        });
+    const nn::row_sink take = [&](std::size_t first, std::span<const float> outputs) {
+        guard.check();
+        const std::size_t done = first + outputs.size() / result.outputs;
+        input.release_until(0, done);
+        if (writer) writer->write_rows(first, outputs);
+        checked.take(first, outputs);
+        progress.update(done);
+    };
+    if (recorder) {  // each batch has its own commands, which the trace shows
+        devices.engine().run(
+            result.rows, [&](std::size_t first, std::size_t count) { return input.batch({first, count}); }, take);
+    } else {
+        devices.engine().run(
+            result.rows, [&](std::size_t first, std::size_t count) { return input.rows({first, count}); }, take);
+    }
     result.seconds = seconds_since(start);
     result.correct = checked.correct();
     result.largest_difference = checked.largest_difference();

@@ -54,23 +54,26 @@ input_rows::input_rows(const run_options& options, std::size_t width) {
     }
 }
 
-// Mapped f32 rows are copied once, by the upload; other types are converted first.
-any_operation<tensor<float>> input_rows::batch(row_range rows) const {
+nn::host_rows input_rows::rows(row_range range) const {
     if (!file_) {
         const std::size_t width = read_.shape()[1];
-        const auto numbers = read_.values<float>().subspan(rows.first * width, rows.count * width);
-        return upload(numbers, read_.host_owner(), shape{rows.count, width});
+        return {read_.values<float>().subspan(range.first * width, range.count * width), read_.host_owner()};
     }
     const io::npy_view& view = file_->view();
-    const shape shape{rows.count, view.row_elements()};
-    const std::span<const std::byte> bytes = view.row_range(rows.first, rows.count);
+    const std::size_t size = range.count * view.row_elements();
+    const std::span<const std::byte> bytes = view.row_range(range.first, range.count);
     const bool aligned = reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(float) == 0;
-    if (view.element_type() == io::dtype::f32 && aligned) {
-        return upload(std::span(reinterpret_cast<const float*>(bytes.data()), shape.size()), file_, shape);
-    }
-    auto converted = io::vector_for<float>(view.path(), view.data_offset(), "a batch of its rows", shape.size());
-    view.read_rows(rows.first, converted);
-    return upload(std::move(converted), shape);
+    if (view.element_type() == io::dtype::f32 && aligned)
+        return {std::span(reinterpret_cast<const float*>(bytes.data()), size), file_};
+    auto converted = io::vector_for<float>(view.path(), view.data_offset(), "a batch of its rows", size);
+    view.read_rows(range.first, converted);
+    return converted;
+}
+
+// Mapped f32 rows are copied once, by the upload.
+any_operation<tensor<float>> input_rows::batch(row_range range) const {
+    const nn::host_rows from = rows(range);
+    return upload(from.values(), from.owner(), shape{range.count, from.values().size() / range.count});
 }
 
 void input_rows::release_until(std::size_t first, std::size_t done) {

@@ -3,8 +3,13 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include "nn/row_group.hpp"
 #include "sluice/runtime/device_future.hpp"
 #include "sluice/runtime/transfer.hpp"
 
@@ -12,22 +17,43 @@ namespace sluice::nn {
 namespace {
 
 using batch_future = device_future<pending<std::vector<float>>>;
-
-struct batch_under_way {
-    std::size_t first;
-    std::size_t lane;
-    batch_future outputs;
-};
+using group_future = device_future<std::tuple<>>;
 
 // Of a batch's inputs: above it the device is busy with them for longer than the host is with the commands, and a graph
 // would only add a copy.
 constexpr std::size_t most_graph_bytes = std::size_t{1} << 20;
 constexpr std::size_t most_replicas = 8;  // of that graph; further batches queue after them
 
-// The batches of one lane in flight, oldest first; those at the front are known to have completed.
+}  // namespace
+
+// A batch, or a group of them: one of the futures is there.
+struct engine::in_flight_command {
+    std::size_t first;
+    std::size_t rows;
+    std::optional<batch_future> batch = {};
+    std::optional<group_future> group = {};
+    std::shared_ptr<std::vector<float>> room = {};  // the outputs of the group; null where the caller has them
+    std::size_t lane = 0;
+
+    void wait() const { batch ? batch->wait() : group->wait(); }
+    bool is_ready() const { return batch ? batch->is_ready() : group->is_ready(); }
+    // Afterwards it has no future that is valid.
+    void abandon() noexcept {
+        try {
+            if (batch && batch->valid()) static_cast<void>(std::move(*batch).get());
+            if (group && group->valid()) std::move(*group).get();
+        } catch (...) {  // NOLINT(bugprone-empty-catch): the first failure is on its way to the caller
+        }
+    }
+};
+
+namespace {
+
+// The commands of one lane in flight, oldest first; those at the front are known to have completed.
+template <typename Command>
 class lane_load {
 public:
-    void add(const batch_future& one) { under_way_.push_back(&one); }
+    void add(const Command& one) { under_way_.push_back(&one); }
     void remove_oldest() {
         under_way_.pop_front();
         if (over_ != 0) --over_;
@@ -38,12 +64,13 @@ public:
     }
 
 private:
-    std::deque<const batch_future*> under_way_;
+    std::deque<const Command*> under_way_;
     std::size_t over_ = 0;
 };
 
-// The lane with the fewest batches in flight, in rotation among equals.
-std::size_t pick(std::vector<lane_load>& loads, std::size_t turn) {
+// The lane with the fewest commands in flight, in rotation among equals.
+template <typename Load>
+std::size_t pick(std::vector<Load>& loads, std::size_t turn) {
     std::size_t best = turn % loads.size();
     if (loads.size() == 1) return best;
     std::size_t least = loads[best].open();
@@ -58,15 +85,18 @@ std::size_t pick(std::vector<lane_load>& loads, std::size_t turn) {
     return best;
 }
 
-// After a failure, waits for the batches in flight: their source may be destroyed right after.
-void abandon(std::deque<batch_under_way>& under_way) noexcept {
-    for (batch_under_way& each : under_way) {
-        if (!each.outputs.valid()) continue;
-        try {
-            static_cast<void>(std::move(each.outputs).get());
-        } catch (...) {  // NOLINT(bugprone-empty-catch): the first failure is on its way to the caller
-        }
-    }
+// After a failure, waits for the commands in flight: their source may be destroyed right after.
+template <typename Command>
+void abandon(std::deque<Command>& under_way) noexcept {
+    for (Command& each : under_way) each.abandon();
+}
+
+void require_fit(std::size_t values, std::size_t rows, std::size_t width, std::string_view what) {
+    if (values == rows * width) return;
+    throw error(errc::shape_mismatch,
+                std::string(what) + " of " + std::to_string(rows) + " rows of " + std::to_string(width) +
+                    " must have " + std::to_string(rows * width) + " values, they have " + std::to_string(values),
+                {"engine"});
 }
 
 }  // namespace
@@ -91,12 +121,22 @@ void engine::add(plan network, scheduling_policy& policy) {
             return any_operation<pending<std::vector<float>>>(graph(std::move(x)));
         };
     }
-    lanes_.push_back({std::move(network), &policy, &policy.next().owner(), any_batch, std::move(whole_batch)});
+    lanes_.push_back({std::move(network), &policy, &policy.next().owner(), any_batch, std::move(whole_batch),
+                      std::make_shared<detail::batch_time>()});
+}
+
+void engine::require_lanes() const {
+    if (lanes_.empty()) throw error(errc::invalid_argument, "no device was added", {"engine"});
+}
+
+engine::in_flight_command engine::submit(const lane& to, std::size_t first, std::size_t count,
+                                         any_operation<tensor<float>> rows) const {
+    return {first, count, spawn(std::move(rows).and_then(function_for(to, count)), *to.policy)};
 }
 
 void engine::warm_up(std::size_t rows) const {
-    if (lanes_.empty()) throw error(errc::invalid_argument, "no device was added", {"engine"});
-    std::deque<batch_under_way> under_way;
+    require_lanes();
+    std::deque<in_flight_command> under_way;
     try {
         // Of each size no more batches than there will be: warming up more would cost more than it saves.
         const std::size_t rest = rows % options_.batch;
@@ -104,13 +144,10 @@ void engine::warm_up(std::size_t rows) const {
              {std::pair(options_.batch, rows / options_.batch), std::pair(rest, std::size_t{rest != 0 ? 1u : 0u})}) {
             for (std::size_t i = 0; i < std::min(options_.in_flight, batches); ++i) {
                 const lane& next = lanes_[i % lanes_.size()];
-                under_way.push_back(
-                    {0, 0,
-                     spawn(zeros<float>({count, next.network.in_features()}).and_then(function_for(next, count)),
-                           *next.policy)});
+                under_way.push_back(submit(next, 0, count, zeros<float>({count, next.network.in_features()})));
             }
             for (; !under_way.empty(); under_way.pop_front())
-                static_cast<void>(std::move(under_way.front().outputs).get());
+                static_cast<void>(std::move(*under_way.front().batch).get());
         }
     } catch (...) {
         abandon(under_way);
@@ -118,24 +155,23 @@ void engine::warm_up(std::size_t rows) const {
     }
 }
 
-void engine::run(std::size_t rows, const row_source& source, const row_sink& sink) const {
-    if (lanes_.empty()) throw error(errc::invalid_argument, "no device was added", {"engine"});
-    std::deque<batch_under_way> under_way;
-    std::vector<lane_load> loads(lanes_.size());
+template <typename Submit, typename Take>
+void engine::run_window(std::size_t rows, const Submit& submit, const Take& take) const {
+    std::deque<in_flight_command> under_way;
+    std::vector<lane_load<in_flight_command>> loads(lanes_.size());
     const auto finish_oldest = [&] {
-        batch_under_way oldest = std::move(under_way.front());
+        in_flight_command oldest = std::move(under_way.front());
         under_way.pop_front();
         loads[oldest.lane].remove_oldest();
-        const std::vector<float> outputs = std::move(oldest.outputs).get();
-        sink(oldest.first, outputs);
+        take(oldest);
     };
     try {
         std::size_t turn = 0;
-        for (std::size_t first = 0; first < rows; first += options_.batch) {
+        for (std::size_t first = 0; first < rows;) {
             if (under_way.size() == options_.in_flight) {
                 // Half of them at once: this thread then sleeps and wakes less often.
                 const std::size_t half = (options_.in_flight + 1) / 2;
-                under_way[half - 1].outputs.wait();
+                under_way[half - 1].wait();
                 for (std::size_t i = 0; i < half; ++i) finish_oldest();
                 // The progress of the others is known only after a poll.
                 for (const lane& each : lanes_) {
@@ -143,17 +179,115 @@ void engine::run(std::size_t rows, const row_source& source, const row_sink& sin
                 }
             }
             const std::size_t number = pick(loads, turn++);
-            const lane& next = lanes_[number];
-            const std::size_t count = std::min(options_.batch, rows - first);
-            under_way.push_back(
-                {first, number, spawn(source(first, count).and_then(function_for(next, count)), *next.policy)});
-            loads[number].add(under_way.back().outputs);
+            under_way.push_back(submit(lanes_[number], first));
+            under_way.back().lane = number;
+            first += under_way.back().rows;
+            loads[number].add(under_way.back());
         }
         while (!under_way.empty()) finish_oldest();
     } catch (...) {
         abandon(under_way);
         throw;
     }
+}
+
+void engine::run(std::size_t rows, const row_source& source, const row_sink& sink) const {
+    require_lanes();
+    run_window(
+        rows,
+        [&](const lane& to, std::size_t first) {
+            const std::size_t count = std::min(options_.batch, rows - first);
+            return submit(to, first, count, source(first, count));
+        },
+        [&](in_flight_command& ended) {
+            const std::vector<float> outputs = std::move(*ended.batch).get();
+            sink(ended.first, outputs);
+        });
+}
+
+void engine::run(std::size_t rows, const host_row_source& source, const row_sink& sink) const {
+    require_lanes();
+    run(rows, source, sink, nullptr);
+}
+
+void engine::run(std::span<const float> inputs, std::span<float> outputs) const {
+    require_lanes();
+    const plan& network = lanes_.front().network;
+    const std::size_t in = network.in_features(), out = network.out_features(), rows = inputs.size() / in;
+    require_fit(inputs.size(), rows, in, "the inputs");
+    require_fit(outputs.size(), rows, out, "the outputs");
+    const std::less<const float*> before;
+    if (rows != 0 && before(inputs.data(), outputs.data() + outputs.size()) &&
+        before(outputs.data(), inputs.data() + inputs.size()))
+        throw error(errc::invalid_argument, "the outputs overlap the inputs", {"engine"});
+    run(
+        rows, [&](std::size_t first, std::size_t count) { return inputs.subspan(first * in, count * in); },
+        [&](std::size_t first, std::span<const float> part) {
+            std::ranges::copy(part, outputs.begin() + static_cast<std::ptrdiff_t>(first * out));
+        },
+        outputs.data());
+}
+
+void engine::run(std::size_t rows, const host_row_source& source, const row_sink& sink, float* room) const {
+    // Whatever happens, the commands that use the caller's memory have ended before this returns.
+    struct ended_commands {
+        std::shared_ptr<detail::open_commands> open = std::make_shared<detail::open_commands>();
+        ~ended_commands() { open->wait_until_none(); }
+    } const commands;
+    std::vector<std::shared_ptr<std::vector<float>>> free_rooms;
+    std::size_t workers = 0;
+    for (const lane& each : lanes_) {
+        if (each.on->kind() == device_kind::cpu)
+            workers += static_cast<std::size_t>(std::max(1, each.on->properties().compute_units));
+    }
+
+    const auto submit_group = [&](const lane& to, std::size_t first) {
+        const std::size_t left = rows - first, in = to.network.in_features(), out = to.network.out_features();
+        const std::size_t batches = to.time->batches_of_command((left - 1) / options_.batch + 1, workers);
+        const std::size_t count = batches > left / options_.batch ? left : batches * options_.batch;
+        const host_rows given = source(first, count);
+        require_fit(given.values().size(), count, in, "the inputs");
+        in_flight_command made{first, count};
+        float* to_outputs = room == nullptr ? nullptr : room + first * out;
+        if (room == nullptr) {
+            if (free_rooms.empty()) {
+                made.room = std::make_shared<std::vector<float>>();
+            } else {
+                made.room = std::move(free_rooms.back());
+                free_rooms.pop_back();
+            }
+            made.room->resize(count * out);
+            to_outputs = made.room->data();
+        }
+        made.group = detail::spawn_group(
+            to.network, {given.values().data(), given.owner(), made.room, to_outputs, count, options_.batch}, to.time,
+            commands.open, *to.policy);
+        return made;
+    };
+    run_window(
+        rows,
+        [&](const lane& to, std::size_t first) {
+            const std::size_t count = std::min(options_.batch, rows - first);
+            if (detail::can_group(to.network, *to.on, count)) return submit_group(to, first);
+            const host_rows given = source(first, count);
+            const std::size_t in = to.network.in_features();
+            require_fit(given.values().size(), count, in, "the inputs");
+            // Without an owner an upload copies the rows at once. A CPU's worker needs no such copy, and is waited for.
+            std::shared_ptr<const void> owner = given.owner();
+            if (owner == nullptr && to.on->kind() == device_kind::cpu)
+                owner = std::make_shared<const detail::open_command>(commands.open);
+            return submit(to, first, count, upload(given.values(), std::move(owner), shape{count, in}));
+        },
+        [&](in_flight_command& ended) {
+            if (ended.batch) {
+                const std::vector<float> outputs = std::move(*ended.batch).get();
+                return sink(ended.first, outputs);
+            }
+            std::move(*ended.group).get();
+            if (ended.room == nullptr) return;
+            sink(ended.first, *ended.room);
+            free_rooms.push_back(std::move(ended.room));
+        });
 }
 
 }  // namespace sluice::nn

@@ -131,6 +131,21 @@ TEST_F(tool_run, records_a_trace_and_a_timeline) {
     EXPECT_THAT(picture, AllOf(StartsWith("<svg"), HasSubstr("all layers"), HasSubstr("digits.safetensors")));
 }
 
+TEST_F(tool_run, gives_the_same_bytes_whether_small_batches_share_commands_or_are_traced) {
+    for (const std::string batch : {"1", "7", "200"}) {
+        const std::string shared = directory / "shared.npy", traced = directory / "traced.npy";
+        const std::vector<std::string> words{"run", digits().model, digits().input, "--device",
+                                             "cpu", "--batch",      batch};
+        for (const auto& more : {std::vector<std::string>{"--output", shared},
+                                 {"--output", traced, "--trace", directory / "trace.json"}}) {
+            std::vector<std::string> all = words;
+            all.insert(all.end(), more.begin(), more.end());
+            ASSERT_EQ(run_tool(all).exit_code, 0);
+        }
+        EXPECT_EQ(io::testing::read_file(shared), io::testing::read_file(traced)) << batch;
+    }
+}
+
 TEST_F(tool_run, records_a_timeline_alone_next_to_its_outputs) {
     const std::string timeline = directory / "timeline.svg", output = directory / "out.npy";
     const outcome came = run_tool(

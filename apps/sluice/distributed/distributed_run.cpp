@@ -209,7 +209,7 @@ private:
     void run_rows(const nn::engine& engine, std::optional<shared_output>& output) {
         engine.run(
             range_.count,
-            [&](std::size_t first, std::size_t count) { return input_->batch({range_.first + first, count}); },
+            [&](std::size_t first, std::size_t count) { return input_->rows({range_.first + first, count}); },
             [&](std::size_t first, std::span<const float> outputs) {
                 const std::size_t done = first + outputs.size() / outputs_;
                 input_->release_until(range_.first, range_.first + done);

@@ -3,11 +3,17 @@
 //
 // The calling thread submits batches and takes results; at most `in_flight` batches are in flight, which bounds the
 // memory used, whatever the number of rows.
+//
+// On a CPU device, small batches of rows in host memory share commands: one command computes several batches, one after
+// the other, straight from the rows that the caller has. Each batch is computed as it would be alone, so the bits of
+// its outputs do not depend on this.
 #pragma once
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sluice/nn/plan.hpp"
@@ -16,10 +22,40 @@
 
 namespace sluice::nn {
 
+namespace detail {
+class batch_time;
+}
+
 // The rows [first, first + count) as an operation that puts them on a device, [count, in features].
 using row_source = std::function<any_operation<tensor<float>>(std::size_t first, std::size_t count)>;
+
+// Rows in host memory, row-major: a view, or a vector that it owns.
+class host_rows {
+public:
+    // A view. `owner` is kept until the rows are not needed any more. Without one they must stay as they are until the
+    // sink has their outputs, or run has ended.
+    host_rows(std::span<const float> values, std::shared_ptr<const void> owner = {})  // NOLINT(google-explicit-*)
+        : values_(values), owner_(std::move(owner)) {}
+    host_rows(std::vector<float> values) {  // NOLINT(google-explicit-*)
+        auto owned = std::make_shared<const std::vector<float>>(std::move(values));
+        values_ = *owned;
+        owner_ = std::move(owned);
+    }
+
+    std::span<const float> values() const noexcept { return values_; }            // all rows
+    const std::shared_ptr<const void>& owner() const noexcept { return owner_; }  // null for a view without one
+
+private:
+    std::span<const float> values_;
+    std::shared_ptr<const void> owner_;
+};
+// The rows [first, first + count), which are whole batches but for the last rows of all. Called on the thread that
+// called run, in order of rows, once for each row.
+using host_row_source = std::function<host_rows(std::size_t first, std::size_t count)>;
+
 // Takes the outputs of rows [first, first + outputs.size() / out features), row-major; the span is valid
-// during the call. Called on the thread that called run, in order of rows.
+// during the call. Called on the thread that called run, in order of rows: for a row_source once for each batch, for a
+// host_row_source once for all rows that the source was asked for at once.
 using row_sink = std::function<void(std::size_t first, std::span<const float> outputs)>;
 
 // How rows become batches.
@@ -47,7 +83,19 @@ public:
     // least one device must have been added.
     void run(std::size_t rows, const row_source& source, const row_sink& sink) const;
 
+    // The same for rows in host memory. Source and sink are called for one batch, or on a CPU device for several small
+    // ones that share a command (a tenth of a millisecond of work); at most `in_flight` commands are in flight. Throws
+    // errc::shape_mismatch when the source gives another number of values.
+    void run(std::size_t rows, const host_row_source& source, const row_sink& sink) const;
+
+    // All rows of `inputs`, [rows, in features], into `outputs`, [rows, out features], in batches as above. On a CPU
+    // device outputs are written there by the kernel, without a copy. Blocks; both must stay until it returns. What
+    // `outputs` holds after a failure is unspecified. Throws errc::shape_mismatch when the sizes do not fit the network
+    // or each other, errc::invalid_argument when the two overlap, and the first failure.
+    void run(std::span<const float> inputs, std::span<float> outputs) const;
+
 private:
+    struct in_flight_command;
     // Submits a batch: its rows, through the network, to the host.
     using batch_function = std::function<any_operation<pending<std::vector<float>>>(tensor<float>)>;
     struct lane {
@@ -56,10 +104,20 @@ private:
         device* on;
         batch_function any_batch;
         batch_function whole_batch;
+        std::shared_ptr<detail::batch_time> time;  // of a batch; of batches that may share a command
     };
     const batch_function& function_for(const lane& in, std::size_t rows) const noexcept {
         return rows == options_.batch ? in.whole_batch : in.any_batch;
     }
+    void require_lanes() const;
+    // A batch of `count` rows, through the operations of a lane.
+    in_flight_command submit(const lane& to, std::size_t first, std::size_t count,
+                             any_operation<tensor<float>> rows) const;
+    // Rows of host memory; `room` is where their outputs go, or null.
+    void run(std::size_t rows, const host_row_source& source, const row_sink& sink, float* room) const;
+    // The window: calls submit(lane, first), which returns a command, and take(command) when it has ended, in order.
+    template <typename Submit, typename Take>
+    void run_window(std::size_t rows, const Submit& submit, const Take& take) const;
 
     engine_options options_;
     std::vector<lane> lanes_;
