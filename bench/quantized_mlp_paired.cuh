@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// quantized_mlp on Hopper with two tiles of 64 rows a warpgroup: while the tensor cores multiply one, the warpgroup
-// rounds the other, and both use the biases that were read once. Rows, inputs and outputs are whole: a multiple of 128
-// rows, as wide as the operand.
+// quantized_mlp on Hopper with two tiles of 64 rows a warpgroup, which use the biases that were read once. Rows, inputs
+// and outputs are whole: a multiple of 128 rows, as wide as the operand.
+//
+// Rounding one tile while the tensor cores multiply the other was not tried on a GPU: ptxas serialises the products
+// then.
 #pragma once
 
 #include "kernels/quantized_mlp/quantized_mlp_wgmma.cuh"
@@ -41,43 +43,48 @@ __global__ void __launch_bounds__(Groups* threads_of_group, 1)
     unsigned pair = blockIdx.x + group_of_thread() * gridDim.x;
     const unsigned pairs = all.rows / (2 * rows_of_group);
     const unsigned stride = gridDim.x * Groups;
-    std::uint32_t one_a[Width / 32][4], other_a[Width / 32][4];
-    float one_d[Width / 8][4] = {}, other_d[Width / 8][4] = {};
+    std::uint32_t one_next[Width / 32][4], other_next[Width / 32][4];
+    const auto load_next = [&] {
+        load_8_bit_inputs<true>(one_next, all, first_row(2 * pair));
+        load_8_bit_inputs<true>(other_next, all, first_row(2 * pair + 1));
+    };
+    load_next();
     __syncthreads();
     arrived->wait(0);
     const std::uint64_t first_operand = wgmma_operand(weights);
-    for (; pair < pairs; pair += stride) {
-        load_8_bit_inputs<true>(one_a, all, first_row(2 * pair));
-        load_8_bit_inputs<true>(other_a, all, first_row(2 * pair + 1));
+    float one_d[Width / 8][4] = {}, other_d[Width / 8][4] = {};
+    while (pair < pairs) {
+        std::uint32_t one_a[Width / 32][4], other_a[Width / 32][4];
+#pragma unroll
+        for (int step = 0; step < Width / 32; ++step) {
+#pragma unroll
+            for (int part = 0; part < 4; ++part) {
+                one_a[step][part] = one_next[step][part];
+                other_a[step][part] = other_next[step][part];
+            }
+        }
+        const std::size_t row = first_row(2 * pair);
+        pair += stride;
+        load_next();
         std::uint64_t operand = first_operand;
-        begin_layer(one_d, one_a, operand);
-        begin_layer(other_d, other_a, operand);
-        for (unsigned layer = 0; layer + 1 < layers; ++layer) {
+        for (unsigned layer = 0;;) {
+            begin_layer(one_d, one_a, operand);
+            begin_layer(other_d, other_a, operand);
             const activation after = all.form.sizes.after[layer];
             const float factor = all.form.factor[layer], gain = all.form.gain[layer];
             const float* const added = biases + layer * Width;
             operand += layer_bytes / 16;
-            wgmma_wait<1>();
+            wgmma_wait<0>();
             wgmma_hold(one_d);
-            scale_sums<Biased>(one_d, one_d, added, factor);
-            finish_8_bit_hidden<f8_e4m3>(one_a, one_d, after, gain);
-            begin_layer(one_d, one_a, operand);
-            wgmma_wait<1>();
             wgmma_hold(other_d);
+            scale_sums<Biased>(one_d, one_d, added, factor);
             scale_sums<Biased>(other_d, other_d, added, factor);
+            if (++layer == layers) break;
+            finish_8_bit_hidden<f8_e4m3>(one_a, one_d, after, gain);
             finish_8_bit_hidden<f8_e4m3>(other_a, other_d, after, gain);
-            begin_layer(other_d, other_a, operand);
         }
-        const float factor = all.form.factor[layers - 1];
-        const float* const added = biases + (layers - 1) * Width;
-        wgmma_wait<1>();
-        wgmma_hold(one_d);
-        scale_sums<Biased>(one_d, one_d, added, factor);
-        store_8_bit_outputs<f8_e4m3, true>(one_d, all, first_row(2 * pair));
-        wgmma_wait<0>();
-        wgmma_hold(other_d);
-        scale_sums<Biased>(other_d, other_d, added, factor);
-        store_8_bit_outputs<f8_e4m3, true>(other_d, all, first_row(2 * pair + 1));
+        store_8_bit_outputs<f8_e4m3, true>(one_d, all, row);
+        store_8_bit_outputs<f8_e4m3, true>(other_d, all, row + rows_of_group);
     }
 }
 
