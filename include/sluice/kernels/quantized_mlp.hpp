@@ -140,6 +140,7 @@ template <detail::eight_bit_element T>
 void fused_mlp(stream on, const tensor<T>& x, const quantized_mlp<T>& network, tensor<T>& out,
                source_location location = source_location::current());
 
+// What fused_mlp of a quantized_mlp returns. Its output is a new tensor [rows, out features].
 template <detail::eight_bit_element T>
 class quantized_mlp_operation : public operation_base<quantized_mlp_operation<T>> {
 public:
