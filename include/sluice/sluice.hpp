@@ -49,6 +49,8 @@
 #include "sluice/kernels/gemm_tuning.hpp"
 #include "sluice/kernels/matvec.hpp"
 #include "sluice/kernels/pooling.hpp"
+#include "sluice/kernels/quantize.hpp"
+#include "sluice/kernels/quantized_mlp.hpp"
 #include "sluice/kernels/random.hpp"
 #include "sluice/kernels/reduce.hpp"
 #include "sluice/kernels/resident_kernel.hpp"

@@ -31,6 +31,7 @@ NAVIGATION = [
         "docs/networks.md",
         "docs/inference.md",
         "docs/microseconds.md",
+        "docs/eight_bits.md",
         "docs/python.md",
         "docs/python_pipelines.md",
         "docs/c_interface.md",

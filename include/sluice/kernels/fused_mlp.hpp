@@ -20,6 +20,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "sluice/base/half.hpp"
@@ -58,7 +59,8 @@ struct fused_mlp_form {
 };
 
 // Throws errc::invalid_argument unless the layers make a network that can be fused, on a CPU at least.
-fused_mlp_form check_fused_mlp(const std::vector<mlp_layer>& layers, const source_location& location);
+fused_mlp_form check_fused_mlp(const std::vector<mlp_layer>& layers, const source_location& location,
+                               std::string_view operation = "pack_mlp");
 
 template <typename T>
 concept fused_element = std::same_as<T, half> || std::same_as<T, bfloat16> || std::same_as<T, float>;

@@ -20,37 +20,37 @@ void run_on_host(const void* closure) {
     kernels::fused_mlp_on_cpu(*static_cast<const kernels::fused_mlp_call*>(closure), Type);
 }
 
-[[noreturn]] void refuse(std::size_t layer, const std::string& why, const source_location& location) {
-    throw error(errc::invalid_argument, "layer " + std::to_string(layer + 1) + " " + why, {"pack_mlp", "", location});
+[[noreturn]] void refuse(std::size_t layer, const std::string& why, const error_context& context) {
+    throw error(errc::invalid_argument, "layer " + std::to_string(layer + 1) + " " + why, context);
 }
 
-void check_width(const mlp_layer& layer, std::size_t at, device_kind on, const source_location& location) {
+void check_width(const mlp_layer& layer, std::size_t at, device_kind on, const error_context& context) {
     const std::size_t most = detail::widest_fused_layer(on);
     for (const std::size_t width : {layer.in_features, layer.out_features}) {
         if (width >= 1 && width <= most) continue;
         refuse(at, "has " + std::to_string(width) + " features; 1 to " + std::to_string(most) + " can be fused",
-               location);
+               context);
     }
 }
 
-void check_layer(const std::vector<mlp_layer>& layers, std::size_t at, const source_location& location) {
+void check_layer(const std::vector<mlp_layer>& layers, std::size_t at, const error_context& context) {
     const mlp_layer& layer = layers[at];
     const std::size_t in = layer.in_features, out = layer.out_features;
-    check_width(layer, at, device_kind::cpu, location);
+    check_width(layer, at, device_kind::cpu, context);
     if (layer.weight.size() != in * out) {
         refuse(at, "has " + std::to_string(layer.weight.size()) + " weights instead of " + std::to_string(in * out),
-               location);
+               context);
     }
     if (!layer.bias.empty() && layer.bias.size() != out) {
-        refuse(at, "has " + std::to_string(layer.bias.size()) + " biases instead of " + std::to_string(out), location);
+        refuse(at, "has " + std::to_string(layer.bias.size()) + " biases instead of " + std::to_string(out), context);
     }
     if (at + 1 == layers.size()) return;
-    if (layer.after == activation::softmax) refuse(at, "ends with a softmax, which only the last may", location);
+    if (layer.after == activation::softmax) refuse(at, "ends with a softmax, which only the last may", context);
     if (layers[at + 1].in_features != out) {
         refuse(
             at,
             "makes " + std::to_string(out) + " features, the next takes " + std::to_string(layers[at + 1].in_features),
-            location);
+            context);
     }
 }
 
@@ -132,17 +132,19 @@ std::vector<std::byte> pack_for_cpu(const std::vector<mlp_layer>& layers) {
 
 }  // namespace
 
-detail::fused_mlp_form detail::check_fused_mlp(const std::vector<mlp_layer>& layers, const source_location& location) {
+detail::fused_mlp_form detail::check_fused_mlp(const std::vector<mlp_layer>& layers, const source_location& location,
+                                               std::string_view operation) {
+    const error_context context{operation, "", location};
     if (layers.empty() || layers.size() > most_fused_layers) {
         throw error(
             errc::invalid_argument,
             std::to_string(layers.size()) + " layers; 1 to " + std::to_string(most_fused_layers) + " can be fused",
-            {"pack_mlp", "", location});
+            context);
     }
     fused_mlp_form form{layers.front().in_features, layers.back().out_features, layers.size(), false, 32};
     form.features[0] = static_cast<std::uint16_t>(form.in_features);
     for (std::size_t i = 0; i < layers.size(); ++i) {
-        check_layer(layers, i, location);
+        check_layer(layers, i, context);
         const std::size_t widest = std::max(layers[i].in_features, layers[i].out_features);
         while (form.width < widest) form.width *= 2;
         form.features[i + 1] = static_cast<std::uint16_t>(layers[i].out_features);
@@ -155,7 +157,7 @@ detail::fused_mlp_form detail::check_fused_mlp(const std::vector<mlp_layer>& lay
 template <detail::fused_element T>
 packed_mlp<T> pack_mlp_operation<T>::submit(execution_context& context) && {
     const device_kind kind = context.device().kind();
-    for (std::size_t i = 0; i < layers_.size(); ++i) check_width(layers_[i], i, kind, location_);
+    for (std::size_t i = 0; i < layers_.size(); ++i) check_width(layers_[i], i, kind, {"pack_mlp", "", location_});
     std::vector<std::byte> image;
     if (kind == device_kind::cpu) {
         image = pack_for_cpu<T>(layers_);

@@ -20,14 +20,6 @@ constexpr std::size_t products_of_far_weight = 5;
 // Above this number the weights do not fit into the second cache of a core.
 constexpr std::size_t weights_of_wide_network = 256 * 1024;
 
-const cpu_loops& best_loops() {
-#if defined(SLUICE_X86_VARIANTS)
-    if (__builtin_cpu_supports("avx512f")) return fused_mlp_avx512;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return fused_mlp_avx2;
-#endif
-    return fused_mlp_baseline;
-}
-
 // The rows of a tile must not all fall into one set of the first cache.
 constexpr std::size_t cache_period = 256;
 
@@ -166,7 +158,7 @@ std::size_t run_block_by_columns(const cpu_loops& loops, const fused_mlp_call& c
 
 template <typename T>
 void run(const fused_mlp_call& call) {
-    static const cpu_loops& loops = best_loops();
+    static const cpu_loops& loops = best_cpu_loops();
     if (shares_columns(call.rows, call.form)) {
         for (std::size_t first = 0; first < call.rows;) first += run_block_by_columns<T>(loops, call, first);
         return;
@@ -180,6 +172,14 @@ void run(const fused_mlp_call& call) {
 }
 
 }  // namespace
+
+const cpu_loops& best_cpu_loops() {
+#if defined(SLUICE_X86_VARIANTS)
+    if (__builtin_cpu_supports("avx512f")) return fused_mlp_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return fused_mlp_avx2;
+#endif
+    return fused_mlp_baseline;
+}
 
 std::size_t fused_mlp_scratch_floats(std::size_t rows, const detail::fused_mlp_form& form, fused_type type) noexcept {
     const std::size_t block = scratch_of_block(rows, form, type == fused_type::f32);

@@ -55,5 +55,7 @@ struct cpu_loops {
     void (*softmax)(float* x, std::size_t stride, std::size_t rows, std::size_t columns);
 };
 extern const cpu_loops fused_mlp_baseline, fused_mlp_avx2, fused_mlp_avx512;
+// Those for this processor.
+const cpu_loops& best_cpu_loops();
 
 }  // namespace sluice::kernels

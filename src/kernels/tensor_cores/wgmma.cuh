@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // wgmma, Hopper's asynchronous product of a warpgroup (four warps), with the left operand in registers or in shared
 // memory and the right one in shared memory: d += a * b, where d is [64, N] float, a [64, 16], b [N][16] with k
-// contiguous. Only for sm_90a.
+// contiguous; of f8_e4m3 a is [64, 32] and b [N][32], as many bytes. Only for sm_90a.
 //
-// Registers are those of mma.m16n8k16, warp by warp: warp w of the group has rows 16w to 16w + 15, and d is one
-// accumulator of 16 x 8 after the other.
+// Registers are those of mma.m16n8k16 (of f8_e4m3: m16n8k32), warp by warp: warp w of the group has rows 16w to 16w +
+// 15, and d is one accumulator of 16 x 8 after the other.
 //
 // d and a must not be touched between wgmma_begin() and the wgmma_wait that follows.
 #pragma once
@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "sluice/base/f8.hpp"
 #include "sluice/base/half.hpp"
 
 namespace sluice::kernels {
@@ -81,8 +82,11 @@ __device__ inline void wgmma_hold(float (&d)[Blocks][4]) {
     if constexpr (is_half) {                                                                                   \
         SLUICE_WGMMA(columns, "k16.f32.f16.f16", registers, operands, adds_or_not, ", 0",                       \
                      SLUICE_PACK(SLUICE_IN_REGISTERS), __VA_ARGS__);                                            \
-    } else {                                                                                                   \
+    } else if constexpr (std::is_same_v<T, bfloat16>) {                                                        \
         SLUICE_WGMMA(columns, "k16.f32.bf16.bf16", registers, operands, adds_or_not, ", 0",                     \
+                     SLUICE_PACK(SLUICE_IN_REGISTERS), __VA_ARGS__);                                            \
+    } else {                                                                                                   \
+        SLUICE_WGMMA(columns, "k32.f32.e4m3.e4m3", registers, operands, adds_or_not, "",                        \
                      SLUICE_PACK(SLUICE_IN_REGISTERS), __VA_ARGS__);                                            \
     }
 #define SLUICE_IN_SHARED "l"(a), "l"(b), "r"(adds), "n"(TransposedB)
@@ -102,7 +106,7 @@ __device__ inline void wgmma_hold(float (&d)[Blocks][4]) {
 template <typename T, int Blocks>
 __device__ inline void wgmma(float (&d)[Blocks][4], const std::uint32_t (&a)[4], std::uint64_t b, int adds) {
     constexpr bool is_half = std::is_same_v<T, half>;
-    static_assert(is_half || std::is_same_v<T, bfloat16>);
+    static_assert(is_half || std::is_same_v<T, bfloat16> || std::is_same_v<T, f8_e4m3>);
     static_assert(Blocks == 4 || Blocks == 8 || Blocks == 16 || Blocks == 32);
     if constexpr (Blocks == 4) {
         SLUICE_WGMMA_REGISTERS("32", SLUICE_REGISTERS_16, "{%16, %17, %18, %19}, %20", "%21", SLUICE_BLOCKS_4(0))

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "kernels/quantized_mlp/quantized_mlp_cuda.hpp"
+#include "kernels/quantized_mlp/quantized_mlp_wgmma.cuh"
+
+namespace sluice::kernels {
+namespace {
+
+template <int Width, int Groups>
+launch_command resident_8_bit(const quantized_mlp_call& call, const device_properties& gpu) {
+    const std::size_t tiles = (call.rows + rows_of_group - 1) / rows_of_group;
+    const std::size_t blocks = std::min<std::size_t>(tiles, static_cast<std::size_t>(gpu.compute_units));
+    const std::size_t groups = std::min<std::size_t>(Groups, (tiles + blocks - 1) / blocks);
+    const detail::fused_mlp_form& sizes = call.form.sizes;
+    launch_command made;
+    if (sizes.in_features != Width || sizes.out_features != Width) {
+        made.device_function = reinterpret_cast<const void*>(&quantized_mlp_resident<Width, Groups, false, true>);
+    } else if (sizes.is_biased) {
+        made.device_function = reinterpret_cast<const void*>(&quantized_mlp_resident<Width, Groups, true, true>);
+    } else {
+        made.device_function = reinterpret_cast<const void*>(&quantized_mlp_resident<Width, Groups, true, false>);
+    }
+    made.grid.x = static_cast<unsigned>(blocks);
+    made.block.x = static_cast<unsigned>(groups * threads_of_group);
+    made.shared_bytes = eight_bit_resident_bytes(sizes.layers, Width);
+    return made;
+}
+
+}  // namespace
+
+bool fits_quantized_mlp_on_hopper(const quantized_mlp_call& call, const device_properties& gpu) {
+    return eight_bit_resident_bytes(call.form.sizes.layers, call.form.sizes.width) <= gpu.max_shared_bytes_per_block;
+}
+
+// As many warpgroups as the registers allow.
+launch_command quantized_mlp_on_hopper(const quantized_mlp_call& call, const device_properties& gpu) {
+    switch (call.form.sizes.width) {
+        case 64: return resident_8_bit<64, 6>(call, gpu);
+        case 128: return resident_8_bit<128, 3>(call, gpu);
+        default: return resident_8_bit<256, 2>(call, gpu);
+    }
+}
+
+}  // namespace sluice::kernels
