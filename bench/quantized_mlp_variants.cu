@@ -46,7 +46,7 @@ std::vector<quantized_mlp_variant> quantized_mlp_variants(const quantized_mlp_ca
                     resident_variant<64, 7>(call, gpu), paired_variant<64, 3>(call, gpu),
                     paired_variant<64, 4>(call, gpu)};
         case 128:
-            return {resident_variant<128, 2>(call, gpu), resident_variant<128, 4>(call, gpu),
+            return {resident_variant<128, 2>(call, gpu), resident_variant<128, 3>(call, gpu),
                     paired_variant<128, 2>(call, gpu)};
         default: return {};
     }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "conformance/expect_refused.hpp"
@@ -53,9 +54,10 @@ protected:
     }
 
     // On a CPU, and for integers without activations of many places on a GPU too: the same bit for bit. Otherwise a
-    // share of the elements is the neighbour, and the layers after it follow.
+    // share of the elements is the neighbour, and the layers after it follow: an H100 gave 1.3 to 2.3 % after five
+    // layers and 4.6 % after nine.
     template <typename T>
-    void expect_close_to(const std::vector<T>& got, const std::vector<T>& expected, bool is_exact) {
+    void expect_close_to(const std::vector<T>& got, const std::vector<T>& expected, bool is_exact, std::size_t layers) {
         ASSERT_EQ(got.size(), expected.size());
         double distance = 0, norm = 0;
         std::size_t different = 0;
@@ -70,7 +72,8 @@ protected:
         if (is_exact) {
             EXPECT_EQ(different, 0u) << "of " << got.size();
         } else {
-            EXPECT_LE(std::sqrt(distance), 0.03 * std::sqrt(norm)) << different << " of " << got.size();
+            const double bound = std::max(0.03, 0.008 * static_cast<double>(layers));
+            EXPECT_LE(std::sqrt(distance), bound * std::sqrt(norm)) << different << " of " << got.size();
         }
     }
 
@@ -87,7 +90,8 @@ protected:
         const auto inputs = quantized<T>(numbers, scales.input);
         const auto is_linear = [](activation what) { return what == activation::none || what == activation::relu; };
         const bool is_exact = is_linear(hidden) && is_linear(last) && (is_cpu() || std::same_as<T, std::int8_t>);
-        expect_close_to(run(layers, scales, inputs), quantized_reference(layers, scales, inputs), is_exact);
+        expect_close_to(run(layers, scales, inputs), quantized_reference(layers, scales, inputs), is_exact,
+                        layers.size());
     }
     void expect_agreement_of_both(const features& widths, std::size_t rows, activation hidden = activation::relu,
                                   activation last = activation::none, bool biased = true) {
@@ -131,10 +135,12 @@ TEST_F(quantized_mlps, are_what_their_definition_says_after_every_activation) {
 }
 
 TEST_F(quantized_mlps, are_what_their_definition_says_over_many_rows) {
-    for (const std::size_t width : {64, 128, 256}) {
-        expect_agreement_of_both(features(4, width), is_cpu() ? 700 : 60'001);
-        expect_agreement_of_both(features(4, width), is_cpu() ? 700 : 60'001, activation::relu, activation::relu,
-                                 false);
+    // More than all multiprocessors of an H100 take at once.
+    for (const auto& [width, many] : {std::pair{64, 60'001}, std::pair{128, 40'001}, std::pair{256, 20'001}}) {
+        const features widths(3, static_cast<std::size_t>(width));
+        const std::size_t rows = is_cpu() ? 700 : static_cast<std::size_t>(many);
+        expect_agreement_of_both(widths, rows);
+        expect_agreement_of_both(widths, rows, activation::relu, activation::relu, false);
     }
 }
 
