@@ -154,6 +154,9 @@ def main():
                 write_perceptron(str(path), widths)
             for rows in ROWS:
                 compare(given.program, name, str(path), rows, given.precision)
+        perceptrons = {"-".join(map(str, widths)) for widths in PERCEPTRONS}
+        if given.networks and perceptrons.issuperset(given.networks):
+            return
         if given.precision != "f32" and not given.networks:
             return  # the light models have figures in f32 only
         from light_models import LIGHT, write_with_weights
