@@ -154,7 +154,7 @@ def main():
                 write_perceptron(str(path), widths)
             for rows in ROWS:
                 compare(given.program, name, str(path), rows, given.precision)
-        perceptrons = {"-".join(map(str, widths)) for widths in PERCEPTRONS}
+        perceptrons = {name_of(widths) for widths in PERCEPTRONS}
         if given.networks and perceptrons.issuperset(given.networks):
             return
         if given.precision != "f32" and not given.networks:

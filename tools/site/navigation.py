@@ -117,6 +117,7 @@ NAVIGATION = [
         "docs/support.md",
         "CONTRIBUTING.md",
         "docs/fuzzers.md",
+        "docs/coverage.md",
         "docs/releasing.md",
         "SECURITY.md",
         "CODE_OF_CONDUCT.md",

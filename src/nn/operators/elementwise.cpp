@@ -41,24 +41,25 @@ void require_same_type(const node_call& in, std::size_t first, std::size_t last)
 }
 
 // Before operator set 7, the second operand is broadcast only where the attribute says so, and its dimensions may begin
-// at an axis of the first one's.
-any_tensor second_operand(const node_call& in) {
-    const any_tensor &a = in.input(0), &b = in.input(1);
+// at an axis of the first one's. Later versions broadcast always, and have no such attributes.
+value second_operand(const node_call& in, expression& e) {
     if (in.opset() >= 7) {
-        if (in.has("axis") || in.has("broadcast")) in.refuse("has an attribute of operator sets before 7");
-        return b;
+        if (in.has("axis") || in.has("broadcast"))
+            in.refuse("has the attribute axis or broadcast, which its operator has before operator set 7 only");
+        return e.input(1);
     }
+    const any_tensor &a = in.input(0), &b = in.input(1);
     if (in.integer("broadcast", 0) == 0) {
         if (a.shape() != b.shape()) in.refuse_shapes("combines different shapes without the attribute broadcast");
-        return b;
+        return e.input(b);
     }
-    if (!in.has("axis") || b.shape().empty()) return b;
+    if (!in.has("axis") || b.shape().empty()) return e.input(b);
     const std::size_t first = in.axis(in.integer("axis", 0), a.shape().size());
     if (first + b.shape().size() > a.shape().size())
         in.refuse_shapes("has an axis at which the second shape does not fit");
     lengths shape = b.shape();
     shape.resize(a.shape().size() - first, 1);
-    return b.with_shape(std::move(shape));
+    return e.input(b.with_shape(std::move(shape)));
 }
 
 using requirement = void (*)(const node_call&, const any_tensor&);
@@ -84,7 +85,7 @@ void binary(node_call& in) {
     Accepts(in, in.input(0));
     require_same_type(in, 0, 1);
     expression e(in);
-    value a = e.input(0), b = in.opset() >= 7 ? e.input(1) : e.input(second_operand(in));
+    value a = e.input(0), b = second_operand(in, e);
     if (IsExchanged) std::swap(a, b);
     value made = e.apply(What, a, b);
     if (IsNegated) made = e.apply(logical_not, made);
@@ -263,7 +264,7 @@ void power_of(node_call& in) {
     require_number(in, in.input(0));
     require_number(in, in.input(1));
     expression e(in);
-    const value base = e.input(0), exponent = in.opset() >= 7 ? e.input(1) : e.input(second_operand(in));
+    const value base = e.input(0), exponent = second_operand(in, e);
     e.give(0, in.input(0).type(), e.apply(power, base, exponent));
     e.run();
 }
