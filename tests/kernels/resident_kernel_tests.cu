@@ -160,7 +160,7 @@ TEST_F(resident_kernels, have_several_requests_in_flight) {
 }
 
 TEST_F(resident_kernels, are_bounded) {
-    const resident_kernel add(on, accumulator{}, {.requests = 2, .longest_wait = 100ms});
+    const resident_kernel add(on, accumulator{}, {.requests = 2, .longest_wait = 1s});
     // Two in flight, and two answers more that are kept.
     auto first = add.post(1), second = add.post(1), third = add.post(1), fourth = add.post(1);
     expect_refused(errc::timed_out, {"resident_kernel", "2 requests", "have not been taken"},
