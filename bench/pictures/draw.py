@@ -66,7 +66,7 @@ def resident(root):
 
 
 def resident_kernel(root):
-    results = Results(root, "2026-11-25-h200-resident.jsonl")
+    results = Results(root, "2026-11-26-h200.jsonl")
     graph = "graph by hand"
     sizes = (16, 128, 1024, 4096)
 
@@ -80,7 +80,7 @@ def resident_kernel(root):
     over_size = Lines("Over the size of request and answer", "bytes each way", "µs", [
         Series("a kernel that stays: median", "ours", [(size, best(size, "median")) for size in sizes]),
         Series("its 99th of 100", "ours", [(size, best(size, "99 %")) for size in sizes], True),
-        Series("a CUDA graph by hand: median", "hand", [(size, best(size, "median", "baseline")) for size in (16, 128)]),
+        Series("a CUDA graph by hand: median", "hand", [(size, best(size, "median", "baseline")) for size in sizes]),
         Series("an echo of 4 bytes by hand, without a library", "usual", [(size, echo) for size in (16, 4096)], True),
     ])
     ours, theirs, rows = [], [], ("the GPU idle", "the GPU busy")
