@@ -179,6 +179,7 @@ class outputs(tool_case):
             self.expect_refused(self.run_arguments("--trace", names[0], "--timeline", names[1]), "written twice")
         self.expect_refused(self.run_arguments("--output", "o", "--trace", "link/../o"), "written twice", cwd=self.folder)
 
+    @unittest.skipIf("SLUICE_COUNTS_LINES" in os.environ, "a program that counts lines writes the counts when it ends")
     def test_a_disk_without_room_is_the_systems_fault(self):
         input = str(self.folder / "zeros.npy")
         days.write_zeros(input, 100_000, 6)
