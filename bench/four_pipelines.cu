@@ -87,8 +87,8 @@ using inputs = std::array<std::vector<float>, pipelines>;
 
 class ours {
 public:
-    ours(device& gpu, std::size_t streams, const inputs& from)
-        : pool_(gpu, streams), home_(gpu), from_(from), landings_() {
+    ours(device& gpu, std::size_t streams, const inputs& from, bool replays)
+        : pool_(gpu, streams, {.replays = replays}), home_(gpu), from_(from), landings_() {
         for (auto& round : landings_) {
             for (auto& each : round) each = host_buffer<float>(*home_, out_size);
         }
@@ -326,20 +326,29 @@ void run() {
     for (std::size_t p = 0; p < pipelines; ++p) {
         for (std::size_t i = 0; i < in_size; ++i) from[p].push_back(static_cast<float>((i + 37 * p) % 13) * 0.1f);
     }
+    const std::string with_replays = ", \"replays\": true}";
     for (const std::size_t streams : {pipelines, 2 * pipelines}) {
-        ours mine(gpu, streams, from);
+        ours mine(gpu, streams, from, false);
+        ours replayed(gpu, streams, from, true);
         by_hand theirs(streams, from);
         const std::string axes = "{\"pipelines\": 4, \"streams\": " + std::to_string(streams) + ", \"mode\": ";
         if (streams == pipelines) {
-            const auto latency = bench::medians({[&] { one_round(mine); }, [&] { one_round(theirs); }}, 5000, 200);
+            const auto latency = bench::medians(
+                {[&] { one_round(mine); }, [&] { one_round(theirs); }, [&] { one_round(replayed); }}, 5000, 200);
             compare(mine.outputs, theirs.outputs);
+            compare(replayed.outputs, theirs.outputs);
             bench::print({"four_pipelines", axes + "\"latency\"}", latency[0], "us", latency[1], name});
+            bench::print({"four_pipelines", axes + "\"latency\"" + with_replays, latency[2], "us", latency[1], name});
         }
         theirs.share_streams(streams == pipelines);
-        const auto steady = bench::medians({[&] { many_rounds(mine); }, [&] { many_rounds(theirs); }}, 100, 5);
+        const auto steady = bench::medians(
+            {[&] { many_rounds(mine); }, [&] { many_rounds(theirs); }, [&] { many_rounds(replayed); }}, 100, 5);
         compare(mine.outputs, theirs.outputs);
+        compare(replayed.outputs, theirs.outputs);
         bench::print(
             {"four_pipelines", axes + "\"steady\"}", steady[0] / steady_rounds, "us", steady[1] / steady_rounds, name});
+        bench::print({"four_pipelines", axes + "\"steady\"" + with_replays, steady[2] / steady_rounds, "us",
+                      steady[1] / steady_rounds, name});
     }
     our_graph mine(gpu, from);
     graph_by_hand theirs(from, copies_by::nodes);

@@ -30,7 +30,10 @@ std::unique_ptr<stream_interpreter> cuda_device::make_stream(command_queue& owne
 
 stream_options cuda_device::nearest(const stream_options& asked) const {
     const api::device_scope scope(ordinal_);
-    return {.priority = api::nearest_priority(asked.priority), .foreign = asked.foreign};
+    const int priority = api::nearest_priority(asked.priority);
+    return {.priority = priority,
+            .foreign = asked.foreign,
+            .replays = asked.replays && priority == 0 && !asked.foreign.has_value()};
 }
 
 std::unique_ptr<graph_program> cuda_device::instantiate(sluice::device& owner, command_graph commands) {

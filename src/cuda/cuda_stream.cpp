@@ -93,7 +93,11 @@ struct cuda_stream::host_work {
 
 cuda_stream::cuda_stream(command_queue& owner, int ordinal, const stream_options& options,
                          std::shared_ptr<event_pool> marks)
-    : owner_(owner), ordinal_(ordinal), marks_(std::move(marks)), host_works_(std::make_shared<host_works>()) {
+    : owner_(owner),
+      ordinal_(ordinal),
+      marks_(std::move(marks)),
+      replay_(options.replays ? std::make_unique<stretch_replay>(can_start_early(owner.owner())) : nullptr),
+      host_works_(std::make_shared<host_works>()) {
     const api::device_scope scope(ordinal);
     if (options.foreign) {
         attach(options.foreign);
@@ -113,7 +117,7 @@ cuda_stream::~cuda_stream() {
     abandon();
 }
 
-native_stream cuda_stream::native() const noexcept { return {device_kind::cuda, handle_, &owner_}; }
+native_stream cuda_stream::own_native() const noexcept { return {device_kind::cuda, handle_, &owner_}; }
 
 // A fault is reported by whichever call comes next. It ends the device, not just this command.
 template <typename Call>
@@ -122,7 +126,7 @@ void cuda_stream::checked(const command_info& info, Call&& call) {
         const api::device_scope scope(ordinal_);
         call(error_context{info.name, owner_.owner().name(), info.location});
     } catch (const device_error& error) {
-        if (error.code().category() == api::category() && api::is_fatal(error.code().value())) {
+        if (api::is_fatal(error)) {
             report_fault(error.code().value(), "a CUDA call");
             owner_.owner().throw_if_refusing();  // the first cause, which another command may have reported
         }
@@ -132,8 +136,16 @@ void cuda_stream::checked(const command_info& info, Call&& call) {
 
 template <typename Enqueue>
 void cuda_stream::enqueue(const command_info& info, Enqueue&& call, bool runs_kernels) {
+    if (replay_ != nullptr) submit_kept();
+    enqueue_now(info, call, runs_kernels);
+}
+
+template <typename Enqueue>
+void cuda_stream::enqueue_now(const command_info& info, Enqueue&& call, bool runs_kernels) {
     checked(info, call);
-    in_flight_.note(owner_.issued() + 1, info, runs_kernels);
+    const ticket number = owner_.issued() + 1;
+    in_flight_.note(number, info, runs_kernels);
+    if (replay_ != nullptr) in_driver_.store(number, std::memory_order_release);
 }
 
 void cuda_stream::report_fault(int code, std::string_view call) noexcept {
@@ -161,7 +173,7 @@ void cuda_stream::copy(const command_info& info, const copy_command& command) {
     } else {
         drop_passed_owners();
     }
-    enqueue(info, [&](const error_context& context) {
+    const auto call = [&](const error_context& context) {
         if (command.source_device != nullptr) {
             api::copy_between(command.destination, ordinal_, command.source,
                               device_context::of(*command.source_device).ordinal(), command.bytes, handle_, context);
@@ -170,7 +182,9 @@ void cuda_stream::copy(const command_info& info, const copy_command& command) {
         } else {
             api::copy(command.destination, command.source, command.bytes, command.direction, handle_, context);
         }
-    });
+    };
+    if (!may_keep(info)) return enqueue(info, call);
+    if (!keep_copy(info, command)) enqueue_now(info, call, false);
 }
 
 // Keeps an object until the command that is about to be enqueued has completed.
@@ -190,26 +204,27 @@ void cuda_stream::keep_for_next_command(const std::shared_ptr<const void>& owner
 }
 
 void cuda_stream::fill(const command_info& info, const fill_command& command) {
-    enqueue(info, [&](const error_context& context) {
+    const auto call = [&](const error_context& context) {
         api::fill(command.destination, command.value, command.bytes, handle_, context);
-    });
+    };
+    if (!may_keep(info)) return enqueue(info, call);
+    if (!keep_fill(info, command)) enqueue_now(info, call, false);
 }
 
 void cuda_stream::launch(const command_info& info, const launch_command& command) {
     if (command.function != nullptr) keep_function(command.function);
-    enqueue(
-        info,
-        [&](const error_context& context) {
-            CUfunc_st* const kernel = find_kernel(command, context);
-            if (!command.early_start || can_start_early(owner_.owner())) {
-                api::launch(kernel, command, handle_, context);
-            } else {
-                launch_command possible = command;
-                possible.early_start = false;
-                api::launch(kernel, possible, handle_, context);
-            }
-        },
-        true);
+    const auto call = [&](const error_context& context) {
+        CUfunc_st* const kernel = find_kernel(command, context);
+        if (!command.early_start || can_start_early(owner_.owner())) {
+            api::launch(kernel, command, handle_, context);
+        } else {
+            launch_command possible = command;
+            possible.early_start = false;
+            api::launch(kernel, possible, handle_, context);
+        }
+    };
+    if (!may_keep(info)) return enqueue(info, call, true);
+    if (!keep_launch(info, command)) enqueue_now(info, call, true);
 }
 
 // Keeps a module loaded until the launch that is about to be enqueued has completed. One lock and no reference count
@@ -245,7 +260,7 @@ CUfunc_st* cuda_stream::find_kernel(const launch_command& command, const error_c
 
 std::exception_ptr cuda_stream::library_call(const command_info& info, const library_command& command) {
     try {
-        enqueue(info, [&](const error_context&) { command.call(native(), command.closure); }, true);
+        enqueue(info, [&](const error_context&) { command.call(own_native(), command.closure); }, true);
     } catch (...) {
         return std::current_exception();
     }
@@ -291,6 +306,7 @@ void cuda_stream::graph(const command_info& info, const graph_command& command) 
 
 void cuda_stream::abandon() noexcept {
     drop_calls();
+    drop_kept();
     // The device may be lost because of another one. Then its GPU continues and uses the memory; closing the device
     // waits for it and calls this again.
     if (stream_ != nullptr && api::query(handle_) == api::not_ready) return;
@@ -327,11 +343,16 @@ void cuda_stream::drop_calls() noexcept {
 }
 
 ticket cuda_stream::hand_over(ticket upto) {
+    std::unique_lock<std::mutex> keeping;
+    if (replay_ != nullptr) {
+        keeping = std::unique_lock(replay_mutex_);
+        submit_kept_locked();
+    }
     const std::lock_guard lock(mutex_);
     if (covered_ < upto) {
-        const ticket issued = owner_.issued();
+        const ticket last = in_driver();
         api::record(handover_.get(), handle_);
-        covered_ = issued;
+        covered_ = last;
     }
     return covered_;
 }
@@ -339,6 +360,7 @@ ticket cuda_stream::hand_over(ticket upto) {
 ticket cuda_stream::order_after(stream_interpreter& other, ticket upto) {
     // `other` may be on another GPU: each call is checked by its own stream, to which its fault belongs.
     auto& from = static_cast<cuda_stream&>(other);
+    submit_kept();
     ticket covered = 0;
     from.checked({"wait"}, [&](const error_context&) { covered = from.hand_over(upto); });
     checked({"wait"}, [&](const error_context&) { api::wait(handle_, from.handover_.get()); });
@@ -346,6 +368,7 @@ ticket cuda_stream::order_after(stream_interpreter& other, ticket upto) {
 }
 
 std::unique_ptr<timed_mark> cuda_stream::mark() {
+    submit_kept();
     std::unique_ptr<timed_mark> made;
     checked({"event"}, [&](const error_context&) { made = std::make_unique<cuda_mark>(marks_, handle_); });
     return made;
@@ -359,7 +382,7 @@ void cuda_stream::has_passed(ticket number) noexcept {
 
 void cuda_stream::poll() noexcept {
     if (stream_ == nullptr) return poll_foreign();
-    const ticket issued = owner_.issued();
+    const ticket issued = in_driver();
     if (passed() >= issued || owner_.owner().is_poisoned()) return;
     const ticket seen = last_flag();
     const int code = api::query(handle_);
@@ -373,7 +396,8 @@ void cuda_stream::poll() noexcept {
 // Called with the stream's lock held, like the commands.
 void cuda_stream::arm(ticket upto) noexcept {
     if (armed_ >= upto) return;
-    const ticket issued = owner_.issued();
+    submit_kept();
+    const ticket issued = in_driver();
     // If the write fails, the completion service still polls the stream from time to time.
     if (api::write_value(handle_, flag_.get(), issued)) armed_ = issued;
 }
@@ -419,7 +443,8 @@ void cuda_stream::trim() noexcept {
 
 void cuda_stream::wait(ticket upto, wait_mode mode) {
     if (passed() >= upto) return drop_passed_owners();
-    const ticket issued = owner_.issued();
+    submit_kept();
+    const ticket issued = in_driver();
     checked({"wait"}, [&](const error_context&) { await_stream(mode); });
     // On a device that has faulted, "done" from the driver does not prove that our command ran.
     if (owner_.owner().is_poisoned()) owner_.owner().throw_if_refusing();

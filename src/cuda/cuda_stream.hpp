@@ -19,6 +19,7 @@
 #include "cuda/commands_in_flight.hpp"
 #include "cuda/event_pool.hpp"
 #include "cuda/graph_host_calls.hpp"
+#include "cuda/stretch_replay.hpp"
 #include "sluice/runtime/detail/outcome.hpp"
 #include "sluice/runtime/interpreter.hpp"
 
@@ -38,6 +39,8 @@ public:
     ticket order_after(stream_interpreter& other, ticket upto) override;
     std::unique_ptr<timed_mark> mark() override;
 
+    void submit_kept() noexcept override;
+    // Other code may use the handle from here on, and has to find all commands on the stream: no more is kept.
     native_stream native() const noexcept override;
     ticket passed() const noexcept override { return passed_.load(std::memory_order_acquire); }
     void poll() noexcept override;
@@ -64,6 +67,20 @@ private:
     void checked(const command_info& info, Call&& call);
     template <typename Enqueue>
     void enqueue(const command_info& info, Enqueue&& call, bool runs_kernels = false);
+    template <typename Enqueue>
+    void enqueue_now(const command_info& info, Enqueue&& call, bool runs_kernels);
+    native_stream own_native() const noexcept;
+    // For streams that replay; see cuda_stream_replay.cpp.
+    bool may_keep(const command_info& info) const noexcept;
+    bool keep(const command_info& info, const launch_command& launch, bool runs_kernels);
+    bool keep_launch(const command_info& info, const launch_command& command);
+    bool keep_copy(const command_info& info, const copy_command& copy);
+    bool keep_fill(const command_info& info, const fill_command& fill);
+    bool is_pinned_block(const command_info& info, const void* data) const noexcept;
+    void submit_kept_locked() noexcept;
+    void drop_kept() noexcept;
+    // The last command that the driver has.
+    ticket in_driver() const noexcept;
     CUfunc_st* find_kernel(const launch_command& command, const error_context& context);
     ticket hand_over(ticket upto);
     void await_stream(wait_mode mode);
@@ -98,6 +115,10 @@ private:
     };
     std::array<known_kernel, 64> known_kernels_;  // by a hash of the symbol; a collision replaces the entry
     commands_in_flight in_flight_;
+    const std::unique_ptr<stretch_replay> replay_;  // null for a stream that does not replay
+    std::mutex replay_mutex_;                       // guards replay_; locked before mutex_
+    std::atomic<ticket> in_driver_{0};              // of a stream that replays
+    mutable std::atomic<bool> is_handed_out_{false};
     // Guards recordings of the two events, and the members below. Held during calls of the driver, so no callback may
     // lock it: such a call may wait until the GPU is idle, and the GPU for the callback.
     std::mutex mutex_;

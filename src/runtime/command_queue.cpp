@@ -139,6 +139,7 @@ ticket command_queue::submit_unwaited(command_info info, bool may_fail, detail::
         if (&used.memory->owner() != &owner_) require_reach(*this, *used.memory, info);
         if (used.memory->is_planned() && recorder_ == nullptr) refuse_planned(*this, info);
     }
+    info.of_operation = by != nullptr;
     if (recorder_ != nullptr) return record(info, by, enqueue);
     detail::outcome_ref outcome;  // dropped after the lock
     together.lock();

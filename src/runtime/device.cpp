@@ -115,10 +115,12 @@ device::stream_slot* device::free_slot(const stream_options& options) {
         return &*slot;
     }
     for (stream_slot& slot : streams_) {
-        if (is_free(slot) && slot.options.priority == options.priority) return &slot;
+        if (is_free(slot) && slot.options.priority == options.priority && slot.options.replays == options.replays)
+            return &slot;
     }
     for (stream_slot& slot : streams_) {
-        if (!is_free(slot) || slot.owned->passed() < slot.owned->issued()) continue;
+        if (!is_free(slot) || slot.options.replays != options.replays || slot.owned->passed() < slot.owned->issued())
+            continue;
         if (!slot.owned->interpreter().change(options)) continue;
         slot.options = options;
         return &slot;

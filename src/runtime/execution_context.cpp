@@ -5,6 +5,15 @@
 
 namespace sluice {
 
+execution_context::~execution_context() {
+    if (is_whole_) submit_kept();
+}
+
+void execution_context::submit_kept() noexcept {
+    for (const auto& each : branches_) each->submit_kept();
+    stream_.queue().interpreter().submit_kept();
+}
+
 execution_context& execution_context::add_branch(command_queue& on) {
     std::unique_ptr<execution_context> made(new execution_context(on, policy_, submission_));
     for (const stream_point& each : after_) made->stream_.order_after(each);

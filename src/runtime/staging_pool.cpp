@@ -26,11 +26,20 @@ constexpr std::size_t most_chunks = 32;
 // A small upload is split into more parts than whole chunks, so that the copy engine starts early; no part is smaller
 // than this.
 constexpr std::size_t smallest_part_bytes = std::size_t{512} << 10;
-// The same where the data has its own block: a command costs as much as copying 64 KiB.
+// The same where the data has its own block.
 constexpr std::size_t most_block_parts = 16;
 constexpr std::size_t smallest_block_part_bytes = std::size_t{256} << 10;
 // Up to this size one thread copies a block: waking others would take as long.
 constexpr std::size_t most_bytes_alone = std::size_t{1} << 20;
+
+// The size of the parts of a block. Where one thread copies, a command takes as long as copying 40 KiB. So there are
+// two parts, and the first is the larger one: while it is read, the second is filled, and when that is full, little is
+// left to be read.
+std::size_t block_part_bytes(std::size_t bytes) noexcept {
+    const std::size_t share =
+        bytes <= most_bytes_alone ? bytes / 4 * 3 : (bytes + most_block_parts - 1) / most_block_parts;
+    return std::max((share + 4095) / 4096 * 4096, smallest_block_part_bytes);
+}
 // How long to wait for a chunk of another upload before the driver copies from pageable memory.
 constexpr auto longest_wait = std::chrono::milliseconds(5);
 // More threads would not use more memory channels: eight fill memory almost as fast as the copy engine reads it.
@@ -209,8 +218,7 @@ void staging_pool::upload_through(storage& block, stream on, const command_info&
         ~under_way() { pool.end_upload(); }
     } const upload(*this);
     const std::size_t bytes = copied_bytes(what);
-    const std::size_t share = (bytes + most_block_parts - 1) / most_block_parts;
-    const std::size_t part_bytes = std::max((share + 4095) / 4096 * 4096, smallest_block_part_bytes);
+    const std::size_t part_bytes = block_part_bytes(bytes);
     // Parts of whole rows have at least half of part_bytes, and a row that is cut has at most one part that is smaller.
     constexpr std::size_t most_parts = 2 * most_block_parts;
     std::array<copy_team::piece, most_parts> parts;

@@ -15,9 +15,11 @@ namespace sluice::detail {
 namespace {
 
 // Up to the larger size an upload goes through its own pinned block, and the call returns without waiting for the
-// device. Up to the smaller size this thread copies it (10 us) and the copy is one command; above that, several threads
-// copy it and it is split into parts. Above the larger size it goes through chunks, which uploads share.
-constexpr std::size_t largest_whole_upload_bytes = std::size_t{256} << 10;
+// device. Up to the smaller size this thread copies it (25 us) and the copy is one command; above that, it is split
+// into parts. Above the larger size it goes through chunks, which uploads share.
+constexpr std::size_t largest_whole_upload_bytes = std::size_t{512} << 10;
+// (Pinned memory that is kept is copied from where it is, if it is larger than this.)
+constexpr std::size_t largest_copied_pinned_bytes = std::size_t{256} << 10;
 constexpr std::size_t largest_block_upload_bytes = std::size_t{4} << 20;
 
 // False: no pinned memory is available, and nothing was done.
@@ -60,8 +62,9 @@ void upload_rows(stream on, const command_info& info, storage& to, const copy_co
         if (!is_kept) return upload_block(on, info, to, what);
     } else {
         const std::size_t bytes = copied_bytes(what);
-        if (bytes <= largest_whole_upload_bytes) return upload_block(on, info, to, what);
-        const bool is_direct = is_kept && there.interpreter().is_pinned(what.source, source_reach(what));
+        const bool is_direct = is_kept && bytes > largest_copied_pinned_bytes &&
+                               there.interpreter().is_pinned(what.source, source_reach(what));
+        if (!is_direct && bytes <= largest_whole_upload_bytes) return upload_block(on, info, to, what);
         if (!is_direct && bytes <= largest_block_upload_bytes && upload_block_in_parts(on, info, to, what)) return;
         if (!is_direct && there.staging().upload(on, info, to, what)) return;
     }

@@ -27,6 +27,7 @@ public:
     ticket order_after(stream_interpreter& other, ticket upto) override;
     std::unique_ptr<timed_mark> mark() override { return inner_->mark(); }
 
+    void submit_kept() noexcept override { inner_->submit_kept(); }
     stream_interpreter& undecorated() noexcept override { return inner_->undecorated(); }
     void begin_range(const char* name) noexcept override { inner_->begin_range(name); }
     void end_range() noexcept override { inner_->end_range(); }

@@ -110,6 +110,21 @@ TEST_F(graphs, arguments_replicas_and_updates) {
     EXPECT_EQ(sync(fast(x, 2.f), pool), (std::vector<float>{2, 4, 6}));
 }
 
+TEST_F(graphs, a_stream_replays_what_repeats) {
+    device& gpu = pool.next().owner();
+    const std::vector<float> x{2, 4, 6};
+    const auto half_of = [](tensor<float> all) {
+        auto range = each_of(all);
+        return launch(scale{}, range, 0.5f, std::move(all));
+    };
+
+    round_robin streams(gpu, 4, {.replays = true});
+    for (int batch = 0; batch < 100; ++batch) {
+        const std::vector<float> y = sync(upload(x).and_then(half_of).and_then(download), streams);
+        EXPECT_EQ(y, (std::vector<float>{1, 2, 3}));
+    }
+}
+
 TEST_F(graphs, an_update_replaces_the_operation) {
     using function = std::function<any_operation<pending<std::vector<float>>>(tensor<float>)>;
     auto scaled_by = [](float factor) {

@@ -18,6 +18,15 @@ struct trap_kernel {
     }
 };
 
+struct trap_if_kernel {
+    SLUICE_KERNEL void operator()(index_1d at, [[maybe_unused]] unsigned breaks, disjoint_view<unsigned> x) const {
+        if (unsigned* const e = x.at(at)) ++*e;
+#ifdef __CUDA_ARCH__
+        if (breaks != 0) __trap();
+#endif
+    }
+};
+
 struct illegal_address_kernel {
     SLUICE_KERNEL void operator()(index_1d at, disjoint_view<unsigned> x) const {
         if (unsigned* const e = x.at(at)) {
@@ -67,6 +76,10 @@ std::string to_string(breakage how) {
 }
 
 std::string kernel_name(breakage how) { return to_string(how) + "_kernel"; }
+
+void trap_if_on(stream on, tensor<unsigned>& x, bool breaks) {
+    launch_on(on, trap_if_kernel{}, each_of(x), breaks ? 1u : 0u, x);
+}
 
 void break_on(stream on, tensor<unsigned>& x, breakage how) {
     switch (how) {

@@ -14,6 +14,8 @@ std::string to_string(breakage how);
 
 // Launches the kernel, which writes x and breaks the GPU. The device is then lost for the process.
 void break_on(stream on, tensor<unsigned>& x, breakage how);
+// Launches a kernel that adds 1 to x, and breaks the GPU if `breaks`. Its name is "trap_if_kernel".
+void trap_if_on(stream on, tensor<unsigned>& x, bool breaks);
 // The name of the kernel as errors show it.
 std::string kernel_name(breakage how);
 

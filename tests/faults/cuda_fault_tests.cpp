@@ -308,6 +308,38 @@ TEST_P(gpu_faults, everything_may_be_dropped_afterwards_in_any_order) {
     futures.clear();
 }
 
+// A kernel that has run well is replayed as part of a graph, and breaks the GPU there.
+TEST(gpu_replay_faults, each_waiter_receives_the_first_cause_with_the_kernels_name) {
+    if (std::exchange(is_lost, true)) GTEST_SKIP() << "the GPU is lost for this process: run this under ctest";
+    runtime machine({.cpu_devices = 1, .cpu_workers = 1});
+    device& gpu = machine.find("cuda:0");
+    single_stream pool(gpu, {.replays = true});
+    const auto work = [](bool breaks) {
+        return upload(numbers(size, 4u))
+            .and_then([breaks](auto x) {
+                return with_context([breaks, x = std::move(x)](execution_context& context) mutable {
+                    trap_if_on(context.stream(), x, breaks);
+                    return std::move(x);
+                });
+            })
+            .and_then(download);
+    };
+    for (int i = 0; i < 8; ++i) EXPECT_EQ(sync(work(false), pool), numbers(size, 5u));
+    auto broken = spawn(work(true), pool);
+    auto after = spawn(work(false), pool);
+    std::string cause;
+    try {
+        std::move(broken).get();
+        FAIL() << "nothing was thrown";
+    } catch (const device_error& fault) {
+        cause = fault.what();
+        EXPECT_EQ(fault.operation(), "trap_if_kernel") << cause;
+        EXPECT_NE(std::string_view(cause).find("broken_kernels.cu:"), std::string_view::npos) << cause;
+    }
+    EXPECT_EQ(failure_of([&] { std::move(after).get(); }), cause);
+    EXPECT_EQ(failure_of([&] { sync(work(false), pool); }), cause);
+}
+
 // A kernel that writes to an address where nothing is.
 constexpr std::string_view broken_module = R"(
 .version 7.0

@@ -82,9 +82,9 @@ class ServedDigits:
     def grpc_address(self):
         return f"127.0.0.1:{self.grpc_port}"
 
-    def get(self, path):
-        """The status and the body; no status when there is no answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+    def get(self, path, timeout=10):
+        """The status and the body; no status when there is no answer within the seconds of `timeout`."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         try:
             connection.request("GET", path)
             reply = connection.getresponse()

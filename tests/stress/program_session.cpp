@@ -80,7 +80,12 @@ struct launch_in_flight {
 class launcher {
 public:
     launcher(device& on, const world& in, std::uint64_t seed, std::uint64_t session, report& found)
-        : device_(on), in_(in), numbers_(seed), session_(session), found_(found), pool_(on, 3) {}
+        : device_(on),
+          in_(in),
+          numbers_(seed),
+          session_(session),
+          found_(found),
+          pool_(on, 3, {.replays = below(numbers_, 2) == 0}) {}
     launcher(const launcher&) = delete;  // launches in flight refer to it
     launcher& operator=(const launcher&) = delete;
 
@@ -228,7 +233,7 @@ void run_programs(device& on, const session_options& options, report& found) {
     const auto alone = [&] {
         for (int i = 0; i < 3; ++i) {
             program what = random_program_of(numbers, in, options);
-            first.eager(what, "eager, program " + std::to_string(i));
+            for (int again = 0; again < 8; ++again) first.eager(what, "eager, program " + std::to_string(i));
             if (auto graph = first.compile(what)) {
                 first.launched(what, *graph, "compiled, program " + std::to_string(i));
                 programs.push_back(std::move(what));
@@ -252,7 +257,8 @@ void run_programs(device& on, const session_options& options, report& found) {
             if (own_graph) mine.launched(own, *own_graph, "its own program" + by);
             const std::size_t chance = below(mine.numbers(), 4);
             if (chance == 0 && in.with.inner) mine.inner_alone();
-            if (chance == 1) mine.eager(own, "eager" + by);
+            // Again and again: half of the pools replay what repeats.
+            for (std::size_t again = 0; chance == 1 && again < 6; ++again) mine.eager(own, "eager" + by);
             if (chance == 2 && own_graph) {
                 program other = random_program_of(mine.numbers(), in, options);
                 if (mine.update(*own_graph, other)) own = std::move(other);

@@ -51,6 +51,7 @@ NAVIGATION = [
         "docs/block_launches.md",
         "docs/loops.md",
         "docs/graphs.md",
+        "docs/replayed_streams.md",
         "docs/modules.md",
         "docs/devices.md",
         "docs/distributed.md",

@@ -51,6 +51,8 @@ struct command_info {
     detail::outcome* outcome = nullptr;
     std::string_view operation = {};  // empty without one
     bool may_fail = false;            // whether the outcome is the command's own, which the interpreter settles
+    // Filled in too: whether the command belongs to an operation, after whose submission submit_kept() is called.
+    bool of_operation = false;
     // Whether the command may also name storage of other devices of the same runtime and kind: copies between devices,
     // and library calls that use several. Without this flag such storage is refused.
     bool spans_devices = false;
@@ -89,6 +91,8 @@ struct fill_command {
 // A number along each of three dimensions: blocks of a grid, threads of a block.
 struct launch_extent {
     unsigned x = 1, y = 1, z = 1;  // 1 where a dimension is not used
+
+    friend bool operator==(const launch_extent&, const launch_extent&) = default;
 };
 std::string to_string(const launch_extent& size);  // "2 x 3 x 4"
 

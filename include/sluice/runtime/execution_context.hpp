@@ -31,6 +31,8 @@ public:
     execution_context(sluice::stream on, scheduling_policy* policy) : execution_context(on.queue(), policy, {}) {}
     execution_context(const execution_context&) = delete;  // operations refer to it while they submit
     execution_context& operator=(const execution_context&) = delete;
+    // The operation has been submitted: streams that keep commands until then submit them.
+    ~execution_context();
 
     // The stream to submit to, on behalf of this operation.
     sluice::stream stream() noexcept { return stream_; }
@@ -65,14 +67,17 @@ public:
 
 private:
     execution_context(command_queue& on, scheduling_policy* policy, detail::submission_ref part_of)
-        : submission_(part_of ? std::move(part_of) : detail::submission_ref(new detail::submission(on.owner()))),
+        : is_whole_(!part_of),
+          submission_(part_of ? std::move(part_of) : detail::submission_ref(new detail::submission(on.owner()))),
           stream_(on, submission_.get()),
           policy_(policy) {}
 
+    const bool is_whole_;  // else a part of another context's submission
     detail::submission_ref submission_;
     sluice::stream stream_;
     scheduling_policy* policy_;
     execution_context& add_branch(command_queue& on);
+    void submit_kept() noexcept;
 
     std::vector<std::unique_ptr<execution_context>> branches_;
     std::vector<stream_point> after_;  // a new branch runs after these

@@ -102,6 +102,9 @@ struct stream_options {
     // A stream of other code, in the backend's own type, to be used instead of one of the device's own; its priority
     // stays as it is. See cuda/foreign_streams.hpp.
     std::optional<void*> foreign = {};
+    // On a GPU, for streams of its own that have the default priority: what operations submit again and again is
+    // replayed as a graph. See docs/replayed_streams.md. No effect on other streams and devices.
+    bool replays = false;
 };
 
 // The priorities of a device's streams, from the least urgent to the most urgent: as in CUDA, highest <= 0 <= lowest.
@@ -146,6 +149,9 @@ public:
     virtual std::unique_ptr<timed_mark> mark() = 0;
 
     // On any thread, without the queue's lock.
+
+    // An operation has been submitted: what the stream keeps of its commands goes to the device.
+    virtual void submit_kept() noexcept {}
 
     // A decorator (a recorder of traces) may wrap the backend's interpreter. Returns the wrapped one, for code of the
     // backend that needs its type.
@@ -228,7 +234,9 @@ public:
     // A stream of this device, whose commands `owner` numbers.
     virtual std::unique_ptr<stream_interpreter> make_stream(command_queue& owner, const stream_options& options) = 0;
     // The supported options nearest to these: a GPU has few priorities. Idle streams with equal options are reused.
-    virtual stream_options nearest(const stream_options& asked) const { return asked; }
+    virtual stream_options nearest(const stream_options& asked) const {
+        return {.priority = asked.priority, .foreign = asked.foreign};
+    }
     // Turns recorded commands into a program that its streams can run (graph). Throws errc::unsupported for commands
     // that this device, or its driver, cannot have in a graph. `owner` is the device that has this interpreter.
     virtual std::unique_ptr<graph_program> instantiate(device& owner, command_graph commands);

@@ -15,6 +15,9 @@ const std::error_category& category() noexcept;
 
 // Whether the device accepts no more work after this error.
 bool is_fatal(int code) noexcept;
+inline bool is_fatal(const device_error& error) noexcept {
+    return error.code().category() == category() && is_fatal(error.code().value());
+}
 
 // Throws device_error for a code other than success. `call` is the CUDA function's name.
 [[noreturn]] void fail(int code, std::string_view call, const error_context& context);
