@@ -354,7 +354,7 @@ struct batch_plan::state {
     }
 
     void choose() {
-        api::require_no_staying_kernel("try algorithms for convolutions", context);
+        const api::no_staying_kernel none_stays("try algorithms for convolutions", context);
         const api::device_scope scope(gpu.ordinal());
         const trial trials(libraries, kernels);
         const trial_memory memory(workspace_at + fused_convolutions::most_workspace_bytes);
