@@ -37,16 +37,13 @@ __global__ void __launch_bounds__(Groups* threads_of_group, 1)
         arrived->arrive_expecting(bias_bytes + layers * layer_bytes);
         arrived->copy(shared + eight_bit_barrier_bytes, all.image, bias_bytes + layers * layer_bytes);
     }
-    const auto first_row = [](std::size_t tile) {
-        return tile * rows_of_group + threadIdx.x % threads_of_group / 32 * 16 + threadIdx.x % 32 / 4;
-    };
     unsigned pair = blockIdx.x + group_of_thread() * gridDim.x;
     const unsigned pairs = all.rows / (2 * rows_of_group);
     const unsigned stride = gridDim.x * Groups;
     std::uint32_t one_next[Width / 32][4], other_next[Width / 32][4];
     const auto load_next = [&] {
-        load_8_bit_inputs<true>(one_next, all, first_row(2 * pair));
-        load_8_bit_inputs<true>(other_next, all, first_row(2 * pair + 1));
+        load_8_bit_inputs<true>(one_next, all, first_row_in(2 * pair));
+        load_8_bit_inputs<true>(other_next, all, first_row_in(2 * pair + 1));
     };
     load_next();
     __syncthreads();
@@ -63,7 +60,7 @@ __global__ void __launch_bounds__(Groups* threads_of_group, 1)
                 other_a[step][part] = other_next[step][part];
             }
         }
-        const std::size_t row = first_row(2 * pair);
+        const std::size_t row = first_row_in(2 * pair);
         pair += stride;
         load_next();
         std::uint64_t operand = first_operand;

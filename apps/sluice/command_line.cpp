@@ -7,9 +7,7 @@
 #include <limits>
 #include <sstream>
 #include <string_view>
-#include <system_error>
 #include <utility>
-#include <vector>
 
 #include "command_list.hpp"
 #include "completion.hpp"
@@ -18,10 +16,9 @@
 #include "manual_page.hpp"
 #include "measuring_options.hpp"
 #include "option_parts.hpp"
-#include "sluice/base/error.hpp"
-#include "sluice/serve/grpc_front.hpp"
-#include "sluice/serve/model_config.hpp"
+#include "serve_arguments.hpp"
 #include "suggestion.hpp"
+#include "unknown_words.hpp"
 
 namespace sluice::app {
 namespace {
@@ -123,203 +120,6 @@ void add_tune(CLI::App& app, tune_options& options) {
     app.add_option("--table", options.table, "File for the table (default: in the user's cache)")->type_name("FILE");
 }
 
-// A number of seconds, kept in milliseconds.
-void add_time(CLI::App& app, const std::string& option, const std::string& help, std::chrono::milliseconds& to) {
-    const auto shown = std::chrono::duration_cast<std::chrono::seconds>(to).count();
-    app.add_option_function<int>(
-           option, [&to](int seconds) { to = std::chrono::seconds(seconds); },
-           help + " (default: " + std::to_string(shown) + ")")
-        ->type_name("SECONDS")
-        ->check(CLI::Range(1, 24 * 3600));
-}
-
-void add_serve_limits(CLI::App& app, serve_options& options) {
-    serve::http_options& http = options.http;
-    const auto add_count = [&app](const char* option, const char* help, std::size_t& to, std::size_t most) {
-        app.add_option(option, to, help)
-            ->type_name("COUNT")
-            ->capture_default_str()
-            ->check(CLI::Range(std::size_t{1}, most));
-    };
-    add_count("--threads", "Threads that take requests", http.threads, 256);
-    app.add_option_function<std::size_t>(
-           "--spin-us", [&http](std::size_t time) { http.spin_time = std::chrono::microseconds(time); },
-           "How long such a thread looks for the next request before it sleeps (default: 0)")
-        ->type_name("MICROSECONDS")
-        ->check(CLI::Range(std::size_t{0}, std::size_t{1'000'000}));
-    add_count("--connections", "Connections; more are refused", http.connections, 1'000'000);
-    add_count("--max-body", "Bytes of a request's body", http.body_bytes, std::size_t{1} << 40);
-    add_count("--max-json", "Bytes of a body's JSON", http.json_bytes, std::size_t{1} << 32);
-    add_count("--max-memory", "Bytes of all requests' bodies", http.all_bodies_bytes, std::size_t{1} << 44);
-    add_time(app, "--header-timeout", "Time in which a request's header must arrive", http.header_time);
-    add_time(app, "--body-timeout", "Time in which its body must arrive", http.body_time);
-    add_time(app, "--idle-timeout", "Time between two requests of a connection", http.idle_time);
-    add_time(app, "--write-timeout", "Time without progress of an answer; over gRPC, time for all of it",
-             http.write_time);
-}
-
-std::string serve_version() {
-    const std::string http = serve::http_supported() ? "yes" : "no: " + serve::why_no_http();
-    const std::string grpc = serve::grpc_supported() ? "yes" : "no: " + serve::why_no_grpc();
-    const std::string yaml = serve::yaml_supported() ? "yes" : "no: " + serve::why_no_yaml();
-    const std::string tls = serve::tls_supported() ? "yes" : "no: " + serve::why_no_tls();
-    return std::string(SLUICE_VERSION) + "\nHTTP         " + http + "\ngRPC         " + grpc + "\nTLS          " + tls +
-           "\nconfig.yaml  " + yaml;
-}
-
-void add_serve_tls(CLI::App& app, serve::tls_files& tls) {
-    CLI::Option* const certificate =
-        app.add_option(
-               "--tls-certificate", tls.certificate,
-               "Serve HTTPS, and gRPC with TLS, only, with this certificate: PEM, then those between it and its root")
-            ->type_name("FILE");
-    CLI::Option* const key = app.add_option("--tls-key", tls.key, "Its private key in PEM, which others may not read")
-                                 ->type_name("FILE")
-                                 ->needs(certificate);
-    certificate->needs(key);
-    app.add_option("--tls-client-ca", tls.client_ca, "Clients must show a certificate that leads to one of these")
-        ->type_name("FILE")
-        ->needs(certificate);
-}
-
-void add_serve(CLI::App& app, serve_options& options) {
-    app.set_version_flag("--version", serve_version, "Print the version, and what this server was built with");
-    CLI::Option* const models =
-        app.add_option("model", options.models, "Networks: ONNX or safetensors files, served under the files' names")
-            ->type_name("[NAME=]MODEL");
-    app.add_option("--repository", options.repository,
-                   "A folder of models: NAME/VERSION/model.onnx or NAME/model.onnx, with NAME/config.json or .yaml")
-        ->type_name("DIR")
-        ->excludes(models);
-    app.add_option("--device", options.device, "cpu, cpu:N, cuda, cuda:N or auto")
-        ->type_name("DEVICE")
-        ->capture_default_str();
-    app.add_option("--address", options.http.address, "The address to listen on; 0.0.0.0 is all of IPv4, :: of IPv6")
-        ->type_name("ADDRESS")
-        ->capture_default_str();
-    app.add_option("--port", options.http.port, "The port; 0 is one that is free")
-        ->type_name("PORT")
-        ->capture_default_str();
-    app.add_option("--grpc-port", options.grpc_port,
-                   "Answer gRPC too, on this port of the same address; 0 is one that is free (default: no gRPC)")
-        ->type_name("PORT");
-    add_serve_limits(app, options);
-    app.add_option("--tokens", options.tokens,
-                   "A file with a token a line; requests must name one (Authorization: Bearer TOKEN)")
-        ->type_name("FILE");
-    add_serve_tls(app, options.http.tls);
-    app.add_option("--user", options.user,
-                   "Become this user when the port is bound and the tokens are read; for a server that root starts")
-        ->type_name("NAME");
-    app.add_flag("--share-port", options.http.shares_port,
-                 "Listen where another server does that also has this option, so that it can be replaced");
-    app.add_flag("--model-control", options.lets_load,
-                 "Let clients load and unload models; without it only where the address is this machine's own");
-    app.add_flag(
-        "--shared-memory", options.shares_memory,
-        "Let clients register shared memory of this machine for inputs and outputs; any that the server may open");
-    app.add_flag("--cuda-shared-memory", options.opens_gpu_memory,
-                 "Let clients of this machine register memory that they have on a GPU, for inputs and outputs");
-    app.add_flag("--log-requests", options.http.log_requests, "Write a line to the log for each answer");
-    app.add_option("--otlp", options.http.otlp,
-                   "Write spans of requests to this file, as lines of OTLP/JSON; it appears at the end")
-        ->type_name("FILE");
-    app.add_option("--drain-timeout", options.drain_seconds,
-                   "Longest time for accepted requests after SIGTERM; with requests left the status is 1")
-        ->type_name("SECONDS")
-        ->capture_default_str()
-        ->check(CLI::Range(0, 24 * 3600));
-    app.add_option_function<std::string>(
-           "--log",
-           [&options](const std::string& form) {
-               if (form != "json" && form != "text") throw CLI::ValidationError("--log", "accepted are text and json");
-               options.log_as_json = form == "json";
-           },
-           "Log lines on standard error: text, or a JSON object each (default: text)")
-        ->type_name("FORM");
-    app.footer(
-        "The first signal (SIGTERM, SIGINT, SIGHUP) ends a server that listens with status 0, when all that it\n"
-        "has accepted is answered; a second one ends it at once.\n\n" +
-        std::string(exit_status_help) + "\n");
-}
-
-std::vector<std::string> command_names(const CLI::App& app) {
-    std::vector<std::string> names;
-    for (const CLI::App* each : app.get_subcommands([](const CLI::App*) { return true; })) {
-        names.push_back(each->get_name());
-    }
-    return names;
-}
-
-// With two dashes; `app` and what holds for all commands.
-std::vector<std::string> option_names(const CLI::App& app) {
-    std::vector<std::string> names;
-    for (const CLI::App* each = &app; each != nullptr; each = each->get_parent()) {
-        for (const CLI::Option* option : each->get_options()) {
-            const bool is_new = !option->get_lnames().empty() &&
-                                std::ranges::find(names, "--" + option->get_lnames().front()) == names.end();
-            if (is_new) names.push_back("--" + option->get_lnames().front());
-        }
-    }
-    return names;
-}
-
-// Followed by a list of what there is.
-std::string did_you_mean(const std::string& word) {
-    return word.empty() ? std::string("; the ") : "; did you mean '" + word + "'? The ";
-}
-
-[[noreturn]] void refuse(const std::string& why) { throw error(errc::invalid_argument, why); }
-
-[[noreturn]] void refuse_command(const CLI::App& app, const std::string& word) {
-    const std::vector<std::string> names = command_names(app);
-    std::error_code ignored;
-    const bool is_file = std::filesystem::exists(word, ignored);
-    const std::string suggestion = nearest(word, names);
-    refuse("unknown command '" + word + "'" + did_you_mean(suggestion.empty() && is_file ? "run " + word : suggestion) +
-           "commands are " + listed(names) + " ('sluice help' describes them)");
-}
-
-[[noreturn]] void refuse_option(const CLI::App& app, const CLI::App& chosen, const std::string& word) {
-    const std::string option = word.substr(0, word.find('='));
-    const std::vector<std::string> names = option_names(chosen);
-    std::string suggestion = did_you_mean(nearest(option, names));
-    std::vector<std::string> others;
-    for (const CLI::App* other : app.get_subcommands([](const CLI::App*) { return true; })) {
-        const std::vector<std::string> theirs = option_names(*other);
-        const bool is_there = std::ranges::find(theirs, option) != theirs.end();
-        if (is_there) others.push_back("'" + other->get_name() + "'");
-    }
-    if (!others.empty()) suggestion = ", which is an option of " + listed(others) + "; the ";
-    const bool is_command = &chosen != &app;
-    refuse("unknown option '" + option + "'" + (is_command ? " of '" + chosen.get_name() + "'" : "") + suggestion +
-           "options are " + listed(names) + " ('sluice help" + (is_command ? " " + chosen.get_name() : "") +
-           "' describes them)");
-}
-
-// Says what is wrong in our words where a word is unknown, else in those of the parser.
-[[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& error) {
-    const auto chosen = app.get_subcommands();
-    const std::vector<std::string> unknown = app.remaining(true);
-    const auto is_option = [](const std::string& word) { return word.size() > 1 && word.front() == '-'; };
-    const auto option = std::ranges::find_if(unknown, is_option);
-    const bool asks_for_words = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
-                                dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
-    if (asks_for_words && chosen.empty()) {
-        const auto word = std::ranges::find_if_not(unknown, is_option);
-        if (word != unknown.end()) refuse_command(app, *word);
-        if (option != unknown.end()) refuse_option(app, app, *option);
-        refuse("a command is missing; the commands are " + listed(command_names(app)) +
-               " ('sluice help' describes them)");
-    }
-    const std::string help = "sluice help" + (chosen.empty() ? "" : " " + chosen.front()->get_name());
-    if (asks_for_words && option != unknown.end()) refuse_option(app, *chosen.front(), *option);
-    if (asks_for_words && !unknown.empty() && dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
-        refuse("'" + unknown.front() + "' is one argument too many ('" + help + "' describes the arguments)");
-    }
-    refuse(std::string(error.what()) + " ('" + help + "' describes the arguments)");
-}
-
 std::string help_for(CLI::App& app, const std::string& name) {
     app.clear();  // else the help would be that of the command `help`
     if (name.empty()) return app.help();
@@ -386,7 +186,7 @@ command_line parse_command_line(int argc, const char* const* argv) {
             throw CLI::RequiredError("model or --repository");
     } catch (const CLI::ParseError& error) {
         std::ostringstream text;
-        if (app.exit(error, text, text) != 0) refuse(app, error);
+        if (app.exit(error, text, text) != 0) refuse_words(app, error);
         line.text = text.str();
         return line;
     }

@@ -64,7 +64,7 @@ void device_context::log_handle(std::string_view library) const noexcept {
 cublaslt& device_context::matmul() {
     const std::lock_guard lock(handles_->mutex);
     if (!handles_->cublaslt) {
-        api::require_no_staying_kernel("create a handle of cuBLASLt", {"cuBLASLt"});
+        const api::no_staying_kernel none_stays("create a handle of cuBLASLt", {"cuBLASLt"});
         const api::device_scope scope(ordinal_);
         handles_->cublaslt = std::make_unique<cublaslt>();
         log_handle("cuBLASLt");
@@ -75,7 +75,7 @@ cublaslt& device_context::matmul() {
 cudnn_library& device_context::convolutions() {
     const std::lock_guard lock(handles_->mutex);
     if (!handles_->convolutions) {
-        api::require_no_staying_kernel("create a handle of cuDNN", {"cuDNN"});
+        const api::no_staying_kernel none_stays("create a handle of cuDNN", {"cuDNN"});
         handles_->convolutions = std::make_unique<cudnn_library>(ordinal_);
         if (handles_->convolutions->is_installed()) log_handle("cuDNN");
     }
@@ -90,7 +90,7 @@ cublasContext* device_context::cublas(stream on) {
     auto& bound = handles_->cublas[&on.queue()];
     auto* const native = static_cast<CUstream_st*>(on.native().handle);
     if (!bound.handle || bound.to != native) {
-        api::require_no_staying_kernel("create a handle of cuBLAS", {"cuBLAS"});
+        const api::no_staying_kernel none_stays("create a handle of cuBLAS", {"cuBLAS"});
         bound = {api::create_cublas(native), native};
         log_handle("cuBLAS");
     }
@@ -103,7 +103,7 @@ cudnnContext* device_context::cudnn(stream on) {
     auto& bound = handles_->cudnn[&on.queue()];
     auto* const native = static_cast<CUstream_st*>(on.native().handle);
     if (!bound.handle || bound.to != native) {
-        api::require_no_staying_kernel("create a handle of cuDNN", {"cuDNN"});
+        const api::no_staying_kernel none_stays("create a handle of cuDNN", {"cuDNN"});
         bound = {api::create_cudnn(native), native};
         log_handle("cuDNN");
     }

@@ -283,7 +283,7 @@ fused_convolutions::fused_convolutions(device_context& of) {
         if (refusal.code() != errc::unsupported) throw;
         return;
     }
-    api::require_no_staying_kernel("create a handle of cuDNN", {"cuDNN"});
+    const api::no_staying_kernel none_stays("create a handle of cuDNN", {"cuDNN"});
     const api::device_scope scope(of.ordinal());
     auto made = std::make_unique<state>();
     made->ordinal = of.ordinal();

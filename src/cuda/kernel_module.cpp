@@ -84,19 +84,21 @@ bool is_idle(const device& gpu) {
 
 kernel_module load_image(device& gpu, const cuda::module_image& image, std::string name, bool is_from_cache,
                          const error_context& context) {
-    cuda::api::require_no_staying_kernel("load a module", context);
-    cuda::device_context& here = cuda::device_context::of(gpu);
-    cuda::retired_modules& retired = *here.kept<cuda::module_keeper>().retired;
-    if (is_idle(gpu)) retired.unload_all();
-    const cuda::api::device_scope scope(here.ordinal());
-    const auto load = [&] { return cuda::api::load_module(image, gpu.properties().compute_capability, context); };
     cuda::api::module_handle module;
-    try {
-        module = load();
-    } catch (const out_of_memory&) {
-        retired.unload_all();
-        gpu.trim();
-        module = load();
+    {
+        const cuda::api::no_staying_kernel none_stays("load a module", context);
+        cuda::device_context& here = cuda::device_context::of(gpu);
+        cuda::retired_modules& retired = *here.kept<cuda::module_keeper>().retired;
+        if (is_idle(gpu)) retired.unload_all();
+        const cuda::api::device_scope scope(here.ordinal());
+        const auto load = [&] { return cuda::api::load_module(image, gpu.properties().compute_capability, context); };
+        try {
+            module = load();
+        } catch (const out_of_memory&) {
+            retired.unload_all();
+            gpu.trim();
+            module = load();
+        }
     }
     auto made = std::make_shared<loaded_module>(std::move(module), std::move(name), gpu, is_from_cache);
     gpu.log().write(

@@ -22,7 +22,7 @@ namespace api = cuda::api;
 class nccl_group final : public collective_group {
 public:
     explicit nccl_group(std::vector<int> ordinals) : ordinals_(std::move(ordinals)) {
-        api::require_no_staying_kernel("make a communicator of NCCL", {"NCCL"});
+        const api::no_staying_kernel none_stays("make a communicator of NCCL", {"NCCL"});
         std::vector<ncclComm_t> made(ordinals_.size());
         api::check_nccl(
             api::nccl_functions::get().make_all(made.data(), static_cast<int>(made.size()), ordinals_.data()),

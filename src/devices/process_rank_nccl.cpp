@@ -24,7 +24,7 @@ class nccl_rank final : public process_rank {
 public:
     nccl_rank(device& gpu, const process_group::invitation& to, const process_group::place& here)
         : name_(gpu.name()), ordinal_(cuda::device_context::of(gpu).ordinal()) {
-        api::require_no_staying_kernel("make a communicator of NCCL", {"NCCL"});
+        const api::no_staying_kernel none_stays("make a communicator of NCCL", {"NCCL"});
         ncclUniqueId id;
         std::memcpy(&id, to.data(), sizeof(id));
         ncclConfig_t config = NCCL_CONFIG_INITIALIZER;

@@ -160,8 +160,7 @@ std::vector<command_queue*> device::all_queues() const {
 
 void device::synchronize() {
     for (command_queue* each : all_queues()) {
-        if (runtime_.staying.has(*each)) continue;  // only its owner ends it
-        const ticket last = each->issued();
+        const ticket last = runtime_.staying.last_to_wait_for(*each);
         detail::require_may_wait({each, last}, "synchronize");
         each->wait(last, default_wait_mode());
     }

@@ -5,9 +5,10 @@
 // Thread safety: all members may be called on any thread.
 #pragma once
 
-#include <algorithm>
 #include <mutex>
 #include <vector>
+
+#include "sluice/runtime/ticket.hpp"
 
 namespace sluice {
 
@@ -24,6 +25,8 @@ public:
 
     // The stream that nothing but this work uses.
     virtual const command_queue& queue() const noexcept = 0;
+    // The last ticket of that stream before this work.
+    virtual ticket before() const noexcept = 0;
     // Lets the command end soon. May be called several times. Takes no lock of the library.
     virtual void end() noexcept = 0;
 
@@ -34,6 +37,7 @@ protected:
 // The staying work of a runtime's devices.
 class staying_works {
 public:
+    // Before the work is submitted.
     void add(staying_work& one) {
         const std::lock_guard lock(mutex_);
         all_.push_back(&one);
@@ -44,10 +48,9 @@ public:
         std::erase(all_, &one);
     }
     void end_all_of(const device& on) noexcept;
-    bool has(const command_queue& queue) const noexcept {
-        const std::lock_guard lock(mutex_);
-        return std::ranges::any_of(all_, [&](const staying_work* each) { return &each->queue() == &queue; });
-    }
+    // Of the tickets that this stream has issued, the last one to wait for: of work that stays, only its owner knows
+    // the end.
+    ticket last_to_wait_for(const command_queue& queue) const noexcept;
 
 private:
     mutable std::mutex mutex_;

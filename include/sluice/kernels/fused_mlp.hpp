@@ -64,12 +64,23 @@ fused_mlp_form check_fused_mlp(const std::vector<mlp_layer>& layers, const sourc
 
 template <typename T>
 concept fused_element = std::same_as<T, half> || std::same_as<T, bfloat16> || std::same_as<T, float>;
+
+// What fused_mlp runs: packed_mlp, or quantized_mlp.
+template <typename Network>
+concept fused_network = requires(const Network& network) {
+    typename Network::element;
+    network.form();
+    network.image();
+    network.out_features();
+};
 }  // namespace detail
 
 // A network on a device, ready for fused_mlp. Immutable; copies share the memory.
 template <detail::fused_element T>
 class packed_mlp {
 public:
+    using element = T;  // of its inputs and outputs
+
     // Called by pack_mlp.
     packed_mlp(const detail::fused_mlp_form& form, shared_tensor<std::byte> image)
         : form_(form), image_(std::move(image)) {}
@@ -122,40 +133,44 @@ constexpr bool can_fuse_mlp(device_kind on, std::size_t layers, std::size_t wide
 
 // The plain form: one command on a stream. x is [rows, in features], out [rows, out features] and not x. Does not
 // block.
-template <detail::fused_element T>
-void fused_mlp(stream on, const tensor<T>& x, const packed_mlp<T>& network, tensor<T>& out,
-               source_location location = source_location::current());
+template <detail::fused_network Network>
+void fused_mlp(stream on, const tensor<typename Network::element>& x, const Network& network,
+               tensor<typename Network::element>& out, source_location location = source_location::current());
 
-template <detail::fused_element T>
-class fused_mlp_operation : public operation_base<fused_mlp_operation<T>> {
+// What fused_mlp returns. Its output is a new tensor [rows, out features].
+template <detail::fused_network Network>
+class fused_mlp_operation : public operation_base<fused_mlp_operation<Network>> {
 public:
-    using output = tensor<T>;
+    using output = tensor<typename Network::element>;
 
-    fused_mlp_operation(tensor<T> x, packed_mlp<T> network, source_location location)
+    fused_mlp_operation(output x, Network network, source_location location)
         : x_(std::move(x)), network_(std::move(network)), location_(location) {}
 
     output submit(execution_context& context) && {
-        tensor<T> out(context.stream(), {x_.rows(), network_.out_features()}, {"fused_mlp", {}, location_});
+        output out(context.stream(), {x_.rows(), network_.out_features()}, {"fused_mlp", {}, location_});
         fused_mlp(context.stream(), x_, network_, out, location_);
         return out;
     }
     work_estimate estimate() const { return {.commands = 1}; }
 
 private:
-    tensor<T> x_;
-    packed_mlp<T> network_;
+    output x_;
+    Network network_;
     source_location location_;
 };
 
 // The operation: its output is a new tensor; the inputs are released after it.
-template <detail::fused_element T>
-auto fused_mlp(tensor<T> x, packed_mlp<T> network, source_location location = source_location::current()) {
-    return fused_mlp_operation<T>(std::move(x), std::move(network), location);
+template <detail::fused_network Network>
+auto fused_mlp(tensor<typename Network::element> x, Network network,
+               source_location location = source_location::current()) {
+    return fused_mlp_operation<Network>(std::move(x), std::move(network), location);
 }
 // The function of x, for and_then.
-template <detail::fused_element T>
-auto fused_mlp(packed_mlp<T> network, source_location location = source_location::current()) {
-    return [=](tensor<T> x) { return fused_mlp_operation<T>(std::move(x), network, location); };
+template <detail::fused_network Network>
+auto fused_mlp(Network network, source_location location = source_location::current()) {
+    return [=](tensor<typename Network::element> x) {
+        return fused_mlp_operation<Network>(std::move(x), network, location);
+    };
 }
 
 }  // namespace sluice

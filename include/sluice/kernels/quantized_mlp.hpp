@@ -86,6 +86,8 @@ quantized_mlp_form check_quantized_mlp(std::vector<mlp_layer>& layers, const mlp
 template <detail::eight_bit_element T>
 class quantized_mlp {
 public:
+    using element = T;  // of its inputs and outputs
+
     // Called by pack_quantized_mlp.
     quantized_mlp(const detail::quantized_mlp_form& form, shared_tensor<std::byte> image)
         : form_(form), image_(std::move(image)) {}
@@ -132,45 +134,6 @@ template <detail::eight_bit_element T>
 auto pack_quantized_mlp(std::vector<mlp_layer> layers, const mlp_scales& scales,
                         source_location location = source_location::current()) {
     return pack_quantized_mlp_operation<T>(std::move(layers), scales, location);
-}
-
-// The plain form: one command on a stream. x is [rows, in features], out [rows, out features] and not x. Does not
-// block.
-template <detail::eight_bit_element T>
-void fused_mlp(stream on, const tensor<T>& x, const quantized_mlp<T>& network, tensor<T>& out,
-               source_location location = source_location::current());
-
-// What fused_mlp of a quantized_mlp returns. Its output is a new tensor [rows, out features].
-template <detail::eight_bit_element T>
-class quantized_mlp_operation : public operation_base<quantized_mlp_operation<T>> {
-public:
-    using output = tensor<T>;
-
-    quantized_mlp_operation(tensor<T> x, quantized_mlp<T> network, source_location location)
-        : x_(std::move(x)), network_(std::move(network)), location_(location) {}
-
-    output submit(execution_context& context) && {
-        tensor<T> out(context.stream(), {x_.rows(), network_.out_features()}, {"fused_mlp", {}, location_});
-        fused_mlp(context.stream(), x_, network_, out, location_);
-        return out;
-    }
-    work_estimate estimate() const { return {.commands = 1}; }
-
-private:
-    tensor<T> x_;
-    quantized_mlp<T> network_;
-    source_location location_;
-};
-
-// The operation: its output is a new tensor; the inputs are released after it.
-template <detail::eight_bit_element T>
-auto fused_mlp(tensor<T> x, quantized_mlp<T> network, source_location location = source_location::current()) {
-    return quantized_mlp_operation<T>(std::move(x), std::move(network), location);
-}
-// The function of x, for and_then.
-template <detail::eight_bit_element T>
-auto fused_mlp(quantized_mlp<T> network, source_location location = source_location::current()) {
-    return [=](tensor<T> x) { return quantized_mlp_operation<T>(std::move(x), network, location); };
 }
 
 }  // namespace sluice

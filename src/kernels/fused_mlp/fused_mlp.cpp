@@ -2,23 +2,30 @@
 #include "sluice/kernels/fused_mlp.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
+#include <string>
 
+#include "kernels/fused_mlp/fused_mlp_command.hpp"
 #include "kernels/fused_mlp/fused_mlp_cpu.hpp"
 #include "kernels/fused_mlp/fused_mlp_dispatch.hpp"
-#include "sluice/runtime/detail/closure.hpp"
-#include "sluice/runtime/device.hpp"
 #include "sluice/runtime/transfer.hpp"
 
 namespace sluice {
-namespace {
 
-template <kernels::fused_type Type>
-void run_on_host(const void* closure) {
-    kernels::fused_mlp_on_cpu(*static_cast<const kernels::fused_mlp_call*>(closure), Type);
-}
+template <detail::fused_element T>
+struct kernels::fused_mlp_kernels<packed_mlp<T>> {
+    using call = fused_mlp_call;
+    static constexpr fused_type type = fused_type_of<T>;
+
+    static launch_command on_cuda(const call& what, device& gpu) { return fused_mlp_on_cuda(what, type, gpu); }
+    static void on_cpu(const call& what) { fused_mlp_on_cpu(what, type); }
+    static std::size_t scratch_floats(const call& what) noexcept {
+        return fused_mlp_scratch_floats(what.rows, what.form, type);
+    }
+};
+
+namespace {
 
 [[noreturn]] void refuse(std::size_t layer, const std::string& why, const error_context& context) {
     throw error(errc::invalid_argument, "layer " + std::to_string(layer + 1) + " " + why, context);
@@ -171,40 +178,18 @@ packed_mlp<T> pack_mlp_operation<T>::submit(execution_context& context) && {
     return {form_, shared_tensor<std::byte>(upload(std::move(image), {bytes}, location_).submit(context))};
 }
 
-template <detail::fused_element T>
-void fused_mlp(stream on, const tensor<T>& x, const packed_mlp<T>& network, tensor<T>& out, source_location location) {
-    const error_context context{"fused_mlp", on.owner().name(), location};
-    if (x.shape().rank() != 2 || x.columns() != network.in_features()) {
+void kernels::require_fused_shapes(const shape& x, std::size_t in_features, const shape& out, std::size_t out_features,
+                                   const error_context& context) {
+    if (x.rank() != 2 || x.columns() != in_features) {
         throw error(errc::shape_mismatch,
-                    "the network takes [rows, " + std::to_string(network.in_features()) + "], the input is " +
-                        to_string(x.shape()),
+                    "the network takes [rows, " + std::to_string(in_features) + "], the input is " + to_string(x),
                     context);
     }
-    const shape expected{x.rows(), network.out_features()};
-    if (out.shape() != expected) {
-        throw error(errc::shape_mismatch,
-                    "the result is " + to_string(expected) + ", the output " + to_string(out.shape()), context);
+    const shape expected{x.rows(), out_features};
+    if (out != expected) {
+        throw error(errc::shape_mismatch, "the result is " + to_string(expected) + ", the output " + to_string(out),
+                    context);
     }
-    if (x.rows() == 0) return;
-    if (out.memory() == x.memory()) throw error(errc::invalid_argument, "the output is also the input", context);
-
-    const tensor<std::byte>& image = network.image();
-    kernels::fused_mlp_call call{x.device_data(), out.device_data(), image.device_data(), x.rows(), network.form()};
-    constexpr kernels::fused_type type = kernels::fused_type_of<T>;
-    launch_command command;
-    storage_ref scratch;
-    if (on.owner().kind() == device_kind::cuda) {
-        command = kernels::fused_mlp_on_cuda(call, type, on.owner());
-    } else {
-        scratch = on.workspace(kernels::fused_mlp_scratch_floats(call.rows, call.form, type) * sizeof(float));
-        call.scratch = static_cast<float*>(scratch->data());
-    }
-    command.host_function = &run_on_host<type>;
-    detail::set_closure(command, call);
-    const std::array accesses{
-        memory_access{x.memory(), access_mode::read}, memory_access{image.memory(), access_mode::read},
-        memory_access{out.memory(), access_mode::write}, memory_access{scratch.get(), access_mode::write}};
-    on.launch({"fused_mlp", accesses, location}, command);
 }
 
 template class pack_mlp_operation<half>;

@@ -10,8 +10,6 @@
 namespace sluice::kernels {
 namespace {
 
-// Rows of a part are a multiple of this: of the tiles of all vector units.
-constexpr std::size_t rows_of_part = 12;
 // Products of numbers in a part: 5 to 10 µs of them. While a worker wakes up, the calling thread carries out the first
 // parts.
 constexpr std::size_t products_of_part = 500'000;
@@ -27,8 +25,7 @@ constexpr std::size_t cache_period = 256;
 std::size_t stride_of(const detail::fused_mlp_form& form) noexcept {
     std::size_t widest = 0;
     for (std::size_t i = 1; i <= form.layers; ++i) widest = std::max<std::size_t>(widest, form.features[i]);
-    const std::size_t columns = panels_of(widest) * panel_columns;
-    return columns % cache_period == 0 ? columns + panel_columns : columns;
+    return cpu_stride(widest);
 }
 
 std::size_t products_of_row(const detail::fused_mlp_form& form) noexcept {
@@ -44,14 +41,9 @@ std::size_t rows_of_block(const detail::fused_mlp_form& form) noexcept {
     return is_wide(form) ? rows_of_wide_cpu_block : rows_of_cpu_block;
 }
 
-std::size_t parts_of_rows(std::size_t rows, const detail::fused_mlp_form& form) noexcept {
-    return sluice::detail::parts_for(rows * products_of_row(form), products_of_part,
-                                     (rows + rows_of_part - 1) / rows_of_part);
-}
-
 // A few rows of a narrow network are not worth a wake-up for each of its layers.
 bool shares_columns(std::size_t rows, const detail::fused_mlp_form& form) noexcept {
-    return is_wide(form) || (rows <= rows_of_part && rows * products_of_row(form) >= 2 * products_of_part);
+    return is_wide(form) || (rows <= rows_of_cpu_part && rows * products_of_row(form) >= 2 * products_of_part);
 }
 
 // Panels of a part are a multiple of this: the fewer rows there are, the more panels a tile has.
@@ -111,10 +103,10 @@ void run_layer(const cpu_loops& loops, const cpu_columns& whole, bool is_wide) {
     const std::size_t by_rows = by_columns > 1
                                     ? 1
                                     : sluice::detail::parts_for(whole.rows * whole.in * panels * panel_columns,
-                                                                products_of_part, whole.rows / rows_of_part);
+                                                                products_of_part, whole.rows / rows_of_cpu_part);
     sluice::detail::for_parts(by_columns * by_rows, [&](std::size_t part) {
         const auto columns = sluice::detail::range_of_part(panels, by_columns, part / by_rows, unit);
-        const auto rows = sluice::detail::range_of_part(whole.rows, by_rows, part % by_rows, rows_of_part);
+        const auto rows = sluice::detail::range_of_part(whole.rows, by_rows, part % by_rows, rows_of_cpu_part);
         cpu_columns some = whole;
         some.x += rows.first * whole.x_stride;
         some.out += rows.first * whole.out_stride;
@@ -163,10 +155,10 @@ void run(const fused_mlp_call& call) {
         for (std::size_t first = 0; first < call.rows;) first += run_block_by_columns<T>(loops, call, first);
         return;
     }
-    const std::size_t parts = parts_of_rows(call.rows, call.form);
+    const std::size_t parts = cpu_parts_of_rows(call.rows, call.form);
     const std::size_t scratch = scratch_of_block(call.rows, call.form, std::is_same_v<T, float>);
     sluice::detail::for_parts(parts, [&](std::size_t part) {
-        const auto range = sluice::detail::range_of_part(call.rows, parts, part, rows_of_part);
+        const auto range = sluice::detail::range_of_part(call.rows, parts, part, rows_of_cpu_part);
         run_rows<T>(loops, call, call.scratch + part * scratch, range.first, range.last);
     });
 }
@@ -181,9 +173,19 @@ const cpu_loops& best_cpu_loops() {
     return fused_mlp_baseline;
 }
 
+std::size_t cpu_stride(std::size_t widest) noexcept {
+    const std::size_t columns = panels_of(widest) * panel_columns;
+    return columns % cache_period == 0 ? columns + panel_columns : columns;
+}
+
+std::size_t cpu_parts_of_rows(std::size_t rows, const detail::fused_mlp_form& form) noexcept {
+    return sluice::detail::parts_for(rows * products_of_row(form), products_of_part,
+                                     (rows + rows_of_cpu_part - 1) / rows_of_cpu_part);
+}
+
 std::size_t fused_mlp_scratch_floats(std::size_t rows, const detail::fused_mlp_form& form, fused_type type) noexcept {
     const std::size_t block = scratch_of_block(rows, form, type == fused_type::f32);
-    return shares_columns(rows, form) ? block : parts_of_rows(rows, form) * block;
+    return shares_columns(rows, form) ? block : cpu_parts_of_rows(rows, form) * block;
 }
 
 void fused_mlp_on_cpu(const fused_mlp_call& call, fused_type type) {

@@ -20,11 +20,18 @@ namespace sluice::kernels {
 
 inline constexpr std::size_t panel_columns = 16;
 inline constexpr std::size_t rows_of_cpu_block = 48, rows_of_wide_cpu_block = 120;
+// Rows of a part are a multiple of this: of the tiles of all vector units.
+inline constexpr std::size_t rows_of_cpu_part = 12;
 
 constexpr std::size_t panels_of(std::size_t columns) { return (columns + panel_columns - 1) / panel_columns; }
 constexpr std::size_t cpu_layer_floats(std::size_t in, std::size_t out) {
     return panels_of(out) * panel_columns * (in + 1);
 }
+
+// From a row of activations to the next one, in floats; `widest` is the largest number of columns of a layer.
+std::size_t cpu_stride(std::size_t widest) noexcept;
+// How many parts workers share, where they share rows.
+std::size_t cpu_parts_of_rows(std::size_t rows, const detail::fused_mlp_form& form) noexcept;
 
 // A few rows and the memory they need on their way.
 struct cpu_block {

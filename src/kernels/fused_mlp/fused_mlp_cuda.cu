@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "kernels/fused_mlp/fused_mlp_cuda.hpp"
 #include "kernels/fused_mlp/fused_mlp_mma.cuh"
+#include "kernels/fused_mlp/launches_over_rows.cuh"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::kernels {
@@ -21,13 +20,9 @@ const void* kernel_of_width(std::size_t width) {
 }  // namespace
 
 launch_command fused_mlp_with_mma(const fused_mlp_call& call, fused_type type, const device_properties& gpu) {
-    constexpr std::size_t rows_of_block = mma_warps * 16;
-    launch_command made;
+    launch_command made = warps_over_rows(call.rows, mma_warps, gpu);
     made.device_function =
         type == fused_type::f16 ? kernel_of_width<half>(call.form.width) : kernel_of_width<bfloat16>(call.form.width);
-    made.grid.x = static_cast<unsigned>(std::min<std::size_t>((call.rows + rows_of_block - 1) / rows_of_block,
-                                                              2 * static_cast<std::size_t>(gpu.compute_units)));
-    made.block.x = mma_warps * 32;
     made.shared_bytes = fused_mma_bytes(call.form.layers, call.form.width);
     return made;
 }

@@ -3,6 +3,7 @@
 
 #include "kernels/fused_mlp/fused_mlp_cuda.hpp"
 #include "kernels/fused_mlp/fused_mlp_wgmma.cuh"
+#include "kernels/fused_mlp/launches_over_rows.cuh"
 
 namespace sluice::kernels {
 namespace {
@@ -14,10 +15,7 @@ bool is_whole(const fused_mlp_call& call) {
 
 template <typename T, int Width, int Groups>
 launch_command resident(const fused_mlp_call& call, const device_properties& gpu) {
-    const std::size_t tiles = (call.rows + rows_of_group - 1) / rows_of_group;
-    const std::size_t blocks = std::min<std::size_t>(tiles, static_cast<std::size_t>(gpu.compute_units));
-    const std::size_t groups = std::min<std::size_t>(Groups, (tiles + blocks - 1) / blocks);
-    launch_command made;
+    launch_command made = warpgroups_over_rows(call.rows, Groups, gpu);
     if (!is_whole<Width>(call)) {
         made.device_function = reinterpret_cast<const void*>(&fused_mlp_resident<T, Width, Groups, false, true>);
     } else if (call.form.is_biased) {
@@ -25,8 +23,6 @@ launch_command resident(const fused_mlp_call& call, const device_properties& gpu
     } else {
         made.device_function = reinterpret_cast<const void*>(&fused_mlp_resident<T, Width, Groups, true, false>);
     }
-    made.grid.x = static_cast<unsigned>(blocks);
-    made.block.x = static_cast<unsigned>(groups * threads_of_group);
     made.shared_bytes = fused_resident_bytes(call.form.layers, Width);
     return made;
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/fused_mlp/fused_mlp_rows.cuh"
+#include "kernels/tensor_cores/copy_together.cuh"
 #include "kernels/tensor_cores/mma.cuh"
 
 namespace sluice::kernels {
@@ -27,13 +28,6 @@ __device__ inline void start_at_bias(float (&d)[Blocks][4], const float* bias) {
     for (int block = 0; block < Blocks; ++block) {
 #pragma unroll
         for (int place = 0; place < 4; ++place) d[block][place] = b[block][place % 2];
-    }
-}
-
-// All threads of the block copy; no thread reads `to` before the next __syncthreads.
-__device__ inline void copy_together(void* to, const void* from, std::size_t bytes) {
-    for (std::size_t i = threadIdx.x; i < bytes / 16; i += blockDim.x) {
-        static_cast<uint4*>(to)[i] = static_cast<const uint4*>(from)[i];
     }
 }
 

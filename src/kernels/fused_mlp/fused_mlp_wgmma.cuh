@@ -30,11 +30,6 @@ constexpr std::size_t fused_streamed_bytes(std::size_t layers, std::size_t width
     return fused_barrier_bytes + fused_bias_bytes(layers, width) + fused_stages * fused_stage_bytes;
 }
 
-// This lane's first row in its warpgroup's tile.
-__device__ inline std::size_t first_row(std::size_t tile) {
-    return tile * rows_of_group + threadIdx.x % threads_of_group / 32 * 16 + threadIdx.x % 32 / 4;
-}
-
 template <typename T, int Width, int Groups, bool Whole, bool Biased>
 __global__ void __launch_bounds__(Groups* threads_of_group, 1)
     fused_mlp_resident(const __grid_constant__ fused_mlp_call all) {
@@ -64,7 +59,7 @@ __global__ void __launch_bounds__(Groups* threads_of_group, 1)
     const unsigned stride = gridDim.x * (blockDim.x / threads_of_group);
 
     std::uint32_t next[steps][4];
-    load_inputs<Whole>(next, all, first_row(tile));
+    load_inputs<Whole>(next, all, first_row_in(tile));
     __syncthreads();
 
     // A one for each of the three parts of a bias.
@@ -80,9 +75,9 @@ __global__ void __launch_bounds__(Groups* threads_of_group, 1)
 #pragma unroll
             for (int part = 0; part < 4; ++part) a[step][part] = next[step][part];
         }
-        const std::size_t row = first_row(tile);
+        const std::size_t row = first_row_in(tile);
         tile += stride;
-        load_inputs<Whole>(next, all, first_row(tile));  // while this tile is worked on
+        load_inputs<Whole>(next, all, first_row_in(tile));  // while this tile is worked on
 
         std::uint64_t operand = first_operand;
         for (unsigned layer = 0;;) {
@@ -165,7 +160,7 @@ __global__ void __launch_bounds__((Groups + 1) * threads_of_group, 1)
     biases_arrived->wait(0);
     const bool tells = threadIdx.x % threads_of_group == 0;
     for (unsigned round = blockIdx.x; round < rounds; round += gridDim.x) {
-        const std::size_t row = first_row(std::size_t{round} * Groups + group);
+        const std::size_t row = first_row_in(std::size_t{round} * Groups + group);
         std::uint32_t a[steps][4];
         load_inputs<Whole>(a, all, row);
         float d[blocks][4] = {};

@@ -9,10 +9,14 @@
 // and the others to the second one.
 #include "kernels/image_batch/image_batch_kernels.hpp"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <new>
+#include <string>
 #include <type_traits>
 
+#include "sluice/base/error.hpp"
 #include "sluice/base/half.hpp"
 #include "sluice/base/kernel.hpp"
 
@@ -144,26 +148,60 @@ template <typename T, unsigned Part>
 const void* kernel_of(const convolution_tile& tile) {
     if (tile.pixels == 32) return reinterpret_cast<const void*>(&convolve_shared<T, Part, 2, 4>);
     if (tile.filters == 64) return reinterpret_cast<const void*>(&convolve_shared<T, Part, 1, 8>);
-    return reinterpret_cast<const void*>(&convolve_shared<T, Part, 1, 4>);
+    return reinterpret_cast<const void*>(&convolve_shared<T, Part, 1, 4>);  // see require_tile
 }
 #endif
 
 }  // namespace
 }  // namespace SLUICE_LAUNCH_ABI
 
-std::vector<convolution_tile> convolution_tiles_for(const image_step& step) {
+namespace {
+
+// Those that kernel_of has kernels for.
+constexpr convolution_tile all_tiles[] = {{16, 32}, {32, 32}, {16, 64}};
+
+bool fits_tiles(const image_step& step) {
     const filter_form form = filter_form_of(step);
     const auto is_in_eights = [](const image_place& place) {
         return place.first % 8 == 0 && place.image % 8 == 0 && place.row % 8 == 0 && place.pixel % 8 == 0;
     };
-    const bool fits = step.what == image_work::convolve && step.groups == 1 && form.channels == step.in.channels &&
-                      form.filters == step.out.channels && form.channels % 16 == 0 && is_in_eights(step.from);
-    if (!fits) return {};
-    return {{16, 32}, {32, 32}, {16, 64}};
+    return step.what == image_work::convolve && step.groups == 1 && form.channels == step.in.channels &&
+           form.filters == step.out.channels && form.channels % 16 == 0 && is_in_eights(step.from);
+}
+
+// Another tile would run a kernel whose blocks make other elements.
+void require_tile(const image_step& step, const convolution_tile& tile) {
+    const error_context context{"convolutions"};
+    if (!fits_tiles(step)) {
+        throw error(
+            errc::invalid_argument,
+            "tiles are for convolutions of one group, of whole numbers of 16 channels that lie at multiples of 8; "
+            "batch_command carries out all steps",
+            context);
+    }
+    const auto is_it = [&](const convolution_tile& each) {
+        return each.pixels == tile.pixels && each.filters == tile.filters;
+    };
+    if (std::any_of(std::begin(all_tiles), std::end(all_tiles), is_it)) return;
+    std::string possible;
+    for (const convolution_tile& each : all_tiles)
+        possible += (possible.empty() ? "" : ", ") + std::to_string(each.pixels) + " x " + std::to_string(each.filters);
+    throw error(errc::invalid_argument,
+                "no kernel has tiles of " + std::to_string(tile.pixels) + " x " + std::to_string(tile.filters) +
+                    " (pixels x filters); there are " + possible,
+                context);
+}
+
+}  // namespace
+
+std::vector<convolution_tile> convolution_tiles_for(const image_step& step) {
+    if (!fits_tiles(step)) return {};
+    return {std::begin(all_tiles), std::end(all_tiles)};
 }
 
 launch_command batch_convolution_command(const batch_call& call, const image_step& step, const convolution_tile& tile,
                                          batch_closure& closure) {
+    require_tile(step, tile);
     const auto count = [](std::size_t x) { return static_cast<unsigned>(x); };
     const auto place = [&](const image_place& of) {
         return place_of_images{call.scratch + of.first * short_bytes, of.image, of.row, of.pixel};
@@ -208,8 +246,6 @@ launch_command batch_convolution_command(const batch_call& call, const image_ste
     } else {
         command.device_function = is_wide ? kernel_of<bfloat16, 32>(tile) : kernel_of<bfloat16, 16>(tile);
     }
-#else
-    static_cast<void>(tile);
 #endif
     return command;
 }

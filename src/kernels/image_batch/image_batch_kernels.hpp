@@ -21,7 +21,8 @@ launch_command batch_end_command(const batch_call& call, const image_step& step,
 launch_command batch_bounds_command(const batch_call& call, const image_step& step, batch_closure& closure);
 
 // Convolutions on tensor cores whose blocks make this many pixels of this many filters (image_batch_convolution.cu).
-// None for steps that they do not fit. On a GPU only.
+// None for steps that they do not fit. On a GPU only. batch_convolution_command throws errc::invalid_argument for a
+// tile that is not one of the step's.
 struct convolution_tile {
     std::size_t pixels, filters;
 };

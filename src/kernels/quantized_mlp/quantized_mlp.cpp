@@ -2,18 +2,29 @@
 #include "sluice/kernels/quantized_mlp.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
 #include <string>
 #include <string_view>
 
+#include "kernels/fused_mlp/fused_mlp_command.hpp"
 #include "kernels/quantized_mlp/quantized_mlp_dispatch.hpp"
-#include "sluice/runtime/detail/closure.hpp"
-#include "sluice/runtime/device.hpp"
 #include "sluice/runtime/transfer.hpp"
 
 namespace sluice {
+
+template <detail::eight_bit_element T>
+struct kernels::fused_mlp_kernels<quantized_mlp<T>> {
+    using call = quantized_mlp_call;
+    static constexpr eight_bit_type type = eight_bit_type_of<T>;
+
+    static launch_command on_cuda(const call& what, device& gpu) { return quantized_mlp_on_cuda(what, type, gpu); }
+    static void on_cpu(const call& what) { quantized_mlp_on_cpu(what, type); }
+    static std::size_t scratch_floats(const call& what) noexcept {
+        return quantized_mlp_scratch_floats(what.rows, what.form);
+    }
+};
+
 namespace {
 
 constexpr std::string_view packing = "pack_quantized_mlp";
@@ -22,11 +33,6 @@ std::string number_text(double value) {
     char text[32];
     std::snprintf(text, sizeof(text), "%g", value);
     return text;
-}
-
-template <kernels::eight_bit_type Type>
-void run_quantized_on_host(const void* closure) {
-    kernels::quantized_mlp_on_cpu(*static_cast<const kernels::quantized_mlp_call*>(closure), Type);
 }
 
 [[noreturn]] void refuse_quantized(const std::string& why, const source_location& location) {
@@ -111,43 +117,6 @@ quantized_mlp<T> pack_quantized_mlp_operation<T>::submit(execution_context& cont
                                  : kernels::quantized_image_for_cuda<T>(layers_, weight_scales_, form_.sizes.width);
     const std::size_t bytes = image.size();
     return {form_, shared_tensor<std::byte>(upload(std::move(image), {bytes}, location_).submit(context))};
-}
-
-template <detail::eight_bit_element T>
-void fused_mlp(stream on, const tensor<T>& x, const quantized_mlp<T>& network, tensor<T>& out,
-               source_location location) {
-    const error_context context{"fused_mlp", on.owner().name(), location};
-    if (x.shape().rank() != 2 || x.columns() != network.in_features()) {
-        throw error(errc::shape_mismatch,
-                    "the network takes [rows, " + std::to_string(network.in_features()) + "], the input is " +
-                        to_string(x.shape()),
-                    context);
-    }
-    const shape expected{x.rows(), network.out_features()};
-    if (out.shape() != expected) {
-        throw error(errc::shape_mismatch,
-                    "the result is " + to_string(expected) + ", the output " + to_string(out.shape()), context);
-    }
-    if (x.rows() == 0) return;
-    if (out.memory() == x.memory()) throw error(errc::invalid_argument, "the output is also the input", context);
-
-    const tensor<std::byte>& image = network.image();
-    kernels::quantized_mlp_call call{x.device_data(), out.device_data(), image.device_data(), x.rows(), network.form()};
-    constexpr kernels::eight_bit_type type = kernels::eight_bit_type_of<T>;
-    launch_command command;
-    storage_ref scratch;
-    if (on.owner().kind() == device_kind::cuda) {
-        command = kernels::quantized_mlp_on_cuda(call, type, on.owner());
-    } else {
-        scratch = on.workspace(kernels::quantized_mlp_scratch_floats(call.rows, call.form) * sizeof(float));
-        call.scratch = static_cast<float*>(scratch->data());
-    }
-    command.host_function = &run_quantized_on_host<type>;
-    detail::set_closure(command, call);
-    const std::array accesses{
-        memory_access{x.memory(), access_mode::read}, memory_access{image.memory(), access_mode::read},
-        memory_access{out.memory(), access_mode::write}, memory_access{scratch.get(), access_mode::write}};
-    on.launch({"fused_mlp", accesses, location}, command);
 }
 
 template class pack_quantized_mlp_operation<f8_e4m3>;

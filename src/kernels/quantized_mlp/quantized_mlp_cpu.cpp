@@ -14,24 +14,11 @@
 namespace sluice::kernels {
 namespace {
 
-constexpr std::size_t quantized_rows_of_part = 12;           // a multiple of the tiles of all vector units
-constexpr std::size_t quantized_products_of_part = 500'000;  // of numbers, in a part
-constexpr std::size_t quantized_cache_period = 256;          // see fused_mlp_cpu.cpp
-constexpr std::size_t quantized_rows_of_block = rows_of_cpu_block;
-
 // All layers' columns and the inputs', in whole panels.
 std::size_t quantized_stride(const detail::fused_mlp_form& form) noexcept {
     std::size_t widest = 0;
     for (std::size_t i = 0; i <= form.layers; ++i) widest = std::max<std::size_t>(widest, form.features[i]);
-    const std::size_t columns = panels_of(widest) * panel_columns;
-    return columns % quantized_cache_period == 0 ? columns + panel_columns : columns;
-}
-
-std::size_t quantized_parts(std::size_t rows, const detail::fused_mlp_form& form) noexcept {
-    std::size_t products = 0;
-    for (std::size_t i = 0; i < form.layers; ++i) products += std::size_t{form.features[i]} * form.features[i + 1];
-    return sluice::detail::parts_for(rows * products, quantized_products_of_part,
-                                     (rows + quantized_rows_of_part - 1) / quantized_rows_of_part);
+    return cpu_stride(widest);
 }
 
 // What follows the sums of one layer.
@@ -82,7 +69,7 @@ void run_quantized_block(const cpu_loops& loops, const quantized_mlp_call& call,
     const detail::fused_mlp_form& sizes = call.form.sizes;
     const std::size_t stride = quantized_stride(sizes);
     float* x = scratch;
-    float* sums = scratch + quantized_rows_of_block * stride;
+    float* sums = scratch + rows_of_cpu_block * stride;
     widen_rows(static_cast<const T*>(call.x) + first * sizes.in_features, rows, sizes.in_features, x, stride);
     const auto* image = static_cast<const float*>(call.image);
     for (std::size_t i = 0; i < sizes.layers; ++i, std::swap(x, sums)) {
@@ -111,12 +98,12 @@ void run_quantized_block(const cpu_loops& loops, const quantized_mlp_call& call,
 template <typename T>
 void run_quantized(const quantized_mlp_call& call) {
     static const cpu_loops& loops = best_cpu_loops();
-    const std::size_t parts = quantized_parts(call.rows, call.form.sizes);
-    const std::size_t scratch = 2 * quantized_rows_of_block * quantized_stride(call.form.sizes);
+    const std::size_t parts = cpu_parts_of_rows(call.rows, call.form.sizes);
+    const std::size_t scratch = 2 * rows_of_cpu_block * quantized_stride(call.form.sizes);
     sluice::detail::for_parts(parts, [&](std::size_t part) {
-        const auto range = sluice::detail::range_of_part(call.rows, parts, part, quantized_rows_of_part);
-        for (std::size_t first = range.first; first < range.last; first += quantized_rows_of_block) {
-            run_quantized_block<T>(loops, call, first, std::min(quantized_rows_of_block, range.last - first),
+        const auto range = sluice::detail::range_of_part(call.rows, parts, part, rows_of_cpu_part);
+        for (std::size_t first = range.first; first < range.last; first += rows_of_cpu_block) {
+            run_quantized_block<T>(loops, call, first, std::min(rows_of_cpu_block, range.last - first),
                                    call.scratch + part * scratch);
         }
     });
@@ -125,7 +112,7 @@ void run_quantized(const quantized_mlp_call& call) {
 }  // namespace
 
 std::size_t quantized_mlp_scratch_floats(std::size_t rows, const detail::quantized_mlp_form& form) noexcept {
-    return quantized_parts(rows, form.sizes) * 2 * quantized_rows_of_block * quantized_stride(form.sizes);
+    return cpu_parts_of_rows(rows, form.sizes) * 2 * rows_of_cpu_block * quantized_stride(form.sizes);
 }
 
 void quantized_mlp_on_cpu(const quantized_mlp_call& call, eight_bit_type type) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "kernels/fused_mlp/launches_over_rows.cuh"
 #include "kernels/quantized_mlp/quantized_mlp_cuda.hpp"
 #include "kernels/quantized_mlp/quantized_mlp_mma.cuh"
 #include "sluice/runtime/device.hpp"
@@ -28,14 +29,10 @@ bool has_f8_code(int capability) {
 
 launch_command quantized_mlp_with_mma(const quantized_mlp_call& call, eight_bit_type type,
                                       const device_properties& gpu) {
-    constexpr std::size_t rows_of_block = eight_bit_warps * 16;
     const std::size_t width = call.form.sizes.width;
-    launch_command made;
+    launch_command made = warps_over_rows(call.rows, eight_bit_warps, gpu);
     made.device_function = type == eight_bit_type::f8 ? quantized_kernel_of_width<f8_e4m3>(width)
                                                       : quantized_kernel_of_width<std::int8_t>(width);
-    made.grid.x = static_cast<unsigned>(std::min<std::size_t>((call.rows + rows_of_block - 1) / rows_of_block,
-                                                              2 * static_cast<std::size_t>(gpu.compute_units)));
-    made.block.x = eight_bit_warps * 32;
     made.shared_bytes = eight_bit_mma_bytes(call.form.sizes.layers, width);
     return made;
 }

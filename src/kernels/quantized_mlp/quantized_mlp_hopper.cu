@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
+#include "kernels/fused_mlp/launches_over_rows.cuh"
 #include "kernels/quantized_mlp/quantized_mlp_cuda.hpp"
 #include "kernels/quantized_mlp/quantized_mlp_wgmma.cuh"
 
@@ -9,11 +8,8 @@ namespace {
 
 template <int Width, int Groups>
 launch_command resident_8_bit(const quantized_mlp_call& call, const device_properties& gpu) {
-    const std::size_t tiles = (call.rows + rows_of_group - 1) / rows_of_group;
-    const std::size_t blocks = std::min<std::size_t>(tiles, static_cast<std::size_t>(gpu.compute_units));
-    const std::size_t groups = std::min<std::size_t>(Groups, (tiles + blocks - 1) / blocks);
     const detail::fused_mlp_form& sizes = call.form.sizes;
-    launch_command made;
+    launch_command made = warpgroups_over_rows(call.rows, Groups, gpu);
     if (sizes.in_features != Width || sizes.out_features != Width) {
         made.device_function = reinterpret_cast<const void*>(&quantized_mlp_resident<Width, Groups, false, true>);
     } else if (sizes.is_biased) {
@@ -21,8 +17,6 @@ launch_command resident_8_bit(const quantized_mlp_call& call, const device_prope
     } else {
         made.device_function = reinterpret_cast<const void*>(&quantized_mlp_resident<Width, Groups, true, false>);
     }
-    made.grid.x = static_cast<unsigned>(blocks);
-    made.block.x = static_cast<unsigned>(groups * threads_of_group);
     made.shared_bytes = eight_bit_resident_bytes(sizes.layers, Width);
     return made;
 }

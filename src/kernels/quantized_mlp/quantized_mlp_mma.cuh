@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/quantized_mlp/quantized_mlp_rows.cuh"
+#include "kernels/tensor_cores/copy_together.cuh"
 #include "kernels/tensor_cores/mma.cuh"
 
 namespace sluice::kernels {
@@ -64,13 +65,6 @@ __device__ inline void mma_8_bit_slab(sum_of<T> (&d)[Blocks][4], const std::uint
     }
 }
 
-// All threads of the block copy; no thread reads `to` before the next __syncthreads.
-__device__ inline void copy_bytes_together(void* to, const void* from, std::size_t bytes) {
-    for (std::size_t i = threadIdx.x; i < bytes / 16; i += blockDim.x) {
-        static_cast<uint4*>(to)[i] = static_cast<const uint4*>(from)[i];
-    }
-}
-
 template <typename T, int Width>
 __global__ void __launch_bounds__(eight_bit_warps * 32)
     quantized_mlp_mma(const __grid_constant__ quantized_mlp_call all) {
@@ -82,8 +76,8 @@ __global__ void __launch_bounds__(eight_bit_warps * 32)
     const bool is_resident = has_resident_weights(layers, Width);
     const auto* const image = static_cast<const unsigned char*>(all.image);
     unsigned char* const weights = shared + bias_bytes;
-    copy_bytes_together(shared, image, bias_bytes);
-    if (is_resident) copy_bytes_together(weights, image + bias_bytes, layers * eight_bit::layer_bytes(Width));
+    copy_together(shared, image, bias_bytes);
+    if (is_resident) copy_together(weights, image + bias_bytes, layers * eight_bit::layer_bytes(Width));
     __syncthreads();
 
     constexpr std::size_t rows_of_block = eight_bit_warps * 16;
@@ -103,7 +97,7 @@ __global__ void __launch_bounds__(eight_bit_warps * 32)
                 const std::size_t slab = layer * steps + first;
                 if (!is_resident) {
                     __syncthreads();  // all warps are done with the part before
-                    copy_bytes_together(weights, image + bias_bytes + slab * slab_bytes, steps_of_part * slab_bytes);
+                    copy_together(weights, image + bias_bytes + slab * slab_bytes, steps_of_part * slab_bytes);
                     __syncthreads();
                 }
                 const unsigned char* const part = weights + (is_resident ? slab * slab_bytes : 0);

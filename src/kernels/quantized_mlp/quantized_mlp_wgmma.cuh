@@ -45,16 +45,13 @@ __global__ void __launch_bounds__(Groups* threads_of_group, 1)
             arrived[layer].copy(weights + layer * layer_bytes, image + bias_bytes + layer * layer_bytes, layer_bytes);
         }
     }
-    const auto first_row = [](std::size_t tile) {  // of this lane
-        return tile * rows_of_group + threadIdx.x % threads_of_group / 32 * 16 + threadIdx.x % 32 / 4;
-    };
     // Tiles go round the blocks first, so that few rows are spread over many multiprocessors.
     unsigned tile = blockIdx.x + group_of_thread() * gridDim.x;
     const unsigned tiles = (all.rows + rows_of_group - 1) / rows_of_group;
     const unsigned stride = gridDim.x * (blockDim.x / threads_of_group);
 
     std::uint32_t next[steps][4];
-    load_8_bit_inputs<Whole>(next, all, first_row(tile));
+    load_8_bit_inputs<Whole>(next, all, first_row_in(tile));
     __syncthreads();
 
     const std::uint64_t first_operand = wgmma_operand(weights);
@@ -66,9 +63,9 @@ __global__ void __launch_bounds__(Groups* threads_of_group, 1)
 #pragma unroll
             for (int part = 0; part < 4; ++part) a[step][part] = next[step][part];
         }
-        const std::size_t row = first_row(tile);
+        const std::size_t row = first_row_in(tile);
         tile += stride;
-        load_8_bit_inputs<Whole>(next, all, first_row(tile));  // while this tile is worked on
+        load_8_bit_inputs<Whole>(next, all, first_row_in(tile));  // while this tile is worked on
 
         std::uint64_t operand = first_operand;
         for (unsigned layer = 0;;) {

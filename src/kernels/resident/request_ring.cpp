@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/resident/host_words.hpp"
 #include "sluice/kernels/detail/resident_words.hpp"
 
 namespace sluice::kernels {
@@ -12,15 +13,6 @@ namespace {
 using sluice::detail::resident_flag;
 using sluice::detail::resident_pitch;
 using sluice::detail::resident_words;
-
-// The other side reads and writes words while they are written and read here.
-void put_word(std::uint64_t* word, std::uint32_t data, std::uint32_t flag) noexcept {
-    std::atomic_ref(*word).store(std::uint64_t{flag} << 32 | data, std::memory_order_relaxed);
-}
-std::uint64_t word_at(const std::uint64_t* word) noexcept {
-    return std::atomic_ref(const_cast<std::uint64_t&>(*word)).load(std::memory_order_relaxed);
-}
-bool has_flag(std::uint64_t word, std::uint32_t flag) noexcept { return word >> 32 == flag; }
 
 void put_bytes(std::uint64_t* words, const void* bytes, std::size_t count, std::uint32_t flag) noexcept {
     const auto* const from = static_cast<const std::byte*>(bytes);

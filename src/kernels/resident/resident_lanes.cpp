@@ -5,19 +5,13 @@
 #include <atomic>
 #include <cstring>
 
+#include "kernels/resident/host_words.hpp"
+
 namespace sluice::kernels {
 namespace {
 
 // In front of the boxes: the address of the image, on a line of its own.
 constexpr std::size_t words_in_front = 16;
-
-// The kernel reads and writes words while they are written and read here.
-void put(std::uint64_t* word, std::uint32_t data, std::uint32_t flag) noexcept {
-    std::atomic_ref(*word).store(std::uint64_t{flag} << 32 | data, std::memory_order_relaxed);
-}
-std::uint64_t get(const std::uint64_t* word) noexcept {
-    return std::atomic_ref(const_cast<std::uint64_t&>(*word)).load(std::memory_order_relaxed);
-}
 
 std::size_t inbox_words(const resident_layout& layout, std::size_t lanes) noexcept {
     return lanes * resident_lanes::depth * layout.rows * layout.input_words();
@@ -79,10 +73,10 @@ void resident_lanes::ask(std::size_t lane, const std::uint16_t* inputs, std::uin
             for (std::uint32_t i = 0; i < pairs; ++i) {
                 std::uint32_t both = 0;
                 std::memcpy(&both, x + begin + std::size_t{2} * i, sizeof(both));
-                put(words + i, both, of.flag);
+                put_word(words + i, both, of.flag);
             }
-            if ((end - begin) % 2 != 0) put(words + pairs, x[end - 1], of.flag);
-            if (begin == end) put(words, 0, of.flag);
+            if ((end - begin) % 2 != 0) put_word(words + pairs, x[end - 1], of.flag);
+            if (begin == end) put_word(words, 0, of.flag);
         }
     }
 }
@@ -92,17 +86,17 @@ void resident_lanes::ask_to_reload(std::size_t lane) noexcept {
     begin(of, resident_reload);
     std::atomic_thread_fence(std::memory_order_release);  // the image's address is written before
     std::uint64_t* const words = entry_in(lane);
-    for (std::uint32_t i = 0; i < layout_.input_words(); ++i) put(words + i, 0, of.flag);
+    for (std::uint32_t i = 0; i < layout_.input_words(); ++i) put_word(words + i, 0, of.flag);
 }
 
 bool resident_lanes::take(std::size_t lane, std::uint16_t* outputs) noexcept {
     lane_state& of = lanes_[lane];
     const std::uint64_t* const words = entry_out(lane);
-    if (outputs == nullptr) return get(words) >> 32 == of.flag;
+    if (outputs == nullptr) return has_flag(word_at(words), of.flag);
     const std::uint32_t columns = layout_.layer[layout_.layers - 1].outputs, pairs = layout_.output_words();
     for (; of.words_taken < of.rows * pairs; ++of.words_taken) {
-        const std::uint64_t word = get(words + of.words_taken);
-        if (word >> 32 != of.flag) return false;
+        const std::uint64_t word = word_at(words + of.words_taken);
+        if (!has_flag(word, of.flag)) return false;
         const std::uint32_t row = of.words_taken / pairs, column = 2 * (of.words_taken % pairs);
         const std::uint32_t both = static_cast<std::uint32_t>(word);
         std::uint16_t* const to = outputs + std::size_t{row} * columns + column;

@@ -67,14 +67,22 @@ void staying_kernel::end() noexcept {
 }
 
 void staying_kernel::submit(const library_command& command, storage* read) {
+    if (!note_staying_begin(first_wait())) {
+        fail(errc::timed_out,
+             "other threads load code, create handles of libraries or free memory of a GPU, and have not ended for " +
+                 std::to_string(std::chrono::duration_cast<std::chrono::seconds>(first_wait()).count()) +
+                 " s; they would wait for this kernel, which stays");
+    }
     sluice::detail::staying_works& all = sluice::detail::staying_works_of(on_);
-    all.add(*this);
+    before_ = (*lease_)->issued();
     try {
+        all.add(*this);
         const memory_access accesses[] = {{memory_.get(), access_mode::write}, {read, access_mode::read}};
         (*lease_)->library_call({options_.kind, std::span(accesses).first(read != nullptr ? 2 : 1), location_},
                                 command);
     } catch (...) {
         all.remove(*this);
+        note_staying_end();
         throw;
     }
     is_started_ = true;  // from here on close() ends it

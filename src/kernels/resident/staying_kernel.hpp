@@ -112,6 +112,7 @@ public:
     bool must_end_elsewhere() const noexcept { return is_started_ && on_.interpreter().is_own_thread(); }
 
     const command_queue& queue() const noexcept override { return (*lease_)->queue(); }
+    ticket before() const noexcept override { return before_; }
     void end() noexcept override;
 
 private:
@@ -131,6 +132,7 @@ private:
     const staying_options options_;
     const source_location location_;
     std::optional<stream_lease> lease_;
+    ticket before_ = 0;
     storage_ref memory_;
     bool is_started_ = false;
     std::mutex failing_;

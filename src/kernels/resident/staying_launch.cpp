@@ -40,9 +40,9 @@ void launch_staying(const native_stream& on, const staying_launch& how, const er
     config.attrs = &cluster;
     config.numAttrs = how.blocks_of_cluster > 1 ? 1 : 0;
     cuda::api::check(cudaLaunchKernelExC(&config, how.function, how.arguments), "cudaLaunchKernelExC", context);
-    cuda::api::begin_staying_kernel();
 }
 
+bool note_staying_begin(std::chrono::nanoseconds longest) noexcept { return cuda::api::begin_staying_kernel(longest); }
 void note_staying_end() noexcept { cuda::api::end_staying_kernel(); }
 
 }  // namespace sluice::kernels

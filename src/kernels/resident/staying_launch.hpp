@@ -2,6 +2,7 @@
 // The launch of a kernel that stays on a GPU, and what must hold before it.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string_view>
 
@@ -22,9 +23,13 @@ struct staying_launch {
     void** arguments;                 // as cudaLaunchKernel takes them
 };
 
-// Puts the kernel on a stream of the GPU, where it stays. For library calls. Throws device_error. Once it has ended,
-// note_staying_end is called: until then no memory is given back to the GPU's driver.
-void launch_staying(const native_stream& on, const staying_launch& how, const error_context& context);
+// Before the launch, by a thread that holds no lock of the library: waits until no other thread is in a call of CUDA
+// that would wait for the kernel's end. False when that takes longer than this. From then on such calls are refused,
+// and no memory is given back to the GPU's driver, until note_staying_end is called: when the kernel has ended, or is
+// not launched.
+[[nodiscard]] bool note_staying_begin(std::chrono::nanoseconds longest) noexcept;
 void note_staying_end() noexcept;
+// Puts the kernel on a stream of the GPU, where it stays. For library calls. Throws device_error.
+void launch_staying(const native_stream& on, const staying_launch& how, const error_context& context);
 
 }  // namespace sluice::kernels

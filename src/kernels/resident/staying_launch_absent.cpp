@@ -13,6 +13,7 @@ namespace {
 
 bool loads_kernels_lazily(const error_context& context) { refuse(context); }
 void launch_staying(const native_stream&, const staying_launch&, const error_context& context) { refuse(context); }
+bool note_staying_begin(std::chrono::nanoseconds) noexcept { return false; }
 void note_staying_end() noexcept {}
 
 }  // namespace sluice::kernels

@@ -3,6 +3,7 @@
 // their block, and a barrier of each. Only for sm_90a.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace sluice::kernels {
@@ -12,6 +13,11 @@ inline constexpr int rows_of_group = 64;  // of one wgmma
 
 // This thread's warpgroup, in a form that shows the compiler that all lanes of a warp agree on it.
 __device__ inline unsigned group_of_thread() { return __shfl_sync(0xffffffff, threadIdx.x / threads_of_group, 0); }
+
+// This lane's first row in its warpgroup's tile.
+__device__ inline std::size_t first_row_in(std::size_t tile) {
+    return tile * rows_of_group + threadIdx.x % threads_of_group / 32 * 16 + threadIdx.x % 32 / 4;
+}
 
 // Moves registers between the warpgroups of a block; all of a warpgroup's threads say the same.
 template <int Count>

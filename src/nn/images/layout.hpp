@@ -23,10 +23,6 @@ struct image_layout {
     std::vector<any_tensor> outputs;   // types and shapes
 };
 
-// The shapes of all values for these inputs, without their elements. Throws what the operators say of wrong ones.
-std::vector<any_tensor> image_shapes(const prepared_graph& in, const std::filesystem::path& path,
-                                     std::span<const any_tensor> inputs);
-
 // Nothing where the recipe does not fit the shapes: a value has no elements, is no image of f32 with two dimensions, or
 // is broadcast; or borders would need much more memory than the images. Outside tensors are numbered as the inputs,
 // then the outputs.

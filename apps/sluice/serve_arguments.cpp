@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serve_arguments.hpp"
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <string>
+
+#include "exit_status.hpp"
+#include "sluice/serve/grpc_front.hpp"
+#include "sluice/serve/model_config.hpp"
+
+namespace sluice::app {
+namespace {
+
+// A number of seconds, kept in milliseconds.
+void add_time(CLI::App& app, const std::string& option, const std::string& help, std::chrono::milliseconds& to) {
+    const auto shown = std::chrono::duration_cast<std::chrono::seconds>(to).count();
+    app.add_option_function<int>(
+           option, [&to](int seconds) { to = std::chrono::seconds(seconds); },
+           help + " (default: " + std::to_string(shown) + ")")
+        ->type_name("SECONDS")
+        ->check(CLI::Range(1, 24 * 3600));
+}
+
+void add_serve_limits(CLI::App& app, serve_options& options) {
+    serve::http_options& http = options.http;
+    const auto add_count = [&app](const char* option, const char* help, std::size_t& to, std::size_t most) {
+        app.add_option(option, to, help)
+            ->type_name("COUNT")
+            ->capture_default_str()
+            ->check(CLI::Range(std::size_t{1}, most));
+    };
+    add_count("--threads", "Threads that take requests", http.threads, 256);
+    app.add_option_function<std::size_t>(
+           "--spin-us", [&http](std::size_t time) { http.spin_time = std::chrono::microseconds(time); },
+           "How long such a thread looks for the next request before it sleeps (default: 0)")
+        ->type_name("MICROSECONDS")
+        ->check(CLI::Range(std::size_t{0}, std::size_t{1'000'000}));
+    add_count("--connections", "Connections; more are refused", http.connections, 1'000'000);
+    add_count("--max-body", "Bytes of a request's body", http.body_bytes, std::size_t{1} << 40);
+    add_count("--max-json", "Bytes of a body's JSON", http.json_bytes, std::size_t{1} << 32);
+    add_count("--max-memory", "Bytes of all requests' bodies", http.all_bodies_bytes, std::size_t{1} << 44);
+    add_time(app, "--header-timeout", "Time in which a request's header must arrive", http.header_time);
+    add_time(app, "--body-timeout", "Time in which its body must arrive", http.body_time);
+    add_time(app, "--idle-timeout", "Time between two requests of a connection", http.idle_time);
+    add_time(app, "--write-timeout", "Time without progress of an answer; over gRPC, time for all of it",
+             http.write_time);
+}
+
+std::string serve_version() {
+    const std::string http = serve::http_supported() ? "yes" : "no: " + serve::why_no_http();
+    const std::string grpc = serve::grpc_supported() ? "yes" : "no: " + serve::why_no_grpc();
+    const std::string yaml = serve::yaml_supported() ? "yes" : "no: " + serve::why_no_yaml();
+    const std::string tls = serve::tls_supported() ? "yes" : "no: " + serve::why_no_tls();
+    return std::string(SLUICE_VERSION) + "\nHTTP         " + http + "\ngRPC         " + grpc + "\nTLS          " + tls +
+           "\nconfig.yaml  " + yaml;
+}
+
+void add_serve_tls(CLI::App& app, serve::tls_files& tls) {
+    CLI::Option* const certificate =
+        app.add_option(
+               "--tls-certificate", tls.certificate,
+               "Serve HTTPS, and gRPC with TLS, only, with this certificate: PEM, then those between it and its root")
+            ->type_name("FILE");
+    CLI::Option* const key = app.add_option("--tls-key", tls.key, "Its private key in PEM, which others may not read")
+                                 ->type_name("FILE")
+                                 ->needs(certificate);
+    certificate->needs(key);
+    app.add_option("--tls-client-ca", tls.client_ca, "Clients must show a certificate that leads to one of these")
+        ->type_name("FILE")
+        ->needs(certificate);
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, serve_options& options) {
+    app.set_version_flag("--version", serve_version, "Print the version, and what this server was built with");
+    CLI::Option* const models =
+        app.add_option("model", options.models, "Networks: ONNX or safetensors files, served under the files' names")
+            ->type_name("[NAME=]MODEL");
+    app.add_option("--repository", options.repository,
+                   "A folder of models: NAME/VERSION/model.onnx or NAME/model.onnx, with NAME/config.json or .yaml")
+        ->type_name("DIR")
+        ->excludes(models);
+    app.add_option("--device", options.device, "cpu, cpu:N, cuda, cuda:N or auto")
+        ->type_name("DEVICE")
+        ->capture_default_str();
+    app.add_option("--address", options.http.address, "The address to listen on; 0.0.0.0 is all of IPv4, :: of IPv6")
+        ->type_name("ADDRESS")
+        ->capture_default_str();
+    app.add_option("--port", options.http.port, "The port; 0 is one that is free")
+        ->type_name("PORT")
+        ->capture_default_str();
+    app.add_option("--grpc-port", options.grpc_port,
+                   "Answer gRPC too, on this port of the same address; 0 is one that is free (default: no gRPC)")
+        ->type_name("PORT");
+    add_serve_limits(app, options);
+    app.add_option("--tokens", options.tokens,
+                   "A file with a token a line; requests must name one (Authorization: Bearer TOKEN)")
+        ->type_name("FILE");
+    add_serve_tls(app, options.http.tls);
+    app.add_option("--user", options.user,
+                   "Become this user when the port is bound and the tokens are read; for a server that root starts")
+        ->type_name("NAME");
+    app.add_flag("--share-port", options.http.shares_port,
+                 "Listen where another server does that also has this option, so that it can be replaced");
+    app.add_flag("--model-control", options.lets_load,
+                 "Let clients load and unload models; without it only where the address is this machine's own");
+    app.add_flag(
+        "--shared-memory", options.shares_memory,
+        "Let clients register shared memory of this machine for inputs and outputs; any that the server may open");
+    app.add_flag("--cuda-shared-memory", options.opens_gpu_memory,
+                 "Let clients of this machine register memory that they have on a GPU, for inputs and outputs");
+    app.add_flag("--log-requests", options.http.log_requests, "Write a line to the log for each answer");
+    app.add_option("--otlp", options.http.otlp,
+                   "Write spans of requests to this file, as lines of OTLP/JSON; it appears at the end")
+        ->type_name("FILE");
+    app.add_option("--drain-timeout", options.drain_seconds,
+                   "Longest time for accepted requests after SIGTERM; with requests left the status is 1")
+        ->type_name("SECONDS")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 24 * 3600));
+    app.add_option_function<std::string>(
+           "--log",
+           [&options](const std::string& form) {
+               if (form != "json" && form != "text") throw CLI::ValidationError("--log", "accepted are text and json");
+               options.log_as_json = form == "json";
+           },
+           "Log lines on standard error: text, or a JSON object each (default: text)")
+        ->type_name("FORM");
+    app.footer(
+        "The first signal (SIGTERM, SIGINT, SIGHUP) ends a server that listens with status 0, when all that it\n"
+        "has accepted is answered; a second one ends it at once.\n\n" +
+        std::string(exit_status_help) + "\n");
+}
+
+}  // namespace sluice::app

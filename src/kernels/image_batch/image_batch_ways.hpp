@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ways in which a convolution of an image batch can be carried out on a GPU, and what the libraries are asked for.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cuda/fused_convolutions.hpp"
+#include "cuda/pixel_products.hpp"
+#include "kernels/image_batch/image_batch.hpp"
+#include "kernels/image_batch/image_batch_kernels.hpp"
+#include "sluice/cuda/device_context.hpp"
+
+namespace sluice::kernels {
+
+// A GPU's libraries for image batches.
+struct batch_libraries {
+    explicit batch_libraries(cuda::device_context& of) : products(of), convolutions(of) {}
+
+    cuda::pixel_products products;
+    cuda::fused_convolutions convolutions;
+};
+
+// How a step is carried out. Without a tile, a product and a convolution: by the kernel that carries out any step.
+struct convolution_way {
+    std::shared_ptr<const cuda::pixel_products::plan> product = {};
+    std::shared_ptr<const cuda::fused_convolutions::plan> convolution = {};
+    std::optional<convolution_tile> tile = {};
+    bool ends_apart = false;  // bias, addend and bounds by a kernel of ours
+    double microseconds = 0;  // as measured; 0 where nothing was
+
+    std::string text() const;
+    std::size_t workspace_bytes() const;
+};
+
+// Whether a step's bounds are those of relu.
+bool has_relu(const image_step& step);
+
+// What the libraries are asked for: a product where the step is one, and a convolution with its end. Two steps with
+// equal keys are carried out in the same way.
+using step_key = std::pair<std::optional<cuda::pixel_product>, std::optional<cuda::fused_convolution>>;
+step_key key_of(const image_step& step, std::size_t images, short_type type);
+
+// The ways that may be tried. `is_late`: there is no more time for trials, so only the libraries' first proposals.
+std::vector<convolution_way> ways_of(const step_key& key, const image_step& step, std::size_t images, short_type type,
+                                     const batch_libraries& libraries, bool is_late);
+
+}  // namespace sluice::kernels
