@@ -43,8 +43,8 @@ private:
 };
 
 // What a request gets when computing it has thrown `failure`: shapes, indices and arguments that do not fit are the
-// request's fault; std::bad_alloc is no_memory; everything else is the model's or the device's. Where there is no memory
-// for the text, the refusal is no_memory with a short one.
+// request's fault; std::bad_alloc is no_memory; everything else is the model's or the device's. Where there is no
+// memory for the text, the refusal is no_memory with a short one.
 refusal refusal_of(const std::exception& failure) noexcept;
 
 }  // namespace sluice::serve

@@ -78,9 +78,9 @@ grpc::CompletionQueue::NextStatus call_loop::next(void*& tag, bool& is_done) {
         } while (clock::now() < sleeps_at);
     }
     if (missing_.empty()) return queue_->AsyncNext(&tag, &is_done, ::gpr_inf_future(GPR_CLOCK_MONOTONIC));
-    return queue_->AsyncNext(&tag, &is_done,
-                             ::gpr_time_add(::gpr_now(GPR_CLOCK_MONOTONIC),
-                                            ::gpr_time_from_millis(lack_milliseconds, GPR_TIMESPAN)));
+    return queue_->AsyncNext(
+        &tag, &is_done,
+        ::gpr_time_add(::gpr_now(GPR_CLOCK_MONOTONIC), ::gpr_time_from_millis(lack_milliseconds, GPR_TIMESPAN)));
 }
 
 void call_loop::run() {

@@ -32,8 +32,8 @@ public:
     // Asks gRPC for the next one; `tag` happens when it comes.
     virtual void ask(grpc::ServerContext& context, byte_stream& stream, grpc::ServerCompletionQueue& queue,
                      call_event& tag) = 0;
-    // A stream has come: its set_owner() is to be called at once, and its finish() now or later. One without an owner is
-    // finished at once.
+    // A stream has come: its set_owner() is to be called at once, and its finish() now or later. One without an owner
+    // is finished at once.
     virtual void take(class stream_call& call) noexcept = 0;
 };
 

@@ -53,8 +53,8 @@ private:
     const std::shared_ptr<grpc_state> state_;
     stream_call& call_;  // until it is finished
     std::atomic<bool> is_cancelled_{false};
-    std::shared_ptr<stream_task> incoming_;          // what is read into
-    std::mutex mutex_;                               // of what follows
+    std::shared_ptr<stream_task> incoming_;  // what is read into
+    std::mutex mutex_;                       // of what follows
     // The requests in their order, a list: to add one takes no memory.
     std::shared_ptr<stream_task> first_open_;
     stream_task* last_open_ = nullptr;

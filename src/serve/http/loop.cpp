@@ -139,7 +139,7 @@ void loop::forget(const connection& closed) noexcept {
     if (connections_.erase(&closed) != 0) --state_->connections;
 }
 
-void loop::note_failure(const std::string& why) noexcept {
+void loop::note_failure(std::string_view why) noexcept {
     ++failures_;
     try {
         last_failure_ = why;

@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -62,7 +63,7 @@ public:
     clock::time_point now() const noexcept { return now_; }  // of the last tick
     void forget(const connection& closed) noexcept;
     // A request has failed through no fault of its own: for the log, at most one line a second.
-    void note_failure(const std::string& why) noexcept;
+    void note_failure(std::string_view why) noexcept;
 
 private:
     // Whether a wait is in flight: Asio has its handler, until it has run or was lost.
