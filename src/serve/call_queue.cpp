@@ -148,6 +148,19 @@ next_batch call_queue::look(const batch_rule& rule, clock::time_point now, std::
     return batch.take();
 }
 
+std::optional<waiting_call> call_queue::take_first() noexcept {
+    for (level& its : levels_) {
+        for (std::deque<waiting_call>* const part : {&its.in_time, &its.delayed}) {
+            if (part->empty()) continue;
+            std::optional<waiting_call> first(std::move(part->front()));
+            part->pop_front();
+            --size_;
+            return first;
+        }
+    }
+    return std::nullopt;
+}
+
 std::vector<waiting_call> call_queue::take(std::size_t calls) {
     std::vector<waiting_call> taken;
     taken.reserve(calls);

@@ -69,10 +69,13 @@ public:
     void push(waiting_call call);
 
     // Looks from the first call on as far as a batch reaches. Calls that are left out leave the queue for `left_out`;
-    // those whose time to be delayed has come go after the others of their level.
+    // those whose time to be delayed has come go after the others of their level. Without memory (std::bad_alloc) each
+    // call is in the queue or in `left_out`.
     next_batch look(const batch_rule& rule, clock::time_point now, std::vector<waiting_call>& left_out);
     // Takes the first calls. Nothing but look() may lie between the answer of look() and this.
     std::vector<waiting_call> take(std::size_t calls);
+    // The first call, if there is one. It takes no memory.
+    std::optional<waiting_call> take_first() noexcept;
 
 private:
     struct level {

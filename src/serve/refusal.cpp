@@ -16,15 +16,23 @@ bool is_fault_of_request(const error& failure) {
            failure.code() == errc::unsupported;
 }
 
-}  // namespace
-
-refusal refusal_of(const std::exception& failure) {
+refusal with_text(const std::exception& failure) {
     if (const auto* known = dynamic_cast<const refusal*>(&failure)) return *known;
     if (dynamic_cast<const std::bad_alloc*>(&failure) != nullptr)
-        return {refusal_kind::failed, "there is not enough memory for this request"};
+        return {refusal_kind::no_memory, "there is not enough memory for this request"};
     const auto* known = dynamic_cast<const error*>(&failure);
     const bool is_theirs = known != nullptr && is_fault_of_request(*known);
     return {is_theirs ? refusal_kind::bad_request : refusal_kind::failed, printable(failure.what())};
+}
+
+}  // namespace
+
+refusal refusal_of(const std::exception& failure) noexcept {
+    try {
+        return with_text(failure);
+    } catch (const std::exception&) {
+        return {refusal_kind::no_memory, "out of memory"};  // short enough to lie in the string itself
+    }
 }
 
 }  // namespace sluice::serve

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <exception>
+#include <new>
+#include <optional>
 #include <utility>
 
 #include "serve/batch.hpp"
@@ -52,14 +55,25 @@ void note_progress(std::span<const waiting_call> batch, infer_call::clock::time_
 }
 
 // Of a call that is not computed.
-refusal why_left_out(const waiting_call& call) {
+refusal why_left_out(const waiting_call& call) noexcept try {
     const auto now = infer_call::clock::now();
     if (!call.is_late(now)) return {refusal_kind::cancelled, "the client has gone; the request was not computed"};
     return {refusal_kind::late, "the request has waited " + std::to_string(since(call.since, now).count() / 1000) +
                                     " us, longer than it may; it was not computed"};
+} catch (const std::exception& failure) {
+    return refusal_of(failure);
 }
 
 }  // namespace
+
+// What a thread has taken from the queue to end it.
+struct served_model::taken_calls {
+    std::vector<waiting_call> batch;
+    std::vector<waiting_call> left_out;
+    std::optional<waiting_call> without_memory;  // refused, because there was none for its batch
+
+    std::size_t size() const noexcept { return batch.size() + left_out.size() + (without_memory ? 1 : 0); }
+};
 
 std::shared_ptr<served_model> served_model::make(std::string name, std::size_t version,
                                                  std::shared_ptr<const loaded_model> network,
@@ -183,29 +197,35 @@ void served_model::count_left_out(const waiting_call& call, clock::time_point no
 }
 
 // Called with the lock. What is a batch now.
-std::vector<waiting_call> served_model::take(std::vector<waiting_call>& left_out) {
+void served_model::take(taken_calls& to) {
     const auto now = clock::now();
-    const next_batch next = queue_->look(rule(), now, left_out);
-    for (const waiting_call& each : left_out) count_left_out(each, now);
-    std::vector<waiting_call> batch = queue_->take(next.calls);
-    running_ += batch.size() + left_out.size();
-    return batch;
+    const next_batch next = queue_->look(rule(), now, to.left_out);
+    to.batch = queue_->take(next.calls);
+    for (const waiting_call& each : to.left_out) count_left_out(each, now);
+    running_ += to.size();
+}
+
+// Called with the lock, when taking a batch has failed. The queue becomes shorter, so it comes to an end.
+void served_model::take_without_memory(taken_calls& to) noexcept {
+    const auto now = clock::now();
+    for (const waiting_call& each : to.left_out) count_left_out(each, now);
+    to.without_memory = queue_->take_first();
+    running_ += to.size();
 }
 
 // Called with the lock. Waits for more calls as long as the configuration says. Calls that are left out end the wait,
 // so that they hear of it in time; then there may be no batch.
-std::vector<waiting_call> served_model::take_in_time(std::unique_lock<std::mutex>& lock,
-                                                     std::vector<waiting_call>& left_out) {
+void served_model::take_in_time(std::unique_lock<std::mutex>& lock, taken_calls& to) {
     const auto delay = std::chrono::microseconds(config_.max_delay_us);
     while (delay.count() != 0 && !is_closing_) {
         const auto now = clock::now();
-        const next_batch next = queue_->look(rule(), now, left_out);
-        if (next.calls == 0 && left_out.empty()) return {};  // another thread has taken them
+        const next_batch next = queue_->look(rule(), now, to.left_out);
+        if (next.calls == 0 && to.left_out.empty()) return;  // another thread has taken them
         if (next.is_ready || now >= next.oldest + delay) break;
-        if (!left_out.empty()) {
-            for (const waiting_call& each : left_out) count_left_out(each, now);
-            running_ += left_out.size();
-            return {};
+        if (!to.left_out.empty()) {
+            for (const waiting_call& each : to.left_out) count_left_out(each, now);
+            running_ += to.left_out.size();
+            return;
         }
         ++idle_threads_;
         // `changes_after` may be the end of time, to which nothing can be added.
@@ -213,18 +233,22 @@ std::vector<waiting_call> served_model::take_in_time(std::unique_lock<std::mutex
         has_work_.wait_until(lock, std::min(next.oldest + delay - just_after, next.changes_after) + just_after);
         --idle_threads_;
     }
-    return take(left_out);
+    take(to);
 }
 
 void served_model::run_waiting() {
-    std::vector<waiting_call> left_out;
+    taken_calls taken;
     std::unique_lock lock(mutex_);
     is_lent_ = false;
-    std::vector<waiting_call> batch = take(left_out);
+    try {
+        take(taken);
+    } catch (const std::exception&) {
+        take_without_memory(taken);
+    }
     const bool is_more = !queue_->empty() && idle_threads_ != 0;
     lock.unlock();
     if (is_more) has_work_.notify_one();  // what did not fit does not wait for this thread
-    run_batch(std::move(batch), std::move(left_out), true);
+    run_batch(std::move(taken), true);
 }
 
 void served_model::work() {
@@ -234,27 +258,34 @@ void served_model::work() {
         has_work_.wait(lock, [&] { return is_closing_ || (!queue_->empty() && !is_lent_); });
         --idle_threads_;
         if (queue_->empty()) return;
-        std::vector<waiting_call> left_out;
-        std::vector<waiting_call> batch = take_in_time(lock, left_out);
+        taken_calls taken;
+        try {
+            take_in_time(lock, taken);
+        } catch (const std::exception&) {
+            take_without_memory(taken);
+        }
         lock.unlock();
-        run_batch(std::move(batch), std::move(left_out), false);
+        run_batch(std::move(taken), false);
         lock.lock();
     }
 }
 
-void served_model::run_batch(std::vector<waiting_call> batch, std::vector<waiting_call> left_out,
-                             bool on_caller_thread) {
-    const std::size_t calls = batch.size() + left_out.size();
-    for (waiting_call& each : left_out) each.call->refuse(why_left_out(each));
-    if (!batch.empty()) compute(batch, on_caller_thread);
-    batch.clear();  // calls end before close() returns
-    left_out.clear();
+void served_model::run_batch(taken_calls taken, bool on_caller_thread) noexcept {
+    const std::size_t calls = taken.size();
+    for (waiting_call& each : taken.left_out) each.call->refuse(why_left_out(each));
+    if (taken.without_memory) {
+        const std::bad_alloc failure;
+        taken.without_memory->call->refuse(refusal_of(failure));
+        note_failure(failure);
+    }
+    if (!taken.batch.empty()) compute(taken.batch, on_caller_thread);
+    taken = {};  // calls end before close() returns
     const std::lock_guard lock(mutex_);
     running_ -= calls;
     if (running_ == 0 && queue_->empty()) is_idle_.notify_all();
 }
 
-void served_model::compute_each(std::vector<waiting_call>& batch, bool on_caller_thread) {
+void served_model::compute_each(std::span<waiting_call> batch, bool on_caller_thread) noexcept {
     for (waiting_call& each : batch) {
         const auto now = clock::now();
         if (each.is_left_out(now)) {  // the batch has taken its time
@@ -265,9 +296,8 @@ void served_model::compute_each(std::vector<waiting_call>& batch, bool on_caller
             each.call->refuse(why_left_out(each));
             continue;
         }
-        std::vector<waiting_call> alone;
-        alone.push_back(std::move(each));
-        compute(alone, on_caller_thread);
+        compute({&each, 1}, on_caller_thread);
+        each.call.reset();  // it ends with its answer
     }
 }
 
@@ -281,7 +311,7 @@ std::size_t served_model::rows_to_compute(std::span<const waiting_call> batch) c
 }
 
 // This is where a batch is run.
-void served_model::compute(std::vector<waiting_call>& batch, bool on_caller_thread) {
+void served_model::compute(std::span<waiting_call> batch, bool on_caller_thread) noexcept {
     const auto begin = clock::now();
     clock::time_point joined{}, computed;
     try {
@@ -308,12 +338,23 @@ void served_model::compute(std::vector<waiting_call>& batch, bool on_caller_thre
         return;
     }
     const auto end = clock::now();
-    std::size_t rows = 0, elements = 0;
-    for (const waiting_call& each : batch) {
-        rows += each.rows;
-        elements += each.elements;
-    }
+    std::size_t elements = 0;
+    for (const waiting_call& each : batch) elements += each.elements;
     const std::lock_guard lock(mutex_);
+    // A mean that forgets: one batch that was interrupted changes little.
+    const double scale = typical_elements_ / std::max(typical_elements_, static_cast<double>(elements));
+    const auto as_typical = std::chrono::duration_cast<clock::duration>((computed - joined) * scale);
+    typical_ = typical_ == clock::duration::zero() ? as_typical : (typical_ * 15 + as_typical) / 16;
+    try {
+        statistics_.on_caller_thread += on_caller_thread ? 1 : 0;
+        count_batch(batch, rows_of(batch), begin, joined, computed, end);
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): no memory for the counters of a new size
+    }
+}
+
+// Called with the lock. Of a batch that is answered.
+void served_model::count_batch(std::span<const waiting_call> batch, std::size_t rows, clock::time_point begin,
+                               clock::time_point joined, clock::time_point computed, clock::time_point end) {
     const auto calls = batch.size();
     statistics_.input.add(since(begin, joined), calls);
     statistics_.infer.add(since(joined, computed), calls);
@@ -325,7 +366,6 @@ void served_model::compute(std::vector<waiting_call>& batch, bool on_caller_thre
     }
     statistics_.rows += rows;
     ++statistics_.batches;
-    statistics_.on_caller_thread += on_caller_thread ? 1 : 0;
     statistics_.last = std::chrono::system_clock::now();
     if (statistics_.by_rows.size() < most_sizes || statistics_.by_rows.contains(rows)) {
         batch_statistics& its = statistics_.by_rows[rows];
@@ -333,18 +373,18 @@ void served_model::compute(std::vector<waiting_call>& batch, bool on_caller_thre
         its.infer.add(since(joined, computed));
         its.output.add(since(computed, end));
     }
-    // A mean that forgets: one batch that was interrupted changes little.
-    const double scale = typical_elements_ / std::max(typical_elements_, static_cast<double>(elements));
-    const auto as_typical = std::chrono::duration_cast<clock::duration>((computed - joined) * scale);
-    typical_ = typical_ == clock::duration::zero() ? as_typical : (typical_ * 15 + as_typical) / 16;
 }
 
-void served_model::note_failure(const std::exception& failure) {
+void served_model::note_failure(const std::exception& failure) noexcept {
     const std::lock_guard lock(mutex_);
     statistics_.fail.add({});
     const auto* const known = dynamic_cast<const error*>(&failure);
-    if (known != nullptr && (known->code() == errc::device_failed || known->code() == errc::runtime_closed))
+    if (known == nullptr || (known->code() != errc::device_failed && known->code() != errc::runtime_closed)) return;
+    try {
         broken_ = printable(failure.what());
+    } catch (const std::exception&) {
+        broken_ = "device failed";  // short enough to lie in the string itself
+    }
 }
 
 void served_model::close() {

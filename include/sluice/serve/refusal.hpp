@@ -21,6 +21,7 @@ enum class refusal_kind {
     late,         // the request's time was over before it was computed
     cancelled,    // the client has gone
     failed,       // the model or its device failed
+    no_memory,    // the server lacks the memory for this request: try again later
 };
 
 class refusal : public std::exception {
@@ -42,7 +43,8 @@ private:
 };
 
 // What a request gets when computing it has thrown `failure`: shapes, indices and arguments that do not fit are the
-// request's fault; everything else is the model's or the device's.
-refusal refusal_of(const std::exception& failure);
+// request's fault; std::bad_alloc is no_memory; everything else is the model's or the device's. Where there is no
+// memory for the text, the refusal is no_memory with a short one.
+refusal refusal_of(const std::exception& failure) noexcept;
 
 }  // namespace sluice::serve

@@ -73,6 +73,7 @@ public:
 
 private:
     using clock = infer_call::clock;
+    struct taken_calls;
 
     served_model(std::string name, std::size_t version, std::shared_ptr<const loaded_model> network,
                  const model_config& config);
@@ -82,13 +83,16 @@ private:
     void lend_to(lent_thread& thread);
     batch_rule rule() const;
     void count_left_out(const waiting_call& call, clock::time_point now);
-    std::vector<waiting_call> take(std::vector<waiting_call>& left_out);
-    std::vector<waiting_call> take_in_time(std::unique_lock<std::mutex>& lock, std::vector<waiting_call>& left_out);
-    void run_batch(std::vector<waiting_call> batch, std::vector<waiting_call> left_out, bool on_caller_thread);
+    void take(taken_calls& to);
+    void take_in_time(std::unique_lock<std::mutex>& lock, taken_calls& to);
+    void take_without_memory(taken_calls& to) noexcept;
+    void run_batch(taken_calls taken, bool on_caller_thread) noexcept;
     std::size_t rows_to_compute(std::span<const waiting_call> batch) const;
-    void compute(std::vector<waiting_call>& batch, bool on_caller_thread);
-    void compute_each(std::vector<waiting_call>& batch, bool on_caller_thread);
-    void note_failure(const std::exception& failure);
+    void compute(std::span<waiting_call> batch, bool on_caller_thread) noexcept;
+    void compute_each(std::span<waiting_call> batch, bool on_caller_thread) noexcept;
+    void count_batch(std::span<const waiting_call> batch, std::size_t rows, clock::time_point begin,
+                     clock::time_point joined, clock::time_point computed, clock::time_point end);
+    void note_failure(const std::exception& failure) noexcept;
 
     const std::string name_;
     const std::size_t version_;

@@ -4,6 +4,7 @@
 #include <grpc/support/time.h>
 
 #include <chrono>
+#include <exception>
 #include <utility>
 
 #include "sluice/serve/served_model.hpp"
@@ -13,6 +14,8 @@ namespace {
 
 // Then a model does not wait for more events, which may never end.
 constexpr int most_events = 256;
+// Between attempts to wait for calls that memory lacked for.
+constexpr int lack_milliseconds = 50;
 
 }  // namespace
 
@@ -25,6 +28,7 @@ void call_loop::start() {
 // never started: then no call has come.
 void call_loop::end() {
     if (std::exchange(has_ended_, true)) return;
+    is_ending_ = true;
     if (thread_.joinable())
         for (std::size_t left = calls_; left != 0; left = calls_) calls_.wait(left);
     queue_->Shutdown();
@@ -32,6 +36,33 @@ void call_loop::end() {
         thread_.join();
     else
         run();
+}
+
+void call_loop::ask(call_source& from) noexcept {
+    try {
+        from.ask_one(*this);
+    } catch (const std::exception&) {
+        call_begins();
+        for (missing_calls& each : missing_) {
+            if (each.from != &from) continue;
+            ++each.count;
+            return;
+        }
+        missing_.push_back({&from, 1});  // there is room
+    }
+}
+
+void call_loop::ask_for_missing() noexcept {
+    while (!missing_.empty()) {
+        missing_calls& last = missing_.back();
+        try {
+            if (!is_ending_) last.from->ask_one(*this);
+        } catch (const std::exception&) {
+            return;
+        }
+        call_has_gone();
+        if (--last.count == 0) missing_.pop_back();
+    }
 }
 
 // Waits for an event, unless models wait for this thread.
@@ -46,7 +77,10 @@ grpc::CompletionQueue::NextStatus call_loop::next(void*& tag, bool& is_done) {
             if (found != grpc::CompletionQueue::TIMEOUT) return found;
         } while (clock::now() < sleeps_at);
     }
-    return queue_->AsyncNext(&tag, &is_done, ::gpr_inf_future(GPR_CLOCK_MONOTONIC));
+    if (missing_.empty()) return queue_->AsyncNext(&tag, &is_done, ::gpr_inf_future(GPR_CLOCK_MONOTONIC));
+    return queue_->AsyncNext(
+        &tag, &is_done,
+        ::gpr_time_add(::gpr_now(GPR_CLOCK_MONOTONIC), ::gpr_time_from_millis(lack_milliseconds, GPR_TIMESPAN)));
 }
 
 void call_loop::run() {
@@ -63,6 +97,7 @@ void call_loop::run() {
         }
         events = 0;
         run_models();
+        ask_for_missing();
         if (found == status::SHUTDOWN) return;
     }
 }

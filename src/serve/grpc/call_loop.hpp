@@ -44,6 +44,17 @@ private:
     void (Owner::* const what_)(bool);
 };
 
+class call_loop;
+
+// Where calls come from: a method.
+class call_source {
+public:
+    virtual ~call_source() = default;
+
+    // Waits on the loop for one more call. Throws std::bad_alloc: then it does not.
+    virtual void ask_one(call_loop& loop) = 0;
+};
+
 class call_loop final : public lent_thread {
 public:
     // `answers` must outlive it. The thread sleeps only where nothing has happened for `spin_time`.
@@ -63,6 +74,11 @@ public:
     // a server that is shut down.
     void end();
 
+    // Before start(): how many sources there are.
+    void reserve_sources(std::size_t count) { missing_.reserve(count); }
+    // Waits for one more call; where memory lacks now, later. On the loop's thread, or before it starts.
+    void ask(call_source& from) noexcept;
+
     // Each call, from before it comes to its end: nothing of it may begin on a queue that is shut down. The second one
     // on the loop's thread.
     void call_begins() noexcept { ++calls_; }
@@ -71,11 +87,18 @@ public:
     }
 
     // On the loop's thread: the model's batch begins when the events that are there now have happened, so that requests
-    // which came together are in it together. It waits for no more than some hundred.
+    // which came together are in it together. It waits for no more than some hundred. Throws std::bad_alloc.
     void run_soon(std::shared_ptr<served_model> model) override { soon_.push_back(std::move(model)); }
 
 private:
+    // Calls that are not waited for, because there was no memory. They count as calls, so that the queue stays.
+    struct missing_calls {
+        call_source* from;
+        std::size_t count;
+    };
+
     grpc::CompletionQueue::NextStatus next(void*& tag, bool& is_done);
+    void ask_for_missing() noexcept;
     void run();
     void run_models();
 
@@ -83,9 +106,23 @@ private:
     answer_watch& answers_;
     const std::chrono::microseconds spin_time_;
     std::vector<std::shared_ptr<served_model>> soon_, running_;  // keep their memory
+    std::vector<missing_calls> missing_;                         // has room for all sources
     std::atomic<std::size_t> calls_{0};
+    std::atomic<bool> is_ending_{false};
     std::thread thread_;
     bool has_ended_ = false;
+};
+
+// One call of the loop, from before it comes to its end.
+class call_presence {
+public:
+    explicit call_presence(call_loop& loop) noexcept : loop_(loop) { loop_.call_begins(); }
+    call_presence(const call_presence&) = delete;  // one call
+    call_presence& operator=(const call_presence&) = delete;
+    ~call_presence() { loop_.call_has_gone(); }
+
+private:
+    call_loop& loop_;
 };
 
 }  // namespace sluice::serve

@@ -2,6 +2,7 @@
 #include "serve/grpc/call_record.hpp"
 
 #include <cstdint>
+#include <exception>
 #include <iterator>
 
 #include "serve/grpc/status.hpp"
@@ -10,14 +11,17 @@
 
 namespace sluice::serve {
 
-call_record::call_record(grpc_state& state, const grpc::ServerContext& context, const char* method)
+call_record::call_record(grpc_state& state, const grpc::ServerContext& context, const char* method) noexcept
     : state_(state),
       method_(method),
       is_noted_(state.options.spans != nullptr || (state.options.log_requests && state.log)) {
-    const auto [begin, end] = context.client_metadata().equal_range("traceparent");
-    if (begin != end) {
-        if (std::next(begin) == end) caller_ = parse_traceparent({begin->second.data(), begin->second.size()});
-        if (!caller_) ++state_.wrong_traceparents;
+    try {
+        const auto [begin, end] = context.client_metadata().equal_range("traceparent");
+        if (begin != end) {
+            if (std::next(begin) == end) caller_ = parse_traceparent({begin->second.data(), begin->second.size()});
+            if (!caller_) ++state_.wrong_traceparents;
+        }
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): without a trace the call is answered as well
     }
     begin_ = clock::now();
 }

@@ -19,8 +19,8 @@ namespace sluice::serve {
 class call_record {
 public:
     // `method`: "ModelInfer". Reads the metadata "traceparent"; a value that is wrong is ignored, as W3C Trace Context
-    // asks, and counted.
-    call_record(grpc_state& state, const grpc::ServerContext& context, const char* method);
+    // asks, and counted. Without memory for the metadata there is none.
+    call_record(grpc_state& state, const grpc::ServerContext& context, const char* method) noexcept;
 
     // `progress`: of a request to a model; empty: no spans are recorded. `model`: the one that was found, or null.
     void end(const grpc::Status& status, std::string_view model_name, const served_model* model,

@@ -29,7 +29,8 @@ infer_task::~infer_task() {
     --state_->in_flight;
 }
 
-void infer_task::begin(const std::shared_ptr<infer_task>& self, grpc::ByteBuffer& message, lent_thread& thread) {
+void infer_task::begin(const std::shared_ptr<infer_task>& self, grpc::ByteBuffer& message,
+                       lent_thread& thread) noexcept {
     record_.emplace(*state_, context_, method_);
     ++state_->in_flight;
     try {

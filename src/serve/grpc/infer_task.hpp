@@ -31,7 +31,7 @@ public:
 
     // Answers or refuses the request now or later. `self` is this. `message` is empty when it returns. `thread` is this
     // thread; it computes the batch where it is short.
-    void begin(const std::shared_ptr<infer_task>& self, grpc::ByteBuffer& message, lent_thread& thread);
+    void begin(const std::shared_ptr<infer_task>& self, grpc::ByteBuffer& message, lent_thread& thread) noexcept;
 
     void answer(std::span<const tensor_view> outputs) noexcept final;
     void refuse(const refusal& why) noexcept final;

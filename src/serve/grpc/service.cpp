@@ -34,6 +34,14 @@ void add_tensor(inference::ModelMetadataResponse::TensorMetadata& to, const nn::
 // A call that needs a token is refused when it has none: not by a kind of refusal, which all protocols have.
 struct no_token {};
 
+grpc::Status token_status() noexcept {
+    try {
+        return {grpc::StatusCode::UNAUTHENTICATED, std::string(why_token)};
+    } catch (const std::exception&) {
+        return {grpc::StatusCode::UNAUTHENTICATED, "no token"};  // short enough to lie in the string itself
+    }
+}
+
 // A load or an unload counts until its answer is sent, as a request does: a drain waits for it.
 class counted_change final : public call_owner {
 public:
@@ -61,7 +69,7 @@ public:
     using writer = grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>;
     using asking = void (raw_service::*)(grpc::ServerContext*, grpc::ByteBuffer*, writer*, grpc::CompletionQueue*,
                                          grpc::ServerCompletionQueue*, void*);
-    using taking = void (inference_service::*)(call&);
+    using taking = void (inference_service::*)(call&) noexcept;
 
     method(inference_service& its, asking how_to_ask, taking how_to_take, int waiting)
         : its_(its), ask_(how_to_ask), take_(how_to_take), waiting_(waiting) {}
@@ -71,7 +79,7 @@ public:
              grpc::ServerCompletionQueue& queue, call_event& tag) override {
         (its_.raw_.*ask_)(&context, &request, &response, &queue, &queue, &tag);
     }
-    void take(unary_call& call) override { (its_.*take_)(call); }
+    void take(unary_call& call) noexcept override { (its_.*take_)(call); }
 
 private:
     inference_service& its_;
@@ -88,7 +96,7 @@ public:
              call_event& tag) override {
         its_.raw_.RequestModelStreamInfer(&context, &stream, &queue, &queue, &tag);
     }
-    void take(stream_call& call) override { its_.model_stream_infer(call); }
+    void take(stream_call& call) noexcept override { its_.model_stream_infer(call); }
 
 private:
     inference_service& its_;
@@ -126,9 +134,10 @@ inference_service::~inference_service() {
 }
 
 void inference_service::ask_for_calls(call_loop& loop) {
+    loop.reserve_sources(methods_.size() + 1);
     for (const auto& each : methods_)
-        for (int i = 0; i < each->waiting(); ++i) unary_call::ask(*each, loop);
-    for (int i = 0; i < waiting_others; ++i) stream_call::ask(*stream_, loop);
+        for (int i = 0; i < each->waiting(); ++i) loop.ask(*each);
+    for (int i = 0; i < waiting_others; ++i) loop.ask(*stream_);
 }
 
 void inference_service::require_token(const grpc::ServerContext& context) const {
@@ -140,17 +149,17 @@ void inference_service::require_token(const grpc::ServerContext& context) const 
 }
 
 // Why a call has no answer.
-grpc::Status inference_service::status_of_failure(grpc::ServerContext& context) {
+grpc::Status inference_service::status_of_failure(grpc::ServerContext& context) noexcept {
     try {
         throw;
     } catch (const no_token&) {
-        return {grpc::StatusCode::UNAUTHENTICATED, std::string(why_token)};
+        return token_status();
     } catch (const std::exception& failure) {
         return status_of(refusal_of(failure), context);
     }
 }
 
-void inference_service::refuse(call& from, call_record& record) {
+void inference_service::refuse(call& from, call_record& record) noexcept {
     const grpc::Status status = status_of_failure(from.context());
     record.end(status, {}, nullptr, nullptr);
     from.finish(status, {});
@@ -158,7 +167,7 @@ void inference_service::refuse(call& from, call_record& record) {
 
 // Answers at once. The message is parsed when its token is right.
 template <typename Request, typename Response, typename Fill>
-void inference_service::answer(call& from, const char* name, needs who, const Fill& fill) {
+void inference_service::answer(call& from, const char* name, needs who, const Fill& fill) noexcept {
     call_record record(*state_, from.context(), name);
     grpc::ByteBuffer message;
     try {
@@ -175,13 +184,13 @@ void inference_service::answer(call& from, const char* name, needs who, const Fi
     from.finish(grpc::Status::OK, message);
 }
 
-void inference_service::server_live(call& from) {
+void inference_service::server_live(call& from) noexcept {
     answer<inference::ServerLiveRequest, inference::ServerLiveResponse>(
         from, "ServerLive", needs::nothing,
         [&](const inference::ServerLiveRequest&, inference::ServerLiveResponse& response) { response.set_live(true); });
 }
 
-void inference_service::server_ready(call& from) {
+void inference_service::server_ready(call& from) noexcept {
     answer<inference::ServerReadyRequest, inference::ServerReadyResponse>(
         from, "ServerReady", needs::nothing,
         [&](const inference::ServerReadyRequest&, inference::ServerReadyResponse& response) {
@@ -189,7 +198,7 @@ void inference_service::server_ready(call& from) {
         });
 }
 
-void inference_service::model_ready(call& from) {
+void inference_service::model_ready(call& from) noexcept {
     answer<inference::ModelReadyRequest, inference::ModelReadyResponse>(
         from, "ModelReady", needs::token,
         [&](const inference::ModelReadyRequest& request, inference::ModelReadyResponse& response) {
@@ -202,7 +211,7 @@ void inference_service::model_ready(call& from) {
         });
 }
 
-void inference_service::server_metadata(call& from) {
+void inference_service::server_metadata(call& from) noexcept {
     answer<inference::ServerMetadataRequest, inference::ServerMetadataResponse>(
         from, "ServerMetadata", needs::token,
         [&](const inference::ServerMetadataRequest&, inference::ServerMetadataResponse& response) {
@@ -217,7 +226,7 @@ void inference_service::server_metadata(call& from) {
         });
 }
 
-void inference_service::model_metadata(call& from) {
+void inference_service::model_metadata(call& from) noexcept {
     answer<inference::ModelMetadataRequest, inference::ModelMetadataResponse>(
         from, "ModelMetadata", needs::token,
         [&](const inference::ModelMetadataRequest& request, inference::ModelMetadataResponse& response) {
@@ -231,7 +240,7 @@ void inference_service::model_metadata(call& from) {
         });
 }
 
-void inference_service::model_infer(call& from) {
+void inference_service::model_infer(call& from) noexcept {
     std::shared_ptr<infer_reactor> made;
     try {
         require_token(from.context());
@@ -244,22 +253,21 @@ void inference_service::model_infer(call& from) {
     made->begin(made, from.request(), from.loop());
 }
 
-void inference_service::model_stream_infer(stream_call& from) {
-    const auto made = std::make_shared<stream_reactor>(state_, from);
-    from.set_owner(made);
+void inference_service::model_stream_infer(stream_call& from) noexcept {
+    std::shared_ptr<stream_reactor> made;
     try {
         require_token(from.context());
-    } catch (...) {
-        const grpc::Status why = status_of_failure(from.context());
-        call_record(*state_, from.context(), "ModelStreamInfer").end(why, {}, nullptr, nullptr);
-        return made->refuse(why);
-    }
-    made->start();
-    {
+        made = std::make_shared<stream_reactor>(state_, from);
         const std::lock_guard lock(state_->mutex);
         std::erase_if(state_->streams, [](const auto& each) { return each.expired(); });
         state_->streams.push_back(made);
+    } catch (...) {
+        const grpc::Status why = status_of_failure(from.context());
+        call_record(*state_, from.context(), "ModelStreamInfer").end(why, {}, nullptr, nullptr);
+        return from.finish(why);
     }
+    from.set_owner(made);
+    made->start();
     // One that the drain did not find there ends here.
     if (state_->models.is_draining()) made->end_soon();
 }
@@ -279,7 +287,7 @@ bool inference_service::has_streams() const {
     return std::ranges::any_of(state_->streams, [](const auto& each) { return !each.expired(); });
 }
 
-void inference_service::model_configuration(call& from) {
+void inference_service::model_configuration(call& from) noexcept {
     answer<inference::ModelConfigRequest, inference::ModelConfigResponse>(
         from, "ModelConfig", needs::token,
         [&](const inference::ModelConfigRequest& request, inference::ModelConfigResponse& response) {
@@ -288,7 +296,7 @@ void inference_service::model_configuration(call& from) {
         });
 }
 
-void inference_service::model_statistics(call& from) {
+void inference_service::model_statistics(call& from) noexcept {
     answer<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse>(
         from, "ModelStatistics", needs::token,
         [&](const inference::ModelStatisticsRequest& request, inference::ModelStatisticsResponse& response) {
@@ -300,7 +308,7 @@ void inference_service::model_statistics(call& from) {
         });
 }
 
-void inference_service::repository_index(call& from) {
+void inference_service::repository_index(call& from) noexcept {
     answer<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>(
         from, "RepositoryIndex", needs::token,
         [&](const inference::RepositoryIndexRequest& request, inference::RepositoryIndexResponse& response) {
@@ -319,7 +327,7 @@ void inference_service::repository_index(call& from) {
 
 // Loads take long, so each has a thread; the budget bounds their number.
 template <typename Request>
-void inference_service::change(call& from, const char* name, bool loads) {
+void inference_service::change(call& from, const char* name, bool loads) noexcept {
     call_record record(*state_, from.context(), name);
     bool has_begun = false;
     try {
@@ -363,47 +371,47 @@ void inference_service::change(call& from, const char* name, bool loads) {
     }
 }
 
-void inference_service::repository_model_load(call& from) {
+void inference_service::repository_model_load(call& from) noexcept {
     change<inference::RepositoryModelLoadRequest>(from, "RepositoryModelLoad", true);
 }
 
-void inference_service::repository_model_unload(call& from) {
+void inference_service::repository_model_unload(call& from) noexcept {
     change<inference::RepositoryModelUnloadRequest>(from, "RepositoryModelUnload", false);
 }
 
 template <typename Request, typename Response>
-void inference_service::answer_regions(call& from, const char* name) {
+void inference_service::answer_regions(call& from, const char* name) noexcept {
     answer<Request, Response>(from, name, needs::token, [&](const Request& request, Response& response) {
         serve_regions(request, response, state_->options.shared_memory.get());
     });
 }
 
-void inference_service::system_memory_status(call& from) {
+void inference_service::system_memory_status(call& from) noexcept {
     answer_regions<inference::SystemSharedMemoryStatusRequest, inference::SystemSharedMemoryStatusResponse>(
         from, "SystemSharedMemoryStatus");
 }
 
-void inference_service::system_memory_register(call& from) {
+void inference_service::system_memory_register(call& from) noexcept {
     answer_regions<inference::SystemSharedMemoryRegisterRequest, inference::SystemSharedMemoryRegisterResponse>(
         from, "SystemSharedMemoryRegister");
 }
 
-void inference_service::system_memory_unregister(call& from) {
+void inference_service::system_memory_unregister(call& from) noexcept {
     answer_regions<inference::SystemSharedMemoryUnregisterRequest, inference::SystemSharedMemoryUnregisterResponse>(
         from, "SystemSharedMemoryUnregister");
 }
 
-void inference_service::cuda_memory_status(call& from) {
+void inference_service::cuda_memory_status(call& from) noexcept {
     answer_regions<inference::CudaSharedMemoryStatusRequest, inference::CudaSharedMemoryStatusResponse>(
         from, "CudaSharedMemoryStatus");
 }
 
-void inference_service::cuda_memory_register(call& from) {
+void inference_service::cuda_memory_register(call& from) noexcept {
     answer_regions<inference::CudaSharedMemoryRegisterRequest, inference::CudaSharedMemoryRegisterResponse>(
         from, "CudaSharedMemoryRegister");
 }
 
-void inference_service::cuda_memory_unregister(call& from) {
+void inference_service::cuda_memory_unregister(call& from) noexcept {
     answer_regions<inference::CudaSharedMemoryUnregisterRequest, inference::CudaSharedMemoryUnregisterResponse>(
         from, "CudaSharedMemoryUnregister");
 }

@@ -39,34 +39,34 @@ private:
     class infer_stream;
     enum class needs : unsigned char { nothing, token };
 
-    void server_live(call& from);
-    void server_ready(call& from);
-    void model_ready(call& from);
-    void server_metadata(call& from);
-    void model_metadata(call& from);
-    void model_infer(call& from);
-    void model_stream_infer(stream_call& from);
-    void model_configuration(call& from);
-    void model_statistics(call& from);
-    void repository_index(call& from);
-    void repository_model_load(call& from);
-    void repository_model_unload(call& from);
-    void system_memory_status(call& from);
-    void system_memory_register(call& from);
-    void system_memory_unregister(call& from);
-    void cuda_memory_status(call& from);
-    void cuda_memory_register(call& from);
-    void cuda_memory_unregister(call& from);
+    void server_live(call& from) noexcept;
+    void server_ready(call& from) noexcept;
+    void model_ready(call& from) noexcept;
+    void server_metadata(call& from) noexcept;
+    void model_metadata(call& from) noexcept;
+    void model_infer(call& from) noexcept;
+    void model_stream_infer(stream_call& from) noexcept;
+    void model_configuration(call& from) noexcept;
+    void model_statistics(call& from) noexcept;
+    void repository_index(call& from) noexcept;
+    void repository_model_load(call& from) noexcept;
+    void repository_model_unload(call& from) noexcept;
+    void system_memory_status(call& from) noexcept;
+    void system_memory_register(call& from) noexcept;
+    void system_memory_unregister(call& from) noexcept;
+    void cuda_memory_status(call& from) noexcept;
+    void cuda_memory_register(call& from) noexcept;
+    void cuda_memory_unregister(call& from) noexcept;
 
     void require_token(const grpc::ServerContext& context) const;
-    static grpc::Status status_of_failure(grpc::ServerContext& context);  // of the exception that is handled
-    void refuse(call& from, call_record& record);                         // with the exception that is handled
+    static grpc::Status status_of_failure(grpc::ServerContext& context) noexcept;  // of the exception that is handled
+    void refuse(call& from, call_record& record) noexcept;                         // with the exception that is handled
     template <typename Request, typename Response, typename Fill>
-    void answer(call& from, const char* name, needs who, const Fill& fill);
+    void answer(call& from, const char* name, needs who, const Fill& fill) noexcept;
     template <typename Request, typename Response>
-    void answer_regions(call& from, const char* name);
+    void answer_regions(call& from, const char* name) noexcept;
     template <typename Request>
-    void change(call& from, const char* name, bool loads);
+    void change(call& from, const char* name, bool loads) noexcept;
 
     const std::shared_ptr<grpc_state> state_;
     raw_service raw_;

@@ -20,6 +20,7 @@ grpc::StatusCode code_of(refusal_kind kind) {
         case refusal_kind::late: return grpc::StatusCode::DEADLINE_EXCEEDED;
         case refusal_kind::cancelled: return grpc::StatusCode::CANCELLED;
         case refusal_kind::failed: return grpc::StatusCode::INTERNAL;
+        case refusal_kind::no_memory: return grpc::StatusCode::RESOURCE_EXHAUSTED;
     }
     return grpc::StatusCode::INTERNAL;
 }
@@ -30,13 +31,26 @@ constexpr std::size_t longest_text = 2000;
 
 }  // namespace
 
-grpc::Status status_of(const refusal& why) { return {code_of(why.kind()), printable(why.why(), longest_text)}; }
+grpc::Status status_of(const refusal& why) noexcept {
+    try {
+        return {code_of(why.kind()), printable(why.why(), longest_text)};
+    } catch (const std::exception&) {
+        return no_memory_status();
+    }
+}
 
-grpc::Status status_of(const refusal& why, grpc::ServerContext& context) {
-    if (why.kind() == refusal_kind::queue_full)
-        context.AddTrailingMetadata("queue-length", std::to_string(why.waiting()));
+grpc::Status status_of(const refusal& why, grpc::ServerContext& context) noexcept {
+    try {
+        if (why.kind() == refusal_kind::queue_full)
+            context.AddTrailingMetadata("queue-length", std::to_string(why.waiting()));
+    } catch (const std::exception&) {
+        return no_memory_status();
+    }
     return status_of(why);
 }
+
+// The text is short enough to lie in the string itself.
+grpc::Status no_memory_status() noexcept { return {grpc::StatusCode::RESOURCE_EXHAUSTED, "out of memory"}; }
 
 std::string name_of(grpc::StatusCode code) {
     static constexpr std::array<const char*, 17> names{

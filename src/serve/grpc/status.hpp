@@ -15,9 +15,12 @@
 namespace sluice::serve {
 
 // The text has at most 2,000 bytes; a longer one is cut, and ends in "...".
-grpc::Status status_of(const refusal& why);
+// Where there is no memory for it: no_memory_status().
+grpc::Status status_of(const refusal& why) noexcept;
 // With the length of the queue in the metadata "queue-length", where the queue is full.
-grpc::Status status_of(const refusal& why, grpc::ServerContext& context);
+grpc::Status status_of(const refusal& why, grpc::ServerContext& context) noexcept;
+// RESOURCE_EXHAUSTED. It takes no memory.
+grpc::Status no_memory_status() noexcept;
 
 // "NOT_FOUND"; a number for a code that gRPC does not have.
 std::string name_of(grpc::StatusCode code);

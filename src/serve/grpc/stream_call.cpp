@@ -3,9 +3,10 @@
 
 namespace sluice::serve {
 
+void stream_handler::ask_one(call_loop& loop) { stream_call::ask(*this, loop); }
+
 stream_call::stream_call(stream_handler& handler, call_loop& loop)
     : handler_(handler), loop_(loop), stream_(&context_) {
-    loop_.call_begins();
     context_.AsyncNotifyWhenDone(&over_);
     handler_.ask(context_, stream_, loop_.queue(), come_);
 }
@@ -15,7 +16,7 @@ void stream_call::come(bool is_there) {
         delete this;
         return;
     }
-    ask(handler_, loop_);
+    loop_.ask(handler_);
     handler_.take(*this);
 }
 
@@ -49,7 +50,7 @@ void stream_call::has_written(bool is_sent) {
 void stream_call::sent(bool) { end_one(); }
 
 void stream_call::over(bool) {
-    if (context_.IsCancelled()) owner_->cancelled();
+    if (owner_ && context_.IsCancelled()) owner_->cancelled();
     end_one();
 }
 

@@ -26,20 +26,20 @@ public:
 };
 
 // Who answers streams of a method.
-class stream_handler {
+class stream_handler : public call_source {
 public:
-    virtual ~stream_handler() = default;
-
+    void ask_one(call_loop& loop) final;
     // Asks gRPC for the next one; `tag` happens when it comes.
     virtual void ask(grpc::ServerContext& context, byte_stream& stream, grpc::ServerCompletionQueue& queue,
                      call_event& tag) = 0;
-    // A stream has come: its set_owner() is to be called at once, and its finish() now or later.
-    virtual void take(class stream_call& call) = 0;
+    // A stream has come: its set_owner() is to be called at once, and its finish() now or later. One without an owner
+    // is finished at once.
+    virtual void take(class stream_call& call) noexcept = 0;
 };
 
 class stream_call {
 public:
-    // It owns itself, and waits for a call. `handler` and `loop` must outlive it.
+    // It owns itself, and waits for a call. `handler` and `loop` must outlive it. Throws std::bad_alloc.
     static void ask(stream_handler& handler, call_loop& loop) { new stream_call(handler, loop); }
     stream_call(const stream_call&) = delete;  // gRPC knows its address
     stream_call& operator=(const stream_call&) = delete;
@@ -58,7 +58,7 @@ public:
 
 private:
     stream_call(stream_handler& handler, call_loop& loop);
-    ~stream_call() { loop_.call_has_gone(); }
+    ~stream_call() = default;
 
     void come(bool is_there);
     void has_read(bool is_there);
@@ -69,6 +69,7 @@ private:
 
     stream_handler& handler_;
     call_loop& loop_;
+    const call_presence presence_{loop_};
     grpc::ServerContext context_;
     byte_stream stream_;
     std::shared_ptr<stream_owner> owner_;

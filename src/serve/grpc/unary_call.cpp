@@ -3,8 +3,9 @@
 
 namespace sluice::serve {
 
+void unary_handler::ask_one(call_loop& loop) { unary_call::ask(*this, loop); }
+
 unary_call::unary_call(unary_handler& handler, call_loop& loop) : handler_(handler), loop_(loop), response_(&context_) {
-    loop_.call_begins();
     context_.AsyncNotifyWhenDone(&over_);
     handler_.ask(context_, request_, response_, loop_.queue(), come_);
 }
@@ -14,7 +15,7 @@ void unary_call::come(bool is_there) {
         delete this;
         return;
     }
-    ask(handler_, loop_);
+    loop_.ask(handler_);
     handler_.take(*this);
 }
 

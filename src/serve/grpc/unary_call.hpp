@@ -15,16 +15,15 @@
 namespace sluice::serve {
 
 // Who answers calls of a method.
-class unary_handler {
+class unary_handler : public call_source {
 public:
-    virtual ~unary_handler() = default;
-
+    void ask_one(call_loop& loop) final;
     // Asks gRPC for the next call of the method; `tag` happens when it comes.
     virtual void ask(grpc::ServerContext& context, grpc::ByteBuffer& request,
                      grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>& response, grpc::ServerCompletionQueue& queue,
                      call_event& tag) = 0;
     // A call has come: its finish() is to be called, now or later.
-    virtual void take(class unary_call& call) = 0;
+    virtual void take(class unary_call& call) noexcept = 0;
 };
 
 // Who answers one call.
@@ -38,7 +37,7 @@ public:
 
 class unary_call {
 public:
-    // It owns itself, and waits for a call. `handler` and `loop` must outlive it.
+    // It owns itself, and waits for a call. `handler` and `loop` must outlive it. Throws std::bad_alloc.
     static void ask(unary_handler& handler, call_loop& loop) { new unary_call(handler, loop); }
     unary_call(const unary_call&) = delete;  // gRPC knows its address
     unary_call& operator=(const unary_call&) = delete;
@@ -55,7 +54,7 @@ public:
 
 private:
     unary_call(unary_handler& handler, call_loop& loop);
-    ~unary_call() { loop_.call_has_gone(); }
+    ~unary_call() = default;
 
     void come(bool is_there);
     void sent(bool);
@@ -64,6 +63,7 @@ private:
 
     unary_handler& handler_;
     call_loop& loop_;
+    const call_presence presence_{loop_};
     grpc::ServerContext context_;
     grpc::ByteBuffer request_;
     grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> response_;

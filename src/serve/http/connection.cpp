@@ -31,6 +31,11 @@ constexpr std::chrono::milliseconds linger_time{2000};
 constexpr int most_steps = 16;        // requests of one connection before others have their turn
 constexpr int client_has_left = 499;  // counted, never sent
 constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
+constexpr std::string_view no_memory =
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 53\r\n"
+    "Retry-After: 1\r\nConnection: close\r\n\r\n"
+    R"({"error":"there is not enough memory for a request"})"
+    "\n";
 
 std::string text_of(message_fault fault) {
     switch (fault) {
@@ -60,7 +65,43 @@ connection::connection(std::shared_ptr<loop> on, tcp::socket socket)
 
 void connection::expire_after(std::chrono::milliseconds time) { time_limit_ = loop::clock::now() + time; }
 
-void connection::start() {
+// Runs `step`, which is all that happens on the loop's thread for one event.
+template <typename Step>
+void connection::guard(const Step& step) noexcept {
+    try {
+        step();
+    } catch (const std::exception&) {
+        lacks_memory();
+    }
+}
+
+// Nothing here needs memory but the wait for the client's end.
+void connection::lacks_memory() noexcept {
+    is_stepping_ = false;
+    loop_->note_failure("the server lacks memory for a connection");
+    const bool can_answer = (phase_ == phase::reading || phase_ == phase::computing) && !is_shaking_hands_;
+    if (!can_answer) return close();
+    reply_ = {};
+    reply_.status = 503;
+    note_answer();
+    model_.reset();
+    ++loop_->state().replies[503];
+    error_code failure;
+    const std::size_t written = stream_.write_some({asio::buffer(no_memory), asio::const_buffer()}, failure);
+    if (failure || written != no_memory.size()) return close();
+    try {
+        stream_.socket().cancel(failure);  // a read that has begun
+        linger();
+    } catch (const std::exception&) {
+        close();
+    }
+}
+
+void connection::start() noexcept {
+    guard([this] { begin(); });
+}
+
+void connection::begin() {
     error_code failure;
     stream_.socket().non_blocking(true, failure);
     if (!failure) stream_.socket().set_option(tcp::no_delay(true), failure);
@@ -76,11 +117,15 @@ void connection::shake_hands() {
     if (session == nullptr) return close();
     stream_.begin_tls(std::move(session));
     expire_after(loop_->state().options.header_time);
+    is_shaking_hands_ = true;
     stream_.async_handshake([self = shared_from_this()](const error_code& failure) {
-        if (self->phase_ != phase::reading) return;
-        if (failure) return self->hands_failed();
-        self->begin_request();
-        self->read_more();
+        self->guard([&] {
+            if (self->phase_ != phase::reading) return;
+            if (failure) return self->hands_failed();
+            self->is_shaking_hands_ = false;
+            self->begin_request();
+            self->read_more();
+        });
     });
 }
 
@@ -108,30 +153,34 @@ void connection::begin_request() {
     time_limit_ = loop_->now() + loop_->state().options.idle_time;
 }
 
-void connection::close() {
+void connection::close() noexcept {
     if (std::exchange(phase_, phase::closed) == phase::closed) return;
     stream_.close();
     loop_->state().budget->give(std::exchange(charged_, 0));
     loop_->forget(*this);
 }
 
-void connection::give_up() {
+void connection::give_up() noexcept {
     const bool is_slow = phase_ == phase::reading && has_begun_;
     if (!is_slow) return close();
-    error_code ignored;
-    stream_.socket().cancel(ignored);  // the read
-    send(error_reply(408, "the request did not arrive in time"), true);
+    guard([this] {
+        error_code ignored;
+        stream_.socket().cancel(ignored);  // the read
+        send(error_reply(408, "the request did not arrive in time"), true);
+    });
 }
 
 void connection::read_more() {
     const bool is_long = is_accepted_ && message_.body.size() > read_bytes;
     const auto into = buffer_.prepare(is_long ? long_read_bytes : read_bytes);
     stream_.async_read_some(into, [self = shared_from_this()](const error_code& failure, std::size_t bytes) {
-        if (self->phase_ != phase::reading) return;
-        if (failure == asio::error::eof) return self->end_of_input();
-        if (failure) return self->close();
-        self->buffer_.commit(bytes);
-        self->step();
+        self->guard([&] {
+            if (self->phase_ != phase::reading) return;
+            if (failure == asio::error::eof) return self->end_of_input();
+            if (failure) return self->close();
+            self->buffer_.commit(bytes);
+            self->step();
+        });
     });
 }
 
@@ -154,7 +203,9 @@ void connection::step() {
 
 void connection::step_soon() {
     asio::post(stream_.socket().get_executor(), [self = shared_from_this()] {
-        if (self->phase_ == phase::reading) self->step();
+        self->guard([&] {
+            if (self->phase_ == phase::reading) self->step();
+        });
     });
 }
 
@@ -239,10 +290,8 @@ void connection::handle() {
             case endpoint::timeline_picture: return handle_timeline();
             default: return send(answer_of(route_, message_.body, loop_->state()));
         }
-    } catch (const refusal& why) {
-        send(reply_of(why));
     } catch (const std::exception& failure) {
-        send(reply_of(refusal_of(failure)));
+        send(reply_of_failure(failure));
     }
 }
 
@@ -288,7 +337,7 @@ void connection::handle_load() {
     require_change_body(message_.body, route_.to == endpoint::repository_load);
     if (!state.budget->begin_load())
         throw refusal(refusal_kind::queue_full, "too many loads wait", state.budget->loads());
-    asio::post(state.loading, [self = shared_from_this()] {
+    const auto load = [self = shared_from_this()] {
         reply made;
         try {
             front_state& its = self->loop_->state();
@@ -298,11 +347,17 @@ void connection::handle_load() {
                 its.models.unload(self->route_.model);
             made.body = "{}";
         } catch (const std::exception& failure) {
-            made = reply_of(refusal_of(failure));
+            made = reply_of_failure(failure);
         }
         self->loop_->state().budget->end_load();
         self->deliver(std::move(made));
-    });
+    };
+    try {
+        asio::post(state.loading, load);
+    } catch (const std::exception&) {
+        state.budget->end_load();
+        throw;
+    }
 }
 
 void connection::handle_timeline() {
@@ -315,7 +370,7 @@ void connection::handle_timeline() {
             if (is_picture) made.content_type = "image/svg+xml";
             made.is_page = is_picture;
         } catch (const std::exception& failure) {
-            made = reply_of(refusal_of(failure));
+            made = reply_of_failure(failure);
         }
         self->deliver(std::move(made));
     });
@@ -328,32 +383,40 @@ void connection::answer(std::span<const tensor_view> outputs) noexcept {
         made.json_bytes = write_infer_answer(made.body, *model_, request_, outputs);
         if (made.json_bytes) made.content_type = "application/octet-stream";
     } catch (const std::exception& failure) {
-        made = reply_of(refusal_of(failure));
+        made = reply_of_failure(failure);
     }
     deliver(std::move(made));
 }
 
-void connection::refuse(const refusal& why) noexcept { deliver(reply_of(why)); }
+void connection::refuse(const refusal& why) noexcept { deliver(reply_of_failure(why)); }
 
 // On any thread. On the loop's, nothing but the sending happens here: the model that calls must not be called.
 void connection::deliver(reply made) noexcept {
-    if (loop_->is_this_thread()) return send(std::move(made));
+    if (loop_->is_this_thread()) {
+        guard([&] { send(std::move(made)); });
+        return;
+    }
     reply_ = std::move(made);
-    loop_->post([self = shared_from_this()] { self->send(std::move(self->reply_)); });
+    loop_->send_soon(shared_from_this());
+}
+
+void connection::send_answer() noexcept {
+    if (has_answer_.exchange(false)) guard([this] { send(std::move(reply_)); });
 }
 
 void connection::send(reply made, bool must_close) {
     if (phase_ == phase::closed) return;
+    if (made.lacks_memory) return lacks_memory();
     reply_ = std::move(made);
+    closes_ = must_close || !parser_->keeps_connection() || loop_->state().is_draining;
+    head_.clear();
+    append_head(head_, reply_, !closes_, loop_->date());  // before it counts, since it may lack memory
     if (has_left_) reply_.status = client_has_left;
+    if (reply_.status == 500) loop_->note_failure(printable(reply_.body, 500));
     note_answer();
     model_.reset();
     ++loop_->state().replies[static_cast<std::size_t>(reply_.status)];
     if (has_left_) return close();
-    if (reply_.status == 500) loop_->note_failure(printable(reply_.body, 500));
-    closes_ = must_close || !parser_->keeps_connection() || loop_->state().is_draining;
-    head_.clear();
-    append_head(head_, reply_, !closes_, loop_->date());
     if (message_.method == http::verb::head) {
         reply_.body.clear();
     }
@@ -370,7 +433,7 @@ void connection::read_trace() {
     complete_at_ = loop::clock::now();
 }
 
-void connection::note_answer() {
+void connection::note_answer() noexcept {
     const front_state& state = loop_->state();
     const auto end = loop::clock::now();
     if (route_.to == endpoint::infer && reply_.status != 401) add_to_timeline(end);
@@ -438,11 +501,13 @@ void connection::send_rest(std::size_t already) {
                                                   asio::buffer(reply_.body) + (already - of_head)};
     expire_after(loop_->state().options.write_time);
     stream_.async_write_some(parts, [self = shared_from_this(), already](const error_code& failure, std::size_t more) {
-        if (self->phase_ != phase::writing) return;
-        if (failure) return self->close();
-        const std::size_t written = already + more;
-        if (written == self->head_.size() + self->reply_.body.size()) return self->sent();
-        self->send_rest(written);
+        self->guard([&] {
+            if (self->phase_ != phase::writing) return;
+            if (failure) return self->close();
+            const std::size_t written = already + more;
+            if (written == self->head_.size() + self->reply_.body.size()) return self->sent();
+            self->send_rest(written);
+        });
     });
 }
 
@@ -461,9 +526,11 @@ void connection::linger() {
     phase_ = phase::lingering;
     expire_after(linger_time);
     stream_.async_end_output([self = shared_from_this()](const error_code& failure) {
-        if (self->phase_ != phase::lingering) return;
-        if (failure) return self->close();
-        self->read_to_the_end();
+        self->guard([&] {
+            if (self->phase_ != phase::lingering) return;
+            if (failure) return self->close();
+            self->read_to_the_end();
+        });
     });
 }
 
@@ -472,9 +539,11 @@ void connection::read_to_the_end() {
     buffer_.clear();
     stream_.socket().async_read_some(buffer_.prepare(read_bytes),
                                      [self = shared_from_this()](const error_code& failure, std::size_t) {
-                                         if (self->phase_ != phase::lingering) return;
-                                         if (failure) return self->close();
-                                         self->read_to_the_end();
+                                         self->guard([&] {
+                                             if (self->phase_ != phase::lingering) return;
+                                             if (failure) return self->close();
+                                             self->read_to_the_end();
+                                         });
                                      });
 }
 

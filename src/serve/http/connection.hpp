@@ -3,6 +3,9 @@
 //
 // All members run on the loop's thread, except answer() and refuse(), which run where the batch was computed, and
 // is_wanted(). From submit() until the answer nothing else touches the request and the reply.
+//
+// Where memory runs out, a request is answered with 503 by a text that takes none, and the connection ends; where an
+// answer has begun, it just ends.
 #pragma once
 
 #include <array>
@@ -31,8 +34,8 @@ class connection final : public infer_call, public std::enable_shared_from_this<
 public:
     connection(std::shared_ptr<loop> on, boost::asio::ip::tcp::socket socket);
 
-    void start();
-    void close();
+    void start() noexcept;
+    void close() noexcept;
     bool is_late(loop::clock::time_point now) const noexcept { return now > time_limit_; }
     // Waits for the first byte of a request.
     bool is_idle() const noexcept { return phase_ == phase::reading && !has_begun_; }
@@ -43,7 +46,11 @@ public:
     // Each tick: looks whether the client of a request that is computed is still there.
     void look_for_client();
     // The time is over: closes, with an answer where the client has sent a part of a request.
-    void give_up();
+    void give_up() noexcept;
+    // Written on the thread that has answered.
+    std::atomic<bool>& has_answer() noexcept { return has_answer_; }
+    // Sends the answer, where there is one that is not sent.
+    void send_answer() noexcept;
 
     void answer(std::span<const tensor_view> outputs) noexcept override;
     void refuse(const refusal& why) noexcept override;
@@ -52,6 +59,10 @@ public:
 private:
     enum class phase { reading, computing, writing, lingering, closed };
 
+    template <typename Step>
+    void guard(const Step& step) noexcept;
+    void lacks_memory() noexcept;
+    void begin();
     void shake_hands();
     void hands_failed();
     void begin_request();
@@ -69,7 +80,7 @@ private:
     void handle_timeline();
     void ask_for_client();
     void read_trace();
-    void note_answer();
+    void note_answer() noexcept;
     void add_to_timeline(loop::clock::time_point end) const noexcept;
     void record_spans(const trace_id& trace, const span_id& own, loop::clock::time_point begin,
                       loop::clock::time_point end) const;
@@ -97,6 +108,8 @@ private:
     bool has_begun_ = false;    // the first byte of the request is there
     bool is_accepted_ = false;  // its header is there and right
     bool is_stepping_ = false;
+    bool is_shaking_hands_ = false;
+    std::atomic<bool> has_answer_{false};    // that the loop has to send
     bool closes_ = false;                    // after this answer
     std::atomic<bool> has_left_{false};      // the client of the request that is computed
     bool has_asked_ = false;                 // for the client, whose input has ended

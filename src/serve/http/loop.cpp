@@ -2,9 +2,9 @@
 #include "serve/http/loop.hpp"
 
 #include <boost/asio/write.hpp>
+#include <exception>
 #include <future>
 #include <utility>
-#include <vector>
 
 #include "serve/http/connection.hpp"
 #include "serve/http/reply.hpp"
@@ -61,8 +61,26 @@ void loop::start() {
     has_id.set_value();
 }
 
+// An exception is std::bad_alloc: of Asio, or of what begins something on this thread. Each connection catches its own.
+void loop::run() noexcept {
+    while (true) {
+        try {
+            if (!ticks_ && !ends_) tick();
+            if (!ticks_ && !ends_) {  // there is no memory for a timer
+                io_.run_for(tick_time);
+            } else {
+                run_events();
+                if (ends_) return;
+            }
+        } catch (const std::exception&) {
+            note_failure("the server lacks memory");
+        }
+        if (io_.stopped()) io_.restart();
+    }
+}
+
 // Sleeps only where nothing has happened for spin_time.
-void loop::run() {
+void loop::run_events() {
     const auto spin_time = state_->options.spin_time;
     if (spin_time.count() == 0) {
         io_.run();
@@ -80,14 +98,22 @@ void loop::run_soon(std::shared_ptr<served_model> model) {
     asio::post(io_, [model = std::move(model)] { model->run_waiting(); });
 }
 
+void loop::send_soon(std::shared_ptr<connection> answered) noexcept {
+    answered->has_answer() = true;
+    try {
+        post([answered] { answered->send_answer(); });
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): look_for_clients() sends it
+    }
+}
+
 void loop::accept() {
-    accepts_ = true;
-    acceptor_.async_accept([self = shared_from_this()](const boost::system::error_code& failure, tcp::socket socket) {
-        self->accepts_ = false;
+    acceptor_.async_accept([self = shared_from_this(), wait = in_flight(accepts_)](
+                               const boost::system::error_code& failure, tcp::socket socket) mutable {
+        wait.is_over();
         if (!self->acceptor_.is_open()) return;
         if (failure) return;  // no descriptors are left, for instance: the next tick tries again
         self->take(std::move(socket));
-        self->accept();
+        self->accept();  // where that fails, the next tick tries again
     });
 }
 
@@ -97,18 +123,28 @@ void loop::take(tcp::socket socket) {
         if (state_->certificates) return;  // nothing can be said before the handshake
         return refuse_connection(std::move(socket), date_);
     }
-    auto made = std::make_shared<connection>(shared_from_this(), std::move(socket));
-    connections_.emplace(made.get(), made);
+    std::shared_ptr<connection> made;
+    try {
+        made = std::make_shared<connection>(shared_from_this(), std::move(socket));
+        connections_.emplace(made.get(), made);
+    } catch (const std::exception&) {  // it closes without an answer: there is nothing that could send one
+        --state_->connections;
+        note_failure("the server lacks memory for a connection");
+        return;
+    }
     made->start();
 }
 
-void loop::forget(const connection& closed) {
+void loop::forget(const connection& closed) noexcept {
     if (connections_.erase(&closed) != 0) --state_->connections;
 }
 
-void loop::note_failure(const std::string& why) {
+void loop::note_failure(std::string_view why) noexcept {
     ++failures_;
-    last_failure_ = why;
+    try {
+        last_failure_ = why;
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the one before is logged instead
+    }
 }
 
 void loop::log_failures() {
@@ -122,13 +158,26 @@ void loop::log_failures() {
                  {}});
 }
 
-void loop::tick() {
+void loop::tick() noexcept {
     now_ = clock::now();
-    log_failures();
+    if (has_to_end_) return close_all();
+    try {
+        look();
+    } catch (const std::exception&) {
+        note_failure("the server lacks memory");  // the next tick does the rest
+    }
+    try {
+        wait_for_tick();
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): run() does it
+    }
+}
+
+void loop::look() {
     date_ = http_date();
-    if (acceptor_.is_open() && !accepts_) accept();
+    log_failures();
     look_for_clients();
     close_idle(false);
+    if (acceptor_.is_open() && !accepts_) accept();
     if (state_->certificates && state_->certificates->is_due(now_))
         asio::post(state_->loading, [state = state_] { state->certificates->look(); });
     if (state_->is_draining) {
@@ -137,10 +186,16 @@ void loop::tick() {
         if (now_ - drain_began_ >= quiet_time) close_idle(true);
         is_empty_ = connections_.empty();
     }
+}
+
+void loop::wait_for_tick() {
     timer_.expires_after(tick_time);
-    timer_.async_wait([self = shared_from_this()](const boost::system::error_code& failure) {
-        if (!failure && !self->ends_) self->tick();
-    });
+    timer_.async_wait(
+        [self = shared_from_this(), wait = in_flight(ticks_)](const boost::system::error_code& failure) mutable {
+            if (failure) return;  // another wait has begun
+            wait.is_over();
+            if (!self->ends_) self->tick();
+        });
 }
 
 // Connections that the system has accepted for us are not reset: their requests get an answer.
@@ -156,46 +211,56 @@ void loop::accept_waiting() {
 }
 
 void loop::look_for_clients() {
-    for (const auto& [key, each] : connections_) each->look_for_client();
+    for (auto next = connections_.begin(); next != connections_.end();) {
+        const std::shared_ptr<connection> each = (next++)->second;  // which may leave the map
+        each->send_answer();
+        each->look_for_client();
+    }
 }
 
 void loop::close_idle(bool also_fresh) {
-    std::vector<std::shared_ptr<connection>> all;  // those that close leave the map
-    for (const auto& [key, each] : connections_)
-        if (each->is_late(now_) || (also_fresh && each->is_idle())) all.push_back(each);
-    for (const auto& each : all) each->give_up();
+    for (auto next = connections_.begin(); next != connections_.end();) {
+        const std::shared_ptr<connection> each = (next++)->second;  // which leaves the map where it closes
+        if (each->is_late(now_) || (also_fresh && each->is_idle())) each->give_up();
+    }
 }
 
-void loop::begin_drain() {
-    post([self = shared_from_this()] {
-        if (self->ends_) return;
-        self->timer_.cancel();
-        self->tick();
-    });
+void loop::begin_drain() noexcept {
+    try {
+        post([self = shared_from_this()] {
+            if (!self->ends_) self->look();
+        });
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the next tick sees that the front end drains
+    }
 }
 
-std::size_t loop::end() {
-    std::size_t cut = 0;
-    std::promise<void> closed;
-    asio::post(io_, [&] {
-        boost::system::error_code ignored;
-        ends_ = true;  // the handler of a timer that has expired may be queued after this one
-        acceptor_.close(ignored);
-        timer_.cancel();
-        while (!connections_.empty()) {
-            const std::shared_ptr<connection> each = connections_.begin()->second;
-            if (each->has_request()) ++cut;
-            each->close();
-        }
-        closed.set_value();
-    });
-    closed.get_future().wait();
+void loop::close_all() noexcept {
+    if (std::exchange(ends_, true)) return;  // the handler of a timer that has expired may be queued after this
+    boost::system::error_code ignored;
+    acceptor_.close(ignored);
+    timer_.cancel();
+    while (!connections_.empty()) {
+        const std::shared_ptr<connection> each = connections_.begin()->second;
+        if (each->has_request()) ++cut_;
+        each->close();
+    }
+    has_closed_ = true;
+    has_closed_.notify_all();
+}
+
+std::size_t loop::end() noexcept {
+    has_to_end_ = true;
+    try {
+        asio::post(io_, [this] { close_all(); });
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the next tick does it
+    }
+    has_closed_.wait(false);
     {
         const std::lock_guard lock(end_mutex_);
         has_ended_ = true;
     }
     thread_.join();  // nothing is in flight any more
-    return cut;
+    return cut_;
 }
 
 }  // namespace sluice::serve

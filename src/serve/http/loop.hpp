@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // One thread that takes requests: it listens, and has its own connections.
+//
+// Memory may run out anywhere. What a connection lacks it for ends that connection (connection::lacks_memory). What
+// the loop itself has lost, the wait for connections and that for the next tick, it begins again.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -11,8 +15,10 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 
 #include "serve/http/front_state.hpp"
 #include "serve/http/infer_body.hpp"
@@ -33,9 +39,9 @@ public:
     void start();   // the thread
 
     // On any thread. The thread ends when the connections do.
-    void begin_drain();
+    void begin_drain() noexcept;
     // Closes all connections, waits for the thread, and gives the number of requests that were cut off.
-    std::size_t end();
+    std::size_t end() noexcept;
     // Whether the thread has no connections any more. After begin_drain().
     bool is_empty() const noexcept { return is_empty_; }
 
@@ -47,24 +53,45 @@ public:
         if (!has_ended_) boost::asio::post(io_, std::forward<Function>(what));
     }
     void run_soon(std::shared_ptr<served_model> model) override;
+    // Sends the answer of a connection on this thread: soon, or without memory for that at the next tick.
+    void send_soon(std::shared_ptr<connection> answered) noexcept;
 
     // For connections, on this thread.
     front_state& state() const noexcept { return *state_; }
     infer_body_reader& reader() noexcept { return reader_; }
     const std::string& date() const noexcept { return date_; }
     clock::time_point now() const noexcept { return now_; }  // of the last tick
-    void forget(const connection& closed);
+    void forget(const connection& closed) noexcept;
     // A request has failed through no fault of its own: for the log, at most one line a second.
-    void note_failure(const std::string& why);
+    void note_failure(std::string_view why) noexcept;
 
 private:
-    void run();
+    // Whether a wait is in flight: Asio has its handler, until it has run or was lost.
+    class in_flight {
+    public:
+        explicit in_flight(bool& is) noexcept : is_(&is) { is = true; }
+        in_flight(in_flight&& from) noexcept : is_(std::exchange(from.is_, nullptr)) {}
+        in_flight& operator=(in_flight&&) = delete;  // the handler has it
+        ~in_flight() { is_over(); }
+        void is_over() noexcept {
+            if (is_ != nullptr) *std::exchange(is_, nullptr) = false;
+        }
+
+    private:
+        bool* is_;
+    };
+
+    void run() noexcept;
+    void run_events();
     void accept();
     void take(boost::asio::ip::tcp::socket socket);
-    void tick();
+    void tick() noexcept;
+    void look();
+    void wait_for_tick();
     void accept_waiting();
     void look_for_clients();
     void close_idle(bool also_fresh);
+    void close_all() noexcept;
     void log_failures();
 
     std::shared_ptr<front_state> state_;
@@ -80,6 +107,10 @@ private:
     clock::time_point logged_{};
     bool ends_ = false;
     bool accepts_ = false;  // a wait for connections is in flight
+    bool ticks_ = false;    // the wait for the next tick is
+    std::size_t cut_ = 0;   // requests, by end()
+    std::atomic<bool> has_to_end_{false};
+    std::atomic<bool> has_closed_{false};  // all connections, after has_to_end_
     std::unordered_map<const connection*, std::shared_ptr<connection>> connections_;
     std::thread thread_;
     std::thread::id id_;  // its; also after its end

@@ -38,6 +38,7 @@ int status_of(refusal_kind kind) {
         case refusal_kind::late: return 504;
         case refusal_kind::cancelled: return 499;
         case refusal_kind::failed: return 500;
+        case refusal_kind::no_memory: return 503;
     }
     return 500;
 }
@@ -55,12 +56,24 @@ reply error_reply(int status, std::string_view why) {
 
 reply reply_of(const refusal& why) {
     reply made = error_reply(status_of(why.kind()), why.why());
-    made.retry = why.kind() == refusal_kind::queue_full;
+    made.retry = why.kind() == refusal_kind::queue_full || why.kind() == refusal_kind::no_memory;
     if (why.kind() == refusal_kind::queue_full) {
         made.body.pop_back();
         made.body += R"(,"queue_length":)" + std::to_string(why.waiting()) + "}";
     }
     return made;
+}
+
+reply reply_of_failure(const std::exception& failure) noexcept {
+    const refusal why = refusal_of(failure);
+    try {
+        return reply_of(why);
+    } catch (const std::exception&) {
+        reply made;
+        made.status = 503;
+        made.lacks_memory = true;
+        return made;
+    }
 }
 
 void append_head(std::string& to, const reply& what, bool keeps_connection, std::string_view date) {

@@ -22,11 +22,14 @@ struct reply {
     bool is_page = false;                   // for a browser: with the fields that confine it
     bool asks_token = false;                // the request needs one
     bool retry = false;                     // the same request may succeed in a second
+    bool lacks_memory = false;              // there was none for this reply: the connection sends one that needs none
 };
 
 // {"error": why}
 reply error_reply(int status, std::string_view why);
 reply reply_of(const refusal& why);
+// The same of refusal_of(failure); where there is no memory for it, a reply with lacks_memory.
+reply reply_of_failure(const std::exception& failure) noexcept;
 
 // Appends the status line and the fields. `date` is the value of the field Date.
 void append_head(std::string& to, const reply& what, bool keeps_connection, std::string_view date);
