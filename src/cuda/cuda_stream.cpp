@@ -126,12 +126,15 @@ void cuda_stream::checked(const command_info& info, Call&& call) {
         const api::device_scope scope(ordinal_);
         call(error_context{info.name, owner_.owner().name(), info.location});
     } catch (const device_error& error) {
-        if (api::is_fatal(error)) {
-            report_fault(error.code().value(), "a CUDA call");
-            owner_.owner().throw_if_refusing();  // the first cause, which another command may have reported
-        }
+        notice(error);
         throw;
     }
+}
+
+void cuda_stream::notice(const device_error& error) {
+    if (!api::is_fatal(error)) return;
+    report_fault(error.code().value(), "a CUDA call");
+    owner_.owner().throw_if_refusing();  // the first cause, which another command may have reported
 }
 
 template <typename Enqueue>

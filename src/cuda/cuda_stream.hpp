@@ -65,6 +65,8 @@ private:
 
     template <typename Call>
     void checked(const command_info& info, Call&& call);
+    // Throws the first cause where the error is a fault.
+    void notice(const device_error& error);
     template <typename Enqueue>
     void enqueue(const command_info& info, Enqueue&& call, bool runs_kernels = false);
     template <typename Enqueue>
@@ -78,6 +80,7 @@ private:
     bool keep_fill(const command_info& info, const fill_command& fill);
     bool is_pinned_block(const command_info& info, const void* data) const noexcept;
     void submit_kept_locked() noexcept;
+    void count_kept_as_submitted() noexcept;
     void drop_kept() noexcept;
     // The last command that the driver has.
     ticket in_driver() const noexcept;

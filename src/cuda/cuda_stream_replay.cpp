@@ -60,8 +60,12 @@ void cuda_stream::submit_kept_locked() noexcept {
     } catch (...) {
         owner_.owner().poison(std::current_exception());
     }
-    in_driver_.store(std::max(in_driver_.load(std::memory_order_relaxed), replay_->last_kept()),
-                     std::memory_order_release);
+    count_kept_as_submitted();
+}
+
+void cuda_stream::count_kept_as_submitted() noexcept {
+    const ticket before = in_driver_.load(std::memory_order_relaxed);
+    in_driver_.store(std::max(before, replay_->last_kept()), std::memory_order_release);
 }
 
 void cuda_stream::drop_kept() noexcept {
@@ -79,8 +83,9 @@ bool cuda_stream::may_keep(const command_info& info) const noexcept {
 bool cuda_stream::keep(const command_info& info, const launch_command& launch, bool runs_kernels) {
     bool is_kept = false;
     const ticket number = owner_.issued() + 1;
-    checked(info, [&](const error_context& context) {
-        CUfunc_st* const kernel = find_kernel(launch, context);
+    try {
+        const api::device_scope scope(ordinal_);
+        CUfunc_st* const kernel = find_kernel(launch, {info.name, owner_.owner().name(), info.location});
         const std::lock_guard lock(replay_mutex_);
         try {
             is_kept = replay_->keep(number, kernel, launch, handle_);
@@ -88,10 +93,11 @@ bool cuda_stream::keep(const command_info& info, const launch_command& launch, b
             report_fault(error.code().value(), "the launch of commands that repeat");
             throw;
         }
-        if (replay_->last_kept() < number)
-            in_driver_.store(std::max(in_driver_.load(std::memory_order_relaxed), replay_->last_kept()),
-                             std::memory_order_release);
-    });
+        if (!is_kept) count_kept_as_submitted();
+    } catch (const device_error& error) {
+        notice(error);
+        throw;
+    }
     if (is_kept) in_flight_.note(number, info, runs_kernels);
     return is_kept;
 }
