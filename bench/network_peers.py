@@ -92,11 +92,14 @@ class PlainOneDnn:
         widths = [layers[0][0].shape[0], *(biases.shape[0] for _, biases in layers)]
         self.command = [program, str(weights), str(rows), str(SECONDS), str(CORES), str(self.outputs),
                         *map(str, widths)]
-        self.said = {}
+        self.version = ""
+        self.threads = set()
 
     def measure(self):
-        self.said = json.loads(subprocess.run(self.command, check=True, capture_output=True, text=True).stdout)
-        return self.said["onednn"]
+        said = json.loads(subprocess.run(self.command, check=True, capture_output=True, text=True).stdout)
+        self.version = said["version"]
+        self.threads.add(said["threads"])
+        return said["onednn"]
 
 
 def perceptron_peers(path, rows, onednn, folder, calls, versions):
@@ -113,7 +116,7 @@ def perceptron_peers(path, rows, onednn, folder, calls, versions):
     versions["pytorch"] = f"{torch.__version__}, {way}"
     plain = PlainOneDnn(onednn, layers, rows, folder)
     plain.measure()
-    versions["onednn"] = f"{plain.said['version']}, {plain.said['threads']} threads"
+    versions["onednn"] = plain.version
     expected = np.asarray(next(iter(calls["openvino"]().values())))
     for name, got in (("pytorch", calls["pytorch"]()),
                       ("onednn", np.fromfile(plain.outputs, np.float32).reshape(expected.shape))):
@@ -177,6 +180,8 @@ def measure(program, name, path, rows, precision, peers, plain, versions):
             times.setdefault(which, []).append(median_of(call))
         if plain:
             times.setdefault("onednn", []).append(plain.measure())
+    if plain:
+        versions["onednn"] += f", {' or '.join(map(str, sorted(plain.threads)))} threads"
     medians = {which: statistics.median(values) for which, values in times.items()}
     others = {which: round(medians[which], 2) for which in versions}
     best = min(others.values())
