@@ -1,13 +1,16 @@
-"""One call of a network on a CPU, by Sluice, ONNX Runtime and OpenVINO in turn, with as many threads as there are cores.
+"""One call of a network on a CPU, by Sluice and its peers in turn, with as many threads as there are cores.
 
-    network_peers.py BENCH_NETWORK_CPU FOLDER [--precision bf16] [NETWORK...]      only these networks
+    network_peers.py BENCH_NETWORK_CPU FOLDER [--onednn BENCH_ONEDNN_PERCEPTRON] [--precision bf16] [NETWORK...]
     network_peers.py --write FOLDER                                               the perceptrons, as files
 
 FOLDER has the light models of the onnx package (scripts/onnx_cases). They compute their weights, all equal, when they
 run; here they get random ones, as files of trained networks have them. The multi-layer perceptrons are made here, unless
-FOLDER has them. Prints a JSON line per network, number of rows and way of ours, as figure network_cpu or
-network_cpu_bf16: the baseline is the fastest peer. In bf16 these are the perceptrons, and the peer is OpenVINO.
-Needs openvino and numpy; in f32 onnxruntime too; and onnx, except for perceptrons that FOLDER has.
+FOLDER has them. NETWORK: only these. Prints a JSON line per network, number of rows and way of ours, as figure
+network_cpu or network_cpu_bf16: the baseline is the fastest peer.
+
+The peers are ONNX Runtime and OpenVINO; for perceptrons in f32 PyTorch and plain oneDNN too, whose outputs must be those of
+OpenVINO. In bf16 the networks are the perceptrons, and the peer is OpenVINO. Needs openvino and numpy; in f32
+onnxruntime, torch and onnx too.
 """
 
 import argparse
@@ -69,6 +72,64 @@ def median_of(call):
     return statistics.median(times)
 
 
+def layers_of(path):
+    """Weights [inputs, outputs] and biases of each layer of a perceptron."""
+    import onnx
+    from onnx import numpy_helper
+
+    graph = onnx.load(path).graph
+    known = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+    return [(known[node.input[1]].T, known[node.input[2]]) for node in graph.node if node.op_type == "Gemm"]
+
+
+class PlainOneDnn:
+    """The program of plain oneDNN: a process for each measurement, as for Sluice."""
+
+    def __init__(self, program, layers, rows, folder):
+        self.outputs = folder / "onednn.outputs"
+        weights = folder / "onednn.numbers"
+        weights.write_bytes(b"".join(np.ascontiguousarray(each).tobytes() for layer in layers for each in layer))
+        widths = [layers[0][0].shape[0], *(biases.shape[0] for _, biases in layers)]
+        self.command = [program, str(weights), str(rows), str(SECONDS), str(CORES), str(self.outputs),
+                        *map(str, widths)]
+        self.version = ""
+        self.threads = set()
+
+    def measure(self):
+        said = json.loads(subprocess.run(self.command, check=True, capture_output=True, text=True).stdout)
+        self.version = said["version"]
+        self.threads.add(said["threads"])
+        return said["onednn"]
+
+
+def perceptron_peers(path, rows, onednn, folder, calls, versions):
+    """Adds PyTorch to the calls, and gives the program of oneDNN. Compares their outputs with OpenVINO's."""
+    import torch
+
+    sys.path.insert(0, str(pathlib.Path(__file__).parent / "peers"))
+    import torch_perceptron
+
+    torch_perceptron.set_threads(CORES)
+    layers = layers_of(path)
+    numbers = numbers_of([rows, layers[0][0].shape[0]])
+    calls["pytorch"], way = torch_perceptron.fastest(layers, numbers)
+    versions["pytorch"] = f"{torch.__version__}, {way}"
+    plain = PlainOneDnn(onednn, layers, rows, folder)
+    plain.measure()
+    versions["onednn"] = plain.version
+    expected = np.asarray(next(iter(calls["openvino"]().values())))
+    for name, got in (("pytorch", calls["pytorch"]()),
+                      ("onednn", np.fromfile(plain.outputs, np.float32).reshape(expected.shape))):
+        if not np.allclose(got, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max()):
+            raise SystemExit(f"network_peers: {name} computes something else than OpenVINO for {path}")
+    return plain
+
+
+def numbers_of(shape):
+    """The same as bench_network_cpu and bench_onednn_perceptron have."""
+    return (np.arange(int(np.prod(shape))) % 17 * 0.1).astype(np.float32).reshape(shape)
+
+
 def peers_of(path, rows, precision):
     """The calls by name, and the versions."""
     import openvino
@@ -79,8 +140,7 @@ def peers_of(path, rows, precision):
     feed = {}
     for each in compiled.inputs:
         shape = [rows if one.is_dynamic else one.get_length() for one in each.get_partial_shape()]
-        numbers = (np.arange(int(np.prod(shape))) % 17 * 0.1).astype(np.float32)
-        feed[each.get_any_name()] = numbers.reshape(shape)
+        feed[each.get_any_name()] = numbers_of(shape)
     request = compiled.create_infer_request()
     values = list(feed.values())
     calls, versions = {"openvino": lambda: request.infer(values)}, {"openvino": openvino.__version__}
@@ -100,8 +160,15 @@ def processor():
         return next((line.split(":", 1)[1].strip() for line in info if line.startswith("model name")), "CPU")
 
 
-def compare(program, name, path, rows, precision):
+def compare(program, name, path, rows, precision, onednn=None):
+    """With PyTorch and plain oneDNN where its program is given."""
     peers, versions = peers_of(path, rows, precision)
+    with tempfile.TemporaryDirectory() as folder:
+        plain = perceptron_peers(path, rows, onednn, pathlib.Path(folder), peers, versions) if onednn else None
+        measure(program, name, path, rows, precision, peers, plain, versions)
+
+
+def measure(program, name, path, rows, precision, peers, plain, versions):
     times, multiplies = {}, ""
     for _ in range(ROUNDS):
         ours = json.loads(subprocess.run([program, path, str(rows), str(2 * SECONDS), precision], check=True,
@@ -111,8 +178,12 @@ def compare(program, name, path, rows, precision):
             times.setdefault(which, []).append(value)
         for which, call in peers.items():
             times.setdefault(which, []).append(median_of(call))
+        if plain:
+            times.setdefault("onednn", []).append(plain.measure())
+    if plain:
+        versions["onednn"] += f", {' or '.join(map(str, sorted(plain.threads)))} threads"
     medians = {which: statistics.median(values) for which, values in times.items()}
-    others = {which: round(medians[which], 2) for which in peers}
+    others = {which: round(medians[which], 2) for which in versions}
     best = min(others.values())
     for how in ("run", "compiled", "direct"):
         print(json.dumps({
@@ -132,6 +203,7 @@ def name_of(widths):
 def main():
     arguments = argparse.ArgumentParser(description="Networks on a CPU by Sluice and by its peers.")
     arguments.add_argument("--write", metavar="FOLDER", type=pathlib.Path)
+    arguments.add_argument("--onednn", metavar="BENCH_ONEDNN_PERCEPTRON")
     arguments.add_argument("--precision", choices=("f32", "bf16"), default="f32")
     arguments.add_argument("program", nargs="?")
     arguments.add_argument("folder", nargs="?", type=pathlib.Path)
@@ -153,7 +225,8 @@ def main():
                 path = pathlib.Path(made) / f"{name}.onnx"
                 write_perceptron(str(path), widths)
             for rows in ROWS:
-                compare(given.program, name, str(path), rows, given.precision)
+                compare(given.program, name, str(path), rows, given.precision,
+                        given.onednn if given.precision == "f32" else None)
         perceptrons = {name_of(widths) for widths in PERCEPTRONS}
         if given.networks and perceptrons.issuperset(given.networks):
             return

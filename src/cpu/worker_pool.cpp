@@ -30,6 +30,7 @@ void worker_pool::schedule(place& ready) noexcept {
         ready.turn_ = ++turns_;
         ready.is_ready_ = true;
         ready_.push(ready);
+        note_ready();
     }
     wake_.notify_one();
 }
@@ -62,6 +63,7 @@ void worker_pool::work() {
         if (!ready_.empty()) {
             place& next = *ready_.pop();
             next.is_ready_ = false;
+            note_ready();
             lock.unlock();
             next.of_.run();
             lock.lock();
@@ -88,7 +90,7 @@ void worker_pool::stop_sharing(shared_parts& work) noexcept {
 }
 
 void worker_pool::join(shared_parts& work, std::unique_lock<std::mutex>& lock, bool is_of_this_thread) {
-    ++work.threads;
+    if (!is_of_this_thread) ++work.threads;
     while (work.next < work.parts && (is_of_this_thread || ready_.empty())) {
         const std::size_t part = work.next++;
         if (work.next == work.parts) stop_sharing(work);
@@ -115,7 +117,8 @@ void worker_pool::run_parts(std::size_t parts, detail::part_function function) {
         for (std::size_t part = 0; part < parts; ++part) function(part);
         return;
     }
-    shared_parts work{.function = function, .parts = parts};
+    // This thread counts from the start: with one more than there are workers, one of them would wait for a core.
+    shared_parts work{.function = function, .parts = parts, .threads = 1};
     std::unique_lock lock(mutex_);
     work.next_shared = shared_;
     shared_ = &work;
@@ -141,6 +144,7 @@ bool worker_pool::take(place& ready) noexcept {
     if (!ready.is_ready_) return false;
     ready_.remove(ready);
     ready.is_ready_ = false;
+    note_ready();
     return true;
 }
 

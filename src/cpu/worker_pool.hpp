@@ -90,6 +90,8 @@ public:
     bool is_worker() const noexcept { return detail::current_part_runner() == this; }
     // With at most as many threads as there are workers, the calling one among them.
     void run_parts(std::size_t parts, detail::part_function function) override;
+    std::size_t threads() const noexcept override { return workers_; }
+    bool needs_thread() const noexcept override { return has_ready_.load(std::memory_order_relaxed); }
     // Ends the threads after what they currently run.
     void close() noexcept;
 
@@ -105,6 +107,7 @@ private:
     };
 
     void work();
+    void note_ready() noexcept { has_ready_.store(!ready_.empty(), std::memory_order_relaxed); }
     // All of these with the lock held; join releases it during a part.
     shared_parts* parts_to_join() const noexcept;
     void join(shared_parts& work, std::unique_lock<std::mutex>& lock, bool is_of_this_thread);
@@ -115,6 +118,7 @@ private:
     std::mutex mutex_;
     std::condition_variable wake_;
     detail::pairing_heap<place, place::goes_first> ready_;
+    std::atomic<bool> has_ready_{false};  // written with the lock held, when ready_ has changed
     std::uint64_t turns_ = 0;
     bool closing_ = false;
     std::size_t looking_ = 0;         // workers that look for work once more before they sleep

@@ -27,6 +27,10 @@ public:
     // Calls the function for each number below `parts`, on this thread and on others. Returns when all calls are over.
     // Throws what a call threw first; then parts that had not begun are left out.
     virtual void run_parts(std::size_t parts, part_function function) = 0;
+    // On how many threads at most.
+    virtual std::size_t threads() const noexcept = 0;
+    // Whether a thread that helps is to end its part soon, since other work waits for it.
+    virtual bool needs_thread() const noexcept = 0;
 
 protected:
     ~part_runner() = default;

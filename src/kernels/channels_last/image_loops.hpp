@@ -78,6 +78,8 @@ struct image_loops {
     void (*average)(const pooled_row&);
     void (*scale)(const scaled_row&);
     void (*shuffle)(const shuffled_row&);
+    // Three planes become pixels of three channels, one after the other.
+    void (*join_three)(const float* from, std::size_t plane, std::size_t pixels, float* to);
 };
 extern const image_loops image_loops_baseline, image_loops_avx2, image_loops_avx512;
 

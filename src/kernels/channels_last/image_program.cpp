@@ -8,6 +8,7 @@
 
 #include "kernels/channels_last/image_loops.hpp"
 #include "runtime/parallel_parts.hpp"
+#include "runtime/parallel_phases.hpp"
 
 namespace sluice::kernels {
 namespace {
@@ -22,26 +23,81 @@ using sluice::detail::range_of_part;
 constexpr std::size_t least_work = 500'000, work_of_element = 16;
 // The rows that are read and written for one panel after the other stay in the second cache.
 constexpr std::size_t floats_of_block = std::size_t{96} << 10;
+// The rows of a band, too: they are written and read once.
+constexpr std::size_t floats_of_band = std::size_t{128} << 10;
+
+// Multiplications of one output of a convolution.
+std::size_t products_of_filter(const image_step& step) {
+    return step.window.size.height * step.window.size.width * (step.in.channels / step.groups);
+}
+
+// How many rows a pooling reads for this many neighbouring ones.
+std::size_t rows_between(const image_step& pooling, std::size_t rows) {
+    const image_window& window = pooling.window;
+    return std::min((rows - 1) * window.stride.height + (window.size.height - 1) * window.dilation.height + 1,
+                    pooling.in.height);
+}
+// Which rows a pooling reads for these.
+part_range rows_for(const image_step& pooling, const part_range& rows) {
+    const image_window& window = pooling.window;
+    const auto exists = [&](std::size_t row) {
+        return std::min(row - std::min(row, window.before.height), pooling.in.height);
+    };
+    return {exists(rows.first * window.stride.height),
+            exists((rows.last - 1) * window.stride.height + (window.size.height - 1) * window.dilation.height + 1)};
+}
 
 class step_run {
 public:
     step_run(const image_call& call, const image_step& step, const image_loops& loops)
-        : call_(call), step_(step), loops_(loops) {}
+        : call_(call),
+          step_(step),
+          loops_(loops),
+          read_{0, call.scratch + step.from.first},
+          written_{0, call.scratch + step.to.first} {}
 
-    void operator()() const {
+    // Into how many parts the step is divided.
+    std::size_t parts() const {
         switch (step_.what) {
-            case image_work::convolve: return convolve();
-            case image_work::leave: return leave();
-            default: return by_rows();
+            case image_work::convolve: return convolve_parts();
+            case image_work::leave: return leave_parts();
+            default: return row_parts();
         }
+    }
+    // Carries out one of that many parts.
+    void operator()(std::size_t part, std::size_t parts) const {
+        switch (step_.what) {
+            case image_work::convolve: return convolve(part, parts);
+            case image_work::leave: return leave(part, parts);
+            default: return by_rows(part, parts);
+        }
+    }
+    // The same for one band of a convolution and the pooling after it.
+    static void run_band(const image_call& call, const image_step& convolution, const image_step& pooling,
+                         const image_loops& loops, std::size_t band) {
+        const image_bands bands = bands_of(convolution, pooling, convolution.to.row);
+        const part_range rows = range_of_part(pooling.out.height, bands.count, band);
+        const part_range between = rows_for(pooling, rows);
+        step_run first(call, convolution, loops), second(call, pooling, loops);
+        first.written_ = second.read_ = {between.first,
+                                         call.scratch + convolution.to.first + band * bands.rows * convolution.to.row};
+        first.convolve_rows(between, {0, first.count_panels()});
+        second.do_rows(rows);
     }
 
 private:
-    float* at(const image_place& place, std::size_t row) const { return call_.scratch + place.first + row * place.row; }
+    // A value whose rows from `row` on are at `begin`: all, or those of a band.
+    struct value_rows {
+        std::size_t row;
+        float* begin;
+    };
+    float* read_at(std::size_t row) const { return read_.begin + (row - read_.row) * step_.from.row; }
+    float* written_at(std::size_t row) const { return written_.begin + (row - written_.row) * step_.to.row; }
+    float* also_at(std::size_t row) const { return call_.scratch + step_.also.first + row * step_.also.row; }
     // Of the image in the outside tensor.
     float* outside() const { return call_.outside[step_.outside] + call_.first_image * step_.out.elements(); }
     element_end end_at(std::size_t row) const {
-        return {.addend = step_.has_also ? at(step_.also, row) : nullptr,
+        return {.addend = step_.has_also ? also_at(row) : nullptr,
                 .addend_step = step_.also.pixel,
                 .has_bounds = step_.has_bounds,
                 .least = step_.least,
@@ -58,7 +114,7 @@ private:
     void clear_around(std::size_t row, std::size_t first_channel, std::size_t channels) const {
         const image_border& border = step_.border;
         const std::size_t width = step_.out.width, wide = border.left + width + border.right;
-        float* const begin = at(step_.to, row);
+        float* const begin = written_at(row);
         float* const left = begin - border.left * step_.to.pixel;
         clear(left, border.left, first_channel, channels);
         clear(begin + width * step_.to.pixel, border.right, first_channel, channels);
@@ -70,19 +126,18 @@ private:
 
     // --- steps whose parts are rows ---
 
-    void by_rows() const {
-        const std::size_t rows = step_.out.height;
+    std::size_t row_parts() const {
         const bool has_window = step_.what == image_work::convolve_channels || step_.what == image_work::maximum ||
                                 step_.what == image_work::average;
         const std::size_t of_element = has_window ? step_.window.size.height * step_.window.size.width : 1;
-        const std::size_t parts = parts_for(step_.out.elements() * (of_element + work_of_element), least_work, rows);
-        for_parts(parts, [&](std::size_t part) {
-            const part_range range = range_of_part(rows, parts, part);
-            for (std::size_t row = range.first; row < range.last; ++row) {
-                run_row(row);
-                clear_around(row, 0, step_.out.channels);
-            }
-        });
+        return parts_for(step_.out.elements() * (of_element + work_of_element), least_work, step_.out.height);
+    }
+    void by_rows(std::size_t part, std::size_t parts) const { do_rows(range_of_part(step_.out.height, parts, part)); }
+    void do_rows(const part_range& rows) const {
+        for (std::size_t row = rows.first; row < rows.last; ++row) {
+            run_row(row);
+            clear_around(row, 0, step_.out.channels);
+        }
     }
 
     void run_row(std::size_t row) const {
@@ -103,7 +158,8 @@ private:
     void enter(std::size_t row) const {
         const std::size_t channels = step_.out.channels, width = step_.out.width, plane = step_.out.height * width;
         const float* const from = outside() + row * width;
-        float* const to = at(step_.to, row);
+        float* const to = written_at(row);
+        if (channels == 3 && step_.to.pixel == 3) return loops_.join_three(from, plane, width, to);
         for (std::size_t c = 0; c < channels; ++c)
             for (std::size_t x = 0; x < width; ++x) to[x * step_.to.pixel + c] = from[c * plane + x];
     }
@@ -139,7 +195,7 @@ private:
                 .runs = runs,
                 .weights = weights,
                 .bias = weights + runs.rows * runs.columns * columns,
-                .out = at(step_.to, row),
+                .out = written_at(row),
                 .out_step = step_.to.pixel,
                 .filters = step_.out.channels,
                 .end = end_at(row)};
@@ -156,8 +212,8 @@ private:
             last = std::max(last, k + 1);
         }
         const std::size_t top =
-            last == 0 ? 0 : row * window.stride.height + first * window.dilation.height - window.before.height;
-        return {.x = at(step_.from, top),
+            last == 0 ? read_.row : row * window.stride.height + first * window.dilation.height - window.before.height;
+        return {.x = read_at(top),
                 .x_pixel = step_.from.pixel,
                 .width = step_.in.width,
                 .rows = last - first,
@@ -169,7 +225,7 @@ private:
                 .after = window.after.width,
                 .counted_rows = counted,
                 .counts_padding = step_.counts_padding,
-                .out = at(step_.to, row),
+                .out = written_at(row),
                 .pixels = step_.out.width,
                 .out_step = step_.to.pixel,
                 .channels = step_.out.channels,
@@ -177,21 +233,21 @@ private:
     }
 
     scaled_row scaled_at(std::size_t row, const float* factors) const {
-        return {.x = at(step_.from, row),
+        return {.x = read_at(row),
                 .pixels = step_.out.width,
                 .x_step = step_.from.pixel,
                 .factors = factors,
-                .out = at(step_.to, row),
+                .out = written_at(row),
                 .out_step = step_.to.pixel,
                 .channels = step_.out.channels,
                 .end = end_at(row)};
     }
 
     shuffled_row shuffled_at(std::size_t row) const {
-        return {.x = at(step_.from, row),
+        return {.x = read_at(row),
                 .pixels = step_.out.width,
                 .x_step = step_.from.pixel,
-                .out = at(step_.to, row),
+                .out = written_at(row),
                 .out_step = step_.to.pixel,
                 .channels = step_.out.channels,
                 .groups = step_.groups};
@@ -199,20 +255,19 @@ private:
 
     // --- leave ---
 
-    void leave() const {
-        const std::size_t channels = step_.out.channels, height = step_.out.height, width = step_.out.width;
-        const std::size_t parts =
-            parts_for(step_.out.elements() * work_of_element, least_work, channels / image_lane + 1);
-        for_parts(parts, [&](std::size_t part) {
-            const part_range range = range_of_part(channels, parts, part, image_lane);
-            for (std::size_t row = 0; row < height; ++row) {
-                const float* const from = at(step_.from, row);
-                for (std::size_t c = range.first; c < range.last; ++c) {
-                    float* const to = outside() + (c * height + row) * width;
-                    for (std::size_t x = 0; x < width; ++x) to[x] = from[x * step_.from.pixel + c];
-                }
+    std::size_t leave_parts() const {
+        return parts_for(step_.out.elements() * work_of_element, least_work, step_.out.channels / image_lane + 1);
+    }
+    void leave(std::size_t part, std::size_t parts) const {
+        const std::size_t height = step_.out.height, width = step_.out.width;
+        const part_range range = range_of_part(step_.out.channels, parts, part, image_lane);
+        for (std::size_t row = 0; row < height; ++row) {
+            const float* const from = read_at(row);
+            for (std::size_t c = range.first; c < range.last; ++c) {
+                float* const to = outside() + (c * height + row) * width;
+                for (std::size_t x = 0; x < width; ++x) to[x] = from[x * step_.from.pixel + c];
             }
-        });
+        }
     }
 
     // --- convolve ---
@@ -224,14 +279,11 @@ private:
     };
 
     std::size_t filters_of_group() const { return step_.out.channels / step_.groups; }
-    std::size_t products_of_filter() const {
-        return step_.window.size.height * step_.window.size.width * (step_.in.channels / step_.groups);
-    }
 
     // Calls function(panel) for the panels [first, last) of all groups.
     template <typename Function>
     void for_panels(std::size_t first, std::size_t last, const Function& function) const {
-        const std::size_t filters = filters_of_group(), products = products_of_filter();
+        const std::size_t filters = filters_of_group(), products = products_of_filter(step_);
         std::size_t number = 0;
         const float* weights = call_.numbers + step_.numbers;
         for (std::size_t group = 0; group < step_.groups; ++group) {
@@ -255,20 +307,18 @@ private:
     }
 
     // Parts are rows where the inputs are larger than the weights, else filters.
-    void convolve() const {
+    bool is_by_filters() const { return step_.in.elements() < products_of_filter(step_) * step_.out.channels; }
+    std::size_t convolve_parts() const {
+        return parts_for(step_.out.elements() * products_of_filter(step_), least_work,
+                         is_by_filters() ? count_panels() : step_.out.height);
+    }
+    void convolve(std::size_t part, std::size_t parts) const {
         const std::size_t rows = step_.out.height, panels = count_panels();
-        const std::size_t work = step_.out.elements() * products_of_filter();
-        const bool is_by_filters = step_.in.elements() < products_of_filter() * step_.out.channels;
-        const std::size_t pieces = is_by_filters ? panels : rows;
-        const std::size_t parts = parts_for(work, least_work, pieces);
-        for_parts(parts, [&](std::size_t part) {
-            const part_range range = range_of_part(pieces, parts, part);
-            if (is_by_filters) {
-                convolve_block({0, rows}, range);
-            } else {
-                convolve_rows(range, {0, panels});
-            }
-        });
+        if (is_by_filters()) {
+            convolve_block({0, rows}, range_of_part(panels, parts, part));
+        } else {
+            convolve_rows(range_of_part(rows, parts, part), {0, panels});
+        }
     }
 
     // Blocks of rows that stay in the cache while one panel after the other reads them.
@@ -294,7 +344,7 @@ private:
                                                .runs = runs,
                                                .weights = by.weights,
                                                .bias = by.bias,
-                                               .out = at(step_.to, row) + first,
+                                               .out = written_at(row) + first,
                                                .out_step = step_.to.pixel,
                                                .filters = by.filters,
                                                .end = end});
@@ -306,10 +356,46 @@ private:
     const image_call& call_;
     const image_step& step_;
     const image_loops& loops_;
+    value_rows read_, written_;
+};
+
+// The steps of an image. Those that are carried out side by side, or band by band, are one phase; its number is that of
+// the first one.
+class image_phases final : public sluice::detail::phased_work {
+public:
+    image_phases(const image_call& call, const image_loops& loops) : call_(call), loops_(loops) {}
+
+    std::size_t after(std::size_t phase) const noexcept override {
+        if (has_bands(phase)) return phase + 2;
+        std::size_t next = phase + 1;
+        while (next < call_.count && call_.steps[next].is_side_by_side) ++next;
+        return next;
+    }
+    std::size_t parts(std::size_t phase) const noexcept override {
+        if (has_bands(phase))
+            return bands_of(call_.steps[phase], call_.steps[phase + 1], call_.steps[phase].to.row).count;
+        std::size_t most = 0;
+        for (std::size_t i = phase, end = after(phase); i < end; ++i) most = std::max(most, step(i).parts());
+        return most;
+    }
+    void run(std::size_t phase, std::size_t part) const noexcept override {
+        if (has_bands(phase))
+            return step_run::run_band(call_, call_.steps[phase], call_.steps[phase + 1], loops_, part);
+        // A part has the same share of each step: about the same rows.
+        const std::size_t all = parts(phase);
+        for (std::size_t i = phase, end = after(phase); i < end; ++i) step(i)(part, all);
+    }
+
+private:
+    bool has_bands(std::size_t phase) const { return call_.steps[phase].has_bands; }
+    step_run step(std::size_t number) const { return step_run(call_, call_.steps[number], loops_); }
+
+    const image_call& call_;
+    const image_loops& loops_;
 };
 
 void run_steps(const image_call& call, const image_loops& with) {
-    for (std::size_t i = 0; i < call.count; ++i) step_run(call, call.steps[i], with)();
+    sluice::detail::run_phases(image_phases(call, with), 0, call.count);
 }
 
 // Places for images in scratch memory. The lowest free one is taken: it was used last, by one of few workers.
@@ -333,6 +419,20 @@ private:
 };
 
 }  // namespace
+
+image_bands bands_of(const image_step& convolution, const image_step& pooling, std::size_t floats_of_row) {
+    constexpr std::size_t usual_count = 8;  // a worker that joins late has something to do
+    const std::size_t rows = pooling.out.height;
+    const std::size_t parts = parts_for(convolution.out.elements() * products_of_filter(convolution), least_work,
+                                        std::min(rows, usual_count));
+    if (parts < 2) return {};
+    std::size_t of_band = (rows + parts - 1) / parts;
+    while (of_band > 1 && rows_between(pooling, of_band) * floats_of_row > floats_of_band) --of_band;
+    const std::size_t count = (rows + of_band - 1) / of_band;
+    const image_bands made{count, rows_between(pooling, (rows + count - 1) / count)};
+    const std::size_t most_rows = convolution.out.height + convolution.out.height / 8;
+    return count * made.rows > most_rows ? image_bands{} : made;
+}
 
 std::vector<const image_loops*> known_image_loops() {
     std::vector<const image_loops*> known;

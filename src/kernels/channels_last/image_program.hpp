@@ -67,8 +67,24 @@ struct image_step {
     image_border border;          // of `to`
     image_window window;
     std::size_t groups = 1;
+    // On a CPU: neither it nor the steps before it, back to one without this mark, read or write what another one of
+    // them writes.
+    bool is_side_by_side = false;
+    // On a CPU: of a convolution whose output only the next step reads, a pooling. Both are carried out band by band
+    // (image_bands): `to` is memory for the rows of all bands.
+    bool has_bands = false;
     std::size_t numbers = 0;  // place of its weights or factors in the network's numbers, in floats
 };
+
+// A convolution and the pooling after it, carried out for one band of the pooling's rows after the other: what is in
+// between stays in the second cache. Each band has memory of its own for its rows of the convolution. Rows that two
+// bands read are computed twice.
+struct image_bands {
+    std::size_t count = 0;
+    std::size_t rows = 0;  // of the convolution, in a band at most
+};
+// Nothing where bands are not worth it: then count is 0. A row of the value between the steps has `floats_of_row`.
+image_bands bands_of(const image_step& convolution, const image_step& pooling, std::size_t floats_of_row);
 
 // The weights of all steps, in the order in which the loops read them. A place is a multiple of 16 floats.
 class image_numbers {

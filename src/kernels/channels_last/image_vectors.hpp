@@ -75,6 +75,17 @@ std::size_t next_channels(std::size_t channel, std::size_t channels) {
     }
 }
 
+// The greater ones; NaN stays, of either.
+[[gnu::always_inline]] inline void keep_greater(lane& made, const lane& each) {
+#ifdef __AVX512F__
+    // Of a pair with NaN, maxps gives the second.
+    made = _mm512_mask_max_ps(each, _mm512_cmp_ps_mask(each, each, _CMP_ORD_Q), each, made);
+#else
+    made = each > made ? each : made;
+    made = each != each ? each : made;  // nothing is greater
+#endif
+}
+
 constexpr std::size_t tile_pixels(int lanes) {
     return lanes == 1 ? SLUICE_TILE_PIXELS_1 : lanes == 2 ? SLUICE_TILE_PIXELS_2 : SLUICE_TILE_PIXELS_3;
 }
@@ -189,8 +200,10 @@ struct window_columns {
     std::size_t first, last, counted;
 };
 window_columns columns_of(const pooled_row& in, std::size_t pixel) {
-    window_columns made{0, 0, 0};
     const std::size_t start = pixel * in.stride;
+    if (start >= in.before && start + (in.columns - 1) * in.dilation < in.before + in.width)
+        return {0, in.columns, in.columns};
+    window_columns made{0, 0, 0};
     bool is_first = true;
     for (std::size_t k = 0; k < in.columns; ++k) {
         const std::size_t at = start + k * in.dilation;  // `before` too far to the right
@@ -203,6 +216,41 @@ window_columns columns_of(const pooled_row& in, std::size_t pixel) {
     return made;
 }
 
+// Some channels of one pixel: whole vectors, or one that has fewer.
+template <bool IsMaximum, std::size_t Lanes>
+[[gnu::always_inline]] inline void pool_channels(const pooled_row& in, const float* begin,
+                                                 const window_columns& columns, bool exists, std::size_t counted,
+                                                 std::size_t pixel, std::size_t channel) {
+    const std::size_t left = in.channels - channel;
+    lane made[Lanes];
+    for (std::size_t v = 0; v < Lanes; ++v) made[v] = lane{} + (IsMaximum ? -__builtin_inff() : 0.0f);
+    for (std::size_t r = 0; exists && r < in.rows; ++r) {
+        const float* x = begin + r * in.row_step + channel;
+        lane of_row[Lanes] = {};
+        for (std::size_t k = columns.first; k < columns.last; ++k, x += in.dilation * in.x_pixel) {
+            for (std::size_t v = 0; v < Lanes; ++v) {
+                lane each;
+                load(x + v * image_lane, Lanes == 1 ? left : image_lane, each);
+                if constexpr (IsMaximum) {
+                    keep_greater(made[v], each);
+                } else {
+                    of_row[v] += each;
+                }
+            }
+        }
+        if constexpr (!IsMaximum) {
+            for (std::size_t v = 0; v < Lanes; ++v) made[v] += of_row[v];
+        }
+    }
+    for (std::size_t v = 0; v < Lanes; ++v) {
+        if constexpr (!IsMaximum) {
+            if (counted != 0) made[v] /= static_cast<float>(counted);
+        }
+        finish(made[v], in.out + pixel * in.out_step + channel + v * image_lane, Lanes == 1 ? left : image_lane,
+               nullptr, in.end);
+    }
+}
+
 template <bool IsMaximum>
 void pool_row(const pooled_row& in) {
     for (std::size_t pixel = 0; pixel < in.pixels; ++pixel) {
@@ -211,30 +259,38 @@ void pool_row(const pooled_row& in) {
         const std::size_t counted = in.counts_padding ? in.counted_rows * columns.counted : existing;
         const float* const begin =
             existing == 0 ? in.x : in.x + (pixel * in.stride + columns.first * in.dilation - in.before) * in.x_pixel;
-        for (std::size_t channel = 0; channel < in.channels; channel = next_channels(channel, in.channels)) {
-            const std::size_t left = in.channels - channel;
-            lane made = lane{} + (IsMaximum ? -__builtin_inff() : 0.0f);
-            for (std::size_t r = 0; existing != 0 && r < in.rows; ++r) {
-                const float* x = begin + r * in.row_step + channel;
-                lane of_row = {};
-                for (std::size_t k = columns.first; k < columns.last; ++k, x += in.dilation * in.x_pixel) {
-                    lane each;
-                    load(x, left, each);
-                    if constexpr (IsMaximum) {
-                        made = each > made ? each : made;
-                        made = each != each ? each : made;  // NaN stays: nothing is greater
-                    } else {
-                        of_row += each;
-                    }
-                }
-                if constexpr (!IsMaximum) made += of_row;
-            }
-            if constexpr (!IsMaximum) {
-                if (counted != 0) made /= static_cast<float>(counted);
-            }
-            finish(made, in.out + pixel * in.out_step + channel, left, nullptr, in.end);
-        }
+        // Several vectors at once: then the processor does not wait for one comparison after the other.
+        constexpr std::size_t together = 4;
+        std::size_t channel = 0;
+        for (; channel + together * image_lane <= in.channels; channel += together * image_lane)
+            pool_channels<IsMaximum, together>(in, begin, columns, existing != 0, counted, pixel, channel);
+        for (; channel < in.channels; channel = next_channels(channel, in.channels))
+            pool_channels<IsMaximum, 1>(in, begin, columns, existing != 0, counted, pixel, channel);
     }
+}
+
+// --- three planes ---
+
+// a0 b0 c0 a1 ...
+void join_three(const float* from, std::size_t plane, std::size_t pixels, float* to) {
+    std::size_t x = 0;
+    for (; x + image_lane <= pixels; x += image_lane, to += 3 * image_lane) {
+        lane a, b, c;
+        load(from + x, image_lane, a);
+        load(from + plane + x, image_lane, b);
+        load(from + 2 * plane + x, image_lane, c);
+        lane made = __builtin_shufflevector(a, b, 0, 16, 0, 1, 17, 0, 2, 18, 0, 3, 19, 0, 4, 20, 0, 5);
+        *reinterpret_cast<loose_lane*>(to) =
+            __builtin_shufflevector(made, c, 0, 1, 16, 3, 4, 17, 6, 7, 18, 9, 10, 19, 12, 13, 20, 15);
+        made = __builtin_shufflevector(a, b, 21, 0, 6, 22, 0, 7, 23, 0, 8, 24, 0, 9, 25, 0, 10, 26);
+        *reinterpret_cast<loose_lane*>(to + image_lane) =
+            __builtin_shufflevector(made, c, 0, 21, 2, 3, 22, 5, 6, 23, 8, 9, 24, 11, 12, 25, 14, 15);
+        made = __builtin_shufflevector(a, b, 0, 11, 27, 0, 12, 28, 0, 13, 29, 0, 14, 30, 0, 15, 31, 0);
+        *reinterpret_cast<loose_lane*>(to + 2 * image_lane) =
+            __builtin_shufflevector(made, c, 26, 1, 2, 27, 4, 5, 28, 7, 8, 29, 10, 11, 30, 13, 14, 31);
+    }
+    for (; x < pixels; ++x, to += 3)
+        for (std::size_t i = 0; i < 3; ++i) to[i] = from[i * plane + x];
 }
 
 // --- scale -------------------------------------------------------------------------------------------------------
@@ -306,7 +362,8 @@ constexpr image_loops loops_of_this_unit = {{&convolve_row<1>, &convolve_row<2>,
                                             &pool_row<true>,
                                             &pool_row<false>,
                                             &scale_row,
-                                            &shuffle_row};
+                                            &shuffle_row,
+                                            &join_three};
 
 }  // namespace
 }  // namespace sluice::kernels

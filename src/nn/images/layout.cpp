@@ -46,6 +46,7 @@ public:
         join_concatenations();
         if (!find_roots()) return {};
         write_steps();
+        find_phases();
         if (are_together_ ? !can_be_counted() : !is_worth_its_memory()) return {};
         image_layout made;
         made.images = images_;
@@ -69,6 +70,7 @@ private:
         // Of roots.
         image_border border = {};
         std::size_t first_use = ~std::size_t{0}, last_use = 0;  // steps
+        std::size_t rows_of_bands = 0;                          // if it is in memory for bands
         std::size_t place = 0, floats = 0;
     };
 
@@ -270,10 +272,77 @@ private:
         }
     }
 
+    // --- steps that are carried out side by side ---
+
+    // Channels of a root.
+    struct channel_range {
+        slot root;
+        std::size_t first, last;
+
+        bool meets(const channel_range& other) const {
+            return root == other.root && first < other.last && other.first < last;
+        }
+    };
+    channel_range range_of(const image_place& place, const image_size& size) const {
+        const slot of = static_cast<slot>(place.first);
+        const std::size_t first = of_root_[of] + place.row;
+        return {values_[of].root, first, first + size.channels};
+    }
+    bool depends(const image_step& on, const image_step& step) const {
+        const channel_range written = range_of(step.to, step.out), written_before = range_of(on.to, on.out);
+        return written.meets(written_before) || written.meets(range_of(on.from, on.in)) ||
+               written.meets(range_of(on.also, on.out)) || written_before.meets(range_of(step.from, step.in)) ||
+               written_before.meets(range_of(step.also, step.out));
+    }
+
+    // Whether this step and the next one are carried out band by band.
+    bool make_bands(std::size_t at) {
+        if (are_together_ || at + 1 >= steps_.size()) return false;
+        image_step& convolution = steps_[at];
+        const image_step& pooling = steps_[at + 1];
+        if (convolution.what != image_work::convolve) return false;
+        if (pooling.what != image_work::maximum && pooling.what != image_work::average) return false;
+        const slot between = static_cast<slot>(convolution.to.first);
+        value& root = values_[between];
+        if (static_cast<slot>(pooling.from.first) != between || root.root != between || root.has_parts) return false;
+        if (root.first_use != at || root.last_use != at + 1) return false;
+        const kernels::image_bands bands = kernels::bands_of(convolution, pooling, form_of(between).row());
+        if (bands.count == 0) return false;
+        convolution.has_bands = true;
+        root.rows_of_bands = bands.count * bands.rows;
+        return true;
+    }
+
+    // Each step joins the ones before it if it can. What a phase uses is in use until its end.
+    void find_phases() {
+        std::vector<std::size_t> phases(steps_.size());
+        std::size_t first = 0;
+        for (std::size_t i = 0; i < steps_.size(); ++i) {
+            if (make_bands(i)) {
+                phases[i] = phases[i + 1] = i;
+                first = ++i + 1;
+                continue;
+            }
+            const auto begin = steps_.begin() + static_cast<std::ptrdiff_t>(first);
+            const auto end = steps_.begin() + static_cast<std::ptrdiff_t>(i);
+            if (are_together_ || std::any_of(begin, end, [&](const image_step& on) { return depends(on, steps_[i]); }))
+                first = i;
+            steps_[i].is_side_by_side = first != i;
+            phases[i] = first;
+        }
+        for (value& each : values_) {
+            if (!each.is_used) continue;
+            each.first_use = phases[each.first_use];
+            each.last_use = phases[each.last_use];
+        }
+    }
+
     // --- memory ---
 
     struct root_form {
         std::size_t pixel, width, height;  // floats from one pixel to the next
+
+        std::size_t row() const { return width * pixel; }
     };
     // The pixels of a tile must not all fall into one set of the first cache.
     static constexpr std::size_t cache_period = 256, cache_line = 16;
@@ -282,8 +351,10 @@ private:
         const image_size of = size(root);
         if (are_together_) return {kernels::padded_channels(of.channels), of.width, of.height};
         const image_border& border = values_[root].border;
-        return {of.channels % cache_period == 0 ? of.channels + cache_line : of.channels,
-                of.width + border.left + border.right, of.height + border.top + border.bottom};
+        return {
+            of.channels % cache_period == 0 ? of.channels + cache_line : of.channels,
+            of.width + border.left + border.right,
+            values_[root].rows_of_bands != 0 ? values_[root].rows_of_bands : of.height + border.top + border.bottom};
     }
 
     // Borders of much more memory than the images are not. (As double: no product is too large for it.)
