@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Measures how `sluice serve` behaves at its limits on this machine, with h2load (nghttp2-client) as the client.
 
-    bench/serve_limits.py TOOL [--polling PROGRAM] [--only NAME] [--short] [--compute-nice STEPS]
+    bench/serve_limits.py TOOL [--polling PROGRAM] [--only NAME] [--short]
 
-PROGRAM is bench_polling_client, which looks for answers without sleep. STEPS is for the server of `overload`.
+PROGRAM is bench_polling_client, which looks for answers without sleep.
 
 Prints JSON lines. Client and server share the machine's processors; `others` is the share of the processors' time that
 other processes took meanwhile: above 0.05 the figure says little. The names, and about how long each takes:
@@ -204,9 +204,7 @@ def overload(options):
         (folder / "slow").mkdir()
         write_slow_model(folder / "slow/model.safetensors")
         (folder / "slow/config.json").write_text(json.dumps({"max_batch": 1, "queue": 4, "activation": "relu"}))
-        nice = {"compute_nice": options.compute_nice} if options.compute_nice else {}
-        more = ["--compute-nice", str(options.compute_nice)] if nice else []
-        server = serve_load.Server(options.tool, ["--repository", folder, *more])
+        server = serve_load.Server(options.tool, ["--repository", folder])
         url = f"http://127.0.0.1:{server.http}/v2/models/slow/infer"
         body, fields = serve_load.http_request()
         try:
@@ -225,7 +223,7 @@ def overload(options):
             later = [time for begin, (status, time) in zip(begins, answers)
                      if status == 429 and begin - first >= 1_000_000]
             sent = serve_load.rate_of(out)
-            params = {"capacity": round(capacity), "sent": round(sent), "connections": 64, **nice}
+            params = {"capacity": round(capacity), "sent": round(sent), "connections": 64}
             if sent < 2.5 * capacity or not refused:
                 raise SystemExit(f"serve_limits: the client did not send three times the capacity: {params}")
             yield "serve_overload_answered_over_capacity", params, round(
@@ -269,7 +267,6 @@ def main():
     parser.add_argument("--polling")
     parser.add_argument("--only", choices=measures)
     parser.add_argument("--short", action="store_true")
-    parser.add_argument("--compute-nice", type=int, default=0)
     options = parser.parse_args()
     if shutil.which("h2load") is None:
         raise SystemExit("serve_limits: there is no h2load; install nghttp2-client")
