@@ -13,8 +13,9 @@ other processes took meanwhile: above 0.05 the figure says little. The names, an
                          client that spins too
     half_load      20 s  64 connections send half of the greatest throughput: the median, and the 99th percentile over it
     overload       80 s  three times of what a slow model computes, for a minute, spread evenly: answers a second over
-                         its capacity, how fast the rest is refused, how much the memory grows, and how late another
-                         process wakes up meanwhile, which is the machine's part in the longest refusals
+                         its capacity, how fast the rest is refused, in all and from the second second on, how much
+                         the memory grows, and how late another process wakes up meanwhile, which is the machine's
+                         part in the longest refusals
     many          120 s  10,000,000 requests over 64 connections: how much the memory grows
 
 --short: a tenth of the time, and 200,000 requests. It shows that the commands work; its figures say little.
@@ -211,13 +212,16 @@ def overload(options):
             require_all_right(answers)
             capacity = serve_load.rate_of(out)
             seconds = 6 if options.short else 60
-            memory, sleeper = Memory(server), Sleeper()
+            memory, sleeper, begins = Memory(server), Sleeper(), []
             out, answers, others = serve_load.ask(url, fields, body, 64, seconds, server.cpu_seconds,
-                                                max(1, round(3 * capacity / 64)))
+                                                max(1, round(3 * capacity / 64)), begins=begins)
             grown, late = memory.end(), sleeper.end()
             require_all_right(answers, (200, 429))
             answered = [time for status, time in answers if status == 200]
             refused = [time for status, time in answers if status == 429]
+            first = min(begins)
+            later = [time for begin, (status, time) in zip(begins, answers)
+                     if status == 429 and begin - first >= 1_000_000]
             sent = serve_load.rate_of(out)
             params = {"capacity": round(capacity), "sent": round(sent), "connections": 64}
             if sent < 2.5 * capacity or not refused:
@@ -226,6 +230,7 @@ def overload(options):
                 len(answered) / len(answers) * sent / capacity, 3), "", others
             for part in 0.5, 0.99, 1.0:
                 yield "serve_overload_refused", {**params, "percentile": 100 * part}, percentile(refused, part), "us", others
+                yield "serve_overload_refused_later", {**params, "percentile": 100 * part}, percentile(later, part), "us", others
                 yield "serve_overload_wake_up", {**params, "percentile": 100 * part}, percentile(late, part), "us", others
             yield "serve_overload_memory_growth", params, grown, "bytes", others
         finally:

@@ -124,11 +124,12 @@ class Clocks:
         return round(max(0, busy_seconds() - self.busy - own) / ((time.monotonic() - self.began) * os.cpu_count()), 3)
 
 
-def ask(url, fields, body, connections, seconds, cpu_seconds, per_client=None, http1=True):
+def ask(url, fields, body, connections, seconds, cpu_seconds, per_client=None, http1=True, begins=None):
     """Sends `body` over and over with h2load, for `seconds`. Gives its output, and for each answer the status and the
     microseconds; and the share of other processes. `cpu_seconds()`: of the server. `per_client`: requests a second of
     each connection, which then begin one after the other: h2load starts the clocks of all at once otherwise, and sends
-    bursts of `connections`; None: as fast as answers come."""
+    bursts of `connections`; None: as fast as answers come. `begins`, a list, gets for each of the answers the microsecond
+    in which its request began."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         (folder / "body").write_bytes(body)
@@ -147,7 +148,10 @@ def ask(url, fields, body, connections, seconds, cpu_seconds, per_client=None, h
                              capture_output=True, text=True, check=True).stdout
         others = clocks.others()
         lines = (folder / "log").read_text().splitlines()
-    answers = [(int(row[1]), int(row[2])) for row in (line.split("\t") for line in lines)]
+    rows = [tuple(map(int, line.split("\t")[:3])) for line in lines]
+    answers = [(status, time) for _, status, time in rows]
+    if begins is not None:
+        begins.extend(begin for begin, status, _ in rows if status >= 100)
     # Of each connection, one request may be cut off when the time is over; it has no status.
     whole = [each for each in answers if each[0] >= 100]
     if len(answers) - len(whole) > connections:

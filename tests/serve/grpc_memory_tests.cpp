@@ -26,7 +26,7 @@ using testing::memory_lacks_for;
 using testing::row;
 
 constexpr int most = 2000;  // allocations of a scenario
-constexpr std::chrono::seconds patience(10);
+constexpr std::chrono::seconds at_most(10);
 
 struct watched_server {
     explicit watched_server(const std::string& config)
@@ -49,7 +49,7 @@ bool is_allowed(const grpc::Status& got) {
 
 bool call_once(const grpc_server& server, int at) {
     ModelInferResponse got;
-    const grpc::Status status = server.infer(row(2, true), got, patience);
+    const grpc::Status status = server.infer(row(2, true), got, at_most);
     EXPECT_TRUE(is_allowed(status)) << at << ": " << status.error_code() << " " << status.error_message();
     if (status.ok()) {
         EXPECT_EQ(got.raw_output_contents_size(), 1) << at;
@@ -60,7 +60,7 @@ bool call_once(const grpc_server& server, int at) {
 // A stream of a request that is answered, one that is refused and one more.
 bool stream_once(const grpc_server& server, int at) {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + patience);
+    context.set_deadline(std::chrono::system_clock::now() + at_most);
     const auto call = server.stub->ModelStreamInfer(&context);
     ModelInferRequest wrong = row(2, true);
     wrong.set_model_name("another");
@@ -79,7 +79,7 @@ bool stream_once(const grpc_server& server, int at) {
 }
 
 void expect_rest(const watched_server& its, int at) {
-    const auto limit = std::chrono::steady_clock::now() + patience;
+    const auto limit = std::chrono::steady_clock::now() + at_most;
     const std::string wanted = "\nsluice_grpc_unanswered_requests 0\n";
     while (its.server.front->metrics().find(wanted) == std::string::npos && std::chrono::steady_clock::now() < limit)
         std::this_thread::sleep_for(1ms);

@@ -27,7 +27,7 @@ using testing::memory_lacks_for;
 using testing::raw_client;
 
 constexpr int most = 2000;  // allocations of a scenario
-constexpr std::chrono::seconds patience(10);
+constexpr std::chrono::seconds at_most(10);
 
 struct watched_server {
     explicit watched_server(const std::string& config)
@@ -53,13 +53,13 @@ bool is_allowed(const http_answer& got) {
 
 // Two requests of a new connection. Whether both were answered.
 bool ask_twice(const http_server& server, int at) {
-    raw_client client(server.front->port(), patience);
+    raw_client client(server.front->port(), at_most);
     for (int i = 0; i < 2; ++i) {
         const auto begin = std::chrono::steady_clock::now();
         client.send(infer_request(2));
         const http_answer got = client.receive();
         EXPECT_TRUE(is_allowed(got)) << at << ": " << got.status << got.body;
-        EXPECT_LT(std::chrono::steady_clock::now() - begin, patience / 2) << at << ": the request was lost";
+        EXPECT_LT(std::chrono::steady_clock::now() - begin, at_most / 2) << at << ": the request was lost";
         if (got.status != 200) return false;
     }
     return true;
@@ -75,7 +75,7 @@ std::string connections(raw_client& by) {
 // The server is as if nothing had happened.
 void expect_rest(const watched_server& its, raw_client& other, int at) {
     EXPECT_EQ(other.ask(infer_request(2)).status, 200) << at << ": another connection was touched";
-    const auto limit = std::chrono::steady_clock::now() + patience;
+    const auto limit = std::chrono::steady_clock::now() + at_most;
     while (connections(other) != "1" && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(1ms);
     EXPECT_EQ(connections(other), "1") << at << ": connections have leaked";
     EXPECT_EQ(its.budget->bytes(), 0U) << at;
