@@ -36,6 +36,11 @@ void add_serve_limits(CLI::App& app, serve_options& options) {
            "How long such a thread looks for the next request before it sleeps (default: 0)")
         ->type_name("MICROSECONDS")
         ->check(CLI::Range(std::size_t{0}, std::size_t{1'000'000}));
+    app.add_option("--compute-nice", options.compute_nice,
+                   "Steps of niceness that threads which compute have more than those that take requests")
+        ->type_name("STEPS")
+        ->capture_default_str()
+        ->check(CLI::Range(0, 19));
     add_count("--connections", "Connections; more are refused", http.connections, 1'000'000);
     add_count("--max-body", "Bytes of a request's body", http.body_bytes, std::size_t{1} << 40);
     add_count("--max-json", "Bytes of a body's JSON", http.json_bytes, std::size_t{1} << 32);

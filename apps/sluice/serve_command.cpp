@@ -18,6 +18,7 @@
 #include "sluice/base/error.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/base/printable.hpp"
+#include "sluice/serve/compute_nice.hpp"
 #include "sluice/serve/grpc_front.hpp"
 #include "sluice/serve/network_engine.hpp"
 #include "sluice/serve/server.hpp"
@@ -120,8 +121,13 @@ private:
 };
 
 std::unique_ptr<serve::engine> make_network_engine(const serve_options& options) {
-    return std::make_unique<serve::network_engine>(serve::network_engine_options{
-        .device = options.device, .machine = {.cuda = options.opens_gpu_memory || !options.device.starts_with("cpu")}});
+    const auto make = [&] {
+        serve::become_less_urgent();  // for the devices' workers, which this thread makes
+        return std::make_unique<serve::network_engine>(serve::network_engine_options{
+            .device = options.device,
+            .machine = {.cuda = options.opens_gpu_memory || !options.device.starts_with("cpu")}});
+    };
+    return std::async(std::launch::async, make).get();
 }
 
 // Empty: clients share no memory with the server. It must not outlive the engine.
@@ -168,6 +174,7 @@ void serve_models(const serve_options& options, std::ostream& log, const engine_
     serve::model_source source = source_of(options);
     // CUDA looks at it when it is first used. What the environment says holds.
     if (source.wants_resident()) ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    serve::set_compute_nice(options.compute_nice);
     engine = make_engine(options);
     serve::server models(std::move(source), *engine, sink);
     models.load_all();

@@ -15,6 +15,7 @@
 #include "serve/trial.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
+#include "sluice/serve/compute_nice.hpp"
 
 namespace sluice::serve {
 namespace {
@@ -252,6 +253,7 @@ void served_model::run_waiting() {
 }
 
 void served_model::work() {
+    become_less_urgent();
     std::unique_lock lock(mutex_);
     while (true) {
         ++idle_threads_;

@@ -417,6 +417,7 @@ TEST(serve_tool, what_cannot_be_served_is_refused_at_the_start) {
     refused({digits, "--address", "localhost"}, "no address to listen on");
     refused({digits, "--log", "xml"}, "text and json");
     refused({digits, "--spin-us", "1000001"}, "--spin-us: Value 1000001 not in range");
+    refused({digits, "--compute-nice", "20"}, "--compute-nice: Value 20 not in range");
     refused({digits, "--write-timeout", "0"}, "--write-timeout: Value 0 not in range");
     refused({digits, "--user", "unknown-name"}, "there is no user 'unknown-name'");
     refused({digits, "--user", "root"}, "has the rights of root");
