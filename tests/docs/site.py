@@ -284,9 +284,22 @@ def section_failures(check):
         {"box": "box<T>, crate: own elements. They block.", "crate": "box<T>, crate: own elements. They block.",
          "lid": "lid(x): closes it. Throws."}))
 
-    def errors(declared, comment="", inherited=()):
+    def row(section, declared, comment="", inherited=()):
         rows = sections.rows("function", "cpp", [declared], sections.sectioned(comment), list(inherited), str, "")
-        return dict(rows)[sections.ERRORS].partition(" (")[0]
+        return dict(rows)[section].partition(" (")[0]
+
+    def errors(declared, comment="", inherited=()):
+        return row(sections.ERRORS, declared, comment, inherited)
+
+    rest = " The rest: [by convention](docs/conventions.md#complexity)."
+    for comment, inherited, expected in (
+            ("", [("Of `box`", "A box. It allocates. All members take constant time.")],
+             f"Of `box`: All members take constant time.{rest}"),
+            ("", [("Of `box`", "A box. It allocates.")], "No promise"),
+            ("", [("As `f` above", "...\n\nA lid. Linear in its size.")], f"As `f` above: Linear in its size.{rest}"),
+            ("A lid. Linear in its size.", [("Of `box`", "A box. All members take constant time.")], "Linear in its size.")):
+        check(f"the complexity of {comment!r} in {inherited}", row(sections.COMPLEXITY, "int f();", comment, inherited),
+              expected)
 
     of_class = [("Of `box`", "A box. Throws errc::a when it is full.")]
     for declared, comment, inherited, expected in (

@@ -25,7 +25,10 @@ The rules:
 6. Where a comment that begins with "The same for", "The same, over" and the like is silent, the comment of the function
    before it holds, before those of the class and the header.
 7. A function that is noexcept throws nothing, whatever its class says.
-8. Where all are silent, the conventions hold (docs/conventions.md). "Example" is what usages.py finds.
+8. Of what the comments of a class and of a header say about complexity, only sentences that begin with "All members" or
+   "All functions" hold for their members: others are about the class as a whole. The function before it ("The same")
+   counts as a whole.
+9. Where all are silent, the conventions hold (docs/conventions.md). "Example" is what usages.py finds.
 """
 
 import dataclasses
@@ -36,7 +39,7 @@ WHAT, SHAPES, OWNER, THREAD, BLOCKS, ERRORS, COMPLEXITY, EXAMPLE = (
 OF_WHAT_RUNS = (WHAT, SHAPES, OWNER, THREAD, BLOCKS, ERRORS, COMPLEXITY, EXAMPLE)
 OF_THE_REST = (WHAT, SHAPES, EXAMPLE)
 FROM_COMMENTS = (SHAPES, OWNER, THREAD, BLOCKS, ERRORS, COMPLEXITY)
-INHERITED = (OWNER, THREAD, BLOCKS, ERRORS)
+INHERITED = (OWNER, THREAD, BLOCKS, ERRORS, COMPLEXITY)
 
 CUES = {
     SHAPES: re.compile(
@@ -62,6 +65,7 @@ CUES = {
 ON_A_THREAD = re.compile(r"\b(?:(?:on|by|from|in) (?:[\w'-]+ ){0,4}threads?|any thread|calling thread|thread safety)\b", re.IGNORECASE)
 POINTS_BACK = re.compile(
     r"(?:But|So|Both|Neither|It|Its|They|Their|Then|This|That|These|Those|Otherwise|Else|Hence|Such|Each|Also|Or|And)\b")
+ABOUT_ALL = re.compile(r"All (?:members|functions)\b")
 SENTENCE_ENDS = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)(?<! vs\.)(?<!\.\.\.)[ \n]+(?=\S)")
 NAME_AND_COLON = re.compile(r"[a-z_][\w:]*(?:<[^>]*>)?: ")
 ITEM = re.compile(r"(?:[-*]|\d+\.) ")
@@ -243,6 +247,14 @@ def default_of(section, kind, language, declared):
     return ""
 
 
+def said_above(section, title, comment):
+    """The sentences of a comment around a name that hold for the name too."""
+    found = sectioned(comment, False)[section]
+    if section == COMPLEXITY and title.startswith("Of "):
+        found = [each for each in found if ABOUT_ALL.match(each)]
+    return found
+
+
 def rows(kind, language, declared, own, inherited, shown, up):
     """[(section, text in Markdown)] for what a comment (`own`) and those around it say. `inherited`: [(of what, comment)],
     the nearest first. `shown` makes Markdown of prose."""
@@ -250,7 +262,7 @@ def rows(kind, language, declared, own, inherited, shown, up):
     for section in FROM_COMMENTS if kind != "data" else (SHAPES,):
         rule = f"{up}{CONVENTIONS}#{HEADINGS[section]}"
         around = inherited if section in INHERITED else []
-        above = next(((title, found) for title, comment in around if (found := sectioned(comment, False)[section])), None)
+        above = next(((title, found) for title, comment in around if (found := said_above(section, title, comment))), None)
         default = default_of(section, kind, language, declared) if kind != "data" else ""
         if own[section]:
             text = shown(" ".join(own[section]))

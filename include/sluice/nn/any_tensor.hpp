@@ -6,6 +6,9 @@
 //     std::span<const float> numbers = answers.at(0).values<float>();
 //
 // The elements are row-major, in host memory, on a device, or in both. They never change: copies share them.
+//
+// All members take time linear in the number of dimensions, however many bytes there are. But the constructors from a
+// span or a vector copy the values, and make_on_host sets them: linear in their bytes.
 #pragma once
 
 #include <cstddef>

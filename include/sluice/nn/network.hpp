@@ -86,7 +86,8 @@ public:
     // of inputs, another type or another shape than the model's, by name; errc::unsupported for an input on the device
     // that is a host input, and for what an operator cannot do; file_error when a node is wrong. On a GPU, indices that
     // are computed there are not checked by forward, only by run: an element at a place that is not there is NaN (of
-    // integers the number farthest from 0), and nothing is written to such a place.
+    // integers the number farthest from 0), and nothing is written to such a place. Takes constant time; submitting it
+    // costs the host at least time linear in the number of steps.
     forward_values forward(std::vector<any_tensor> inputs) const;
 
     // The same with all outputs in host memory. They may be read after the wait. Indices that are out of range (of
@@ -116,7 +117,7 @@ public:
     std::vector<any_tensor> infer(std::vector<any_tensor> inputs) const;
 
     // The steps of a run, in order, as the passes have left them; what was computed beforehand is not among them. They
-    // may differ from device to device. For display.
+    // may differ from device to device. For display. Linear in the number of nodes.
     std::vector<network_step> steps() const;
 
     const detail::prepared_network& prepared() const noexcept { return *made_; }  // for the library's own use

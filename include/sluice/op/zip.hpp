@@ -5,6 +5,8 @@
 // stream of its own, when the scheduling policy has one. Tickets order what uses the outputs together. The parts are
 // submitted left to right on the calling thread. When one throws, the earlier outputs are released in stream order.
 //
+// All functions here take time linear in the number of parts, and submitting takes what submitting the parts takes.
+//
 //     zip(upload(x), zeros<float>({64, 64})).and_then([](auto input, auto hidden) { ... })
 #pragma once
 

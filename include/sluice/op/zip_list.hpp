@@ -7,6 +7,8 @@
 // The operations are of one type; any_operation makes one type of several. What zip.hpp says of the parts holds here
 // too: they are independent, and those with enough work get streams of their own. None gives an empty vector. A
 // vector of tensors is downloaded as one (transfer.hpp); it is no output of a compiled graph, whose outputs are known.
+//
+// All functions here take time linear in the number of parts, and submitting takes what submitting the parts takes.
 #pragma once
 
 #include <concepts>

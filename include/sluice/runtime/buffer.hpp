@@ -4,6 +4,9 @@
 //
 // Both are move-only and empty after a move. Dropping one at any moment is safe and never blocks: the memory is reused
 // after its last use, in stream order. Contents are undefined until a command writes them.
+//
+// All members take constant time, but for a constructor that allocates, which takes what memory_pool::allocate takes,
+// and for read() and write() of host_buffer, which take until the commands that use it are complete.
 #pragma once
 
 #include <cstddef>

@@ -55,7 +55,8 @@ public:
     ~device_future() = default;
 
     // Blocks the calling thread until the operation is complete; returns its output with everything pending
-    // opened, or throws its failure.
+    // opened, or throws its failure. Then it takes time linear in the bytes that the operation downloads, because it
+    // copies them.
     value_type get(std::optional<wait_mode> mode = {}) && {
         require_may_block("get");
         const auto submitted = std::move(submitted_);  // from now on the future is not valid
@@ -82,7 +83,8 @@ public:
         return timed_wait_.until(submitted_, detail::deadline(deadline));
     }
 
-    // Whether it is known to be complete. Does not poll the device.
+    // Whether it is known to be complete. Does not poll the device. Linear in the number of queues that the operation
+    // uses.
     bool is_ready() const {
         require_valid("is_ready");
         return submitted_->is_complete();
@@ -156,7 +158,8 @@ private:
 };
 
 // Submits the operation to the policy's next stream and returns without waiting for the device. Throws what
-// submitting throws; what was submitted before that is abandoned, safely.
+// submitting throws; what was submitted before that is abandoned, safely. Costs on the host what submitting the
+// operation costs.
 //
 // An operation that recovers, tries again or gives up gives a spawned<T> instead, which is waited for in the same way
 // (but only get() throws a fault, and it must not be waited for on the completion thread). Its first part is submitted

@@ -47,14 +47,19 @@ public:
 
     // At least `bytes` (0 is allowed), for commands on `user`, 256-byte aligned, contents undefined. A null user means
     // the host, which may write the memory immediately. Blocks only when memory is short. Throws out_of_memory.
+    // Takes constant time when the block of this size that was returned last is ready for the user. Otherwise the cost
+    // grows with the number of cached blocks of this size and of the queues that may still use them; when none is
+    // ready, it costs a call of the memory source.
     storage_ref allocate(std::size_t bytes, const command_queue* user, const command_info& info);
 
     // These bytes, which others allocated, as a storage of this device; see adopt.hpp. The pool never hands them out
-    // and does not count them. Throws errc::invalid_argument when the device cannot use them.
+    // and does not count them. Throws errc::invalid_argument when the device cannot use them. Linear in the number of
+    // adopted storages that the device has.
     storage_ref adopt(void* data, std::size_t bytes, std::shared_ptr<const void> owner, const command_info& info);
 
     // Waits for the last uses of the cached blocks and returns them to the memory source. Returns how many bytes that
-    // were. An allocation on another thread that is short of memory waits for this call.
+    // were. An allocation on another thread that is short of memory waits for this call. Linear in the number of
+    // cached blocks.
     std::size_t trim();
 
     statistics usage() const;                          // what the pool has at this moment

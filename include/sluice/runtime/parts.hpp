@@ -91,7 +91,8 @@ std::vector<tensor<T>> split_at(tensor<T> whole, std::span<const std::size_t> le
 
 // Splits a tensor into parts of these lengths along its first dimension; together they are the whole. Throws
 // errc::shape_mismatch when they are not, or when a part would not begin aligned; errc::invalid_argument for a tensor
-// that was moved from. The tensor is then lost.
+// that was moved from. The tensor is then lost. Linear in the number of parts, whatever they hold: each allocates one
+// object on the host.
 template <typename T>
 std::vector<tensor<T>> split(tensor<T> whole, std::span<const std::size_t> lengths) {
     detail::require_held(whole, {"split"});
@@ -103,7 +104,7 @@ std::vector<tensor<T>> split(tensor<T> whole, std::initializer_list<std::size_t>
     return split(std::move(whole), std::span(lengths.begin(), lengths.size()));
 }
 // Into `count` parts whose lengths differ as little as the alignment allows. Throws as above, and when there cannot be
-// that many.
+// that many. Linear in the number of parts, as above.
 template <typename T>
 std::vector<tensor<T>> split(tensor<T> whole, std::size_t count) {
     detail::require_held(whole, {"split"});
@@ -121,7 +122,8 @@ auto split(tensor<T> whole) {
 
 // One tensor of parts that follow each other in one tensor, in this order. Commands on it come after all commands on
 // the parts, and fail where one of those failed. Throws errc::invalid_argument when the parts are not neighbours,
-// errc::shape_mismatch when they differ in another dimension than the first.
+// errc::shape_mismatch when they differ in another dimension than the first. Linear in the number of parts and of the
+// queues that have used them.
 template <typename T>
 tensor<T> join(std::vector<tensor<T>> parts) {
     std::vector<detail::part_view> views;
@@ -142,8 +144,8 @@ tensor<T> join(tensor<T> first, Others... others) {
     return join(std::move(parts));
 }
 
-// A part of a shared tensor, to read. Keeps the whole alive. Throws errc::shape_mismatch when there is no such part, or
-// when it would not begin aligned.
+// A part of a shared tensor, to read. Keeps the whole alive. Throws errc::shape_mismatch when there is no such part,
+// or when it would not begin aligned. Takes constant time, whatever it holds.
 template <typename T>
 shared_tensor<T> slice(const shared_tensor<T>& whole, std::size_t first, std::size_t length) {
     detail::require_held(whole, {"slice"});

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shape of a tensor: up to four dimensions, row-major, the last one contiguous.
+//
+// All functions here take constant time.
 #pragma once
 
 #include <array>

@@ -11,6 +11,9 @@
 // co_await, unless it was resumed elsewhere by resume_on). Any other operation may be waited for there, because streams
 // need no thread of the runtime; but until then that thread resumes no other waiter.
 //
+// All functions here take on the host what submitting the operation takes, and time linear in the bytes that it
+// downloads.
+//
 //     std::vector<float> y = sync(forward(x), pool);
 #pragma once
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // tensor<T>: a buffer with a shape, row-major. partition<T>: a matrix or vector that is split into disjoint tiles; each
 // index of a kernel may write one tile. Both own their memory, are move-only, and may be dropped at any moment.
+//
+// All members take constant time, but for the constructor of an uninitialised tensor, which takes what
+// memory_pool::allocate takes.
 #pragma once
 
 #include "sluice/op/shared.hpp"

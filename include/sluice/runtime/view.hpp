@@ -3,6 +3,8 @@
 // Read-only views give every element to every index. Disjoint views give an index only its own elements. All are
 // row-major; offsets and sizes count elements. With SLUICE_CHECK_BOUNDS (check_bounds.hpp) an index beyond the size
 // stops the command with an error; without it the behaviour is undefined.
+//
+// All members take constant time.
 #pragma once
 
 #include <cstddef>
