@@ -10,8 +10,8 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <string>
+#include <system_error>
 
 #include "serve/tls/openssl_error.hpp"
 #include "sluice/base/file_error.hpp"
@@ -32,7 +32,7 @@ public:
         if (number_ == -1 || ::fstat(number_, &state_) != 0) {
             const int why = errno;
             if (number_ != -1) ::close(number_);
-            refuse(path, std::string("cannot be read: ") + std::strerror(why), errc::io_failed);
+            refuse(path, "cannot be read: " + std::generic_category().message(why), errc::io_failed);
         }
     }
     open_file(const open_file&) = delete;  // it owns the descriptor
@@ -57,7 +57,7 @@ public:
         while (true) {
             const ssize_t got = ::read(number_, part.data(), part.size());
             if (got < 0 && errno == EINTR) continue;
-            if (got < 0) refuse(path_, std::string("cannot be read: ") + std::strerror(errno), errc::io_failed);
+            if (got < 0) refuse(path_, "cannot be read: " + std::generic_category().message(errno), errc::io_failed);
             if (got == 0) return text;
             text.append(part.data(), static_cast<std::size_t>(got));
             if (text.size() > most_bytes) refuse(path_, "the file is too long for certificates or a key");

@@ -52,8 +52,8 @@ void use_certificate(SSL_CTX* to, const std::filesystem::path& certificate, cons
     if (::SSL_CTX_use_certificate(to, chain.front().get()) != 1) refuse(certificate, take_openssl_error());
     if (::SSL_CTX_use_PrivateKey(to, its_key.get()) != 1) refuse(key, take_openssl_error());
     for (std::size_t i = 1; i < chain.size(); ++i) {
-        if (SSL_CTX_add0_chain_cert(to, chain[i].get()) != 1) refuse(certificate, take_openssl_error());
-        static_cast<void>(chain[i].release());  // the context's now
+        // With a reference of the context's own.
+        if (SSL_CTX_add1_chain_cert(to, chain[i].get()) != 1) refuse(certificate, take_openssl_error());
     }
 }
 
