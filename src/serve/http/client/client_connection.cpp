@@ -46,15 +46,16 @@ void client_connection::close() {
 
 void client_connection::connect() {
     const server_address& to = pool_->address();
-    resolver_.async_resolve(to.host, to.port, [self = shared_from_this()](const error_code& failure, auto found) {
-        if (!self->current_) return;
-        if (failure) return self->broken("cannot find", failure);
-        asio::async_connect(self->stream_.socket(), found, [self](const error_code& its, const tcp::endpoint&) {
+    resolver_.async_resolve(
+        to.host, to.port, [self = shared_from_this()](const error_code& failure, const auto& found) {
             if (!self->current_) return;
-            if (its) return self->broken("cannot connect to", its);
-            self->connected();
+            if (failure) return self->broken("cannot find", failure);
+            asio::async_connect(self->stream_.socket(), found, [self](const error_code& its, const tcp::endpoint&) {
+                if (!self->current_) return;
+                if (its) return self->broken("cannot connect to", its);
+                self->connected();
+            });
         });
-    });
 }
 
 void client_connection::connected() {
