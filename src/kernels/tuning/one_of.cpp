@@ -61,6 +61,7 @@ tuning_measurement measure(device& on, tuning_table* table, std::span<const std:
         }
     }
     std::vector<double> medians;
+    medians.reserve(times.size());
     for (const auto& each : times) medians.push_back(median(each));
     const auto best = std::min_element(medians.begin(), medians.end());
     const bool stays = *best >= worth_it * medians.front();
