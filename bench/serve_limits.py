@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures how `sluice serve` behaves at its limits on this machine, with h2load (nghttp2-client) as the client.
 
-    bench/serve_limits.py TOOL [--polling PROGRAM] [--only NAME] [--short]
+    bench/serve_limits.py TOOL [--polling PROGRAM] [--only NAME] [--compute-nice STEPS] [--short]
 
 PROGRAM is bench_polling_client, which looks for answers without sleep.
 
@@ -18,7 +18,7 @@ other processes took meanwhile: above 0.05 the figure says little. The names, an
                          part in the longest refusals
     many          120 s  10,000,000 requests over 64 connections: how much the memory grows
 
---short: a tenth of the time, and 200,000 requests. It shows that the commands work; its figures say little.
+--compute-nice: of the server under overload. --short: a tenth of the time, and 200,000 requests. It shows that the commands work; its figures say little.
 """
 
 import argparse
@@ -204,7 +204,7 @@ def overload(options):
         (folder / "slow").mkdir()
         write_slow_model(folder / "slow/model.safetensors")
         (folder / "slow/config.json").write_text(json.dumps({"max_batch": 1, "queue": 4, "activation": "relu"}))
-        server = serve_load.Server(options.tool, ["--repository", folder])
+        server = serve_load.Server(options.tool, ["--repository", folder, "--compute-nice", str(options.compute_nice)])
         url = f"http://127.0.0.1:{server.http}/v2/models/slow/infer"
         body, fields = serve_load.http_request()
         try:
@@ -223,7 +223,8 @@ def overload(options):
             later = [time for begin, (status, time) in zip(begins, answers)
                      if status == 429 and begin - first >= 1_000_000]
             sent = serve_load.rate_of(out)
-            params = {"capacity": round(capacity), "sent": round(sent), "connections": 64}
+            params = {"capacity": round(capacity), "sent": round(sent), "connections": 64,
+                      "compute nice": options.compute_nice}
             if sent < 2.5 * capacity or not refused:
                 raise SystemExit(f"serve_limits: the client did not send three times the capacity: {params}")
             yield "serve_overload_answered_over_capacity", params, round(
@@ -266,6 +267,7 @@ def main():
     parser.add_argument("tool")
     parser.add_argument("--polling")
     parser.add_argument("--only", choices=measures)
+    parser.add_argument("--compute-nice", type=int, default=0)
     parser.add_argument("--short", action="store_true")
     options = parser.parse_args()
     if shutil.which("h2load") is None:
