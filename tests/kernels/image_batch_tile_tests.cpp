@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "kernels/image_batch/image_batch_kernels.hpp"
 #include "sluice/base/error.hpp"
@@ -26,8 +28,11 @@ image_step convolution_of(std::size_t channels, std::size_t groups) {
 
 std::string refusal(const image_step& step, const convolution_tile& tile) {
     batch_closure closure;
+    // Addresses only: nothing is launched.
+    static std::vector<std::byte> numbers(1 << 20), scratch(1 << 16);
     try {
-        static_cast<void>(batch_convolution_command({.steps = &step, .count = 1}, step, tile, closure));
+        const batch_call call{.steps = &step, .count = 1, .numbers = numbers.data(), .scratch = scratch.data()};
+        static_cast<void>(batch_convolution_command(call, step, tile, closure));
         return "";
     } catch (const error& refused) {
         EXPECT_EQ(refused.code(), errc::invalid_argument);
