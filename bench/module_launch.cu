@@ -16,46 +16,13 @@ using bench::elements;
 
 namespace {
 
-// x[i] = x[i] * g, for i < size
-constexpr const char* scale_ptx = R"(
-.version 7.0
-.target sm_75
-.address_size 64
-
-.visible .entry scale(.param .u64 x, .param .b16 g, .param .u64 size)
-{
-    .reg .pred %p;
-    .reg .b16 %h<3>;
-    .reg .b32 %r<4>;
-    .reg .b64 %rd<6>;
-    mov.u32 %r1, %ctaid.x;
-    mov.u32 %r2, %ntid.x;
-    mov.u32 %r3, %tid.x;
-    cvt.u64.u32 %rd1, %r3;
-    mad.wide.u32 %rd1, %r1, %r2, %rd1;
-    ld.param.u64 %rd2, [size];
-    setp.ge.u64 %p, %rd1, %rd2;
-    @%p ret;
-    ld.param.u64 %rd3, [x];
-    cvta.to.global.u64 %rd3, %rd3;
-    shl.b64 %rd4, %rd1, 1;
-    add.s64 %rd5, %rd3, %rd4;
-    ld.global.b16 %h1, [%rd5];
-    ld.param.b16 %h2, [g];
-    mul.rn.f16 %h1, %h1, %h2;
-    st.global.b16 [%rd5], %h1;
-    ret;
-}
-)";
-
 void run() {
     runtime machine;
     device& gpu = machine.find("cuda:0");
     single_stream policy(gpu);
     tensor<__half> x = sync(zeros<__half>({elements}), policy);
     const __half g = __float2half(1.0f);
-    const kernel_module module =
-        load_module(gpu, std::as_bytes(std::span(scale_ptx, std::string_view(scale_ptx).size())));
+    const kernel_module module = load_module(gpu, std::as_bytes(std::span(bench::scale_ptx)));
     const auto scale = module.function<void(__half*, __half, std::size_t)>("scale");
 
     const auto launch_kernel = cuda::api::driver_function<decltype(&cuLaunchKernel)>("cuLaunchKernel");

@@ -9,6 +9,7 @@
 
 #include "cuda/api/driver.hpp"
 #include "cuda/api/runtime.hpp"
+#include "sluice/cuda/kernel_module.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
 #include "sluice/sluice.hpp"
 #include "support/scale_chain.cuh"
@@ -52,6 +53,22 @@ void run() {
     CUfunction const ours = cuda::api::find_kernel(command.device_function, {});
     void* one[] = {&closure};
 
+    // The same for a function of a module.
+    const kernel_module module = load_module(gpu, std::as_bytes(std::span(bench::scale_ptx)));
+    const auto function = module.function<void(__half*, __half, std::size_t)>("scale");
+    auto* const module_kernel = static_cast<CUfunction>(function.handle()->handle);
+    using parameters = decltype(function)::parameters;
+    using module_binding = detail::argument_binding<parameters, tensor<__half>, __half, std::size_t>;
+    const auto block = detail::module_call<parameters, tensor<__half>, __half, std::size_t>::bind({}, x, g, size);
+    const auto module_accesses = module_binding::accesses(x, g, size);
+    launch_command module_command;
+    module_command.grid = {bench::elements / 256};
+    module_command.block = {256};
+    module_command.closure = block.data();
+    module_command.closure_bytes = sizeof(block);
+    module_command.function = function.handle().get();
+    const command_info module_info{"scale", module_accesses};
+
     cudaStream_t other = nullptr;
     check(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
     const auto driver = [&](CUfunction kernel, cudaStream_t to, void** arguments) {
@@ -76,6 +93,12 @@ void run() {
         {"the stream's interpreter", times_n([&] { waistless.launch(info, command); })},
         {"stream::launch", times_n([&] { on.launch(info, command); })},
         {"launch_on", times_n([&] { launch_on(on, bench::scale{}, each_of(x), g, x); })},
+        {"module: cuLaunchKernel, three parameters", times_n([&] { driver(module_kernel, handle, three); })},
+        {"module: api::launch", times_n([&] { cuda::api::launch(module_kernel, module_command, handle, {}); })},
+        {"module: the stream's interpreter", times_n([&] { waistless.launch(module_info, module_command); })},
+        {"module: stream::launch", times_n([&] { on.launch(module_info, module_command); })},
+        {"module: launch_on",
+         times_n([&] { launch_on(on, function, blocks(bench::elements / 256, 256), x, g, bench::elements); })},
         {"sync(with_context(launch_on))",
          [&](std::size_t n) {
              sync(with_context([&](execution_context& context) {

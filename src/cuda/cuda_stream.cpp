@@ -190,20 +190,10 @@ void cuda_stream::copy(const command_info& info, const copy_command& command) {
     if (!keep_copy(info, command)) enqueue_now(info, call, false);
 }
 
-// Keeps an object until the command that is about to be enqueued has completed.
+kept_owners::span cuda_stream::until_next_command() const noexcept { return {passed(), owner_.issued() + 1}; }
+
 void cuda_stream::keep_for_next_command(const std::shared_ptr<const void>& owner) {
-    drop_passed_owners();
-    const std::lock_guard lock(mutex_);
-    const ticket number = owner_.issued() + 1;
-    // Recognises an owner among the last two entries: a graph that is launched repeatedly keeps two owners.
-    const auto latest = kept_owners_.end() - static_cast<std::ptrdiff_t>(std::min<std::size_t>(kept_owners_.size(), 2));
-    const auto known = std::find_if(latest, kept_owners_.end(), [&](const auto& each) { return each.owner == owner; });
-    if (known == kept_owners_.end()) {
-        kept_owners_.push_back({number, owner});
-    } else {
-        known->until = number;
-    }
-    keeps_owners_.store(true, std::memory_order_relaxed);
+    kept_.keep(owner, until_next_command());
 }
 
 void cuda_stream::fill(const command_info& info, const fill_command& command) {
@@ -215,7 +205,7 @@ void cuda_stream::fill(const command_info& info, const fill_command& command) {
 }
 
 void cuda_stream::launch(const command_info& info, const launch_command& command) {
-    if (command.function != nullptr) keep_function(command.function);
+    if (command.function != nullptr) kept_.keep_function(*command.function, until_next_command());
     const auto call = [&](const error_context& context) {
         CUfunc_st* const kernel = find_kernel(command, context);
         if (!command.early_start || can_start_early(owner_.owner())) {
@@ -228,19 +218,6 @@ void cuda_stream::launch(const command_info& info, const launch_command& command
     };
     if (!may_keep(info)) return enqueue(info, call, true);
     if (!keep_launch(info, command)) enqueue_now(info, call, true);
-}
-
-// Keeps a module loaded until the launch that is about to be enqueued has completed. One lock and no reference count
-// for a function that the stream also launched last.
-void cuda_stream::keep_function(const std::shared_ptr<const loaded_function>& function) {
-    {
-        const std::lock_guard lock(mutex_);
-        if (!kept_owners_.empty() && kept_owners_.back().owner.get() == function.get()) {
-            kept_owners_.back().until = owner_.issued() + 1;
-            return;
-        }
-    }
-    keep_for_next_command(function);
 }
 
 // Called with the stream's lock held, as all commands are.
@@ -292,8 +269,9 @@ void cuda_stream::graph(const command_info& info, const graph_command& command) 
     enqueue(
         info, [&](const error_context& context) { api::launch(program.now()->exec.get(), handle_, context); }, true);
     try {
-        keep_for_next_command(command.owner);  // after the launch, which it would otherwise delay
-        keep_for_next_command(program.now());
+        const kept_owners::span when = until_next_command();
+        kept_.keep_graph_owner(command.owner, when);  // after the launch, which it would otherwise delay
+        kept_.keep_graph(program.now(), when);
         if (program.host_calls() == nullptr) return;
         // After the graph, on the same ticket: reports failures of its host calls, and keeps their states until then.
         const auto report = [states = program.host_calls()] {
@@ -313,14 +291,7 @@ void cuda_stream::abandon() noexcept {
     // The device may be lost because of another one. Then its GPU continues and uses the memory; closing the device
     // waits for it and calls this again.
     if (stream_ != nullptr && api::query(handle_) == api::not_ready) return;
-    // One at a time: an empty std::deque to exchange with allocates.
-    for (;;) {
-        std::shared_ptr<const void> dropped;  // outside the lock
-        const std::lock_guard lock(mutex_);
-        if (kept_owners_.empty()) return;
-        dropped.swap(kept_owners_.front().owner);
-        kept_owners_.pop_front();
-    }
+    kept_.drop_all();
 }
 
 // Destroys the functions, without locks, since they are the user's. What the driver may call stays.
@@ -423,17 +394,6 @@ void cuda_stream::await_handle(wait_mode mode) {
         api::record(sleeping_.get(), handle_);
     }
     api::synchronize(sleeping_.get());
-}
-
-void cuda_stream::drop_passed_owners() {
-    while (keeps_owners_.load(std::memory_order_relaxed)) {
-        std::shared_ptr<const void> dropped;  // destroyed outside the lock, because it may run the user's code
-        const std::lock_guard lock(mutex_);
-        if (kept_owners_.empty() || kept_owners_.front().until > passed()) return;
-        dropped.swap(kept_owners_.front().owner);
-        kept_owners_.pop_front();
-        keeps_owners_.store(!kept_owners_.empty(), std::memory_order_relaxed);
-    }
 }
 
 void cuda_stream::trim() noexcept {

@@ -10,7 +10,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -19,6 +18,7 @@
 #include "cuda/commands_in_flight.hpp"
 #include "cuda/event_pool.hpp"
 #include "cuda/graph_host_calls.hpp"
+#include "cuda/kept_owners.hpp"
 #include "cuda/stretch_replay.hpp"
 #include "sluice/runtime/detail/outcome.hpp"
 #include "sluice/runtime/interpreter.hpp"
@@ -89,11 +89,11 @@ private:
     void await_stream(wait_mode mode);
     void await_handle(wait_mode mode);
     void poll_foreign() noexcept;
+    kept_owners::span until_next_command() const noexcept;
     void keep_for_next_command(const std::shared_ptr<const void>& owner);
-    void keep_function(const std::shared_ptr<const loaded_function>& function);
     // `of` is null, or the graph whose host calls come before the function.
     void call_host(const command_info& info, std::function<void()> function, std::shared_ptr<graph_host_calls> of);
-    void drop_passed_owners();
+    void drop_passed_owners() noexcept { kept_.drop(passed()); }
     void drop_calls() noexcept;
     void has_passed(ticket number) noexcept;
     // Poisons the device: the driver has reported a fault with this code.
@@ -122,16 +122,11 @@ private:
     std::mutex replay_mutex_;                       // guards replay_; locked before mutex_
     std::atomic<ticket> in_driver_{0};              // of a stream that replays
     mutable std::atomic<bool> is_handed_out_{false};
-    // Guards recordings of the two events, and the members below. Held during calls of the driver, so no callback may
-    // lock it: such a call may wait until the GPU is idle, and the GPU for the callback.
+    kept_owners kept_;  // what commands may still use
+    // Guards recordings of the two events, and covered_. Held during calls of the driver, so no callback may lock it:
+    // such a call may wait until the GPU is idle, and the GPU for the callback.
     std::mutex mutex_;
     ticket covered_ = 0;
-    struct kept_owner {
-        ticket until;
-        std::shared_ptr<const void> owner;
-    };
-    std::atomic<bool> keeps_owners_{false};  // whether kept_owners_ has any: read without the lock for each copy
-    std::deque<kept_owner> kept_owners_;     // of memory that commands may still use
     const std::shared_ptr<host_works> host_works_;
 };
 

@@ -299,6 +299,7 @@ void graph_recorder::launch(const command_info& info, const launch_command& comm
     if (!command.launches.empty()) full.accesses = accesses = with_launched_memory(info, command);
     graph_node& node = add(full, command);
     std::get<launch_command>(node.what).launches = {};  // the node has copied what it needs
+    if (command.function != nullptr) node.function = command.function->shared_from_this();
     node.closure_offset = levels_.back().graph.add_closure(command.closure, command.closure_bytes);
     start_early(node);
     std::vector<std::uint32_t> launched;

@@ -46,7 +46,8 @@ auto launch_of(tensor<float> x) {
         launch_command command;
         command.closure = &data;
         command.closure_bytes = sizeof(data);
-        command.function = loaded_elsewhere();
+        const auto function = loaded_elsewhere();
+        command.function = function.get();
         context.stream().launch({"saxpy", accesses}, command);
         return std::move(x);
     });
@@ -157,9 +158,10 @@ TEST(module_launches, of_one_function_that_was_looked_up_twice_are_the_same) {
         function->handle = handle;
         function->offsets = offsets;
         launch_command command;
-        command.function = std::move(function);
+        command.function = function.get();
         command_graph made;
-        made.nodes.push_back({std::move(command), "saxpy", {}, {}, {}, {}, {}});
+        made.nodes.push_back({command, "saxpy", {}, {}, {}, {}, {}});
+        made.nodes.back().function = std::move(function);
         return made;
     };
     const command_graph graph = graph_of(&first, one);

@@ -198,7 +198,7 @@ void launch_on(stream on, const module_function<void(Parameters...)>& function, 
     command.cooperative = over.cooperative;
     command.closure = block.data();
     command.closure_bytes = decltype(block)::bytes;
-    command.function = function.handle();
+    command.function = function.handle().get();
     const auto launched = binding::launched(arguments...);
     command.launches = launched;
     on.launch(info, command);

@@ -103,10 +103,10 @@ struct launched_graph {
     std::span<storage* const> memory;   // all that the graph uses
 };
 
-// A function of a module that was loaded on a GPU at run time (sluice/cuda/kernel_module.hpp). Launches share it. A
-// stream keeps it until the launch is complete, a graph as long as the graph may run. The destructor calls no driver
-// and does not block.
-struct loaded_function {
+// A function of a module that was loaded on a GPU at run time (sluice/cuda/kernel_module.hpp). A std::shared_ptr owns
+// it. A stream shares it until the launch is complete, a graph as long as the graph may run. The destructor calls no
+// driver and does not block.
+struct loaded_function : std::enable_shared_from_this<loaded_function> {
     static constexpr std::size_t max_parameters = 128;  // of a function; a launch with more does not compile
 
     void* handle = nullptr;                     // the driver's: a CUfunction
@@ -141,8 +141,9 @@ struct launch_command {
     // Graphs that the kernel may launch. Only a recorder accepts such a command: a kernel launches from inside a graph.
     std::span<const launched_graph> launches = {};
     // Instead of device_function and host_function: a function of a module, each of whose parameters is a part of the
-    // closure. Only the GPU on which the module is loaded accepts such a command.
-    std::shared_ptr<const loaded_function> function = {};
+    // closure. Only the GPU on which the module is loaded accepts such a command. The caller keeps the function during
+    // the call; an interpreter that keeps the command shares it.
+    const loaded_function* function = nullptr;
 };
 
 // What a device is. Devices of one kind share a backend.

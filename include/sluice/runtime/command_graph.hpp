@@ -78,6 +78,7 @@ struct graph_node {
     std::size_t closure_offset = 0;            // in the graph's closures, in bytes; of launches and library calls
     std::vector<std::uint32_t> launched = {};  // likewise: the memory of the graphs that the kernel may launch
     std::vector<std::shared_ptr<const void>> launched_owners = {};  // keep those graphs alive
+    std::shared_ptr<const loaded_function> function = {};           // keeps that of a launch alive
 };
 
 class command_graph {
