@@ -25,6 +25,10 @@
 // accumulator's arithmetic is tf32; else plain arithmetic. On an earlier GPU a kernel that takes them ends with a trap,
 // and the GPU is lost for the process: look at device_properties::compute_capability before. Sums are float. On a CPU a
 // block is a thread, a tile an array.
+//
+// All functions over tiles take time linear in how many numbers of the tile a thread has; mma and mma_transposed are a
+// product of Rows * Columns * Inner multiplications by the whole block; what only gives a size, a place or one number
+// takes constant time.
 #pragma once
 
 #include <cstddef>
