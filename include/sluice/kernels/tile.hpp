@@ -35,6 +35,7 @@
 #include <type_traits>
 
 #include "sluice/base/detail/access.hpp"
+#include "sluice/base/detail/is_nan.hpp"
 #include "sluice/base/half.hpp"
 #include "sluice/base/kernel.hpp"
 #include "sluice/kernels/detail/tile_mma.hpp"
@@ -144,7 +145,7 @@ SLUICE_KERNEL tile<T, Rows, Columns> max(const tile<T, Rows, Columns>& x, std::t
 }
 template <typename T, int Rows, int Columns>
 SLUICE_KERNEL tile<T, Rows, Columns> max(const tile<T, Rows, Columns>& x, const tile<T, Rows, Columns>& y) {
-    return map(x, y, [](T a, T b) { return a < b || b != b ? b : a; });
+    return map(x, y, [](T a, T b) { return a < b || detail::is_nan(b) ? b : a; });
 }
 
 // The same numbers in row-major order as another shape.
