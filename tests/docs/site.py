@@ -301,6 +301,10 @@ def section_failures(check):
         check(f"the complexity of {comment!r} in {inherited}", row(sections.COMPLEXITY, "int f();", comment, inherited),
               expected)
 
+    gives = sections.rows("function", "cpp", ["int f() const;"], sections.sectioned(""), [], str, "", True)
+    check("the complexity of what gives a member", dict(gives)[sections.COMPLEXITY].partition(" (")[0],
+          "Constant time: it gives a member")
+
     of_class = [("Of `box`", "A box. Throws errc::a when it is full.")]
     for declared, comment, inherited, expected in (
             ("int f() const noexcept;", "", of_class, "None: `noexcept`."),
@@ -382,12 +386,21 @@ def self_test():
         check(f"declaration of {text!r}", declarations.declaration("}\n" + text, 2, kind), expected)
     after_quotes = 'int f();  // "f"\nint g();\n'
     check("a declaration after a comment with quotes", declarations.declaration(after_quotes, 2, "function"), "int g();")
+    for text, expected in (
+            ("const std::string& name() const noexcept { return name_; }  // of it", True),
+            ("std::size_t size() const { return all_.size(); }", True), ("device* on() const {\n    return on_.get();\n}", True),
+            ("std::vector<int> all() const { return all_; }", False), ("std::string name() const { return name_; }", False),
+            ("int next() { return ++at_; }", False), ("int size() const { return sum(all_); }", False),
+            ("int size() const;", False), ("const int& at(int i) const { return all_[i]; }", False),
+            ("box(int x) : x_(x) {}", False)):
+        check(f"whether it only gives a member: {text}", declarations.only_gives_a_member("}\n" + text + "\n", 2), expected)
 
     top = "// SPDX-License-Identifier: x\n// zip<T>, first: some of them.\n// It uses last.\n#pragma once\n"
     for name, expected in (("zip", True), ("first", True), ("last", False), ("fir", False)):
         check(f"the top about {name}", reference.is_named_at_the_top(name, top), expected)
     for name, expected in (("zip_operation", "The operation that `zip` returns."), ("other_operation", ""),
-                           ("zip_operation::zip_operation", "Called by `zip`."), ("zip::submit", ""),
+                           ("zip_operation::zip_operation",
+                            "Called by `zip`. It costs the moves of its arguments, and the checks of which `zip` throws the errors."), ("zip::submit", ""),
                            ("zip_operation::estimate", reference.OF_EACH_OPERATION["estimate"])):
         check(f"the comment of {name}", reference.of_an_operation(name, {"zip"}), expected)
 

@@ -49,6 +49,22 @@ def signature(text, keeps_braces):
     return text.rstrip()
 
 
+# What the body of a function gives that only reads a data member.
+OF_A_MEMBER = re.compile(r"\{\s*return [&*]?\w+_(?:\.(?:size|empty|get)\(\))?;\s*\}")
+# Types that are given without a copy of what they refer to, or are a number.
+SMALL = re.compile(r"(?:[&*]|\b(?:bool|int|unsigned|float|double|(?:std::)?(?:size_t|u?int\d+_t)|(?:\w+::)*(?:dtype|\w+_kind|\w+_mode|"
+                   r"stream|device_id)|std::span<[^()]*>|std::string_view))\s*(?:\w+|operator\W+)\([^()]*\)[^(){}]*$")
+
+
+def only_gives_a_member(source, line):
+    """Whether the function at the line, counted from 1, has a body that does nothing but return a data member, or its
+    size, as a number or without a copy."""
+    lines = source.split("\n")
+    text = "\n".join(without_comment(each) for each in lines[start_of(lines, line - 1) : line + 4])
+    head, brace, body = text.partition("{")
+    return OF_A_MEMBER.match(brace + body) is not None and SMALL.search(head.rstrip()) is not None
+
+
 def declaration(source, line, kind):
     """The declaration of a name of this kind (Doxygen's) at the line, counted from 1."""
     lines = source.split("\n")

@@ -38,10 +38,14 @@ import usages  # noqa: E402
 OPERATION = re.compile(r"(?:.*::)?(\w+)_operation")
 OF_EACH_OPERATION = {
     "output": "The type of what it returns when it is submitted.",
-    "submit": "Submits its commands on the calling thread, and returns the output without waiting for the device.",
-    "estimate": "The commands and bytes that submitting it adds; `zip` weighs branches by it.",
-    "drive": "The host-driven form, as `docs/adding_a_combinator.md` describes it.",
-    "next_link": "What a long chain submits before this operation, as `docs/adding_a_combinator.md` describes it.",
+    "submit": "Submits its commands on the calling thread, and returns the output without waiting for the device. It costs "
+              "the calls of `stream` for its commands and its memory, and the functions of the user that it calls.",
+    "estimate": "The commands and bytes that submitting it adds; `zip` weighs branches by it. Takes time at most linear in the "
+                "number of operations and tensors that it is made of.",
+    "drive": "The host-driven form, as `docs/adding_a_combinator.md` describes it. It allocates the frame of a coroutine, and "
+             "costs what submitting its parts costs.",
+    "next_link": "What a long chain submits before this operation, as `docs/adding_a_combinator.md` describes it. Takes constant "
+                 "time for each link.",
 }
 
 NOT_RUN = ("variable", "typedef", "concept", "enum", "enumvalue")
@@ -144,7 +148,7 @@ def of_an_operation(name, functions):
     part = OPERATION.fullmatch(owner)
     if part and member == f"{part.group(1)}_operation":
         maker = f"`{part.group(1)}`" if part.group(1) in functions else "the function that returns this operation"
-        return f"Called by {maker}."
+        return f"Called by {maker}. It costs the moves of its arguments, and the checks of which {maker} throws the errors."
     whole = OPERATION.fullmatch(name)
     if whole and whole.group(1) in functions:
         return f"The operation that `{whole.group(1)}` returns."
@@ -214,9 +218,10 @@ class header_page:
             text = as_sentence(text).replace("the top of this file", "the top of this page")
             self.lines += [with_links_to_pages(prose(text, self.language), self.header), ""]
 
-    def sections(self, name, kind, comment, declared, of_class="", ending=""):
+    def sections(self, name, kind, comment, declared, of_class="", ending="", gives_a_member=False):
         """The fixed sections below a declaration: of a "function", a "class", or what does not run ("data").
-        `of_class`: the comment of the class that the name is in. `ending`: of a class, the comment of its destructor."""
+        `of_class`: the comment of the class that the name is in. `ending`: of a class, the comment of its destructor.
+        `gives_a_member`: all that the functions do (declarations.only_gives_a_member)."""
         own = sections.sectioned(as_sentence(comment) if comment else "")
         self.comment(own[sections.WHAT])
         sections.add_destructor(own, as_sentence(ending) if ending else "")
@@ -234,7 +239,7 @@ class header_page:
         uses = self.uses(name, kind, outer)
         self.sources |= {address for _, address in uses if ".md" not in address}
         rows = sections.rows(kind, self.language, declared, own, inherited,
-                             lambda text: with_links_to_pages(cell(text), self.header), up)
+                             lambda text: with_links_to_pages(cell(text), self.header), up, gives_a_member)
         examples = "; ".join(f"[{escaped(shown)}]({up}{usages.page_of(address)})" for shown, address in uses)
         rows.append((sections.EXAMPLE, examples or sections.NO_EXAMPLE))
         self.lines += ["| section | |", "| --- | --- |"]
@@ -262,15 +267,17 @@ class header_page:
         self.lines += [f"| {code_cell(declared(each))} | {cell(each.comment)} |" for each in names] + [""]
 
     def groups_of(self, names):
-        """Functions of one name as [(declarations, comment, whether the language says what they do)]."""
+        """Functions of one name as [(declarations, comment, whether the language says what they do, whether they only give
+        a data member)]."""
         groups, last = [], None
         for each in names:
             adjacent = last is not None and "\n\n" not in "\n".join(self.text.split("\n")[last - 1 : each.line])
             if not groups or each.comment or not adjacent:
-                groups.append(([], "", True))
-            texts, comment, is_left = groups[-1]
+                groups.append(([], "", True, True))
+            texts, comment, is_left, gives = groups[-1]
             groups[-1] = ([*texts, self.declared(each)], each.comment or comment,
-                          is_left and self.is_left_to_the_language(each))
+                          is_left and self.is_left_to_the_language(each),
+                          gives and declarations.only_gives_a_member(self.text, each.line))
             last = each.line
         return groups
 
@@ -279,19 +286,19 @@ class header_page:
         name = names[0].name
         kind = "data" if names[0].kind in NOT_RUN or is_plain_macro(self.declared(names[0])) else "function"
         groups = self.groups_of(names)
-        speaks = any(comment for _, comment, is_left in groups if not is_left)
+        speaks = any(comment for _, comment, is_left, _ in groups if not is_left)
         elsewhere = "" if speaks else self.comment_elsewhere(name) or self.comment_of_template(name)
         is_silent = not speaks
-        for texts, comment, is_left in groups:
+        for texts, comment, is_left, gives in groups:
             self.fence(texts)
             if is_left:
                 self.comment(comment)
             elif comment or is_silent:
-                self.sections(name, kind, comment or elsewhere, texts, class_comment)
+                self.sections(name, kind, comment or elsewhere, texts, class_comment, gives_a_member=gives)
                 is_silent = False
-        if all(is_left for _, _, is_left in groups):
+        if all(is_left for _, _, is_left, _ in groups):
             self.left.add(name)
-            self.entries += 1 if any(comment for _, comment, _ in groups) else 0
+            self.entries += 1 if any(comment for _, comment, _, _ in groups) else 0
         else:
             self.count(names[0], speaks or elsewhere or (name.endswith("::operator()") and class_comment))
 

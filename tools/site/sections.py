@@ -28,7 +28,8 @@ The rules:
 8. Of what the comments of a class and of a header say about complexity, only sentences that begin with "All members" or
    "All functions" hold for their members: others are about the class as a whole. The function before it ("The same")
    counts as a whole.
-9. Where all are silent, the conventions hold (docs/conventions.md). "Example" is what usages.py finds.
+9. Where all are silent, the conventions hold (docs/conventions.md). One of them is read from the code: a function whose
+   body in the header only gives a data member takes constant time. "Example" is what usages.py finds.
 """
 
 import dataclasses
@@ -221,7 +222,7 @@ def is_noexcept(declared):
     return re.search(r"\bnoexcept\b(?!\s*\()(?:[^()]*)$", declared) is not None
 
 
-def default_of(section, kind, language, declared):
+def default_of(section, kind, language, declared, gives_a_member=False):
     """What holds by convention where the comments are silent; empty where the convention has to be read."""
     if kind == "class":
         return {BLOCKS: "Its destructor does not", OWNER: "A value: its holder owns it",
@@ -235,7 +236,7 @@ def default_of(section, kind, language, declared):
     if section == BLOCKS:
         return "No"
     if section == COMPLEXITY:
-        return "No promise"
+        return "Constant time: it gives a member" if gives_a_member else "No promise"
     if section == ERRORS:
         if language == "c":
             return "A status, where it returns one"
@@ -255,15 +256,16 @@ def said_above(section, title, comment):
     return found
 
 
-def rows(kind, language, declared, own, inherited, shown, up):
+def rows(kind, language, declared, own, inherited, shown, up, gives_a_member=False):
     """[(section, text in Markdown)] for what a comment (`own`) and those around it say. `inherited`: [(of what, comment)],
-    the nearest first. `shown` makes Markdown of prose."""
+    the nearest first. `shown` makes Markdown of prose. `gives_a_member`: the function does only that
+    (declarations.only_gives_a_member)."""
     result = []
     for section in FROM_COMMENTS if kind != "data" else (SHAPES,):
         rule = f"{up}{CONVENTIONS}#{HEADINGS[section]}"
         around = inherited if section in INHERITED else []
         above = next(((title, found) for title, comment in around if (found := said_above(section, title, comment))), None)
-        default = default_of(section, kind, language, declared) if kind != "data" else ""
+        default = default_of(section, kind, language, declared, gives_a_member) if kind != "data" else ""
         if own[section]:
             text = shown(" ".join(own[section]))
         elif section == ERRORS and kind == "function" and all(is_noexcept(each) for each in declared):

@@ -240,7 +240,7 @@ public:
         return state_->wait_until(deadline);
     }
 
-    // Whether the task has ended: get() and co_await will not wait.
+    // Whether the task has ended: get() and co_await will not wait. Costs O(1).
     bool is_ready() const {
         require_valid();
         return state_->end().complete_already();
@@ -278,7 +278,8 @@ struct spawned_access {
 }  // namespace detail
 
 // Starts the task on the executor and returns; with an inline_executor it runs here until it first suspends. Throws
-// std::bad_alloc, having started nothing; std::logic_error from the result if the task had been awaited.
+// std::bad_alloc, having started nothing; std::logic_error from the result if the task had been awaited. Costs two
+// allocations and one post; it creates no thread.
 template <typename T>
 spawned<T> spawn(task<T> body, executor& on) {
     auto state = std::make_shared<detail::spawned_task<T>>(std::move(body));

@@ -7,8 +7,8 @@
 // rvalue reference is returned as a value. Must not be called on a thread that the awaitable needs in order to
 // continue. On a runtime's completion thread, or a worker thread of a device, what the awaitable awaits there throws
 // errc::invalid_argument if it would need that thread; after the awaitable has continued on another thread, that is not
-// checked. The caller owns the awaitable: one with a name is awaited as the lvalue or the rvalue (std::move) that is
-// passed.
+// checked. It allocates one coroutine frame. The caller owns the awaitable: one with a name is awaited as the lvalue or
+// the rvalue (std::move) that is passed.
 #pragma once
 
 #include <condition_variable>

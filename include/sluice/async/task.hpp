@@ -19,6 +19,8 @@
 // that drops it guarantees that no thread resumes it any more: no executor has it queued, and no thread is about to
 // complete what it waits for.
 //
+// A call allocates the coroutine's frame, unless the compiler elides that; awaiting allocates nothing.
+//
 // g++ 12: see CONTRIBUTING.md on temporaries in expressions with co_await.
 #pragma once
 

@@ -25,7 +25,7 @@ public:
     static constexpr std::chrono::microseconds usual_look{50};
 
     // `look`: how long a thread looks for the next item before it sleeps. Throws std::invalid_argument for no threads
-    // or a negative time, std::system_error when the system gives no threads.
+    // or a negative time, std::system_error when the system gives no threads. Costs the creation of the threads.
     explicit thread_pool(std::size_t threads, std::chrono::microseconds look = usual_look);
     // Runs what was posted, and what that posts, then ends the threads. Blocks. Must not run on a thread of the pool.
     // Only the pool's own items may still post then. A coroutine that no thread resumes is not waited for.

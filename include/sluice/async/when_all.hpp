@@ -10,7 +10,8 @@
 //
 // The awaitables are moved in, and nothing starts before the result is awaited. They are started one after the other on
 // the awaiting thread, each up to where it first suspends: an awaitable that must run in parallel moves to an
-// executor, or is spawned. The awaiting coroutine continues where the last of them ends. Throws std::bad_alloc.
+// executor, or is spawned. The awaiting coroutine continues where the last of them ends. Throws std::bad_alloc. It
+// allocates one coroutine frame for each awaitable and one for all; of a vector of awaitables also two vectors.
 #pragma once
 
 #include <atomic>

@@ -11,7 +11,8 @@
 //
 // The awaitables are moved in, and nothing starts before the result is awaited. They are started one after the other on
 // the awaiting thread, all of them, even when an early one ends at once. Dropping the coroutine that waits abandons
-// all. Throws std::bad_alloc; std::invalid_argument, when awaited, for an empty vector.
+// all. Throws std::bad_alloc; std::invalid_argument, when awaited, for an empty vector. It allocates one coroutine
+// frame for each awaitable and two blocks for all; of a vector of awaitables also a vector.
 #pragma once
 
 #include <atomic>

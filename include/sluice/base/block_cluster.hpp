@@ -22,6 +22,9 @@
 // Shared memory keeps its contents from one for_each_block to the next. All blocks of a cluster have started before the
 // kernel's code begins, and the shared memory of each lasts until the last block has ended, so that no sync() is needed
 // at the beginning and at the end.
+//
+// All members take constant time, but for for_each_block, which on a CPU calls its function once for each block of the
+// cluster, and for sync, which waits for the other threads.
 #pragma once
 
 #include <cstddef>

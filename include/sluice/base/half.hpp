@@ -4,6 +4,8 @@
 // nearest even.
 //
 // Both have the bits of CUDA's __half and __nv_bfloat16, and of the dtypes f16 and bf16 in files.
+//
+// All functions here take constant time.
 #pragma once
 
 #include <cstdint>

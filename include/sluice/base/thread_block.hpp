@@ -13,6 +13,9 @@
 // Within one for_each_thread the order of the threads is unspecified, and sync() must not be called. A variable that is
 // declared outside has one value for the block on a CPU and one for each thread on a GPU: what a thread is to remember
 // until the next for_each_thread belongs into shared memory.
+//
+// All members take constant time, but for for_each_thread, which on a CPU calls its function once for each thread of
+// the block, and for sync, which waits for the other threads.
 #pragma once
 
 #include <cstddef>

@@ -26,6 +26,10 @@
  * Threads. All functions may be called on any thread, and on one object at the same time, except that nothing else may
  * use an object while it is destroyed.
  *
+ * Costs. All functions take constant time, but for these: creating, loading and destroying; a search by name, which is
+ * linear in the number of names; adding to a network that is built; and runs, profiles and waits, which take what the
+ * network takes and the copies of what is in host memory.
+ *
  * Sizes. Shapes are numbers of elements, row-major, the last dimension contiguous. Structures whose first member is
  * `size` grow in later versions: set it to sizeof the structure, and all that you do not use to 0, which is the
  * default.

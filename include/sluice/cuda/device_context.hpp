@@ -7,6 +7,10 @@
 // errc::unsupported.
 //
 // Thread safety: all members may be called on any thread; a handle may be used by one thread at a time.
+//
+// All members take constant time, except when they open a library, create a handle or construct an object, which
+// happens once for each device or stream; workspace costs what stream::workspace costs, and free_memory asks the
+// driver.
 #pragma once
 
 #include <atomic>

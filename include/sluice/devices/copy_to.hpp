@@ -6,10 +6,10 @@
 //     copy_to(second, shared_tensor)   -> tensor<T> on `second`, a copy also when it is the same device
 //     and_then(copy_to(second))        -> the same in a chain
 //
-// Between GPUs that can reach each other's memory the copy is direct; otherwise the driver stages it through the host.
-// It runs on a stream of the destination, taken from the policy, after the commands that wrote the original, on any
-// device. Throws at submission: errc::unsupported between devices of different kinds (use download and upload), and
-// what on_device throws.
+// Costs an allocation from the destination's pool and one copy command. Between GPUs that can reach each other's memory
+// the copy is direct; otherwise the driver stages it through the host. It runs on a stream of the destination, taken
+// from the policy, after the commands that wrote the original, on any device. Throws at submission: errc::unsupported
+// between devices of different kinds (use download and upload), and what on_device throws.
 #pragma once
 
 #include <utility>

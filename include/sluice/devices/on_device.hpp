@@ -5,10 +5,11 @@
 //     zip(on_device(first, forward(x)), on_device(second, forward(y)))
 //     on_each(all, [=](std::size_t i) { return networks[i].forward(batches[i]); })     // a vector of outputs, in order
 //
-// The parts run concurrently. Waits and failures are those of the whole operation. The results of a part live on its
-// device: a command of another device that uses them is refused, except copy_to and collectives, which are ordered
-// after the part. Throws at submission: errc::invalid_argument when the policy has no stream of the device, and
-// errc::graph_refused while a graph of another device is recorded.
+// Costs O(parts) on the host; each part on another device allocates a context. The parts run concurrently. Waits and
+// failures are those of the whole operation. The results of a part live on its device: a command of another device that
+// uses them is refused, except copy_to and collectives, which are ordered after the part. Throws at submission:
+// errc::invalid_argument when the policy has no stream of the device, and errc::graph_refused while a graph of another
+// device is recorded.
 #pragma once
 
 #include <utility>

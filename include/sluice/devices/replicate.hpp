@@ -4,9 +4,9 @@
 //     auto weights = sync(upload(values, {64, 64}).and_then(replicate(all)), pool);     // one shared_tensor per device
 //
 // The output has one shared tensor for each device, in the set's order. A device that has it already, or that is in the
-// set twice, gets no second copy. Copies go from device to device, and each device that has the tensor passes it on, so
-// the number of rounds is the logarithm of the number of devices. For large tensors on several GPUs, broadcast
-// (collectives.hpp) uses the full speed of the links.
+// set twice, gets no second copy. Costs one allocation and one copy for each other device. Copies go from device to
+// device, and each device that has the tensor passes it on, so the number of rounds is the logarithm of the number of
+// devices. For large tensors on several GPUs, broadcast (collectives.hpp) uses the full speed of the links.
 #pragma once
 
 #include <vector>

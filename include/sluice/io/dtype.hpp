@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element types of stored tensors. All of them are little-endian, as the host must be.
+//
+// All functions here take constant time, but for element_count and byte_count, which are linear in the number of
+// dimensions, and convert_to_float, which is linear in that of elements.
 #pragma once
 
 #include <cstddef>

@@ -11,6 +11,9 @@
 // than the limit, before memory is requested for them.
 //
 // Need libpng and libjpeg when Sluice is built; png_supported and jpeg_supported say whether they were there.
+//
+// All functions here take constant time, but for those that read or decode a picture, which are linear in the bytes of
+// the file and in the number of pixels.
 #pragma once
 
 #include <cstddef>

@@ -20,6 +20,8 @@
 //
 // With SLUICE_CHECK_BOUNDS a matrix() beyond the batch stops the command with an error; the batch counts as a view
 // whose elements are matrices.
+//
+// All members take constant time, but for loads and stores of tiles, which take what those of tiles_of take.
 #pragma once
 
 #include <cstddef>

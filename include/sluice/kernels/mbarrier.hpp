@@ -6,6 +6,9 @@
 // phase whose end it waits for: 0 for the first.
 //
 // For kernels: nothing is declared where a host compiler reads this.
+//
+// All functions here take constant time, a few instructions of the calling thread, but for those that wait. The copies
+// go on after the call.
 #pragma once
 
 #if defined(__CUDACC__)

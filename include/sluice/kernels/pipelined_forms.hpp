@@ -16,6 +16,8 @@
 //     bulk<N>               Hopper's bulk copies: one thread asks for a batch, a barrier counts its bytes
 //
 //     part<Threads, Form>   `Form` by the first `Threads` threads of the block; the others take no part
+//
+// All functions here take constant time, but for fits of roles_where, which asks Which about each thread.
 #pragma once
 
 #include <cstddef>

@@ -25,12 +25,17 @@
 // accumulator's arithmetic is tf32; else plain arithmetic. On an earlier GPU a kernel that takes them ends with a trap,
 // and the GPU is lost for the process: look at device_properties::compute_capability before. Sums are float. On a CPU a
 // block is a thread, a tile an array.
+//
+// All functions over tiles take time linear in how many numbers of the tile a thread has; mma and mma_transposed are a
+// product of Rows * Columns * Inner multiplications by the whole block; what only gives a size, a place or one number
+// takes constant time.
 #pragma once
 
 #include <cstddef>
 #include <type_traits>
 
 #include "sluice/base/detail/access.hpp"
+#include "sluice/base/detail/is_nan.hpp"
 #include "sluice/base/half.hpp"
 #include "sluice/base/kernel.hpp"
 #include "sluice/kernels/detail/tile_mma.hpp"
@@ -140,7 +145,7 @@ SLUICE_KERNEL tile<T, Rows, Columns> max(const tile<T, Rows, Columns>& x, std::t
 }
 template <typename T, int Rows, int Columns>
 SLUICE_KERNEL tile<T, Rows, Columns> max(const tile<T, Rows, Columns>& x, const tile<T, Rows, Columns>& y) {
-    return map(x, y, [](T a, T b) { return a < b || b != b ? b : a; });
+    return map(x, y, [](T a, T b) { return a < b || detail::is_nan(b) ? b : a; });
 }
 
 // The same numbers in row-major order as another shape.

@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "sluice/base/detail/is_nan.hpp"
 #include "sluice/kernels/detail/tile_threads.hpp"
 #include "sluice/kernels/tile.hpp"
 
@@ -96,7 +97,7 @@ struct add_numbers {
 struct larger_number {
     template <typename T>
     SLUICE_KERNEL T operator()(const T& a, const T& b) const {
-        return a < b || b != b ? b : a;
+        return a < b || is_nan(b) ? b : a;
     }
 };
 

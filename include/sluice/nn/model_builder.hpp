@@ -17,6 +17,9 @@
 // there are.
 //
 // Thread safety: none.
+//
+// All members that add to the network cost the inference of the types and shapes of what they add, twice, for the two
+// lengths that are tried; constant also copies its numbers, and finish copies the network without its numbers.
 #pragma once
 
 #include <concepts>

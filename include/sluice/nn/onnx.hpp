@@ -26,6 +26,7 @@ inline constexpr std::int64_t newest_onnx_opset = 28;  // of the last version of
 // Reads the file, and files next to it that it names (external data), checks them whole, and closes them. An input that
 // the file also gives as a constant is a constant here. Nodes that call functions of the file become the functions'
 // nodes, unless `own` has the operator: then the function is not used. The host's memory holds the constants once.
+// Costs O(bytes of the file and of its external data), and the nodes that calls of functions become.
 //
 // Throws file_error that names the file and the node, value or field: when it is no ONNX model, is damaged or cut off,
 // of an unknown version, or has what Sluice does not know: other types than dtype has, sequences, maps, sparse or text

@@ -22,6 +22,10 @@
 // that are no sluice::error. Failures of devices and of memory stay as they are.
 //
 // Thread safety: none. It belongs to the call.
+//
+// All members take constant time, but for these: a search among attributes is linear in their number, host_integers in
+// the number of elements; what returns a vector or a text copies it; make_output and make allocate the tensor, and
+// launch and submit give a command to a stream or run it.
 #pragma once
 
 #include <concepts>

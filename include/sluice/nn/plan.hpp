@@ -82,7 +82,7 @@ public:
     plan_route route(std::size_t rows) const noexcept;
 
     // The network's outputs [rows, out features] for inputs [rows, in features]. Throws errc::shape_mismatch
-    // for inputs of another width, when submitted.
+    // for inputs of another width, when submitted. Costs one command where the route is fused, else O(layers) commands.
     forward_operation<T> forward(tensor<T> inputs) const { return {*this, std::move(inputs)}; }
 
 private:
@@ -124,7 +124,7 @@ private:
 };
 
 // Puts a network's weights on the context's device, once, rounded to T. The output may be used at once: work that reads
-// the weights is ordered after their upload.
+// the weights is ordered after their upload. Costs O(parameters) on the host for the rounding, and their upload.
 template <detail::plan_element T = float>
 auto make_plan(mlp_model model) {
     return make_plan_operation<T>(std::move(model));

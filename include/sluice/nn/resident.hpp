@@ -113,9 +113,9 @@ public:
     }
 
     // Other weights and biases from now on, in layers of the same sizes with the same activations; the kernel
-    // continues. Each answer is from the old or the new ones, and those of calls that begin after this returns from the
-    // new. Blocks until all lanes have them. Throws errc::invalid_argument for another network; then nothing has
-    // changed.
+    // continues. Costs O(parameters). Each answer is from the old or the new ones, and those of calls that begin after
+    // this returns from the new. Blocks until all lanes have them. Throws errc::invalid_argument for another network;
+    // then nothing has changed.
     void update(const mlp_model& model) const;
 
 private:

@@ -2,7 +2,8 @@
 // and_then: continue with another operation.
 //
 // Completes with the output of the operation that the function returned. An exception thrown by the
-// function leaves submit; what was submitted before it is released in stream order.
+// function leaves submit; what was submitted before it is released in stream order. It costs one call of the function,
+// and what the operation costs that the function returns; it allocates nothing itself.
 //
 //     upload(x).and_then([](auto input) { return launch(my_kernel{}, each_of(input), std::move(input)); })
 //              .and_then(relu)

@@ -5,6 +5,9 @@
 // after the work, the operation's functions are destroyed, and then the waiter gets errc::timed_out or errc::canceled.
 // A time that is not a number throws errc::invalid_argument. Host-driven, see or_else.
 //
+// Each costs what or_else costs: a few allocations and one wait for the device; a deadline also a timer, which takes
+// O(log n), amortised, among the n timers that are set.
+//
 //     timeout(forward(x), 5ms).or_else(...)
 //     stop_when(forward(x), stop_source.get_token())
 #pragma once

@@ -4,7 +4,8 @@
 //     launch(sum_and_difference{}, ...).first()        // the sum; also first(launch(...))
 //     zip(upload(x), upload(y)).last()                 // y
 //
-// To use several of them, see unzip. An operation with one output does not compile.
+// Both cost nothing on the device and allocate nothing. To use several of them, see unzip. An operation with one output
+// does not compile.
 #pragma once
 
 #include <tuple>

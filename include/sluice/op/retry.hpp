@@ -6,6 +6,9 @@
 // false is the last one. make runs on the thread that submits: first the caller's, then the runtime's completion
 // thread. Host-driven, see or_else.
 //
+// Costs at most `attempts` times what the operation costs. Each attempt also costs what or_else costs: a few
+// allocations and one wait for the device.
+//
 //     retry(3, [&] { return forward(x); })
 #pragma once
 

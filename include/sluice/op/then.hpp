@@ -11,6 +11,9 @@
 // The order is all that connects the two: when a command of the first one fails, the second still runs. (Not where one
 // of them recovers, tries again or gives up: then the second is submitted when the first has succeeded.) A waiter waits
 // for both, and receives the first failure. What throws while the first is submitted leaves the second unsubmitted.
+//
+// Outside a graph it costs a few allocations, and one command order for each stream of the first operation and each
+// stream of the second. In a graph it costs edges only.
 #pragma once
 
 #include <coroutine>

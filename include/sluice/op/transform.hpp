@@ -4,6 +4,8 @@
 // The function runs on the submitting thread when the operation is submitted: it sees handles (tensors,
 // pending values), never device data. A function that returns nothing gives an operation without output.
 //
+// It costs one call of the function, and allocates nothing itself.
+//
 //     upload(x).transform([](auto input) { return std::move(input).reshape({8, 8}); })
 #pragma once
 

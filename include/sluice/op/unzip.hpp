@@ -2,6 +2,9 @@
 // unzip: one operation with several outputs as several operations with one each. It runs once, when the first of them
 // is submitted; they may be used on different threads and streams, or not at all.
 //
+// unzip costs a few allocations, for the operation, its submission and its outputs, however many there are. It submits
+// no commands of its own.
+//
 //     auto [images, labels] = unzip(read_batch());
 #pragma once
 

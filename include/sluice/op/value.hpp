@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// value: an operation whose output is known already. It submits no command.
+// value: an operation whose output is known already. It submits no command and allocates nothing: it costs
+// moves of the output.
 //
 //     value(std::move(tensor)).and_then(...)
 //     value(a, b)                                // two outputs

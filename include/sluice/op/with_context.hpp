@@ -4,6 +4,8 @@
 // The function gets the context and returns either an operation, which is then submitted to it, or a value.
 // Operations that submit commands to the stream themselves are also written with it.
 //
+// It costs one call of the function, and what the operation that it returns costs.
+//
 //     with_context([](execution_context& context) { return zeros<float>({rows_for(context.device()), 64}); })
 #pragma once
 

@@ -2,7 +2,7 @@
 // copy: a second tensor with the same contents, on the same device.
 //
 // copy(tensor) has two outputs, the original and the copy; copy(shared_tensor) has one, the copy. `copy` is a function
-// object, so and_then(copy) works.
+// object, so and_then(copy) works. It costs an allocation from the pool and one command.
 #pragma once
 
 #include "sluice/runtime/transfer.hpp"

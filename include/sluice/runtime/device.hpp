@@ -3,6 +3,10 @@
 // runtime and everything that was created on it.
 //
 // Thread safety: all members may be called on any thread.
+//
+// All members take constant time, but for these: leasing a stream, trim, synchronize, poll, depends_on_others and
+// all_queues go through the streams of the device, and poll also through those of the devices that its commands depend
+// on; peers goes through the devices of the runtime; memory asks the driver.
 #pragma once
 
 #include <atomic>

@@ -12,6 +12,9 @@
 // is complete already does not suspend the coroutine. The thread that takes the value also opens what is pending in it:
 // downloaded data becomes a vector on the thread that calls get(), or in the coroutine. Await large results with
 // resume_on, so that no other waiter has to wait for the copy.
+//
+// All members take time at most linear in the number of queues that the operation uses, without the waiting; get and
+// await_resume also open what is pending.
 #pragma once
 
 #include <chrono>

@@ -22,7 +22,7 @@ namespace sluice {
 
 class execution_context {
 public:
-    // On the policy's next stream; branches take further ones.
+    // On the policy's next stream; branches take further ones. Costs one allocation, for the submission.
     explicit execution_context(scheduling_policy& policy) : execution_context(policy.next().queue(), &policy, {}) {}
     // On this stream; so are branches. With the stream of another context, as part of that context's submission.
     explicit execution_context(sluice::stream on)
@@ -41,7 +41,7 @@ public:
     scheduling_policy* policy() const noexcept { return policy_; }
 
     // A context for an independent branch, on another stream of the device if the policy has one. Owned by this
-    // context, and part of its submission.
+    // context, and part of its submission. Costs one allocation, and the choice of the policy.
     execution_context& branch();
     // A context on that device, with a stream of the policy; this one when it is this device. Likewise owned by this
     // context, and part of its submission. Throws errc::invalid_argument when the policy has no stream there;

@@ -142,6 +142,8 @@ private:
     std::tuple<Arguments...> arguments_;
 };
 
+// A kernel over a range, as an operation; see the top of this file. Costs one command and O(arguments) on the host; the
+// kernel object and the views of its arguments are copied into the command.
 template <typename Kernel, any_launch_range Range, typename... Arguments>
 auto launch(Kernel kernel, const Range& range, Arguments&&... arguments) {
     static_assert(std::is_trivially_copyable_v<Kernel>, "launch: a kernel object is copied to the device byte by byte");

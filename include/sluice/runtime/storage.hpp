@@ -10,6 +10,10 @@
 // and the last use, its owner is released.
 //
 // Thread safety: a lock guards the history; references may be copied and dropped on any thread.
+//
+// All functions here take constant time, but for these: use, revoke, for_each_last_use, come_after, last_write,
+// await_all_uses, await_last_write and part_of are linear in the number of queues in the history; join is linear in
+// that of its parts and of the queues in their histories; the last drop_reference returns the block to its pool.
 #pragma once
 
 #include <atomic>

@@ -20,6 +20,10 @@
 // threads may submit commands that read it, or one thread commands that write it. (Owners of storage are move-only, and
 // shared storage is read-only, so operations cannot break this rule.) Several threads may write storage with an
 // access_lock.
+//
+// All members take constant time, but for these: a command takes time linear in the number of storages that it names
+// and of the queues in their histories; allocate, allocate_host and workspace cost what memory_pool::allocate costs;
+// poll, wait, order_after and mark ask the device.
 #pragma once
 
 #include <cstddef>

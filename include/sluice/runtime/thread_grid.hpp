@@ -22,6 +22,9 @@
 // All blocks must run at the same time, so a launch may have as many as fit on the device: resident_blocks()
 // (resident_blocks.hpp). sluice.hpp does not include this header, because it needs cooperative_groups.h, which is
 // large.
+//
+// All members take constant time, but for for_each_block, which on a CPU calls its function once for each block of the
+// launch, and for sync, which waits for the other threads.
 #pragma once
 
 #include <cstddef>

@@ -74,7 +74,8 @@ private:
 //
 // On a GPU: pinned memory that has an owner and is larger than 256 KiB is copied directly. All other memory has been
 // read when the submission returns: the submission blocks while the host copies, and for more than 32 MiB until the
-// stream reaches the copy.
+// stream reaches the copy. This call costs one allocation and moves the vector. The submission costs an allocation from
+// the pool and one copy command, and on a GPU O(elements) for the copy on the host.
 template <typename T>
 auto upload(std::vector<T> values, const shape& shape, source_location location = source_location::current()) {
     auto owner = std::make_shared<const std::vector<T>>(std::move(values));
@@ -156,12 +157,13 @@ private:
     detail::single_use once_;
 };
 
-// A new device tensor of zeros.
+// A new device tensor of zeros. Costs an allocation from the pool and one command.
 template <typename T>
 auto zeros(const shape& shape, source_location location = source_location::current()) {
     return allocate_operation<T>(shape, true, location);
 }
-// A new device tensor with undefined contents, for a command that writes all of it.
+// A new device tensor with undefined contents, for a command that writes all of it. Costs an allocation from the pool,
+// and no command.
 template <typename T>
 auto uninitialized(const shape& shape, source_location location = source_location::current()) {
     return allocate_operation<T>(shape, false, location);
@@ -267,7 +269,8 @@ private:
 
 // download(tensor) or download(shared_tensor): copies a device tensor to the host. The result can be read only through
 // a wait. download(std::vector<tensor>) concatenates the tensors in order. `download` is a function object, so
-// and_then(download) works.
+// and_then(download) works. Costs a block from the pool of host memory and one copy command for each tensor; the thread
+// that takes the result then copies the elements into a vector.
 struct download_function {
     template <typename T>
     auto operator()(tensor<T> from) const {
@@ -285,7 +288,8 @@ struct download_function {
 inline constexpr download_function download{};  // see download_function
 
 // The same, but the result stays in the pinned memory that the device has written: a host_buffer, without another copy
-// on the host. For results larger than a few kilobytes.
+// on the host. For results larger than a few kilobytes. Costs a block from the pool of host memory and one copy command
+// for each tensor.
 struct download_buffer_function {
     template <typename T>
     auto operator()(tensor<T> from) const {

@@ -5,6 +5,8 @@
 // sluice::execution names std::execution where the standard library has it (__cpp_lib_senders). Elsewhere it has the
 // least that a sender and its receiver need, and no algorithms: a receiver of your own, or an adaptor to the library of
 // senders that you use, speaks it.
+//
+// All functions here take constant time, and what the functions take that they call.
 #pragma once
 
 #include <version>

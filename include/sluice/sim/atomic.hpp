@@ -3,6 +3,8 @@
 // consistency whatever memory order is given, and compare_exchange_weak never fails spuriously.
 //
 // Thread safety: none. One real thread runs all simulated threads.
+//
+// All members take constant time, without what other simulated threads do at the scheduling point.
 #pragma once
 
 #include <atomic>

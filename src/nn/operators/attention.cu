@@ -8,6 +8,7 @@
 #include "nn/operators/number_checks.hpp"
 #include "nn/operators/slabs.hpp"
 #include "nn/operators/table.hpp"
+#include "sluice/base/detail/is_nan.hpp"
 
 namespace sluice::nn::operators {
 namespace {
@@ -121,7 +122,7 @@ struct attention_row_sums {
         Number greatest = nothing;
         bool is_nan = false;
         for (std::size_t k = 0; k < keys; ++k) {
-            is_nan = is_nan || row[k] != row[k];
+            is_nan = is_nan || sluice::detail::is_nan(row[k]);
             greatest = row[k] > greatest ? row[k] : greatest;
         }
         Number parts[4] = {0, 0, 0, 0};

@@ -9,6 +9,7 @@
 
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/numbers.hpp"
+#include "sluice/base/detail/is_nan.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::nn::operators {
@@ -102,7 +103,7 @@ SLUICE_KERNEL Number apply_real(opcode what, Number a) {
         case opcode::sigmoid: return 1 / (1 + std::exp(-a));
         // Does not overflow: log(1 + exp(a)) for a > 0 is a + log(1 + exp(-a)).
         case opcode::softplus: return (a > 0 ? a : 0) + std::log1p(std::exp(a > 0 ? -a : a));
-        case opcode::is_nan: return a != a;
+        case opcode::is_nan: return sluice::detail::is_nan(a);
         case opcode::is_positive_infinity: return std::isinf(a) && a > 0;
         case opcode::is_negative_infinity: return std::isinf(a) && a < 0;
         default: return a;
@@ -167,8 +168,8 @@ SLUICE_KERNEL Number apply_step(opcode what, Number a, Number b, Number c) {
             } else {
                 return whole_power(a, b);
             }
-        case opcode::maximum: return a != a ? a : b != b ? b : (a < b ? b : a);
-        case opcode::minimum: return a != a ? a : b != b ? b : (b < a ? b : a);
+        case opcode::maximum: return sluice::detail::is_nan(a) ? a : sluice::detail::is_nan(b) ? b : (a < b ? b : a);
+        case opcode::minimum: return sluice::detail::is_nan(a) ? a : sluice::detail::is_nan(b) ? b : (b < a ? b : a);
         case opcode::logical_and: return a != 0 && b != 0;
         case opcode::logical_or: return a != 0 || b != 0;
         case opcode::logical_xor: return (a != 0) != (b != 0);

@@ -7,6 +7,7 @@
 #include "nn/operators/expression.hpp"
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/machine_learning.hpp"
+#include "sluice/base/detail/is_nan.hpp"
 
 namespace sluice::nn::operators {
 namespace {
@@ -105,7 +106,7 @@ struct label_kernel {
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const Key x = from[i];
-        if (x != x) {
+        if (sluice::detail::is_nan(x)) {
             to[i] = values[count];
             return;
         }

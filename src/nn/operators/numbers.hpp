@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "nn/operators/node_call.hpp"
+#include "sluice/base/detail/is_nan.hpp"
 #include "sluice/base/kernel.hpp"
 
 namespace sluice::nn::operators {
@@ -55,7 +56,7 @@ SLUICE_KERNEL Number load_number(const void* from, io::dtype type, std::size_t i
 
 // A double that an integer cannot hold becomes the nearest one that it can, NaN becomes 0.
 SLUICE_KERNEL inline std::int64_t to_signed(double value) {
-    if (value != value) return 0;
+    if (sluice::detail::is_nan(value)) return 0;
     if (value >= 9223372036854775808.0) return greatest_number<std::int64_t>;
     if (value <= -9223372036854775808.0) return least_number<std::int64_t>;
     return static_cast<std::int64_t>(value);

@@ -9,6 +9,7 @@
 #include "nn/operators/number_checks.hpp"
 #include "nn/operators/table.hpp"
 #include "nn/operators/windows.hpp"
+#include "sluice/base/detail/is_nan.hpp"
 
 namespace sluice::nn::operators {
 namespace {
@@ -102,7 +103,8 @@ struct maximum_of_window {
                     const std::size_t p2 = grid.place(to.at[2], w2, 2);
                     const auto value = static_cast<computed<T>>(plane[(p0 * grid.input[1] + p1) * grid.input[2] + p2]);
                     // The first NaN stays.
-                    if (is_found && !(value > most || (value != value && most == most))) continue;
+                    if (is_found && !(value > most || (sluice::detail::is_nan(value) && !sluice::detail::is_nan(most))))
+                        continue;
                     is_found = true;
                     most = value;
                     at0 = p0;
@@ -133,7 +135,8 @@ struct maximum_of_window {
             [&](std::size_t window, T element) {
                 const auto value = static_cast<computed<T>>(element);
                 computed<T>& so_far = most[window];
-                so_far = value > so_far || (value != value && so_far == so_far) ? value : so_far;
+                so_far = value > so_far || (sluice::detail::is_nan(value) && !sluice::detail::is_nan(so_far)) ? value
+                                                                                                              : so_far;
             },
             [&](std::size_t place, std::size_t, std::size_t size) {
                 for (std::size_t i = 0; i < size; ++i) y[place + i] = static_cast<T>(most[i]);
@@ -303,7 +306,8 @@ struct maximum_of_region {
                 for (std::int64_t column = begin1; column < end1; ++column) {
                     const auto value = static_cast<computed<T>>(
                         plane[static_cast<std::size_t>(row) * width + static_cast<std::size_t>(column)]);
-                    if (is_found && !(value > most || (value != value && most == most))) continue;
+                    if (is_found && !(value > most || (sluice::detail::is_nan(value) && !sluice::detail::is_nan(most))))
+                        continue;
                     is_found = true;
                     most = value;
                 }

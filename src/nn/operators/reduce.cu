@@ -8,6 +8,7 @@
 
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/numbers.hpp"
+#include "sluice/base/detail/is_nan.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::nn::operators {
@@ -81,9 +82,9 @@ SLUICE_KERNEL Number reduce_combined(Number a, Number b) {
     if constexpr (What == reduction::product) {
         return times(a, b);
     } else if constexpr (What == reduction::maximum) {
-        return a != a ? a : b != b ? b : (a < b ? b : a);
+        return sluice::detail::is_nan(a) ? a : sluice::detail::is_nan(b) ? b : (a < b ? b : a);
     } else if constexpr (What == reduction::minimum) {
-        return a != a ? a : b != b ? b : (b < a ? b : a);
+        return sluice::detail::is_nan(a) ? a : sluice::detail::is_nan(b) ? b : (b < a ? b : a);
     } else {
         return plus(a, b);
     }
@@ -137,7 +138,7 @@ struct reduce_kernel {
     // The greatest first, so that exp does not overflow.
     SLUICE_KERNEL Number log_sum(std::size_t base, std::size_t part) const {
         const Number greatest = reduced<reduction::maximum>(base, part, 0);
-        if (greatest != greatest || greatest - greatest != 0) return greatest;  // NaN or infinite
+        if (sluice::detail::is_nan(greatest) || greatest - greatest != 0) return greatest;  // NaN or infinite
         return greatest + static_cast<Number>(std::log(reduced<reduction::exponential_sum>(base, part, greatest)));
     }
 

@@ -9,6 +9,7 @@
 #include "nn/operators/numbers.hpp"
 #include "nn/operators/reduce.hpp"
 #include "nn/operators/table.hpp"
+#include "sluice/base/detail/is_nan.hpp"
 #include "sluice/runtime/device.hpp"
 
 namespace sluice::nn::operators {
@@ -44,7 +45,7 @@ struct element_order {
 
     template <typename Number>
     SLUICE_KERNEL bool is_before(Number a, std::int64_t at_a, Number b, std::int64_t at_b) const {
-        const bool a_is_nan = a != a, b_is_nan = b != b;
+        const bool a_is_nan = sluice::detail::is_nan(a), b_is_nan = sluice::detail::is_nan(b);
         if (a_is_nan != b_is_nan) return a_is_nan == nan_first;
         if (!a_is_nan && a != b) return (a > b) == greatest_first;
         return (at_a > at_b) == later_first;

@@ -12,6 +12,7 @@
 #include "nn/operators/expression.hpp"
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/table.hpp"
+#include "sluice/base/detail/is_nan.hpp"
 
 namespace sluice::nn::operators {
 namespace {
@@ -171,7 +172,7 @@ struct narrowing_kernel {
 
     SLUICE_KERNEL void operator()(std::size_t i) const {
         const double value = std::rint(from[i]);
-        if (value != value) {
+        if (sluice::detail::is_nan(value)) {
             to[i] = 0;
         } else if (value <= static_cast<double>(least)) {
             to[i] = least;

@@ -11,6 +11,7 @@
 #include "nn/operators/launch_each.hpp"
 #include "nn/operators/movement.hpp"
 #include "nn/operators/number_checks.hpp"
+#include "sluice/base/detail/is_nan.hpp"
 
 namespace sluice::nn::operators {
 namespace {
@@ -62,8 +63,8 @@ struct scattered_lines {
             case scatter_reduction::add: return static_cast<computed<T>>(static_cast<wide>(a) + static_cast<wide>(b));
             case scatter_reduction::multiply:
                 return static_cast<computed<T>>(static_cast<wide>(a) * static_cast<wide>(b));
-            case scatter_reduction::least: return a != a || a < b ? a : b;  // NaN if one is
-            case scatter_reduction::most: return a != a || b < a ? a : b;
+            case scatter_reduction::least: return sluice::detail::is_nan(a) || a < b ? a : b;  // NaN if one is
+            case scatter_reduction::most: return sluice::detail::is_nan(a) || b < a ? a : b;
         }
         return b;
     }

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "nn/operators/movement.hpp"
+#include "sluice/base/detail/is_nan.hpp"
 
 namespace sluice::nn::operators {
 namespace {
@@ -90,7 +91,7 @@ template <typename Number>
 int selection_order(Number a, Number b) {
     if (a < b) return -1;
     if (b < a) return 1;
-    return static_cast<int>(a != a) - static_cast<int>(b != b);
+    return static_cast<int>(sluice::detail::is_nan(a)) - static_cast<int>(sluice::detail::is_nan(b));
 }
 
 // The parts of an axis in their order, equal ones in the order of their places.

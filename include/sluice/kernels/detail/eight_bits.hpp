@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 
+#include "sluice/base/detail/is_nan.hpp"
 #include "sluice/base/f8.hpp"
 #include "sluice/base/kernel.hpp"
 
@@ -34,7 +35,7 @@ SLUICE_KERNEL inline T rounded_to_8_bits(float x) {
 #endif
     } else {
         // After adding 1.5 * 2^23 the last place of a float is 1, and its low bits are the integer.
-        const float within = x != x ? 0.0f : x < -128 ? -128.0f : x > 127 ? 127.0f : x;
+        const float within = sluice::detail::is_nan(x) ? 0.0f : x < -128 ? -128.0f : x > 127 ? 127.0f : x;
         return static_cast<std::int8_t>(__builtin_bit_cast(std::uint32_t, within + 0x1.8p23f) & 0xffu);
     }
 }
