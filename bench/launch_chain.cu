@@ -5,6 +5,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 
+#include "cuda/api/commands.hpp"
 #include "cuda/api/driver.hpp"
 #include "cuda/api/runtime.hpp"
 #include "sluice/sluice.hpp"

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <string>
 
+#include "cuda/api/commands.hpp"
 #include "cuda/api/driver.hpp"
 #include "cuda/api/runtime.hpp"
 #include "sluice/cuda/kernel_module.hpp"

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "cuda/api/commands.hpp"
+#include "cuda/api/memory.hpp"
 #include "cuda/cuda_graph_program.hpp"
 #include "cuda/cuda_stream.hpp"
 #include "runtime/backends.hpp"

@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "cuda/api/commands.hpp"
 #include "cuda/capture_stream.hpp"
 #include "cuda/condition.hpp"
 #include "runtime/group_launch.hpp"

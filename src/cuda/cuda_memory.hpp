@@ -2,6 +2,7 @@
 // The sources from which the pools of a GPU allocate memory.
 #pragma once
 
+#include "cuda/api/memory.hpp"
 #include "cuda/api/runtime.hpp"
 #include "sluice/runtime/interpreter.hpp"
 

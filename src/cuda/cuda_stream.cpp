@@ -7,7 +7,9 @@
 #include <thread>
 #include <utility>
 
+#include "cuda/api/commands.hpp"
 #include "cuda/api/error.hpp"
+#include "cuda/api/memory.hpp"
 #include "cuda/callback_scope.hpp"
 #include "cuda/cuda_graph_program.hpp"
 #include "cuda/fault.hpp"

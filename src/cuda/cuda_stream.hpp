@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 
+#include "cuda/api/memory.hpp"
 #include "cuda/api/runtime.hpp"
 #include "cuda/commands_in_flight.hpp"
 #include "cuda/event_pool.hpp"

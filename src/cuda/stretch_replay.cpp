@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "cuda/api/commands.hpp"
 #include "cuda/api/error.hpp"
 
 namespace sluice::cuda {

@@ -16,6 +16,8 @@
 #include "cuda/repeated_stretches.hpp"
 #include "sluice/runtime/ticket.hpp"
 
+struct CUfunc_st;
+
 namespace sluice::cuda {
 
 class stretch_replay {

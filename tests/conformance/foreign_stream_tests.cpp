@@ -8,6 +8,7 @@
 #include "conformance/backend.hpp"
 #include "conformance/expect_refused.hpp"
 #include "conformance/kernels.hpp"
+#include "cuda/api/commands.hpp"
 #include "cuda/api/graph.hpp"
 #include "cuda/api/runtime.hpp"
 #include "sluice/cuda/foreign_streams.hpp"

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "conformance/support/interprocess_channel.hpp"
+#include "cuda/api/commands.hpp"
 #include "cuda/api/interprocess.hpp"
+#include "cuda/api/memory.hpp"
 #include "cuda/api/runtime.hpp"
 #include "sluice/cuda/interprocess.hpp"
 #include "sluice/sluice.hpp"

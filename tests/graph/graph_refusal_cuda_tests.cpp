@@ -2,6 +2,7 @@
 // An update that the driver refuses: its result, and the operation.
 #include "conformance/backend.hpp"
 #include "conformance/kernels.hpp"
+#include "cuda/api/commands.hpp"
 #include "cuda/api/runtime.hpp"
 
 namespace sluice::conformance::graph_refusal_cuda_tests {

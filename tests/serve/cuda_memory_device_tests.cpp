@@ -16,6 +16,7 @@
 
 #include "conformance/support/peer_process.hpp"
 #include "cuda/api/interprocess.hpp"
+#include "cuda/api/memory.hpp"
 #include "cuda/api/runtime.hpp"
 #include "sluice/serve/network_engine.hpp"
 #include "sluice/serve/refusal.hpp"

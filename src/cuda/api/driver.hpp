@@ -54,6 +54,8 @@ private:
     std::array<void*, loaded_function::max_parameters> all_;  // not initialised beyond the arguments
 };
 
+inline CUdeviceptr address(const void* data) noexcept { return reinterpret_cast<CUdeviceptr>(data); }
+
 // Looks up a driver function as of the given CUDA version, which distinguishes functions of one name. Throws
 // errc::unsupported when the driver does not have the function.
 template <typename Function>

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "cuda/api/commands.hpp"
 #include "cuda/api/driver.hpp"
 #include "cuda/api/group_attributes.hpp"
 

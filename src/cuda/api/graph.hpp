@@ -12,6 +12,7 @@
 
 #include "cuda/api/runtime.hpp"
 
+struct CUfunc_st;
 struct CUgraph_st;
 struct CUgraphNode_st;
 struct CUgraphExec_st;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cuda/api/commands.hpp"
 #include "cuda/api/driver.hpp"
 #include "cuda/api/log_text.hpp"
 #include "cuda/api/runtime.hpp"

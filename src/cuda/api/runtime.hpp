@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every call of the CUDA runtime that Sluice makes, with its error mapping. Only the sources of this folder and kernels
-// include CUDA's headers.
+// The calls of CUDA for devices, streams and events, with their error mapping. Only the sources of this folder and
+// kernels include CUDA's headers. Next to this: commands.hpp and memory.hpp.
 //
 // The plain functions throw device_error; those marked noexcept return the code (0 is success).
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,7 +16,6 @@
 
 struct CUstream_st;
 struct CUevent_st;
-struct CUfunc_st;
 
 namespace sluice::cuda::api {
 
@@ -81,54 +79,10 @@ void record_foreign(CUevent_st* event, CUstream_st* stream);
 void wait_for_foreign(CUstream_st* stream, CUevent_st* event);
 float elapsed_milliseconds(CUevent_st* earlier, CUevent_st* later);
 
-// --- commands -----------------------------------------------------------------------------------------------
-
-void copy(void* to, const void* from, std::size_t bytes, copy_direction direction, CUstream_st* stream,
-          const error_context& context);
-// The most bytes from one row to the next that a copy of several rows may have in one call (2 GiB).
-std::size_t largest_pitch(const error_context& context);
-// The same for several rows.
-void copy_rows(const copy_command& command, CUstream_st* stream, const error_context& context);
-// From one GPU's memory to another's, on a stream of the destination; direct if the GPUs can reach each other's memory.
-void copy_between(void* to, int to_ordinal, const void* from, int from_ordinal, std::size_t bytes, CUstream_st* stream,
-                  const error_context& context);
-void fill(void* to, unsigned char value, std::size_t bytes, CUstream_st* stream, const error_context& context);
-// A kernel's driver handle on the current device. A launch with it costs 0.2 us less than one by symbol, which the
-// runtime looks up each time (measured on an H200 machine: 2.37 against 2.58 us).
-CUfunc_st* find_kernel(const void* symbol, const error_context& context);
-// The dynamic shared memory that a launch of the kernel may use without more being allowed: 48 KiB, less its own.
-std::size_t allowed_shared_memory(CUfunc_st* kernel, const error_context& context);
-// Allows launches of the kernel on the current device to use the maximum of dynamic shared memory, and returns that
-// maximum. Always the maximum, because the limit belongs to the kernel, whichever stream
-// launches it.
-std::size_t allow_shared_memory(CUfunc_st* kernel, const error_context& context);
-void launch(CUfunc_st* kernel, const launch_command& command, CUstream_st* stream, const error_context& context);
-// How many blocks of such a launch, whose grid does not count, run at the same time on the current device when it is
-// idle.
-std::size_t resident_blocks(CUfunc_st* kernel, const launch_command& like, const error_context& context);
-// Writes `value` to pinned host memory when the stream reaches this point; false when the driver cannot do that. After
-// a fault the value never arrives, although this call still succeeds.
-bool write_value(CUstream_st* stream, std::uint64_t* to, std::uint64_t value) noexcept;
-void call_host(CUstream_st* stream, void (*function)(void*), void* argument, const error_context& context);
-
 // --- profilers ---------------------------------------------------------------------------------------------------
 
 // An NVTX range of the calling thread; costs a few nanoseconds without a profiler.
 void begin_range(const char* name) noexcept;
 void end_range() noexcept;
-
-// --- memory ---------------------------------------------------------------------------------------------------
-
-// Whether the driver may copy from this host memory after the call returns, instead of reading it before.
-bool is_pinned(const void* data) noexcept;
-// Why these bytes are not memory of this GPU that its kernels and copies can use: "it is page-locked host memory";
-// empty when they are. Looks at the first and the last byte, and at the whole range where one cudaMalloc has made it.
-std::string why_not_memory_of(int ordinal, const void* data, std::size_t bytes);
-bool is_memory_of(int ordinal, const void* data) noexcept;
-// Null when there is not enough memory.
-void* allocate_device(std::size_t bytes);
-void* allocate_pinned(std::size_t bytes);
-void free_device(void* data) noexcept;
-void free_pinned(void* data) noexcept;
 
 }  // namespace sluice::cuda::api

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 
+#include "cuda/api/commands.hpp"
 #include "cuda/api/runtime.hpp"
 #include "cuda/cublaslt_plans.hpp"
 #include "kernels/gemm/gemm_algorithms.hpp"

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "cuda/api/commands.hpp"
 #include "cuda/api/graph.hpp"
 #include "cuda/api/runtime.hpp"
 #include "kernels/gemm/gemm_algorithms.hpp"

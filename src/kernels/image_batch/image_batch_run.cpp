@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/image_batch/image_batch_run.hpp"
 
+#include "cuda/api/commands.hpp"
 #include "cuda/api/graph.hpp"
 #include "cuda/api/runtime.hpp"
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "cuda/api/graph.hpp"
+#include "cuda/api/memory.hpp"
 #include "cuda/api/runtime.hpp"
 #include "kernels/image_batch/image_batch_run.hpp"
 
