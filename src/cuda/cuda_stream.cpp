@@ -10,7 +10,6 @@
 #include "cuda/api/commands.hpp"
 #include "cuda/api/error.hpp"
 #include "cuda/api/memory.hpp"
-#include "cuda/callback_scope.hpp"
 #include "cuda/cuda_graph_program.hpp"
 #include "cuda/fault.hpp"
 #include "cuda/retired_modules.hpp"
@@ -43,55 +42,6 @@ private:
 };
 
 }  // namespace
-
-// The callbacks of a stream that have not begun: a list, latest first. They keep it alive, and it keeps them: after a
-// fault it is not known whether the driver will still call them, even when the stream is destroyed.
-struct cuda_stream::host_works {
-    std::mutex mutex;  // held for a few pointer moves only
-    std::unique_ptr<host_work> latest;
-};
-
-// What a host callback carries. The list owns it until the callback runs, then the callback does.
-struct cuda_stream::host_work {
-    const std::shared_ptr<host_works> list;
-    std::function<void()> call;
-    detail::outcome_ref outcome;
-    std::shared_ptr<graph_host_calls> of_graph;  // null, or those before it, which the driver may also call late
-    bool is_abandoned = false;
-    std::unique_ptr<host_work> earlier = nullptr;
-    host_work* later = nullptr;
-
-    static void run(void* erased) {
-        const callback_scope here;
-        const std::unique_ptr<host_work> work = take_over(*static_cast<host_work*>(erased));
-        std::exception_ptr failure = work->outcome->inherited();
-        try {
-            if (!failure && work->call) work->call();
-        } catch (...) {
-            failure = std::current_exception();
-        }
-        work->call = nullptr;  // destroyed before any waiter is notified
-        work->outcome->settle(std::move(failure));
-    }
-
-    static host_work& add(std::unique_ptr<host_work> made) {
-        host_work& work = *made;
-        host_works& list = *work.list;
-        const std::lock_guard lock(list.mutex);
-        work.earlier = std::move(list.latest);
-        if (work.earlier) work.earlier->later = &work;
-        list.latest = std::move(made);
-        return work;
-    }
-    static std::unique_ptr<host_work> take_over(host_work& work) {
-        const std::lock_guard lock(work.list->mutex);
-        std::unique_ptr<host_work>& link = work.later != nullptr ? work.later->earlier : work.list->latest;
-        std::unique_ptr<host_work> taken = std::move(link);
-        link = std::move(taken->earlier);
-        if (link) link->later = taken->later;
-        return taken;
-    }
-};
 
 cuda_stream::cuda_stream(command_queue& owner, int ordinal, const stream_options& options,
                          std::shared_ptr<event_pool> marks)
@@ -256,12 +206,11 @@ void cuda_stream::host_call(const command_info& info, host_command command) {
 void cuda_stream::call_host(const command_info& info, std::function<void()> function,
                             std::shared_ptr<graph_host_calls> of) {
     // Listed before the call, because the callback may run before the call returns.
-    host_work& work = host_work::add(std::make_unique<host_work>(
-        host_work{host_works_, std::move(function), detail::outcome_ref(info.outcome), std::move(of)}));
+    host_work& work = host_works_->add(std::move(function), detail::outcome_ref(info.outcome), std::move(of));
     try {
-        enqueue(info, [&](const error_context& context) { api::call_host(handle_, &host_work::run, &work, context); });
+        enqueue(info, [&](const error_context& context) { api::call_host(handle_, &host_works::run, &work, context); });
     } catch (...) {
-        static_cast<void>(host_work::take_over(work));
+        host_works::remove(work);
         throw;
     }
 }
@@ -288,34 +237,12 @@ void cuda_stream::graph(const command_info& info, const graph_command& command) 
 }
 
 void cuda_stream::abandon() noexcept {
-    drop_calls();
+    host_works_->abandon();
     drop_kept();
     // The device may be lost because of another one. Then its GPU continues and uses the memory; closing the device
     // waits for it and calls this again.
     if (stream_ != nullptr && api::query(handle_) == api::not_ready) return;
     kept_.drop_all();
-}
-
-// Destroys the functions, without locks, since they are the user's. What the driver may call stays.
-void cuda_stream::drop_calls() noexcept {
-    for (;;) {
-        std::array<std::function<void()>, 32> calls;
-        std::array<std::shared_ptr<graph_host_calls>, calls.size()> graphs;
-        std::size_t count = 0;
-        {
-            const std::lock_guard lock(host_works_->mutex);
-            for (host_work* each = host_works_->latest.get(); each != nullptr; each = each->earlier.get()) {
-                if (count == calls.size()) break;
-                if (std::exchange(each->is_abandoned, true)) continue;
-                calls[count].swap(each->call);
-                graphs[count++] = each->of_graph;
-            }
-        }
-        if (count == 0) return;
-        for (const auto& each : graphs) {
-            if (each != nullptr) each->abandon();
-        }
-    }
 }
 
 ticket cuda_stream::hand_over(ticket upto) {

@@ -18,7 +18,7 @@
 #include "cuda/api/runtime.hpp"
 #include "cuda/commands_in_flight.hpp"
 #include "cuda/event_pool.hpp"
-#include "cuda/graph_host_calls.hpp"
+#include "cuda/host_works.hpp"
 #include "cuda/kept_owners.hpp"
 #include "cuda/stretch_replay.hpp"
 #include "sluice/runtime/detail/outcome.hpp"
@@ -58,8 +58,6 @@ public:
     commands_in_flight& in_flight() noexcept { return in_flight_; }
 
 private:
-    struct host_work;
-    struct host_works;
     struct free_flag {
         void operator()(std::uint64_t* flag) const noexcept { api::free_pinned(flag); }
     };
@@ -95,7 +93,6 @@ private:
     // `of` is null, or the graph whose host calls come before the function.
     void call_host(const command_info& info, std::function<void()> function, std::shared_ptr<graph_host_calls> of);
     void drop_passed_owners() noexcept { kept_.drop(passed()); }
-    void drop_calls() noexcept;
     void has_passed(ticket number) noexcept;
     // Poisons the device: the driver has reported a fault with this code.
     void report_fault(int code, std::string_view call) noexcept;
