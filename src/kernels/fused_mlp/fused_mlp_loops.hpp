@@ -15,8 +15,8 @@
 namespace sluice::kernels {
 namespace {
 
-typedef float panel __attribute__((vector_size(64)));                    // a whole panel's row
-typedef float loose_panel __attribute__((vector_size(64), aligned(4)));  // wherever it is
+using panel __attribute__((vector_size(64))) = float;                    // a whole panel's row
+using loose_panel __attribute__((vector_size(64), aligned(4))) = float;  // wherever it is
 
 // A tile of `Rows` rows by `Panels` panels: out = bias + x * weight, in registers.
 template <int Rows, int Panels>
