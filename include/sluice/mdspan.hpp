@@ -19,6 +19,8 @@
 // A tensor is row-major, so it is an mdspan with layout_right. A rectangle or box of it is one with layout_stride. An
 // mdspan with another layout or accessor is refused when it is compiled. No mdspan owns memory or names a storage:
 // one over a tensor on a device is valid as device_data() is (adopt.hpp, "The way out").
+//
+// All functions here take constant time: no element is copied.
 #pragma once
 
 #include <array>

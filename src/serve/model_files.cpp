@@ -145,6 +145,7 @@ model_source model_source::files(const std::vector<std::string>& words) {
 
 std::vector<std::string> model_source::names() const {
     std::vector<std::string> all;
+    all.reserve(files_.size());
     for (const auto& [name, file] : files_) all.push_back(name);
     if (!is_repository()) return all;
     for (const fs::directory_entry& each : fs::directory_iterator(folder_)) {

@@ -55,6 +55,7 @@ public:
 
     std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const override {
         std::vector<nn::input_view> views;
+        views.reserve(inputs.size());
         for (const nn::any_tensor& each : inputs) views.emplace_back(each);
         return network_(views);  // on a CPU: on this thread
     }
@@ -121,6 +122,7 @@ network_engine::network_engine(const network_engine_options& options)
 
 std::vector<device*> network_engine::devices_of(const model_config& how) const {
     std::vector<device*> all;
+    all.reserve(std::max<std::size_t>(how.devices.size(), 1));
     for (const std::string& each : how.devices) all.push_back(&machine_.find(each));
     if (all.empty()) all.push_back(&machine_.find(how.device.empty() ? device_ : how.device));
     for (auto each = all.begin(); each != all.end(); ++each) {

@@ -34,6 +34,7 @@ std::size_t size_classes::rows_for(std::size_t rows) const noexcept {
 
 std::vector<std::size_t> size_classes::padded() const {
     std::vector<std::size_t> sizes;
+    sizes.reserve(ranges_.size());
     for (const range& each : ranges_) sizes.push_back(each.up_to);
     return sizes;
 }

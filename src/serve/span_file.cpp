@@ -174,7 +174,7 @@ void span_file::fail(const std::exception& failure) noexcept {
     try {
         if (log_)
             log_({log_level::error, "spans_lost", std::string("no more spans are written: ") + failure.what(), {}});
-    } catch (const std::exception&) {  // no memory for the line
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): no memory for the line
     }
 }
 

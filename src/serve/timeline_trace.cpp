@@ -132,6 +132,7 @@ private:
                      batch.requests + 1};
         }
         std::vector<batch_time> in_order;
+        in_order.reserve(batches.size());
         for (auto& [number, its] : batches) in_order.push_back(std::move(its));
         std::ranges::sort(in_order, {}, [](const batch_time& each) { return std::pair(each.begin, each.number); });
         lane_list lanes;

@@ -154,6 +154,7 @@ std::string difference(const loaded_model& model, const std::vector<std::vector<
 void try_lengths(const loaded_model& model, std::size_t free_length, trial& found) {
     numbers random;
     std::vector<std::vector<nn::any_tensor>> rows;
+    rows.reserve(trial_rows);
     for (std::size_t i = 0; i < trial_rows; ++i) rows.push_back(make_row(model, free_length, found.has_rows, random));
     if (rows.front().size() != model.inputs().size()) return;
     auto best = std::chrono::nanoseconds::max();
@@ -193,8 +194,7 @@ std::optional<std::chrono::nanoseconds> time_of(const loaded_model& model, std::
             }
             if (best > long_batch) return std::nullopt;
             return best;
-        } catch (const std::exception&) {
-            // The next length, as in the trial.
+        } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the next length, as in the trial
         }
     }
     return std::nullopt;

@@ -5,6 +5,8 @@
 // the standard library throw.
 //
 // Thread safety: error objects are immutable once thrown.
+//
+// All functions here take time at most linear in the length of the texts.
 #pragma once
 
 #include <cstddef>

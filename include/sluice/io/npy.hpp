@@ -7,6 +7,9 @@
 // files shorter or longer than their header says.
 //
 // Thread safety: immutable once constructed.
+//
+// All members take constant time, but for these: the constructors are linear in the length of the header, read_rows and
+// values in the number of elements, and forget_rows asks the system.
 #pragma once
 
 #include <cstddef>

@@ -14,6 +14,9 @@
 // Deflated members need zlib when Sluice is built; zlib_supported says whether it was there.
 //
 // Thread safety: immutable once constructed.
+//
+// All members take constant time, but for these: a search and the constructors are linear in the number of members, and
+// read in the bytes of the member, as they are in the file and when they are inflated.
 #pragma once
 
 #include <cstddef>

@@ -10,6 +10,8 @@
 // around. NaN and infinities propagate. On a GPU each thread loads 16 bytes at a time.
 //
 // Errors, before anything is submitted: errc::shape_mismatch when the shapes differ. No elements: nothing is submitted.
+//
+// All functions here take constant time: they submit one command, or return an operation that does.
 #pragma once
 
 #include <concepts>

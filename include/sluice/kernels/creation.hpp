@@ -71,7 +71,7 @@ struct identity {
     void write(stream on, storage& to, const shape& of, const command_info& info) const;
 };
 
-__extension__ typedef __int128 wide_integer;  // holds all 64-bit numbers and their differences
+__extension__ using wide_integer = __int128;  // holds all 64-bit numbers and their differences
 
 // The number of elements; for numbers that are refused they throw.
 std::size_t count_of_integers(wide_integer first, wide_integer last, wide_integer step, wide_integer lowest,

@@ -10,6 +10,9 @@
 //
 // Errors, before anything is submitted: errc::shape_mismatch when the shapes differ; errc::invalid_argument for a scale
 // that is not positive, not finite, or so small that 1 / scale is not finite. No elements: nothing is submitted.
+//
+// All functions here take constant time: they submit one command, or return an operation that does and allocates its
+// output.
 #pragma once
 
 #include <concepts>

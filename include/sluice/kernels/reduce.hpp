@@ -21,6 +21,9 @@
 //
 // On a GPU: up to 32 threads a row when it is short, a block when it is long, several blocks and a second pass when
 // rows are too few to fill the GPU. The order of additions is the same from run to run.
+//
+// All functions here take constant time: they submit at most two commands, or return an operation that does and
+// allocates its output.
 #pragma once
 
 #include <concepts>

@@ -16,6 +16,9 @@
 // first to last. So combine with a function for which the order does not matter, up to rounding.
 //
 // A tile at the edge of a matrix has zeros beyond it unless its load names another number.
+//
+// All functions here take time linear in the numbers of the tile, divided among the threads of the block, which wait
+// for each other.
 #pragma once
 
 #include <cstddef>

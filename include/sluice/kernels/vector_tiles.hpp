@@ -11,6 +11,9 @@
 //
 // A tile of a vector is a tile of one row. The block's own tile has the block's index(). What lies beyond the vector is
 // loaded as zeros, or as the number that the load names, and not stored.
+//
+// All members take constant time, but for loads and stores of tiles, which take what those of tiles_of take for a
+// matrix of one row.
 #pragma once
 
 #include <cstddef>

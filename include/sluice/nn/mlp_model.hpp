@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A multi-layer perceptron in host memory, as read from a safetensors file.
+//
+// All functions here take time at most linear in the number of layers, but for loading, which is linear in the bytes of
+// the file.
 #pragma once
 
 #include <cstddef>

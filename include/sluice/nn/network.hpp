@@ -11,6 +11,10 @@
 // the inputs of the network that lead there are host_inputs(), and are given in host memory.
 //
 // Immutable; copies share the constants. Thread safety: all members may be called on any thread.
+//
+// All functions here take constant time, but for these: operator() and infer take what the network takes; submitting an
+// operation is linear in the number of its steps; known_operators is linear in the number of operators, and
+// check_operators in that of nodes; make_network also prepares the network where its operation is submitted.
 #pragma once
 
 #include <cstddef>

@@ -31,6 +31,9 @@
 // A handle: copies share the network, and the last one ends the kernel, which takes some microseconds.
 // Thread safety: all members may be called on any thread. Each request in flight has a lane; with more threads than
 // lanes, threads wait for one another.
+//
+// All members take constant time, but for the constructor and update, which are linear in the number of parameters, and
+// for calls of the network.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // blocks: how many blocks of how many threads a launch has, for kernels that work in blocks (block_kernel.hpp) and for
 // functions of modules (cuda/kernel_module.hpp).
+//
+// All functions here take constant time.
 #pragma once
 
 #include <cstddef>

@@ -23,7 +23,7 @@ struct host_command;
 
 class device;
 class storage;
-class stream;
+class stream;  // NOLINT(bugprone-forward-declaration-namespace): dnnl::stream is another class
 namespace detail {
 class outcome;
 }

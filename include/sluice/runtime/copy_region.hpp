@@ -21,6 +21,9 @@
 // Errors, thrown when the operation is created, or before the plain form submits: errc::shape_mismatch for a region
 // that is not inside its tensor, and for regions of different shapes; errc::invalid_argument for a tensor that was
 // moved from, and for overlapping regions of one tensor. Tensors of two devices: errc::invalid_argument at submission.
+//
+// All functions here take constant time, but for the plain form, which submits one command for each plane of the
+// region.
 #pragma once
 
 #include <tuple>

@@ -8,6 +8,9 @@
 //     const auto took = elapsed(begin, end);         // blocks until the device has reached both
 //
 // Data that commands name is in order without events.
+//
+// All members take constant time, without the waiting; record makes a time stamp on the device, and has_passed and
+// elapsed ask it.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // owned_span<T>: elements in host memory, with the owner that keeps the memory alive. Copies share the owner. It
 // converts to std::span<T>; such a span is valid while an owned_span or the owner is kept.
+//
+// All members take constant time.
 #pragma once
 
 #include <cstddef>

@@ -9,6 +9,9 @@
 // The members of a runtime that was moved from throw errc::invalid_argument.
 //
 // Thread safety: all members may be called on any thread.
+//
+// All members take time at most linear in the number of devices, but for the constructor, which looks for the devices
+// and starts the threads.
 #pragma once
 
 #include <cstddef>

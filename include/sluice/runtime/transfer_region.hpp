@@ -24,6 +24,9 @@
 // Errors, thrown when the operation is created: errc::shape_mismatch for a region that is not inside the tensor or the
 // host memory, and for host memory of another size; errc::invalid_argument for a tensor that was moved from, and for
 // memory to download to that has no owner.
+//
+// All functions here take constant time, but for the plain form, which costs what submitting the operation costs: one
+// command for each plane of the region, and the copies on the host that upload makes.
 #pragma once
 
 #include <memory>

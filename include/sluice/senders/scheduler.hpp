@@ -4,6 +4,8 @@
 // Of an executor (thread_pool, run_loop): schedule() completes with set_value() on one of its threads, never inside
 // start(). Of a policy: it completes when all that was submitted to the policy's next stream before is complete, on the
 // thread that as_sender says, or with set_error or set_stopped. Both must outlive what is scheduled on them.
+//
+// All functions here take constant time.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tensor_view: a tensor of a request or an answer, in memory of another owner; and the protocol's names of types.
+//
+// All functions here take time at most linear in the number of dimensions.
 #pragma once
 
 #include <array>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // trace_context: which distributed trace a request belongs to, as W3C Trace Context says it (the field traceparent).
+//
+// All functions here take constant time, and hex_text is linear in the number of bytes.
 #pragma once
 
 #include <array>

@@ -18,8 +18,8 @@
 namespace sluice::kernels {
 namespace {
 
-typedef float lane __attribute__((vector_size(64)));
-typedef float loose_lane __attribute__((vector_size(64), aligned(4)));  // wherever it is
+using lane __attribute__((vector_size(64))) = float;
+using loose_lane __attribute__((vector_size(64), aligned(4))) = float;  // wherever it is
 
 // Fewer elements than a lane has. Only those are read that exist: others may be written by another thread.
 void load_some(const float* from, std::size_t count, lane& to) {
@@ -82,11 +82,12 @@ std::size_t next_channels(std::size_t channel, std::size_t channels) {
     made = _mm512_mask_max_ps(each, _mm512_cmp_ps_mask(each, each, _CMP_ORD_Q), each, made);
 #else
     made = each > made ? each : made;
-    made = each != each ? each : made;  // nothing is greater
+    made = each != each ? each : made;  // NOLINT(misc-redundant-expression): NaN, than which nothing is greater
 #endif
 }
 
 constexpr std::size_t tile_pixels(int lanes) {
+    // NOLINTNEXTLINE(bugprone-branch-clone): two of them may be the same number
     return lanes == 1 ? SLUICE_TILE_PIXELS_1 : lanes == 2 ? SLUICE_TILE_PIXELS_2 : SLUICE_TILE_PIXELS_3;
 }
 
@@ -109,16 +110,16 @@ template <int Pixels, int Lanes>
     }
     lane sum[Pixels][Lanes];
     for (int v = 0; v < Lanes; ++v) {
-        const lane start = *reinterpret_cast<const loose_lane*>(in.bias + v * 16);
+        const lane start = *reinterpret_cast<const loose_lane*>(in.bias + v * image_lane);
         for (int p = 0; p < Pixels; ++p) sum[p][v] = start;
     }
     for (std::size_t r = 0; r < in.runs.rows; ++r, row += in.runs.row_step) {
         const float* run = row;
         for (std::size_t c = 0; c < in.runs.columns; ++c, run += in.runs.column_step) {
             const float* x = run;
-            for (std::size_t k = 0; k < length; ++k, ++x, weights += Lanes * 16) {
+            for (std::size_t k = 0; k < length; ++k, ++x, weights += Lanes * image_lane) {
                 lane w[Lanes];
-                for (int v = 0; v < Lanes; ++v) w[v] = *reinterpret_cast<const loose_lane*>(weights + v * 16);
+                for (int v = 0; v < Lanes; ++v) w[v] = *reinterpret_cast<const loose_lane*>(weights + v * image_lane);
 #pragma GCC unroll 14
                 for (int p = 0; p < Pixels; ++p) {
                     const float each = x[p * step];

@@ -96,7 +96,7 @@ convolution_forward::primitive_desc choose(const plan_key& key) {
             const auto made = describe(key, false);
             const std::string_view how = made.impl_info_str();
             if (how.starts_with("jit") || how.starts_with("brg")) return made;  // no im2col
-        } catch (const dnnl::error&) {                                          // this version has none
+        } catch (const dnnl::error&) {  // NOLINT(bugprone-empty-catch): this version has none
         }
     }
     return describe(key, true);
@@ -249,7 +249,7 @@ std::optional<std::size_t> convolution_on_cpu_workspace_bytes(const convolution_
         // With a bias or without: the caller need not know yet.
         bytes = std::max(convolution_plan(key).scratch_bytes(), convolution_plan({form, false}).scratch_bytes());
         if (divided(form).parts > 1) bytes = 0;
-    } catch (const dnnl::error&) {  // not done by this version: im2col does it
+    } catch (const dnnl::error&) {  // NOLINT(bugprone-empty-catch): not done by this version; im2col does it
     }
     return known.emplace(key, bytes).first->second;
 }

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <compare>
+#include <cstddef>
 #include <map>
 #include <string>
 #include <unordered_map>
@@ -104,7 +105,8 @@ private:
         auto known = all_.find(key);
         if (known == all_.end()) known = all_.try_emplace(key, describe(key)).first;
         if (key.size == x.size()) return known->second.run(x.data(), stream_);
-        std::fill(std::copy(x.begin(), x.end(), padded_.begin()), padded_.begin() + key.size, 0.0f);
+        std::fill(std::copy(x.begin(), x.end(), padded_.begin()),
+                  padded_.begin() + static_cast<std::ptrdiff_t>(key.size), 0.0f);
         known->second.run(padded_.data(), stream_);
         std::copy_n(padded_.begin(), x.size(), x.begin());
     }

@@ -16,7 +16,7 @@ constexpr std::size_t products_of_part = 500'000;
 // A weight that comes from the third cache takes as long as this many products.
 constexpr std::size_t products_of_far_weight = 5;
 // Above this number the weights do not fit into the second cache of a core.
-constexpr std::size_t weights_of_wide_network = 256 * 1024;
+constexpr std::size_t weights_of_wide_network = std::size_t{256} * 1024;
 
 // The rows of a tile must not all fall into one set of the first cache.
 constexpr std::size_t cache_period = 256;

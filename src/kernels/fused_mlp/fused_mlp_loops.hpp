@@ -15,8 +15,8 @@
 namespace sluice::kernels {
 namespace {
 
-typedef float panel __attribute__((vector_size(64)));                    // a whole panel's row
-typedef float loose_panel __attribute__((vector_size(64), aligned(4)));  // wherever it is
+using panel __attribute__((vector_size(64))) = float;                    // a whole panel's row
+using loose_panel __attribute__((vector_size(64), aligned(4))) = float;  // wherever it is
 
 // A tile of `Rows` rows by `Panels` panels: out = bias + x * weight, in registers.
 template <int Rows, int Panels>
@@ -24,7 +24,7 @@ void multiply_tile(const float* x, std::size_t x_stride, const float* weight, co
                    float* out, std::size_t out_stride) {
     panel sum[Rows][Panels];
     for (int p = 0; p < Panels; ++p) {
-        const panel start = *reinterpret_cast<const loose_panel*>(bias + p * 16);
+        const panel start = *reinterpret_cast<const loose_panel*>(bias + p * panel_columns);
         for (int r = 0; r < Rows; ++r) sum[r][p] = start;
     }
     for (std::size_t k = 0; k < in; ++k) {
@@ -36,7 +36,8 @@ void multiply_tile(const float* x, std::size_t x_stride, const float* weight, co
         }
     }
     for (int r = 0; r < Rows; ++r) {
-        for (int p = 0; p < Panels; ++p) *reinterpret_cast<loose_panel*>(out + r * out_stride + p * 16) = sum[r][p];
+        for (int p = 0; p < Panels; ++p)
+            *reinterpret_cast<loose_panel*>(out + r * out_stride + p * panel_columns) = sum[r][p];
     }
 }
 

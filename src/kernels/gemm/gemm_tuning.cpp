@@ -12,10 +12,11 @@ namespace sluice {
 namespace {
 
 std::filesystem::path cache_folder() {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing in Sluice changes the environment
     const char* const cache = std::getenv("XDG_CACHE_HOME");
     if (cache != nullptr && cache[0] == '/')
         return std::filesystem::path(cache) / "sluice";  // a relative one is invalid
-    const char* const home = std::getenv("HOME");
+    const char* const home = std::getenv("HOME");        // NOLINT(concurrency-mt-unsafe): as above
     if (home != nullptr && home[0] != '\0') return std::filesystem::path(home) / ".cache" / "sluice";
     throw error(errc::invalid_argument, "neither XDG_CACHE_HOME nor HOME says where tables are kept", {"gemm"});
 }

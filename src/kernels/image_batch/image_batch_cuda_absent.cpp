@@ -7,6 +7,7 @@ namespace sluice::kernels {
 
 struct batch_plan::state {};
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): the constructor of builds with CUDA keeps the steps
 batch_plan::batch_plan(device&, std::vector<image_step>, std::size_t, std::size_t, short_type, const std::byte*) {
     throw error(errc::unsupported, "this build of Sluice has no CUDA backend", {"convolutions"});
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "sluice/base/detail/is_nan.hpp"
 #include "sluice/base/half.hpp"
 #include "sluice/base/kernel.hpp"
 #include "sluice/kernels/detail/elements.hpp"
@@ -173,7 +174,7 @@ struct pooled_maximum {
                 read_channels(x.at(at.image, static_cast<unsigned>(row), static_cast<unsigned>(column), channel),
                               other);
                 for (unsigned i = 0; i < Count; ++i)
-                    made[i] = other[i] > made[i] || other[i] != other[i] ? other[i] : made[i];
+                    made[i] = other[i] > made[i] || sluice::detail::is_nan(other[i]) ? other[i] : made[i];
             }
         }
         for (unsigned i = 0; i < Count; ++i) made[i] = bounds(made[i]);

@@ -70,7 +70,7 @@ SLUICE_KERNEL constexpr int output_block(int piece, int byte) { return 8 * piece
 SLUICE_KERNEL constexpr int output_place(int byte, int half_of_rows) { return half_of_rows * 2 + byte % 2; }
 // Where this lane's piece begins in the row.
 SLUICE_KERNEL constexpr std::size_t piece_column(int piece, unsigned lane) {
-    return 64 * static_cast<std::size_t>(piece) + 16 * (lane % 4);
+    return 64 * static_cast<std::size_t>(piece) + 16 * static_cast<std::size_t>(lane % 4);
 }
 
 // --- bytes -----------------------------------------------------------------------------------------------------------

@@ -24,13 +24,13 @@ namespace {
 constexpr std::size_t lanes = SLUICE_LANES;
 constexpr int vectors_of_panel = static_cast<int>(rounded_panel / lanes);
 
-typedef float floats __attribute__((vector_size(4 * SLUICE_LANES)));
-typedef std::uint32_t words __attribute__((vector_size(4 * SLUICE_LANES)));
-typedef std::int32_t integers __attribute__((vector_size(4 * SLUICE_LANES)));
+using floats __attribute__((vector_size(4 * SLUICE_LANES))) = float;
+using words __attribute__((vector_size(4 * SLUICE_LANES))) = std::uint32_t;
+using integers __attribute__((vector_size(4 * SLUICE_LANES))) = std::int32_t;
 // Wherever they are in memory.
-typedef float loose_floats __attribute__((vector_size(4 * SLUICE_LANES), aligned(4), may_alias));
-typedef std::uint32_t loose_words __attribute__((vector_size(4 * SLUICE_LANES), aligned(4), may_alias));
-typedef std::int32_t loose_integers __attribute__((vector_size(4 * SLUICE_LANES), aligned(4), may_alias));
+using loose_floats __attribute__((vector_size(4 * SLUICE_LANES), aligned(4), may_alias)) = float;
+using loose_words __attribute__((vector_size(4 * SLUICE_LANES), aligned(4), may_alias)) = std::uint32_t;
+using loose_integers __attribute__((vector_size(4 * SLUICE_LANES), aligned(4), may_alias)) = std::int32_t;
 
 // --- activations -------------------------------------------------------------------------------------------------
 
@@ -272,7 +272,7 @@ number_range range_of(const float* x, std::size_t count) {
         const float zero = nearest_integer(-range.low / scale);
         std::size_t k = 0;
         for (; k + lanes <= in; k += lanes) {
-            typedef std::uint8_t bytes __attribute__((vector_size(SLUICE_LANES)));
+            using bytes __attribute__((vector_size(SLUICE_LANES))) = std::uint8_t;
             floats q = *reinterpret_cast<const loose_floats*>(from + k) / scale;
             q = (q + 0x1.8p23f) - 0x1.8p23f + zero;
             q = q < 0 ? q * 0 : q;
@@ -311,7 +311,7 @@ number_range range_of(const float* x, std::size_t count) {
 // To each column the products of its four weights and the row's four inputs, exactly.
 [[gnu::always_inline]] inline void add_four_products(const integers& weights, std::uint32_t inputs, integers& to) {
 #if defined(__SSE2__)
-    typedef std::int16_t shorts __attribute__((vector_size(4 * SLUICE_LANES)));
+    using shorts __attribute__((vector_size(4 * SLUICE_LANES))) = std::int16_t;
     const shorts pairs = reinterpret_cast<shorts>(weights);
     const integers odd = reinterpret_cast<integers>(pairs >> 8), even = reinterpret_cast<integers>((pairs << 8) >> 8);
     const auto of_even = static_cast<std::int32_t>(inputs & 0x00ff'00ffu);

@@ -456,7 +456,7 @@ void connection::note_answer() noexcept {
                        std::to_string(reply_.status) + " in " + std::to_string(time.count()) + " us";
         line.model = route_.model;
         state.log(line);
-    } catch (const std::exception&) {  // no memory: the answer is what matters
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): no memory, and the answer is what matters
     }
 }
 

@@ -4,8 +4,8 @@
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <cerrno>
-#include <cstring>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include <sys/socket.h>
@@ -67,7 +67,7 @@ http_port::http_port(const http_options& options) {
     for (std::size_t i = 0; i < options.threads; ++i) {
         const int made = bound_to(at, options.threads > 1 || options.shares_port);
         if (made < 0) {
-            const std::string why = std::strerror(errno);
+            const std::string why = std::generic_category().message(errno);
             for (const int each : sockets_) ::close(each);
             throw error(errc::io_failed, "cannot listen on " + name_ + ": " + why);
         }

@@ -52,8 +52,8 @@ void append_data(std::string& to, const tensor_view& from, const std::string& na
         case io::dtype::bf16: return append_elements<bfloat16, float>(to, from, name);
         case io::dtype::f32: return append_elements<float>(to, from, name);
         case io::dtype::f64: return append_elements<double>(to, from, name);
-        case io::dtype::i8: return append_elements<std::int8_t, int>(to, from, name);
-        case io::dtype::u8: return append_elements<std::uint8_t, int>(to, from, name);
+        case io::dtype::i8: return append_elements<std::int8_t>(to, from, name);
+        case io::dtype::u8: return append_elements<std::uint8_t>(to, from, name);
         case io::dtype::i16: return append_elements<std::int16_t>(to, from, name);
         case io::dtype::u16: return append_elements<std::uint16_t>(to, from, name);
         case io::dtype::i32: return append_elements<std::int32_t>(to, from, name);

@@ -101,7 +101,7 @@ void loop::run_soon(std::shared_ptr<served_model> model) {
 void loop::send_soon(std::shared_ptr<connection> answered) noexcept {
     answered->has_answer() = true;
     try {
-        post([answered] { answered->send_answer(); });
+        post([answered = std::move(answered)] { answered->send_answer(); });
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): look_for_clients() sends it
     }
 }
@@ -234,6 +234,7 @@ void loop::begin_drain() noexcept {
     }
 }
 
+// NOLINTNEXTLINE(bugprone-exception-escape): cancel() throws what Asio's queue of timers reports, which is nothing
 void loop::close_all() noexcept {
     if (std::exchange(ends_, true)) return;  // the handler of a timer that has expired may be queued after this
     boost::system::error_code ignored;
