@@ -6,6 +6,15 @@
 
 namespace sluice::detail {
 
+// Tells the core that this thread only waits for another one.
+inline void pause_core() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
 // The first looks keep the core, for some 20 µs in all: on a busy machine, a thread that yields its core may have to
 // wait milliseconds for it. Then it yields at each look, since the thread that it waits for may need the core.
 class short_wait {
@@ -16,19 +25,11 @@ public:
             return;
         }
         ++looks_;
-        for (int i = 0; i < pauses; ++i) pause();
+        for (int i = 0; i < pauses; ++i) pause_core();
     }
 
 private:
     static constexpr int looks_before_yield = 100, pauses = 10;
-
-    static void pause() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-        __builtin_ia32_pause();
-#elif defined(__aarch64__)
-        asm volatile("yield");
-#endif
-    }
 
     int looks_ = 0;
 };

@@ -87,9 +87,12 @@ std::size_t call_queue::level_of(std::size_t priority) const {
     return priority - 1;
 }
 
+refusal call_queue::why_full(std::size_t waiting) const {
+    return {refusal_kind::queue_full, "the queue of " + whose_ + " is full: " + wait_text(waiting), waiting};
+}
+
 void call_queue::require_room(std::size_t at) const {
-    if (size_ >= most_)
-        throw refusal(refusal_kind::queue_full, "the queue of " + whose_ + " is full: " + wait_text(size_), size_);
+    if (is_full()) throw why_full(size_);
     const level& its = levels_[at];
     if (its.policy.queue == 0 || its.size() < its.policy.queue) return;
     const std::string which =

@@ -61,8 +61,14 @@ public:
 
     bool empty() const noexcept { return size_ == 0; }
     std::size_t size() const noexcept { return size_; }
+    bool is_full() const noexcept { return size_ >= most_; }
     // Calls that were delayed since the beginning.
     std::size_t delayed() const noexcept { return delayed_; }
+
+    // On any thread, without the lock. Throws refusal (bad_request) for a level that there is not.
+    void require_level(std::size_t priority) const { static_cast<void>(level_of(priority)); }
+    // The same. Why a call is refused while `waiting` calls fill the queue.
+    refusal why_full(std::size_t waiting) const;
 
     // Throws refusal: bad_request for a level that there is not, queue_full for a queue or a level without room. Then
     // the call is not taken.

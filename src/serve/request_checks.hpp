@@ -15,6 +15,10 @@
 
 namespace sluice::serve {
 
+// A longer request to a model whose queue is full is refused without a look at it. A shorter one is read before, which
+// takes microseconds, so that the timeline has its id.
+constexpr std::size_t most_read_of_refused = 16 << 10;  // bytes
+
 [[noreturn]] void refuse_request(const std::string& why);
 
 // "input 'x'"

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/short_wait.hpp"
 #include "serve/batch.hpp"
 #include "serve/call_queue.hpp"
 #include "serve/size_classes.hpp"
@@ -63,6 +64,19 @@ refusal why_left_out(const waiting_call& call) noexcept try {
                                     " us, longer than it may; it was not computed"};
 } catch (const std::exception& failure) {
     return refusal_of(failure);
+}
+
+// For a thread that takes requests. Those that compute keep the lock for about a microsecond: to sleep until it is
+// free, and then to wait for a processor, takes longer.
+std::unique_lock<std::mutex> lock_soon(std::mutex& mutex) {
+    constexpr int looks = 50;
+    std::unique_lock lock(mutex, std::try_to_lock);
+    for (int look = 0; look < looks && !lock.owns_lock(); ++look) {
+        detail::pause_core();
+        static_cast<void>(lock.try_lock());
+    }
+    if (!lock.owns_lock()) lock.lock();
+    return lock;
 }
 
 }  // namespace
@@ -148,6 +162,25 @@ bool served_model::is_short(std::size_t elements) const {
     return std::chrono::duration<double>(typical_).count() * factor <= std::chrono::duration<double>(limit).count();
 }
 
+// Called with the lock, when the queue has changed. A model that takes no calls for another reason says so itself.
+void served_model::note_room() noexcept {
+    const bool is_full = queue_->is_full() && !is_closing_ && broken_.empty();
+    full_with_.store(is_full ? queue_->size() : 0, std::memory_order_relaxed);
+}
+
+void served_model::require_room(infer_call& call) {
+    const std::size_t waiting = full_with_.load(std::memory_order_relaxed);
+    if (waiting == 0) return;
+    call.so_far = {.queued = clock::now()};
+    refuse_full(waiting);
+}
+
+// Takes no lock, so that the thread that refuses does not wait for one that computes.
+void served_model::refuse_full(std::size_t waiting) {
+    refused_unlocked_.fetch_add(1, std::memory_order_relaxed);
+    throw queue_->why_full(waiting);
+}
+
 bool served_model::submit(std::shared_ptr<infer_call> call, lent_thread* lent) {
     require_inputs(network_->inputs(), call->inputs);
     const auto now = clock::now();
@@ -156,7 +189,11 @@ bool served_model::submit(std::shared_ptr<infer_call> call, lent_thread* lent) {
     if (max_batch_ > 1) one.rows = one.call->inputs.front().shape[0];
     one.call->so_far = {.queued = now, .rows = one.rows};
 
-    std::unique_lock lock(mutex_);
+    if (const std::size_t waiting = full_with_.load(std::memory_order_relaxed); waiting != 0) {
+        queue_->require_level(one.call->priority);
+        refuse_full(waiting);
+    }
+    std::unique_lock lock = lock_soon(mutex_);
     if (is_closing_) return false;
     if (broken_.empty() && network_->is_lost()) broken_ = "its device " + network_->device_name() + " has failed";
     if (!broken_.empty()) throw refusal(refusal_kind::unavailable, "model " + in_quotes(name_) + ": " + broken_);
@@ -167,6 +204,7 @@ bool served_model::submit(std::shared_ptr<infer_call> call, lent_thread* lent) {
         if (why.kind() == refusal_kind::queue_full) ++statistics_.refused_full;
         throw;
     }
+    note_room();
     if (lend) {
         is_lent_ = true;
         lock.unlock();
@@ -204,6 +242,7 @@ void served_model::take(taken_calls& to) {
     to.batch = queue_->take(next.calls);
     for (const waiting_call& each : to.left_out) count_left_out(each, now);
     running_ += to.size();
+    note_room();
 }
 
 // Called with the lock, when taking a batch has failed. The queue becomes shorter, so it comes to an end.
@@ -212,6 +251,7 @@ void served_model::take_without_memory(taken_calls& to) noexcept {
     for (const waiting_call& each : to.left_out) count_left_out(each, now);
     to.without_memory = queue_->take_first();
     running_ += to.size();
+    note_room();
 }
 
 // Called with the lock. Waits for more calls as long as the configuration says. Calls that are left out end the wait,
@@ -226,6 +266,7 @@ void served_model::take_in_time(std::unique_lock<std::mutex>& lock, taken_calls&
         if (!to.left_out.empty()) {
             for (const waiting_call& each : to.left_out) count_left_out(each, now);
             running_ += to.left_out.size();
+            note_room();
             return;
         }
         ++idle_threads_;
@@ -392,6 +433,7 @@ void served_model::note_failure(const std::exception& failure) noexcept {
 void served_model::close() {
     std::unique_lock lock(mutex_);
     is_closing_ = true;
+    note_room();
     has_work_.notify_all();
     is_idle_.wait(lock, [&] { return queue_->empty() && running_ == 0; });
     std::vector<std::thread> threads = std::exchange(threads_, {});
@@ -402,6 +444,7 @@ void served_model::close() {
 model_statistics served_model::statistics() const {
     const std::lock_guard lock(mutex_);
     model_statistics now = statistics_;
+    now.refused_full += refused_unlocked_.load(std::memory_order_relaxed);
     now.waiting = queue_->size();
     now.delayed = queue_->delayed();
     now.running = running_;

@@ -473,6 +473,12 @@ TEST(grpc, a_full_queue_says_how_long_it_is) {
         const auto length = metadata.find("queue-length");
         ASSERT_NE(length, metadata.end());
         EXPECT_EQ(std::string(length->second.data(), length->second.size()), "1");
+        // A long one is refused unread: that there is no such input does not matter.
+        ModelInferRequest unknown = row(1), long_one = row(1);
+        unknown.mutable_inputs(0)->set_name("no such input");
+        EXPECT_EQ(server.infer(unknown).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+        long_one.mutable_inputs(0)->set_name(std::string(20'000, 'x'));
+        EXPECT_EQ(server.infer(long_one).error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
     }
     EXPECT_TRUE(running.get().ok());
     EXPECT_TRUE(waiting.get().ok());

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <ctime>
 #include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "serve/support/http_server.hpp"
+#include "serve/support/turns.hpp"
 #include "sluice/base/error.hpp"
 
 namespace sluice::serve::http_tests {
@@ -292,6 +294,49 @@ TEST(http, a_full_queue_is_429_with_its_length) {
         EXPECT_EQ(refused.status, 429);
         EXPECT_EQ(refused.field("Retry-After"), "1");
         EXPECT_EQ(json::parse(refused.body)["queue_length"], 1);
+    }
+    EXPECT_EQ(first.receive().status, 200);
+    EXPECT_EQ(second.receive().status, 200);
+    EXPECT_EQ(third.ask(infer_request(3)).status, 200);
+}
+
+TEST(http, threads_that_take_requests_take_short_turns) {
+    if (!testing::system_has_turns()) GTEST_SKIP() << "this system knows no turns of threads (Linux 6.12 and later do)";
+    ASSERT_EQ(testing::threads_with_short_turns(), 0U);
+    const http_server server({.threads = 2});
+    EXPECT_EQ(server.ask(get_request("/v2")).status, 200);
+    while (testing::threads_with_short_turns() < 2) std::this_thread::yield();  // the other one may just have begun
+    EXPECT_EQ(testing::threads_with_short_turns(), 2U);
+}
+
+TEST(http, a_server_that_has_answered_sleeps) {
+    const http_server server({}, R"({"caller_thread_us": 0})");  // the answer comes from another thread
+    raw_client client = server.client();
+    EXPECT_EQ(client.ask(infer_request(1)).status, 200);
+    const auto used = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };  // by all threads
+    const double before = used();
+    std::this_thread::sleep_for(500ms);
+    EXPECT_LT(used() - before, 0.1);
+    EXPECT_EQ(client.ask(infer_request(1)).status, 200);
+}
+
+// The body is no JSON: it is not looked at.
+TEST(http, a_long_request_to_a_full_queue_is_refused_unread) {
+    const http_server server({}, R"({"queue": 1, "caller_thread_us": 0})");
+    raw_client first = server.client(), second = server.client(), third = server.client();
+    const std::string unreadable = post_request("/v2/models/m/infer", std::string(20'000, '['));
+    EXPECT_EQ(third.ask(unreadable).status, 400);
+    {
+        const held gate(*server.fake);
+        first.send(infer_request(1));
+        server.fake->wait_until_running();
+        second.send(infer_request(2));
+        while (server.models->find("m")->statistics().waiting != 1) std::this_thread::yield();
+        EXPECT_EQ(third.ask(post_request("/v2/models/m/infer", "[")).status, 400);  // it is short
+        const http_answer refused = third.ask(unreadable);
+        EXPECT_EQ(refused.status, 429);
+        EXPECT_EQ(json::parse(refused.body)["queue_length"], 1);
+        EXPECT_EQ(server.models->find("m")->statistics().refused_full, 1U);
     }
     EXPECT_EQ(first.receive().status, 200);
     EXPECT_EQ(second.receive().status, 200);

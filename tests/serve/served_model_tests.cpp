@@ -326,6 +326,52 @@ TEST(served_model, a_full_queue_refuses_with_its_length) {
     EXPECT_EQ(why.waiting(), 2U);
     EXPECT_THAT(why.what(), HasSubstr("2 requests wait"));
     EXPECT_EQ(s.model->statistics().refused_full, 1U);
+    const auto urgent = row_of(4);
+    urgent->priority = 1;  // which the model does not have: it is wrong, whatever the queue is
+    EXPECT_EQ(refusal_from([&] { s.model->submit(urgent); }).kind(), refusal_kind::bad_request);
+    EXPECT_EQ(s.model->statistics().refused_full, 1U);
+}
+
+TEST(served_model, a_full_queue_refuses_a_request_before_it_is_read) {
+    serving s({.queue = 1});
+    std::vector<std::shared_ptr<test_call>> calls;
+    test_call unread({}, {0});
+    s.model->require_room(unread);  // there is room
+    {
+        const held gate(*s.fake);
+        s.model->submit(calls.emplace_back(row_of(0)));
+        s.fake->wait_until_running();
+        s.model->require_room(unread);
+        s.model->submit(calls.emplace_back(row_of(1)));
+        const refusal why = refusal_from([&] { s.model->require_room(unread); });
+        EXPECT_EQ(why.kind(), refusal_kind::queue_full);
+        EXPECT_EQ(why.waiting(), 1U);
+        EXPECT_STREQ(why.what(), refusal_from([&] { s.model->submit(row_of(2)); }).what());
+        EXPECT_EQ(s.model->statistics().refused_full, 2U);
+        EXPECT_NE(unread.so_far.queued, infer_call::clock::time_point());
+    }
+    for (const auto& each : calls) each->get();
+    s.model->require_room(unread);
+    EXPECT_EQ(s.model->statistics().refused_full, 2U);
+}
+
+// A front end finds the model that follows it.
+TEST(served_model, a_full_queue_of_a_model_that_closes_refuses_nothing) {
+    serving s({.queue = 1});
+    std::vector<std::shared_ptr<test_call>> calls;
+    test_call unread({}, {0});
+    std::thread closes;
+    {
+        const held gate(*s.fake);
+        s.model->submit(calls.emplace_back(row_of(0)));
+        s.fake->wait_until_running();
+        s.model->submit(calls.emplace_back(row_of(1)));
+        closes = std::thread([&] { s.model->close(); });
+        while (s.model->is_ready()) std::this_thread::yield();
+        EXPECT_NO_THROW(s.model->require_room(unread));
+        EXPECT_FALSE(s.model->submit(row_of(2)));
+    }
+    closes.join();
 }
 
 TEST(served_model, close_answers_what_was_accepted_and_takes_no_more) {

@@ -9,9 +9,11 @@
 // Thread safety: all members may be called on any thread.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -58,6 +60,10 @@ public:
     // Whether the device has failed. Then submit() refuses all.
     bool is_lost() const;
 
+    // For a front end that has a long request: throws refusal (queue_full) while the queue is full, before the request
+    // is read, and notes it as submit() does. It takes no lock. Where it throws nothing, submit() may still refuse.
+    void require_room(infer_call& call);
+
     // Takes the request into the queue. It is answered later, on another thread or, after the return, on `lent`. False:
     // close() was called, so look for the model's successor. Throws refusal for inputs that do not fit the model and a
     // priority that it does not have (bad_request), a full queue, and a model whose device has failed.
@@ -80,6 +86,8 @@ private:
     void start();
     void work();
     bool is_short(std::size_t elements) const;
+    void note_room() noexcept;
+    [[noreturn]] void refuse_full(std::size_t waiting);
     void lend_to(lent_thread& thread);
     batch_rule rule() const;
     void count_left_out(const waiting_call& call, clock::time_point now);
@@ -107,7 +115,9 @@ private:
     std::condition_variable has_work_;
     std::condition_variable is_idle_;
     std::unique_ptr<call_queue> queue_;
-    std::size_t running_ = 0;  // requests
+    std::atomic<std::size_t> full_with_{0};           // the calls of a full queue; 0: it has room
+    std::atomic<std::uint64_t> refused_unlocked_{0};  // because of it, without the lock
+    std::size_t running_ = 0;                         // requests
     std::size_t idle_threads_ = 0;
     bool is_lent_ = false;  // run_waiting() will be called
     bool is_closing_ = false;

@@ -7,6 +7,7 @@
 
 #include "serve/grpc/infer_answer.hpp"
 #include "serve/grpc/status.hpp"
+#include "serve/request_checks.hpp"
 
 namespace sluice::serve {
 namespace {
@@ -70,6 +71,7 @@ void infer_task::submit(const std::shared_ptr<infer_task>& self, lent_thread& th
         inputs.clear();
         request_ = {};  // what it has charged is given back before it is charged again
         model_ = state_->models.find(head_.model_name, version_of(head_.model_version));
+        if (message().size() > most_read_of_refused) model_->require_room(*this);
         request_ = read_infer_message(message(), head_, model_->network().inputs(), model_->network().outputs(),
                                       shared_memory, is_streamed_);
         inputs = std::move(request_.inputs);

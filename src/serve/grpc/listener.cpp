@@ -18,6 +18,7 @@
 #include <system_error>
 #include <utility>
 
+#include "serve/short_turns.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
 
@@ -97,6 +98,7 @@ void grpc_listener::stop() noexcept {
 }
 
 void grpc_listener::work() {
+    take_short_turns();
     std::array<pollfd, 2> looks{{{ends_.get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}}};
     while (true) {
         const bool has_room = accept_waiting();

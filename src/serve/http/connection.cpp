@@ -13,6 +13,7 @@
 #include "serve/http/endpoints.hpp"
 #include "serve/http/header_check.hpp"
 #include "serve/http/infer_answer.hpp"
+#include "serve/request_checks.hpp"
 #include "sluice/base/printable.hpp"
 #include "sluice/serve/request_timeline.hpp"
 
@@ -299,6 +300,7 @@ void connection::handle_infer() {
     // Where the model is replaced meanwhile, the request is read again for its successor.
     while (true) {
         model_ = loop_->state().models.find(route_.model, route_.version);
+        if (message_.body.size() > most_read_of_refused) model_->require_room(*this);
         loop_->reader().read(message_.body, message_.json_bytes, model_->network().inputs(),
                              model_->network().outputs(), request_);
         require_same_model(request_, route_);
@@ -401,7 +403,7 @@ void connection::deliver(reply made) noexcept {
 }
 
 void connection::send_answer() noexcept {
-    if (has_answer_.exchange(false)) guard([this] { send(std::move(reply_)); });
+    guard([this] { send(std::move(reply_)); });
 }
 
 void connection::send(reply made, bool must_close) {

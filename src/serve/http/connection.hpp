@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 
+#include "serve/http/hand_over.hpp"
 #include "serve/http/http_stream.hpp"
 #include "serve/http/infer_body.hpp"
 #include "serve/http/loop.hpp"
@@ -47,9 +48,8 @@ public:
     void look_for_client();
     // The time is over: closes, with an answer where the client has sent a part of a request.
     void give_up() noexcept;
-    // Written on the thread that has answered.
-    std::atomic<bool>& has_answer() noexcept { return has_answer_; }
-    // Sends the answer, where there is one that is not sent.
+    // By which the loop gets it when it has an answer.
+    hand_over<connection>::link& answered() noexcept { return answered_; }
     void send_answer() noexcept;
 
     void answer(std::span<const tensor_view> outputs) noexcept override;
@@ -109,7 +109,7 @@ private:
     bool is_accepted_ = false;  // its header is there and right
     bool is_stepping_ = false;
     bool is_shaking_hands_ = false;
-    std::atomic<bool> has_answer_{false};    // that the loop has to send
+    hand_over<connection>::link answered_;
     bool closes_ = false;                    // after this answer
     std::atomic<bool> has_left_{false};      // the client of the request that is computed
     bool has_asked_ = false;                 // for the client, whose input has ended

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serve/http/loop.hpp"
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <boost/asio/write.hpp>
+#include <boost/system/system_error.hpp>
+#include <cerrno>
+#include <cstdint>
 #include <exception>
 #include <future>
 #include <utility>
 
 #include "serve/http/connection.hpp"
 #include "serve/http/reply.hpp"
+#include "serve/short_turns.hpp"
 #include "sluice/serve/served_model.hpp"
 
 namespace sluice::serve {
@@ -42,6 +49,14 @@ loop::loop(std::shared_ptr<front_state> state, tcp protocol, int bound)
       reader_(state_->options.json_bytes, {state_->options.shared_memory, state_->budget}),
       date_(http_date()) {
     acceptor_.assign(protocol, bound);
+    event_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (event_ < 0) throw boost::system::system_error(errno, boost::system::system_category());
+    try {
+        has_answers_.assign(event_);
+    } catch (...) {
+        ::close(event_);
+        throw;
+    }
 }
 
 void loop::listen() {
@@ -51,6 +66,7 @@ void loop::listen() {
 
 void loop::start() {
     accept();
+    wait_for_answers();
     tick();
     std::promise<void> has_id;
     thread_ = std::thread([this, ready = has_id.get_future()]() mutable {
@@ -63,6 +79,7 @@ void loop::start() {
 
 // An exception is std::bad_alloc: of Asio, or of what begins something on this thread. Each connection catches its own.
 void loop::run() noexcept {
+    take_short_turns();
     while (true) {
         try {
             if (!ticks_ && !ends_) tick();
@@ -99,11 +116,26 @@ void loop::run_soon(std::shared_ptr<served_model> model) {
 }
 
 void loop::send_soon(std::shared_ptr<connection> answered) noexcept {
-    answered->has_answer() = true;
-    try {
-        post([answered = std::move(answered)] { answered->send_answer(); });
-    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): look_for_clients() sends it
-    }
+    const std::shared_ptr<loop> self = shared_from_this();  // the connection may be gone before the event is written
+    hand_over<connection>::link& at = answered->answered();
+    if (!answered_.push(at, std::move(answered))) return;
+    const std::uint64_t one = 1;
+    static_cast<void>(::write(event_, &one, sizeof(one)) == sizeof(one));  // it cannot be full
+}
+
+void loop::wait_for_answers() {
+    has_answers_.async_read_some(asio::buffer(&events_, sizeof(events_)),
+                                 [self = shared_from_this(), wait = in_flight(hears_)](
+                                     const boost::system::error_code& failure, std::size_t) mutable {
+                                     wait.is_over();
+                                     if (failure || self->ends_) return;
+                                     self->send_answers();
+                                     self->wait_for_answers();  // where that fails, the next tick tries again
+                                 });
+}
+
+void loop::send_answers() {
+    answered_.take([](connection& each) { each.send_answer(); });
 }
 
 void loop::accept() {
@@ -175,8 +207,10 @@ void loop::tick() noexcept {
 void loop::look() {
     date_ = http_date();
     log_failures();
+    send_answers();  // those of which it has not heard, where there was no memory
     look_for_clients();
     close_idle(false);
+    if (!hears_) wait_for_answers();
     if (acceptor_.is_open() && !accepts_) accept();
     if (state_->certificates && state_->certificates->is_due(now_))
         asio::post(state_->loading, [state = state_] { state->certificates->look(); });
@@ -213,7 +247,6 @@ void loop::accept_waiting() {
 void loop::look_for_clients() {
     for (auto next = connections_.begin(); next != connections_.end();) {
         const std::shared_ptr<connection> each = (next++)->second;  // which may leave the map
-        each->send_answer();
         each->look_for_client();
     }
 }
@@ -239,6 +272,7 @@ void loop::close_all() noexcept {
     if (std::exchange(ends_, true)) return;  // the handler of a timer that has expired may be queued after this
     boost::system::error_code ignored;
     acceptor_.close(ignored);
+    has_answers_.cancel(ignored);
     timer_.cancel();
     while (!connections_.empty()) {
         const std::shared_ptr<connection> each = connections_.begin()->second;
@@ -261,6 +295,7 @@ std::size_t loop::end() noexcept {
         has_ended_ = true;
     }
     thread_.join();  // nothing is in flight any more
+    answered_.close();
     return cut_;
 }
 

@@ -2,16 +2,18 @@
 // One thread that takes requests: it listens, and has its own connections.
 //
 // Memory may run out anywhere. What a connection lacks it for ends that connection (connection::lacks_memory). What
-// the loop itself has lost, the wait for connections and that for the next tick, it begins again.
+// the loop itself has lost, the waits for connections, for answers and for the next tick, it begins again.
 #pragma once
 
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -21,6 +23,7 @@
 #include <utility>
 
 #include "serve/http/front_state.hpp"
+#include "serve/http/hand_over.hpp"
 #include "serve/http/infer_body.hpp"
 #include "sluice/serve/infer_call.hpp"
 
@@ -53,7 +56,7 @@ public:
         if (!has_ended_) boost::asio::post(io_, std::forward<Function>(what));
     }
     void run_soon(std::shared_ptr<served_model> model) override;
-    // Sends the answer of a connection on this thread: soon, or without memory for that at the next tick.
+    // On any other thread: sends the answer of a connection on this one. It takes no lock that this thread takes.
     void send_soon(std::shared_ptr<connection> answered) noexcept;
 
     // For connections, on this thread.
@@ -84,6 +87,8 @@ private:
     void run() noexcept;
     void run_events();
     void accept();
+    void wait_for_answers();
+    void send_answers();
     void take(boost::asio::ip::tcp::socket socket);
     void tick() noexcept;
     void look();
@@ -98,6 +103,11 @@ private:
     boost::asio::io_context io_{1};
     boost::asio::ip::tcp::acceptor acceptor_{io_};
     boost::asio::steady_timer timer_{io_};
+    hand_over<connection> answered_;
+    // An event that says that there are some. It is not closed before the loop goes: any thread may write to it.
+    boost::asio::posix::stream_descriptor has_answers_{io_};
+    int event_ = -1;            // its descriptor
+    std::uint64_t events_ = 0;  // since it was read last
     infer_body_reader reader_;
     std::string date_;
     clock::time_point now_ = clock::now();
@@ -108,6 +118,7 @@ private:
     bool ends_ = false;
     bool accepts_ = false;  // a wait for connections is in flight
     bool ticks_ = false;    // the wait for the next tick is
+    bool hears_ = false;    // the wait for answers is
     std::size_t cut_ = 0;   // requests, by end()
     std::atomic<bool> has_to_end_{false};
     std::atomic<bool> has_closed_{false};  // all connections, after has_to_end_
