@@ -19,6 +19,9 @@ public:
         for (int i = 0; i < pauses; ++i) pause();
     }
 
+    // Whether the next look keeps the core, so that a thread which can sleep instead does.
+    bool keeps_core() const noexcept { return looks_ < looks_before_yield; }
+
 private:
     static constexpr int looks_before_yield = 100, pauses = 10;
 
