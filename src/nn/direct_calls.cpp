@@ -209,7 +209,7 @@ private:
     std::vector<storage_ref> blocks_;  // copies of the inputs
     const sluice::detail::graph_function record_ = [this](graph_recording& recording) { record(recording); };
     compiled_graph core_;
-    sluice::detail::runs_at_once* at_once_ = nullptr;  // the stream's, from the first launch on
+    sluice::detail::runs_at_once* at_once_ = nullptr;    // the stream's, from the first launch on
     std::shared_ptr<sluice::detail::replay_list> list_;  // of this call only
     std::vector<input_use> uses_;
 };

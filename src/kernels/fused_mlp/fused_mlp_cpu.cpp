@@ -16,6 +16,8 @@ using sluice::detail::range_of_part;
 
 // Products of numbers in a part: a microsecond of them, where threads take parts by one atomic operation each.
 constexpr std::size_t products_of_part = 128 * 1024;
+// More than this number of parts are larger: 4 µs and more.
+constexpr std::size_t most_small_parts = 4, products_of_large_part = 512 * 1024;
 // Of a part of a quantized network: 5 to 10 µs of them.
 constexpr std::size_t products_of_locked_part = 500'000;
 // With fewer, some 10 µs, no sleeping thread is worth its wake-up.
@@ -28,6 +30,8 @@ constexpr std::size_t weights_of_wide_network = 256 * 1024;
 constexpr std::size_t least_rows_of_part = 4, least_rows_of_wide_part = 24;
 // Rows of a block whose layers' columns are shared.
 constexpr std::size_t rows_of_shared_block = 128;
+// Rows of a block of a part, in narrow networks.
+constexpr std::size_t rows_of_narrow_block = 64;
 
 // The rows of a tile must not all fall into one set of the first cache.
 constexpr std::size_t cache_period = 256;
@@ -60,12 +64,14 @@ struct division {
 };
 division division_of(std::size_t rows, const detail::fused_mlp_form& form) noexcept {
     const bool wide = is_wide(form);
+    const std::size_t work = rows * products_of_row(form);
     const std::size_t least = wide ? least_rows_of_wide_part : least_rows_of_part;
-    const std::size_t parts = even_parts_for(rows * products_of_row(form), products_of_part, rows / least);
+    const std::size_t few = std::min(most_small_parts, even_parts_for(work, products_of_part, rows / least));
+    const std::size_t parts = std::max(few, even_parts_for(work, products_of_large_part, rows / rows_of_cpu_block));
     // The columns of few rows are worth more than a phase only where the weights are many.
     if (wide && parts == 1) return {false, 1, std::min(rows, rows_of_shared_block)};
     const std::size_t most = (rows + parts - 1) / parts;
-    return {true, parts, std::min(most, wide ? rows_of_shared_block : rows_of_cpu_block)};
+    return {true, parts, std::min(most, wide ? rows_of_shared_block : rows_of_narrow_block)};
 }
 
 // Two blocks of activations, and one for inputs of 16 bits. The same for all small numbers of rows, so that a stream's

@@ -10,6 +10,9 @@
 
 #include <math.h>
 
+#include <type_traits>
+#include <utility>
+
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #endif
@@ -33,11 +36,23 @@ struct tile_place {
     float* out;
     std::size_t out_stride;
     std::size_t last_columns;  // of the last panel: 16 but at the end of a layer
-    bool rectifies;
+    float floor;               // 0 with relu, else -infinity
 };
 
+// As activated<activation::relu>, if the floor is 0: NaN stays NaN. With -infinity nothing changes. (Vectors are no
+// results: the calling convention for them depends on the unit.)
+[[gnu::always_inline]] inline void raise_to(const panel& floor, panel& x) {
+#if defined(__AVX512F__)
+    // Of two numbers of which one is NaN it gives the second. (g++ 12 warns of the form without a mask.)
+    x = reinterpret_cast<panel>(
+        _mm512_maskz_max_ps(0xffff, reinterpret_cast<__m512>(floor), reinterpret_cast<__m512>(x)));
+#else
+    x = x < floor ? floor : x;
+#endif
+}
+
 // The first columns of a panel's row.
-void store_columns(const panel& from, std::size_t columns, float* to) {
+[[gnu::always_inline]] inline void store_columns(const panel& from, std::size_t columns, float* to) {
 #if defined(__AVX512F__)
     _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << columns) - 1), reinterpret_cast<__m512>(from));
 #else
@@ -45,14 +60,25 @@ void store_columns(const panel& from, std::size_t columns, float* to) {
 #endif
 }
 
+// Calls the body with 0 to Count - 1, as constants: so an array stays in registers where a compiler would not unroll
+// the loop.
+template <int... I, typename Body>
+[[gnu::always_inline]] inline void for_each_constant(std::integer_sequence<int, I...>, const Body& body) {
+    (body(std::integral_constant<int, I>()), ...);
+}
+template <int Count, typename Body>
+[[gnu::always_inline]] inline void unrolled(const Body& body) {
+    for_each_constant(std::make_integer_sequence<int, Count>(), body);
+}
+
 // A tile of `Rows` rows by `Panels` panels: out = bias + x * weight, in registers.
 template <int Rows, int Panels>
 void multiply_tile(const tile_place& at) {
     panel sum[Rows][Panels];
-    for (int p = 0; p < Panels; ++p) {
+    unrolled<Panels>([&](auto p) __attribute__((always_inline)) {
         const panel start = *reinterpret_cast<const loose_panel*>(at.bias + p * 16);
-        for (int r = 0; r < Rows; ++r) sum[r][p] = start;
-    }
+        unrolled<Rows>([&](auto r) __attribute__((always_inline)) { sum[r][p] = start; });
+    });
     const float *const x = at.x, *const weight = at.weight;
     const std::size_t in = at.in, x_stride = at.x_stride;
     for (std::size_t k = 0; k < in; ++k) {
@@ -63,20 +89,20 @@ void multiply_tile(const tile_place& at) {
             for (int p = 0; p < Panels; ++p) sum[r][p] += each * w[p];
         }
     }
-    if (at.rectifies) {  // as activated<activation::relu>
-        for (int r = 0; r < Rows; ++r) {
-            for (int p = 0; p < Panels; ++p) sum[r][p] = sum[r][p] < 0 ? panel{} : sum[r][p];
-        }
-    }
-    for (int r = 0; r < Rows; ++r) {
-        float* const out = at.out + r * at.out_stride;
-        for (int p = 0; p + 1 < Panels; ++p) *reinterpret_cast<loose_panel*>(out + p * 16) = sum[r][p];
-        if (at.last_columns == 16) {
-            *reinterpret_cast<loose_panel*>(out + (Panels - 1) * 16) = sum[r][Panels - 1];
-        } else {
-            store_columns(sum[r][Panels - 1], at.last_columns, out + (Panels - 1) * 16);
-        }
-    }
+    float* const out = at.out;
+    const panel floor = panel{} + at.floor;
+    const std::size_t out_stride = at.out_stride, last_columns = at.last_columns;
+    unrolled<Rows>([&](auto r) __attribute__((always_inline)) {
+        unrolled<Panels>([&](auto p) __attribute__((always_inline)) {
+            raise_to(floor, sum[r][p]);
+            float* const to = out + r * out_stride + p * 16;
+            if (p + 1 < Panels || last_columns == 16) {
+                *reinterpret_cast<loose_panel*>(to) = sum[r][p];
+            } else {
+                store_columns(sum[r][p], last_columns, to);
+            }
+        });
+    });
 }
 
 using tile_function = void (*)(const tile_place& at);
@@ -124,9 +150,10 @@ void multiply(const cpu_columns& what, const float* weight, const float* bias, f
     std::size_t width = panels_of_tile(longer == 0 ? rows : rows + 1);
     for (std::size_t p = 0; p < panels; p += width) {
         while (p + width > panels) width /= 2;
-        multiply_panels({what.x, what.x_stride, weight + p * what.in * 16, bias + p * 16, what.in, out + p * 16,
-                         what.out_stride, p + width == panels ? last_columns : 16, what.after == activation::relu},
-                        width, tiles, rows, longer);
+        multiply_panels(
+            {what.x, what.x_stride, weight + p * what.in * 16, bias + p * 16, what.in, out + p * 16, what.out_stride,
+             p + width == panels ? last_columns : 16, what.after == activation::relu ? 0 : -INFINITY},
+            width, tiles, rows, longer);
     }
 }
 
