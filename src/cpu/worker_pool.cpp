@@ -76,9 +76,19 @@ void worker_pool::look(locked& lock) noexcept {
 void worker_pool::sleep(locked& lock, sleeper& self) noexcept {
     --looking_;
     self.is_woken = false;
+    self.core = -1;
     self.next = asleep_;
     asleep_ = &self;
     self.wake.wait(lock, [&] { return self.is_woken; });
+}
+
+// On the core of the thread that shares its work, a helper only delays it. True: work may have come or gone meanwhile.
+bool worker_pool::leave_core(int core, core_change& change, locked& lock) noexcept {
+    if (core < 0 || core != current_core() || !change.is_due()) return false;
+    lock.unlock();
+    change.leave(core);
+    lock = lock_soon();
+    return true;
 }
 
 worker_pool::sleeper* worker_pool::take_sleeper() noexcept {
@@ -97,7 +107,10 @@ void worker_pool::work(sleeper& self) {
     locked lock = lock_soon();
     for (;;) {
         ++looking_;
-        for (look(lock); !has_work(); look(lock)) sleep(lock, self);
+        for (look(lock); !has_work(); look(lock)) {
+            sleep(lock, self);
+            leave_core(self.core, change, lock);
+        }
         --looking_;
         if (!ready_.empty()) {
             place& next = *ready_.pop();
@@ -107,15 +120,7 @@ void worker_pool::work(sleeper& self) {
             next.of_.run();
             lock = lock_soon();
         } else if (shared_work* const work = work_to_join()) {
-            // On the core of the thread that shares its work, this one only delays it.
-            const int core = work->core;
-            if (core == current_core() && change.is_due()) {
-                lock.unlock();
-                change.leave(core);
-                lock = lock_soon();
-                continue;
-            }
-            join(*work, lock);
+            if (!leave_core(work->core, change, lock)) join(*work, lock);
         } else {
             return;
         }
@@ -136,6 +141,7 @@ void worker_pool::share(shared_work& work, locked& lock, bool wakes) noexcept {
     for (std::size_t threads = 1 + looking_; wakes && threads < work.most_threads; ++threads) {
         sleeper* const one = take_sleeper();
         if (one == nullptr) return;
+        one->core = work.core;
         lock.unlock();
         one->wake.notify_one();
         lock = lock_soon();

@@ -25,6 +25,7 @@
 #include <thread>
 #include <vector>
 
+#include "cpu/current_core.hpp"
 #include "cpu/float_environment.hpp"
 #include "runtime/parallel_parts.hpp"
 #include "sluice/async/detail/thread_duty.hpp"
@@ -120,6 +121,7 @@ private:
     struct sleeper {
         std::condition_variable wake = {};
         bool is_woken = false;
+        int core = -1;  // on which the thread runs that woke it for a part of its work
         sleeper* next = nullptr;
     };
 
@@ -131,6 +133,7 @@ private:
     bool has_work() const noexcept { return !ready_.empty() || closing_ || work_to_join() != nullptr; }
     void look(locked& lock) noexcept;
     void sleep(locked& lock, sleeper& self) noexcept;
+    bool leave_core(int core, core_change& change, locked& lock) noexcept;
     // The worker counts as looking from now on. The caller notifies it, perhaps without the lock. Null: all are awake.
     sleeper* take_sleeper() noexcept;
     void share(shared_work& work, locked& lock, bool wakes) noexcept;

@@ -26,6 +26,8 @@ constexpr std::size_t products_of_wake_up = 1'300'000;
 constexpr std::size_t products_of_far_weight = 5;
 // Above this number the weights do not fit into the second cache of a core.
 constexpr std::size_t weights_of_wide_network = 256 * 1024;
+// Above this number no core reads all weights, however many rows there are.
+constexpr std::size_t weights_of_huge_network = 2 * 1024 * 1024;
 // Rows that make up for reading all weights, from the second cache or from farther away.
 constexpr std::size_t least_rows_of_part = 4, least_rows_of_wide_part = 24;
 // Rows of a block whose layers' columns are shared.
@@ -64,6 +66,7 @@ struct division {
 };
 division division_of(std::size_t rows, const detail::fused_mlp_form& form) noexcept {
     const bool wide = is_wide(form);
+    if (products_of_row(form) >= weights_of_huge_network) return {false, 1, std::min(rows, rows_of_shared_block)};
     const std::size_t work = rows * products_of_row(form);
     const std::size_t least = wide ? least_rows_of_wide_part : least_rows_of_part;
     const std::size_t few = std::min(most_small_parts, even_parts_for(work, products_of_part, rows / least));
