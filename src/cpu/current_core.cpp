@@ -8,7 +8,7 @@
 namespace sluice::cpu {
 namespace {
 
-constexpr std::chrono::milliseconds between_changes{5};
+constexpr std::chrono::milliseconds between_changes{1};
 
 }  // namespace
 

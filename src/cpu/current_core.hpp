@@ -16,8 +16,8 @@ int current_core() noexcept;
 class core_change {
 public:
     bool is_due() const noexcept;
-    // The calling thread goes on on another of the cores on which it may run, if there is one. It may come back later:
-    // on which cores it may run is not changed.
+    // The calling thread continues on another of the cores on which it may run, if there is one. It may come back
+    // later: on which cores it may run is not changed.
     void leave(int core) noexcept;
 
 private:

@@ -12,6 +12,7 @@ namespace sluice::cpu {
 namespace {
 
 constexpr unsigned short_teams_of_wake_up = 8;
+constexpr int looks_before_stream = 8;
 
 }  // namespace
 

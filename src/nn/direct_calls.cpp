@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "graph/address_sites.hpp"
 #include "nn/landed_outputs.hpp"
