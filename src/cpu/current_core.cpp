@@ -3,6 +3,7 @@
 
 #if defined(__linux__)
 #include <sched.h>
+#include <unistd.h>
 #endif
 
 namespace sluice::cpu {
@@ -22,17 +23,51 @@ int current_core() noexcept {
 
 bool core_change::is_due() const noexcept { return std::chrono::steady_clock::now() - last_ >= between_changes; }
 
-void core_change::leave([[maybe_unused]] int core) noexcept {
-    last_ = std::chrono::steady_clock::now();
 #if defined(__linux__)
-    // A machine with more cores than the set has room for gives an error, and the thread stays.
-    cpu_set_t allowed;
-    if (core < 0 || core >= CPU_SETSIZE || sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return;
-    cpu_set_t others = allowed;
+
+namespace {
+
+// The cores on which a thread may run, and those without one of them. False if there are no others, or where a machine
+// has more cores than the sets have room for. Thread 0 is the calling one.
+bool others_of(int thread, int core, cpu_set_t& allowed, cpu_set_t& others) noexcept {
+    if (core < 0 || core >= CPU_SETSIZE || sched_getaffinity(thread, sizeof(allowed), &allowed) != 0) return false;
+    others = allowed;
     CPU_CLR(core, &others);
-    if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof(others), &others) != 0) return;
-    sched_setaffinity(0, sizeof(allowed), &allowed);
-#endif
+    return CPU_COUNT(&others) != 0;
 }
+
+}  // namespace
+
+void core_change::leave(int core) noexcept {
+    last_ = std::chrono::steady_clock::now();
+    cpu_set_t allowed, others;
+    if (!others_of(0, core, allowed, others) || sched_setaffinity(0, sizeof(others), &others) != 0) return;
+    sched_setaffinity(0, sizeof(allowed), &allowed);
+}
+
+void woken_thread::set_thread() noexcept { thread_ = gettid(); }
+
+void woken_thread::keep_off(int core) noexcept {
+    is_kept_off_ = others_of(thread_, core, allowed_, others_) && CPU_ISSET(core, &allowed_) &&
+                   sched_setaffinity(thread_, sizeof(others_), &others_) == 0;
+}
+
+void woken_thread::allow_all() noexcept {
+    if (!is_kept_off_) return;
+    is_kept_off_ = false;
+    // What the user has set meanwhile stays.
+    cpu_set_t now;
+    if (sched_getaffinity(0, sizeof(now), &now) == 0 && CPU_EQUAL(&now, &others_))
+        sched_setaffinity(0, sizeof(allowed_), &allowed_);
+}
+
+#else
+
+void core_change::leave(int) noexcept { last_ = std::chrono::steady_clock::now(); }
+void woken_thread::set_thread() noexcept {}
+void woken_thread::keep_off(int) noexcept {}
+void woken_thread::allow_all() noexcept {}
+
+#endif
 
 }  // namespace sluice::cpu

@@ -7,6 +7,10 @@
 
 #include <chrono>
 
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
 namespace sluice::cpu {
 
 // Of the calling thread; -1 where the system does not say.
@@ -22,6 +26,24 @@ public:
 
 private:
     std::chrono::steady_clock::time_point last_{};
+};
+
+// On which cores a thread that sleeps may wake up.
+class woken_thread {
+public:
+    // It is the calling one.
+    void set_thread() noexcept;
+    // By the thread that is about to wake it: not on this core, if there is another on which it may run.
+    void keep_off(int core) noexcept;
+    // By the thread itself, once it is awake and before it is woken again: on all where it might run before.
+    void allow_all() noexcept;
+
+private:
+#if defined(__linux__)
+    int thread_ = 0;
+    bool is_kept_off_ = false;
+    cpu_set_t allowed_ = {}, others_ = {};
+#endif
 };
 
 }  // namespace sluice::cpu

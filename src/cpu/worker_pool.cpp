@@ -11,8 +11,8 @@
 namespace sluice::cpu {
 namespace {
 
+constexpr int looks_before_sleep = 400;  // some 90 µs: between two calls the caller may copy inputs and outputs
 constexpr unsigned short_teams_of_wake_up = 8;
-constexpr int looks_before_stream = 8;
 
 }  // namespace
 
@@ -39,7 +39,7 @@ void worker_pool::schedule(place& ready) noexcept {
         note_work();
         if (needs_worker) one = take_sleeper();
     }
-    if (one != nullptr) one->wake.notify_one();
+    if (one != nullptr) wake(*one);
 }
 
 void worker_pool::raise_urgency(place& one) noexcept {
@@ -67,7 +67,7 @@ void worker_pool::note_work() noexcept {
 // most: the thread that it could help needs a core too.
 void worker_pool::look(locked& lock) noexcept {
     if (looking_ > 1 && looking_ >= workers_) return;
-    for (detail::short_wait wait; !has_work() && wait.keeps_core();) {
+    for (detail::short_wait wait(looks_before_sleep); !has_work() && wait.keeps_core();) {
         lock.unlock();
         while (!has_work_.load(std::memory_order_relaxed) && wait.keeps_core()) wait();
         lock = lock_soon();
@@ -77,10 +77,20 @@ void worker_pool::look(locked& lock) noexcept {
 void worker_pool::sleep(locked& lock, sleeper& self) noexcept {
     --looking_;
     self.is_woken = false;
-    self.core = -1;
     self.next = asleep_;
     asleep_ = &self;
     self.wake.wait(lock, [&] { return self.is_woken; });
+    self.cores.allow_all();
+}
+
+// On another core than that of the calling thread, which has something to do.
+void worker_pool::wake(sleeper& one) noexcept {
+    one.cores.keep_off(current_core());
+    {
+        const locked lock = lock_soon();
+        one.is_woken = true;
+    }
+    one.wake.notify_one();
 }
 
 // On the core of the thread that shares its work, a helper only delays it. True: work may have come or gone meanwhile.
@@ -96,7 +106,6 @@ worker_pool::sleeper* worker_pool::take_sleeper() noexcept {
     sleeper* const taken = asleep_;
     if (taken == nullptr) return nullptr;
     asleep_ = taken->next;
-    taken->is_woken = true;
     ++looking_;
     return taken;
 }
@@ -104,14 +113,12 @@ worker_pool::sleeper* worker_pool::take_sleeper() noexcept {
 void worker_pool::work(sleeper& self) {
     const detail::duty_scope duty(detail::thread_duty::runs_commands);
     const detail::part_runner_scope runner(this);
+    self.cores.set_thread();
     core_change change;
     locked lock = lock_soon();
     for (;;) {
         ++looking_;
-        for (look(lock); !has_work(); look(lock)) {
-            sleep(lock, self);
-            leave_core(self.core, change, lock);
-        }
+        for (look(lock); !has_work(); look(lock)) sleep(lock, self);
         --looking_;
         if (!ready_.empty()) {
             place& next = *ready_.pop();
@@ -142,9 +149,8 @@ void worker_pool::share(shared_work& work, locked& lock, bool wakes) noexcept {
     for (std::size_t threads = 1 + looking_; wakes && threads < work.most_threads; ++threads) {
         sleeper* const one = take_sleeper();
         if (one == nullptr) return;
-        one->core = work.core;
         lock.unlock();
-        one->wake.notify_one();
+        wake(*one);
         lock = lock_soon();
     }
 }
@@ -253,7 +259,10 @@ void worker_pool::close() noexcept {
         const std::lock_guard lock(mutex_);
         closing_ = true;
         note_work();
-        while (sleeper* const each = take_sleeper()) each->wake.notify_one();
+        while (sleeper* const each = take_sleeper()) {
+            each->is_woken = true;
+            each->wake.notify_one();
+        }
     }
     for (std::thread& each : threads_) each.join();
     threads_.clear();

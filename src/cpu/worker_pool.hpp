@@ -121,7 +121,7 @@ private:
     struct sleeper {
         std::condition_variable wake = {};
         bool is_woken = false;
-        int core = -1;  // on which the thread runs that woke it for a part of its work
+        woken_thread cores = {};
         sleeper* next = nullptr;
     };
 
@@ -134,8 +134,9 @@ private:
     void look(locked& lock) noexcept;
     void sleep(locked& lock, sleeper& self) noexcept;
     bool leave_core(int core, core_change& change, locked& lock) noexcept;
-    // The worker counts as looking from now on. The caller notifies it, perhaps without the lock. Null: all are awake.
+    // The worker counts as looking from now on. The caller wakes it, without the lock. Null: all are awake.
     sleeper* take_sleeper() noexcept;
+    void wake(sleeper& one) noexcept;
     void share(shared_work& work, locked& lock, bool wakes) noexcept;
     shared_work* work_to_join() const noexcept;
     void join(shared_work& work, locked& lock) noexcept;

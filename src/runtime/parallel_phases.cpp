@@ -40,7 +40,7 @@ public:
             if (!turn_.compare_exchange_weak(now, next, std::memory_order_acq_rel, std::memory_order_relaxed)) continue;
             const std::size_t phase = now.phase;
             work_.run(phase, part);
-            wait = {};
+            wait = short_wait();
             // The thread that ends the last part has seen all others end: the next phase reads what they wrote.
             if (over_.fetch_add(1, std::memory_order_acq_rel) + 1 != parts) continue;
             over_.store(0, std::memory_order_relaxed);
