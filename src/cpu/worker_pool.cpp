@@ -12,6 +12,7 @@ namespace sluice::cpu {
 namespace {
 
 constexpr int looks_before_sleep = 400;  // some 90 µs: between two calls the caller may copy inputs and outputs
+constexpr int looks_before_stream = 8;   // some 2 µs
 constexpr unsigned short_teams_of_wake_up = 8;
 
 }  // namespace
@@ -64,12 +65,19 @@ void worker_pool::note_work() noexcept {
 
 // Checks for a while before it sleeps: waking a thread costs more than most commands. It keeps the core meanwhile,
 // since on a busy machine a thread that yields may wait for milliseconds. One worker fewer than there are looks at
-// most: the thread that it could help needs a core too.
+// most: the thread that it could help needs a core too. A stream that becomes ready is left for a moment to the
+// thread that made it ready: if that one waits for it, it carries it out itself, and this one can help.
 void worker_pool::look(locked& lock) noexcept {
     if (looking_ > 1 && looking_ >= workers_) return;
     for (detail::short_wait wait(looks_before_sleep); !has_work() && wait.keeps_core();) {
         lock.unlock();
-        while (!has_work_.load(std::memory_order_relaxed) && wait.keeps_core()) wait();
+        for (int ready_looks = 0; wait.keeps_core(); wait()) {
+            if (!has_work_.load(std::memory_order_relaxed)) {
+                ready_looks = 0;
+            } else if (!has_ready_.load(std::memory_order_relaxed) || ++ready_looks > looks_before_stream) {
+                break;
+            }
+        }
         lock = lock_soon();
     }
 }
