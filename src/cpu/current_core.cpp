@@ -21,7 +21,7 @@ int current_core() noexcept {
 #endif
 }
 
-bool core_change::is_due() const noexcept { return std::chrono::steady_clock::now() - last_ >= between_changes; }
+bool core_change::is_due(clock::time_point now) const noexcept { return now - last_ >= between_changes; }
 
 #if defined(__linux__)
 
@@ -38,8 +38,8 @@ bool others_of(int thread, int core, cpu_set_t& allowed, cpu_set_t& others) noex
 
 }  // namespace
 
-void core_change::leave(int core) noexcept {
-    last_ = std::chrono::steady_clock::now();
+void core_change::leave(int core, clock::time_point now) noexcept {
+    last_ = now;
     cpu_set_t allowed, others;
     if (!others_of(0, core, allowed, others) || sched_setaffinity(0, sizeof(others), &others) != 0) return;
     sched_setaffinity(0, sizeof(allowed), &allowed);
@@ -63,7 +63,7 @@ void woken_thread::allow_all() noexcept {
 
 #else
 
-void core_change::leave(int) noexcept { last_ = std::chrono::steady_clock::now(); }
+void core_change::leave(int, clock::time_point now) noexcept { last_ = now; }
 void woken_thread::set_thread() noexcept {}
 void woken_thread::keep_off(int) noexcept {}
 void woken_thread::allow_all() noexcept {}

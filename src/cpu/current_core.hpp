@@ -19,13 +19,14 @@ int current_core() noexcept;
 // Of one thread: how often it may leave a core. Each time costs tens of microseconds.
 class core_change {
 public:
-    bool is_due() const noexcept;
+    using clock = std::chrono::steady_clock;
+    bool is_due(clock::time_point now = clock::now()) const noexcept;
     // The calling thread continues on another of the cores on which it may run, if there is one. It may come back
     // later: on which cores it may run is not changed.
-    void leave(int core) noexcept;
+    void leave(int core, clock::time_point now = clock::now()) noexcept;
 
 private:
-    std::chrono::steady_clock::time_point last_{};
+    clock::time_point last_{};
 };
 
 // On which cores a thread that sleeps may wake up.
