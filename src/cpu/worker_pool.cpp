@@ -5,18 +5,22 @@
 #include <utility>
 
 #include "cpu/cpu_stream.hpp"
+#include "cpu/current_core.hpp"
+#include "runtime/short_wait.hpp"
 
 namespace sluice::cpu {
 namespace {
 
-constexpr int looks_before_sleep = 200;
+constexpr int looks_before_sleep = 400;  // some 90 µs: between two calls the caller may copy inputs and outputs
+constexpr int looks_before_stream = 8;   // some 2 µs
+constexpr unsigned short_teams_of_wake_up = 8;
 
 }  // namespace
 
-worker_pool::worker_pool(std::size_t workers) : workers_(workers) {
+worker_pool::worker_pool(std::size_t workers) : workers_(workers), sleepers_(std::make_unique<sleeper[]>(workers)) {
     threads_.reserve(workers);
     try {
-        for (std::size_t i = 0; i < workers; ++i) threads_.emplace_back([this] { work(); });
+        for (std::size_t i = 0; i < workers; ++i) threads_.emplace_back([this, i] { work(sleepers_[i]); });
     } catch (...) {  // the system provides no more threads: end those already started
         close();
         throw;
@@ -24,15 +28,19 @@ worker_pool::worker_pool(std::size_t workers) : workers_(workers) {
 }
 
 void worker_pool::schedule(place& ready) noexcept {
+    sleeper* one = nullptr;
     {
-        const std::lock_guard lock(mutex_);
+        const locked lock = lock_soon();
+        // A worker that looks for work takes one stream.
+        const bool needs_worker = looking_ == 0 || !ready_.empty();
         ready.rank_ = ready.urgency();
         ready.turn_ = ++turns_;
         ready.is_ready_ = true;
         ready_.push(ready);
-        note_ready();
+        note_work();
+        if (needs_worker) one = take_sleeper();
     }
-    wake_.notify_one();
+    if (one != nullptr) wake(*one);
 }
 
 void worker_pool::raise_urgency(place& one) noexcept {
@@ -43,54 +51,145 @@ void worker_pool::raise_urgency(place& one) noexcept {
     ready_.push(one);
 }
 
-void worker_pool::work() {
+worker_pool::locked worker_pool::lock_soon() noexcept {
+    locked lock(mutex_, std::try_to_lock);
+    for (detail::short_wait wait; !lock.owns_lock() && wait.keeps_core(); lock.try_lock()) wait();
+    if (!lock.owns_lock()) lock.lock();
+    return lock;
+}
+
+void worker_pool::note_work() noexcept {
+    has_ready_.store(!ready_.empty(), std::memory_order_relaxed);
+    has_work_.store(has_work(), std::memory_order_relaxed);
+}
+
+// Checks for a while before it sleeps: waking a thread costs more than most commands. It keeps the core meanwhile,
+// since on a busy machine a thread that yields may wait for milliseconds. One worker fewer than there are looks at
+// most: the thread that it could help needs a core too. A stream that becomes ready is left for a moment to the
+// thread that made it ready: if that one waits for it, it carries it out itself, and this one can help.
+void worker_pool::look(locked& lock) noexcept {
+    if (looking_ > 1 && looking_ >= workers_) return;
+    for (detail::short_wait wait(looks_before_sleep); !has_work() && wait.keeps_core();) {
+        lock.unlock();
+        for (int ready_looks = 0; wait.keeps_core(); wait()) {
+            if (!has_work_.load(std::memory_order_relaxed)) {
+                ready_looks = 0;
+            } else if (!has_ready_.load(std::memory_order_relaxed) || ++ready_looks > looks_before_stream) {
+                break;
+            }
+        }
+        lock = lock_soon();
+    }
+}
+
+void worker_pool::sleep(locked& lock, sleeper& self) noexcept {
+    --looking_;
+    self.is_woken = false;
+    self.next = asleep_;
+    asleep_ = &self;
+    self.wake.wait(lock, [&] { return self.is_woken; });
+    self.cores.allow_all();
+}
+
+// On another core than that of the calling thread, which has something to do.
+void worker_pool::wake(sleeper& one) noexcept {
+    one.cores.keep_off(current_core());
+    {
+        const locked lock = lock_soon();
+        one.is_woken = true;
+    }
+    one.wake.notify_one();
+}
+
+// On the core of the thread that shares its work, a helper only delays it. True: work may have come or gone meanwhile.
+bool worker_pool::leave_core(int core, core_change& change, locked& lock) noexcept {
+    if (core < 0 || core != current_core() || !change.is_due()) return false;
+    lock.unlock();
+    change.leave(core);
+    lock = lock_soon();
+    return true;
+}
+
+worker_pool::sleeper* worker_pool::take_sleeper() noexcept {
+    sleeper* const taken = asleep_;
+    if (taken == nullptr) return nullptr;
+    asleep_ = taken->next;
+    ++looking_;
+    return taken;
+}
+
+void worker_pool::work(sleeper& self) {
     const detail::duty_scope duty(detail::thread_duty::runs_commands);
     const detail::part_runner_scope runner(this);
-    const auto has_work = [this] { return !ready_.empty() || closing_ || parts_to_join() != nullptr; };
-    std::unique_lock lock(mutex_);
+    self.cores.set_thread();
+    core_change change;
+    locked lock = lock_soon();
     for (;;) {
-        // Check a few times before sleeping: waking a thread costs more than most commands.
         ++looking_;
-        for (int look = 0; look < looks_before_sleep && !has_work(); ++look) {
-            lock.unlock();
-            std::this_thread::yield();
-            lock.lock();
-        }
+        for (look(lock); !has_work(); look(lock)) sleep(lock, self);
         --looking_;
-        ++asleep_;
-        wake_.wait(lock, has_work);
-        --asleep_;
         if (!ready_.empty()) {
             place& next = *ready_.pop();
             next.is_ready_ = false;
-            note_ready();
+            note_work();
             lock.unlock();
             next.of_.run();
-            lock.lock();
-        } else if (shared_parts* const work = parts_to_join()) {
-            join(*work, lock, false);
+            lock = lock_soon();
+        } else if (shared_work* const work = work_to_join()) {
+            if (!leave_core(work->core, change, lock)) join(*work, lock);
         } else {
             return;
         }
     }
 }
 
-worker_pool::shared_parts* worker_pool::parts_to_join() const noexcept {
-    shared_parts* found = shared_;
-    while (found != nullptr && found->threads >= workers_) found = found->next_shared;
+worker_pool::shared_work* worker_pool::work_to_join() const noexcept {
+    shared_work* found = shared_;
+    while (found != nullptr && found->threads >= found->most_threads) found = found->next_shared;
     return found;
 }
 
-void worker_pool::stop_sharing(shared_parts& work) noexcept {
-    for (shared_parts** link = &shared_; *link != nullptr; link = &(*link)->next_shared) {
-        if (*link != &work) continue;
-        *link = work.next_shared;
-        return;
+void worker_pool::share(shared_work& work, locked& lock, bool wakes) noexcept {
+    work.next_shared = shared_;
+    shared_ = &work;
+    note_work();
+    // A worker that looks for work needs no wake-up; one that is woken for nothing takes time from those that compute.
+    for (std::size_t threads = 1 + looking_; wakes && threads < work.most_threads; ++threads) {
+        sleeper* const one = take_sleeper();
+        if (one == nullptr) return;
+        lock.unlock();
+        wake(*one);
+        lock = lock_soon();
     }
 }
 
-void worker_pool::join(shared_parts& work, std::unique_lock<std::mutex>& lock, bool is_of_this_thread) {
-    if (!is_of_this_thread) ++work.threads;
+void worker_pool::stop_sharing(shared_work& work) noexcept {
+    for (shared_work** link = &shared_; *link != nullptr; link = &(*link)->next_shared) {
+        if (*link != &work) continue;
+        *link = work.next_shared;
+        break;
+    }
+    note_work();
+}
+
+void worker_pool::join(shared_work& work, locked& lock) noexcept {
+    ++work.threads;
+    note_work();
+    if (work.team.call == nullptr) {
+        carry_out_parts(work, lock, false);
+    } else {
+        lock.unlock();
+        const bool is_over = work.team();
+        lock = lock_soon();
+        if (is_over) stop_sharing(work);
+    }
+    --work.threads;
+    note_work();
+    // From here on the thread that shares may end the work.
+    if (work.threads == 0) parts_over_.notify_all();
+}
+
+void worker_pool::carry_out_parts(shared_work& work, locked& lock, bool is_of_this_thread) noexcept {
     while (work.next < work.parts && (is_of_this_thread || ready_.empty())) {
         const std::size_t part = work.next++;
         if (work.next == work.parts) stop_sharing(work);
@@ -101,15 +200,22 @@ void worker_pool::join(shared_parts& work, std::unique_lock<std::mutex>& lock, b
         } catch (...) {
             failure = std::current_exception();
         }
-        lock.lock();
+        lock = lock_soon();
         if (!failure) continue;
         if (!work.failure) work.failure = std::move(failure);
         work.next = work.parts;
         stop_sharing(work);
     }
+}
+
+void worker_pool::wait_for_others(shared_work& work, locked& lock) noexcept {
     --work.threads;
-    // From here on the thread that shares may end the work, unless it is this one.
-    if (!is_of_this_thread && work.threads == 0) parts_over_.notify_all();
+    for (detail::short_wait wait; work.threads != 0 && wait.keeps_core();) {
+        lock.unlock();
+        wait();
+        lock = lock_soon();
+    }
+    parts_over_.wait(lock, [&] { return work.threads == 0; });
 }
 
 void worker_pool::run_parts(std::size_t parts, detail::part_function function) {
@@ -117,34 +223,42 @@ void worker_pool::run_parts(std::size_t parts, detail::part_function function) {
         for (std::size_t part = 0; part < parts; ++part) function(part);
         return;
     }
-    // This thread counts from the start: with one more than there are workers, one of them would wait for a core.
-    shared_parts work{.function = function, .parts = parts, .threads = 1};
-    std::unique_lock lock(mutex_);
-    work.next_shared = shared_;
-    shared_ = &work;
-    // A worker that looks for work needs no wake-up; one that is woken for nothing takes time from those that compute.
-    const std::size_t wanted = std::min(parts - 1, workers_ - 1);
-    const std::size_t others = std::min(wanted - std::min(wanted, looking_), asleep_);
-    lock.unlock();
-    for (std::size_t i = 0; i < others; ++i) wake_.notify_one();
-    lock.lock();
-    join(work, lock, true);
-    // The others are in their last parts.
-    for (int look = 0; look < looks_before_sleep && work.threads != 0; ++look) {
-        lock.unlock();
-        std::this_thread::yield();
-        lock.lock();
-    }
-    parts_over_.wait(lock, [&] { return work.threads == 0; });
+    // This thread counts: with one more than there are workers, one of them would wait for a core.
+    shared_work work{.function = function,
+                     .team = {},
+                     .parts = parts,
+                     .most_threads = std::min(parts, workers_),
+                     .core = current_core()};
+    locked lock = lock_soon();
+    share(work, lock, true);
+    carry_out_parts(work, lock, true);
+    wait_for_others(work, lock);
     if (work.failure) std::rethrow_exception(std::move(work.failure));
 }
 
+void worker_pool::run_team(detail::team_function function, std::size_t others, detail::team_wakes wakes) noexcept {
+    shared_work work{.function = {},
+                     .team = function,
+                     .parts = 0,
+                     .most_threads = std::min(others + 1, workers_),
+                     .core = current_core()};
+    {
+        locked lock = lock_soon();
+        short_teams_ = wakes == detail::team_wakes::always ? short_teams_ : (short_teams_ + 1) % short_teams_of_wake_up;
+        share(work, lock, wakes == detail::team_wakes::always || short_teams_ == 0);
+    }
+    function();
+    locked lock = lock_soon();
+    stop_sharing(work);
+    wait_for_others(work, lock);
+}
+
 bool worker_pool::take(place& ready) noexcept {
-    const std::lock_guard lock(mutex_);
+    const locked lock = lock_soon();
     if (!ready.is_ready_) return false;
     ready_.remove(ready);
     ready.is_ready_ = false;
-    note_ready();
+    note_work();
     return true;
 }
 
@@ -152,8 +266,12 @@ void worker_pool::close() noexcept {
     {
         const std::lock_guard lock(mutex_);
         closing_ = true;
+        note_work();
+        while (sleeper* const each = take_sleeper()) {
+            each->is_woken = true;
+            each->wake.notify_one();
+        }
     }
-    wake_.notify_all();
     for (std::thread& each : threads_) each.join();
     threads_.clear();
 }

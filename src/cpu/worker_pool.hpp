@@ -9,6 +9,9 @@
 // A command that divides its work into parts (runtime/parallel_parts.hpp) shares them with workers for which no stream
 // is ready. Such a worker returns to the streams after the part that it has begun.
 //
+// A worker without work looks for some on its core before it sleeps, and the one that fell asleep last is woken first:
+// so the same worker helps with one short command after the other, and the rest of them sleep.
+//
 // Thread safety: all members may be called on any thread; close() only once.
 #pragma once
 
@@ -17,10 +20,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "cpu/current_core.hpp"
 #include "cpu/float_environment.hpp"
 #include "runtime/parallel_parts.hpp"
 #include "sluice/async/detail/thread_duty.hpp"
@@ -90,42 +95,71 @@ public:
     bool is_worker() const noexcept { return detail::current_part_runner() == this; }
     // With at most as many threads as there are workers, the calling one among them.
     void run_parts(std::size_t parts, detail::part_function function) override;
+    void run_team(detail::team_function function, std::size_t others, detail::team_wakes wakes) noexcept override;
     std::size_t threads() const noexcept override { return workers_; }
     bool needs_thread() const noexcept override { return has_ready_.load(std::memory_order_relaxed); }
     // Ends the threads after what they currently run.
     void close() noexcept;
 
 private:
-    // The parts of a command that its thread shares.
-    struct shared_parts {
+    using locked = std::unique_lock<std::mutex>;
+
+    // The parts of a command that its thread shares, or the team of one.
+    struct shared_work {
         detail::part_function function;
+        detail::team_function team;  // null: parts
         std::size_t parts;
-        std::size_t next = 0;     // the first that no thread has begun
-        std::size_t threads = 0;  // which carry out parts
+        std::size_t most_threads;
+        int core;                 // on which the thread that shares ran
+        std::size_t next = 0;     // the first part that no thread has begun
+        std::size_t threads = 1;  // which carry out parts, or belong to the team; the one that shares counts at once
         std::exception_ptr failure = {};
-        shared_parts* next_shared = nullptr;
+        shared_work* next_shared = nullptr;
     };
 
-    void work();
-    void note_ready() noexcept { has_ready_.store(!ready_.empty(), std::memory_order_relaxed); }
-    // All of these with the lock held; join releases it during a part.
-    shared_parts* parts_to_join() const noexcept;
-    void join(shared_parts& work, std::unique_lock<std::mutex>& lock, bool is_of_this_thread);
-    void stop_sharing(shared_parts& work) noexcept;
+    // A worker that sleeps, until another thread has taken it from the list and set is_woken.
+    struct sleeper {
+        std::condition_variable wake = {};
+        bool is_woken = false;
+        woken_thread cores = {};
+        sleeper* next = nullptr;
+    };
+
+    void work(sleeper& self);
+    // The lock is held for less than a microsecond: a thread that slept for it would lose more.
+    locked lock_soon() noexcept;
+    // All of these with the lock held. They release it while they carry something out, look or sleep.
+    void note_work() noexcept;
+    bool has_work() const noexcept { return !ready_.empty() || closing_ || work_to_join() != nullptr; }
+    void look(locked& lock) noexcept;
+    void sleep(locked& lock, sleeper& self) noexcept;
+    bool leave_core(int core, core_change& change, locked& lock) noexcept;
+    // The worker counts as looking from now on. The caller wakes it, without the lock. Null: all are awake.
+    sleeper* take_sleeper() noexcept;
+    void wake(sleeper& one) noexcept;
+    void share(shared_work& work, locked& lock, bool wakes) noexcept;
+    shared_work* work_to_join() const noexcept;
+    void join(shared_work& work, locked& lock) noexcept;
+    void carry_out_parts(shared_work& work, locked& lock, bool is_of_this_thread) noexcept;
+    void stop_sharing(shared_work& work) noexcept;
+    void wait_for_others(shared_work& work, locked& lock) noexcept;
 
     const std::size_t workers_;
     const float_environment environment_;  // of the thread that makes the pool
     std::mutex mutex_;
-    std::condition_variable wake_;
     detail::pairing_heap<place, place::goes_first> ready_;
-    std::atomic<bool> has_ready_{false};  // written with the lock held, when ready_ has changed
-    std::uint64_t turns_ = 0;
+    // Written with the lock held (note_work), for threads that look without it: not in the cache line of the lock.
+    alignas(64) std::atomic<bool> has_ready_{false};
+    std::atomic<bool> has_work_{false};
+    alignas(64) std::uint64_t turns_ = 0;
     bool closing_ = false;
-    std::size_t looking_ = 0;         // workers that look for work once more before they sleep
-    std::size_t asleep_ = 0;          // workers
-    shared_parts* shared_ = nullptr;  // all with parts that no thread has begun
+    std::size_t looking_ = 0;        // workers that look for work, or are about to
+    sleeper* asleep_ = nullptr;      // the last first
+    shared_work* shared_ = nullptr;  // all with parts that no thread has begun, and teams that are not over
+    unsigned short_teams_ = 0;       // how many began since a thread was woken for one
     std::condition_variable parts_over_;
-    std::vector<std::thread> threads_;  // last: they use all of the above
+    const std::unique_ptr<sleeper[]> sleepers_;  // one of each worker
+    std::vector<std::thread> threads_;           // last: they use all of the above
 };
 
 }  // namespace sluice::cpu

@@ -75,6 +75,13 @@ command_info compiled_graph::command() const noexcept {
 
 const command_graph& compiled_graph::commands() const noexcept { return instances_.front()->program->commands(); }
 
+const std::vector<address_site>* compiled_graph::input_sites(std::size_t input) const noexcept {
+    const graph_instance& in = *instances_.front();
+    const std::size_t s = input_slots_[input];
+    if (in.is != graph_instance::state::understood || slots_[s].is_host || slots_[s].is_written) return nullptr;
+    return &in.bindings[s].sites;
+}
+
 graph_instance& compiled_graph::pick() {
     const auto is_free = [](const graph_instance& each) {
         return each.last.queue == nullptr || each.last.queue->passed() >= each.last.upto;

@@ -2,13 +2,18 @@
 #include "nn/direct_calls.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <variant>
 
+#include "graph/address_sites.hpp"
 #include "nn/landed_outputs.hpp"
 #include "nn/prepared_network.hpp"
+#include "runtime/graph_difference.hpp"
 #include "runtime/graph_replay.hpp"
 #include "runtime/runs_at_once.hpp"
 #include "sluice/base/error.hpp"
@@ -41,11 +46,20 @@ std::vector<view_form> forms_of(std::span<const input_view> inputs) {
     return made;
 }
 
-std::vector<sluice::detail::graph_input> graph_inputs_of(std::span<const view_form> inputs) {
+// Device memory that the host writes needs no upload.
+std::vector<sluice::detail::graph_input> graph_inputs_of(std::span<const view_form> inputs, const device& on) {
     std::vector<sluice::detail::graph_input> made;
-    for (const view_form& each : inputs) made.push_back({.bytes = each.size_bytes(), .is_from_host = true});
+    for (const view_form& each : inputs)
+        made.push_back({.bytes = each.size_bytes(), .is_from_host = !on.shares_host_memory()});
     return made;
 }
+
+// Whether the command reads its input wherever that begins: some read vectors from aligned addresses.
+bool reads_anywhere(const graph_node& node) {
+    return std::holds_alternative<copy_command>(node.what) || node.name == "fused_mlp";
+}
+// What it may ask for: as much as the elements of any type.
+bool is_aligned(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % alignof(std::max_align_t) == 0; }
 
 std::vector<std::size_t> lengths_of(const view_form& of) { return {of.shape().begin(), of.shape().end()}; }
 
@@ -92,12 +106,15 @@ public:
         : inputs_(forms_of(inputs)),
           of_(of),
           on_(on),
-          core_(on, graph_inputs_of(inputs_), {.name = "network"}, source_location::current()) {
+          core_(on, graph_inputs_of(inputs_, on), {.name = "network"}, source_location::current()) {
         core_.compile(record_);
         // Functions of the host are recorded for one launch.
         if (core_.commands().has_host_calls())
             throw error(errc::graph_refused, "the network calls functions of the host", {"network", on.name()});
-        for (const view_form& each : inputs_) blocks_.push_back(on_->allocate_host(each.size_bytes(), {"input"}));
+        for (const view_form& each : inputs_) {
+            blocks_.push_back(on.shares_host_memory() ? on_->allocate(each.size_bytes(), {"input"})
+                                                      : on_->allocate_host(each.size_bytes(), {"input"}));
+        }
     }
 
     std::span<const view_form> inputs() const noexcept { return inputs_; }
@@ -106,8 +123,10 @@ public:
     const landed_outputs& outputs() const noexcept { return landed_; }
 
     void run(std::span<const input_view> inputs) {
-        for (std::size_t i = 0; i < inputs.size(); ++i)
+        for (std::size_t i = 0; i < inputs.size(); ++i) {
+            if (list_ != nullptr && lead(i, inputs[i].data())) continue;
             std::memcpy(blocks_[i]->data(), inputs[i].data(), inputs_[i].size_bytes());
+        }
         if (at_once_ != nullptr) {
             if (std::exception_ptr failure = at_once_->run_at_once(*list_)) std::rethrow_exception(std::move(failure));
         } else {
@@ -151,19 +170,49 @@ private:
         // may use memory that others write: only a launch is ordered after them.
         if (!is_understood || has_step(of_.body(), [](const step& each) { return each.what->own != nullptr; })) return;
         at_once_ = dynamic_cast<sluice::detail::runs_at_once*>(&on_->queue().interpreter());
-        if (at_once_ != nullptr) list_ = sluice::detail::make_replay_list(core_.commands());
+        if (at_once_ == nullptr) return;
+        list_ = sluice::detail::make_replay_list(core_.commands());
+        for (std::size_t i = 0; i < inputs_.size(); ++i) {
+            input_use& made = uses_.emplace_back(input_use{{}, blocks_[i]->data()});
+            const auto* const sites = core_.input_sites(i);
+            const auto is_read = [&](const auto& site) { return reads_anywhere(list_->graph.nodes[site.node]); };
+            if (sites != nullptr && std::ranges::all_of(*sites, is_read)) made.sites = *sites;
+        }
     }
+
+    // Has the commands of the list read an input where it is, instead of a copy of it. False if they read the copy.
+    bool lead(std::size_t input, const void* to) {
+        input_use& use = uses_[input];
+        if (use.sites.empty()) return false;
+        const bool is_direct = is_aligned(to);
+        void* const now = is_direct ? const_cast<void*>(to) : blocks_[input]->data();  // they only read it
+        if (use.now != now) {
+            for (const sluice::detail::address_site& each : use.sites) {
+                sluice::detail::set_address_in(list_->graph, each.node, each.at,
+                                               static_cast<std::byte*>(now) + each.offset);
+            }
+            use.now = now;
+        }
+        return is_direct;
+    }
+
+    // Where the list's commands have an input's address; nowhere, if they must read the copy.
+    struct input_use {
+        std::vector<sluice::detail::address_site> sites;
+        const void* now;
+    };
 
     const std::vector<view_form> inputs_;
     const prepared_network& of_;
     const stream_lease on_;
     std::size_t recordings_ = 0;
     landed_outputs landed_;            // of the latest call
-    std::vector<storage_ref> blocks_;  // of the inputs
+    std::vector<storage_ref> blocks_;  // copies of the inputs
     const sluice::detail::graph_function record_ = [this](graph_recording& recording) { record(recording); };
     compiled_graph core_;
-    sluice::detail::runs_at_once* at_once_ = nullptr;  // the stream's, from the first launch on
-    std::shared_ptr<const sluice::detail::replay_list> list_;
+    sluice::detail::runs_at_once* at_once_ = nullptr;    // the stream's, from the first launch on
+    std::shared_ptr<sluice::detail::replay_list> list_;  // of this call only
+    std::vector<input_use> uses_;
 };
 
 struct direct_calls::return_to_idle {

@@ -21,12 +21,28 @@ struct part_function {
     void operator()(std::size_t part) const { call(body, part); }
 };
 
+// What several threads do together: each call takes part until all is done, and then returns true; false, if the thread
+// is needed elsewhere. It is not owned.
+struct team_function {
+    bool (*call)(void* body);
+    void* body;
+
+    bool operator()() const { return call(body); }
+};
+
+// Whether a team is worth the wake-up of a thread, which costs some 10 µs and more. If not, threads that are awake
+// help, and one is woken now and then: it is awake for the calls that follow at once.
+enum class team_wakes : bool { now_and_then, always };
+
 // Runs the parts of one command.
 class part_runner {
 public:
     // Calls the function for each number below `parts`, on this thread and on others. Returns when all calls are over.
     // Throws what a call threw first; then parts that had not begun are left out.
     virtual void run_parts(std::size_t parts, part_function function) = 0;
+    // Calls the function on this thread, and on up to `others` that help: each of them once at a time, and again after
+    // it has returned false. Returns when all calls are over. The function throws nothing.
+    virtual void run_team(team_function function, std::size_t others, team_wakes wakes) noexcept = 0;
     // On how many threads at most.
     virtual std::size_t threads() const noexcept = 0;
     // Whether a thread that helps is to end its part soon, since other work waits for it.

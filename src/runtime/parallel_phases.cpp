@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <thread>
 
-#include "runtime/parallel_parts.hpp"
 #include "runtime/short_wait.hpp"
 
 namespace sluice::detail {
@@ -20,18 +19,18 @@ public:
           owner_(std::this_thread::get_id()),
           turn_(turn{static_cast<std::uint32_t>(first)}) {}
 
-    // Takes part until all phases are over; a helper perhaps only until the device needs it.
-    void take_part() noexcept {
+    // Takes part until all phases are over; a helper perhaps only until the device needs it, and then returns false.
+    bool take_part() noexcept {
         const bool may_leave = std::this_thread::get_id() != owner_;
         std::size_t known = end_, parts = 0;  // of the phase that was seen last
         for (short_wait wait;;) {
             turn now = turn_.load(std::memory_order_acquire);
-            if (now.phase == end_) return;
+            if (now.phase == end_) return true;
             if (now.phase != known) {
                 known = now.phase;
                 parts = work_.parts(known);
             }
-            if (may_leave && runner_.needs_thread()) return;
+            if (may_leave && runner_.needs_thread()) return false;
             if (std::size_t{now.from_front} + now.from_back == parts) {
                 wait();
                 continue;
@@ -41,7 +40,7 @@ public:
             if (!turn_.compare_exchange_weak(now, next, std::memory_order_acq_rel, std::memory_order_relaxed)) continue;
             const std::size_t phase = now.phase;
             work_.run(phase, part);
-            wait = {};
+            wait = short_wait();
             // The thread that ends the last part has seen all others end: the next phase reads what they wrote.
             if (over_.fetch_add(1, std::memory_order_acq_rel) + 1 != parts) continue;
             over_.store(0, std::memory_order_relaxed);
@@ -68,7 +67,7 @@ private:
 
 }  // namespace
 
-void run_phases(const phased_work& work, std::size_t first, std::size_t end) {
+void run_phases(const phased_work& work, std::size_t first, std::size_t end, team_wakes wakes) {
     if (first == end) return;
     part_runner* const runner = current_part_runner();
     std::size_t most_parts = 0, threads = runner == nullptr ? 1 : runner->threads();
@@ -86,10 +85,8 @@ void run_phases(const phased_work& work, std::size_t first, std::size_t end) {
         }
         return;
     }
-    // A helper that has left may come back: it counts as another one.
-    constexpr std::size_t times = 4;
     team all(work, first, end, *runner);
-    for_parts(threads * times, [&](std::size_t) { all.take_part(); });
+    runner->run_team({[](void* erased) { return static_cast<team*>(erased)->take_part(); }, &all}, threads - 1, wakes);
 }
 
 }  // namespace sluice::detail

@@ -9,6 +9,8 @@
 
 #include <cstddef>
 
+#include "runtime/parallel_parts.hpp"
+
 namespace sluice::detail {
 
 class phased_work {
@@ -28,6 +30,6 @@ protected:
 // Carries out the phases from `first` on, up to the one that would be `end`, on this thread and on workers that have
 // nothing else to do. Returns when all are over. There are fewer than 2^32 phases, and at most
 // 65,535 parts of a phase.
-void run_phases(const phased_work& work, std::size_t first, std::size_t end);
+void run_phases(const phased_work& work, std::size_t first, std::size_t end, team_wakes wakes = team_wakes::always);
 
 }  // namespace sluice::detail

@@ -60,7 +60,7 @@ void expect_the_same(const std::vector<std::size_t>& widths, activation hidden, 
     machine alone(1), shared(4);
     const std::size_t in = widths.front(), out = widths.back();
     // A row at a time goes through other loops than many do.
-    for (const std::size_t rows : {1, 2, 7, 12, 31, 48, 49, 100, 601}) {
+    for (const std::size_t rows : {1, 2, 7, 8, 12, 13, 31, 48, 49, 64, 100, 601}) {
         std::vector<float> given = numbers(rows * in, 1);
         given[(rows - 1) * in] = std::nanf("");
         given[rows / 2 * in] = INFINITY;
@@ -83,8 +83,14 @@ TEST(fused_mlp_sharing, changes_no_bit_of_wide_networks) {
     expect_the_same<float>({300, 1000, 700}, activation::tanh, activation::softmax);
 }
 
+// Of which no core reads all weights.
+TEST(fused_mlp_sharing, changes_no_bit_of_huge_networks) {
+    expect_the_same<float>({1100, 2000, 10}, activation::relu, activation::softmax);
+}
+
 TEST(fused_mlp_sharing, changes_no_bit_of_narrow_networks_and_of_16_bits) {
     expect_the_same<float>({64, 64, 64, 10}, activation::relu, activation::softmax);
+    expect_the_same<float>({32, 256, 256, 1}, activation::relu, activation::none);
     expect_the_same<half>({784, 512, 10}, activation::relu, activation::sigmoid);
     expect_the_same<bfloat16>({400, 900, 33}, activation::gelu, activation::none);
 }

@@ -2,7 +2,9 @@
 // Answers at once: network(inputs, outputs). Several calls with the same shapes, because the first two go other ways.
 #include <gmock/gmock.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -45,6 +47,17 @@ model layers() {
     made.body.nodes = {make_node("MatMul", {"x", "w"}, {"a"}), make_node("Relu", {"a"}, {"b"}),
                        make_node("MatMul", {"b", "w"}, {"c"}), make_node("Softmax", {"c"}, {"y"}),
                        make_node("Mul", {"x", "two"}, {"z"})};
+    return made;
+}
+
+// Two dense layers, which are one command that reads x where the caller has it: y = relu(x * w + b) * w + b
+model dense_layers() {
+    model made = empty_model("dense_layers.onnx");
+    made.body.inputs = {f32("x", {named("rows"), of(2)})};
+    made.body.outputs = {f32("y", {named("rows"), of(2)})};
+    made.body.constants = {{"w", tensor_of<float>({1, -2, 0.5f, 3}, {2, 2})}, {"b", tensor_of<float>({1, -1}, {2})}};
+    made.body.nodes = {make_node("Gemm", {"x", "w", "b"}, {"a"}), make_node("Relu", {"a"}, {"r"}),
+                       make_node("Gemm", {"r", "w", "b"}, {"y"})};
     return made;
 }
 
@@ -93,6 +106,36 @@ TEST_F(direct_calls, give_the_same_bits_as_run) {
         expect_as_run(made, {1, 2, step, 4, 5, -step});
     }
     expect_as_run(made, {});
+}
+
+// At other addresses each time, also at such as are no multiple of 16 bytes.
+TEST_F(direct_calls, read_inputs_wherever_they_are) {
+    const network made = make(dense_layers());
+    for (int i = 0; i < 8; ++i) {
+        for (const std::size_t rows : {1u, 5u, 40u}) {
+            const auto first = static_cast<std::size_t>(i % 4);
+            numbers room(first + 2 * rows);
+            for (std::size_t k = 0; k < 2 * rows; ++k)
+                room[first + k] = static_cast<float>(k % 7) - static_cast<float>(i);
+            const numbers before = room, x(room.begin() + static_cast<std::ptrdiff_t>(first), room.end());
+            numbers y(2 * rows);
+            made({{std::span<const float>(room).subspan(first), {rows, 2}}}, {{y, {rows, 2}}});
+            const auto expected = sync(made.run({any_tensor(x, {rows, 2})}), pool);
+            EXPECT_THAT(y, testing::ElementsAreArray(expected.at(0).values<float>())) << rows << " rows, call " << i;
+            EXPECT_EQ(room, before);
+        }
+    }
+}
+
+TEST_F(direct_calls, may_write_outputs_over_inputs) {
+    const network made = make(dense_layers());
+    for (int i = 0; i < repetitions; ++i) {
+        numbers x(2 * 300);
+        for (std::size_t k = 0; k < x.size(); ++k) x[k] = static_cast<float>(k % 5) - static_cast<float>(i);
+        const auto expected = sync(made.run({any_tensor(x, {300, 2})}), pool);
+        made({{x, {300, 2}}}, {{x, {300, 2}}});
+        EXPECT_THAT(x, testing::ElementsAreArray(expected.at(0).values<float>()));
+    }
 }
 
 TEST_F(direct_calls, give_outputs_in_new_memory) {

@@ -101,6 +101,7 @@ using graph_function = std::function<void(graph_recording&)>;
 // Whether only the host launches a graph, or kernels as well.
 enum class graph_use : unsigned char { by_host, by_kernels };
 
+struct address_site;
 class graph_instance;
 class graph_recorder;
 
@@ -160,6 +161,9 @@ public:
     const graph_options& options() const noexcept { return options_; }
     schedulable_lock<std::mutex>& mutex() const noexcept { return mutex_; }
     const command_graph& commands() const noexcept;
+    // Where commands() has the addresses of an input in device memory. Null: that is not known, or the commands write
+    // the input.
+    const std::vector<address_site>* input_sites(std::size_t input) const noexcept;
     // The handle with which kernels launch it. The same from compile() on.
     const void* launch_handle() const noexcept { return launch_handle_; }
     // Of a graph that kernels launch: the memory that a launch may use, for the command that launches it to name. The

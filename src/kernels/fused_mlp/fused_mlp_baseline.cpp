@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // fused_mlp on a CPU with what every processor of the architecture has.
 #define SLUICE_TILE_ROWS 2
-#define SLUICE_TILE_PANELS 1
+#define SLUICE_TILE_SUMS 2
 #include "kernels/fused_mlp/fused_mlp_loops.hpp"
 
 namespace sluice::kernels {
 
-const cpu_loops fused_mlp_baseline = {&forward, &layer_columns, &softmax_rows};
+const cpu_loops fused_mlp_baseline = {&layer_columns, &softmax_rows};
 
 }  // namespace sluice::kernels

@@ -2,21 +2,38 @@
 #include "kernels/fused_mlp/fused_mlp_cpu.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <type_traits>
 
 #include "kernels/fused_mlp/fused_mlp_dispatch.hpp"
 #include "runtime/parallel_parts.hpp"
+#include "runtime/parallel_phases.hpp"
 
 namespace sluice::kernels {
 namespace {
 
-// Products of numbers in a part: 5 to 10 µs of them. While a worker wakes up, the calling thread carries out the first
-// parts.
-constexpr std::size_t products_of_part = 500'000;
+using sluice::detail::range_of_part;
+
+// Products of numbers in a part: a microsecond of them, where threads take parts by one atomic operation each.
+constexpr std::size_t products_of_part = 128 * 1024;
+// More than this number of parts are larger: 4 µs and more.
+constexpr std::size_t most_small_parts = 4, products_of_large_part = 512 * 1024;
+// Of a part of a quantized network: 5 to 10 µs of them.
+constexpr std::size_t products_of_locked_part = 500'000;
+// With fewer, some 10 µs, no sleeping thread is worth its wake-up.
+constexpr std::size_t products_of_wake_up = 1'300'000;
 // A weight that comes from the third cache takes as long as this many products.
 constexpr std::size_t products_of_far_weight = 5;
 // Above this number the weights do not fit into the second cache of a core.
 constexpr std::size_t weights_of_wide_network = std::size_t{256} * 1024;
+// Above this number no core reads all weights, however many rows there are.
+constexpr std::size_t weights_of_huge_network = std::size_t{2} * 1024 * 1024;
+// Rows that make up for reading all weights, from the second cache or from farther away.
+constexpr std::size_t least_rows_of_part = 4, least_rows_of_wide_part = 24;
+// Rows of a block whose layers' columns are shared.
+constexpr std::size_t rows_of_shared_block = 128;
+// Rows of a block of a part, in narrow networks.
+constexpr std::size_t rows_of_narrow_block = 64;
 
 // The rows of a tile must not all fall into one set of the first cache.
 constexpr std::size_t cache_period = 256;
@@ -34,133 +51,252 @@ std::size_t products_of_row(const detail::fused_mlp_form& form) noexcept {
     return products;
 }
 
-// Then workers share the columns of each layer, so that each core reads its part of the weights once for many rows.
 bool is_wide(const detail::fused_mlp_form& form) noexcept { return products_of_row(form) >= weights_of_wide_network; }
 
-std::size_t rows_of_block(const detail::fused_mlp_form& form) noexcept {
-    return is_wide(form) ? rows_of_wide_cpu_block : rows_of_cpu_block;
+// As parts_for, but a power of two, so that two, four or eight threads get the same number of equal parts.
+std::size_t even_parts_for(std::size_t work, std::size_t least, std::size_t pieces) {
+    return std::bit_floor(sluice::detail::parts_for(work, least, pieces));
 }
 
-// A few rows of a narrow network are not worth a wake-up for each of its layers.
-bool shares_columns(std::size_t rows, const detail::fused_mlp_form& form) noexcept {
-    return is_wide(form) || (rows <= rows_of_cpu_part && rows * products_of_row(form) >= 2 * products_of_part);
-}
-
-// Panels of a part are a multiple of this: the fewer rows there are, the more panels a tile has.
-constexpr std::size_t panels_of_part(std::size_t rows) { return rows == 1 ? 8 : rows < 4 ? 4 : 2; }
-
-std::size_t parts_of_columns(std::size_t rows, std::size_t in, std::size_t columns, bool is_wide) noexcept {
-    const std::size_t far = is_wide ? products_of_far_weight : 1;
-    return sluice::detail::parts_for(std::max(rows, far) * in * columns, products_of_part,
-                                     panels_of(columns) / panels_of_part(rows));
+// How the work of some rows is divided.
+struct division {
+    bool by_rows;       // else the columns of each layer
+    std::size_t parts;  // of the rows
+    std::size_t rows;   // of a block that goes through all layers, at most
+};
+division division_of(std::size_t rows, const detail::fused_mlp_form& form) noexcept {
+    const bool wide = is_wide(form);
+    if (products_of_row(form) >= weights_of_huge_network) return {false, 1, std::min(rows, rows_of_shared_block)};
+    const std::size_t work = rows * products_of_row(form);
+    const std::size_t least = wide ? least_rows_of_wide_part : least_rows_of_part;
+    const std::size_t few = std::min(most_small_parts, even_parts_for(work, products_of_part, rows / least));
+    const std::size_t parts = std::max(few, even_parts_for(work, products_of_large_part, rows / rows_of_cpu_block));
+    // The columns of few rows are worth more than a phase only where the weights are many.
+    if (wide && parts == 1) return {false, 1, std::min(rows, rows_of_shared_block)};
+    const std::size_t most = (rows + parts - 1) / parts;
+    return {true, parts, std::min(most, wide ? rows_of_shared_block : rows_of_narrow_block)};
 }
 
 // Two blocks of activations, and one for inputs of 16 bits. The same for all small numbers of rows, so that a stream's
 // workspace does not grow with each of them.
 std::size_t scratch_of_block(std::size_t rows, const detail::fused_mlp_form& form, bool is_f32) noexcept {
-    const std::size_t most = rows <= rows_of_cpu_block ? rows_of_cpu_block : rows_of_block(form);
+    const std::size_t most = rows <= rows_of_cpu_block ? rows_of_cpu_block : rows_of_shared_block;
     return most * (2 * stride_of(form) + (is_f32 ? 0 : form.in_features));
 }
 
-// A block with its inputs as floats.
+// Rows that go through all layers together, and the memory that they need on their way.
 template <typename T>
-cpu_block block_at(const fused_mlp_call& call, std::size_t first, std::size_t last, float* scratch) {
-    const std::size_t in = call.form.in_features, stride = stride_of(call.form);
-    const std::size_t rows = std::min(rows_of_block(call.form), last - first), part = rows * stride;
-    const T* const from = static_cast<const T*>(call.x) + first * in;
-    cpu_block block{nullptr, in, rows, {scratch, scratch + part}, stride};
-    if constexpr (std::is_same_v<T, float>) {
-        block.x = from;
-    } else {
-        std::copy_n(from, rows * in, scratch + 2 * part);
-        block.x = scratch + 2 * part;
-    }
-    return block;
-}
+class block_of_rows {
+public:
+    block_of_rows(const fused_mlp_call& call, std::size_t first, std::size_t rows, float* scratch)
+        : rows_(rows),
+          stride_(stride_of(call.form)),
+          in_(static_cast<const T*>(call.x) + first * call.form.in_features),
+          out_(static_cast<T*>(call.out) + first * call.form.out_features),
+          form_(call.form),
+          activations_{scratch, scratch + rows * stride_},
+          inputs_(scratch + 2 * rows * stride_) {}
 
+    static constexpr bool enters = !std::is_same_v<T, float>;  // the inputs become floats first
+    bool finishes() const noexcept { return !writes_outputs(); }
+    std::size_t rows() const noexcept { return rows_; }
+
+    // Some rows' inputs.
+    void enter(std::size_t first, std::size_t last) const {
+        const std::size_t in = form_.in_features;
+        if constexpr (enters) std::copy(in_ + first * in, in_ + last * in, inputs_ + first * in);
+    }
+
+    // A layer; the caller sets its image, and may choose rows and panels.
+    cpu_columns layer(std::size_t i) const {
+        const bool is_last = i + 1 == form_.layers, to_outputs = is_last && writes_outputs();
+        const std::size_t in = form_.features[i], columns = form_.features[i + 1];
+        return {.x = i == 0 ? first_inputs() : activations_[(i - 1) % 2],
+                .x_stride = i == 0 ? in : stride_,
+                .rows = rows_,
+                .image = nullptr,
+                .in = in,
+                .columns = columns,
+                .after = form_.after[i],
+                .out = to_outputs ? outputs() : activations_[i % 2],
+                .out_stride = to_outputs ? columns : stride_,
+                .first_panel = 0,
+                .last_panel = panels_of(columns)};
+    }
+
+    // Some rows' outputs, from the activations of the last layer.
+    void finish(const cpu_loops& loops, std::size_t first, std::size_t last) const {
+        const std::size_t out = form_.out_features;
+        float* const made = activations_[(form_.layers - 1) % 2] + first * stride_;
+        if (form_.after[form_.layers - 1] == activation::softmax) loops.softmax(made, stride_, last - first, out);
+        for (std::size_t row = first; row < last; ++row) {
+            for (std::size_t c = 0; c < out; ++c) out_[row * out + c] = T(made[(row - first) * stride_ + c]);
+        }
+    }
+
+private:
+    bool writes_outputs() const noexcept { return !enters && form_.after[form_.layers - 1] != activation::softmax; }
+    const float* first_inputs() const {
+        if constexpr (enters)
+            return inputs_;
+        else
+            return in_;
+    }
+    float* outputs() const {
+        if constexpr (enters)
+            return nullptr;
+        else
+            return out_;
+    }
+
+    const std::size_t rows_, stride_;
+    const T* const in_;
+    T* const out_;
+    const detail::fused_mlp_form& form_;
+    float* const activations_[2];
+    float* const inputs_;
+};
+
+// One phase: each part has some rows, of which a block after the other goes through all layers.
 template <typename T>
-void write_rows(const fused_mlp_call& call, std::size_t first, const cpu_block& block, const float* made) {
-    const std::size_t out = call.form.out_features;
-    T* const to = static_cast<T*>(call.out) + first * out;
-    for (std::size_t row = 0; row < block.rows; ++row) {
-        for (std::size_t c = 0; c < out; ++c) to[row * out + c] = T(made[row * block.stride + c]);
-    }
-}
+class shared_rows final : public sluice::detail::phased_work {
+public:
+    shared_rows(const cpu_loops& loops, const fused_mlp_call& call, const division& how)
+        : loops_(loops),
+          call_(call),
+          how_(how),
+          scratch_(scratch_of_block(how.rows, call.form, std::is_same_v<T, float>)) {}
 
+    std::size_t parts(std::size_t) const noexcept override { return how_.parts; }
+    std::size_t after(std::size_t phase) const noexcept override { return phase + 1; }
+    void run(std::size_t, std::size_t part) const noexcept override {
+        const auto all = range_of_part(call_.rows, how_.parts, part);
+        const std::size_t size = all.last - all.first, blocks = (size + how_.rows - 1) / how_.rows;
+        for (std::size_t i = 0; i < blocks; ++i) {
+            const auto range = range_of_part(size, blocks, i);
+            run_block({call_, all.first + range.first, range.last - range.first, call_.scratch + part * scratch_});
+        }
+    }
+
+private:
+    void run_block(const block_of_rows<T>& block) const noexcept {
+        if (block.enters) block.enter(0, block.rows());
+        const float* image = static_cast<const float*>(call_.image);
+        for (std::size_t i = 0; i < call_.form.layers; ++i) {
+            cpu_columns layer = block.layer(i);
+            layer.image = image;
+            loops_.layer(layer);
+            image += cpu_layer_floats(layer.in, layer.columns);
+        }
+        if (block.finishes()) block.finish(loops_, 0, block.rows());
+    }
+
+    const cpu_loops& loops_;
+    const fused_mlp_call& call_;
+    const division how_;
+    const std::size_t scratch_;
+};
+
+// A block after the other; the steps of each are phases: its inputs as floats, if they are not, each layer, and its
+// outputs, unless the last layer writes them. The parts of a layer are some of its columns, or of the rows where there
+// are few columns.
 template <typename T>
-void run_rows(const cpu_loops& loops, const fused_mlp_call& call, float* scratch, std::size_t first, std::size_t last) {
-    for (; first < last; first += rows_of_cpu_block) {
-        const cpu_block block = block_at<T>(call, first, last, scratch);
-        const float* const made = loops.forward(block, static_cast<const float*>(call.image), call.form);
-        write_rows<T>(call, first, block, made);
+class shared_columns final : public sluice::detail::phased_work {
+public:
+    shared_columns(const cpu_loops& loops, const fused_mlp_call& call, const division& how)
+        : loops_(loops), call_(call), blocks_((call.rows + how.rows - 1) / how.rows), steps_(call.form.layers + 2) {
+        const float* image = static_cast<const float*>(call.image);
+        for (std::size_t i = 0; i < call.form.layers; ++i) {
+            images_[i] = image;
+            image += cpu_layer_floats(call.form.features[i], call.form.features[i + 1]);
+        }
     }
-}
 
-// Workers share the columns, or the rows where there are few columns.
-void run_layer(const cpu_loops& loops, const cpu_columns& whole, bool is_wide) {
-    const std::size_t panels = panels_of(whole.columns), unit = panels_of_part(whole.rows);
-    const std::size_t by_columns = parts_of_columns(whole.rows, whole.in, whole.columns, is_wide);
-    const std::size_t by_rows = by_columns > 1
-                                    ? 1
-                                    : sluice::detail::parts_for(whole.rows * whole.in * panels * panel_columns,
-                                                                products_of_part, whole.rows / rows_of_cpu_part);
-    sluice::detail::for_parts(by_columns * by_rows, [&](std::size_t part) {
-        const auto columns = sluice::detail::range_of_part(panels, by_columns, part / by_rows, unit);
-        const auto rows = sluice::detail::range_of_part(whole.rows, by_rows, part % by_rows, rows_of_cpu_part);
-        cpu_columns some = whole;
-        some.x += rows.first * whole.x_stride;
-        some.out += rows.first * whole.out_stride;
-        some.rows = rows.last - rows.first;
-        some.first_panel = columns.first;
-        some.last_panel = columns.last;
-        loops.layer(some);
-    });
-}
+    std::size_t first() const noexcept { return first_step; }
+    std::size_t end() const noexcept { return blocks_ * steps_ + first_step; }
 
-// A block from `first` on, whose layers' columns are shared by workers. Returns its rows.
-template <typename T>
-std::size_t run_block_by_columns(const cpu_loops& loops, const fused_mlp_call& call, std::size_t first) {
-    const detail::fused_mlp_form& form = call.form;
-    const cpu_block block = block_at<T>(call, first, call.rows, call.scratch);
-    cpu_columns layer{.x = block.x,
-                      .x_stride = block.x_stride,
-                      .rows = block.rows,
-                      .image = static_cast<const float*>(call.image),
-                      .in = 0,
-                      .columns = 0,
-                      .after = {},
-                      .out = nullptr,
-                      .out_stride = block.stride,
-                      .first_panel = 0,
-                      .last_panel = 0};
-    for (std::size_t i = 0; i < form.layers; ++i) {
-        layer.in = form.features[i];
-        layer.columns = form.features[i + 1];
-        layer.after = form.after[i];
-        layer.out = block.activations[i % 2];
-        run_layer(loops, layer, is_wide(form));
-        if (layer.after == activation::softmax) loops.softmax(layer.out, block.stride, block.rows, layer.columns);
-        layer.image += cpu_layer_floats(layer.in, layer.columns);
-        layer.x = layer.out;
-        layer.x_stride = block.stride;
+    std::size_t parts(std::size_t phase) const noexcept override {
+        const block_of_rows<T> block = block_of(phase);
+        const std::size_t step = phase % steps_;
+        if (is_layer(step)) return grid_of(block.layer(step - 1)).parts();
+        return parts_of_rows(block.rows(), step == 0 ? call_.form.in_features : call_.form.out_features);
     }
-    write_rows<T>(call, first, block, layer.out);
-    return block.rows;
-}
+    std::size_t after(std::size_t phase) const noexcept override {
+        const std::size_t step = phase % steps_, next = phase - step + steps_ + first_step;
+        const std::size_t last = block_of(phase).finishes() ? steps_ - 1 : steps_ - 2;
+        return step == last ? next : phase + 1;
+    }
+    void run(std::size_t phase, std::size_t part) const noexcept override {
+        const block_of_rows<T> block = block_of(phase);
+        const std::size_t step = phase % steps_;
+        if (is_layer(step)) return run_layer(block.layer(step - 1), images_[step - 1], part);
+        const auto rows = range_of_part(block.rows(), parts(phase), part);
+        if (step == 0) {
+            block.enter(rows.first, rows.last);
+        } else {
+            block.finish(loops_, rows.first, rows.last);
+        }
+    }
+
+private:
+    static constexpr std::size_t first_step = block_of_rows<T>::enters ? 0 : 1;
+    // Panels of a part are a multiple of this: the fewer rows there are, the more panels a tile has.
+    static constexpr std::size_t panels_of_part(std::size_t rows) { return rows <= 6 ? 4 : 2; }
+    // Numbers that are converted; each takes as long as some products.
+    static std::size_t parts_of_rows(std::size_t rows, std::size_t columns) {
+        return even_parts_for(rows * columns * 16, products_of_part, rows);
+    }
+
+    struct grid {
+        std::size_t by_columns, by_rows;
+        std::size_t parts() const noexcept { return by_columns * by_rows; }
+    };
+    static grid grid_of(const cpu_columns& layer) {
+        const std::size_t panels = layer.last_panel, work = layer.in * panels * panel_columns;
+        const std::size_t by_columns = even_parts_for(std::max(layer.rows, products_of_far_weight) * work,
+                                                      products_of_part, panels / panels_of_part(layer.rows));
+        if (by_columns > 1) return {by_columns, 1};
+        return {1, even_parts_for(layer.rows * work, products_of_part, layer.rows / least_rows_of_part)};
+    }
+
+    bool is_layer(std::size_t step) const noexcept { return step != 0 && step != steps_ - 1; }
+    block_of_rows<T> block_of(std::size_t phase) const noexcept {
+        const auto range = range_of_part(call_.rows, blocks_, phase / steps_);
+        return {call_, range.first, range.last - range.first, call_.scratch};
+    }
+    void run_layer(cpu_columns layer, const float* image, std::size_t part) const noexcept {
+        const grid divided = grid_of(layer);
+        const auto columns =
+            range_of_part(layer.last_panel, divided.by_columns, part / divided.by_rows, panels_of_part(layer.rows));
+        const auto rows = range_of_part(layer.rows, divided.by_rows, part % divided.by_rows);
+        layer.image = image;
+        layer.x += rows.first * layer.x_stride;
+        layer.out += rows.first * layer.out_stride;
+        layer.rows = rows.last - rows.first;
+        layer.first_panel = columns.first;
+        layer.last_panel = columns.last;
+        loops_.layer(layer);
+    }
+
+    const cpu_loops& loops_;
+    const fused_mlp_call& call_;
+    const std::size_t blocks_, steps_;
+    const float* images_[detail::most_fused_layers] = {};
+};
 
 template <typename T>
 void run(const fused_mlp_call& call) {
     static const cpu_loops& loops = best_cpu_loops();
-    if (shares_columns(call.rows, call.form)) {
-        for (std::size_t first = 0; first < call.rows;) first += run_block_by_columns<T>(loops, call, first);
-        return;
+    const division how = division_of(call.rows, call.form);
+    const auto wakes = call.rows * products_of_row(call.form) < products_of_wake_up
+                           ? sluice::detail::team_wakes::now_and_then
+                           : sluice::detail::team_wakes::always;
+    if (how.by_rows) {
+        sluice::detail::run_phases(shared_rows<T>(loops, call, how), 0, 1, wakes);
+    } else {
+        const shared_columns<T> work(loops, call, how);
+        sluice::detail::run_phases(work, work.first(), work.end(), wakes);
     }
-    const std::size_t parts = cpu_parts_of_rows(call.rows, call.form);
-    const std::size_t scratch = scratch_of_block(call.rows, call.form, std::is_same_v<T, float>);
-    sluice::detail::for_parts(parts, [&](std::size_t part) {
-        const auto range = sluice::detail::range_of_part(call.rows, parts, part, rows_of_cpu_part);
-        run_rows<T>(loops, call, call.scratch + part * scratch, range.first, range.last);
-    });
 }
 
 }  // namespace
@@ -179,13 +315,13 @@ std::size_t cpu_stride(std::size_t widest) noexcept {
 }
 
 std::size_t cpu_parts_of_rows(std::size_t rows, const detail::fused_mlp_form& form) noexcept {
-    return sluice::detail::parts_for(rows * products_of_row(form), products_of_part,
+    return sluice::detail::parts_for(rows * products_of_row(form), products_of_locked_part,
                                      (rows + rows_of_cpu_part - 1) / rows_of_cpu_part);
 }
 
 std::size_t fused_mlp_scratch_floats(std::size_t rows, const detail::fused_mlp_form& form, fused_type type) noexcept {
-    const std::size_t block = scratch_of_block(rows, form, type == fused_type::f32);
-    return shares_columns(rows, form) ? block : cpu_parts_of_rows(rows, form) * block;
+    const division how = division_of(rows, form);
+    return how.parts * scratch_of_block(how.rows, form, type == fused_type::f32);
 }
 
 void fused_mlp_on_cpu(const fused_mlp_call& call, fused_type type) {

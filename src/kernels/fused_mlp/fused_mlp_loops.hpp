@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loops of fused_mlp on a CPU, for a file that is compiled for one kind of vector unit: it defines
-// SLUICE_TILE_ROWS and SLUICE_TILE_PANELS, the accumulators that its registers hold, and includes this once.
+// SLUICE_TILE_ROWS, the most rows of a tile, and SLUICE_TILE_SUMS, how many panels' rows its registers hold as
+// accumulators, and includes this once.
 //
 // Nothing here has external linkage, and the only inline functions of other headers that are called are always inlined
 // (activated<What>): of any other the linker could take this file's instance for the whole program, on a processor
@@ -8,6 +9,13 @@
 #pragma once
 
 #include <math.h>
+
+#include <type_traits>
+#include <utility>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 #include "kernels/fused_mlp/fused_mlp_cpu.hpp"
 #include "sluice/kernels/activated.hpp"
@@ -18,15 +26,61 @@ namespace {
 using panel __attribute__((vector_size(64))) = float;                    // a whole panel's row
 using loose_panel __attribute__((vector_size(64), aligned(4))) = float;  // wherever it is
 
+// Where a tile is: its first row and panel.
+struct tile_place {
+    const float* x;
+    std::size_t x_stride;
+    const float* weight;
+    const float* bias;
+    std::size_t in;
+    float* out;
+    std::size_t out_stride;
+    std::size_t last_columns;  // of the last panel: 16 but at the end of a layer
+    float floor;               // 0 with relu, else -infinity
+};
+
+// As activated<activation::relu>, if the floor is 0: NaN stays NaN. With -infinity nothing changes. (Vectors are no
+// results: the calling convention for them depends on the unit.)
+[[gnu::always_inline]] inline void raise_to(const panel& floor, panel& x) {
+#if defined(__AVX512F__)
+    // Of two numbers of which one is NaN it gives the second. (g++ 12 warns of the form without a mask.)
+    x = reinterpret_cast<panel>(
+        _mm512_maskz_max_ps(0xffff, reinterpret_cast<__m512>(floor), reinterpret_cast<__m512>(x)));
+#else
+    x = x < floor ? floor : x;
+#endif
+}
+
+// The first columns of a panel's row.
+[[gnu::always_inline]] inline void store_columns(const panel& from, std::size_t columns, float* to) {
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << columns) - 1), reinterpret_cast<__m512>(from));
+#else
+    for (std::size_t c = 0; c < columns; ++c) to[c] = from[c];
+#endif
+}
+
+// Calls the body with 0 to Count - 1, as constants: so an array stays in registers where a compiler would not unroll
+// the loop.
+template <int... I, typename Body>
+[[gnu::always_inline]] inline void for_each_constant(std::integer_sequence<int, I...>, const Body& body) {
+    (body(std::integral_constant<int, I>()), ...);
+}
+template <int Count, typename Body>
+[[gnu::always_inline]] inline void unrolled(const Body& body) {
+    for_each_constant(std::make_integer_sequence<int, Count>(), body);
+}
+
 // A tile of `Rows` rows by `Panels` panels: out = bias + x * weight, in registers.
 template <int Rows, int Panels>
-void multiply_tile(const float* x, std::size_t x_stride, const float* weight, const float* bias, std::size_t in,
-                   float* out, std::size_t out_stride) {
+void multiply_tile(const tile_place& at) {
     panel sum[Rows][Panels];
-    for (int p = 0; p < Panels; ++p) {
-        const panel start = *reinterpret_cast<const loose_panel*>(bias + p * panel_columns);
-        for (int r = 0; r < Rows; ++r) sum[r][p] = start;
-    }
+    unrolled<Panels>([&](auto p) __attribute__((always_inline)) {
+        const panel start = *reinterpret_cast<const loose_panel*>(at.bias + p * 16);
+        unrolled<Rows>([&](auto r) __attribute__((always_inline)) { sum[r][p] = start; });
+    });
+    const float *const x = at.x, *const weight = at.weight;
+    const std::size_t in = at.in, x_stride = at.x_stride;
     for (std::size_t k = 0; k < in; ++k) {
         panel w[Panels];
         for (int p = 0; p < Panels; ++p) w[p] = *reinterpret_cast<const loose_panel*>(weight + (p * in + k) * 16);
@@ -35,57 +89,71 @@ void multiply_tile(const float* x, std::size_t x_stride, const float* weight, co
             for (int p = 0; p < Panels; ++p) sum[r][p] += each * w[p];
         }
     }
-    for (int r = 0; r < Rows; ++r) {
-        for (int p = 0; p < Panels; ++p)
-            *reinterpret_cast<loose_panel*>(out + r * out_stride + p * panel_columns) = sum[r][p];
+    float* const out = at.out;
+    const panel floor = panel{} + at.floor;
+    const std::size_t out_stride = at.out_stride, last_columns = at.last_columns;
+    unrolled<Rows>([&](auto r) __attribute__((always_inline)) {
+        unrolled<Panels>([&](auto p) __attribute__((always_inline)) {
+            raise_to(floor, sum[r][p]);
+            float* const to = out + r * out_stride + p * 16;
+            if (p + 1 < Panels || last_columns == 16) {
+                *reinterpret_cast<loose_panel*>(to) = sum[r][p];
+            } else {
+                store_columns(sum[r][p], last_columns, to);
+            }
+        });
+    });
+}
+
+using tile_function = void (*)(const tile_place& at);
+
+// How many panels a tile of some rows has, if there are enough. The fewer rows, the more: a sum must not wait for
+// itself.
+constexpr std::size_t panels_of_tile(std::size_t rows) {
+    return 4 * rows <= SLUICE_TILE_SUMS ? 4 : 2 * rows <= SLUICE_TILE_SUMS ? 2 : 1;
+}
+
+template <int Rows>
+tile_function tile_of_rows(std::size_t rows, std::size_t panels) {
+    if (rows == Rows) {
+        if constexpr (panels_of_tile(Rows) >= 4)
+            if (panels == 4) return &multiply_tile<Rows, 4>;
+        if constexpr (panels_of_tile(Rows) >= 2)
+            if (panels == 2) return &multiply_tile<Rows, 2>;
+        return &multiply_tile<Rows, 1>;
+    }
+    if constexpr (Rows > 1) return tile_of_rows<Rows - 1>(rows, panels);
+    return nullptr;
+}
+
+// All rows of some panels, which stay in the second cache while one tile after the other reads them. The first `longer`
+// tiles have one row more than the others.
+void multiply_panels(tile_place at, std::size_t panels, std::size_t tiles, std::size_t rows, std::size_t longer) {
+    const tile_function tile = tile_of_rows<SLUICE_TILE_ROWS>(rows, panels);
+    const tile_function longer_tile = longer == 0 ? tile : tile_of_rows<SLUICE_TILE_ROWS>(rows + 1, panels);
+    for (std::size_t t = 0; t < tiles; ++t) {
+        (t < longer ? longer_tile : tile)(at);
+        const std::size_t done = t < longer ? rows + 1 : rows;
+        at.x += done * at.x_stride;
+        at.out += done * at.out_stride;
     }
 }
 
-// The same over all panels: `Panels` at a time, the rest one by one.
-template <int Rows, int Panels>
-void multiply_rows(const float* x, std::size_t x_stride, const float* weight, const float* bias, std::size_t in,
-                   std::size_t panels, float* out, std::size_t out_stride) {
-    std::size_t p = 0;
-    for (; p + Panels <= panels; p += Panels) {
-        multiply_tile<Rows, Panels>(x, x_stride, weight + p * in * 16, bias + p * 16, in, out + p * 16, out_stride);
-    }
-    for (; p < panels; ++p) {
-        multiply_tile<Rows, 1>(x, x_stride, weight + p * in * 16, bias + p * 16, in, out + p * 16, out_stride);
-    }
-}
-
-// Rows in whole tiles. The weights of some panels stay in the second cache while one tile after the other reads them.
-template <int Panels>
-void multiply_panels(const float* x, std::size_t x_stride, std::size_t rows, const float* weight, const float* bias,
-                     std::size_t in, float* out, std::size_t out_stride) {
-    for (std::size_t r = 0; r < rows; r += SLUICE_TILE_ROWS) {
-        multiply_tile<SLUICE_TILE_ROWS, Panels>(x + r * x_stride, x_stride, weight, bias, in, out + r * out_stride,
-                                                out_stride);
-    }
-}
-
-void multiply(const float* x, std::size_t x_stride, std::size_t rows, const float* weight, const float* bias,
-              std::size_t in, std::size_t panels, float* out, std::size_t out_stride) {
-    std::size_t r = rows / SLUICE_TILE_ROWS * SLUICE_TILE_ROWS, p = 0;
-    for (; p + SLUICE_TILE_PANELS <= panels; p += SLUICE_TILE_PANELS) {
-        multiply_panels<SLUICE_TILE_PANELS>(x, x_stride, r, weight + p * in * 16, bias + p * 16, in, out + p * 16,
-                                            out_stride);
-    }
-    for (; p < panels; ++p) {
-        multiply_panels<1>(x, x_stride, r, weight + p * in * 16, bias + p * 16, in, out + p * 16, out_stride);
-    }
-    for (; r + 4 <= rows; r += 4) {
-        multiply_rows<4, SLUICE_TILE_PANELS>(x + r * x_stride, x_stride, weight, bias, in, panels, out + r * out_stride,
-                                             out_stride);
-    }
-    // More panels at once: a sum must not wait for itself.
-    for (; r + 2 <= rows; r += 2) {
-        multiply_rows<2, 2 * SLUICE_TILE_PANELS>(x + r * x_stride, x_stride, weight, bias, in, panels,
-                                                 out + r * out_stride, out_stride);
-    }
-    for (; r < rows; ++r) {
-        multiply_rows<1, 4 * SLUICE_TILE_PANELS>(x + r * x_stride, x_stride, weight, bias, in, panels,
-                                                 out + r * out_stride, out_stride);
+// Rows in tiles that are about equally high.
+void multiply(const cpu_columns& what, const float* weight, const float* bias, float* out) {
+    if (what.rows == 0) return;
+    const std::size_t panels = what.last_panel - what.first_panel;
+    const std::size_t tiles = (what.rows + SLUICE_TILE_ROWS - 1) / SLUICE_TILE_ROWS;
+    const std::size_t rows = what.rows / tiles, longer = what.rows % tiles;
+    const std::size_t most = what.last_panel * 16;  // columns, in whole panels
+    const std::size_t last_columns = what.columns < most ? 16 - (most - what.columns) : 16;
+    std::size_t width = panels_of_tile(longer == 0 ? rows : rows + 1);
+    for (std::size_t p = 0; p < panels; p += width) {
+        while (p + width > panels) width /= 2;
+        multiply_panels(
+            {what.x, what.x_stride, weight + p * what.in * 16, bias + p * 16, what.in, out + p * 16, what.out_stride,
+             p + width == panels ? last_columns : 16, what.after == activation::relu ? 0 : -INFINITY},
+            width, tiles, rows, longer);
     }
 }
 
@@ -111,8 +179,8 @@ void softmax_rows(float* x, std::size_t stride, std::size_t rows, std::size_t co
 void activate(float* x, std::size_t stride, std::size_t rows, std::size_t columns, activation what) {
     switch (what) {
         case activation::none:
+        case activation::relu:  // multiply_tile has done it
         case activation::softmax: return;
-        case activation::relu: return apply<activation::relu>(x, stride, rows, columns);
         case activation::gelu: return apply<activation::gelu>(x, stride, rows, columns);
         case activation::sigmoid: return apply<activation::sigmoid>(x, stride, rows, columns);
         case activation::tanh: return apply<activation::tanh>(x, stride, rows, columns);
@@ -120,30 +188,12 @@ void activate(float* x, std::size_t stride, std::size_t rows, std::size_t column
 }
 
 void layer_columns(const cpu_columns& what) {
-    const std::size_t all = (what.columns + 15) / 16, panels = what.last_panel - what.first_panel;
+    const std::size_t all = (what.columns + 15) / 16;
     const float* const bias = what.image + all * what.in * 16;
     float* const out = what.out + what.first_panel * 16;
-    multiply(what.x, what.x_stride, what.rows, what.image + what.first_panel * what.in * 16,
-             bias + what.first_panel * 16, what.in, panels, out, what.out_stride);
+    multiply(what, what.image + what.first_panel * what.in * 16, bias + what.first_panel * 16, out);
     const std::size_t end = what.last_panel * 16 < what.columns ? what.last_panel * 16 : what.columns;
     activate(out, what.out_stride, what.rows, end - what.first_panel * 16, what.after);
-}
-
-float* forward(const cpu_block& block, const float* image, const detail::fused_mlp_form& form) {
-    const float* x = block.x;
-    std::size_t x_stride = block.x_stride;
-    float* out = nullptr;
-    for (std::size_t layer = 0; layer < form.layers; ++layer) {
-        const std::size_t in = form.features[layer], columns = form.features[layer + 1];
-        const std::size_t panels = (columns + 15) / 16;
-        out = block.activations[layer % 2];
-        layer_columns({x, x_stride, block.rows, image, in, columns, form.after[layer], out, block.stride, 0, panels});
-        if (form.after[layer] == activation::softmax) softmax_rows(out, block.stride, block.rows, columns);
-        image += panels * 16 * (in + 1);
-        x = out;
-        x_stride = block.stride;
-    }
-    return out;
 }
 
 }  // namespace
