@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the blocks of a cluster exchange partial sums: a warp that has sums of 16 outputs sends them into the shared
+// memory of the block that adds them up (st.async), whose mbarrier completes when the parts of all blocks are there.
+//
+// The tensor cores give lane 4 g + q the sums of rows 2 q and 2 q + 1 and of outputs g and g + 8 of a tile. These four
+// floats lie together; so the parts of one source, two rows and one tile are 128 bytes, [g][4].
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/resident/resident_requests.cuh"
+
+namespace sluice::kernels::resident {
+
+// A block that waits for others looks for an end after so many cycles: some hundred microseconds.
+inline constexpr std::uint32_t cycles_before_stop = 1u << 18;
+
+__device__ inline std::uint32_t shared_address(const void* in) {
+    return static_cast<std::uint32_t>(__cvta_generic_to_shared(in));
+}
+
+// Relaxed: what a block has read from its own memory by then is read, and nothing that it has written is read after the
+// barrier. With a release, each thread waits for its answer's way to the host.
+template <int Blocks>
+__device__ inline void cluster_arrive() {
+#if __CUDA_ARCH__ >= 900
+    if constexpr (Blocks > 1) asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+#endif
+}
+template <int Blocks>
+__device__ inline void cluster_wait() {
+#if __CUDA_ARCH__ >= 900
+    if constexpr (Blocks > 1) asm volatile("barrier.cluster.wait;" ::: "memory");
+#endif
+}
+
+// Before the first exchange: one thread makes the mbarriers. Then all blocks may use them after a cluster_wait.
+template <int Blocks>
+__device__ inline void begin_exchange(block_state& state) {
+#if __CUDA_ARCH__ >= 900
+    if constexpr (Blocks > 1) {
+        if (threadIdx.x == 0) {
+            for (auto& each : state.arrived)
+                asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(&each)) : "memory");
+            asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        }
+        __syncthreads();
+        asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+    }
+#endif
+}
+
+// How many tiles of the layer's outputs this block adds up.
+__device__ inline std::uint32_t own_tiles(const resident_layer& layer, std::uint32_t rank) {
+    const std::uint32_t first = rank * layer.next_tiles;
+    return first < layer.tiles ? min(layer.next_tiles, layer.tiles - first) : 0;
+}
+
+// Each layer's mbarrier completes with the bytes of a request of that many rows. One thread calls it for each request.
+template <int Blocks>
+__device__ inline void expect_parts(block_state& state, const resident_layout& layout, std::uint32_t layers,
+                                    std::uint32_t rank, std::uint32_t rows) {
+#if __CUDA_ARCH__ >= 900
+    for (std::uint32_t i = 0; i < layers; ++i) {
+        const resident_layer& layer = layout.layer[i];
+        const std::uint32_t bytes = own_tiles(layer, rank) * layer.sources * ((rows + 1) / 2) * 128;
+        if (bytes != 0)
+            asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(&state.arrived[i])),
+                         "r"(bytes)
+                         : "memory");
+    }
+#endif
+}
+
+// Sends a tile's sums; all lanes of a warp call it.
+__device__ inline void send_part(unsigned char* shared, block_state& state, const resident_layout& layout,
+                                 std::uint32_t at, std::uint32_t rank, std::uint32_t rows, std::uint32_t target,
+                                 const float (&sums)[4]) {
+#if __CUDA_ARCH__ >= 900
+    const resident_layer& layer = layout.layer[at];
+    const std::uint32_t lane = threadIdx.x % 32, pair = lane % 4, block = target / 65536;
+    if (2 * pair >= rows) return;
+    const std::uint32_t place = (rank * layout.pairs() + pair) * layer.next_tiles + target % 65536;
+    std::uint32_t to, arrived;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;"
+        : "=r"(to)
+        : "r"(shared_address(shared + layer.parts) + place * 128 + lane / 4 * 16), "r"(block));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(arrived) : "r"(shared_address(&state.arrived[at])), "r"(block));
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
+                 "r"(__float_as_uint(sums[0])), "r"(__float_as_uint(sums[1])), "r"(__float_as_uint(sums[2])),
+                 "r"(__float_as_uint(sums[3])), "r"(arrived)
+                 : "memory");
+#endif
+}
+
+// Waits until the parts of all blocks are there; returns false when the kernel is to end. `phase` changes with each
+// request.
+__device__ inline bool await_parts(block_state& state, std::uint32_t at, std::uint32_t phase,
+                                   const std::uint32_t* stop) {
+#if __CUDA_ARCH__ >= 900
+    const std::uint32_t arrived = shared_address(&state.arrived[at]);
+    std::uint32_t begin = static_cast<std::uint32_t>(clock64());
+    for (;;) {
+        std::uint32_t is_there;
+        asm volatile(
+            "{.reg .pred there; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 there, [%1], %2; "
+            "selp.u32 %0, 1, 0, there;}"
+            : "=r"(is_there)
+            : "r"(arrived), "r"(phase)
+            : "memory");
+        if (is_there != 0) return true;
+        const auto time = static_cast<std::uint32_t>(clock64());
+        if (time - begin < cycles_before_stop) continue;
+        if (read_host_word(stop) != 0) return false;
+        begin = time;
+    }
+#else
+    return true;
+#endif
+}
+
+// A row and an output of the own tiles, whose parts this thread adds up.
+struct own_sum {
+    std::uint32_t row, output;
+    const float* parts;  // of the first source
+};
+__device__ inline own_sum own_sum_at(const unsigned char* shared, const resident_layer& layer, std::uint32_t i,
+                                     std::uint32_t rows) {
+    const std::uint32_t of_pair = layer.next_tiles * 32, pair = rows <= 2 ? 0 : i / of_pair, in = i - pair * of_pair;
+    return {2 * pair + in % 2, in / 32 * resident_tile + in % 32 / 4 + in % 4 / 2 * 8,
+            reinterpret_cast<const float*>(shared + layer.parts) + i};
+}
+
+template <int Blocks>
+__device__ inline float add_up(const own_sum& of, float bias, const resident_layer& layer, std::uint32_t pairs) {
+    const std::uint32_t pitch = pairs * layer.next_tiles * 32;
+    float sums[4] = {bias, 0, 0, 0};
+#pragma unroll
+    for (std::uint32_t source = 0; source < Blocks; ++source)
+        if (source < layer.sources) sums[source % 4] += of.parts[source * pitch];
+    return sums[0] + sums[1] + (sums[2] + sums[3]);
+}
+
+}  // namespace sluice::kernels::resident
