@@ -12,8 +12,8 @@
 namespace sluice::kernels {
 namespace {
 
-// In front of the boxes: the address of the image, on a line of its own.
-constexpr std::size_t bytes_in_front = 128;
+// Before the boxes: the address of the image, on a line of its own.
+constexpr std::size_t words_before_boxes = 8;
 
 std::size_t inbox_words(const resident_layout& layout, std::size_t lanes) noexcept {
     return lanes * resident_lanes::depth * layout.input_words();
@@ -23,7 +23,7 @@ std::size_t outbox_words(const resident_layout& layout, std::size_t lanes) noexc
 }
 
 // The half with the flag last.
-void put_word(resident_word& to, std::uint64_t low, std::uint64_t high) noexcept {
+void put_halves(resident_word& to, std::uint64_t low, std::uint64_t high) noexcept {
     std::atomic_ref(to.low).store(low, std::memory_order_relaxed);
     std::atomic_ref(to.high).store(high, std::memory_order_release);
 }
@@ -32,7 +32,7 @@ void put_word(resident_word& to, std::uint64_t low, std::uint64_t high) noexcept
 void put_last(resident_word& to, const std::uint16_t* from, std::size_t elements, std::uint32_t flag) noexcept {
     std::uint64_t halves[2] = {};
     std::memcpy(halves, from, elements * sizeof(*from));
-    put_word(to, halves[0], halves[1] | std::uint64_t{flag} << 48);
+    put_halves(to, halves[0], halves[1] | std::uint64_t{flag} << 48);
 }
 
 // `elements` at `from`, of which `readable` may be read.
@@ -43,8 +43,9 @@ void put_row(resident_word* to, const std::uint16_t* from, std::size_t elements,
     // Twice as fast as two stores of 8 bytes. The processors store 16 aligned bytes at once: AMD and Intel say so of
     // those with AVX.
     for (; done + resident_word_elements <= elements && done + 8 <= readable; done += resident_word_elements) {
-        const __m128i loaded = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + done));
-        _mm_store_si128(reinterpret_cast<__m128i*>(to++), _mm_insert_epi16(loaded, static_cast<int>(flag), 7));
+        const __m128i loaded = _mm_loadu_si128(static_cast<const __m128i*>(static_cast<const void*>(from + done)));
+        _mm_store_si128(static_cast<__m128i*>(static_cast<void*>(to++)),
+                        _mm_insert_epi16(loaded, static_cast<int>(flag), 7));
     }
     std::atomic_signal_fence(std::memory_order_seq_cst);
 #endif
@@ -53,10 +54,10 @@ void put_row(resident_word* to, const std::uint16_t* from, std::size_t elements,
 }
 
 void clear(resident_word* words, std::uint32_t count) noexcept {
-    for (std::uint32_t i = 0; i < count; ++i) put_word(words[i], 0, 0);
+    for (std::uint32_t i = 0; i < count; ++i) put_halves(words[i], 0, 0);
 }
 
-bool has_flag(const resident_word& word, std::uint32_t flag, std::uint64_t& high) noexcept {
+bool has_answer(const resident_word& word, std::uint32_t flag, std::uint64_t& high) noexcept {
     high = std::atomic_ref(const_cast<std::uint64_t&>(word.high)).load(std::memory_order_acquire);
     return high >> 48 == flag;
 }
@@ -64,13 +65,13 @@ bool has_flag(const resident_word& word, std::uint32_t flag, std::uint64_t& high
 }  // namespace
 
 std::size_t resident_lanes::bytes(const resident_layout& layout, std::size_t lanes) noexcept {
-    return bytes_in_front + sizeof(resident_word) * (inbox_words(layout, lanes) + outbox_words(layout, lanes));
+    return sizeof(resident_word) * (words_before_boxes + inbox_words(layout, lanes) + outbox_words(layout, lanes));
 }
 
 resident_lanes::resident_lanes(const resident_layout& layout, std::size_t lanes, void* memory)
     : layout_(layout),
       image_(static_cast<std::uint64_t*>(memory)),
-      inbox_(reinterpret_cast<resident_word*>(static_cast<std::byte*>(memory) + bytes_in_front)),
+      inbox_(static_cast<resident_word*>(memory) + words_before_boxes),
       outbox_(inbox_ + inbox_words(layout, lanes)),
       lanes_(lanes) {}
 
@@ -112,7 +113,7 @@ void resident_lanes::ask(std::size_t lane, const std::uint16_t* inputs, std::uin
         resident_word* words = entry_in(lane) + block * layout_.input_pitch();
         const std::size_t first = block * slice;
         if (first >= columns) {  // it takes no inputs, and watches one word
-            put_word(*words, 0, std::uint64_t{of.flag} << 48);
+            put_halves(*words, 0, std::uint64_t{of.flag} << 48);
             continue;
         }
         for (std::size_t row = 0; row < rows; ++row, words += layout_.words) {
@@ -127,7 +128,7 @@ void resident_lanes::ask_to_reload(std::size_t lane) noexcept {
     std::atomic_thread_fence(std::memory_order_release);  // the image's address is written before
     for (std::uint32_t block = 0; block < layout_.blocks; ++block) {
         resident_word* const words = entry_in(lane) + std::size_t{block} * layout_.input_pitch();
-        for (std::uint32_t i = 0; i < layout_.words; ++i) put_word(words[i], 0, std::uint64_t{of.flag} << 48);
+        for (std::uint32_t i = 0; i < layout_.words; ++i) put_halves(words[i], 0, std::uint64_t{of.flag} << 48);
     }
 }
 
@@ -135,11 +136,11 @@ bool resident_lanes::take(std::size_t lane, std::uint16_t* outputs) noexcept {
     lane_state& of = lanes_[lane];
     resident_word* const words = entry_out(lane);
     std::uint64_t halves[2] = {};
-    if (outputs == nullptr) return has_flag(*words, of.flag, halves[1]);
+    if (outputs == nullptr) return has_answer(*words, of.flag, halves[1]);
     const std::size_t elements = std::size_t{of.rows} * layout_.layer[layout_.layers - 1].outputs;
     for (std::size_t done; (done = std::size_t{of.words_taken} * resident_word_elements) < elements; ++of.words_taken) {
         resident_word& word = words[of.words_taken];
-        if (!has_flag(word, of.flag, halves[1])) return false;
+        if (!has_answer(word, of.flag, halves[1])) return false;
         halves[0] = std::atomic_ref(word.low).load(std::memory_order_relaxed);
         std::memcpy(outputs + done, halves, std::min<std::size_t>(resident_word_elements, elements - done) * 2);
     }

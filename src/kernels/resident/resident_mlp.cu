@@ -30,7 +30,8 @@ const void* kernel_for(std::uint32_t blocks, std::uint32_t layers) {
 }
 
 // The kernel's own shared memory, and what the system keeps of each block's.
-constexpr std::uint32_t own_shared_bytes = 64;
+constexpr std::uint32_t own_shared_bytes = 128;
+static_assert(sizeof(resident::block_state) <= own_shared_bytes);
 
 }  // namespace
 
