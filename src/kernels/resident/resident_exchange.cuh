@@ -50,25 +50,27 @@ __device__ inline void begin_exchange(block_state& state) {
 #endif
 }
 
+// Every block has inputs of the first layer; so the answer to a request needs something of each.
+template <int Blocks>
+__device__ inline bool all_take_part(const resident_layout& layout) {
+    return layout.layer[0].sources == Blocks;
+}
+
 // How many tiles of the layer's outputs this block adds up.
 __device__ inline std::uint32_t own_tiles(const resident_layer& layer, std::uint32_t rank) {
     const std::uint32_t first = rank * layer.next_tiles;
     return first < layer.tiles ? min(layer.next_tiles, layer.tiles - first) : 0;
 }
 
-// Each layer's mbarrier completes with the bytes of a request of that many rows. One thread calls it for each request.
-template <int Blocks>
-__device__ inline void expect_parts(block_state& state, const resident_layout& layout, std::uint32_t layers,
+// The layer's mbarrier completes with the bytes of a request of that many rows. One thread calls it for each request.
+__device__ inline void expect_parts(block_state& state, const resident_layer& layer, std::uint32_t at,
                                     std::uint32_t rank, std::uint32_t rows) {
 #if __CUDA_ARCH__ >= 900
-    for (std::uint32_t i = 0; i < layers; ++i) {
-        const resident_layer& layer = layout.layer[i];
-        const std::uint32_t bytes = own_tiles(layer, rank) * layer.sources * ((rows + 1) / 2) * 128;
-        if (bytes != 0)
-            asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(&state.arrived[i])),
-                         "r"(bytes)
-                         : "memory");
-    }
+    const std::uint32_t bytes = own_tiles(layer, rank) * layer.sources * 128 * ((rows + 1) / 2);
+    if (bytes != 0)
+        asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(&state.arrived[at])),
+                     "r"(bytes)
+                     : "memory");
 #endif
 }
 
@@ -94,7 +96,7 @@ __device__ inline void send_part(unsigned char* shared, block_state& state, cons
 }
 
 // Waits until the parts of all blocks are there; returns false when the kernel is to end. `phase` changes with each
-// request.
+// request. (Of the block's scope: at the cluster's each look would invalidate the cache of global memory.)
 __device__ inline bool await_parts(block_state& state, std::uint32_t at, std::uint32_t phase,
                                    const std::uint32_t* stop) {
 #if __CUDA_ARCH__ >= 900
@@ -103,8 +105,7 @@ __device__ inline bool await_parts(block_state& state, std::uint32_t at, std::ui
     for (;;) {
         std::uint32_t is_there;
         asm volatile(
-            "{.reg .pred there; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 there, [%1], %2; "
-            "selp.u32 %0, 1, 0, there;}"
+            "{.reg .pred there; mbarrier.try_wait.parity.shared.b64 there, [%1], %2; selp.u32 %0, 1, 0, there;}"
             : "=r"(is_there)
             : "r"(arrived), "r"(phase)
             : "memory");
@@ -126,18 +127,20 @@ struct own_sum {
 };
 __device__ inline own_sum own_sum_at(const unsigned char* shared, const resident_layer& layer, std::uint32_t i,
                                      std::uint32_t rows) {
-    const std::uint32_t of_pair = layer.next_tiles * 32, pair = rows <= 2 ? 0 : i / of_pair, in = i - pair * of_pair;
+    const std::uint32_t of_pair = layer.next_tiles * 32;
+    std::uint32_t pair = 0, in = i;
+    for (; rows > 2 && in >= of_pair; in -= of_pair) ++pair;  // at most 3 times, and no division
     return {2 * pair + in % 2, in / 32 * resident_tile + in % 32 / 4 + in % 4 / 2 * 8,
             reinterpret_cast<const float*>(shared + layer.parts) + i};
 }
 
+// (The parts of blocks that are no sources are 0.)
 template <int Blocks>
 __device__ inline float add_up(const own_sum& of, float bias, const resident_layer& layer, std::uint32_t pairs) {
     const std::uint32_t pitch = pairs * layer.next_tiles * 32;
     float sums[4] = {bias, 0, 0, 0};
 #pragma unroll
-    for (std::uint32_t source = 0; source < Blocks; ++source)
-        if (source < layer.sources) sums[source % 4] += of.parts[source * pitch];
+    for (std::uint32_t source = 0; source < Blocks; ++source) sums[source % 4] += of.parts[source * pitch];
     return sums[0] + sums[1] + (sums[2] + sums[3]);
 }
 

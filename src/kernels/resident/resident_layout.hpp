@@ -45,6 +45,13 @@ SLUICE_KERNEL constexpr std::uint32_t resident_words_of(std::uint32_t elements) 
     return (elements + resident_word_elements - 1) / resident_word_elements;
 }
 
+// Steps of a regular layer: a warp keeps the weights of two of its tiles in registers.
+inline constexpr std::uint32_t regular_steps = 5;
+// In a lane of several blocks the slices of such layers are padded to one of these numbers of steps.
+SLUICE_KERNEL constexpr std::uint32_t resident_regular_steps(std::uint32_t steps) {
+    return steps <= 2 ? 2 : steps == 3 ? 4 : steps;
+}
+
 struct resident_layer {
     std::uint32_t inputs;         // of the layer
     std::uint32_t outputs;        // of the layer
@@ -56,7 +63,7 @@ struct resident_layer {
     std::uint32_t weights;        // where they begin in shared memory, in bytes
     std::uint32_t biases;         // of the outputs that this block adds up
     std::uint32_t targets;        // [tiles]: where a tile goes, as block * 65536 + place among that block's tiles
-    std::uint32_t parts;          // floats [sources][pairs of rows][next_tiles][32]: partial sums of other blocks
+    std::uint32_t parts;          // floats [blocks][pairs of rows][next_tiles][32]: partial sums of other blocks
     std::uint32_t operand;        // elements [8][operand_pitch]: the slice of the inputs, of 8 rows
     std::uint32_t operand_pitch;  // in elements
     activation after;
@@ -80,6 +87,14 @@ struct resident_layout {
     SLUICE_KERNEL std::uint32_t input_words() const { return blocks * input_pitch(); }
     SLUICE_KERNEL std::uint32_t output_words() const {
         return (resident_words_of(rows * layer[layers - 1].outputs) + 7) / 8 * 8;
+    }
+    // Each layer has at most two tiles for each warp, of few steps, and each thread adds up at most one sum.
+    SLUICE_KERNEL bool is_regular() const {
+        for (std::uint32_t i = 0; i < layers; ++i) {
+            if (layer[i].steps > regular_steps || layer[i].tiles > threads / 16) return false;
+            if (blocks > 1 && pairs() * layer[i].next_tiles * 32 > threads) return false;
+        }
+        return true;
     }
     // The tensor cores give sums of rows 2 i and 2 i + 1 to the same thread.
     SLUICE_KERNEL std::uint32_t pairs() const { return (rows + 1) / 2; }

@@ -7,8 +7,10 @@
 // all blocks; between layers no thread waits at a barrier of the cluster. A lane of one block has whole sums, which it
 // keeps. The last layer's outputs go into the host's memory as words.
 //
-// The parts of a layer are not overwritten before they have been read: a block sends its first part of a request only
-// when all blocks have finished the request before (cluster_arrive, cluster_wait).
+// The parts of a layer are not overwritten before they have been read: who adds up parts of a layer sends parts of the
+// next one, which needs those of all its sources. So at the answer all parts have been read. A block that has no inputs
+// of the first layer may be late nevertheless, and miss a request. Where there is one, a block sends its first part of
+// a request only when all blocks have finished the request before (cluster_arrive, cluster_wait).
 #pragma once
 
 #include <cstdint>
@@ -34,10 +36,9 @@ __device__ inline std::uint16_t bits_of(float x) {
     return static_cast<std::uint16_t>(rounded<T, false>(x, 0));
 }
 
-// What a warp can fetch of a layer before the layer's inputs are there: its first two tiles.
-inline constexpr std::uint32_t early_steps = 5;
+// What a warp fetches of a layer before the layer's inputs are there: its first two tiles.
 struct early_weights {
-    uint4 tile[2][early_steps];
+    uint4 tile[2][regular_steps];
     std::uint32_t target[2];
 };
 
@@ -50,19 +51,21 @@ __device__ inline std::uint32_t target_of(const unsigned char* shared, const res
     return reinterpret_cast<const std::uint32_t*>(shared + layer.targets)[tile];
 }
 
-__device__ inline void fetch_tile(uint4 (&to)[early_steps], std::uint32_t& target, const unsigned char* shared,
+// A warp without such a tile fetches another one, whose sums it does not deliver.
+__device__ inline void fetch_tile(uint4 (&to)[regular_steps], std::uint32_t& target, const unsigned char* shared,
                                   const resident_layer& layer, std::uint32_t tile) {
-    target = tile < layer.tiles ? target_of(shared, layer, tile) : 0;
+    tile = min(tile, layer.tiles - 1);
+    target = target_of(shared, layer, tile);
+    const uint4* const weights = weights_of(shared, layer, tile);
 #pragma unroll
-    for (std::uint32_t step = 0; step < early_steps; ++step) {
-        to[step] = {0, 0, 0, 0};
-        if (tile < layer.tiles && step < layer.steps) to[step] = weights_of(shared, layer, tile)[step * 32];
-    }
+    for (std::uint32_t step = 0; step < regular_steps; ++step)
+        if (step < layer.steps) to[step] = weights[step * 32];
 }
 
 __device__ inline void fetch_early(early_weights& to, const unsigned char* shared, const resident_layer& layer) {
+    const std::uint32_t warps = blockDim.x / 32;
     fetch_tile(to.tile[0], to.target[0], shared, layer, threadIdx.x / 32);
-    fetch_tile(to.tile[1], to.target[1], shared, layer, threadIdx.x / 32 + blockDim.x / 32);
+    if (layer.tiles > warps) fetch_tile(to.tile[1], to.target[1], shared, layer, threadIdx.x / 32 + warps);
 }
 
 // The right operand of one step: this lane's two pairs of inputs of its row. Rows that were not asked for are what was
@@ -84,49 +87,54 @@ __device__ inline void add_to(float (&sums)[4], const float (&others)[4]) {
     for (int i = 0; i < 4; ++i) sums[i] += others[i];
 }
 
-// The slice times its weights; `deliver(tile, target, sums)` gets each tile's sums, in whole warps.
+// The slice times its weights; `deliver(tile, target, sums)` gets each tile's sums, in whole warps. Of a regular
+// layout: conditions are the same for all threads, so that no warp divides.
 template <typename T, typename Deliver>
-__device__ inline void multiply(unsigned char* shared, const resident_layer& layer, const early_weights& early,
-                                const Deliver& deliver) {
-    __syncwarp();  // the tensor cores take whole warps
+__device__ inline void multiply_regular(unsigned char* shared, const resident_layer& layer, const early_weights& early,
+                                        const Deliver& deliver) {
+    const std::uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+    const T* const operand = operand_of<T>(shared, layer) + lane / 4 * layer.operand_pitch + lane % 4 * 2;
+    const bool has_second = layer.tiles > warps;
+    float sums[2][2][4] = {};
+#pragma unroll
+    for (std::uint32_t step = 0; step < regular_steps; ++step) {
+        if (step < layer.steps) {
+            const uint2 right = operand_at(operand, step);
+            multiply_step<T>(sums[0][step % 2], early.tile[0][step], right);
+            if (has_second) multiply_step<T>(sums[1][step % 2], early.tile[1][step], right);
+        }
+    }
+    add_to(sums[0][0], sums[0][1]);
+    if (warp < layer.tiles) deliver(warp, early.target[0], sums[0][0]);
+    if (!has_second) return;
+    add_to(sums[1][0], sums[1][1]);
+    if (warp + warps < layer.tiles) deliver(warp + warps, early.target[1], sums[1][0]);
+}
+
+// The same of any layout.
+template <typename T, typename Deliver>
+__device__ inline void multiply(unsigned char* shared, const resident_layer& layer, const Deliver& deliver) {
     const std::uint32_t lane = threadIdx.x % 32, warps = blockDim.x / 32;
     const T* const operand = operand_of<T>(shared, layer) + lane / 4 * layer.operand_pitch + lane % 4 * 2;
-    if (layer.steps > early_steps) {
-        for (std::uint32_t tile = threadIdx.x / 32; tile < layer.tiles; tile += warps) {
-            const uint4* const weights = weights_of(shared, layer, tile);
-            const std::uint32_t target = target_of(shared, layer, tile);
-            float sums[2][4] = {};
-#pragma unroll 4
-            for (std::uint32_t step = 0; step < layer.steps; ++step)
-                multiply_step<T>(sums[step % 2], weights[step * 32], operand_at(operand, step));
-            add_to(sums[0], sums[1]);
-            deliver(tile, target, sums[0]);
-        }
-        return;
-    }
-    uint2 right[early_steps];
-#pragma unroll
-    for (std::uint32_t step = 0; step < early_steps; ++step)
-        right[step] = step < layer.steps ? operand_at(operand, step) : uint2{0, 0};
 #pragma unroll 1
-    for (std::uint32_t tile = threadIdx.x / 32, count = 0; tile < layer.tiles; tile += warps, ++count) {
-        uint4 weights[early_steps];
-        std::uint32_t target = 0;
-        if (count < 2) {
-            target = count == 0 ? early.target[0] : early.target[1];
-#pragma unroll
-            for (std::uint32_t step = 0; step < early_steps; ++step)
-                weights[step] = count == 0 ? early.tile[0][step] : early.tile[1][step];
-        } else {
-            fetch_tile(weights, target, shared, layer, tile);
-        }
+    for (std::uint32_t tile = threadIdx.x / 32; tile < layer.tiles; tile += warps) {
+        const uint4* const weights = weights_of(shared, layer, tile);
+        const std::uint32_t target = target_of(shared, layer, tile);
         float sums[2][4] = {};
-#pragma unroll
-        for (std::uint32_t step = 0; step < early_steps; ++step)
-            if (step < layer.steps) multiply_step<T>(sums[step % 2], weights[step], right[step]);
+#pragma unroll 4
+        for (std::uint32_t step = 0; step < layer.steps; ++step)
+            multiply_step<T>(sums[step % 2], weights[step * 32], operand_at(operand, step));
         add_to(sums[0], sums[1]);
         deliver(tile, target, sums[0]);
     }
+}
+
+// Other activations than relu: rarely needed here, and long.
+__device__ __noinline__ float activated_slowly(float x, activation what) { return activated(x, what); }
+
+__device__ inline float after_layer(float x, activation what) {
+    if (what == activation::relu) return activated<activation::relu>(x);
+    return what == activation::none ? x : activated_slowly(x, what);
 }
 
 // Where the finished sums of a layer go: into the next layer's operand, the results of a softmax, or the answer.
@@ -143,13 +151,13 @@ struct sum_writer {
     __device__ void operator()(std::uint32_t row, std::uint32_t output, float sum) const {
         if (!is_last) {
             reinterpret_cast<std::uint16_t*>(shared + next.operand)[row * next.operand_pitch + output] =
-                bits_of<T>(activated(sum, layer.after));
+                bits_of<T>(after_layer(sum, layer.after));
         } else if (row < rows && output < layer.outputs) {
             const std::uint32_t place = row * layer.outputs + output;
             if (layer.after == activation::softmax)
                 reinterpret_cast<float*>(shared + layout.results)[place] = sum;
             else
-                answer_of(shared, layout)[place] = bits_of<T>(activated(sum, layer.after));
+                answer_of(shared, layout)[place] = bits_of<T>(after_layer(sum, layer.after));
         }
     }
 };
@@ -176,7 +184,7 @@ __device__ inline void finish_softmax(float* results, std::uint16_t* answer, std
 }
 
 // One layer of a request.
-template <typename T, int Blocks>
+template <typename T, int Blocks, bool Regular>
 struct layer_run {
     unsigned char* shared;
     block_state& state;
@@ -191,7 +199,7 @@ struct layer_run {
         const sum_writer<T> write{shared, call.layout, layer, next, is_last, rows};
         const auto* const biases = reinterpret_cast<const float*>(shared + layer.biases);
         if constexpr (Blocks == 1) {
-            multiply<T>(shared, layer, early, [&](std::uint32_t tile, std::uint32_t, const float(&sums)[4]) {
+            run(layer, early, [&](std::uint32_t tile, std::uint32_t, const float(&sums)[4]) {
                 const std::uint32_t lane = threadIdx.x % 32, row = lane % 4 * 2;
                 const std::uint32_t output = tile * resident_tile + lane / 4;
                 const float first = biases[output], second = biases[output + 8];
@@ -202,26 +210,37 @@ struct layer_run {
                 write(row + 1, output, sums[1] + first);
                 write(row + 1, output + 8, sums[3] + second);
             });
-            if (!is_last) fetch_early(early, shared, next);
+            if (Regular && !is_last) fetch_early(early, shared, next);
             __syncthreads();
             return true;
         } else {
+            // (By the last thread: the first warps wait for the parts.)
+            if (threadIdx.x + 1 == blockDim.x) expect_parts(state, layer, at, rank, rows);
             if (rank < layer.sources) {
-                multiply<T>(shared, layer, early, [&](std::uint32_t, std::uint32_t target, const float(&sums)[4]) {
+                run(layer, early, [&](std::uint32_t, std::uint32_t target, const float(&sums)[4]) {
                     send_part(shared, state, call.layout, at, rank, rows, target, sums);
                 });
             }
             // What the next layer needs is fetched before this layer's sums are there.
-            if (!is_last) fetch_early(early, shared, next);
+            if (Regular && !is_last) fetch_early(early, shared, next);
             return __syncthreads_and(receive(at, layer, biases, write)) != 0;
         }
     }
 
 private:
+    template <typename Deliver>
+    __device__ void run(const resident_layer& layer, const early_weights& early, const Deliver& deliver) const {
+        __syncwarp();  // the tensor cores take whole warps
+        if constexpr (Regular)
+            multiply_regular<T>(shared, layer, early, deliver);
+        else
+            multiply<T>(shared, layer, deliver);
+    }
     __device__ bool receive(std::uint32_t at, const resident_layer& layer, const float* biases,
                             const sum_writer<T>& write) const {
         if (own_tiles(layer, rank) == 0) return true;
         const std::uint32_t all = (rows + 1) / 2 * layer.next_tiles * 32;
+#pragma unroll 1
         for (std::uint32_t i = threadIdx.x; i < all; i += blockDim.x) {
             const own_sum mine = own_sum_at(shared, layer, i, rows);
             const float bias = biases[mine.output];
@@ -249,6 +268,27 @@ __device__ inline void begin(unsigned char* shared, block_state& state, const re
     __syncthreads();
 }
 
+// Another image from now on.
+template <int Blocks>
+__device__ inline void reload(unsigned char* shared, const resident_call& call, std::uint32_t rank) {
+    load_image(shared, call, rank);
+    __syncthreads();
+    // All blocks have the new weights before the host may change the image.
+    cluster_arrive<Blocks>();
+    cluster_wait<Blocks>();
+}
+
+// Takes the words of a request.
+template <typename T>
+struct input_writer {
+    unsigned char* shared;
+    const resident_layer& layer;
+    __device__ void operator()(std::uint32_t row, std::uint32_t word, uint4 data) const {
+        data.w &= 0xffff;  // the flag's place is multiplied by 0, which NaN must not be
+        *reinterpret_cast<uint4*>(operand_of<T>(shared, layer) + row * layer.operand_pitch + word * 8) = data;
+    }
+};
+
 // The last layer's outputs are in the shared memory of block 0, whose threads call it.
 template <typename T>
 __device__ inline void finish(unsigned char* shared, const resident_layout& layout, const resident_layer& last,
@@ -264,8 +304,8 @@ __device__ inline void finish(unsigned char* shared, const resident_layout& layo
 namespace sluice::kernels {
 
 // Layers: of the network, or 0 for any number. Known ones are unrolled: most of a layer's time is the latency of
-// instructions that compute addresses, and these are then computed once.
-template <typename T, int Blocks, int Layers>
+// instructions that compute addresses, and these are then computed once. Regular: see is_regular.
+template <typename T, int Blocks, int Layers, bool Regular>
 __global__ void __launch_bounds__(512, 1) resident_mlp(const __grid_constant__ resident_call call) {
     using namespace resident;
     extern __shared__ __align__(16) unsigned char shared[];
@@ -274,6 +314,8 @@ __global__ void __launch_bounds__(512, 1) resident_mlp(const __grid_constant__ r
     const std::uint32_t rank = blockIdx.x % Blocks, lane = blockIdx.x / Blocks;
     begin(shared, state, call, rank);
     begin_exchange<Blocks>(state);
+    const bool may_be_late = !all_take_part<Blocks>(layout);
+    if (!may_be_late) cluster_wait<Blocks>();
     const std::uint32_t in = layout.input_words(), out = layout.output_words();
     const std::uint32_t layers = Layers == 0 ? layout.layers : Layers;
     std::uint32_t slot = 0, rows = 1, phase = 0;
@@ -282,28 +324,19 @@ __global__ void __launch_bounds__(512, 1) resident_mlp(const __grid_constant__ r
     for (std::uint32_t number = 1;; number = next_resident_number(number)) {
         const std::size_t entry = std::size_t{lane} * call.depth + slot;
         slot = slot + 1 == call.depth ? 0 : slot + 1;
-        fetch_early(early, shared, layout.layer[0]);
-        const auto store = [&](std::uint32_t row, std::uint32_t word, uint4 data) {
-            data.w &= 0xffff;  // the flag's place is multiplied by 0, which NaN must not be
-            auto* const to = operand_of<T>(shared, layout.layer[0]) + row * layout.layer[0].operand_pitch + word * 8;
-            *reinterpret_cast<uint4*>(to) = data;
-        };
-        read_request(state, call, call.inbox + entry * in, rank, number, rows, store);
+        if (Regular) fetch_early(early, shared, layout.layer[0]);
+        read_request(state, call, call.inbox + entry * in, rank, number, rows,
+                     input_writer<T>{shared, layout.layer[0]});
         if (state.ended != 0) break;
         const std::uint32_t flag = state.flag;
         resident_word* const answer = call.outbox + entry * out;
-        cluster_wait<Blocks>();
+        if (may_be_late) cluster_wait<Blocks>();
         if (flag % 16 == resident_reload) {
-            load_image(shared, call, rank);
-            __syncthreads();
-            // All blocks have the new weights before the host may change the image.
-            cluster_arrive<Blocks>();
-            cluster_wait<Blocks>();
+            reload<Blocks>(shared, call, rank);
             if (rank == 0 && threadIdx.x == 0) write_word(answer, 0, 0, flag);
         } else {
             rows = flag % 16 + 1;
-            if (Blocks > 1 && threadIdx.x + 1 == blockDim.x) expect_parts<Blocks>(state, layout, layers, rank, rows);
-            const layer_run<T, Blocks> run_layer{shared, state, call, rank, rows, phase};
+            const layer_run<T, Blocks, Regular> run_layer{shared, state, call, rank, rows, phase};
             phase ^= 1;
             // After an abort nothing more is sent, so that no block answers with what is not complete.
             if constexpr (Layers == 0) {
@@ -316,11 +349,11 @@ __global__ void __launch_bounds__(512, 1) resident_mlp(const __grid_constant__ r
             }
             if (is_whole && rank == 0) finish<T>(shared, layout, layout.layer[layers - 1], rows, flag, answer);
         }
-        cluster_arrive<Blocks>();
+        if (may_be_late) cluster_arrive<Blocks>();
         if (!is_whole) break;
     }
     // No block leaves while others may write into its shared memory.
-    cluster_wait<Blocks>();
+    if (may_be_late) cluster_wait<Blocks>();
     cluster_arrive<Blocks>();
     cluster_wait<Blocks>();
 }

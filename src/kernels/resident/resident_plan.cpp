@@ -69,6 +69,7 @@ resident_layout plan_resident(const std::vector<mlp_layer>& layers, std::uint32_
         it.slice = slice;
         it.sources = divided_up(it.inputs, slice);
         it.steps = divided_up(i == 0 ? made.words * 8 : slice, resident_tile);
+        if (blocks > 1) it.steps = resident_regular_steps(it.steps);
         it.tiles = divided_up(it.outputs, resident_tile);
         it.next_tiles = is_last ? it.tiles : divided_up(it.tiles, blocks);
         it.operand_pitch = it.steps * resident_tile + 8;  // so that 8 rows lie in different banks
@@ -84,7 +85,7 @@ resident_layout plan_resident(const std::vector<mlp_layer>& layers, std::uint32_
     for (std::uint32_t i = 0; i < made.layers; ++i) {
         resident_layer& it = made.layer[i];
         // A lane of one block has whole sums.
-        if (blocks > 1) it.parts = room.take(it.sources * made.pairs() * it.next_tiles * 32 * 4);
+        if (blocks > 1) it.parts = room.take(blocks * made.pairs() * it.next_tiles * 32 * 4);
         // The tensor cores read 8 rows of each step, but only those that were asked for are used.
         it.operand = room.take(most_resident_rows * it.operand_pitch * 2);
     }
