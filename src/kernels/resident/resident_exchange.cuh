@@ -120,28 +120,48 @@ __device__ inline bool await_parts(block_state& state, std::uint32_t at, std::ui
 #endif
 }
 
-// A row and an output of the own tiles, whose parts this thread adds up.
+// A row and an output of the own tiles, whose parts a thread adds up.
 struct own_sum {
     std::uint32_t row, output;
-    const float* parts;  // of the first source
 };
-__device__ inline own_sum own_sum_at(const unsigned char* shared, const resident_layer& layer, std::uint32_t i,
-                                     std::uint32_t rows) {
-    const std::uint32_t of_pair = layer.next_tiles * 32;
-    std::uint32_t pair = 0, in = i;
-    for (; rows > 2 && in >= of_pair; in -= of_pair) ++pair;  // at most 3 times, and no division
-    return {2 * pair + in % 2, in / 32 * resident_tile + in % 32 / 4 + in % 4 / 2 * 8,
-            reinterpret_cast<const float*>(shared + layer.parts) + i};
+// The one of place `i` among [pairs of rows][next_tiles][32].
+__device__ inline own_sum own_sum_at(const resident_layer& layer, std::uint32_t i) {
+    const std::uint32_t of_pair = layer.next_tiles * 32, pair = i / of_pair, in = i - pair * of_pair;
+    return {2 * pair + in % 2, in / 32 * resident_tile + in % 32 / 4 + in % 4 / 2 * 8};
 }
 
-// (The parts of blocks that are no sources are 0.)
+// Where the parts of place `i` are. Made before the parts are awaited, and kept in registers from then on: else one
+// address is computed from another between two loads.
 template <int Blocks>
-__device__ inline float add_up(const own_sum& of, float bias, const resident_layer& layer, std::uint32_t pairs) {
-    const std::uint32_t pitch = pairs * layer.next_tiles * 32;
-    float sums[4] = {bias, 0, 0, 0};
+struct part_addresses {
+    static constexpr int groups = Blocks / 4;
+    std::uint32_t first[groups];  // of every fourth source
+    std::uint32_t pitch;
+
+    __device__ part_addresses(const unsigned char* shared, const resident_layout& layout, const resident_layer& layer,
+                              std::uint32_t i)
+        : pitch(layout.pairs() * layer.next_tiles * 128) {
 #pragma unroll
-    for (std::uint32_t source = 0; source < Blocks; ++source) sums[source % 4] += of.parts[source * pitch];
-    return sums[0] + sums[1] + (sums[2] + sums[3]);
-}
+        for (int group = 0; group < groups; ++group) {
+            first[group] = shared_address(shared + layer.parts) + i * 4 + group * 4 * pitch;
+            asm volatile("" : "+r"(first[group]));
+        }
+        asm volatile("" : "+r"(pitch));
+    }
+    // (The parts of blocks that are no sources are 0.)
+    __device__ float sum(float bias) const {
+        float sums[4] = {bias, 0, 0, 0};
+#pragma unroll
+        for (std::uint32_t source = 0; source < Blocks; ++source) {
+            float part;
+            asm volatile("ld.shared.f32 %0, [%1];"
+                         : "=f"(part)
+                         : "r"(first[source / 4] + source % 4 * pitch)
+                         : "memory");
+            sums[source % 4] += part;
+        }
+        return sums[0] + sums[1] + (sums[2] + sums[3]);
+    }
+};
 
 }  // namespace sluice::kernels::resident

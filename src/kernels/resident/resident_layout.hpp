@@ -45,9 +45,9 @@ SLUICE_KERNEL constexpr std::uint32_t resident_words_of(std::uint32_t elements) 
     return (elements + resident_word_elements - 1) / resident_word_elements;
 }
 
-// Steps of a regular layer: a warp keeps the weights of two of its tiles in registers.
-inline constexpr std::uint32_t regular_steps = 5;
-// In a lane of several blocks the slices of such layers are padded to one of these numbers of steps.
+// The most steps of a regular layer in a lane of one block and of several: a warp keeps the weights of two of its tiles
+// in registers. In a lane of several blocks slices are padded to 2 or 4 steps.
+inline constexpr std::uint32_t regular_steps = 5, regular_shared_steps = 4;
 SLUICE_KERNEL constexpr std::uint32_t resident_regular_steps(std::uint32_t steps) {
     return steps <= 2 ? 2 : steps == 3 ? 4 : steps;
 }
@@ -91,7 +91,8 @@ struct resident_layout {
     // Each layer has at most two tiles for each warp, of few steps, and each thread adds up at most one sum.
     SLUICE_KERNEL bool is_regular() const {
         for (std::uint32_t i = 0; i < layers; ++i) {
-            if (layer[i].steps > regular_steps || layer[i].tiles > threads / 16) return false;
+            if (layer[i].steps > (blocks > 1 ? regular_shared_steps : regular_steps) || layer[i].tiles > threads / 16)
+                return false;
             if (blocks > 1 && pairs() * layer[i].next_tiles * 32 > threads) return false;
         }
         return true;

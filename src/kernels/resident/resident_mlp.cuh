@@ -242,10 +242,11 @@ private:
         const std::uint32_t all = (rows + 1) / 2 * layer.next_tiles * 32;
 #pragma unroll 1
         for (std::uint32_t i = threadIdx.x; i < all; i += blockDim.x) {
-            const own_sum mine = own_sum_at(shared, layer, i, rows);
+            const own_sum mine = own_sum_at(layer, i);
+            const part_addresses<Blocks> parts(shared, call.layout, layer, i);
             const float bias = biases[mine.output];
             if (!await_parts(state, at, phase, call.stop)) return false;
-            write(mine.row, mine.output, add_up<Blocks>(mine, bias, layer, call.layout.pairs()));
+            write(mine.row, mine.output, parts.sum(bias));
         }
         return true;
     }
@@ -319,13 +320,14 @@ __global__ void __launch_bounds__(512, 1) resident_mlp(const __grid_constant__ r
     const std::uint32_t in = layout.input_words(), out = layout.output_words();
     const std::uint32_t layers = Layers == 0 ? layout.layers : Layers;
     std::uint32_t slot = 0, rows = 1, phase = 0;
+    look_timing timing;
     bool is_whole = true;
     early_weights early;
     for (std::uint32_t number = 1;; number = next_resident_number(number)) {
         const std::size_t entry = std::size_t{lane} * call.depth + slot;
         slot = slot + 1 == call.depth ? 0 : slot + 1;
         if (Regular) fetch_early(early, shared, layout.layer[0]);
-        read_request(state, call, call.inbox + entry * in, rank, number, rows,
+        read_request(state, call, call.inbox + entry * in, rank, number, rows, timing,
                      input_writer<T>{shared, layout.layer[0]});
         if (state.ended != 0) break;
         const std::uint32_t flag = state.flag;

@@ -108,6 +108,7 @@ __global__ void __launch_bounds__(256, 1) resident_mlp_f32(const __grid_constant
     const std::uint32_t in = layout.input_words(), out = layout.output_words();
     const std::uint32_t inputs = layout.layer[0].inputs, outputs = layout.layer[layout.layers - 1].outputs;
     std::uint32_t slot = 0, rows = 1;
+    look_timing timing;
     for (std::uint32_t number = 1;; number = next_resident_number(number)) {
         const std::size_t entry = std::size_t{blockIdx.x} * call.depth + slot;
         slot = slot + 1 == call.depth ? 0 : slot + 1;
@@ -122,7 +123,7 @@ __global__ void __launch_bounds__(256, 1) resident_mlp_f32(const __grid_constant
                 if (element < inputs) to[element] = static_cast<std::uint16_t>(parts[i / 2] >> 16 * (i % 2));
             }
         };
-        read_request(state, call, call.inbox + entry * in, 0, number, rows, store);
+        read_request(state, call, call.inbox + entry * in, 0, number, rows, timing, store);
         if (state.ended != 0) break;
         const std::uint32_t flag = state.flag;
         resident_word* const answer = call.outbox + entry * out;

@@ -73,7 +73,7 @@ __device__ inline thread_layer thread_layer_of(const unsigned char* shared, bloc
         made.parts[i] = sends ? address_in(block, base + layer.parts + place * 128 + lane / 4 * 16) : nowhere;
         made.arrived[i] = address_in(block, shared_address(&state.arrived[at]));
     }
-    const own_sum mine = own_sum_at(shared, layer, threadIdx.x, most_resident_rows);
+    const own_sum mine = own_sum_at(layer, threadIdx.x);
     const bool adds = mine.row < most_resident_rows && mine.output < own_tiles(layer, rank) * resident_tile;
     made.output = adds ? place_of(shared, layout, at, mine.row, mine.output) : nowhere;
     made.bias = adds ? reinterpret_cast<const float*>(shared + layer.biases)[mine.output] : 0;
@@ -81,7 +81,7 @@ __device__ inline thread_layer thread_layer_of(const unsigned char* shared, bloc
 }
 
 struct warp_weights {
-    uint4 tile[2][regular_steps];
+    uint4 tile[2][4];
 };
 
 template <std::uint32_t Steps>
@@ -109,25 +109,19 @@ __device__ inline void multiply_steps(float (&sums)[2][4], const warp_weights& w
     add_to(sums[1], odd[1]);
 }
 
-// By the numbers of steps that resident_regular_steps gives: without a branch between two steps, all loads are begun at
+// Layers have 2 or 4 steps (resident_regular_steps): without a branch between two steps, all loads are begun at
 // once.
 __device__ inline void fetch(warp_weights& to, const thread_layer& thread, const resident_layer& layer) {
     const bool has_second = layer.tiles > blockDim.x / 32;
-    switch (layer.steps) {
-        case 2: return fetch_steps<2>(to, thread, has_second);
-        case 4: return fetch_steps<4>(to, thread, has_second);
-        default: return fetch_steps<regular_steps>(to, thread, has_second);
-    }
+    if (layer.steps == 2) return fetch_steps<2>(to, thread, has_second);
+    fetch_steps<4>(to, thread, has_second);
 }
 template <typename T>
 __device__ inline void multiply_whole(float (&sums)[2][4], const warp_weights& weights, const thread_layer& thread,
                                       const resident_layer& layer) {
     const bool has_second = layer.tiles > blockDim.x / 32;
-    switch (layer.steps) {
-        case 2: return multiply_steps<T, 2>(sums, weights, thread, has_second);
-        case 4: return multiply_steps<T, 4>(sums, weights, thread, has_second);
-        default: return multiply_steps<T, regular_steps>(sums, weights, thread, has_second);
-    }
+    if (layer.steps == 2) return multiply_steps<T, 2>(sums, weights, thread, has_second);
+    multiply_steps<T, 4>(sums, weights, thread, has_second);
 }
 
 __device__ inline void send(std::uint32_t to, std::uint32_t arrived, const float (&sums)[4]) {
@@ -170,9 +164,9 @@ __device__ inline bool run_layers(unsigned char* shared, block_state& state, con
         if (at + 1 < Layers) fetch(weights, threads[at + 1], layout.layer[at + 1]);
         const bool adds = thread.output != nowhere && threadIdx.x < (rows + 1) / 2 * layer.next_tiles * 32;
         if (adds) {
+            const part_addresses<Blocks> parts(shared, layout, layer, threadIdx.x);
             is_whole = await_parts(state, at, phase, call.stop);
-            const own_sum mine{0, 0, reinterpret_cast<const float*>(shared + layer.parts) + threadIdx.x};
-            const float sum = add_up<Blocks>(mine, thread.bias, layer, layout.pairs());
+            const float sum = parts.sum(thread.bias);
             if (is_whole)
                 put_sum<T>(thread.output, sum, layer.after, at + 1 == Layers && layer.after == activation::softmax);
         }
@@ -205,13 +199,14 @@ __global__ void __launch_bounds__(512, 1) resident_mlp_shared(const __grid_const
     prepare();
     const std::uint32_t in = layout.input_words(), out = layout.output_words();
     std::uint32_t slot = 0, rows = 1, phase = 0;
+    look_timing timing;
     bool is_whole = true;
     warp_weights weights;
     for (std::uint32_t number = 1;; number = next_resident_number(number)) {
         const std::size_t entry = std::size_t{lane} * call.depth + slot;
         slot = slot + 1 == call.depth ? 0 : slot + 1;
         fetch(weights, threads[0], layout.layer[0]);
-        read_request(state, call, call.inbox + entry * in, rank, number, rows,
+        read_request(state, call, call.inbox + entry * in, rank, number, rows, timing,
                      input_writer<T>{shared, layout.layer[0]});
         if (state.ended != 0) break;
         const std::uint32_t flag = state.flag;

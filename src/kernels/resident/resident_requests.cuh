@@ -5,6 +5,10 @@
 // The first row's words are read until the request is there. Those of the other rows are read at the same time when the
 // request before had these rows: so requests of as many rows as the one before take one read's time, and a request of
 // one row does not wait for reads of rows that it does not have.
+//
+// A read takes longer than a microsecond. A caller that asks again at once writes its next request about when the first
+// read looks at it; and if it is a little late, the next read finds it more than a microsecond later. So the first look
+// is later when the second one found the request, and sooner when the first one did (look_timing).
 #pragma once
 
 #include <cstdint>
@@ -49,12 +53,28 @@ struct block_state {
     std::uint32_t ended;                          // not 0: no request comes any more
 };
 
+// When a warp looks for the next request first: so many cycles after it could.
+struct look_timing {
+    static constexpr std::uint32_t later = 64, most = 2560;  // about a read's time
+    std::uint32_t delay = 0;
+
+    __device__ void wait() const {
+        const auto begin = static_cast<std::uint32_t>(clock64());
+        while (static_cast<std::uint32_t>(clock64()) - begin < delay) {
+        }
+    }
+    __device__ void learn(unsigned looks) {
+        if (looks == 1 && delay != 0) --delay;
+        if (looks == 2) delay = min(delay + later, most);
+    }
+};
+
 // Reads a block's slice of the inputs of request `number`; `store(row, word, data)` gets each word once. `expected`:
 // the rows of the request before. All threads call it; afterwards the state is known to all.
 template <typename Store>
 __device__ inline void read_request(block_state& state, const resident_call& call, const resident_word* entry,
                                     std::uint32_t rank, std::uint32_t number, std::uint32_t expected,
-                                    const Store& store) {
+                                    look_timing& timing, const Store& store) {
     const std::uint32_t width = call.layout.words, all = resident_words_of(call.layout.layer[0].inputs);
     const std::uint32_t mine = min(all - min(rank * width, all), width);
     entry += rank * call.layout.input_pitch();
@@ -66,7 +86,8 @@ __device__ inline void read_request(block_state& state, const resident_call& cal
         // A block without inputs watches one word.
         const bool has_word = word < max(mine, 1u) && row < call.layout.rows && (mine != 0 || row == 0);
         bool is_done = !has_word;
-        for (unsigned looks = 1;; ++looks) {
+        if (__any_sync(whole_warp, has_word && row < expected)) timing.wait();
+        for (unsigned looks = 0;;) {
             const bool reads = !is_done && row < (rows == 0 ? expected : rows);
             if (reads) {
                 const uint4 found = read_word(entry + threadIdx.x);
@@ -76,13 +97,17 @@ __device__ inline void read_request(block_state& state, const resident_call& cal
                     if (threadIdx.x == 0) *static_cast<volatile std::uint32_t*>(&state.flag) = found.w >> 16;
                 }
             }
-            __syncwarp();
+            const bool has_read = __any_sync(whole_warp, reads);
+            if (has_read) ++looks;
             if (rows == 0) {
                 const std::uint32_t flag = now(state.flag);
                 if (flag >> 4 == number) rows = flag % 16 >= resident_reload ? 1 : flag % 16 + 1;
             }
-            if (__all_sync(whole_warp, rows != 0 && (is_done || row >= rows))) break;
-            if (__any_sync(whole_warp, reads)) {
+            if (__all_sync(whole_warp, rows != 0 && (is_done || row >= rows))) {
+                timing.learn(looks);
+                break;
+            }
+            if (has_read) {
                 if (looks % looks_for_request == 0 && read_host_word(call.stop) != 0) state.ended = 1;
                 if (call.pause != 0) __nanosleep(call.pause);
             }
