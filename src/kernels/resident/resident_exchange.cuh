@@ -12,7 +12,7 @@
 
 namespace sluice::kernels::resident {
 
-// A block that waits for others looks for an end after so many cycles: some hundred microseconds.
+// After these cycles a block that waits for others looks for an end: some hundred microseconds.
 inline constexpr std::uint32_t cycles_before_stop = 1u << 18;
 
 __device__ inline std::uint32_t shared_address(const void* in) {

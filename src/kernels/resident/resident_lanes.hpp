@@ -40,7 +40,7 @@ public:
     bool take(std::size_t lane, std::uint16_t* outputs) noexcept;
 
 private:
-    // An entry is cleared after so many requests: twice before a number comes again.
+    // An entry is cleared after that many requests: twice before a number comes again.
     static constexpr std::uint32_t uses_before_clear = last_resident_number / depth / 2;
 
     struct lane_state {

@@ -53,7 +53,7 @@ struct block_state {
     std::uint32_t ended;                          // not 0: no request comes any more
 };
 
-// When a warp looks for the next request first: so many cycles after it could.
+// How many cycles a warp waits before it looks for the next request.
 struct look_timing {
     static constexpr std::uint32_t later = 64, most = 2560;  // about a read's time
     std::uint32_t delay = 0;
