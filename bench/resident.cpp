@@ -51,7 +51,8 @@ private:
 };
 
 template <typename T>
-void compare(device& gpu, const std::vector<std::size_t>& widths, const std::string& name, std::size_t rows) {
+void compare(device& gpu, const std::vector<std::size_t>& widths, const std::string& name, std::size_t rows,
+             std::size_t blocks = 0) {
     single_stream policy(gpu);
     const nn::mlp_model model = random_network(widths);
     const auto plan = sync(nn::make_plan<T>(model), policy);
@@ -61,7 +62,7 @@ void compare(device& gpu, const std::vector<std::size_t>& widths, const std::str
     static_cast<void>(sync(graph(x), policy));
     std::optional<busy_gpu> busy(std::in_place, gpu);  // makes the library's handle
     busy.reset();
-    const nn::resident_network<T> network(gpu, model, {.rows = 8});
+    const nn::resident_network<T> network(gpu, model, {.rows = 8, .blocks_of_lane = blocks});
     for (const bool is_busy : {false, true}) {
         if (is_busy) busy.emplace(gpu);
         const latency ours = measure_latency([&] { network.run(x, y); }, 100'000);
@@ -113,8 +114,10 @@ void run() {
     compare<half>(gpu, {64, 64, 64, 10}, "64-64-64-10 f16", 8);
     compare<float>(gpu, {64, 64, 64, 10}, "64-64-64-10 f32", 1);
     compare<float>(gpu, {64, 64, 64, 10}, "64-64-64-10 f32", 8);
-    compare<bfloat16>(gpu, {784, 512, 512, 10}, "784-512-512-10 bf16", 1);
-    compare<bfloat16>(gpu, {784, 512, 512, 10}, "784-512-512-10 bf16", 8);
+    for (const std::size_t blocks : {16, 8}) {
+        compare<bfloat16>(gpu, {784, 512, 512, 10}, "784-512-512-10 bf16", 1, blocks);
+        compare<bfloat16>(gpu, {784, 512, 512, 10}, "784-512-512-10 bf16", 8, blocks);
+    }
     measure_throughput(gpu);
 }
 

@@ -170,7 +170,10 @@ private:
         const std::uint32_t most_blocks = std::same_as<T, float> ? 1 : kernels::most_blocks_of_lane(on_);
         std::uint32_t fewest_bytes = 0;
         for (const std::uint32_t blocks : {1u, 4u, 8u, 16u}) {
-            if (blocks > most_blocks || (options_.blocks_of_lane != 0 && options_.blocks_of_lane != blocks)) continue;
+            // 16 answer sooner than 8 (docs/measurements/resident.md).
+            if (blocks > most_blocks ||
+                (options_.blocks_of_lane == 0 ? blocks == 8 : options_.blocks_of_lane != blocks))
+                continue;
             const auto rows = static_cast<std::uint32_t>(options_.rows);
             const auto made = std::same_as<T, float> ? kernels::plan_resident_f32(layers_, rows)
                                                      : kernels::plan_resident(layers_, blocks, rows);

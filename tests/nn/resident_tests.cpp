@@ -125,6 +125,23 @@ TYPED_TEST(resident, shares_wide_layers_among_blocks) {
     for (std::size_t rows = 1; rows <= 8; ++rows) this->expect_answers(network, model, rows);
 }
 
+TYPED_TEST(resident, shares_layers_of_many_steps_and_networks_of_many_layers) {
+    using T = TypeParam;
+    if (!this->is_on_gpu() || !this->has_clusters()) GTEST_SKIP() << "a GPU with clusters is needed";
+    if (this->has_one_block()) GTEST_SKIP() << "a lane of f32 has one block";
+    // Slices of more inputs than a warp keeps weights of, more tiles than two for each warp, and more layers than the
+    // kernels know when they are compiled.
+    for (const auto& widths :
+         std::vector<std::vector<std::size_t>>{{300, 500, 40, 10}, {100, 600, 10}, {33, 17, 90, 50, 130, 20, 4}}) {
+        for (const std::size_t blocks : {4, 8, 16}) {
+            SCOPED_TRACE(::testing::Message() << blocks << " blocks, " << widths.front() << " inputs");
+            const auto model = random_network(widths, this->fresh, {.output = activation::softmax});
+            const resident_network<T> network(this->on, model, {.blocks_of_lane = blocks});
+            for (std::size_t i = 0; i < 40; ++i) this->expect_answers(network, model, 1 + i % 8);
+        }
+    }
+}
+
 TYPED_TEST(resident, is_an_operation) {
     using T = TypeParam;
     const auto model = random_network({64, 64, 10}, this->fresh);

@@ -5,31 +5,73 @@
 #include <atomic>
 #include <cstring>
 
-#include "kernels/resident/host_words.hpp"
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 namespace sluice::kernels {
 namespace {
 
-// In front of the boxes: the address of the image, on a line of its own.
-constexpr std::size_t words_in_front = 16;
+// Before the boxes: the address of the image, on a line of its own.
+constexpr std::size_t words_before_boxes = 8;
 
 std::size_t inbox_words(const resident_layout& layout, std::size_t lanes) noexcept {
-    return lanes * resident_lanes::depth * layout.rows * layout.input_words();
+    return lanes * resident_lanes::depth * layout.input_words();
 }
 std::size_t outbox_words(const resident_layout& layout, std::size_t lanes) noexcept {
-    return lanes * resident_lanes::depth * layout.rows * layout.output_words();
+    return lanes * resident_lanes::depth * layout.output_words();
+}
+
+// The half with the flag last.
+void put_halves(resident_word& to, std::uint64_t low, std::uint64_t high) noexcept {
+    std::atomic_ref(to.low).store(low, std::memory_order_relaxed);
+    std::atomic_ref(to.high).store(high, std::memory_order_release);
+}
+
+// The elements that are left, at most a word's.
+void put_last(resident_word& to, const std::uint16_t* from, std::size_t elements, std::uint32_t flag) noexcept {
+    std::uint64_t halves[2] = {};
+    std::memcpy(halves, from, elements * sizeof(*from));
+    put_halves(to, halves[0], halves[1] | std::uint64_t{flag} << 48);
+}
+
+// `elements` at `from`, of which `readable` may be read.
+void put_row(resident_word* to, const std::uint16_t* from, std::size_t elements, [[maybe_unused]] std::size_t readable,
+             std::uint32_t flag) noexcept {
+    std::size_t done = 0;
+#if defined(__SSE2__)
+    // Twice as fast as two stores of 8 bytes. The processors store 16 aligned bytes at once: AMD and Intel say so of
+    // those with AVX.
+    for (; done + resident_word_elements <= elements && done + 8 <= readable; done += resident_word_elements) {
+        const __m128i loaded = _mm_loadu_si128(static_cast<const __m128i*>(static_cast<const void*>(from + done)));
+        _mm_store_si128(static_cast<__m128i*>(static_cast<void*>(to++)),
+                        _mm_insert_epi16(loaded, static_cast<int>(flag), 7));
+    }
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+#endif
+    for (; done < elements; done += resident_word_elements)
+        put_last(*to++, from + done, std::min<std::size_t>(resident_word_elements, elements - done), flag);
+}
+
+void clear(resident_word* words, std::uint32_t count) noexcept {
+    for (std::uint32_t i = 0; i < count; ++i) put_halves(words[i], 0, 0);
+}
+
+bool has_answer(const resident_word& word, std::uint32_t flag, std::uint64_t& high) noexcept {
+    high = std::atomic_ref(const_cast<std::uint64_t&>(word.high)).load(std::memory_order_acquire);
+    return high >> 48 == flag;
 }
 
 }  // namespace
 
 std::size_t resident_lanes::bytes(const resident_layout& layout, std::size_t lanes) noexcept {
-    return 8 * (words_in_front + inbox_words(layout, lanes) + outbox_words(layout, lanes));
+    return sizeof(resident_word) * (words_before_boxes + inbox_words(layout, lanes) + outbox_words(layout, lanes));
 }
 
 resident_lanes::resident_lanes(const resident_layout& layout, std::size_t lanes, void* memory)
     : layout_(layout),
       image_(static_cast<std::uint64_t*>(memory)),
-      inbox_(image_ + words_in_front),
+      inbox_(static_cast<resident_word*>(memory) + words_before_boxes),
       outbox_(inbox_ + inbox_words(layout, lanes)),
       lanes_(lanes) {}
 
@@ -41,67 +83,66 @@ void resident_lanes::set_image(const void* on_device) noexcept {
     std::atomic_ref(*image_).store(reinterpret_cast<std::uintptr_t>(on_device), std::memory_order_relaxed);
 }
 
-std::uint64_t* resident_lanes::entry_in(std::size_t lane) const noexcept {
-    return inbox_ + (lane * depth + lanes_[lane].slot) * layout_.rows * layout_.input_words();
+resident_word* resident_lanes::entry_in(std::size_t lane) const noexcept {
+    return inbox_ + (lane * depth + lanes_[lane].slot) * layout_.input_words();
 }
-const std::uint64_t* resident_lanes::entry_out(std::size_t lane) const noexcept {
-    return outbox_ + (lane * depth + lanes_[lane].slot) * layout_.rows * layout_.output_words();
+resident_word* resident_lanes::entry_out(std::size_t lane) const noexcept {
+    return outbox_ + (lane * depth + lanes_[lane].slot) * layout_.output_words();
 }
 
-void resident_lanes::begin(lane_state& of, std::uint32_t asked) noexcept {
+resident_lanes::lane_state& resident_lanes::begin(std::size_t lane, std::uint32_t asked) noexcept {
+    lane_state& of = lanes_[lane];
     of.number = next_resident_number(of.number);
     of.flag = of.number << 4 | asked;
     of.slot = (of.slot + 1) % depth;
     of.words_taken = 0;
+    // Every block has read this entry's latest request: it was asked before the latest one that has an answer.
+    if (++of.uses[of.slot] == uses_before_clear) {
+        of.uses[of.slot] = 0;
+        clear(entry_in(lane), layout_.input_words());
+        clear(entry_out(lane), layout_.output_words());
+    }
+    return of;
 }
 
 void resident_lanes::ask(std::size_t lane, const std::uint16_t* inputs, std::uint32_t rows) noexcept {
-    lane_state& of = lanes_[lane];
-    begin(of, rows - 1);
+    lane_state& of = begin(lane, rows - 1);
     of.rows = rows;
-    const resident_layer& first = layout_.layer[0];
-    const std::uint32_t pitch = layout_.input_pitch();
-    // The first row last, after the others: a block that sees it reads them.
-    for (std::uint32_t row = rows; row-- != 0;) {
-        if (row == 0) std::atomic_thread_fence(std::memory_order_release);
-        std::uint64_t* words = entry_in(lane) + std::size_t{row} * layout_.input_words();
-        const std::uint16_t* const x = inputs + std::size_t{row} * first.inputs;
-        for (std::uint32_t block = 0; block < layout_.blocks; ++block, words += pitch) {
-            const std::uint32_t begin = std::min(block * first.slice, first.inputs);
-            const std::uint32_t end = std::min(begin + first.slice, first.inputs);
-            const std::uint32_t pairs = (end - begin) / 2;
-            for (std::uint32_t i = 0; i < pairs; ++i) {
-                std::uint32_t both = 0;
-                std::memcpy(&both, x + begin + std::size_t{2} * i, sizeof(both));
-                put_word(words + i, both, of.flag);
-            }
-            if ((end - begin) % 2 != 0) put_word(words + pairs, x[end - 1], of.flag);
-            if (begin == end) put_word(words, 0, of.flag);
+    const std::size_t columns = layout_.layer[0].inputs, slice = layout_.words * resident_word_elements;
+    for (std::size_t block = 0; block < layout_.blocks; ++block) {
+        resident_word* words = entry_in(lane) + block * layout_.input_pitch();
+        const std::size_t first = block * slice;
+        if (first >= columns) {  // it takes no inputs, and watches one word
+            put_halves(*words, 0, std::uint64_t{of.flag} << 48);
+            continue;
+        }
+        for (std::size_t row = 0; row < rows; ++row, words += layout_.words) {
+            put_row(words, inputs + row * columns + first, std::min(slice, columns - first),
+                    (rows - row) * columns - first, of.flag);
         }
     }
 }
 
 void resident_lanes::ask_to_reload(std::size_t lane) noexcept {
-    lane_state& of = lanes_[lane];
-    begin(of, resident_reload);
+    const lane_state& of = begin(lane, resident_reload);
     std::atomic_thread_fence(std::memory_order_release);  // the image's address is written before
-    std::uint64_t* const words = entry_in(lane);
-    for (std::uint32_t i = 0; i < layout_.input_words(); ++i) put_word(words + i, 0, of.flag);
+    for (std::uint32_t block = 0; block < layout_.blocks; ++block) {
+        resident_word* const words = entry_in(lane) + std::size_t{block} * layout_.input_pitch();
+        for (std::uint32_t i = 0; i < layout_.words; ++i) put_halves(words[i], 0, std::uint64_t{of.flag} << 48);
+    }
 }
 
 bool resident_lanes::take(std::size_t lane, std::uint16_t* outputs) noexcept {
     lane_state& of = lanes_[lane];
-    const std::uint64_t* const words = entry_out(lane);
-    if (outputs == nullptr) return has_flag(word_at(words), of.flag);
-    const std::uint32_t columns = layout_.layer[layout_.layers - 1].outputs, pairs = layout_.output_words();
-    for (; of.words_taken < of.rows * pairs; ++of.words_taken) {
-        const std::uint64_t word = word_at(words + of.words_taken);
-        if (!has_flag(word, of.flag)) return false;
-        const std::uint32_t row = of.words_taken / pairs, column = 2 * (of.words_taken % pairs);
-        const std::uint32_t both = static_cast<std::uint32_t>(word);
-        std::uint16_t* const to = outputs + std::size_t{row} * columns + column;
-        to[0] = static_cast<std::uint16_t>(both);
-        if (column + 1 < columns) to[1] = static_cast<std::uint16_t>(both >> 16);
+    resident_word* const words = entry_out(lane);
+    std::uint64_t halves[2] = {};
+    if (outputs == nullptr) return has_answer(*words, of.flag, halves[1]);
+    const std::size_t elements = std::size_t{of.rows} * layout_.layer[layout_.layers - 1].outputs;
+    for (std::size_t done; (done = std::size_t{of.words_taken} * resident_word_elements) < elements; ++of.words_taken) {
+        resident_word& word = words[of.words_taken];
+        if (!has_answer(word, of.flag, halves[1])) return false;
+        halves[0] = std::atomic_ref(word.low).load(std::memory_order_relaxed);
+        std::memcpy(outputs + done, halves, std::min<std::size_t>(resident_word_elements, elements - done) * 2);
     }
     return true;
 }

@@ -2,6 +2,9 @@
 // The host's side of the boxes of a network that stays on a GPU: writes requests, reads answers. See
 // resident_layout.hpp.
 //
+// Invariant: when a request with a number is written, no word of the lane's boxes has that number from an earlier
+// request, and the entry that the kernel may still look at is not changed.
+//
 // Thread safety: a lane is used by one thread at a time, from a request to its answer.
 #pragma once
 
@@ -37,22 +40,26 @@ public:
     bool take(std::size_t lane, std::uint16_t* outputs) noexcept;
 
 private:
+    // An entry is cleared after that many requests: twice before a number comes again.
+    static constexpr std::uint32_t uses_before_clear = last_resident_number / depth / 2;
+
     struct lane_state {
         std::uint32_t number = 0;  // of the latest request
         std::uint32_t flag = 0;    // of its words
         std::uint32_t slot = depth - 1;
         std::uint32_t rows = 0;
         std::uint32_t words_taken = 0;
+        std::uint32_t uses[depth] = {};  // of each entry, since it was cleared
     };
 
-    std::uint64_t* entry_in(std::size_t lane) const noexcept;
-    const std::uint64_t* entry_out(std::size_t lane) const noexcept;
-    void begin(lane_state& of, std::uint32_t asked) noexcept;
+    resident_word* entry_in(std::size_t lane) const noexcept;
+    resident_word* entry_out(std::size_t lane) const noexcept;
+    lane_state& begin(std::size_t lane, std::uint32_t asked) noexcept;
 
     resident_layout layout_;
     std::uint64_t* image_;
-    std::uint64_t* inbox_;
-    std::uint64_t* outbox_;
+    resident_word* inbox_;
+    resident_word* outbox_;
     std::vector<lane_state> lanes_;
 };
 

@@ -13,24 +13,18 @@
 namespace sluice::kernels::resident {
 
 inline constexpr std::uint32_t threads_of_output = 4;
-inline constexpr unsigned whole_warp = 0xffffffff;
 
 __device__ inline float dot(const float4& a, const float4& b, float sum) {
     return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, fmaf(a.x, b.x, sum))));
 }
 
-// Where the number of a row and an output goes: into the next layer's operand, the results of a softmax, or the answer.
+// Where the number of a row and an output goes: into the next layer's operand, or the answer.
 struct f32_writer {
-    float* to;  // null: the answer
+    float* to;
     std::uint32_t pitch;
-    std::uint64_t* answer;
-    std::uint32_t flag;
 
     __device__ void operator()(std::uint32_t row, std::uint32_t output, float value) const {
-        if (to != nullptr)
-            to[row * pitch + output] = value;
-        else
-            write_host_word(answer + row * pitch + output, __float_as_uint(value), flag);
+        to[row * pitch + output] = value;
     }
 };
 
@@ -65,9 +59,8 @@ __device__ inline void multiply_f32(const unsigned char* shared, const resident_
     }
 }
 
-// One warp a row; then into the host's memory.
-__device__ inline void finish_softmax_f32(float* results, std::uint32_t outputs, std::uint32_t rows,
-                                          std::uint64_t* answer, std::uint32_t flag) {
+// One warp a row.
+__device__ inline void finish_softmax_f32(float* results, std::uint32_t outputs, std::uint32_t rows) {
     __syncthreads();
     const std::uint32_t lane = threadIdx.x % 32;
     for (std::uint32_t row = threadIdx.x / 32; row < rows; row += blockDim.x / 32) {
@@ -81,29 +74,24 @@ __device__ inline void finish_softmax_f32(float* results, std::uint32_t outputs,
         }
         for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(whole_warp, sum, step);
         __syncwarp();
-        for (std::uint32_t i = lane; i < outputs; i += 32)
-            write_host_word(answer + row * outputs + i, __float_as_uint(each[i] / sum), flag);
+        for (std::uint32_t i = lane; i < outputs; i += 32) each[i] /= sum;
     }
 }
 
 __device__ inline void run_layer_f32(unsigned char* shared, const resident_call& call, std::uint32_t at,
-                                     std::uint32_t rows, std::uint32_t flag, std::uint64_t* answer) {
+                                     std::uint32_t rows) {
     const resident_layer& layer = call.layout.layer[at];
     const std::uint32_t outputs = layer.outputs / 2;
-    const bool is_last = at + 1 == call.layout.layers, is_softmax = layer.after == activation::softmax;
-    f32_writer write{nullptr, outputs, answer, flag};
-    if (!is_last) {
-        const resident_layer& next = call.layout.layer[at + 1];
-        write.to = reinterpret_cast<float*>(shared + next.operand);
-        write.pitch = next.operand_pitch / 2;
-    } else if (is_softmax) {
-        write.to = reinterpret_cast<float*>(shared + call.layout.results);
-    }
+    const bool is_last = at + 1 == call.layout.layers;
+    const resident_layer& next = call.layout.layer[is_last ? at : at + 1];
+    const f32_writer write = is_last
+                                 ? f32_writer{reinterpret_cast<float*>(shared + call.layout.results), outputs}
+                                 : f32_writer{reinterpret_cast<float*>(shared + next.operand), next.operand_pitch / 2};
     if (rows == 1)
         multiply_f32<1>(shared, layer, rows, write);
     else
         multiply_f32<most_resident_rows>(shared, layer, rows, write);
-    if (is_softmax) finish_softmax_f32(write.to, outputs, rows, answer, flag);
+    if (layer.after == activation::softmax) finish_softmax_f32(write.to, outputs, rows);
     __syncthreads();
 }
 
@@ -116,28 +104,38 @@ __global__ void __launch_bounds__(256, 1) resident_mlp_f32(const __grid_constant
     extern __shared__ __align__(16) unsigned char shared[];
     __shared__ block_state state;
     const resident_layout& layout = call.layout;
-    for (std::uint32_t i = threadIdx.x; i < (layout.shared_bytes - layout.image_bytes) / 4; i += blockDim.x)
-        reinterpret_cast<std::uint32_t*>(shared + layout.image_bytes)[i] = 0;
-    load_image(shared, call, 0);
-    if (threadIdx.x == 0) state.ended = state.aborted = 0;
-    __syncthreads();
-    const std::uint32_t in = layout.rows * layout.input_words(), out = layout.rows * layout.output_words();
-    std::uint32_t slot = 0;
+    begin(shared, state, call, 0);
+    const std::uint32_t in = layout.input_words(), out = layout.output_words();
+    const std::uint32_t inputs = layout.layer[0].inputs, outputs = layout.layer[layout.layers - 1].outputs;
+    std::uint32_t slot = 0, rows = 1;
+    look_timing timing;
     for (std::uint32_t number = 1;; number = next_resident_number(number)) {
         const std::size_t entry = std::size_t{blockIdx.x} * call.depth + slot;
         slot = slot + 1 == call.depth ? 0 : slot + 1;
-        read_inputs<float>(shared, state, call, call.inbox + entry * in, 0, number);
+        // Floats lie across words.
+        const auto store = [&](std::uint32_t row, std::uint32_t word, const uint4& data) {
+            auto* const to = reinterpret_cast<std::uint16_t*>(shared + layout.layer[0].operand) +
+                             row * layout.layer[0].operand_pitch;
+            const std::uint32_t parts[4] = {data.x, data.y, data.z, data.w};
+#pragma unroll
+            for (std::uint32_t i = 0; i < resident_word_elements; ++i) {
+                const std::uint32_t element = word * resident_word_elements + i;
+                if (element < inputs) to[element] = static_cast<std::uint16_t>(parts[i / 2] >> 16 * (i % 2));
+            }
+        };
+        read_request(state, call, call.inbox + entry * in, 0, number, rows, timing, store);
         if (state.ended != 0) break;
         const std::uint32_t flag = state.flag;
-        std::uint64_t* const answer = call.outbox + entry * out;
+        resident_word* const answer = call.outbox + entry * out;
         if (flag % 16 == resident_reload) {
             load_image(shared, call, 0);
             __syncthreads();
-            if (threadIdx.x == 0) write_host_word(answer, 0, flag);
+            if (threadIdx.x == 0) write_word(answer, 0, 0, flag);
             continue;
         }
-        for (std::uint32_t at = 0; at < layout.layers; ++at)
-            run_layer_f32(shared, call, at, flag % 16 + 1, flag, answer);
+        rows = flag % 16 + 1;
+        for (std::uint32_t at = 0; at < layout.layers; ++at) run_layer_f32(shared, call, at, rows);
+        write_answer(answer_of(shared, layout), rows * outputs, answer, flag);
     }
 }
 
