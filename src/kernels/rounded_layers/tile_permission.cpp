@@ -55,7 +55,7 @@ tile_permission ask_for_tiles(const char* switched_off) {
     tile_permission made = tiles_of_processor();
     const auto refuse = [&](std::string why) { made = {false, false, std::move(why)}; };
     if (!made.bf16 && !made.int8) return made;
-    if (switched_off != nullptr && std::string_view(switched_off) != "" && std::string_view(switched_off) != "0") {
+    if (switched_off != nullptr && !std::string_view(switched_off).empty() && std::string_view(switched_off) != "0") {
         refuse("SLUICE_NO_AMX is set");
     } else if (!system_saves_tiles()) {
         refuse("the system does not save its registers");
