@@ -6,7 +6,7 @@
 
 namespace sluice::detail {
 
-// Tells the core that this thread only waits for another one.
+// Says to the core that this thread only waits for another one.
 inline void pause_core() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
