@@ -85,7 +85,7 @@ TEST(hand_over, drops_what_is_there_at_the_end_and_what_comes_later) {
 
 // Each thread has one object, and pushes it again when it was taken.
 TEST(hand_over, loses_none_of_several_threads) {
-    constexpr int threads = 3, times = 20'000;
+    constexpr int threads = 3, times = 2'000;
     struct counted : parcel {
         using parcel::parcel;
         std::atomic<int> taken{0};
