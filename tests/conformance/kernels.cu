@@ -90,6 +90,16 @@ void copy_by_hand(const native_stream& on, const unsigned* from, unsigned* to, s
         if (code != cudaSuccess) throw std::runtime_error(cudaGetErrorString(code));
     };
     const auto home = static_cast<cudaStream_t>(on.handle);
+    // In a library call, and in a capture, the stream's device is current; elsewhere perhaps another one.
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    check(cudaStreamIsCapturing(home, &capture));
+    int before = 0;
+    check(cudaGetDevice(&before));
+    if (capture == cudaStreamCaptureStatusNone) {
+        cudaPointerAttributes memory{};
+        check(cudaPointerGetAttributes(&memory, to));
+        check(cudaSetDevice(memory.device));
+    }
     // One of each device, never destroyed: a stream must not be destroyed while it is part of a capture.
     static std::mutex one_at_a_time;
     static std::map<int, cudaStream_t> arms;
@@ -113,6 +123,7 @@ void copy_by_hand(const native_stream& on, const unsigned* from, unsigned* to, s
     check(cudaStreamWaitEvent(home, over, 0));
     check(cudaEventDestroy(begun));
     check(cudaEventDestroy(over));
+    check(cudaSetDevice(before));
 #endif
 }
 

@@ -116,7 +116,8 @@ void loop::run_soon(std::shared_ptr<served_model> model) {
 }
 
 void loop::send_soon(std::shared_ptr<connection> answered) noexcept {
-    const std::shared_ptr<loop> self = weak_from_this().lock();  // the connection may be gone before the event is written
+    const std::shared_ptr<loop> self =
+        weak_from_this().lock();  // the connection may be gone before the event is written
     hand_over<connection>::link& at = answered->answered();
     if (!answered_.push(at, std::move(answered))) return;
     const std::uint64_t one = 1;
