@@ -145,7 +145,9 @@ TEST_F(distributed_mishap, a_job_that_was_stopped_as_a_whole_continues) {
     const auto input = write_sparse_array(inputs_, "zeros.npy", 3'000'000, digits_files::inputs);
     job_.emplace(2, rank_arguments{digits().model, input, "--device", "cpu", "--batch", "16", "--output",
                                    directory_ / "out.npy", "--rank-timeout", "2"});
-    while (directory_.entries() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    // A job that ends before it writes is reported below.
+    for (int waits = 0; directory_.entries() == 0 && waits < 30'000; ++waits)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
     for (const int rank : {0, 1}) job_->send_to(rank, SIGSTOP);
     std::this_thread::sleep_for(std::chrono::seconds(4));  // longer than a rank may be silent
     for (const int rank : {0, 1}) job_->send_to(rank, SIGCONT);
