@@ -53,7 +53,7 @@ void worker_pool::raise_urgency(place& one) noexcept {
 
 worker_pool::locked worker_pool::lock_soon() noexcept {
     locked lock(mutex_, std::try_to_lock);
-    for (detail::short_wait wait; !lock.owns_lock() && wait.keeps_core(); lock.try_lock()) wait();
+    for (detail::short_wait wait; !lock.owns_lock() && wait.keeps_core(); static_cast<void>(lock.try_lock())) wait();
     if (!lock.owns_lock()) lock.lock();
     return lock;
 }
