@@ -51,13 +51,6 @@ void worker_pool::raise_urgency(place& one) noexcept {
     ready_.push(one);
 }
 
-worker_pool::locked worker_pool::lock_soon() noexcept {
-    locked lock(mutex_, std::try_to_lock);
-    for (detail::short_wait wait; !lock.owns_lock() && wait.keeps_core(); static_cast<void>(lock.try_lock())) wait();
-    if (!lock.owns_lock()) lock.lock();
-    return lock;
-}
-
 void worker_pool::note_work() noexcept {
     has_ready_.store(!ready_.empty(), std::memory_order_relaxed);
     has_work_.store(has_work(), std::memory_order_relaxed);

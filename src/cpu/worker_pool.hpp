@@ -28,6 +28,7 @@
 #include "cpu/current_core.hpp"
 #include "cpu/float_environment.hpp"
 #include "runtime/parallel_parts.hpp"
+#include "runtime/short_wait.hpp"
 #include "sluice/async/detail/thread_duty.hpp"
 #include "sluice/base/detail/pairing_heap.hpp"
 
@@ -126,8 +127,7 @@ private:
     };
 
     void work(sleeper& self);
-    // The lock is held for less than a microsecond: a thread that slept for it would lose more.
-    locked lock_soon() noexcept;
+    locked lock_soon() noexcept { return detail::lock_soon(mutex_); }
     // All of these with the lock held. They release it while they carry something out, look or sleep.
     void note_work() noexcept;
     bool has_work() const noexcept { return !ready_.empty() || closing_ || work_to_join() != nullptr; }

@@ -2,6 +2,7 @@
 // short_wait: what a thread does between two looks for what another thread writes within microseconds.
 #pragma once
 
+#include <mutex>
 #include <thread>
 
 namespace sluice::detail {
@@ -41,5 +42,14 @@ private:
 
     int looks_;  // before it yields
 };
+
+// For a lock that other threads hold for about a microsecond: a thread that slept until it is free, and then waited for
+// a processor, would lose more. It looks as long as the wait keeps the core, and sleeps then.
+inline std::unique_lock<std::mutex> lock_soon(std::mutex& mutex, short_wait wait = short_wait()) noexcept {
+    std::unique_lock lock(mutex, std::try_to_lock);
+    for (; !lock.owns_lock() && wait.keeps_core(); static_cast<void>(lock.try_lock())) wait();
+    if (!lock.owns_lock()) lock.lock();
+    return lock;
+}
 
 }  // namespace sluice::detail

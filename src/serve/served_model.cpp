@@ -66,19 +66,6 @@ refusal why_left_out(const waiting_call& call) noexcept try {
     return refusal_of(failure);
 }
 
-// For a thread that takes requests. Those that compute keep the lock for about a microsecond: to sleep until it is
-// free, and then to wait for a processor, takes longer.
-std::unique_lock<std::mutex> lock_soon(std::mutex& mutex) {
-    constexpr int looks = 50;
-    std::unique_lock lock(mutex, std::try_to_lock);
-    for (int look = 0; look < looks && !lock.owns_lock(); ++look) {
-        detail::pause_core();
-        static_cast<void>(lock.try_lock());
-    }
-    if (!lock.owns_lock()) lock.lock();
-    return lock;
-}
-
 }  // namespace
 
 // What a thread has taken from the queue to end it.
@@ -193,7 +180,7 @@ bool served_model::submit(std::shared_ptr<infer_call> call, lent_thread* lent) {
         queue_->require_level(one.call->priority);
         refuse_full(waiting);
     }
-    std::unique_lock lock = lock_soon(mutex_);
+    std::unique_lock lock = detail::lock_soon(mutex_, detail::short_wait(5));
     if (is_closing_) return false;
     if (broken_.empty() && network_->is_lost()) broken_ = "its device " + network_->device_name() + " has failed";
     if (!broken_.empty()) throw refusal(refusal_kind::unavailable, "model " + in_quotes(name_) + ": " + broken_);

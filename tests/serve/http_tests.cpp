@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "serve/support/http_server.hpp"
-#include "serve/support/turns.hpp"
 #include "sluice/base/error.hpp"
 
 namespace sluice::serve::http_tests {
@@ -298,15 +297,6 @@ TEST(http, a_full_queue_is_429_with_its_length) {
     EXPECT_EQ(first.receive().status, 200);
     EXPECT_EQ(second.receive().status, 200);
     EXPECT_EQ(third.ask(infer_request(3)).status, 200);
-}
-
-TEST(http, threads_that_take_requests_take_short_turns) {
-    if (!testing::system_has_turns()) GTEST_SKIP() << "this system knows no turns of threads (Linux 6.12 and later do)";
-    ASSERT_EQ(testing::threads_with_short_turns(), 0U);
-    const http_server server({.threads = 2});
-    EXPECT_EQ(server.ask(get_request("/v2")).status, 200);
-    while (testing::threads_with_short_turns() < 2) std::this_thread::yield();  // the other one may just have begun
-    EXPECT_EQ(testing::threads_with_short_turns(), 2U);
 }
 
 TEST(http, a_server_that_has_answered_sleeps) {

@@ -7,7 +7,6 @@
 #include <exception>
 #include <utility>
 
-#include "serve/short_turns.hpp"
 #include "sluice/serve/served_model.hpp"
 
 namespace sluice::serve {
@@ -85,7 +84,6 @@ grpc::CompletionQueue::NextStatus call_loop::next(void*& tag, bool& is_done) {
 }
 
 void call_loop::run() {
-    take_short_turns();
     using status = grpc::CompletionQueue::NextStatus;
     void* tag = nullptr;
     bool is_done = false;

@@ -18,7 +18,6 @@
 #include <system_error>
 #include <utility>
 
-#include "serve/short_turns.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/base/printable.hpp"
 
@@ -98,7 +97,6 @@ void grpc_listener::stop() noexcept {
 }
 
 void grpc_listener::work() {
-    take_short_turns();
     std::array<pollfd, 2> looks{{{ends_.get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}}};
     while (true) {
         const bool has_room = accept_waiting();

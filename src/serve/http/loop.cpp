@@ -14,7 +14,6 @@
 
 #include "serve/http/connection.hpp"
 #include "serve/http/reply.hpp"
-#include "serve/short_turns.hpp"
 #include "sluice/serve/served_model.hpp"
 
 namespace sluice::serve {
@@ -79,7 +78,6 @@ void loop::start() {
 
 // An exception is std::bad_alloc: of Asio, or of what begins something on this thread. Each connection catches its own.
 void loop::run() noexcept {
-    take_short_turns();
     while (true) {
         try {
             if (!ticks_ && !ends_) tick();
