@@ -14,6 +14,8 @@
 //   once      bulk copies into the same shared memory, one after the other, counted by one barrier
 //   renewed   the same with the barrier invalidated and initialised for each copy
 //   tree      a sum over shared memory by half of the threads at a time, after a named barrier of one warp
+//   late      a kernel that stays reads memory that was allocated after its launch
+//   polled    a warp polls a word in shared memory that another warp writes
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
 
@@ -120,6 +122,26 @@ __global__ void add_in_halves(const unsigned* in, unsigned size, unsigned long l
         left = half;
     }
     if (threadIdx.x == 0) atomicAdd(sum, values[0].element + values[0].at);
+}
+
+// Reads *address when *asked is not 0, and answers.
+__global__ void stay(const volatile unsigned long long* asked, volatile unsigned* answer) {
+    unsigned long long address = 0;
+    while ((address = *asked) == 0) __nanosleep(1000);
+    *answer = *reinterpret_cast<const volatile unsigned*>(address);
+}
+
+__global__ void poll(unsigned* result) {
+    __shared__ unsigned word;
+    if (threadIdx.x == 0) word = 0;
+    __syncthreads();
+    volatile unsigned* const seen = &word;
+    if (threadIdx.x == 32) *seen = 7;
+    if (threadIdx.x < 32) {
+        while (*seen == 0) {
+        }
+        if (threadIdx.x == 0) *result = *seen;
+    }
 }
 
 __global__ void launch_another(cudaGraphExec_t* other) { cudaGraphLaunch(*other, cudaStreamGraphFireAndForget); }
@@ -278,6 +300,32 @@ bool tree() {
     return true;
 }
 
+bool late() {
+    unsigned long long* asked = nullptr;  // then the answer
+    CHECK(cudaHostAlloc(&asked, 2 * sizeof(*asked), cudaHostAllocMapped));
+    asked[0] = asked[1] = 0;
+    cudaStream_t staying{}, other{};
+    CHECK(cudaStreamCreateWithFlags(&staying, cudaStreamNonBlocking));
+    CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    stay<<<1, 1, 0, staying>>>(asked, reinterpret_cast<unsigned*>(asked + 1));
+    CHECK(cudaGetLastError());
+    unsigned* made = nullptr;
+    CHECK(cudaMallocAsync(&made, sizeof(*made), other));
+    CHECK(cudaMemsetAsync(made, 1, sizeof(*made), other));
+    CHECK(cudaStreamSynchronize(other));
+    *static_cast<volatile unsigned long long*>(asked) = reinterpret_cast<unsigned long long>(made);
+    CHECK(cudaStreamSynchronize(staying));
+    return *reinterpret_cast<volatile unsigned*>(asked + 1) == 0x01010101;
+}
+
+bool polled() {
+    unsigned* result = nullptr;
+    CHECK(cudaMallocManaged(&result, sizeof(*result)));
+    poll<<<1, 64>>>(result);
+    CHECK(cudaDeviceSynchronize());
+    return *result == 7;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -295,8 +343,12 @@ int main(int count, char** arguments) {
         is_right = batches<true>();
     } else if (std::strcmp(which, "tree") == 0) {
         is_right = tree();
+    } else if (std::strcmp(which, "late") == 0) {
+        is_right = late();
+    } else if (std::strcmp(which, "polled") == 0) {
+        is_right = polled();
     } else {
-        std::fprintf(stderr, "usage: under_the_tools loop|threads|clusters|once|renewed|tree\n");
+        std::fprintf(stderr, "usage: under_the_tools loop|threads|clusters|once|renewed|tree|late|polled\n");
         return 2;
     }
     std::printf("%s\n", is_right ? "right" : "wrong");

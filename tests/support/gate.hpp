@@ -2,6 +2,7 @@
 // gate: blocks a stream until a test opens it.
 #pragma once
 
+#include <cstdlib>
 #include <latch>
 #include <memory>
 #include <utility>
@@ -9,6 +10,10 @@
 #include "sluice/runtime/stream.hpp"
 
 namespace sluice::test_support {
+
+// With lazy loading the first launch of a kernel waits until the GPU is idle: for ever, while a gate holds a stream. A
+// test that runs first or alone meets this, so programs with gates load their kernels at the start.
+inline const int kernels_are_loaded_at_the_start = setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 
 // Commands submitted to the stream after the gate do not run before open(). The destructor opens the gate.
 class gate {
