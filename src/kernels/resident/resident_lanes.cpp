@@ -53,6 +53,13 @@ void put_row(resident_word* to, const std::uint16_t* from, std::size_t elements,
         put_last(*to++, from + done, std::min<std::size_t>(resident_word_elements, elements - done), flag);
 }
 
+// The line comes into this core's cache, to be written.
+void fetch_to_write([[maybe_unused]] const resident_word& first) noexcept {
+#if defined(__x86_64__)
+    asm volatile("prefetchw %0" ::"m"(first));
+#endif
+}
+
 void clear(resident_word* words, std::uint32_t count) noexcept {
     for (std::uint32_t i = 0; i < count; ++i) put_halves(words[i], 0, 0);
 }
@@ -83,8 +90,8 @@ void resident_lanes::set_image(const void* on_device) noexcept {
     std::atomic_ref(*image_).store(reinterpret_cast<std::uintptr_t>(on_device), std::memory_order_relaxed);
 }
 
-resident_word* resident_lanes::entry_in(std::size_t lane) const noexcept {
-    return inbox_ + (lane * depth + lanes_[lane].slot) * layout_.input_words();
+resident_word* resident_lanes::entry_in(std::size_t lane, std::size_t slot) const noexcept {
+    return inbox_ + (lane * depth + slot) * layout_.input_words();
 }
 resident_word* resident_lanes::entry_out(std::size_t lane) const noexcept {
     return outbox_ + (lane * depth + lanes_[lane].slot) * layout_.output_words();
@@ -95,7 +102,7 @@ resident_lanes::lane_state& resident_lanes::begin(std::size_t lane, std::uint32_
     of.number = next_resident_number(of.number);
     of.flag = of.number << 4 | asked;
     of.slot = (of.slot + 1) % depth;
-    of.words_taken = 0;
+    of.words_taken = of.blocks_fetched = 0;
     // Every block has read this entry's latest request: it was asked before the latest one that has an answer.
     if (++of.uses[of.slot] == uses_before_clear) {
         of.uses[of.slot] = 0;
@@ -132,6 +139,16 @@ void resident_lanes::ask_to_reload(std::size_t lane) noexcept {
     }
 }
 
+// The GPU has read the lines of the next request, so that writing them takes this core longer. They are fetched while
+// an answer is awaited: those of one block at each look.
+void resident_lanes::fetch_of_next(lane_state& of, std::size_t lane) const noexcept {
+    if (of.blocks_fetched == layout_.blocks) return;
+    const resident_word* const words =
+        entry_in(lane, (of.slot + 1) % depth) + std::size_t{of.blocks_fetched++} * layout_.input_pitch();
+    constexpr std::uint32_t of_line = 64 / sizeof(resident_word);
+    for (std::uint32_t i = 0; i < of.rows * layout_.words; i += of_line) fetch_to_write(words[i]);
+}
+
 bool resident_lanes::take(std::size_t lane, std::uint16_t* outputs) noexcept {
     lane_state& of = lanes_[lane];
     resident_word* const words = entry_out(lane);
@@ -140,7 +157,10 @@ bool resident_lanes::take(std::size_t lane, std::uint16_t* outputs) noexcept {
     const std::size_t elements = std::size_t{of.rows} * layout_.layer[layout_.layers - 1].outputs;
     for (std::size_t done; (done = std::size_t{of.words_taken} * resident_word_elements) < elements; ++of.words_taken) {
         resident_word& word = words[of.words_taken];
-        if (!has_answer(word, of.flag, halves[1])) return false;
+        if (!has_answer(word, of.flag, halves[1])) {
+            fetch_of_next(of, lane);
+            return false;
+        }
         halves[0] = std::atomic_ref(word.low).load(std::memory_order_relaxed);
         std::memcpy(outputs + done, halves, std::min<std::size_t>(resident_word_elements, elements - done) * 2);
     }

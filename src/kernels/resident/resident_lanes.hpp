@@ -49,11 +49,14 @@ private:
         std::uint32_t slot = depth - 1;
         std::uint32_t rows = 0;
         std::uint32_t words_taken = 0;
-        std::uint32_t uses[depth] = {};  // of each entry, since it was cleared
+        std::uint32_t blocks_fetched = 0;  // of the next entry
+        std::uint32_t uses[depth] = {};    // of each entry, since it was cleared
     };
 
-    resident_word* entry_in(std::size_t lane) const noexcept;
+    resident_word* entry_in(std::size_t lane, std::size_t slot) const noexcept;
+    resident_word* entry_in(std::size_t lane) const noexcept { return entry_in(lane, lanes_[lane].slot); }
     resident_word* entry_out(std::size_t lane) const noexcept;
+    void fetch_of_next(lane_state& of, std::size_t lane) const noexcept;
     lane_state& begin(std::size_t lane, std::uint32_t asked) noexcept;
 
     resident_layout layout_;

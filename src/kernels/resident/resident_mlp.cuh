@@ -300,6 +300,47 @@ __device__ inline void finish(unsigned char* shared, const resident_layout& layo
     write_answer(answer, rows * last.outputs, to, flag);
 }
 
+// A kernel of whole clusters: answers one request after another until it is to end. All threads call it, after `begin`
+// and begin_exchange. `fetch()`: what the first layer needs in addition to its inputs. `reloaded()`: there is another
+// image. `run(rows, phase)`: all layers; returns false, to all threads, when the kernel is to end.
+template <typename T, int Blocks, typename Fetch, typename Reloaded, typename Run>
+__device__ inline void answer_requests(unsigned char* shared, block_state& state, const resident_call& call,
+                                       std::uint32_t last_layer, bool may_be_late, const Fetch& fetch,
+                                       const Reloaded& reloaded, const Run& run) {
+    const resident_layout& layout = call.layout;
+    const std::uint32_t rank = blockIdx.x % Blocks, lane = blockIdx.x / Blocks;
+    const std::uint32_t in = layout.input_words(), out = layout.output_words();
+    std::uint32_t slot = 0, rows = 1, phase = 0;
+    look_timing timing;
+    bool is_whole = true;
+    for (std::uint32_t number = 1; is_whole; number = next_resident_number(number)) {
+        const std::size_t entry = std::size_t{lane} * call.depth + slot;
+        slot = slot + 1 == call.depth ? 0 : slot + 1;
+        fetch();
+        read_request(state, call, call.inbox + entry * in, rank, number, rows, timing,
+                     input_writer<T>{shared, layout.layer[0]});
+        if (state.ended != 0) break;
+        const std::uint32_t flag = state.flag;
+        resident_word* const answer = call.outbox + entry * out;
+        if (may_be_late) cluster_wait<Blocks>();
+        if (flag % 16 == resident_reload) {
+            reload<Blocks>(shared, call, rank);
+            reloaded();
+            if (rank == 0 && threadIdx.x == 0) write_word(answer, 0, 0, flag);
+        } else {
+            rows = flag % 16 + 1;
+            is_whole = run(rows, phase);
+            phase ^= 1;
+            if (is_whole && rank == 0) finish<T>(shared, layout, layout.layer[last_layer], rows, flag, answer);
+        }
+        if (may_be_late) cluster_arrive<Blocks>();
+    }
+    // No block leaves while others may write into its shared memory.
+    if (may_be_late) cluster_wait<Blocks>();
+    cluster_arrive<Blocks>();
+    cluster_wait<Blocks>();
+}
+
 }  // namespace sluice::kernels::resident
 
 namespace sluice::kernels {
@@ -311,35 +352,21 @@ __global__ void __launch_bounds__(512, 1) resident_mlp(const __grid_constant__ r
     using namespace resident;
     extern __shared__ __align__(16) unsigned char shared[];
     __shared__ block_state state;
-    const resident_layout& layout = call.layout;
-    const std::uint32_t rank = blockIdx.x % Blocks, lane = blockIdx.x / Blocks;
+    const std::uint32_t rank = blockIdx.x % Blocks, layers = Layers == 0 ? call.layout.layers : Layers;
     begin(shared, state, call, rank);
     begin_exchange<Blocks>(state);
-    const bool may_be_late = !all_take_part<Blocks>(layout);
+    const bool may_be_late = !all_take_part<Blocks>(call.layout);
     if (!may_be_late) cluster_wait<Blocks>();
-    const std::uint32_t in = layout.input_words(), out = layout.output_words();
-    const std::uint32_t layers = Layers == 0 ? layout.layers : Layers;
-    std::uint32_t slot = 0, rows = 1, phase = 0;
-    look_timing timing;
-    bool is_whole = true;
     early_weights early;
-    for (std::uint32_t number = 1;; number = next_resident_number(number)) {
-        const std::size_t entry = std::size_t{lane} * call.depth + slot;
-        slot = slot + 1 == call.depth ? 0 : slot + 1;
-        if (Regular) fetch_early(early, shared, layout.layer[0]);
-        read_request(state, call, call.inbox + entry * in, rank, number, rows, timing,
-                     input_writer<T>{shared, layout.layer[0]});
-        if (state.ended != 0) break;
-        const std::uint32_t flag = state.flag;
-        resident_word* const answer = call.outbox + entry * out;
-        if (may_be_late) cluster_wait<Blocks>();
-        if (flag % 16 == resident_reload) {
-            reload<Blocks>(shared, call, rank);
-            if (rank == 0 && threadIdx.x == 0) write_word(answer, 0, 0, flag);
-        } else {
-            rows = flag % 16 + 1;
+    answer_requests<T, Blocks>(
+        shared, state, call, layers - 1, may_be_late,
+        [&] {
+            if (Regular) fetch_early(early, shared, call.layout.layer[0]);
+        },
+        [] {},
+        [&](std::uint32_t rows, std::uint32_t phase) {
             const layer_run<T, Blocks, Regular> run_layer{shared, state, call, rank, rows, phase};
-            phase ^= 1;
+            bool is_whole = true;
             // After an abort nothing more is sent, so that no block answers with what is not complete.
             if constexpr (Layers == 0) {
                 for (std::uint32_t at = 0; at < layers && is_whole; ++at)
@@ -349,15 +376,8 @@ __global__ void __launch_bounds__(512, 1) resident_mlp(const __grid_constant__ r
                 for (std::uint32_t at = 0; at < Layers; ++at)
                     if (is_whole) is_whole = run_layer(at, at + 1 == Layers, early);
             }
-            if (is_whole && rank == 0) finish<T>(shared, layout, layout.layer[layers - 1], rows, flag, answer);
-        }
-        if (may_be_late) cluster_arrive<Blocks>();
-        if (!is_whole) break;
-    }
-    // No block leaves while others may write into its shared memory.
-    if (may_be_late) cluster_wait<Blocks>();
-    cluster_arrive<Blocks>();
-    cluster_wait<Blocks>();
+            return is_whole;
+        });
 }
 
 }  // namespace sluice::kernels

@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(512, 1) resident_mlp_shared(const __grid_const
     extern __shared__ __align__(16) unsigned char shared[];
     __shared__ block_state state;
     const resident_layout& layout = call.layout;
-    const std::uint32_t rank = blockIdx.x % Blocks, lane = blockIdx.x / Blocks;
+    const std::uint32_t rank = blockIdx.x % Blocks;
     begin(shared, state, call, rank);
     begin_exchange<Blocks>(state);
     const bool may_be_late = !all_take_part<Blocks>(layout);
@@ -197,38 +197,12 @@ __global__ void __launch_bounds__(512, 1) resident_mlp_shared(const __grid_const
         for (std::uint32_t at = 0; at < Layers; ++at) threads[at] = thread_layer_of(shared, state, layout, at, rank);
     };
     prepare();
-    const std::uint32_t in = layout.input_words(), out = layout.output_words();
-    std::uint32_t slot = 0, rows = 1, phase = 0;
-    look_timing timing;
-    bool is_whole = true;
     warp_weights weights;
-    for (std::uint32_t number = 1;; number = next_resident_number(number)) {
-        const std::size_t entry = std::size_t{lane} * call.depth + slot;
-        slot = slot + 1 == call.depth ? 0 : slot + 1;
-        fetch(weights, threads[0], layout.layer[0]);
-        read_request(state, call, call.inbox + entry * in, rank, number, rows, timing,
-                     input_writer<T>{shared, layout.layer[0]});
-        if (state.ended != 0) break;
-        const std::uint32_t flag = state.flag;
-        resident_word* const answer = call.outbox + entry * out;
-        if (may_be_late) cluster_wait<Blocks>();
-        if (flag % 16 == resident_reload) {
-            reload<Blocks>(shared, call, rank);
-            prepare();
-            if (rank == 0 && threadIdx.x == 0) write_word(answer, 0, 0, flag);
-        } else {
-            rows = flag % 16 + 1;
-            is_whole = run_layers<T, Blocks>(shared, state, call, threads, weights, rank, rows, phase);
-            phase ^= 1;
-            if (is_whole && rank == 0) finish<T>(shared, layout, layout.layer[Layers - 1], rows, flag, answer);
-        }
-        if (may_be_late) cluster_arrive<Blocks>();
-        if (!is_whole) break;
-    }
-    // No block leaves while others may write into its shared memory.
-    if (may_be_late) cluster_wait<Blocks>();
-    cluster_arrive<Blocks>();
-    cluster_wait<Blocks>();
+    answer_requests<T, Blocks>(
+        shared, state, call, Layers - 1, may_be_late, [&] { fetch(weights, threads[0], layout.layer[0]); }, prepare,
+        [&](std::uint32_t rows, std::uint32_t phase) {
+            return run_layers<T, Blocks>(shared, state, call, threads, weights, rank, rows, phase);
+        });
 }
 
 }  // namespace sluice::kernels

@@ -53,9 +53,11 @@ struct block_state {
     std::uint32_t ended;                          // not 0: no request comes any more
 };
 
-// How many cycles a warp waits before it looks for the next request.
+// How many cycles a warp waits before it looks for the next request. At most: a block that has no part in the last
+// layer's sums ends sooner, and until a request of eight rows is written the answer's way, the caller and the writing
+// take some 4,000 cycles, of which the first look may have begun 1,000 before.
 struct look_timing {
-    static constexpr std::uint32_t later = 64, most = 2560;  // about a read's time
+    static constexpr std::uint32_t later = 64, most = 5120;
     std::uint32_t delay = 0;
 
     __device__ void wait() const {
