@@ -5,9 +5,9 @@
 //     bench_onednn_perceptron NUMBERS ROWS SECONDS THREADS OUTPUTS WIDTH WIDTH...
 //
 // NUMBERS has the f32 weights of each layer, [inputs, outputs], and then its biases. Prints {"onednn": microseconds,
-// "threads": N}: the median with THREADS threads or with one, whichever a trial found faster (a batch of few rows is
-// slower on several). OUTPUTS gets the outputs. network_peers.py calls it in turn with other runtimes, and has the same
-// inputs.
+// "mean": microseconds, "threads": N}: the median, and the time of all calls divided by their number, with THREADS
+// threads or with one, whichever a trial found faster (a batch of few rows is slower on several). OUTPUTS gets the
+// outputs. network_peers.py and network_throughput.py call it in turn with other runtimes, and have the same inputs.
 #include <omp.h>
 
 #include <algorithm>
@@ -95,8 +95,12 @@ private:
     std::vector<std::pair<dnnl::matmul, std::unordered_map<int, memory>>> layers_;
 };
 
+struct duration_of_a_call {
+    double median, mean;  // microseconds
+};
+
 template <typename Call>
-double median_for(double seconds, const Call& call) {
+duration_of_a_call time_of(double seconds, const Call& call) {
     using clock = std::chrono::steady_clock;
     for (int i = 0; i < 3; ++i) call();
     std::vector<double> times;
@@ -106,8 +110,9 @@ double median_for(double seconds, const Call& call) {
         call();
         times.push_back(std::chrono::duration<double, std::micro>(clock::now() - start).count());
     }
+    const double all = std::chrono::duration<double, std::micro>(clock::now() - begin).count();
     std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-    return times[times.size() / 2];
+    return {times[times.size() / 2], all / static_cast<double>(times.size())};
 }
 
 }  // namespace
@@ -129,7 +134,7 @@ int main(int count, char** words) try {
     for (int threads = most_threads;; threads = 1) {
         omp_set_num_threads(threads);
         perceptron network(words[1], widths, rows);
-        const double took = median_for(seconds / 10, [&] { network(inputs.data(), outputs.data()); });
+        const double took = time_of(seconds / 10, [&] { network(inputs.data(), outputs.data()); }).median;
         if (threads == most_threads || took < best) {
             best = took;
             best_threads = threads;
@@ -138,14 +143,14 @@ int main(int count, char** words) try {
     }
     omp_set_num_threads(best_threads);
     perceptron network(words[1], widths, rows);
-    const double took = median_for(seconds, [&] { network(inputs.data(), outputs.data()); });
+    const duration_of_a_call took = time_of(seconds, [&] { network(inputs.data(), outputs.data()); });
     std::ofstream to(words[5], std::ios::binary);
     to.write(reinterpret_cast<const char*>(outputs.data()),
              static_cast<std::streamsize>(outputs.size() * sizeof(float)));
     if (!to.flush()) throw std::runtime_error("the outputs cannot be written");
     const dnnl_version_t& version = *dnnl_version();
-    std::printf("{\"onednn\": %.3f, \"threads\": %d, \"version\": \"%d.%d.%d\"}\n", took, best_threads, version.major,
-                version.minor, version.patch);
+    std::printf("{\"onednn\": %.3f, \"mean\": %.3f, \"threads\": %d, \"version\": \"%d.%d.%d\"}\n", took.median,
+                took.mean, best_threads, version.major, version.minor, version.patch);
 } catch (const std::exception& failure) {
     std::fprintf(stderr, "bench_onednn_perceptron: %s\n", failure.what());
     return 1;

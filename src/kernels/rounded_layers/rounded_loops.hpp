@@ -74,12 +74,13 @@ void multiply_panels(const rounded_part& of, std::size_t panel) {
 // panels at once: a sum must not wait for itself. Tile<Rows, Panels>::run(part, row, panel).
 template <template <int, int> class Tile, int Rows, int Panels>
 void multiply_in_tiles(const rounded_part& of) {
+    constexpr std::size_t across = Panels;
     std::size_t p = 0;
     if (of.count == 1)
-        for (; p + 4 * Panels <= of.panels; p += 4 * Panels) multiply_panels<Tile, 1, 4 * Panels>(of, p);
+        for (; p + 4 * across <= of.panels; p += 4 * across) multiply_panels<Tile, 1, 4 * Panels>(of, p);
     if (of.count <= 3)
-        for (; p + 2 * Panels <= of.panels; p += 2 * Panels) multiply_panels<Tile, 2, 2 * Panels>(of, p);
-    for (; p + Panels <= of.panels; p += Panels) multiply_panels<Tile, Rows, Panels>(of, p);
+        for (; p + 2 * across <= of.panels; p += 2 * across) multiply_panels<Tile, 2, 2 * Panels>(of, p);
+    for (; p + across <= of.panels; p += across) multiply_panels<Tile, Rows, Panels>(of, p);
     for (; p < of.panels; ++p) multiply_panels<Tile, Rows, 1>(of, p);
 }
 
@@ -139,7 +140,7 @@ struct float_tiles {
     struct tile {
         static void run(const rounded_part& of, std::size_t row, std::size_t panel) {
             constexpr int group = static_cast<int>(group_of(Type)), across = Panels * vectors_of_panel;
-            constexpr std::size_t column_bytes = 2 * group;
+            constexpr std::size_t column_bytes = 2 * group_of(Type);
             const std::byte* const weights = of.weights + panel * of.groups * rounded_panel * column_bytes;
             floats sum[Rows][across];
             for (int v = 0; v < across; ++v) {
