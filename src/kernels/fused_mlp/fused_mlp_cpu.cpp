@@ -15,9 +15,9 @@ namespace {
 using sluice::detail::range_of_part;
 
 // Products of numbers in a part: a microsecond of them, where threads take parts by one atomic operation each.
-constexpr std::size_t products_of_part = 128 * 1024;
+constexpr std::size_t products_of_part = std::size_t{128} * 1024;
 // More than this number of parts are larger: 4 µs and more.
-constexpr std::size_t most_small_parts = 4, products_of_large_part = 512 * 1024;
+constexpr std::size_t most_small_parts = 4, products_of_large_part = std::size_t{512} * 1024;
 // Of a part of a quantized network: 5 to 10 µs of them.
 constexpr std::size_t products_of_locked_part = 500'000;
 // With fewer, some 10 µs, no sleeping thread is worth its wake-up.

@@ -43,9 +43,8 @@ void put_row(resident_word* to, const std::uint16_t* from, std::size_t elements,
     // Twice as fast as two stores of 8 bytes. The processors store 16 aligned bytes at once: AMD and Intel say so of
     // those with AVX.
     for (; done + resident_word_elements <= elements && done + 8 <= readable; done += resident_word_elements) {
-        const __m128i loaded = _mm_loadu_si128(static_cast<const __m128i*>(static_cast<const void*>(from + done)));
-        _mm_store_si128(static_cast<__m128i*>(static_cast<void*>(to++)),
-                        _mm_insert_epi16(loaded, static_cast<int>(flag), 7));
+        const __m128i loaded = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + done));
+        _mm_store_si128(reinterpret_cast<__m128i*>(to++), _mm_insert_epi16(loaded, static_cast<int>(flag), 7));
     }
     std::atomic_signal_fence(std::memory_order_seq_cst);
 #endif
@@ -115,7 +114,7 @@ resident_lanes::lane_state& resident_lanes::begin(std::size_t lane, std::uint32_
 void resident_lanes::ask(std::size_t lane, const std::uint16_t* inputs, std::uint32_t rows) noexcept {
     lane_state& of = begin(lane, rows - 1);
     of.rows = rows;
-    const std::size_t columns = layout_.layer[0].inputs, slice = layout_.words * resident_word_elements;
+    const std::size_t columns = layout_.layer[0].inputs, slice = std::size_t{layout_.words} * resident_word_elements;
     for (std::size_t block = 0; block < layout_.blocks; ++block) {
         resident_word* words = entry_in(lane) + block * layout_.input_pitch();
         const std::size_t first = block * slice;
