@@ -107,7 +107,7 @@ template <detail::plan_element T>
 plan_route basic_plan<T>::route(std::size_t rows) const noexcept {
     if (!fused_) return plan_route::layers;
     const bool pays = is_short<T> ? fused_->form().width <= always_fused_width || rows >= fused_rows
-                                  : fused_->image().size() <= always_fused_bytes_on_cpu || rows <= fused_rows_on_cpu;
+                                  : fused_->image().size() <= most_fused_bytes_on_cpu || rows <= fused_rows_on_cpu;
     return pays ? plan_route::fused : plan_route::layers;
 }
 

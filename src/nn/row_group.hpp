@@ -26,7 +26,7 @@ class batch_time {
 public:
     // Of a command with that many whole batches.
     void add(std::uint64_t nanoseconds, std::size_t batches) noexcept;
-    // How many batches one command gets: a tenth of a millisecond of work, and less near the end, so that `workers`
+    // How many batches one command gets: half a millisecond of work, and less near the end, so that `workers`
     // threads end at the same time. One while no time is known.
     std::size_t batches_of_command(std::size_t batches_left, std::size_t workers) const noexcept;
 

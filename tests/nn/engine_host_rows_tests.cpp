@@ -172,15 +172,15 @@ TEST_F(engines_over_host_rows, give_larger_batches_a_command_each) {
 
 TEST_F(engines_over_host_rows, take_networks_of_which_only_the_last_batch_is_fused) {
     random_floats numbers_of{5};
-    const mlp_model wide =
-        random_network({1030, 1030, 3}, numbers_of);  // too large to be fused at every number of rows
+    const mlp_model wide = random_network({2048, 2048, 2048, 2048, 2048, 2048, 3},
+                                          numbers_of);  // too large to be fused at every number of rows
     single_stream pool(*machine.devices()[0]);
     const plan network = sync(make_plan(wide), pool);
     ASSERT_EQ(network.route(20), plan_route::layers);
     ASSERT_EQ(network.route(3), plan_route::fused);
     engine used({.batch = 20, .in_flight = 4});
     used.add(network, pool);
-    const floats from = numbers_of(63 * 1030);
+    const floats from = numbers_of(63 * 2048);
     floats outputs(63 * 3);
     used.run(from, outputs);  // the others are uploaded, from memory without an owner
     EXPECT_TRUE(have_same_bits(outputs, in_batches_of(20, network, from, pool)));
@@ -336,23 +336,23 @@ TEST_F(engines_over_host_rows, may_end_a_command_with_a_smaller_batch) {
     EXPECT_EQ(time->batches_of_command(1'000'000, 1), 1u);  // which says nothing of the time of a whole batch
 }
 
-TEST(batch_times, make_commands_of_a_tenth_of_a_millisecond) {
+TEST(batch_times, make_commands_of_half_a_millisecond) {
     detail::batch_time time;
     EXPECT_EQ(time.batches_of_command(1'000'000, 2), 1u);  // not known
     time.add(4'000, 2);
-    EXPECT_EQ(time.batches_of_command(1'000'000, 2), 50u);
+    EXPECT_EQ(time.batches_of_command(1'000'000, 2), 250u);
     time.add(9'000, 2);  // a thread that was interrupted
-    EXPECT_EQ(time.batches_of_command(1'000'000, 2), 50u);
+    EXPECT_EQ(time.batches_of_command(1'000'000, 2), 250u);
     time.add(100'000, 100);
-    EXPECT_EQ(time.batches_of_command(1'000'000, 2), 100u);
+    EXPECT_EQ(time.batches_of_command(1'000'000, 2), 500u);
     EXPECT_EQ(time.batches_of_command(40, 2), 10u);  // so that both workers end at the same time
     EXPECT_EQ(time.batches_of_command(3, 2), 1u);
     EXPECT_EQ(time.batches_of_command(1, 2), 1u);
     time.add(0, 7);
-    EXPECT_EQ(time.batches_of_command(1'000'000'000, 2), 100'000u);
+    EXPECT_EQ(time.batches_of_command(1'000'000'000, 2), 500'000u);
 
     detail::batch_time slow;
-    slow.add(300'000, 1);
+    slow.add(1'500'000, 1);
     EXPECT_EQ(slow.batches_of_command(1'000'000, 2), 1u);
 }
 

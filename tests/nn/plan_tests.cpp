@@ -92,8 +92,10 @@ TEST_F(plans, go_fused_where_that_pays) {
         return sync(make_plan(random_network(widths, fresh, options)), pool).route(rows);
     };
     EXPECT_EQ(route({784, 512, 512, 10}), plan_route::fused);
-    EXPECT_EQ(route({1024, 1024, 10}), plan_route::layers);
-    EXPECT_EQ(route({1024, 1024, 10}, {}, 16), plan_route::fused);
+    EXPECT_EQ(route({1024, 1024, 10}), plan_route::fused);
+    const std::vector<std::size_t> many_weights{2048, 2048, 2048, 2048, 2048, 2048, 10};
+    EXPECT_EQ(route(many_weights), plan_route::layers);
+    EXPECT_EQ(route(many_weights, {}, 16), plan_route::fused);
     EXPECT_EQ(route({64, 2049, 10}, {}, 16), plan_route::layers);
     EXPECT_EQ(route({64, 32, 10}, {.hidden = activation::softmax}), plan_route::layers);
     EXPECT_EQ(route(std::vector<std::size_t>(11, 8)), plan_route::layers);

@@ -87,7 +87,7 @@ public:
     void run(std::size_t rows, const row_source& source, const row_sink& sink) const;
 
     // The same for rows in host memory. Source and sink are called for one batch, or on a CPU device for several small
-    // ones that share a command (a tenth of a millisecond of work); at most `in_flight` commands are in flight. Throws
+    // ones that share a command (half a millisecond of work); at most `in_flight` commands are in flight. Throws
     // errc::shape_mismatch when the source gives another number of values. Costs no more submissions than that.
     void run(std::size_t rows, const host_row_source& source, const row_sink& sink) const;
 

@@ -16,7 +16,7 @@ namespace sluice::nn::detail {
 void fuse_dense_layers(prepared_graph& in, execution_context& context) {
     if (context.device().kind() != device_kind::cpu) return;
     const dense_search layers(in, {.most_layers = sluice::detail::most_fused_layers,
-                                   .most_bytes = most_fused_bytes_of_networks,
+                                   .most_bytes = most_fused_bytes_on_cpu,
                                    .widest = sluice::detail::widest_fused_layer(device_kind::cpu)});
     std::vector<bool> is_left(in.steps.size(), true);
     for (std::size_t i = 0; i < in.steps.size(); ++i) {
