@@ -68,7 +68,7 @@ public:
 
     // The operators, in the order in which they were added.
     const std::vector<std::shared_ptr<const own_operator>>& all() const noexcept { return all_; }
-    // In any version.
+    // In any version. Costs O(operators).
     bool contains(std::string_view domain, std::string_view name) const {
         return std::ranges::any_of(all_,
                                    [&](const auto& each) { return each->domain == domain && each->name == name; });
