@@ -52,10 +52,11 @@ public:
     };
 
     // Identifies the GPU within its machine: two ranks of one group must not use the same GPU. Empty for a device that
-    // cannot join a group: a CPU device, or a GPU without NCCL.
+    // cannot join a group: a CPU device, or a GPU without NCCL. Costs a question to the driver; the first call in the
+    // process looks for NCCL.
     static std::string hardware(device& which);
 
-    // Creates the invitation of a new group, for the constructors on all of its ranks.
+    // Creates the invitation of a new group, for the constructors on all of its ranks. Costs a call of NCCL.
     static invitation invite();
 
     // Begins to join; does not wait for the other ranks.
@@ -65,7 +66,7 @@ public:
     // completed, not just this rank's.
     ~process_group();
 
-    // Whether all ranks have joined. Does not block.
+    // Whether all ranks have joined. Does not block. Costs one question to NCCL until all have joined, and then O(1).
     bool is_complete();
     // Call it when a rank will not join or has been lost. Submitted collectives end, with undefined results. Blocks
     // until earlier work on the GPU has completed; so do not call it from a host call on a stream of the GPU.
@@ -75,7 +76,7 @@ public:
     std::size_t rank() const noexcept { return here_.rank; }  // the rank of this process
     std::size_t size() const noexcept { return here_.size; }  // the number of ranks
 
-    // For collectives: submits one command to a stream of the group's device, in place.
+    // For collectives: submits one command to a stream of the group's device, in place. Costs one command.
     void submit(stream on, const detail::collective_form& form, storage* memory, const source_location& location);
 
 private:
@@ -113,7 +114,8 @@ private:
 
 }  // namespace detail
 
-// One command. Its output: the same tensor, with the sum (or maximum, or minimum) over all ranks.
+// One command. Its output: the same tensor, with the sum (or maximum, or minimum) over all ranks. It costs no memory:
+// the sum is in place.
 template <typename T>
 requires detail::is_collective_element<T>
 auto all_reduce(process_group& among, reduce_op how, tensor<T> mine,
@@ -122,7 +124,8 @@ auto all_reduce(process_group& among, reduce_op how, tensor<T> mine,
         among, {.name = "all_reduce", .kind = detail::collective_kind::all_reduce, .type = {}, .how = how},
         std::move(mine), location);
 }
-// One command. Its output: the same tensor, with the contents of that of rank `root`.
+// One command. Its output: the same tensor, with the contents of that of rank `root`. It costs no memory: the contents
+// arrive in place.
 template <typename T>
 requires detail::is_collective_element<T>
 auto broadcast(process_group& among, std::size_t root, tensor<T> mine,

@@ -133,7 +133,7 @@ auto download_to(shared_tensor<T> from, std::span<std::type_identity_t<T>> to, s
     return download_to_span_operation<T, shared_tensor<T>>(std::move(from), to, std::move(owner), location);
 }
 
-// The function object that and_then(download_to(...)) calls once with the tensor.
+// The function object that and_then(download_to(...)) calls once with the tensor. It costs what download_to costs.
 template <typename T>
 class download_into_buffer {
 public:
@@ -148,7 +148,8 @@ private:
     host_buffer<T> to_;
     source_location location_;
 };
-// The function object that and_then(download_to(span, owner)) calls once with the tensor.
+// The function object that and_then(download_to(span, owner)) calls once with the tensor. It costs what download_to
+// costs.
 template <typename T>
 class download_into_span {
 public:
