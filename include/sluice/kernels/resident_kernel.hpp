@@ -86,7 +86,7 @@ public:
         return made.value();
     }
 
-    // Made by resident_kernel::post.
+    // Made by resident_kernel::post. Costs O(1).
     explicit resident_answer(detail::posted_request asked) noexcept : asked_(std::move(asked)) {}
 
 private:
@@ -136,10 +136,11 @@ public:
                          request(asked));
     }
 
-    std::size_t lanes() const { return core().lanes(); }  // the number of blocks that answer at the same time
-    // That it takes, and that are left for other work. On a CPU device 0, and all workers.
+    // The number of blocks that answer at the same time. Costs O(1).
+    std::size_t lanes() const { return core().lanes(); }
+    // That it takes, and that are left for other work. On a CPU device 0, and all workers. Costs O(1).
     std::size_t multiprocessors() const { return core().multiprocessors(); }
-    // Those that are left for other work.
+    // Those that are left for other work. Costs O(1).
     std::size_t free_multiprocessors() const { return core().free_multiprocessors(); }
 
 private:

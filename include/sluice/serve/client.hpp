@@ -73,7 +73,7 @@ struct infer_answer {
     std::string id;                     // the request's
     std::vector<named_tensor> outputs;  // in the server's order
 
-    // Throws error(out_of_range), with the names that there are.
+    // Throws error(out_of_range), with the names that there are. Costs O(outputs).
     const nn::any_tensor& at(std::string_view name) const;
 };
 

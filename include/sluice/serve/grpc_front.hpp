@@ -24,7 +24,7 @@
 
 namespace sluice::serve {
 
-bool grpc_supported() noexcept;  // whether Sluice was built with gRPC and protobuf
+bool grpc_supported() noexcept;  // whether Sluice was built with gRPC and protobuf; costs O(1)
 // Why it was not: "gRPC (libgrpc++-dev) was not found", "SLUICE_GRPC=OFF"; empty when it was.
 std::string why_no_grpc();
 
@@ -77,7 +77,7 @@ public:
     // drain(0), then blocks until the model has let go of each call.
     ~grpc_front();
 
-    unsigned short port() const noexcept;  // the port's number, also where the options said 0
+    unsigned short port() const noexcept;  // the port's number, also where the options said 0; costs O(1)
 
     // Refuses new calls (UNAVAILABLE), and blocks until those that were accepted are answered, at most for this time.
     // Then all connections are closed. Gives the number of calls that were cut off.

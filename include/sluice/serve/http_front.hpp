@@ -26,7 +26,7 @@
 
 namespace sluice::serve {
 
-bool http_supported() noexcept;  // whether Sluice was built with Boost and simdjson
+bool http_supported() noexcept;  // whether Sluice was built with Boost and simdjson; costs O(1)
 // Why it was not: "Boost 1.81 or later (libboost1.81-dev) was not found", "SLUICE_HTTP=OFF"; empty when it was.
 std::string why_no_http();
 
@@ -93,7 +93,7 @@ public:
     http_front& operator=(const http_front&) = delete;
     ~http_front();  // drain(0); then blocks until its threads have ended
 
-    unsigned short port() const noexcept;  // the port's number, also where the options said 0
+    unsigned short port() const noexcept;  // the port's number, also where the options said 0; costs O(1)
 
     // Refuses new requests (503) and new connections, and blocks until those that were accepted are answered, at most
     // for this time. Then all connections are closed. Gives the number of requests that were cut off.

@@ -86,7 +86,7 @@ model_config read_model_config(const std::filesystem::path& file);
 // The same from text. `file` is for messages, and its ending says the format.
 model_config parse_model_config(const std::string& text, const std::filesystem::path& file);
 
-// Whether Sluice was built with yaml-cpp. Without it YAML is refused (errc::unsupported).
+// Whether Sluice was built with yaml-cpp. Without it YAML is refused (errc::unsupported). Costs O(1).
 bool yaml_supported() noexcept;
 // Why it was not: "yaml-cpp (libyaml-cpp-dev) was not found", "SLUICE_YAML=OFF"; empty when it was.
 std::string why_no_yaml();

@@ -22,7 +22,8 @@ public:
     // Throws errc::device_not_found.
     explicit network_engine(const network_engine_options& options = {});
 
-    // The model on the devices that its configuration names, in its precision.
+    // The model on the devices that its configuration names, in its precision. Costs a read of the file, and what
+    // make_network costs for each device.
     std::shared_ptr<const loaded_model> load(const model_version& which, const model_config& how) override;
     std::shared_ptr<const gpu_memory_opener> gpu_memory() override;
     // The device of models whose configuration names none.

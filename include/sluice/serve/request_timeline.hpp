@@ -28,15 +28,16 @@ class short_text {
 
 public:
     short_text() = default;
-    // Copies the first bytes.
+    // Copies the first bytes. Costs O(Length).
     explicit short_text(std::string_view text) noexcept
         : length_(static_cast<std::uint8_t>(text.size() < Length ? text.size() : Length)),
           is_cut_(text.size() > Length) {
         text.copy(text_.data(), length_);
     }
 
-    std::string_view view() const noexcept { return {text_.data(), length_}; }  // valid as long as this exists
-    bool is_cut() const noexcept { return is_cut_; }                            // the text was longer
+    // Valid as long as this exists. Costs O(1).
+    std::string_view view() const noexcept { return {text_.data(), length_}; }
+    bool is_cut() const noexcept { return is_cut_; }  // the text was longer
 
 private:
     std::array<char, Length> text_{};
@@ -75,11 +76,13 @@ public:
     request_timeline& operator=(const request_timeline&) = delete;
     ~request_timeline();
 
-    // Keeps a copy. Takes no lock and no memory.
+    // Keeps a copy. Takes no lock and no memory. Costs O(1): one copy of the record.
     void add(const request_record& what) noexcept;
-    // In the order in which they were answered. Those that are written at this moment are left out.
+    // In the order in which they were answered. Those that are written at this moment are left out. Costs O(n log n) in
+    // the number of records that it keeps, and two allocations.
     std::vector<request_record> last() const;
-    // Requests that found their place in use by a thread that was interrupted for as long as `most` others took.
+    // Requests that found their place in use by a thread that was interrupted for as long as `most` others took. Costs
+    // O(1).
     std::uint64_t skipped() const noexcept { return skipped_.load(std::memory_order_relaxed); }
 
 private:

@@ -35,12 +35,13 @@ public:
     const std::string& name() const noexcept { return name_; }  // the name under which it is registered
     std::uint64_t bytes() const noexcept { return bytes_; }     // the length of the region
 
-    // Throws refusal (bad_request) for bytes that are not in the region.
+    // Throws refusal (bad_request) for bytes that are not in the region. Costs O(1).
     void require_part(std::uint64_t offset, std::uint64_t bytes) const;
     // Copies from `offset` of the region on, to the host. Throws refusal (bad_request) for bytes that are not in the
-    // region, and when the memory cannot be read any more; error when a GPU fails.
+    // region, and when the memory cannot be read any more; error when a GPU fails. Costs O(bytes).
     void read(std::uint64_t offset, std::span<std::byte> to) const;
     // Copies from the host to the region, from `offset` on. Throws as read(), and where the memory may not be written.
+    // Costs O(bytes).
     void write(std::uint64_t offset, std::span<const std::byte> from) const;
 
 protected:

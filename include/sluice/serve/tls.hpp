@@ -9,7 +9,7 @@
 
 namespace sluice::serve {
 
-bool tls_supported() noexcept;  // whether Sluice was built with OpenSSL
+bool tls_supported() noexcept;  // whether Sluice was built with OpenSSL; costs O(1)
 // Why it was not: "OpenSSL 3 (libssl-dev) was not found", "SLUICE_TLS=OFF"; empty when it was.
 std::string why_no_tls();
 
@@ -22,7 +22,7 @@ struct tls_files {
     // A client must show a certificate that leads to one of these. Empty: it needs none.
     std::filesystem::path client_ca = {};
 
-    // Whether TLS is asked for: any of the files is named.
+    // Whether TLS is asked for: any of the files is named. Costs O(1).
     bool is_wanted() const noexcept { return !certificate.empty() || !key.empty() || !client_ca.empty(); }
 };
 
