@@ -53,7 +53,7 @@ def signature(text, keeps_braces):
 OF_A_MEMBER = re.compile(
     r"\{\s*return [&*]?\w+_(?:(?:->|\.)\w+\b(?!\())*(?:\.(?:size|empty|get)\(\)| != nullptr)?;\s*\}")
 # Types that are given without a copy of what they refer to, or are a number.
-SMALL = re.compile(r"(?:[&*]|\b(?:bool|int|unsigned|float|double|(?:std::)?(?:size_t|u?int(?:_least)?\d+_t)|(?:\w+::)*(?:dtype|\w+_kind|\w+_mode|"
+SMALL = re.compile(r"(?:[&*]|\b(?:bool|int|unsigned(?: (?:short|int|long))?|float|double|(?:std::)?(?:size_t|u?int(?:_least)?\d+_t)|(?:\w+::)*(?:dtype|\w+_kind|\w+_mode|"
                    r"stream|device_id)|std::span<[^()]*>|std::string_view))\s*(?:\w+|operator\W+)\([^()]*\)[^(){}]*$")
 
 
