@@ -46,7 +46,7 @@ struct index_maker;
 // both functions do nothing.
 //
 // In a kernel that starts early: blocks until the kernels before it have ended and their writes are visible. The code
-// before this call, the preamble, must not touch anything that they read or write.
+// before this call, the preamble, must not touch anything that they read or write. Costs one instruction, and the wait.
 SLUICE_KERNEL inline void dependency_wait() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -59,7 +59,7 @@ public:
     // Creates the invitation of a new group, for the constructors on all of its ranks. Costs a call of NCCL.
     static invitation invite();
 
-    // Begins to join; does not wait for the other ranks.
+    // Begins to join; does not wait for the other ranks. Costs a call of NCCL, which begins to make a communicator.
     process_group(device& on, const invitation& to, place here, source_location location = source_location::current());
     process_group(process_group&&) noexcept;
     // Abandons the group, and blocks as abandon() does. Destroy it only when the collectives of all ranks have

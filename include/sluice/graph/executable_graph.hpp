@@ -370,6 +370,7 @@ auto compile(detail::compile_place at, graph_options options, Function f, Inputs
 //
 //     const auto step = record(device, [&](stream on) { scale_on(on, x); add_on(on, x, y); });
 //     sync(step(), pool);
+// Costs what compile costs.
 template <typename Function>
 auto record(detail::compile_place at, Function f, graph_options options = {}) {
     static_assert(std::is_invocable_v<const Function&, stream>, "record: the function takes a stream");

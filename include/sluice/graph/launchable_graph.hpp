@@ -220,7 +220,8 @@ public:
     // commands in the same order with the same edges and sizes of temporaries. It may launch only graphs, and use only
     // pinned_tensors, that the graph used when it was created. Otherwise, and where the driver refuses the change:
     // errc::graph_refused with the reason and the node, and the operation is unchanged. A way around: create another
-    // launchable graph, and update the graphs that launch this one.
+    // launchable graph, and update the graphs that launch this one. Costs two recordings of the operation, what the
+    // driver takes for the change, and that wait.
     template <typename Other = Function>
     graph_change update(Other f) const {
         static_assert(

@@ -73,7 +73,7 @@ public:
     const mapped_file& file() const noexcept { return file_; }       // the mapping
     // As safetensors_view::tensors. Costs O(1).
     const std::vector<tensor_entry>& tensors() const noexcept { return view_.tensors(); }
-    // As safetensors_view::find.
+    // As safetensors_view::find. Costs O(log tensors).
     const tensor_entry* find(std::string_view name) const noexcept { return view_.find(name); }
     // As safetensors_view::metadata. Costs O(1).
     const safetensors_view::metadata_map& metadata() const noexcept { return view_.metadata(); }

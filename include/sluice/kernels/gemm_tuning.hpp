@@ -53,6 +53,7 @@ std::vector<gemm_problem> usual_gemm_problems();
 // Measures each problem, adds what was found to the table in the file and uses it from now on. `done` hears of each.
 // Blocks, for up to a second a problem; other work on the GPU disturbs the measurement. Throws errc::unsupported for a
 // device that is not a GPU, and for f32, where there is nothing to choose; file_error when the file cannot be written.
+// Costs up to a second for each problem, and a write of the file.
 std::vector<gemm_measurement> tune_gemm(device& gpu, std::span<const gemm_problem> problems,
                                         const std::filesystem::path& file,
                                         const std::function<void(const gemm_measurement&)>& done = {});

@@ -77,9 +77,9 @@ struct resident_kernel_options {
 template <typename Answer>
 class resident_answer {
 public:
-    // Whether get() returns without waiting.
+    // Whether get() returns without waiting. Costs O(1).
     bool is_there() const { return asked_.is_there(); }
-    // Waits by spinning. Once. Throws as resident_kernel::ask does.
+    // Waits by spinning. Once. Throws as resident_kernel::ask does. Costs O(bytes) of the answer, and the wait.
     Answer get() && {
         detail::answer_bytes<Answer> made;
         asked_.take(made.bytes);
@@ -111,7 +111,8 @@ public:
     // more multiprocessors than the GPU has (one is left to others) and for a kernel object, request and answer that do
     // not fit into the shared memory of a block; errc::unsupported for code that nvcc did not compile, where each
     // command is waited for (runtime_options::blocks_each_command) and where kernels are loaded lazily;
-    // errc::timed_out when the GPU does not start it.
+    // errc::timed_out when the GPU does not start it. Costs one launch, and pinned memory for the requests of each
+    // lane.
     resident_kernel(device& on, const Kernel& kernel, const resident_kernel_options& options = {},
                     source_location location = source_location::current())
         : core_(detail::start_resident_kernel(on, detail::resident_body<Kernel>::form(), &kernel, options, location)) {}
@@ -125,7 +126,8 @@ public:
         return made.value();
     }
     // Asks, and returns an answer that is still to come; the request is copied. Waits for a free entry
-    // (resident_kernel_options::requests). On a CPU device it computes.
+    // (resident_kernel_options::requests). On a CPU device it computes. Costs O(bytes) of the request and the wait; on
+    // a CPU device one call of the operator.
     resident_answer<answer> post(const request& asked, std::size_t lane = 0) const {
         return resident_answer<answer>(detail::posted_request(held(), lane, &asked));
     }

@@ -56,7 +56,7 @@ struct own_operator {
 class own_operators {
 public:
     own_operators() = default;
-    // Adds each, as add() does, and throws what that throws.
+    // Adds each, as add() does, and throws what that throws. Costs what these calls of add() cost.
     own_operators(std::initializer_list<own_operator> all) {
         for (const own_operator& each : all) add(each);
     }

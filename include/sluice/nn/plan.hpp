@@ -149,7 +149,8 @@ private:
     basic_plan<T> network_;
     source_location location_;
 };
-// See replicate_plan_operation, which it returns.
+// See replicate_plan_operation, which it returns. Submitting it costs what sluice::replicate costs for each weight and
+// bias, and for the packed network.
 template <detail::plan_element T>
 auto replicate(device_set devices, basic_plan<T> network, source_location location = source_location::current()) {
     return replicate_plan_operation<T>(std::move(devices), std::move(network), location);

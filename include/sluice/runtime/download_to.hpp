@@ -137,7 +137,7 @@ auto download_to(shared_tensor<T> from, std::span<std::type_identity_t<T>> to, s
 template <typename T>
 class download_into_buffer {
 public:
-    // Called by download_to.
+    // Called by download_to. Costs moves of its arguments.
     download_into_buffer(host_buffer<T> to, const source_location& location)
         : to_(std::move(to)), location_(location) {}
 
@@ -153,7 +153,7 @@ private:
 template <typename T>
 class download_into_span {
 public:
-    // Called by download_to.
+    // Called by download_to. Costs moves of its arguments.
     download_into_span(std::span<T> to, std::shared_ptr<void> owner, const source_location& location)
         : to_(to), owner_(std::move(owner)), location_(location) {}
 
