@@ -26,7 +26,8 @@ public:
     // whatever the size.
     explicit mapped_file(std::filesystem::path path);
 
-    const std::filesystem::path& path() const noexcept { return file_.path(); }  // the path of the mapped file
+    // The path of the mapped file. Costs O(1).
+    const std::filesystem::path& path() const noexcept { return file_.path(); }
     // The contents; empty after a move. Costs O(1).
     std::span<const std::byte> bytes() const noexcept;
 

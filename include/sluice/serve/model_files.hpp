@@ -50,7 +50,7 @@ public:
     // system for each word.
     static model_source files(const std::vector<std::string>& words);
 
-    // Whether the models are in a repository; else they are files by name.
+    // Whether the models are in a repository; else they are files by name. Costs O(1).
     bool is_repository() const noexcept { return !folder_.empty(); }
     // All names, sorted; in a repository those of the folders that are there now. Costs, in a repository, a read of the
     // folder and a question to the system for each entry; O(n log n) for the order of n names.

@@ -53,11 +53,12 @@ public:
     // Why requests are joined, or why not: for people. A batch may show that they cannot be. Costs a copy of the text.
     std::string joins_because() const;
     // The numbers of rows to which batches are padded, ascending: of those, a trial at load time has shown that they
-    // take hardly longer than fewer rows.
+    // take hardly longer than fewer rows. Costs a copy of them.
     std::vector<std::size_t> padded_sizes() const;
-    // False after a failure of the device.
+    // False after a failure of the device. Costs what loaded_model::is_lost costs, under the model's lock.
     bool is_ready() const;
-    // Whether the device has failed. Then submit() refuses all.
+    // Whether the device has failed. Then submit() refuses all. Costs what loaded_model::is_lost costs, under the
+    // model's lock.
     bool is_lost() const;
 
     // For a front end that has a long request: throws refusal (queue_full) while the queue is full, before the request

@@ -40,7 +40,7 @@ public:
     bool allows(region_kind kind) const noexcept {
         return kind == region_kind::system ? options_.system : options_.gpus != nullptr;
     }
-    // Whether there is any memory of this kind: a GPU.
+    // Whether there is any memory of this kind: a GPU. Costs O(1), and for a GPU what gpu_memory_opener::why_not costs.
     bool has(region_kind kind) const {
         return allows(kind) && (kind == region_kind::system || options_.gpus->why_not().empty());
     }

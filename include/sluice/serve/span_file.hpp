@@ -47,7 +47,8 @@ class span_file {
 public:
     static constexpr std::size_t part_bytes = 64 << 20;  // of a part, unless the constructor is given another number
 
-    // Creates the first part. Throws file_error (errc::io_failed). `version` is the service's.
+    // Creates the first part. Throws file_error (errc::io_failed). `version` is the service's. Costs the file and a
+    // thread.
     span_file(std::filesystem::path file, std::string version, log_sink log, std::size_t bytes = part_bytes);
     span_file(const span_file&) = delete;  // it owns a thread
     span_file& operator=(const span_file&) = delete;

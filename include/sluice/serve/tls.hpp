@@ -10,7 +10,8 @@
 namespace sluice::serve {
 
 bool tls_supported() noexcept;  // whether Sluice was built with OpenSSL; costs O(1)
-// Why it was not: "OpenSSL 3 (libssl-dev) was not found", "SLUICE_TLS=OFF"; empty when it was.
+// Why it was not: "OpenSSL 3 (libssl-dev) was not found", "SLUICE_TLS=OFF"; empty when it was. Costs a copy of the
+// text.
 std::string why_no_tls();
 
 struct tls_files {

@@ -76,7 +76,7 @@ void wait_until(const predicate_ref& predicate);
 // Blocks the thread until the predicate is true, then continues before any thread can change that. The predicate is
 // evaluated often and on any thread; it only reads and does not throw. Loops that wait for another thread must use this
 // function: under a schedule of strict priorities they would spin for ever. Outside a simulated thread it throws
-// std::logic_error unless the predicate is true.
+// std::logic_error unless the predicate is true. Costs a call of the predicate at each choice among the threads.
 template <std::predicate Predicate>
 void wait_until(const Predicate& predicate) {
     detail::wait_until(

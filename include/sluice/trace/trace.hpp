@@ -106,6 +106,7 @@ struct timeline_options {
 // trace's begin, or at the first command when that comes late. Neighbouring bars narrower than half a pixel are merged
 // into bars of at most two pixels; the more idle time such a bar contains, the paler it is. So the size of the picture
 // depends on its width and the number of streams, not on the number of events. Failures are left in the stream's state.
+// Costs O(n log n) in the number of events and waits.
 void write_timeline(const trace& of, std::ostream& to, const timeline_options& options = {});
 
 // Write the same into a file, which is replaced as a whole or not at all. They throw file_error (errc::io_failed) when
