@@ -69,7 +69,7 @@ public:
     // For memory whose work is complete. Costs O(1) on average, and the return of the block to the pool.
     void deallocate(void* data, std::size_t, std::size_t = default_alignment) { blocks_.release(data); }
 
-    // As allocate: the memory is ready at once, so the stream is not used.
+    // As allocate: the memory is ready at once, so the stream is not used. Costs what allocate costs.
     void* allocate_async(std::size_t bytes, std::size_t alignment, ::cuda::stream_ref) {
         return blocks_.acquire(bytes, alignment);
     }

@@ -19,7 +19,7 @@
 
 namespace sluice {
 
-// For Graphviz.
+// For Graphviz. Costs O(bytes of the text).
 std::string to_dot(const command_graph& graph);
 // A picture by itself, readable in light and in dark.
 std::string to_svg(const command_graph& graph);

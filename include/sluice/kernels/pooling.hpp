@@ -42,7 +42,7 @@ shape pooled(const shape& x, const pooling_options& options = {},
 // one command.
 void max_pooling(stream on, const tensor<float>& x, tensor<float>& out, const pooling_options& options = {},
                  source_location location = source_location::current());
-// The same for averages.
+// The same for averages. The plain form costs one command, the operation also the tensor.
 void average_pooling(stream on, const tensor<float>& x, tensor<float>& out, const pooling_options& options = {},
                      source_location location = source_location::current());
 

@@ -179,6 +179,7 @@ std::vector<std::size_t> pieces_of_batch(std::size_t rows, std::size_t bytes_of_
 // copied. `pieces`: the rows of each piece, in order; without, pieces_of_batch says. `bring`: how the outputs come
 // back, download (a vector) or download_buffer (a host_buffer, not copied again). More errors, here:
 // errc::invalid_argument for a piece without rows, errc::shape_mismatch for pieces that are not `rows` in all.
+// Costs what compile costs.
 template <detail::plan_element T, typename Bring = download_function>
 auto compile_forward_from_host(sluice::detail::compile_place at, const basic_plan<T>& network, std::size_t rows,
                                graph_options options = {}, std::vector<std::size_t> pieces = {}, Bring bring = {}) {

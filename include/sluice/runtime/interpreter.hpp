@@ -173,7 +173,7 @@ public:
     // The calling thread begins and ends the submission of an operation that the user has named: for profilers. Costs a
     // call of NVTX on a GPU, and nothing on a CPU.
     virtual void begin_range(const char* /*name*/) noexcept {}
-    virtual void end_range() noexcept {}  // ends the latest begin_range of the thread
+    virtual void end_range() noexcept {}  // ends the latest begin_range of the thread; costs the same
 
     // The stream's handle in the backend. Costs O(1), and what submit_kept costs.
     virtual native_stream native() const noexcept = 0;
@@ -221,10 +221,11 @@ public:
 // has a command_queue of its own.
 class command_recorder : public stream_interpreter {
 public:
-    // As in stream and memory_pool.
+    // As in stream and memory_pool. Each costs a few allocations on the host, and none on the device.
     virtual storage_ref allocate(std::size_t bytes, const command_info& info) = 0;
-    virtual storage_ref allocate_host(std::size_t bytes, const command_info& info) = 0;  // as stream::allocate_host
-    virtual storage_ref workspace(std::size_t bytes) = 0;                                // as stream::workspace
+    // As stream::allocate_host; costs the same.
+    virtual storage_ref allocate_host(std::size_t bytes, const command_info& info) = 0;
+    virtual storage_ref workspace(std::size_t bytes) = 0;  // as stream::workspace; costs the same
 
     // Keeps the object for as long as the recorded commands may run. Costs O(1), amortised.
     virtual void keep(std::shared_ptr<const void> object) = 0;
