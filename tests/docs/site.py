@@ -398,11 +398,11 @@ def self_test():
             ("const std::string& name() const noexcept { return name_; }  // of it", True),
             ("std::size_t size() const { return all_.size(); }", True), ("device* on() const {\n    return on_.get();\n}", True),
             ("std::vector<int> all() const { return all_; }", False), ("std::string name() const { return name_; }", False),
-            ("bool valid() const { return of_ != nullptr; }", True), ("int top() const { return its_->limits.top; }", True),
+            ("int top() const { return its_->limits.top; }", True),
             ("unsigned short port() const { return its_.port_; }", True), ("int top() const { return its_->top(); }", False),
             ("std::vector<int> all() const { return its_->all; }", False), ("int up() const { return its_.limits.up(); }", False),
             ("int next() { return ++at_; }", False), ("int size() const { return sum(all_); }", False),
-            ("int size() const;", False), ("const int& at(int i) const { return all_[i]; }", False),
+            ("int size() const;", False), ("int* find() const;\n    int* top() const { return top_; }", False), ("const int& at(int i) const { return all_[i]; }", False),
             ("box(int x) : x_(x) {}", False)):
         check(f"whether it only gives a member: {text}", declarations.only_gives_a_member("}\n" + text + "\n", 2), expected)
 

@@ -27,8 +27,9 @@ The rules:
 7. A function that is noexcept throws nothing, whatever its class says.
 8. Of what the comments of a class and of a header say about complexity, only sentences that begin with "All members" or
    "All functions" hold for their members: others are about the class as a whole. The function before it ("The same")
-   counts as a whole; so does the top of a header for a function, outside of classes, that it is about: it begins one of
-   its lines.
+   counts as a whole. So do the top of a header for a function outside of classes whose name begins one of its lines, and
+   the class of a function object for its call operator, where one of their sentences says a cost (SAYS_A_COST). What the
+   members of each operation cost is said once (OF_EACH_OPERATION in reference.py).
 9. Where all are silent, the conventions hold (docs/conventions.md). One of them is read from the code: a function whose
    body in the header only gives a data member takes constant time. "Example" is what usages.py finds.
 """

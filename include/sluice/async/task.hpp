@@ -100,7 +100,7 @@ public:
     }
     detail::task_awaiter<T> operator co_await() const& = delete;  // a task is consumed: std::move it
 
-    // Whether it can still be awaited.
+    // Whether it can still be awaited. Costs O(1).
     bool valid() const noexcept { return body_ != nullptr; }
 
 private:

@@ -193,7 +193,8 @@ public:
     interprocess_event(device& gpu, const event_handle& handle,
                        const source_location& location = source_location::current());
 
-    // Throws errc::invalid_argument for an event of another process: only the process that made it exports it.
+    // Throws errc::invalid_argument for an event of another process: only the process that made it exports it. Costs
+    // calls of the driver.
     event_handle handle(const source_location& location = source_location::current()) const;
     // A cudaEvent_t without timing. Valid while the object lives.
     CUevent_st* get() const noexcept { return event_.get(); }

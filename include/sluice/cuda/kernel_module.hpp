@@ -78,7 +78,8 @@ public:
     // As launch_on checks arguments against them.
     using parameters = detail::type_list<typename detail::module_parameter<Parameters>::type...>;
 
-    // The operation that runs the function once. Its output: the written arguments, as for launch.
+    // The operation that runs the function once. Its output: the written arguments, as for launch. Submitting it
+    // costs one command and O(arguments).
     template <typename... Arguments>
     auto operator()(const launch_blocks& over, Arguments&&... arguments) const;
 

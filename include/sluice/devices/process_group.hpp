@@ -69,7 +69,8 @@ public:
     // Whether all ranks have joined. Does not block. Costs one question to NCCL until all have joined, and then O(1).
     bool is_complete();
     // Call it when a rank will not join or has been lost. Submitted collectives end, with undefined results. Blocks
-    // until earlier work on the GPU has completed; so do not call it from a host call on a stream of the GPU.
+    // until earlier work on the GPU has completed; so do not call it from a host call on a stream of the GPU. Costs a
+    // call of NCCL, and that wait.
     void abandon() noexcept;
 
     device& owner() const noexcept { return *on_; }           // the GPU of this rank

@@ -24,7 +24,8 @@ class npy_writer {
 public:
     // Fixes the shape (rows first, see npy_view) and writes the header to a temporary file next to `target`.
     // Throws sluice::error (errc::invalid_argument) for a shape whose size overflows, more than 64 dimensions,
-    // or bf16, which the format does not have.
+    // or bf16, which the format does not have. Costs what atomic_file's constructor costs, a write of the header, and a
+    // call of the system for the length.
     npy_writer(std::filesystem::path target, std::vector<std::size_t> shape, dtype type = dtype::f32);
 
     dtype element_type() const noexcept { return type_; }  // the type of each element

@@ -29,7 +29,7 @@ struct file_state {
 class regular_file {
 public:
     // Throws file_error: errc::io_failed when the system refuses to open it, errc::bad_file when it is empty or is no
-    // regular file. Nothing is read yet. Does not wait for the writer of a pipe.
+    // regular file. Nothing is read yet. Does not wait for the writer of a pipe. Costs a few calls of the system.
     explicit regular_file(std::filesystem::path path);
 
     const std::filesystem::path& path() const noexcept { return path_; }  // as given

@@ -111,8 +111,8 @@ public:
     // more multiprocessors than the GPU has (one is left to others) and for a kernel object, request and answer that do
     // not fit into the shared memory of a block; errc::unsupported for code that nvcc did not compile, where each
     // command is waited for (runtime_options::blocks_each_command) and where kernels are loaded lazily;
-    // errc::timed_out when the GPU does not start it. Costs one launch, and pinned memory for the requests of each
-    // lane.
+    // errc::timed_out when the GPU does not start it. On a GPU it costs one launch, and pinned memory for the requests
+    // of each lane.
     resident_kernel(device& on, const Kernel& kernel, const resident_kernel_options& options = {},
                     source_location location = source_location::current())
         : core_(detail::start_resident_kernel(on, detail::resident_body<Kernel>::form(), &kernel, options, location)) {}

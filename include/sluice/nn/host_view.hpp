@@ -72,7 +72,8 @@ public:
     input_view(io::dtype type, const void* data, std::span<const std::size_t> shape)
         : form_(type, shape), data_(static_cast<const std::byte*>(data)) {}
 
-    // Of a tensor in host memory, which lives longer. Throws errc::invalid_argument for one that is not there.
+    // Of a tensor in host memory, which lives longer. Throws errc::invalid_argument for one that is not there. Costs
+    // O(dimensions).
     explicit input_view(const any_tensor& of);
 
     const detail::view_form& form() const noexcept { return form_; }  // for the network: the type and the shape

@@ -63,7 +63,8 @@ public:
 
     // Throws error (errc::invalid_argument) for a domain of ONNX (empty, ai.onnx and ai.onnx.*), since operators of
     // ONNX cannot be replaced; for one that is there already in a version of these; for an empty name, no function,
-    // fewer inputs at most than at least, and an input in host_inputs or shape_inputs that no node can have.
+    // fewer inputs at most than at least, and an input in host_inputs or shape_inputs that no node can have. Costs
+    // O(operators).
     void add(own_operator what);
 
     // The operators, in the order in which they were added.

@@ -32,7 +32,7 @@ struct network_profile {
 // Sums up the commands of runs by the step that they belong to.
 class profile_sums {
 public:
-    // Of one run.
+    // Of one run. Costs O(n log n) in the number of events.
     void add(const trace& run);
 
     std::size_t runs() const noexcept { return runs_; }  // the number of runs that were added

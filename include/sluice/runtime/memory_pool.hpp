@@ -62,7 +62,7 @@ public:
     // cached blocks.
     std::size_t trim();
 
-    statistics usage() const;                          // what the pool has at this moment
+    statistics usage() const;                          // what the pool has at this moment; costs O(1)
     device& owner() const noexcept { return owner_; }  // the device that it belongs to
 
 private:

@@ -68,9 +68,9 @@ public:
 
     // Whether every model is ready and begin_drain() was not called. Costs O(versions of all models).
     bool is_ready() const;
-    // From now on front ends refuse new requests, and is_ready() is false.
+    // From now on front ends refuse new requests, and is_ready() is false. Costs O(1), and a line of the log.
     void begin_drain();
-    bool is_draining() const;  // whether begin_drain() was called
+    bool is_draining() const;  // whether begin_drain() was called; costs O(1)
 
     // The last requests, which front ends add.
     request_timeline& timeline() noexcept { return timeline_; }

@@ -61,7 +61,7 @@ private:
 class system_region final : public shared_region {
 public:
     // Opens the object. `key`: its name as shm_open takes it, without '/' but at its beginning. Throws refusal
-    // (bad_request).
+    // (bad_request). Costs a few calls of the system, whatever the size.
     system_region(std::string name, std::string key, std::uint64_t offset, std::uint64_t bytes);
     ~system_region() override;
 
@@ -81,7 +81,8 @@ private:
 // Memory on a GPU that another process has allocated.
 class cuda_region final : public shared_region {
 public:
-    // Throws refusal as gpu_memory_opener::open() does, and for a wrong name and no bytes.
+    // Throws refusal as gpu_memory_opener::open() does, and for a wrong name and no bytes. Costs what
+    // gpu_memory_opener::open costs.
     cuda_region(std::string name, const gpu_memory_opener& opener, std::int64_t device_id,
                 const gpu_memory_handle& handle, std::uint64_t bytes);
 

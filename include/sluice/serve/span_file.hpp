@@ -59,7 +59,7 @@ public:
     void add(const traced_request& what);
 
     // Writes what is there, and gives the last part its name. Spans that come later are dropped. Blocks for the disk.
-    // One caller at a time.
+    // One caller at a time. Costs the writes that are left.
     void end();
 
     std::uint64_t written() const noexcept { return written_; }  // requests

@@ -48,7 +48,7 @@ public:
     trace take();
 
     // The number of commands that are missing, since the construction of the recorder: it was full, or their times
-    // could not be read.
+    // could not be read. Costs O(1).
     std::size_t dropped() const noexcept;
 
     // For runtimes.
