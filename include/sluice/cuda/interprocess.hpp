@@ -159,7 +159,8 @@ adopted_tensor<T> import_tensor(device& gpu, const tensor_handle& handle,
 //
 // Throws errc::invalid_argument for a tensor that is longer than the allocation, and for memory of another GPU;
 // errc::unsupported on a CPU device and in a build without CUDA; device_error when CUDA refuses: for bytes that are no
-// handle, for one of this very process, and when the other process has ended. May take milliseconds.
+// handle, for one of this very process, and when the other process has ended. Costs what adopt costs,
+// and a mapping of the memory, which may take milliseconds.
 template <typename T>
 adopted_tensor<T> import_allocation(device& gpu, const allocation_handle& handle, const shape& shape,
                                     const source_location& location = source_location::current()) {

@@ -135,7 +135,8 @@ public:
     char* allocate(std::ptrdiff_t bytes) {
         return static_cast<char*>(from_->allocate_async(static_cast<std::size_t>(bytes), on_));
     }
-    // Memory of allocate() goes back after what was enqueued on the stream before the call.
+    // Memory of allocate() goes back after what was enqueued on the stream before the call. Costs what
+    // device_memory_resource::deallocate_async costs.
     void deallocate(char* data, std::size_t bytes) { from_->deallocate_async(data, bytes, on_); }
 
 private:
