@@ -55,7 +55,7 @@ public:
     ~span_file();  // end(), but where no span has come there is no file then
 
     // Spans `request`, and `queue` and `compute` where the call got there. Dropped while too many wait for the disk,
-    // and after a failure of the disk, which the log has. Costs O(bytes of the line), and no call of the system.
+    // and after a failure of the disk, which the log has. Costs O(bytes of the line), and no write.
     void add(const traced_request& what);
 
     // Writes what is there, and gives the last part its name. Spans that come later are dropped. Blocks for the disk.
