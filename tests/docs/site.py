@@ -301,6 +301,14 @@ def section_failures(check):
         check(f"the complexity of {comment!r} in {inherited}", row(sections.COMPLEXITY, "int f();", comment, inherited),
               expected)
 
+    for title, above, expected in (
+            (sections.OF_THE_TOP, "f: a lid.\n\nIt costs\none look. Blocks.", f"As the top says: It costs\none look.{rest}"),
+            (sections.OF_THE_TOP, "f: a lid.\n\nIt is faster than g, and costs less.", "No promise"),
+            (sections.OF_A_FUNCTION_OBJECT, "...\n\nIt costs one look.", f"As its class says: It costs one look.{rest}")):
+        inherited = [(title, above)]
+        check(f"the complexity from {above!r}", row(sections.COMPLEXITY, "int f();", "", inherited), expected)
+        check(f"the blocking from {above!r}", row(sections.BLOCKS, "int f();", "", inherited), "No")
+
     gives = sections.rows("function", "cpp", ["int f() const;"], sections.sectioned(""), [], str, "", True)
     check("the complexity of what gives a member", dict(gives)[sections.COMPLEXITY].partition(" (")[0],
           "Constant time: it gives a member")
@@ -390,8 +398,11 @@ def self_test():
             ("const std::string& name() const noexcept { return name_; }  // of it", True),
             ("std::size_t size() const { return all_.size(); }", True), ("device* on() const {\n    return on_.get();\n}", True),
             ("std::vector<int> all() const { return all_; }", False), ("std::string name() const { return name_; }", False),
+            ("int top() const { return its_->limits.top; }", True),
+            ("unsigned short port() const { return its_.port_; }", True), ("int top() const { return its_->top(); }", False),
+            ("std::vector<int> all() const { return its_->all; }", False), ("int up() const { return its_.limits.up(); }", False),
             ("int next() { return ++at_; }", False), ("int size() const { return sum(all_); }", False),
-            ("int size() const;", False), ("const int& at(int i) const { return all_[i]; }", False),
+            ("int size() const;", False), ("int* find() const;\n    int* top() const { return top_; }", False), ("const int& at(int i) const { return all_[i]; }", False),
             ("box(int x) : x_(x) {}", False)):
         check(f"whether it only gives a member: {text}", declarations.only_gives_a_member("}\n" + text + "\n", 2), expected)
 
@@ -412,6 +423,14 @@ def self_test():
         check(f"a copy or move: {text}", reference.is_copy_or_move(text), expected)
     section_failures(check)
     usage_failures(check)
+    page = reference.header_page("sluice/a.hpp", "// lid, box: closes.\n//\n// It costs one look.\n", [])
+    page.classes, page.operations, page.about = {"box", "lid_operation"}, {"lid_operation"}, {"lid": "lid: closes."}
+    page.general = "...\n\nIt costs one look."
+    for name, comment, expected in (
+            ("lid", "", [(sections.OF_THE_TOP, "lid: closes.\n\n...\n\nIt costs one look.")]), ("box::lid", "", []), ("shut", "", []),
+            ("box::operator()", "", [(sections.OF_A_FUNCTION_OBJECT, "...\n\nA box.")]), ("box::operator()", "Calls.", []),
+            ("lid_operation::estimate", "One.", [(sections.OF_OPERATIONS, f"...\n\n{reference.OF_EACH_OPERATION['estimate']}")])):
+        check(f"of the complexity of {name}", page.of_its_complexity(name, "function", comment, "A box."), expected)
     failures.extend(comment_filter.self_test())
     with tempfile.TemporaryDirectory() as folder:
         root = path(folder)

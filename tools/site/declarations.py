@@ -49,10 +49,11 @@ def signature(text, keeps_braces):
     return text.rstrip()
 
 
-# What the body of a function gives that only reads a data member.
-OF_A_MEMBER = re.compile(r"\{\s*return [&*]?\w+_(?:\.(?:size|empty|get)\(\))?;\s*\}")
+# What the body of a function gives that only reads a data member, or a field of one.
+OF_A_MEMBER = re.compile(
+    r"\{\s*return [&*]?\w+_(?:(?:->|\.)\w+\b(?!\())*(?:\.(?:size|empty|get)\(\))?;\s*\}")
 # Types that are given without a copy of what they refer to, or are a number.
-SMALL = re.compile(r"(?:[&*]|\b(?:bool|int|unsigned|float|double|(?:std::)?(?:size_t|u?int\d+_t)|(?:\w+::)*(?:dtype|\w+_kind|\w+_mode|"
+SMALL = re.compile(r"(?:[&*]|\b(?:bool|int|unsigned(?: (?:short|int|long))?|float|double|(?:std::)?(?:size_t|u?int(?:_least)?\d+_t)|(?:\w+::)*(?:dtype|\w+_kind|\w+_mode|"
                    r"stream|device_id)|std::span<[^()]*>|std::string_view))\s*(?:\w+|operator\W+)\([^()]*\)[^(){}]*$")
 
 
@@ -62,6 +63,8 @@ def only_gives_a_member(source, line):
     lines = source.split("\n")
     text = "\n".join(without_comment(each) for each in lines[start_of(lines, line - 1) : line + 4])
     head, brace, body = text.partition("{")
+    if ";" in head:  # a declaration: the body is the next function's
+        return False
     return OF_A_MEMBER.match(brace + body) is not None and SMALL.search(head.rstrip()) is not None
 
 

@@ -235,6 +235,7 @@ class header_page:
         if name in self.about and self.about[name] != comment:
             inherited.append(("Of the header", self.about[name]))
         inherited.append(("Of the header", self.general))
+        inherited += self.of_its_complexity(name, kind, comment, of_class)
         up = "../" * (len(pathlib.PurePosixPath(self.header).parts) - 1)
         uses = self.uses(name, kind, outer)
         self.sources |= {address for _, address in uses if ".md" not in address}
@@ -244,6 +245,19 @@ class header_page:
         rows.append((sections.EXAMPLE, examples or sections.NO_EXAMPLE))
         self.lines += ["| section | |", "| --- | --- |"]
         self.lines += [f"| {title} | {text} |" for title, text in rows] + [""]
+
+    def of_its_complexity(self, name, kind, comment, of_class):
+        """What else holds for the complexity of a function: [(title, comment)]."""
+        outer, _, member = name.rpartition("::")
+        if kind != "function":
+            return []
+        if member == "operator()" and not comment:
+            return [(sections.OF_A_FUNCTION_OBJECT, f"...\n\n{of_class}")]
+        if outer in self.operations and member in OF_EACH_OPERATION:
+            return [(sections.OF_OPERATIONS, f"...\n\n{OF_EACH_OPERATION[member]}")]
+        if outer not in self.classes and is_named_at_the_top(member, self.text):
+            return [(sections.OF_THE_TOP, f"{self.about.get(name, '')}\n\n{self.general}")]
+        return []
 
     def uses(self, name, kind, outer):
         if not self.index or not name:

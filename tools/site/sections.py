@@ -27,7 +27,9 @@ The rules:
 7. A function that is noexcept throws nothing, whatever its class says.
 8. Of what the comments of a class and of a header say about complexity, only sentences that begin with "All members" or
    "All functions" hold for their members: others are about the class as a whole. The function before it ("The same")
-   counts as a whole.
+   counts as a whole. So do the top of a header for a function outside of classes whose name begins one of its lines, and
+   the class of a function object for its call operator, where one of their sentences says a cost (SAYS_A_COST). What the
+   members of each operation cost is said once (OF_EACH_OPERATION in reference.py).
 9. Where all are silent, the conventions hold (docs/conventions.md). One of them is read from the code: a function whose
    body in the header only gives a data member takes constant time. "Example" is what usages.py finds.
 """
@@ -213,6 +215,12 @@ SUBMITS = re.compile(r"\b(?:execution_context|stream|stream_lease|scheduling_pol
                      r"communicator|compile_place)\b[&*]? ?\w*[,)=]|\bsubmit\(|\bsource_location\b|\btensor<|\bshared_tensor<|"
                      r"\bhost_buffer<|\bbuffer<|\b(?:Op|Source|Parts|Part|First|Second|Tensor)(?:&&|\.\.\.)? \w+|\bdrive\(|"
                      r"\bnext_link\(")
+# Titles of what holds for the complexity only: the top of a header that is about the function, what is said once of the
+# members of all operations, and the class of a function object.
+OF_THE_TOP = "As the top says"
+OF_OPERATIONS = "As of each operation"
+OF_A_FUNCTION_OBJECT = "As its class says"
+SAYS_A_COST = re.compile(r"\b(?:[Cc]osts?\s(?!less)|[Aa]llocates?\s|[Tt]akes?\s(?:\w+\s)?time|O\()")
 THE_SAME = re.compile(r"(?:The same|the same)(?:[.,;:]| (?:as|at|but|by|for|from|in|of|on|until|with|without|to|over)\b)")
 OF_KERNELS = re.compile(r"\bSLUICE_KERNEL\b|__device__|__global__")
 
@@ -250,9 +258,13 @@ def default_of(section, kind, language, declared, gives_a_member=False):
 
 def said_above(section, title, comment):
     """The sentences of a comment around a name that hold for the name too."""
+    if section != COMPLEXITY and title in (OF_THE_TOP, OF_OPERATIONS, OF_A_FUNCTION_OBJECT):
+        return []
     found = sectioned(comment, False)[section]
     if section == COMPLEXITY and title.startswith("Of "):
         found = [each for each in found if ABOUT_ALL.match(each)]
+    if title in (OF_THE_TOP, OF_A_FUNCTION_OBJECT) and not any(SAYS_A_COST.search(each) for each in found):
+        return []
     return found
 
 

@@ -7,6 +7,8 @@
 // submission reach the handler, too.
 //
 // Cancellation ends an operation that recovers, tries again or gives up: see async_wait.
+//
+// It costs what submitting the operation costs, and what async_wait costs.
 #pragma once
 
 #include "sluice/asio/async_wait.hpp"

@@ -19,6 +19,8 @@
 //
 // Destroying the execution context during waits destroys their handlers, and does not block.
 //
+// It costs a few allocations, and a post to the handler's executor.
+//
 // async_wait does not block and throws std::bad_alloc only; all other failures reach the handler. Where memory is out
 // when the wait ends, the handler is posted as soon as there is some; until then the runtime's completion thread waits.
 #pragma once

@@ -48,7 +48,7 @@ private:
 class [[nodiscard]] resume_on_operation {
 public:
     explicit resume_on_operation(executor& target) noexcept : target_(&target) {}
-    // Called by co_await.
+    // Called by co_await. Costs O(1).
     detail::resume_on_awaiter operator co_await() const noexcept { return detail::resume_on_awaiter(*target_); }
 
 private:

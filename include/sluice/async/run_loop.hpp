@@ -23,13 +23,17 @@ public:
 
     void post(work_item& item) noexcept override;
 
-    // Runs items and waits for more, until finish() has been called and none is left.
+    // Runs items and waits for more, until finish() has been called and none is left. Costs O(1) for each item, and
+    // what the items take.
     void run() noexcept;
-    // Waits for one item and runs it. False when finish() has been called and none is left.
+    // Waits for one item and runs it. False when finish() has been called and none is left. Costs O(1), and what the
+    // item takes.
     bool run_one() noexcept;
     // Runs the items that were posted before the call, not those that these post; does not wait. Returns how many.
+    // Costs O(items), and what they take.
     std::size_t run_pending() noexcept;
-    // Lets run() return when it has run what was posted. This is final: a finished loop never waits again.
+    // Lets run() return when it has run what was posted. This is final: a finished loop never waits again. Costs O(1),
+    // and waking the threads that wait.
     void finish() noexcept;
 
 private:

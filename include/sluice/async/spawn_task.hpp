@@ -199,20 +199,22 @@ public:
     ~spawned() = default;
 
     // Waits for the task's end, gives its value or throws its exception; once. Continues at once when the task has
-    // ended, else on the thread where it ends.
+    // ended, else on the thread where it ends. Costs O(1).
     detail::spawned_awaiter<T> operator co_await() && {
         require_valid();
         return detail::spawned_awaiter<T>(std::move(state_));
     }
     detail::spawned_awaiter<T> operator co_await() const& = delete;  // the result is consumed: std::move it
 
-    // The same, but continues on the executor, which outlives the wait; the result is taken there.
+    // The same, but continues on the executor, which outlives the wait; the result is taken there. It allocates one
+    // coroutine frame.
     task<T> resume_on(executor& target) && {
         require_valid();
         return detail::take_elsewhere(std::move(state_), target);
     }
 
-    // The same for a plain thread: blocks it until the task has ended.
+    // The same for a plain thread: blocks it until the task has ended. Costs O(1) and a move of the value when the task
+    // has ended.
     T get(std::optional<wait_mode> mode = {}) && {
         require_may_block("get");
         state_->wait(mode.value_or(wait_mode::block));
@@ -223,7 +225,7 @@ public:
 
     // Blocks until the task has ended; asleep unless `mode` says otherwise. A task that has not ended may need a thread
     // of the runtime: on a worker thread of a device, in a host call and on the runtime's completion thread, this, get
-    // and the two below throw errc::invalid_argument then.
+    // and the two below throw errc::invalid_argument then. Costs O(1) when the task has ended.
     void wait(std::optional<wait_mode> mode = {}) const {
         require_may_block("wait");
         state_->wait(mode.value_or(wait_mode::block));
@@ -245,7 +247,7 @@ public:
         require_valid();
         return state_->end().complete_already();
     }
-    // Whether the result has not been taken yet.
+    // Whether the result has not been taken yet. Costs O(1).
     bool valid() const noexcept { return state_.state() != nullptr; }
 
 private:

@@ -30,7 +30,8 @@ namespace sluice {
 template <typename Value>
 class when_any_result {
 public:
-    when_any_result(std::size_t first, Value result) : index(first), value(std::move(result)) {}  // made by when_any
+    // Made by when_any. Costs a move of the result.
+    when_any_result(std::size_t first, Value result) : index(first), value(std::move(result)) {}
 
     std::size_t index;  // of the one that ended first, among the awaitables, from 0
     Value value;        // its result; for several awaitables a std::variant, engaged at index

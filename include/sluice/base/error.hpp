@@ -81,7 +81,7 @@ public:
     // The message names both numbers of bytes. The code is errc::out_of_memory.
     out_of_memory(std::size_t requested_bytes, std::size_t free_bytes, const error_context& context = {});
 
-    std::size_t requested_bytes() const noexcept { return asked_bytes_; }  // by the allocation that failed
+    std::size_t requested_bytes() const noexcept { return asked_bytes_; }  // by the allocation that failed; costs O(1)
     std::size_t free_bytes() const noexcept { return free_bytes_; }        // at that time
 
 private:

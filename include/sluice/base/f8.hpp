@@ -46,11 +46,11 @@ class f8_e4m3 {
 public:
     f8_e4m3() = default;
     // Rounds to the nearest, ties to even; beyond the range, infinity too, it is 448 with the sign. NaN stays NaN,
-    // without its sign.
+    // without its sign. Costs O(1).
     SLUICE_KERNEL constexpr explicit f8_e4m3(float value) : bits_(detail::float_to_f8(value)) {}
-    SLUICE_KERNEL constexpr operator float() const { return detail::f8_to_float(bits_); }  // exact
+    SLUICE_KERNEL constexpr operator float() const { return detail::f8_to_float(bits_); }  // exact; costs O(1)
 
-    // The number with these bits. 0x7f and 0xff are NaN.
+    // The number with these bits. 0x7f and 0xff are NaN. Costs O(1).
     SLUICE_KERNEL static constexpr f8_e4m3 from_bits(std::uint8_t bits) {
         f8_e4m3 made(0.0f);
         made.bits_ = bits;

@@ -19,7 +19,8 @@ public:
     // The offset of an error that concerns the whole file.
     static constexpr std::uint64_t no_offset = ~std::uint64_t{0};
 
-    // Makes the message from its arguments. An empty field, and no_offset, are left out of it.
+    // Makes the message from its arguments. An empty field, and no_offset, are left out of it. Costs O(bytes of the
+    // message).
     file_error(std::filesystem::path path, std::uint64_t offset, std::string_view field, std::string_view why,
                errc code = errc::bad_file);
 

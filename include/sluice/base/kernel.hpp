@@ -46,14 +46,15 @@ struct index_maker;
 // both functions do nothing.
 //
 // In a kernel that starts early: blocks until the kernels before it have ended and their writes are visible. The code
-// before this call, the preamble, must not touch anything that they read or write.
+// before this call, the preamble, must not touch anything that they read or write. Costs one instruction, and the wait.
 SLUICE_KERNEL inline void dependency_wait() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 // In a kernel before one that starts early: the later kernel may start once all blocks of this one have made this call
-// or ended. The later kernel does not see what this one has written until it calls dependency_wait.
+// or ended. The later kernel does not see what this one has written until it calls dependency_wait. Costs one
+// instruction.
 SLUICE_KERNEL inline void dependency_trigger() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

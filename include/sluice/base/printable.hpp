@@ -16,7 +16,7 @@ inline constexpr std::size_t no_limit = static_cast<std::size_t>(-1);  // no tex
 // except those that a terminal executes instead of showing: control characters (C0, DEL, C1), separators of lines and
 // paragraphs, and those that change the writing direction. These, and bytes that are not UTF-8, become visible: "\x1b",
 // "\u009b", "\xff". Text that is already printable does not change. A text longer than `longest` bytes is cut there and
-// followed by "...".
+// followed by "...". Costs O(bytes of the result).
 std::string printable(std::string_view text, std::size_t longest = no_limit);
 
 // The same in quotes, at most 80 bytes of it: 'net.0.weight'.

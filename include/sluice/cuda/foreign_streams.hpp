@@ -31,7 +31,8 @@ namespace sluice::cuda {
 // stream are possible; they order their commands as for several streams.
 class foreign_stream final : public scheduling_policy {
 public:
-    // Throws errc::invalid_argument when the stream belongs to another GPU or is being captured.
+    // Throws errc::invalid_argument when the stream belongs to another GPU or is being captured. Costs a search among
+    // the device's streams, and questions to the driver.
     foreign_stream(device& gpu, CUstream_st* theirs) : stream_(gpu, stream_options{.foreign = theirs}) {}
 
     stream next() override { return *stream_; }
@@ -60,6 +61,7 @@ public:
 
     output submit(execution_context& context) &&;
     // Names the memory, unless it is null, as written: its commands come before or after the event, on any stream.
+    // Costs one command.
     static void submit_to(stream on, kind what, void* theirs, storage* memory, const source_location& location);
     work_estimate estimate() const { return {.commands = 1}; }
 
@@ -71,16 +73,17 @@ private:
 
 // Waits, on the device, for the event's latest record before the submission; in a compiled graph, before each launch.
 // The event may belong to another GPU of the process, and must live until the wait is over. It was not recorded in a
-// stream that is being captured.
+// stream that is being captured. Submitting it costs one command.
 inline event_operation wait_for(CUevent_st* event, source_location location = source_location::current()) {
     return {event_operation::kind::wait_for_event, event, location};
 }
 // Waits for what was enqueued on that stream before the submission. A compiled graph refuses it: record an event there.
-// A stream that is being captured is refused with errc::invalid_argument.
+// A stream that is being captured is refused with errc::invalid_argument. Submitting it costs one command.
 inline event_operation wait_for(CUstream_st* stream, source_location location = source_location::current()) {
     return {event_operation::kind::wait_for_stream, stream, location};
 }
-// Records the event; in a compiled graph, at each launch. The event belongs to the stream's GPU.
+// Records the event; in a compiled graph, at each launch. The event belongs to the stream's GPU. Submitting it costs
+// one command.
 inline event_operation record(CUevent_st* event, source_location location = source_location::current()) {
     return {event_operation::kind::record_event, event, location};
 }

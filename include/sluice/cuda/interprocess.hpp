@@ -116,7 +116,7 @@ public:
     // The bytes to send to other processes, as often as needed; valid while this lives.
     const tensor_handle& handle() const noexcept { return handle_; }
 
-    // For export_tensor.
+    // For export_tensor. Costs O(1).
     exported_tensor(storage_ref memory, const tensor_handle& handle) noexcept
         : memory_(std::move(memory)), handle_(handle) {}
 
@@ -125,14 +125,15 @@ private:
     tensor_handle handle_;
 };
 
-// Blocks until no command of this process uses the tensor (a shared one: until no command writes it).
+// Blocks until no command of this process uses the tensor (a shared one: until no command writes it). Costs the wait,
+// and calls of the driver; nothing is copied on the device.
 template <dlpack_element T>
 exported_tensor export_tensor(const tensor<T>& x, const source_location& location = source_location::current()) {
     detail::require_held(x, {"export_tensor", "", location});
     constexpr detail::exported_element element{detail::dlpack_type_of<T>(), true};
     return {storage_ref(x.memory()), detail::export_for_processes(*x.memory(), x.shape(), element, location)};
 }
-// Other processes only read it.
+// Other processes only read it. Costs the wait, and calls of the driver; nothing is copied on the device.
 template <dlpack_element T>
 exported_tensor export_tensor(const shared_tensor<T>& x, const source_location& location = source_location::current()) {
     detail::require_held(x, {"export_tensor", "", location});
@@ -141,7 +142,7 @@ exported_tensor export_tensor(const shared_tensor<T>& x, const source_location& 
 }
 
 // A tensor over the other process's memory; a shared_tensor for const T. `gpu` is the GPU that the memory is on. The
-// first import of a handle opens a mapping, which may take milliseconds.
+// first import of a handle opens a mapping, which may take milliseconds. Costs what adopt costs, and that mapping.
 template <typename T>
 requires dlpack_element<std::remove_const_t<T>>
 adopted_tensor<T> import_tensor(device& gpu, const tensor_handle& handle,
@@ -158,7 +159,8 @@ adopted_tensor<T> import_tensor(device& gpu, const tensor_handle& handle,
 //
 // Throws errc::invalid_argument for a tensor that is longer than the allocation, and for memory of another GPU;
 // errc::unsupported on a CPU device and in a build without CUDA; device_error when CUDA refuses: for bytes that are no
-// handle, for one of this very process, and when the other process has ended. May take milliseconds.
+// handle, for one of this very process, and when the other process has ended. Costs what adopt costs,
+// and a mapping of the memory, which may take milliseconds.
 template <typename T>
 adopted_tensor<T> import_allocation(device& gpu, const allocation_handle& handle, const shape& shape,
                                     const source_location& location = source_location::current()) {
@@ -186,17 +188,18 @@ adopted_tensor<T> import_allocation(device& gpu, const allocation_handle& handle
 // with errc::graph_refused, because CUDA does not say that a graph may have such events: record or wait outside of it.
 class interprocess_event {
 public:
-    // Throws errc::unsupported on a CPU device.
+    // Throws errc::unsupported on a CPU device. Costs calls of the driver, which makes an event.
     explicit interprocess_event(device& gpu, const source_location& location = source_location::current());
-    // Opens the event of another process. Errors as for import_tensor.
+    // Opens the event of another process. Errors as for import_tensor. Costs calls of the driver, which opens an event.
     interprocess_event(device& gpu, const event_handle& handle,
                        const source_location& location = source_location::current());
 
-    // Throws errc::invalid_argument for an event of another process: only the process that made it exports it.
+    // Throws errc::invalid_argument for an event of another process: only the process that made it exports it. Costs
+    // calls of the driver.
     event_handle handle(const source_location& location = source_location::current()) const;
     // A cudaEvent_t without timing. Valid while the object lives.
     CUevent_st* get() const noexcept { return event_.get(); }
-    // The same, which also keeps it.
+    // The same, which also keeps it. Costs O(1): one reference count.
     std::shared_ptr<CUevent_st> owner() const noexcept { return event_; }
 
 private:
@@ -229,13 +232,15 @@ private:
     source_location location_;
 };
 
-// Commands on the tensor that are submitted later, to any stream, run after the event's latest record.
+// Commands on the tensor that are submitted later, to any stream, run after the event's latest record. Submitting it
+// costs one command.
 template <typename T>
 turn_operation<T> wait_for(const interprocess_event& event, tensor<T> x,
                            const source_location& location = source_location::current()) {
     return {event_operation::kind::wait_for_interprocess_event, event.owner(), std::move(x), location};
 }
-// Records the event after all commands on the tensor that were submitted before, to any stream.
+// Records the event after all commands on the tensor that were submitted before, to any stream. Submitting it costs one
+// command.
 template <typename T>
 turn_operation<T> record(const interprocess_event& event, tensor<T> x,
                          const source_location& location = source_location::current()) {

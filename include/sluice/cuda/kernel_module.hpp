@@ -78,20 +78,22 @@ public:
     // As launch_on checks arguments against them.
     using parameters = detail::type_list<typename detail::module_parameter<Parameters>::type...>;
 
-    // The operation that runs the function once. Its output: the written arguments, as for launch.
+    // The operation that runs the function once. Its output: the written arguments, as for launch. Submitting it
+    // costs one command and O(arguments).
     template <typename... Arguments>
     auto operator()(const launch_blocks& over, Arguments&&... arguments) const;
 
-    std::string_view name() const noexcept { return function_->name; }
+    std::string_view name() const noexcept { return function_->name; }  // as the module calls it
     // Of a block: the most threads, and the most dynamic shared memory.
     unsigned max_threads() const noexcept { return function_->limits.max_threads; }
-    std::size_t max_shared_bytes() const noexcept { return function_->limits.max_shared_bytes; }
+    std::size_t max_shared_bytes() const noexcept { return function_->limits.max_shared_bytes; }  // of a block
 
     // Occupancy: how many blocks of this size run on one multiprocessor at a time, and the size of a block for which
-    // the most threads do.
+    // the most threads do. Each costs a question to the driver.
     unsigned active_blocks(unsigned block, std::size_t shared_bytes = 0) const {
         return detail::active_blocks(*function_, block, shared_bytes);
     }
+    // Threads of a block. Costs a question to the driver.
     unsigned suggested_block(std::size_t shared_bytes = 0) const {
         return detail::suggested_block(*function_, shared_bytes);
     }
@@ -116,21 +118,23 @@ public:
 
     // Looks a function up. Throws errc::invalid_argument when the module has none of this name, and says which it has;
     // errc::shape_mismatch when the number or the sizes of the stated parameters are not the function's. (Drivers
-    // before CUDA 12.4 cannot list names or sizes: then neither is checked.)
+    // before CUDA 12.4 cannot list names or sizes: then neither is checked.) Costs calls of the driver: for the
+    // function, its limits and each of its parameters.
     template <typename Signature>
     module_function<Signature> function(std::string_view name,
                                         source_location location = source_location::current()) const {
         return module_function<Signature>(*this, name, location);
     }
 
-    // The functions that the module has, sorted; empty before CUDA 12.4.
+    // The functions that the module has, sorted; empty before CUDA 12.4. Costs a question to the driver for each
+    // function.
     std::vector<std::string> function_names() const;
-    // The path of its file, or the given name.
+    // The path of its file, or the given name. Costs O(1).
     const std::string& name() const noexcept;
-    // Whether compile_module found it in its cache.
+    // Whether compile_module found it in its cache. Costs O(1).
     bool is_from_cache() const noexcept;
 
-    // For load_module and compile_module.
+    // For load_module and compile_module. Costs O(1).
     explicit kernel_module(std::shared_ptr<const detail::loaded_module> loaded) : loaded_(std::move(loaded)) {}
     // What loading gave; each handle of the module shares it.
     const std::shared_ptr<const detail::loaded_module>& handle() const noexcept { return loaded_; }
@@ -139,7 +143,8 @@ private:
     std::shared_ptr<const detail::loaded_module> loaded_;
 };
 
-// Loads a file, or bytes in memory, which may die after the call. `name` is for messages.
+// Loads a file, or bytes in memory, which may die after the call. `name` is for messages. Costs O(bytes), and what the
+// driver takes to load the module.
 kernel_module load_module(device& gpu, const std::filesystem::path& file,
                           source_location location = source_location::current());
 kernel_module load_module(device& gpu, std::span<const std::byte> bytes, std::string_view name = "module",
@@ -160,7 +165,8 @@ struct source_options {
 //
 // A module is kept on disk, by source, options, headers, architecture, and the versions of compiler and driver. One
 // that includes files other than `headers` is compiled each time, because those files may change. A damaged file of the
-// cache is compiled again; a folder that cannot be written is no error.
+// cache is compiled again; a folder that cannot be written is no error. Costs a run of the compiler, or a read of the
+// cache, and what load_module costs.
 kernel_module compile_module(device& gpu, std::string_view source, const source_options& how = {},
                              source_location location = source_location::current());
 
@@ -176,7 +182,7 @@ module_function<void(Parameters...)>::module_function(const kernel_module& in, s
     : function_(detail::find_function(in.handle(), name, detail::parameters_of<parameters>(), location)) {}
 
 // The plain form: a launch as one command on a stream. The caller keeps the arguments. What the function writes must
-// not be shared.
+// not be shared. Costs one command and O(arguments) on the host.
 template <typename... Parameters, typename... Arguments>
 void launch_on(stream on, const module_function<void(Parameters...)>& function, const launch_blocks& over,
                const Arguments&... arguments) {

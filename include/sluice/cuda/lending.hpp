@@ -8,7 +8,7 @@
 // `ours` is any stream of the memory's GPU. The memory may be dropped after the second call: the pool's next user comes
 // after their work. Between the two calls no command of Sluice uses the memory.
 //
-// Each is one command on `ours`, which names the memory as written, and an event; neither blocks. `theirs` is a
+// Each costs one command on `ours`, which names the memory as written, and an event; neither blocks. `theirs` is a
 // cudaStream_t of the same GPU: null and cudaStreamLegacy are the legacy default stream. Errors: errc::unsupported for
 // a device that is no GPU, and for cudaStreamPerThread; errc::invalid_argument for a stream that is being captured;
 // errc::graph_refused inside a graph; what the device throws.

@@ -132,7 +132,7 @@ void all_reduce_checked(stream on, const communicator& among, reduce_op how, con
 }  // namespace detail
 
 // For a stream of rank 0's device, which may be a recorder's: a graph of that device can then sum the tensors of all
-// ranks between its own commands.
+// ranks between its own commands. Costs O(ranks) on the host, and one command.
 template <typename T>
 requires detail::is_collective_element<T>
 void all_reduce(stream on, const communicator& among, reduce_op how, std::vector<tensor<T>>& parts,
@@ -280,7 +280,8 @@ auto all_reduce(communicator among, reduce_op how, std::vector<tensor<T>> parts,
                 source_location location = source_location::current()) {
     return all_reduce_operation<T>(std::move(among), how, std::move(parts), location);
 }
-// One command. Its output: for each rank a new tensor with the rows of all parts, in the order of the ranks.
+// One command. Its output: for each rank a new tensor with the rows of all parts, in the order of the ranks. Costs one
+// command, and a new tensor for each rank.
 template <typename T>
 requires detail::is_collective_element<T>
 auto all_gather(communicator among, std::vector<tensor<T>> parts,
@@ -288,14 +289,15 @@ auto all_gather(communicator among, std::vector<tensor<T>> parts,
     return all_gather_operation<T>(std::move(among), std::move(parts), location);
 }
 // One command. Its output: for each rank a new tensor with its block of rows of the sum (or maximum, or minimum) of all
-// parts.
+// parts. Costs one command, and a new tensor for each rank.
 template <typename T>
 requires detail::is_collective_element<T>
 auto reduce_scatter(communicator among, reduce_op how, std::vector<tensor<T>> parts,
                     source_location location = source_location::current()) {
     return reduce_scatter_operation<T>(std::move(among), how, std::move(parts), location);
 }
-// Throws errc::invalid_argument from this call when the tensor is on no rank's device.
+// Throws errc::invalid_argument from this call when the tensor is on no rank's device. Costs one command, and a new
+// tensor for each other rank.
 template <typename T>
 requires detail::is_collective_element<T>
 auto broadcast(communicator among, shared_tensor<T> from, source_location location = source_location::current()) {

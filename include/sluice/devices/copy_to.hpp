@@ -63,10 +63,10 @@ auto copy_to(device& to, shared_tensor<T> from, source_location location = sourc
     return copy_to_operation<T, shared_tensor<T>>(to, std::move(from), location);
 }
 
-// The function object for and_then(copy_to(...)).
+// The function object for and_then(copy_to(...)). It costs what copy_to costs.
 class copy_to_function {
 public:
-    // Called by copy_to.
+    // Called by copy_to. Costs O(1).
     copy_to_function(device& to, const source_location& location) : to_(to), location_(location) {}
 
     template <typename T>

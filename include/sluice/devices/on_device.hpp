@@ -74,7 +74,8 @@ private:
     Function make_;
 };
 
-// Calls `make` with 0, 1, ... on the submitting thread; it returns the operation for the device of that number.
+// Calls `make` with 0, 1, ... on the submitting thread; it returns the operation for the device of that number. Costs
+// one call of `make` for each device; each part on another device allocates a context.
 template <typename Function>
 auto on_each(device_set devices, Function make) {
     return on_each_operation<Function>(std::move(devices), std::move(make));

@@ -52,30 +52,32 @@ public:
     };
 
     // Identifies the GPU within its machine: two ranks of one group must not use the same GPU. Empty for a device that
-    // cannot join a group: a CPU device, or a GPU without NCCL.
+    // cannot join a group: a CPU device, or a GPU without NCCL. Costs a question to the driver; the first call in the
+    // process looks for NCCL.
     static std::string hardware(device& which);
 
-    // Creates the invitation of a new group, for the constructors on all of its ranks.
+    // Creates the invitation of a new group, for the constructors on all of its ranks. Costs a call of NCCL.
     static invitation invite();
 
-    // Begins to join; does not wait for the other ranks.
+    // Begins to join; does not wait for the other ranks. Costs a call of NCCL, which begins to make a communicator.
     process_group(device& on, const invitation& to, place here, source_location location = source_location::current());
     process_group(process_group&&) noexcept;
     // Abandons the group, and blocks as abandon() does. Destroy it only when the collectives of all ranks have
     // completed, not just this rank's.
     ~process_group();
 
-    // Whether all ranks have joined. Does not block.
+    // Whether all ranks have joined. Does not block. Costs one question to NCCL until all have joined, and then O(1).
     bool is_complete();
     // Call it when a rank will not join or has been lost. Submitted collectives end, with undefined results. Blocks
-    // until earlier work on the GPU has completed; so do not call it from a host call on a stream of the GPU.
+    // until earlier work on the GPU has completed; so do not call it from a host call on a stream of the GPU. Costs a
+    // call of NCCL, and that wait.
     void abandon() noexcept;
 
     device& owner() const noexcept { return *on_; }           // the GPU of this rank
     std::size_t rank() const noexcept { return here_.rank; }  // the rank of this process
     std::size_t size() const noexcept { return here_.size; }  // the number of ranks
 
-    // For collectives: submits one command to a stream of the group's device, in place.
+    // For collectives: submits one command to a stream of the group's device, in place. Costs one command.
     void submit(stream on, const detail::collective_form& form, storage* memory, const source_location& location);
 
 private:
@@ -113,7 +115,8 @@ private:
 
 }  // namespace detail
 
-// One command. Its output: the same tensor, with the sum (or maximum, or minimum) over all ranks.
+// One command. Its output: the same tensor, with the sum (or maximum, or minimum) over all ranks. It costs no memory:
+// the sum is in place.
 template <typename T>
 requires detail::is_collective_element<T>
 auto all_reduce(process_group& among, reduce_op how, tensor<T> mine,
@@ -122,7 +125,8 @@ auto all_reduce(process_group& among, reduce_op how, tensor<T> mine,
         among, {.name = "all_reduce", .kind = detail::collective_kind::all_reduce, .type = {}, .how = how},
         std::move(mine), location);
 }
-// One command. Its output: the same tensor, with the contents of that of rank `root`.
+// One command. Its output: the same tensor, with the contents of that of rank `root`. It costs no memory: the contents
+// arrive in place.
 template <typename T>
 requires detail::is_collective_element<T>
 auto broadcast(process_group& among, std::size_t root, tensor<T> mine,

@@ -74,10 +74,10 @@ auto replicate(device_set devices, tensor<T> from, source_location location = so
     return replicate_operation<T>(std::move(devices), shared(std::move(from)), location);
 }
 
-// The function object for and_then(replicate(...)).
+// The function object for and_then(replicate(...)). It costs what replicate costs.
 class replicate_function {
 public:
-    // Called by replicate.
+    // Called by replicate. Costs moves of its arguments.
     replicate_function(device_set devices, const source_location& location)
         : devices_(std::move(devices)), location_(location) {}
 

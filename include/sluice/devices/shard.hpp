@@ -10,6 +10,9 @@
 // Part i of n rows over k devices has the rows from i*n/k up to (i+1)*n/k; it is empty when there are fewer rows than
 // devices. (download takes several tensors, too, but of one device, and returns one vector.) A row is everything but
 // the first dimension. Copies between devices are copy_to's, with its rules.
+//
+// Each costs one copy command for each part that is not empty; shard also a tensor for each part, and gather one
+// tensor.
 #pragma once
 
 #include <utility>
@@ -136,7 +139,8 @@ private:
     source_location location_;
 };
 
-// gather(parts) is an operation; and_then(gather) continues one that returns a vector of tensors.
+// gather(parts) is an operation; and_then(gather) continues one that returns a vector of tensors. It costs one tensor
+// and a copy command for each part that is not empty.
 struct gather_function {
     template <typename T>
     auto operator()(std::vector<tensor<T>> parts, source_location location = source_location::current()) const {
@@ -169,7 +173,8 @@ private:
     std::vector<tensor<T>> parts_;
 };
 
-// download_each(parts) is an operation; and_then(download_each) continues one that returns a vector of tensors.
+// download_each(parts) is an operation; and_then(download_each) continues one that returns a vector of tensors. It
+// costs what download costs for each part.
 struct download_each_function {
     template <typename T>
     auto operator()(std::vector<tensor<T>> parts) const {

@@ -50,7 +50,7 @@ struct flow_chart {
 };
 
 // Writes a picture by itself (SVG), readable in light and in dark. Failures are left in the stream's state. Does not
-// block; a thousand boxes take some tens of milliseconds. Throws errc::invalid_argument, before it writes, for an arrow
+// block; a thousand boxes cost some tens of milliseconds. Throws errc::invalid_argument, before it writes, for an arrow
 // that does not come from a box before.
 void write_flow_charts(std::span<const flow_chart> charts, std::ostream& to);
 

@@ -19,12 +19,12 @@
 
 namespace sluice {
 
-// For Graphviz.
+// For Graphviz. Costs O(bytes of the text).
 std::string to_dot(const command_graph& graph);
-// A picture by itself, readable in light and in dark.
+// A picture by itself, readable in light and in dark. Costs O(n log n) in the number of commands and edges.
 std::string to_svg(const command_graph& graph);
 // One or the other, by the file's extension (.dot, .svg). Throws errc::invalid_argument for another one,
-// errc::io_failed when the file cannot be written.
+// errc::io_failed when the file cannot be written. Costs what to_dot or to_svg costs, and the write of the file.
 void save_graph(const command_graph& graph, const std::filesystem::path& file);
 
 }  // namespace sluice

@@ -219,7 +219,7 @@ class graph_launch : public operation_base<graph_launch<State, Inputs...>> {
 public:
     using output = typename State::output;
 
-    // Called by the graph's call operator.
+    // Called by the graph's call operator. Costs moves of its arguments.
     graph_launch(std::shared_ptr<State> graph, typename Inputs::launch_value... values)
         : graph_(std::move(graph)), values_(std::move(values)...) {}
 
@@ -243,7 +243,8 @@ class executable_graph {
 public:
     using output = typename state::output;  // of a launch
 
-    explicit executable_graph(std::shared_ptr<state> made) : state_(std::move(made)) {}  // called by compile
+    // Called by compile. Costs O(1).
+    explicit executable_graph(std::shared_ptr<state> made) : state_(std::move(made)) {}
 
     // An operation that launches the graph with the given value for each input. Takes time linear in the number of
     // inputs. Submitting it costs one command, and time linear in the number of tensors that the graph uses and does
@@ -265,10 +266,11 @@ public:
                       "update: the function has another type; compile(device, std::function<...>(f), ...) takes any");
         return state_->update(std::move(f));
     }
-    // What the latest launch or update had to change.
+    // What the latest launch or update had to change. Costs O(1), under the graph's lock.
     graph_change last_change() const { return state_->last_change(); }
     // If that was graph_change::instantiated: why the graph could not be updated, with the name of the node: "node 2,
-    // 'layer 3' (gemm), is new", or the driver's result. Otherwise empty.
+    // 'layer 3' (gemm), is new", or the driver's result. Otherwise empty. Costs a copy of the text, under the graph's
+    // lock.
     std::string why_instantiated() const {
         const std::lock_guard lock(state_->core().mutex());
         return state_->core().why_instantiated();
@@ -277,10 +279,11 @@ public:
     // Disables nodes, by the name of their operation (named) or of their command. A disabled node does nothing, and
     // later nodes find the memory unchanged. Applies to launches from now on, but not to launches inside other graphs,
     // and not after an update that instantiates again. Throws errc::graph_refused when no node has that name, or when
-    // one of them is not a copy, fill or kernel.
+    // one of them is not a copy, fill or kernel. Costs O(nodes), and a change of each such node in each replica.
     void disable(std::string_view name) const { set_enabled(name, false); }
-    void enable(std::string_view name) const { set_enabled(name, true); }  // undoes disable
+    void enable(std::string_view name) const { set_enabled(name, true); }  // undoes disable; costs what disable costs
     // Whether each node of that name does something at the next launch. Throws errc::graph_refused when no node has it.
+    // Costs O(nodes).
     bool is_enabled(std::string_view name) const {
         const std::lock_guard lock(state_->core().mutex());
         return state_->core().is_enabled(name);
@@ -290,15 +293,16 @@ public:
     // as fast as the others; likewise after an update that instantiated the graph again. Without a stream it blocks
     // until they are uploaded; with one it is in that stream's order, and does not block. What is uploaded already is
     // not uploaded again. On a CPU there is nothing to upload, so it does nothing. Throws what a launch on the stream
-    // would throw; errc::graph_refused on a stream that records.
+    // would throw; errc::graph_refused on a stream that records. Costs at most one upload for each replica.
     void upload() const { upload_on(nullptr); }
     void upload(stream on) const { upload_on(&on); }
 
-    // The size of one replica's block of temporaries, in bytes; outputs are not in it.
+    // The size of one replica's block of temporaries, in bytes; outputs are not in it. Costs O(1).
     std::size_t memory_bytes() const noexcept { return state_->core().memory_bytes(); }
-    // The commands with their edges, of the first replica. Must not be read while another thread launches.
+    // The commands with their edges, of the first replica. Must not be read while another thread launches. Costs O(1).
     const command_graph& commands() const noexcept { return state_->core().commands(); }
-    device& owner() const noexcept { return state_->core().owner(); }  // the device that it was compiled for
+    // The device that it was compiled for. Costs O(1).
+    device& owner() const noexcept { return state_->core().owner(); }
 
 private:
     template <std::size_t... Is, typename... Values>
@@ -366,6 +370,7 @@ auto compile(detail::compile_place at, graph_options options, Function f, Inputs
 //
 //     const auto step = record(device, [&](stream on) { scale_on(on, x); add_on(on, x, y); });
 //     sync(step(), pool);
+// Costs what compile costs.
 template <typename Function>
 auto record(detail::compile_place at, Function f, graph_options options = {}) {
     static_assert(std::is_invocable_v<const Function&, stream>, "record: the function takes a stream");

@@ -29,6 +29,8 @@
 // refuses. A graph exists before the graphs that launch it, so no two can launch each other; an update that would
 // change that is refused.
 //
+// It costs what compile costs, and memory of the device for each tensor of the state.
+//
 // What the function captures must not be written any more; compiling blocks until it has been written. Kernel launches
 // that other threads submit may run between the copies in, the launch and the copies out of one call from the host; to
 // keep these together, launch from one thread or only from graphs. Thread safety: as executable_graph.
@@ -178,9 +180,11 @@ class launchable_graph {
     using element = typename state::template element<I>;
 
 public:
-    explicit launchable_graph(std::shared_ptr<state> made) : state_(std::move(made)) {}  // called by launchable
+    // Called by launchable. Costs O(1).
+    explicit launchable_graph(std::shared_ptr<state> made) : state_(std::move(made)) {}
 
-    // Operations that copy the values into the state, or into one tensor of it.
+    // Operations that copy the values into the state, or into one tensor of it. Submitting one costs a copy command for
+    // each tensor.
     auto set(tensor<Ts>... values) const { return setting(std::index_sequence_for<Ts...>(), std::move(values)...); }
     template <std::size_t I>
     auto set(tensor<element<I>> value) const {
@@ -190,14 +194,16 @@ public:
     auto set(shared_tensor<element<I>> value) const {
         return setting(std::index_sequence<I>(), std::move(value));
     }
-    // Operations that return copies of the state, or of one tensor of it, after all work submitted before.
+    // Operations that return copies of the state, or of one tensor of it, after all work submitted before. Submitting
+    // one costs a new tensor and a copy command for each tensor of the output.
     auto get() const { return getting(std::index_sequence_for<Ts...>()); }
     template <std::size_t I>
     auto get() const {
         return getting(std::index_sequence<I>());
     }
     // An operation that sets the state, launches the graph from the host, and returns the resulting state. Not for use
-    // inside another graph.
+    // inside another graph. Submitting it costs one launch, and two copy commands and a new tensor for each tensor of
+    // the state.
     auto operator()(tensor<Ts>... values) const {
         require_shapes(std::index_sequence_for<Ts...>(), values...);
         return with_context([kept = state_, all = std::tuple<tensor<Ts>...>(std::move(values)...)](
@@ -214,7 +220,8 @@ public:
     // commands in the same order with the same edges and sizes of temporaries. It may launch only graphs, and use only
     // pinned_tensors, that the graph used when it was created. Otherwise, and where the driver refuses the change:
     // errc::graph_refused with the reason and the node, and the operation is unchanged. A way around: create another
-    // launchable graph, and update the graphs that launch this one.
+    // launchable graph, and update the graphs that launch this one. Costs two recordings of the operation, what the
+    // driver takes for the change, and that wait.
     template <typename Other = Function>
     graph_change update(Other f) const {
         static_assert(
@@ -223,17 +230,18 @@ public:
         return state_->update(std::move(f));
     }
 
-    // Must not be read while another thread updates.
+    // Must not be read while another thread updates. Costs O(1).
     const command_graph& commands() const noexcept { return state_->core().commands(); }
-    // Of the block of temporaries, in bytes.
+    // Of the block of temporaries, in bytes. Costs O(1).
     std::size_t memory_bytes() const noexcept { return state_->core().memory_bytes(); }
-    device& owner() const noexcept { return state_->core().owner(); }  // the device that it was compiled for
+    // The device that it was compiled for. Costs O(1).
+    device& owner() const noexcept { return state_->core().owner(); }
 
-    // For launch(): the kernel's parameter, and what the command declares about the launched graph.
+    // For launch(): the kernel's parameter, and what the command declares about the launched graph. Costs O(1).
     graph_launcher launcher() const noexcept {
         return detail::device_launch::launcher(state_->core().launch_handle(), state_->core().launches_others());
     }
-    // What the command declares.
+    // What the command declares. Costs O(1).
     launched_graph launched() const noexcept { return {state_, state_->core().launches_use()}; }
 
 private:

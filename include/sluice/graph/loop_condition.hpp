@@ -25,7 +25,7 @@ namespace sluice {
 class loop_condition {
 public:
     // Sets whether the body runs again after this run. Called once per run, by one thread of one kernel. If no thread
-    // calls it, the value of the last call stays in force.
+    // calls it, the value of the last call stays in force. Costs O(1).
     SLUICE_KERNEL void set(bool again) const {
 #if defined(__CUDA_ARCH__)
         cudaGraphSetConditional(handle_, again ? 1u : 0u);
@@ -45,10 +45,10 @@ private:
 // The launch argument for it. Belongs to the loop: copies are valid inside the body only.
 class loop_flag {
 public:
-    loop_flag(storage& memory, std::uint64_t mark) : memory_(&memory), mark_(mark) {}  // made by the loop
+    loop_flag(storage& memory, std::uint64_t mark) : memory_(&memory), mark_(mark) {}  // made by the loop; costs O(1)
 
     storage* memory() const noexcept { return memory_; }  // where the condition is, to be named by the launch
-    // The condition that the kernel receives in the place of the flag.
+    // The condition that the kernel receives in the place of the flag. Costs O(1).
     loop_condition condition() const noexcept { return {mark_, static_cast<int*>(memory_->data())}; }
 
 private:

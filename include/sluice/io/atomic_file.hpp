@@ -26,7 +26,7 @@ class atomic_file {
 public:
     // Creates the temporary file, with the permissions of any new file. Throws when that is refused, when the
     // target's name cannot be that of a file here (empty, too long), and when the target exists but is no regular file.
-    // A symbolic link at the target is replaced, not followed.
+    // A symbolic link at the target is replaced, not followed. Costs a few calls of the system.
     explicit atomic_file(std::filesystem::path target);
     // Neither copied nor moved: threads that write hold its address.
     atomic_file(const atomic_file&) = delete;
@@ -37,12 +37,14 @@ public:
     const std::filesystem::path& temporary() const noexcept { return temporary_; }  // where the bytes go until commit()
     bool committed() const noexcept { return committed_; }  // whether commit() has given the file its name
 
-    // Sets the length; bytes not written yet read as zero.
+    // Sets the length; bytes not written yet read as zero. Costs a call of the system.
     void resize(std::uint64_t length);
-    // Writes all the bytes at `offset`, extending the file where needed. Blocks; the bytes may die afterwards.
+    // Writes all the bytes at `offset`, extending the file where needed. Blocks; the bytes may die afterwards. Costs
+    // O(bytes).
     void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
     // Waits until the contents are on the disk, then renames. Once only: a second call throws
-    // sluice::error (errc::invalid_argument). If it throws while committed() is false, the target is as it was.
+    // sluice::error (errc::invalid_argument). If it throws while committed() is false, the target is as it was. Costs a
+    // rename and two waits for the disk: for the contents, and for the directory.
     void commit();
 
 private:

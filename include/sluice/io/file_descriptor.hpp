@@ -31,14 +31,15 @@ struct descriptor_closer {
 class file_descriptor {
 public:
     file_descriptor() noexcept = default;
-    // Takes ownership of an open descriptor; -1 means none. Moved from, it is empty.
+    // Takes ownership of an open descriptor; -1 means none. Moved from, it is empty. Costs O(1).
     explicit file_descriptor(int descriptor) noexcept : descriptor_(descriptor) {}
     // A null pointer would convert to descriptor 0, which is standard input.
     explicit file_descriptor(std::nullptr_t) = delete;
 
-    // The descriptor, still owned by this; -1 when there is none.
+    // The descriptor, still owned by this; -1 when there is none. Costs O(1).
     int get() const noexcept { return descriptor_.get().value; }
-    explicit operator bool() const noexcept { return static_cast<bool>(descriptor_); }  // whether it has a descriptor
+    // Whether it has a descriptor. Costs O(1).
+    explicit operator bool() const noexcept { return static_cast<bool>(descriptor_); }
 
 private:
     std::unique_ptr<int, detail::descriptor_closer> descriptor_;

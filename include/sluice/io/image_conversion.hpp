@@ -31,19 +31,20 @@ struct image_size {
 };
 
 // To grey by the weights of ITU-R 601, from grey with three equal channels. Alpha is dropped, or is opaque where there
-// was none.
+// was none. Costs O(pixels).
 image convert(const image& from, image_format format);
 
 // Bilinear; where the picture becomes smaller, each pixel is a weighted mean of all that it covers (antialiasing).
 // Width and height need not keep their ratio. Throws error (errc::invalid_argument) for a size without pixels or with
 // more than image_limits allow, and for a picture with alpha, whose colours must not be mixed regardless of it: convert
-// it first.
+// it first. Costs O(pixels) of both pictures, and of one with the new width and the old height.
 image resize(const image& from, image_size size);
 
-// The size that has this shorter side, and the ratio of the picture's: torchvision's Resize of one number.
+// The size that has this shorter side, and the ratio of the picture's: torchvision's Resize of one number. Costs O(1).
 image_size size_for_shorter_side(const image& of, std::size_t side);
 
-// The part in the middle. Throws error (errc::invalid_argument) when the picture is smaller.
+// The part in the middle. Throws error (errc::invalid_argument) when the picture is smaller. Costs O(pixels) of the
+// part.
 image crop(const image& from, image_size size);
 
 // Of several pictures: nchw has all numbers of a channel together, nhwc those of a pixel.
@@ -56,7 +57,7 @@ struct image_normalization {
 };
 
 // Throws error: errc::shape_mismatch unless `target` has a float for each number of the picture; errc::invalid_argument
-// for other counts of means or deviations than above, and for a deviation of zero.
+// for other counts of means or deviations than above, and for a deviation of zero. Costs O(pixels).
 void write_normalized(const image& from, image_layout layout, const image_normalization& by, std::span<float> target);
 
 }  // namespace sluice::io

@@ -22,19 +22,24 @@ namespace sluice::io {
 class mapped_file {
 public:
     // Maps the whole file. Throws file_error: errc::io_failed when the system refuses to open or map it,
-    // errc::bad_file when it is empty or is no regular file. Nothing is read yet.
+    // errc::bad_file when it is empty or is no regular file. Nothing is read yet. Costs a few calls of the system,
+    // whatever the size.
     explicit mapped_file(std::filesystem::path path);
 
-    const std::filesystem::path& path() const noexcept { return file_.path(); }  // the path of the mapped file
-    std::span<const std::byte> bytes() const noexcept;                           // the contents; empty after a move
+    // The path of the mapped file. Costs O(1).
+    const std::filesystem::path& path() const noexcept { return file_.path(); }
+    // The contents; empty after a move. Costs O(1).
+    std::span<const std::byte> bytes() const noexcept;
 
     // Advises the system that these bytes were consumed: the pages that end inside the range leave the resident
     // set, so ranges that follow each other drop every page, however small they are. All bytes may still be read;
-    // that fetches them from the file again. Ranges past the end are cut. Only advice: never fails.
+    // that fetches them from the file again. Ranges past the end are cut. Only advice: never fails. Costs a call of the
+    // system.
     void forget(std::size_t offset, std::size_t length) const noexcept;
 
     // Throws file_error (errc::bad_file) when the file was written to or shortened since it was mapped, so that what
-    // was read may be of two different files; errc::io_failed when the system gives no answer.
+    // was read may be of two different files; errc::io_failed when the system gives no answer. Costs a call of the
+    // system.
     void require_unchanged() const { file_.require_unchanged(); }
 
 private:

@@ -29,13 +29,15 @@ struct npy_part {
 // Writes rows into an npy_part that another process has created.
 class npy_part_writer {
 public:
-    // Opens the file. Throws file_error (errc::io_failed) when it cannot be seen from here, or is not that file.
+    // Opens the file. Throws file_error (errc::io_failed) when it cannot be seen from here, or is not that file. Costs
+    // two calls of the system.
     explicit npy_part_writer(npy_part part);
 
     // Writes whole rows. Throws sluice::error: errc::shape_mismatch when `values` is not a whole number of rows,
-    // errc::invalid_argument past the end; file_error (errc::io_failed) when the system refuses.
+    // errc::invalid_argument past the end; file_error (errc::io_failed) when the system refuses. Costs O(values).
     void write_rows(std::size_t first_row, std::span<const float> values);
     // Blocks until what was written is on the disk, where other machines find it. Throws file_error (errc::io_failed).
+    // Costs the wait for the disk.
     void finish();
 
 private:

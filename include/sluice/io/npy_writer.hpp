@@ -24,7 +24,8 @@ class npy_writer {
 public:
     // Fixes the shape (rows first, see npy_view) and writes the header to a temporary file next to `target`.
     // Throws sluice::error (errc::invalid_argument) for a shape whose size overflows, more than 64 dimensions,
-    // or bf16, which the format does not have.
+    // or bf16, which the format does not have. Costs what atomic_file's constructor costs, a write of the header, and a
+    // call of the system for the length.
     npy_writer(std::filesystem::path target, std::vector<std::size_t> shape, dtype type = dtype::f32);
 
     dtype element_type() const noexcept { return type_; }  // the type of each element
@@ -32,18 +33,18 @@ public:
     const std::vector<std::size_t>& shape() const noexcept { return shape_; }
     std::size_t rows() const noexcept { return rows_; }            // the first dimension; 1 for a scalar
     std::size_t row_bytes() const noexcept { return row_bytes_; }  // bytes of one row
-    // For others that write rows of it, see npy_part_writer.
+    // For others that write rows of it, see npy_part_writer. Costs a few copies of the path.
     npy_part part() const { return {std::filesystem::absolute(file_.temporary()), header_.size(), rows_, row_bytes_}; }
 
     // Writes whole rows of an f32 array. Throws sluice::error: errc::shape_mismatch when the array is of another
-    // type or `values` is not a whole number of rows, errc::invalid_argument past the end.
+    // type or `values` is not a whole number of rows, errc::invalid_argument past the end. Costs O(values).
     void write_rows(std::size_t first_row, std::span<const float> values);
-    // The same for any element type, as stored bytes.
+    // The same for any element type, as stored bytes. Costs O(bytes).
     void write_row_bytes(std::size_t first_row, std::span<const std::byte> bytes);
-    // Counts rows that others wrote to the temporary file as written.
+    // Counts rows that others wrote to the temporary file as written. Costs O(1).
     void count_rows_of_others(std::size_t rows) noexcept;
     // Blocks until the file is on the disk and in its place. Throws sluice::error (errc::invalid_argument) unless
-    // exactly rows() rows were written.
+    // exactly rows() rows were written. Costs what atomic_file::commit costs.
     void commit();
 
 private:

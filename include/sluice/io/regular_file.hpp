@@ -29,7 +29,7 @@ struct file_state {
 class regular_file {
 public:
     // Throws file_error: errc::io_failed when the system refuses to open it, errc::bad_file when it is empty or is no
-    // regular file. Nothing is read yet. Does not wait for the writer of a pipe.
+    // regular file. Nothing is read yet. Does not wait for the writer of a pipe. Costs a few calls of the system.
     explicit regular_file(std::filesystem::path path);
 
     const std::filesystem::path& path() const noexcept { return path_; }  // as given
@@ -40,12 +40,14 @@ public:
 
     // Fills `to` with what is at `offset`. Blocks. A file that is shorter by now is an error here, and never a SIGBUS
     // as it is of mapped memory. Throws file_error: errc::bad_file when the file ends before that, errc::io_failed.
+    // Costs O(bytes).
     void read(std::size_t offset, std::span<std::byte> to) const;
-    // All of it. Throws what read and require_unchanged throw, and errc::out_of_memory.
+    // All of it. Throws what read and require_unchanged throw, and errc::out_of_memory. Costs O(bytes), and one
+    // allocation.
     std::vector<std::byte> read_all() const;
 
     // Throws file_error: errc::bad_file when the file was written to or shortened since it was opened, so that what was
-    // read may be of two different files; errc::io_failed when the system gives no answer.
+    // read may be of two different files; errc::io_failed when the system gives no answer. Costs a call of the system.
     void require_unchanged() const;
 
 private:

@@ -40,13 +40,14 @@ class safetensors_view {
 public:
     using metadata_map = std::map<std::string, std::string, std::less<>>;  // names and values
 
-    // Parses and checks `file`, which holds the whole file. Errors name `label` in place of a path.
+    // Parses and checks `file`, which holds the whole file. Errors name `label` in place of a path. Costs O(bytes of
+    // the header) and O(n log n) for n tensors; the tensors' bytes are not read.
     safetensors_view(std::span<const std::byte> file, std::filesystem::path label);
 
     const std::filesystem::path& path() const noexcept { return path_; }  // the path or label that errors name
     // In the order of their bytes in the file.
     const std::vector<tensor_entry>& tensors() const noexcept { return tensors_; }
-    // Null when there is no such tensor.
+    // Null when there is no such tensor. Costs O(log tensors).
     const tensor_entry* find(std::string_view name) const noexcept;
     // The free-form strings under "__metadata__".
     const metadata_map& metadata() const noexcept { return metadata_; }
@@ -64,17 +65,18 @@ private:
 // The same over a file on disk, which it keeps mapped.
 class safetensors_file {
 public:
-    // Maps the file, parses and checks it. Throws file_error.
+    // Maps the file, parses and checks it. Throws file_error. Costs what safetensors_view's constructor costs, and
+    // calls of the system.
     explicit safetensors_file(std::filesystem::path path)
         : file_(std::move(path)), view_(file_.bytes(), file_.path()) {}
 
     const safetensors_view& view() const noexcept { return view_; }  // valid while this lives
     const mapped_file& file() const noexcept { return file_; }       // the mapping
-    // As safetensors_view::tensors.
+    // As safetensors_view::tensors. Costs O(1).
     const std::vector<tensor_entry>& tensors() const noexcept { return view_.tensors(); }
-    // As safetensors_view::find.
+    // As safetensors_view::find. Costs O(log tensors).
     const tensor_entry* find(std::string_view name) const noexcept { return view_.find(name); }
-    // As safetensors_view::metadata.
+    // As safetensors_view::metadata. Costs O(1).
     const safetensors_view::metadata_map& metadata() const noexcept { return view_.metadata(); }
 
 private:

@@ -14,7 +14,7 @@ namespace sluice::io {
 // A file_error with errc::io_failed.
 class write_error : public file_error {
 public:
-    // The parameters are file_error's: `what` is the field.
+    // The parameters are file_error's: `what` is the field. Costs O(bytes of the message).
     write_error(std::filesystem::path path, std::uint64_t offset, std::string_view what, std::string_view why)
         : file_error(std::move(path), offset, what, why, errc::io_failed) {}
 };

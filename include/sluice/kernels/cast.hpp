@@ -24,7 +24,7 @@ template <typename X, typename To>
 concept operand_castable_to = operand<X> && castable_from<To, element_of<X>>;
 }  // namespace detail
 
-// The plain form: one command on a stream. Does not block.
+// The plain form: one command on a stream. Does not block. Costs one command.
 template <typename From, detail::castable_from<From> To>
 void cast(stream on, const tensor<From>& x, tensor<To>& out, source_location location = source_location::current());
 
@@ -48,12 +48,13 @@ private:
 };
 
 // The operation, cast<half>(x): its output is a new tensor; x, a tensor or a shared one, is released after it.
+// Submitting it costs a new tensor and one command.
 template <typename To, detail::operand X>
 requires detail::castable_from<To, detail::element_of<X>>
 auto cast(X x, source_location location = source_location::current()) {
     return cast_operation<To, X>(std::move(x), location);
 }
-// The function of the tensor, for and_then.
+// The function of the tensor, for and_then. It costs what the operation costs.
 template <detail::arithmetic_element To>
 auto cast(source_location location = source_location::current()) {
     return [=]<detail::operand_castable_to<To> X>(X x) { return cast_operation<To, X>(std::move(x), location); };

@@ -40,18 +40,19 @@ struct convolution_options {
     bool use_library = true;              // false: im2col and gemm even where cuDNN or oneDNN is there
 };
 
-// The shape of the result. Throws as above.
+// The shape of the result. Throws as above. Costs O(1).
 shape convolved(const shape& x, const shape& filter, const convolution_options& options = {},
                 source_location location = source_location::current());
 
 // How much of its stream's workspace a convolution takes on this device, in bytes: what the library asks for, or what
-// im2col and gemm need. Throws as above.
+// im2col and gemm need. Throws as above. Costs O(1), and a question to the library.
 std::size_t convolution_workspace_bytes(device& on, const shape& x, const shape& filter,
                                         const convolution_options& options = {},
                                         source_location location = source_location::current());
 
 // The plain form: the convolution as commands on a stream. `bias` has one element for each filter, or is null. `out`
-// has the shape that `convolved` returns, and is none of the others. Does not block.
+// has the shape that `convolved` returns, and is none of the others. Does not block. Costs at most three commands by a
+// library; by im2col three for each part of the images, and one for an activation other than relu.
 void convolution(stream on, const tensor<float>& x, const tensor<float>& filter, const tensor<float>* bias,
                  tensor<float>& out, const convolution_options& options = {},
                  source_location location = source_location::current());
@@ -87,7 +88,8 @@ private:
     source_location location_;
 };
 
-// The operation: operands are tensors or shared tensors; its output is a new tensor.
+// The operation: operands are tensors or shared tensors; its output is a new tensor. Submitting it costs a new tensor,
+// and what the plain form costs.
 template <detail::operand_of<float> X, detail::operand_of<float> Filter>
 auto convolution(X x, Filter filter, const convolution_options& options = {},
                  source_location location = source_location::current()) {

@@ -8,8 +8,8 @@
 //     linspace<half>(0, 1, 5)       // 0, 0.25, 0.5, 0.75, 1: both ends
 //     eye<float>(4)                 // [4, 4], 1 where row and column are equal, else 0
 //
-// Each is an operation of one command that runs on the device and does not block. The contents are the same bits on
-// every device:
+// Each is an operation that costs a new tensor and one command that runs on the device, and does not block. The
+// contents are the same bits on every device:
 //     arange    element i is first + i * step, for i below ceil((last - first) / step); `last` is not among them.
 //               Integers: exact. Floating point: count and elements are computed in double, an element with one
 //               rounding (fma), and then rounded to T; this may make the last element equal to `last`.

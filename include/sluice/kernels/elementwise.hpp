@@ -34,13 +34,13 @@ inline constexpr in_place<&detail::activate_as<activation::relu>> relu;
 inline constexpr in_place<&detail::activate_as<activation::gelu>> gelu;        // see activation::gelu
 inline constexpr in_place<&detail::activate_as<activation::sigmoid>> sigmoid;  // see activation::sigmoid
 // A function, since an object would hide tanh(double) of <math.h> from code with `using namespace sluice`. With
-// and_then: .and_then(activate(activation::tanh)).
+// and_then: .and_then(activate(activation::tanh)). Submitting it costs one command.
 inline auto tanh(tensor<float> x, const source_location& location = source_location::current()) {
     return activate(std::move(x), activation::tanh, location);
 }
 
 // The plain form of full: every element of x, of 1, 2, 4 or 8 bytes, becomes the one at `value`. The name, in traces
-// and errors, is of characters that live for ever.
+// and errors, is of characters that live for ever. Costs one command.
 void fill_elements(stream on, storage& x, std::size_t count, const void* value, std::size_t element_bytes,
                    source_location location = source_location::current(), std::string_view name = "full");
 
@@ -67,7 +67,7 @@ private:
     source_location location_;
 };
 
-// A new device tensor, every element `value`.
+// A new device tensor, every element `value`. Submitting it costs the tensor and one command.
 template <typename T>
 auto full(const shape& shape, T value, source_location location = source_location::current()) {
     return full_operation<T>(shape, value, location);

@@ -5,9 +5,9 @@
 //     op.and_then(fill(1.f))               // the same for the output of another operation
 //     fill(on, x, 1.f)                     // the plain form: submits to a stream at once; x stays the caller's
 //
-// One command on a stream; it does not block. Elements are of 1, 2, 4 or 8 bytes: numbers, half, small structures. The
-// value converts to the element type; a floating-point value for integers does not compile. A new tensor is full or
-// zeros.
+// It costs one command on a stream, and does not block. Elements are of 1, 2, 4 or 8 bytes: numbers, half, small
+// structures. The value converts to the element type; a floating-point value for integers does not compile. A new
+// tensor is full or zeros.
 //
 // Errors, before anything is submitted: errc::invalid_argument for a tensor that was moved from.
 #pragma once
@@ -62,11 +62,11 @@ auto fill(tensor<T> x, const V& value, source_location location = source_locatio
     return fill_operation<T>(std::move(x), static_cast<T>(value), location);
 }
 
-// The function of a tensor, for and_then.
+// The function of a tensor, for and_then. It costs what the operation costs.
 template <typename V>
 class fill_with {
 public:
-    // Called by fill.
+    // Called by fill. Costs O(1).
     fill_with(const V& value, const source_location& location) : value_(value), location_(location) {}
 
     template <typename T>

@@ -81,7 +81,7 @@ class packed_mlp {
 public:
     using element = T;  // of its inputs and outputs
 
-    // Called by pack_mlp.
+    // Called by pack_mlp. Costs moves of its arguments.
     packed_mlp(const detail::fused_mlp_form& form, shared_tensor<std::byte> image)
         : form_(form), image_(std::move(image)) {}
 
@@ -119,20 +119,22 @@ private:
 
 // Puts a network on the context's device, once. The output may be used at once: what reads it is ordered after its
 // upload. Throws errc::invalid_argument here, when the layers cannot be fused; when they are too wide for the context's
-// device, once it is submitted.
+// device, once it is submitted. Submitting it costs O(parameters) on the host, padded as the device wants them, and
+// their upload.
 template <detail::fused_element T>
 auto pack_mlp(std::vector<mlp_layer> layers, source_location location = source_location::current()) {
     return pack_mlp_operation<T>(std::move(layers), location);
 }
 
-// Whether pack_mlp takes layers of these sizes there: `widest` is the largest number of features, in or out.
+// Whether pack_mlp takes layers of these sizes there: `widest` is the largest number of features, in or out. Costs
+// O(1).
 constexpr bool can_fuse_mlp(device_kind on, std::size_t layers, std::size_t widest) noexcept {
     return layers >= 1 && layers <= detail::most_fused_layers && widest >= 1 &&
            widest <= detail::widest_fused_layer(on);
 }
 
 // The plain form: one command on a stream. x is [rows, in features], out [rows, out features] and not x. Does not
-// block.
+// block. Costs one command; on a CPU also workspace of the stream.
 template <detail::fused_network Network>
 void fused_mlp(stream on, const tensor<typename Network::element>& x, const Network& network,
                tensor<typename Network::element>& out, source_location location = source_location::current());
@@ -159,13 +161,14 @@ private:
     source_location location_;
 };
 
-// The operation: its output is a new tensor; the inputs are released after it.
+// The operation: its output is a new tensor; the inputs are released after it. Submitting it costs a new tensor and one
+// command.
 template <detail::fused_network Network>
 auto fused_mlp(tensor<typename Network::element> x, Network network,
                source_location location = source_location::current()) {
     return fused_mlp_operation<Network>(std::move(x), std::move(network), location);
 }
-// The function of x, for and_then.
+// The function of x, for and_then. It costs what the operation costs.
 template <detail::fused_network Network>
 auto fused_mlp(Network network, source_location location = source_location::current()) {
     return [=](tensor<typename Network::element> x) {

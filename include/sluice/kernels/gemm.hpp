@@ -57,7 +57,8 @@ shape gemm_shape(const shape& a, const shape& b, const shape* bias, const gemm_o
 }  // namespace detail
 
 // The plain form: the product as commands on a stream. `bias` has `columns` elements, or is null. `out` is
-// [rows, columns] and is none of the others. Does not block.
+// [rows, columns] and is none of the others. Does not block. Costs one command, and one more for an activation that the
+// library does not fuse.
 template <detail::gemm_element T>
 void gemm(stream on, const tensor<T>& a, const tensor<T>& b, std::type_identity_t<const tensor<T>*> bias,
           tensor<T>& out, const gemm_options& options = {}, source_location location = source_location::current());
@@ -92,7 +93,8 @@ private:
     source_location location_;
 };
 
-// The operation: operands are tensors or shared tensors; its output is a new tensor.
+// The operation: operands are tensors or shared tensors; its output is a new tensor. Submitting it costs a new tensor,
+// and what the plain form costs.
 template <detail::gemm_operand A, detail::operand_of<detail::element_of<A>> B>
 auto gemm(A a, B b, const gemm_options& options = {}, source_location location = source_location::current()) {
     return gemm_operation<A, B>(std::move(a), std::move(b), std::nullopt, options, location);
@@ -103,7 +105,8 @@ auto gemm(A a, B b, shared_tensor<detail::element_of<A>> bias, const gemm_option
     return gemm_operation<A, B>(std::move(a), std::move(b), std::move(bias), options, location);
 }
 
-// activation(x * weight^T + bias): a layer of a network. weight is [out features, in features].
+// activation(x * weight^T + bias): a layer of a network. weight is [out features, in features]. Submitting it costs
+// what gemm costs.
 template <detail::gemm_operand X>
 auto linear(X x, shared_tensor<detail::element_of<X>> weight, std::optional<shared_tensor<detail::element_of<X>>> bias,
             activation after = activation::none, source_location location = source_location::current()) {
@@ -121,7 +124,7 @@ auto multiplied_by(shared_tensor<T> b, std::optional<shared_tensor<T>> bias, con
 }
 }  // namespace detail
 
-// Functions of the left operand, for and_then.
+// Functions of the left operand, for and_then. They cost what the operation costs.
 template <detail::gemm_element T>
 auto gemm(shared_tensor<T> b, const gemm_options& options = {}, source_location location = source_location::current()) {
     return detail::multiplied_by<T>(std::move(b), std::nullopt, options, location);
@@ -131,7 +134,8 @@ auto linear(shared_tensor<T> weight, std::type_identity_t<std::optional<shared_t
             source_location location = source_location::current()) {
     return detail::multiplied_by<T>(std::move(weight), std::move(bias), {.transpose_b = true}, location);
 }
-// The activation's type is deduced, so that linear(x, weight, {}) with a shared x is the operation above.
+// The activation's type is deduced, so that linear(x, weight, {}) with a shared x is the operation above. It costs what
+// the operation costs.
 template <detail::gemm_element T, std::same_as<activation> Activation>
 auto linear(shared_tensor<T> weight, std::type_identity_t<std::optional<shared_tensor<T>>> bias, Activation after,
             source_location location = source_location::current()) {

@@ -22,7 +22,7 @@ struct device_properties;
 
 // Elements, and how they are multiplied: tf32 is float, rounded.
 enum class gemm_type : unsigned char { f32, tf32, f16, bf16 };
-std::string_view to_string(gemm_type type) noexcept;  // "f32", "tf32", "f16", "bf16"
+std::string_view to_string(gemm_type type) noexcept;  // "f32", "tf32", "f16", "bf16"; costs O(1)
 
 // out[rows, columns] = a[rows, inner] * b, where b is [inner, columns], or transposed.
 struct gemm_problem {
@@ -44,15 +44,16 @@ struct gemm_measurement {
 };
 
 // Where tables of this GPU are: $XDG_CACHE_HOME/sluice, or else ~/.cache/sluice. Throws errc::invalid_argument where
-// neither is known.
+// neither is known. Costs O(bytes of the path).
 std::filesystem::path gemm_table_file(const device_properties& gpu);
 
-// Sixty shapes of large products, layers, few rows and long inner dimensions, in bf16.
+// Sixty shapes of large products, layers, few rows and long inner dimensions, in bf16. Costs O(problems).
 std::vector<gemm_problem> usual_gemm_problems();
 
 // Measures each problem, adds what was found to the table in the file and uses it from now on. `done` hears of each.
 // Blocks, for up to a second a problem; other work on the GPU disturbs the measurement. Throws errc::unsupported for a
 // device that is not a GPU, and for f32, where there is nothing to choose; file_error when the file cannot be written.
+// Costs up to a second for each problem, and a write of the file.
 std::vector<gemm_measurement> tune_gemm(device& gpu, std::span<const gemm_problem> problems,
                                         const std::filesystem::path& file,
                                         const std::function<void(const gemm_measurement&)>& done = {});

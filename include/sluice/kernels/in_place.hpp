@@ -11,7 +11,8 @@
 //     clamp(on, x, 0, 6)               the plain form: submits to a stream at once; x stays the caller's
 //     clamp(std::move(x), 0, 6)        an operation, which takes the tensor over and gives it back
 //     op.and_then(clamp(0, 6))         the same for the output of another operation; and_then(relu) without parameters
-// Each takes the caller's source line as its last argument. The plain form does not block, and throws what the function
+// Each takes the caller's source line as its last argument. Each costs what the plain function costs, and moves of its
+// arguments. The plain form does not block, and throws what the function
 // throws; the operation throws the same where it is submitted.
 #pragma once
 
@@ -37,6 +38,7 @@ public:
     public:
         using output = tensor<T>;
 
+        // Made by the call operator. Costs moves of its arguments.
         operation(tensor<T> x, std::tuple<Parameters...> parameters, const source_location& location)
             : x_(std::move(x)), parameters_(std::move(parameters)), location_(location) {}
 
@@ -55,9 +57,11 @@ public:
     // The function with its parameters, for and_then.
     class with_parameters {
     public:
+        // Made by the call operator. Costs moves of its arguments.
         with_parameters(std::tuple<Parameters...> parameters, const source_location& location)
             : parameters_(std::move(parameters)), location_(location) {}
 
+        // The operation on x. Costs copies of the parameters.
         operation operator()(tensor<T> x) const { return operation(std::move(x), parameters_, location_); }
 
     private:
@@ -67,6 +71,8 @@ public:
 
     constexpr in_place() = default;
 
+    // The plain form, the operation, and the function for and_then. The first costs what the plain function costs, the
+    // others moves of their arguments.
     void operator()(Stream on, tensor<T>& x, Parameters... parameters,
                     const source_location& location = source_location::current()) const {
         Plain(on, x, location, std::move(parameters)...);
@@ -82,7 +88,8 @@ public:
         return with_parameters({std::move(parameters)...}, location);
     }
 
-    // The same function, whose operations report this source line. and_then calls it with its own line.
+    // The same function, whose operations report this source line. and_then calls it with its own line. Costs
+    // O(1).
     constexpr in_place called_from(const source_location& location) const {
         in_place located;
         located.location_ = location;

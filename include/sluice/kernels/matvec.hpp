@@ -36,7 +36,7 @@ concept matvec_element = std::same_as<T, half> || std::same_as<T, bfloat16> || s
 }
 
 // The plain form: one command on a stream. weight is [out features, in features], bias has `out features` elements or
-// is null. Does not block.
+// is null. Does not block. Costs one command.
 template <detail::matvec_element T>
 void matvec(stream on, const tensor<T>& x, const tensor<T>& weight, std::type_identity_t<const tensor<T>*> bias,
             tensor<T>& out, activation after = activation::none, source_location location = source_location::current());
@@ -65,13 +65,13 @@ private:
     source_location location_;
 };
 
-// The operation: its output is a new tensor; x is released after it.
+// The operation: its output is a new tensor; x is released after it. Submitting it costs a new tensor and one command.
 template <detail::matvec_element T>
 auto matvec(tensor<T> x, shared_tensor<T> weight, std::optional<shared_tensor<T>> bias = std::nullopt,
             activation after = activation::none, source_location location = source_location::current()) {
     return matvec_operation<T>(std::move(x), std::move(weight), std::move(bias), after, location);
 }
-// The function of x, for and_then.
+// The function of x, for and_then. It costs what the operation costs.
 template <detail::matvec_element T>
 auto matvec(shared_tensor<T> weight, std::type_identity_t<std::optional<shared_tensor<T>>> bias = std::nullopt,
             activation after = activation::none, source_location location = source_location::current()) {

@@ -11,7 +11,8 @@
 
 namespace sluice::kernels {
 
-// c = alpha * a * b + beta * c; a is [rows, inner], b is [inner, columns]. One index makes one element of c.
+// c = alpha * a * b + beta * c; a is [rows, inner], b is [inner, columns]. One index makes one element of c, which
+// costs O(inner).
 struct sgemm_naive {
     SLUICE_KERNEL void operator()(index_2d at, float alpha, matrix_view<const float> a, matrix_view<const float> b,
                                   float beta, disjoint_matrix<float> c) const {
@@ -23,7 +24,7 @@ struct sgemm_naive {
     }
 };
 
-// y = a * x; a is [rows, columns]. One index makes one element of y.
+// y = a * x; a is [rows, columns]. One index makes one element of y, which costs O(columns).
 struct matvec_naive {
     SLUICE_KERNEL void operator()(index_1d at, matrix_view<const float> a, view<const float> x,
                                   disjoint_view<float> y) const {
@@ -35,7 +36,7 @@ struct matvec_naive {
     }
 };
 
-// x = max(x, 0), in place; NaN stays NaN.
+// x = max(x, 0), in place; NaN stays NaN. Each index costs O(1).
 struct relu {
     SLUICE_KERNEL void operator()(index_1d at, disjoint_view<float> x) const {
         if (float* const element = x.at(at)) *element = activated<activation::relu>(*element);

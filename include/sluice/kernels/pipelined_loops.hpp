@@ -28,6 +28,8 @@
 // of those is not met that the kernel can see (all but the size of `shared` and its other users), the kernel traps. The
 // function object does not synchronise the block.
 //
+// It costs one call of the function object for each batch and thread that computes, and a copy of each batch.
+//
 // On a CPU the same call is a plain loop over all batches, with rank 0 of 1, and `shared` is not used: the function
 // object gets the input itself.
 #pragma once

@@ -135,7 +135,8 @@ inline namespace SLUICE_LAUNCH_ABI {
 // The plain form: one command on a stream, two on a GPU when there are several blocks, with memory between them that is
 // released after them. `out` has one element. Does not block. Throws, before anything is submitted,
 // errc::shape_mismatch or errc::invalid_argument (options out of range; more shared memory than a block has);
-// errc::unsupported for `bulk` on a GPU before sm_90 and for code that nvcc did not compile.
+// errc::unsupported for `bulk` on a GPU before sm_90 and for code that nvcc did not compile. Costs these commands, and
+// that memory.
 template <typename Form, typename T, typename Reduction>
 void pipelined_reduce(stream on, Form, Reduction reduction, const tensor<T>& in, tensor<typename Reduction::value>& out,
                       const pipelined_options& options = {}, source_location location = source_location::current()) {
@@ -216,7 +217,8 @@ private:
     source_location location_;
 };
 
-// The operation: its output is a new tensor of rank 0; the input is released after it.
+// The operation: its output is a new tensor of rank 0; the input is released after it. Submitting it costs the tensor,
+// and what the plain form costs.
 template <typename Form, typename T, typename Reduction>
 auto pipelined_reduce(Form, Reduction reduction, tensor<T> in, const pipelined_options& options = {},
                       source_location location = source_location::current()) {

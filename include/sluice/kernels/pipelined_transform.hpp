@@ -90,7 +90,8 @@ inline namespace SLUICE_LAUNCH_ABI {
 
 // The plain form: one command on a stream. `out` has the shape of `in` and is not it. Does not block. Throws, before
 // anything is submitted, errc::shape_mismatch or errc::invalid_argument (options out of range; more shared memory than
-// a block has); errc::unsupported for `bulk` on a GPU before sm_90 and for code that nvcc did not compile.
+// a block has); errc::unsupported for `bulk` on a GPU before sm_90 and for code that nvcc did not compile. Costs one
+// command.
 template <typename Form, typename T, typename Out, typename Function>
 void pipelined_transform(stream on, Form form, Function function, const tensor<T>& in, tensor<Out>& out,
                          const pipelined_options& options = {}, source_location location = source_location::current()) {
@@ -145,7 +146,8 @@ private:
     source_location location_;
 };
 
-// The operation: its output is a new tensor; the input is released after it.
+// The operation: its output is a new tensor; the input is released after it. Submitting it costs a new tensor and one
+// command.
 template <typename Form, typename T, typename Function>
 auto pipelined_transform(Form, Function function, tensor<T> in, const pipelined_options& options = {},
                          source_location location = source_location::current()) {

@@ -34,14 +34,15 @@ struct pooling_options {
     bool use_library = true;                       // false: our own kernel even where cuDNN is there
 };
 
-// The shape of the result. Throws as above.
+// The shape of the result. Throws as above. Costs O(1).
 shape pooled(const shape& x, const pooling_options& options = {},
              source_location location = source_location::current());
 
-// The plain forms: one command on a stream. `out` has the shape that `pooled` returns. They do not block.
+// The plain forms: one command on a stream. `out` has the shape that `pooled` returns. They do not block. Each costs
+// one command.
 void max_pooling(stream on, const tensor<float>& x, tensor<float>& out, const pooling_options& options = {},
                  source_location location = source_location::current());
-// The same for averages.
+// The same for averages. The plain form costs one command, the operation also the tensor.
 void average_pooling(stream on, const tensor<float>& x, tensor<float>& out, const pooling_options& options = {},
                      source_location location = source_location::current());
 
@@ -73,7 +74,8 @@ private:
     source_location location_;
 };
 
-// The operations: their output is a new tensor; x, a tensor or a shared one, is released after it.
+// The operations: their output is a new tensor; x, a tensor or a shared one, is released after it. Submitting one costs
+// the tensor and one command.
 template <detail::operand_of<float> X>
 auto max_pooling(X x, const pooling_options& options = {}, source_location location = source_location::current()) {
     return pooling_operation<X>(std::move(x), static_cast<detail::pooling_function*>(&max_pooling), options, location);
@@ -84,7 +86,7 @@ auto average_pooling(X x, const pooling_options& options = {}, source_location l
                                 location);
 }
 
-// Functions of the tensor, for and_then.
+// Functions of the tensor, for and_then. They cost what the operations cost.
 inline auto max_pooling(const pooling_options& options = {}, source_location location = source_location::current()) {
     return [=]<detail::operand_of<float> X>(X x) { return max_pooling(std::move(x), options, location); };
 }

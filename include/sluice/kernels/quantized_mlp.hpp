@@ -61,6 +61,7 @@ struct mlp_scales {
 //
 // Runs on the calling thread, rows times weights multiplications. Throws errc::invalid_argument for layers that
 // pack_quantized_mlp refuses on a CPU, no rows, a part of a row, and rows whose outputs after a layer are not finite.
+// Costs O(rows * parameters) on the calling thread.
 template <detail::eight_bit_element T>
 mlp_scales calibrate_mlp(const std::vector<mlp_layer>& layers, std::span<const float> rows,
                          source_location location = source_location::current());
@@ -88,7 +89,7 @@ class quantized_mlp {
 public:
     using element = T;  // of its inputs and outputs
 
-    // Called by pack_quantized_mlp.
+    // Called by pack_quantized_mlp. Costs moves of its arguments.
     quantized_mlp(const detail::quantized_mlp_form& form, shared_tensor<std::byte> image)
         : form_(form), image_(std::move(image)) {}
 
@@ -129,7 +130,8 @@ private:
 
 // Rounds a network to 8 bits and puts it on the context's device, once. The output may be used at once: what reads it
 // is ordered after its upload. Throws errc::invalid_argument here, when the layers or the scales cannot be used; when
-// they are too wide for the context's device, once it is submitted.
+// they are too wide for the context's device, once it is submitted. Submitting it costs O(parameters) on the host,
+// padded as the device wants them, and their upload.
 template <detail::eight_bit_element T>
 auto pack_quantized_mlp(std::vector<mlp_layer> layers, const mlp_scales& scales,
                         source_location location = source_location::current()) {

@@ -11,6 +11,8 @@
 // low), where u is a multiple of 2^-24 in [0, 1), and normal as mean + deviation * z. A uniform number that rounding
 // moves out of [low, high) becomes the nearest element in it. A normal number beyond the type's range is infinite.
 //
+// Each operation costs a new tensor and one command.
+//
 // An operation without a given seed draws one when it is made (fresh_seed). In a compiled graph a given seed makes the
 // same numbers at each launch. A function that makes an operation without one is recorded again for each launch, and
 // each launch makes other numbers; an argument<std::uint64_t> as the seed costs less.
@@ -48,7 +50,7 @@ struct normal_distribution {
 };
 
 // A seed that this process has not drawn before. The first one is drawn from std::random_device. Any thread may call
-// it.
+// it. Costs O(1): one atomic addition.
 std::uint64_t fresh_seed();
 
 namespace detail {
@@ -59,7 +61,7 @@ void require_distribution(const normal_distribution& of, const source_location& 
 }  // namespace detail
 
 // The plain forms: every element of x, as one command on a stream. They do not block. Sequences that continue from
-// `first`, the place of x's first element in the sequence, are disjoint parts of one.
+// `first`, the place of x's first element in the sequence, are disjoint parts of one. Each costs one command.
 template <random_element T>
 void fill_random(stream on, tensor<T>& x, const uniform_distribution& of, std::uint64_t seed, std::uint64_t first = 0,
                  source_location location = source_location::current());

@@ -77,16 +77,16 @@ struct resident_kernel_options {
 template <typename Answer>
 class resident_answer {
 public:
-    // Whether get() returns without waiting.
+    // Whether get() returns without waiting. Costs O(1).
     bool is_there() const { return asked_.is_there(); }
-    // Waits by spinning. Once. Throws as resident_kernel::ask does.
+    // Waits by spinning. Once. Throws as resident_kernel::ask does. Costs O(bytes) of the answer, and the wait.
     Answer get() && {
         detail::answer_bytes<Answer> made;
         asked_.take(made.bytes);
         return made.value();
     }
 
-    // Made by resident_kernel::post.
+    // Made by resident_kernel::post. Costs O(1).
     explicit resident_answer(detail::posted_request asked) noexcept : asked_(std::move(asked)) {}
 
 private:
@@ -111,7 +111,8 @@ public:
     // more multiprocessors than the GPU has (one is left to others) and for a kernel object, request and answer that do
     // not fit into the shared memory of a block; errc::unsupported for code that nvcc did not compile, where each
     // command is waited for (runtime_options::blocks_each_command) and where kernels are loaded lazily;
-    // errc::timed_out when the GPU does not start it.
+    // errc::timed_out when the GPU does not start it. On a GPU it costs one launch, and pinned memory for the requests
+    // of each lane.
     resident_kernel(device& on, const Kernel& kernel, const resident_kernel_options& options = {},
                     source_location location = source_location::current())
         : core_(detail::start_resident_kernel(on, detail::resident_body<Kernel>::form(), &kernel, options, location)) {}
@@ -125,7 +126,8 @@ public:
         return made.value();
     }
     // Asks, and returns an answer that is still to come; the request is copied. Waits for a free entry
-    // (resident_kernel_options::requests). On a CPU device it computes.
+    // (resident_kernel_options::requests). On a CPU device it computes. Costs O(bytes) of the request and the wait; on
+    // a CPU device one call of the operator.
     resident_answer<answer> post(const request& asked, std::size_t lane = 0) const {
         return resident_answer<answer>(detail::posted_request(held(), lane, &asked));
     }
@@ -136,10 +138,11 @@ public:
                          request(asked));
     }
 
-    std::size_t lanes() const { return core().lanes(); }  // the number of blocks that answer at the same time
-    // That it takes, and that are left for other work. On a CPU device 0, and all workers.
+    // The number of blocks that answer at the same time. Costs O(1).
+    std::size_t lanes() const { return core().lanes(); }
+    // That it takes, and that are left for other work. On a CPU device 0, and all workers. Costs O(1).
     std::size_t multiprocessors() const { return core().multiprocessors(); }
-    // Those that are left for other work.
+    // Those that are left for other work. Costs O(1).
     std::size_t free_multiprocessors() const { return core().free_multiprocessors(); }
 
 private:

@@ -15,12 +15,13 @@
 
 namespace sluice {
 
-// What becomes of each sum at the end: function(column, sum), columns counted from the matrix' first.
+// What becomes of each sum at the end: function(column, sum), columns counted from the matrix' first. Costs O(1).
 struct keep_sums {
     SLUICE_KERNEL float operator()(std::size_t, float sum) const { return sum; }
 };
 
-// out = finish(a * b); a is [rows, inner], b [inner, columns] or, when Transposed, [columns, inner].
+// out = finish(a * b); a is [rows, inner], b [inner, columns] or, when Transposed, [columns, inner]. Each block costs
+// O(inner) loads of tiles and products of them.
 template <typename Arithmetic, bool Transposed, int Rows, int Columns, int Inner, typename Finish = keep_sums>
 struct tile_gemm {
     using element = detail::tile_factor<Arithmetic>;                                        // of the matrices
@@ -63,7 +64,8 @@ private:
     }
 };
 
-// out = a * b, or += with Adds; a is [rows, inner], b [inner, columns].
+// out = a * b, or += with Adds; a is [rows, inner], b [inner, columns]. Each block costs O(inner) loads of tiles and
+// products of them.
 template <typename Arithmetic, int Rows, int Columns, int Inner, bool Adds = false>
 struct gemm_tiles {
     using element = detail::tile_factor<Arithmetic>;        // of the matrices
@@ -80,7 +82,7 @@ struct gemm_tiles {
             tile_gemm<Arithmetic, false, Rows, Columns, Inner>{a, b, out}(at);
         }
     }
-    // For the launch: why the sizes do not fit; null when they do.
+    // For the launch: why the sizes do not fit; null when they do. Costs O(1).
     const char* misfit(left a, right b, product out) const {
         return a.columns() == b.rows() && out.rows() == a.rows() && out.columns() == b.columns()
                    ? nullptr
@@ -88,7 +90,8 @@ struct gemm_tiles {
     }
 };
 
-// out[i] = a[i] * b[i], for the matrices of three batches.
+// out[i] = a[i] * b[i], for the matrices of three batches. Each block costs O(inner) loads of tiles and products of
+// them.
 template <typename Arithmetic, int Rows, int Columns, int Inner>
 struct batch_gemm_tiles {
     using element = detail::tile_factor<Arithmetic>;              // of the matrices
@@ -100,7 +103,7 @@ struct batch_gemm_tiles {
         tile_gemm<Arithmetic, false, Rows, Columns, Inner>{a.matrix(at.batch()), b.matrix(at.batch()),
                                                            out.matrix(at)}(at);
     }
-    // For the launch: why the sizes do not fit; null when they do.
+    // For the launch: why the sizes do not fit; null when they do. Costs O(1).
     const char* misfit(left a, right b, product out) const {
         return a.batches() == out.batches() && b.batches() == out.batches() && a.columns() == b.rows() &&
                        out.rows() == a.rows() && out.columns() == b.columns()
@@ -109,7 +112,7 @@ struct batch_gemm_tiles {
     }
 };
 
-// out = a * x.
+// out = a * x. Each block costs O(inner) loads of tiles and products of them.
 template <int Rows, int Inner>
 struct matvec_tiles {
     SLUICE_KERNEL void operator()(const tile_block& at, tiles_of<const float, Rows, Inner> a,
@@ -118,7 +121,7 @@ struct matvec_tiles {
         for (unsigned k = 0; k < a.across(); ++k) mma(a.load(at.index(), k), x.load_column(k), sum);
         out.store(at, sum);
     }
-    // For the launch: why the sizes do not fit; null when they do.
+    // For the launch: why the sizes do not fit; null when they do. Costs O(1).
     const char* misfit(tiles_of<const float, Rows, Inner> a, vector_tiles_of<const float, Inner> x,
                        vector_tiles_of<float, Rows> out) const {
         return a.columns() == x.size() && a.rows() == out.size() ? nullptr
@@ -126,7 +129,8 @@ struct matvec_tiles {
     }
 };
 
-// x = max(x, 0); NaN stays. Tiles is how it sees x: tiles_of<half, 64, 64>, vector_tiles_of<float, 256>.
+// x = max(x, 0); NaN stays. Tiles is how it sees x: tiles_of<half, 64, 64>, vector_tiles_of<float, 256>. Each block
+// costs one load and one store of its tile.
 template <typename Tiles>
 struct relu_tiles {
     SLUICE_KERNEL void operator()(const tile_block& at, Tiles x) const {

@@ -19,11 +19,12 @@
 
 namespace sluice {
 
-// x's shape with the last two dimensions exchanged. Throws errc::shape_mismatch for fewer than two.
+// x's shape with the last two dimensions exchanged. Throws errc::shape_mismatch for fewer than two. Costs
+// O(dimensions).
 shape transposed(const shape& x, source_location location = source_location::current());
 
 // The plain form, for elements of any type of this size: one command on a stream. Does not block. `out` has the
-// transposed shape of x.
+// transposed shape of x. Costs one command.
 void transpose_elements(stream on, storage* x, const shape& of, storage* out, std::size_t element_bytes,
                         source_location location = source_location::current());
 
@@ -56,12 +57,13 @@ private:
     source_location location_;
 };
 
-// The operation: its output is a new tensor; x, a tensor or a shared one, is released after it.
+// The operation: its output is a new tensor; x, a tensor or a shared one, is released after it. Submitting it costs a
+// new tensor and one command.
 template <detail::operand X>
 auto transpose(X x, source_location location = source_location::current()) {
     return transpose_operation<X>(std::move(x), location);
 }
-// The function of the tensor, for and_then.
+// The function of the tensor, for and_then. It costs what the operation costs.
 inline auto transpose(source_location location = source_location::current()) {
     return [=]<detail::operand X>(X x) { return transpose_operation<X>(std::move(x), location); };
 }

@@ -46,22 +46,24 @@ public:
 
     // Replaces what the table knows of the same device, kernels and shapes. Throws errc::invalid_argument for no
     // kernels or shapes, a fastest that is none of the kernels, a time that is negative or no number, or a name that is
-    // empty or has a line break.
+    // empty or has a line break. Costs O(log n) comparisons in the number of measurements.
     void add(tuning_measurement measured);
 
-    // The position of the fastest kernel; nullopt where nothing was measured.
+    // The position of the fastest kernel; nullopt where nothing was measured. Costs O(log n) comparisons in the number
+    // of measurements.
     std::optional<std::size_t> find(std::string_view device, std::span<const std::string_view> kernels,
                                     std::span<const shape> shapes) const;
-    std::vector<tuning_measurement> measurements() const;  // a copy of all measurements
+    std::vector<tuning_measurement> measurements() const;  // a copy of all measurements; costs O(measurements)
 
     // Adds all measurements of the file. Blocks. Throws file_error for a file that is missing, cannot be read, or is
-    // not exactly a table; then the table is as it was.
+    // not exactly a table; then the table is as it was. Costs O(bytes of the file), and what add costs for each
+    // measurement.
     void load(const std::filesystem::path& file);
     // Writes the measurements, and those that the file has of other devices, kernels and shapes. Makes folders that are
     // missing. Blocks until the file is on the disk. The new file takes the place of the old one in one step, even
     // where others write and read it. Threads of one process lose nothing; where two processes save at the same moment,
     // the measurements of one may be lost. Throws file_error when the file cannot be written, or is there and no table:
-    // it is then left as it is.
+    // it is then left as it is. Costs a read and a write of the file, and what add costs for each measurement of both.
     void save(const std::filesystem::path& file) const;
 
 private:

@@ -49,7 +49,7 @@ struct whole_tensor {
     const In* in[Inputs];  // the first element of each input
     Function function;     // makes an element from one element of each input
 
-    // Of elements at the same place, from each input.
+    // Of elements at the same place, from each input. Costs one call of the function.
     SLUICE_KERNEL Out result(const In (&of)[Inputs]) const {
         if constexpr (Inputs == 1) {
             return function(of[0]);
@@ -57,14 +57,15 @@ struct whole_tensor {
             return function(of[0], of[1]);
         }
     }
-    // Computes element i of the output.
+    // Computes element i of the output. Costs one call of the function.
     SLUICE_KERNEL void make_element(std::size_t i) const {
         In of[Inputs];
         for (std::size_t k = 0; k < Inputs; ++k) of[k] = in[k][i];
         out[i] = result(of);
     }
 
-    // Computes all elements on the calling thread: the body of the launch on a CPU.
+    // Computes all elements on the calling thread: the body of the launch on a CPU. Costs one call of the function for
+    // each element.
     static void run_on_host(const void* closure) {
         const whole_tensor all = *static_cast<const whole_tensor*>(closure);
         if constexpr (Inputs == 1 && std::is_same_v<In, Out>) {
@@ -81,7 +82,8 @@ struct whole_tensor {
 #if defined(__CUDACC__)
 inline constexpr unsigned whole_tensor_threads = 256;  // of a block on a GPU
 
-// The body of the launch on a GPU: each thread makes `Pieces` pieces.
+// The body of the launch on a GPU: each thread makes `Pieces` pieces. Each thread costs at most `Pieces` loads of each
+// input, and a call of the function for each element of these.
 template <typename Closure, unsigned Pieces>
 __global__ void __launch_bounds__(whole_tensor_threads) whole_tensor_on_device(const __grid_constant__ Closure all) {
     constexpr std::size_t size = Closure::piece_elements;
@@ -118,7 +120,8 @@ __global__ void __launch_bounds__(whole_tensor_threads) whole_tensor_on_device(c
 }
 #endif
 
-// The launch as one command on a stream, for a whole_tensor that is filled in. `info` names the memory.
+// The launch as one command on a stream, for a whole_tensor that is filled in. `info` names the memory. Costs one
+// command.
 template <typename Closure>
 void launch_whole_tensor(stream on, const command_info& info, Closure closure) {
     if (closure.count == 0) return;
@@ -140,7 +143,7 @@ void launch_whole_tensor(stream on, const command_info& info, Closure closure) {
 }
 
 // x[i] = f(x[i]). The name, in traces and errors, is of characters that live for ever. Errors, before anything is
-// submitted: errc::invalid_argument for a tensor that was moved from.
+// submitted: errc::invalid_argument for a tensor that was moved from. Costs one command.
 template <typename T, typename Function>
 void update_elements(stream on, tensor<T>& x, std::string_view name, const source_location& location, Function f) {
     sluice::detail::require_held(x, {name, sluice::detail::device_name(on), location});

@@ -17,7 +17,7 @@ namespace sluice::nn {
 
 // The tensor is only read. What adopt.hpp says of memory that is adopted as const holds here: about its alignment
 // (adopted_alignment), the work of others, when the owner is released and on which thread, and errors. Submits nothing
-// and does not block. Thread safety: may be called on any thread.
+// and does not block. Thread safety: may be called on any thread. Costs what adopt costs.
 any_tensor adopt_tensor(device& on, io::dtype type, std::vector<std::size_t> shape, const void* data,
                         std::shared_ptr<const void> owner,
                         const source_location& location = source_location::current());

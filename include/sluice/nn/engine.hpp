@@ -33,7 +33,8 @@ using row_source = std::function<any_operation<tensor<float>>(std::size_t first,
 class host_rows {
 public:
     // A view. `owner` is kept until the rows are not needed any more. Without one they must stay as they are until the
-    // sink has their outputs, or run has ended.
+    // sink has their outputs, or run has ended. Costs O(1): no number is copied. A vector is moved, and costs one
+    // allocation.
     host_rows(std::span<const float> values, std::shared_ptr<const void> owner = {})  // NOLINT(google-explicit-*)
         : values_(values), owner_(std::move(owner)) {}
     host_rows(std::vector<float> values) {  // NOLINT(google-explicit-*)
@@ -66,7 +67,7 @@ struct engine_options {
 
 class engine {
 public:
-    // Throws errc::invalid_argument for zeroes in the options.
+    // Throws errc::invalid_argument for zeroes in the options. Costs O(1).
     explicit engine(const engine_options& options = {});
 
     // Adds a device: the network's plan there and the policy that picks its streams. A batch goes to the one with the

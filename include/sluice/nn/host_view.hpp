@@ -57,7 +57,7 @@ concept host_numbers = std::ranges::contiguous_range<Range> && std::ranges::size
 class input_view {
 public:
     // A vector, array or span of numbers. Throws errc::shape_mismatch unless they fill the shape, and for more than 8
-    // dimensions.
+    // dimensions. Costs O(dimensions).
     template <detail::host_numbers Range>
     input_view(const Range& numbers, std::span<const std::size_t> shape)
         : form_(io::dtype_of<std::ranges::range_value_t<Range>>, shape),
@@ -68,11 +68,12 @@ public:
     input_view(const Range& numbers, std::initializer_list<std::size_t> shape)
         : input_view(numbers, std::span(shape.begin(), shape.size())) {}
     // As many numbers as the type and the shape say. Booleans are bytes, 0 or 1. Throws errc::shape_mismatch for more
-    // than 8 dimensions, and for a shape whose elements have no size.
+    // than 8 dimensions, and for a shape whose elements have no size. Costs O(dimensions).
     input_view(io::dtype type, const void* data, std::span<const std::size_t> shape)
         : form_(type, shape), data_(static_cast<const std::byte*>(data)) {}
 
-    // Of a tensor in host memory, which lives longer. Throws errc::invalid_argument for one that is not there.
+    // Of a tensor in host memory, which lives longer. Throws errc::invalid_argument for one that is not there. Costs
+    // O(dimensions).
     explicit input_view(const any_tensor& of);
 
     const detail::view_form& form() const noexcept { return form_; }  // for the network: the type and the shape
@@ -87,7 +88,7 @@ private:
 class output_view {
 public:
     // As for input_view; the range is written. Throws errc::shape_mismatch unless the numbers fill the shape, and for
-    // more than 8 dimensions.
+    // more than 8 dimensions. Costs O(dimensions).
     template <detail::host_numbers Range>
     output_view(Range&& numbers, std::span<const std::size_t> shape)
         : form_(io::dtype_of<std::ranges::range_value_t<Range>>, shape),

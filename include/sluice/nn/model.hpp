@@ -44,8 +44,9 @@ struct constant {
     std::vector<std::size_t> shape;            // row-major; empty: one element
     std::shared_ptr<const std::string> bytes;  // the elements of this type and shape, and no more
 
-    std::size_t elements() const noexcept { return bytes->size() / io::size_of(type); }  // the number of elements
-    // The elements as bytes; valid as long as `bytes`.
+    // The number of elements. Costs O(1).
+    std::size_t elements() const noexcept { return bytes->size() / io::size_of(type); }
+    // The elements as bytes; valid as long as `bytes`. Costs O(1).
     std::span<const std::byte> raw() const noexcept { return std::as_bytes(std::span(*bytes)); }
 };
 
@@ -64,7 +65,8 @@ struct node {
     std::vector<std::string> outputs;                          // the same
     std::map<std::string, attribute, std::less<>> attributes;  // by name
 
-    // The attribute of this name, or null. Throws error (errc::bad_file) when it is there with another type.
+    // The attribute of this name, or null. Throws error (errc::bad_file) when it is there with another type. Costs
+    // O(log attributes).
     template <typename T>
     const T* find(std::string_view attribute_name) const {
         const auto found = attributes.find(attribute_name);
@@ -95,11 +97,13 @@ struct model {
     graph body;            // the network's graph
 };
 
-// How messages call a node: `node "fc1" (Gemm)`, or for one without a name, `node 3 (Gemm)`, counted from 0.
+// How messages call a node: `node "fc1" (Gemm)`, or for one without a name, `node 3 (Gemm)`, counted from 0. Costs
+// O(bytes of the names).
 std::string label_of(const node& which, std::size_t position);
 
 // Throws file_error (errc::bad_file) that names the file, the node and the value: when a value is given twice or before
-// it exists, when an output is never given, or when a graph of a node is wrong in the same ways.
+// it exists, when an output is never given, or when a graph of a node is wrong in the same ways. Costs, on average,
+// O(names) for a graph without graphs inside; the names of an inner graph are also looked up in those around it.
 void check(const model& network);
 
 }  // namespace sluice::nn

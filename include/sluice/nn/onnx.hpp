@@ -17,7 +17,7 @@
 
 namespace sluice::nn {
 
-bool onnx_supported() noexcept;  // whether Sluice was built with protobuf
+bool onnx_supported() noexcept;  // whether Sluice was built with protobuf; costs O(1)
 
 // The operator sets of ONNX's own domain that are known.
 inline constexpr std::int64_t oldest_onnx_opset = 6;
@@ -39,7 +39,7 @@ model load_onnx(const std::filesystem::path& path, const own_operators& own = {}
 model read_onnx(std::span<const std::byte> file, const std::filesystem::path& path, const own_operators& own = {});
 
 // What the exporter noted in the file next to the network (metadata_props): keys and values in the file's order; a key
-// may be there twice. Throws as load_onnx, but looks at nothing else.
+// may be there twice. Throws as load_onnx, but looks at nothing else. Costs O(bytes of the file).
 std::vector<std::pair<std::string, std::string>> load_onnx_metadata(const std::filesystem::path& path);
 
 }  // namespace sluice::nn

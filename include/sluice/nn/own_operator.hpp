@@ -56,19 +56,20 @@ struct own_operator {
 class own_operators {
 public:
     own_operators() = default;
-    // Adds each, as add() does, and throws what that throws.
+    // Adds each, as add() does, and throws what that throws. Costs what these calls of add() cost.
     own_operators(std::initializer_list<own_operator> all) {
         for (const own_operator& each : all) add(each);
     }
 
     // Throws error (errc::invalid_argument) for a domain of ONNX (empty, ai.onnx and ai.onnx.*), since operators of
     // ONNX cannot be replaced; for one that is there already in a version of these; for an empty name, no function,
-    // fewer inputs at most than at least, and an input in host_inputs or shape_inputs that no node can have.
+    // fewer inputs at most than at least, and an input in host_inputs or shape_inputs that no node can have. Costs
+    // O(operators).
     void add(own_operator what);
 
     // The operators, in the order in which they were added.
     const std::vector<std::shared_ptr<const own_operator>>& all() const noexcept { return all_; }
-    // In any version.
+    // In any version. Costs O(operators).
     bool contains(std::string_view domain, std::string_view name) const {
         return std::ranges::any_of(all_,
                                    [&](const auto& each) { return each->domain == domain && each->name == name; });

@@ -46,7 +46,7 @@ struct basic_plan_layer {
     activation after;                      // applied to the layer's outputs
     std::string name = {};  // of its commands in traces; a plan calls its layers "layer 1", "layer 2" ...
 
-    // The weight, the bias and the activation.
+    // The weight, the bias and the activation. Costs moves of its arguments.
     basic_plan_layer(shared_tensor<T> w, std::optional<shared_tensor<T>> b, activation a)
         : weight(std::move(w)), bias(std::move(b)), after(a) {}
 };
@@ -66,19 +66,19 @@ template <detail::plan_element T>
 class basic_plan {
 public:
     // Throws errc::invalid_argument for no layers. `fused`: the same network, where it can be fused; its weights are
-    // on the device once more then, packed. Use make_plan.
+    // on the device once more then, packed. Use make_plan. Costs O(layers), and no command.
     explicit basic_plan(std::vector<basic_plan_layer<T>> layers, std::optional<packed_mlp<T>> fused = std::nullopt);
 
-    // Numbers of a row that goes in.
+    // Numbers of a row that goes in. Costs O(1).
     std::size_t in_features() const noexcept { return (*layers_).front().weight->shape()[1]; }
-    // Numbers of a row that comes out.
+    // Numbers of a row that comes out. Costs O(1).
     std::size_t out_features() const noexcept { return (*layers_).back().weight->shape()[0]; }
     // The layers, in the order in which they are applied.
     const std::vector<basic_plan_layer<T>>& layers() const noexcept { return *layers_; }
     // The packed form of all layers; none where the plan has only the single layers.
     const std::optional<packed_mlp<T>>& fused() const noexcept { return fused_; }
 
-    // What forward does with a batch of `rows` rows.
+    // What forward does with a batch of `rows` rows. Costs O(1).
     plan_route route(std::size_t rows) const noexcept;
 
     // The network's outputs [rows, out features] for inputs [rows, in features]. Throws errc::shape_mismatch
@@ -149,7 +149,8 @@ private:
     basic_plan<T> network_;
     source_location location_;
 };
-// See replicate_plan_operation, which it returns.
+// See replicate_plan_operation, which it returns. Submitting it costs what sluice::replicate costs for each weight and
+// bias, and for the packed network.
 template <detail::plan_element T>
 auto replicate(device_set devices, basic_plan<T> network, source_location location = source_location::current()) {
     return replicate_plan_operation<T>(std::move(devices), std::move(network), location);
@@ -159,6 +160,7 @@ auto replicate(device_set devices, basic_plan<T> network, source_location locati
 //
 //     const auto fast = nn::compile_forward(pool, network, 64);
 //     std::vector<float> logits = sync(upload(rows, {64, 784}).and_then(fast), pool);
+// Costs what compile costs.
 template <detail::plan_element T>
 auto compile_forward(sluice::detail::compile_place at, const basic_plan<T>& network, std::size_t rows,
                      graph_options options = {}) {
@@ -170,12 +172,14 @@ auto compile_forward(sluice::detail::compile_place at, const basic_plan<T>& netw
 // In how many rows at a time a batch is best brought to the device: small ones all at once; ones of 4 MiB or more as
 // twelve, three and one sixteenth. While a piece is copied the one before it is computed, so what is left after the
 // last byte is the work on the last piece. Measured on an H200 (784-512-512-10 in bf16, 16384 rows): see bench/results.
+// Costs one allocation.
 std::vector<std::size_t> pieces_of_batch(std::size_t rows, std::size_t bytes_of_row);
 
 // The same from the host's memory: a launch is given a vector, a span, or a host_buffer, which is pinned and not
 // copied. `pieces`: the rows of each piece, in order; without, pieces_of_batch says. `bring`: how the outputs come
 // back, download (a vector) or download_buffer (a host_buffer, not copied again). More errors, here:
 // errc::invalid_argument for a piece without rows, errc::shape_mismatch for pieces that are not `rows` in all.
+// Costs what compile costs.
 template <detail::plan_element T, typename Bring = download_function>
 auto compile_forward_from_host(sluice::detail::compile_place at, const basic_plan<T>& network, std::size_t rows,
                                graph_options options = {}, std::vector<std::size_t> pieces = {}, Bring bring = {}) {

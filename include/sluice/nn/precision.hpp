@@ -34,8 +34,8 @@ namespace sluice::nn {
 // The numbers in which a network multiplies: see the top of this file.
 enum class precision : unsigned char { f32, bf16, f16, int8 };
 
-std::string_view to_string(precision what) noexcept;  // "f32", "bf16", "f16", "int8"
-// The reverse of to_string; empty for another text.
+std::string_view to_string(precision what) noexcept;  // "f32", "bf16", "f16", "int8"; costs O(1)
+// The reverse of to_string; empty for another text. Costs O(1).
 std::optional<precision> precision_from_string(std::string_view text) noexcept;
 
 // What a device has for it.
@@ -43,7 +43,9 @@ struct precision_support {
     bool is_native = false;  // it multiplies these numbers; else they are widened first
     std::string how;         // "AVX-512-BF16", "f32 arithmetic with AVX2, on rounded factors"
 };
-precision_support support_of(precision what, const device& on);  // what the device has for a network in this precision
+// What the device has for a network in this precision. Costs O(1); the first call on a CPU asks the processor what it
+// has.
+precision_support support_of(precision what, const device& on);
 
 // What was made of a network's products and convolutions.
 struct rounding_report {

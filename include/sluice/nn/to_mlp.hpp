@@ -15,7 +15,8 @@ namespace sluice::nn {
 // multiplied into them. Rows are independent of each other, so the number of rows may be another than the file's.
 //
 // Throws file_error that names the file and the node: first one that lists all nodes with operators that are not
-// supported here, then what is wrong with a node, e.g. a weight that is no constant, or shapes that do not fit.
+// supported here, then what is wrong with a node, e.g. a weight that is no constant, or shapes that do not fit. Costs
+// O(parameters + nodes), and a look-up of each constant.
 mlp_model to_mlp(const model& network);
 
 }  // namespace sluice::nn

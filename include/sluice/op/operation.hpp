@@ -35,7 +35,7 @@ struct work_estimate {
     std::size_t commands = 0;  // that will be submitted
     std::size_t bytes = 0;     // that will be moved or written
 
-    // Of both together.
+    // Of both together. Costs O(1).
     friend constexpr work_estimate operator+(work_estimate a, work_estimate b) {
         return {a.commands + b.commands, a.bytes + b.bytes};
     }

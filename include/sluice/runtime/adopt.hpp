@@ -56,7 +56,7 @@
 
 namespace sluice {
 
-// In bytes: 256 on a GPU, as all tensors have there; 16 on a CPU device.
+// In bytes: 256 on a GPU, as all tensors have there; 16 on a CPU device. Costs O(1).
 std::size_t adopted_alignment(const device& on) noexcept;
 
 // tensor<T>; shared_tensor<T> for const T.

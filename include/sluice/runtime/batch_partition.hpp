@@ -30,19 +30,22 @@ public:
     using value_type = T;  // of the elements
 
     // Throws errc::shape_mismatch unless `whole` has three dimensions and the tile is {1, rows, columns}, not empty.
+    // Costs O(1).
     batch_partition(tensor<T> whole, const shape& tile) : whole_(std::move(whole)), tile_(tile) {
         detail::require_batch_tiles(whole_.shape(), tile_);
     }
 
     // The shape of a whole tile; those at the edges are smaller.
     const shape& tile_shape() const noexcept { return tile_; }
-    // How many matrices, and how many tiles down and across each of them.
+    // How many matrices, and how many tiles down and across each of them. Costs O(1).
     std::size_t batches() const noexcept { return whole_.shape()[0]; }
-    std::size_t tile_rows() const noexcept { return tiles_along(1); }     // how many tiles down each matrix
-    std::size_t tile_columns() const noexcept { return tiles_along(2); }  // how many tiles across each matrix
-    const tensor<T>& whole() const noexcept { return whole_; }            // the tensor that is split
+    std::size_t tile_rows() const noexcept { return tiles_along(1); }  // how many tiles down each matrix; costs O(1)
+    // How many tiles across each matrix. Costs O(1).
+    std::size_t tile_columns() const noexcept { return tiles_along(2); }
+    const tensor<T>& whole() const noexcept { return whole_; }  // the tensor that is split
 
-    tensor<T> unpartition() && { return std::move(whole_); }  // the tensor again; the partition is empty then
+    // The tensor again; the partition is empty then. Costs O(1).
+    tensor<T> unpartition() && { return std::move(whole_); }
 
 private:
     std::size_t tiles_along(std::size_t dimension) const noexcept {
@@ -54,7 +57,7 @@ private:
     shape tile_;
 };
 
-// Every tile of every matrix.
+// Every tile of every matrix. Costs O(1).
 template <typename T>
 launch_range each_of(const batch_partition<T>& tiles, source_location location = source_location::current()) {
     return {shape{tiles.batches(), tiles.tile_rows(), tiles.tile_columns()}, true, location};

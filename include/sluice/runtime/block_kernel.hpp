@@ -40,6 +40,8 @@
 //     grid_memory<T>          tensor<T>                      written: of all blocks, for thread_grid kernels
 // disjoint_view and disjoint_matrix take the thread's place, t.flat() or t.at().
 //
+// It costs one command and O(arguments) on the host, and an allocation where the blocks need scratch memory.
+//
 // Errors, all before anything is submitted: errc::invalid_argument for a grid or block that is empty or beyond CUDA's
 // limits, for more shared memory than the device has for a block, for a cluster that is larger than the device's or
 // does not divide the grid, and for a cooperative launch of more blocks than fit on the device at once; the limit is
@@ -61,7 +63,8 @@ namespace sluice {
 
 inline namespace SLUICE_LAUNCH_ABI {
 
-// The plain form: a launch as one command on a stream. The caller keeps the arguments.
+// The plain form: a launch as one command on a stream. The caller keeps the arguments. Costs one command and
+// O(arguments) on the host, and an allocation where the blocks need scratch memory.
 template <typename Kernel, typename... Arguments>
 void launch_on(stream on, const Kernel& kernel, const launch_blocks& range, const Arguments&... arguments) {
     static_assert(detail::argument_check<Kernel, Arguments...>::passed);

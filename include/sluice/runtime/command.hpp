@@ -94,7 +94,7 @@ struct launch_extent {
 
     friend bool operator==(const launch_extent&, const launch_extent&) = default;
 };
-std::string to_string(const launch_extent& size);  // "2 x 3 x 4"
+std::string to_string(const launch_extent& size);  // "2 x 3 x 4"; costs O(1)
 
 // A graph that a kernel may launch while it runs: the owner that keeps the graph alive, and the memory that it uses.
 // The launching command names that memory among its accesses.

@@ -90,23 +90,24 @@ public:
     // Objects that must stay alive while the graph may run.
     std::vector<std::shared_ptr<const void>> owners;
 
-    // The bytes of a launch's or library call's closure.
+    // The bytes of a launch's or library call's closure. Costs O(1).
     std::span<std::byte> closure(const graph_node& of) noexcept;
     std::span<const std::byte> closure(const graph_node& of) const noexcept;
-    // Copies a closure into the graph; returns its offset.
+    // Copies a closure into the graph; returns its offset. Costs O(bytes), amortised.
     std::size_t add_closure(const void* closure, std::size_t bytes);
 
-    // A node as a command: its closure points to the bytes in this graph.
+    // A node as a command: its closure points to the bytes in this graph. Costs O(1).
     launch_command launch(const graph_node& of) const noexcept;
-    library_command library_call(const graph_node& of) const noexcept;  // the same for a library call
+    library_command library_call(const graph_node& of) const noexcept;  // the same for a library call; costs O(1)
 
-    // Whether a node of the graph itself writes memory[index].
+    // Whether a node of the graph itself writes memory[index]. Costs O(writes of all nodes).
     bool is_written(std::uint32_t index) const noexcept;
 
-    // Whether the graph, or the body of a conditional node, contains such commands, which may fail when they run.
+    // Whether the graph, or the body of a conditional node, contains such commands, which may fail when they run. Costs
+    // O(nodes), with those of the bodies.
     bool has_host_calls() const noexcept;
-    bool has_library_calls() const noexcept;     // the same for library calls
-    bool has_fallible_kernels() const noexcept;  // launch_command::may_fail
+    bool has_library_calls() const noexcept;     // the same for library calls; costs O(nodes)
+    bool has_fallible_kernels() const noexcept;  // launch_command::may_fail; costs O(nodes)
 
 private:
     std::vector<std::max_align_t> closures_;

@@ -47,7 +47,8 @@ private:
     Source from_;
 };
 
-// Of a tensor: the operation has two outputs, the original and the copy. Of a shared tensor: one, the copy.
+// Of a tensor: the operation has two outputs, the original and the copy. Of a shared tensor: one, the copy. It costs an
+// allocation from the pool and one command.
 struct copy_function {
     template <typename T>
     auto operator()(tensor<T> from) const {

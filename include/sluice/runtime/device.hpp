@@ -135,7 +135,7 @@ public:
 
     // A storage without contents that every NCCL command on this device names as written. So these commands run one at
     // a time, in submission order, on whatever streams and from whatever threads they are submitted. The first call
-    // throws what an allocation throws.
+    // throws what an allocation throws, and costs one of the pool; later ones cost O(1).
     storage_ref collective_order();
 
     // For backends and for use with other libraries.

@@ -29,6 +29,8 @@
 // Element types: float, double, half, bfloat16, bool, and integers of 8 to 64 bits. A CPU device exchanges kDLCPU, and
 // imports kDLCUDAHost too. A GPU exchanges kDLCUDA with its own number.
 //
+// An import costs what adopt costs. An export costs one allocation, and the wait.
+//
 // Thread safety: both may be called on any thread.
 #pragma once
 

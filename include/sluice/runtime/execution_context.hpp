@@ -24,10 +24,11 @@ class execution_context {
 public:
     // On the policy's next stream; branches take further ones. Costs one allocation, for the submission.
     explicit execution_context(scheduling_policy& policy) : execution_context(policy.next().queue(), &policy, {}) {}
-    // On this stream; so are branches. With the stream of another context, as part of that context's submission.
+    // On this stream; so are branches. With the stream of another context, as part of that context's submission. Costs
+    // at most one allocation, for a submission.
     explicit execution_context(sluice::stream on)
         : execution_context(on.queue(), nullptr, detail::submission_ref(on.submission())) {}
-    // On this stream; branches take further ones of the policy.
+    // On this stream; branches take further ones of the policy. Costs one allocation, for the submission.
     execution_context(sluice::stream on, scheduling_policy* policy) : execution_context(on.queue(), policy, {}) {}
     execution_context(const execution_context&) = delete;  // operations refer to it while they submit
     execution_context& operator=(const execution_context&) = delete;
@@ -36,7 +37,7 @@ public:
 
     // The stream to submit to, on behalf of this operation.
     sluice::stream stream() noexcept { return stream_; }
-    sluice::device& device() const noexcept { return stream_.owner(); }  // the device of the stream
+    sluice::device& device() const noexcept { return stream_.owner(); }  // the device of the stream; costs O(1)
     // What picks further streams; null on a single stream.
     scheduling_policy* policy() const noexcept { return policy_; }
 
@@ -45,24 +46,28 @@ public:
     execution_context& branch();
     // A context on that device, with a stream of the policy; this one when it is this device. Likewise owned by this
     // context, and part of its submission. Throws errc::invalid_argument when the policy has no stream there;
-    // errc::graph_refused for another device while a graph is recorded.
+    // errc::graph_refused for another device while a graph is recorded. Costs O(1) for this device; otherwise one
+    // allocation, and what the policy's next_on costs.
     execution_context& on(sluice::device& target);
 
     // What waiters wait for, once everything has been submitted.
     const detail::submission_ref& submission() const& noexcept { return submission_; }
-    // The same, of a context that is not used any more.
+    // The same, of a context that is not used any more. Costs O(1).
     detail::submission_ref submission() && noexcept { return std::move(submission_); }
-    // For another operation on the same stream, with its own submission.
+    // For another operation on the same stream, with its own submission. Costs one allocation, for the submission.
     execution_context sibling() const { return execution_context(stream_.queue(), policy_, {}); }
 
-    // What is submitted here also waits for that submission and shares its failures.
+    // What is submitted here also waits for that submission and shares its failures. Costs O(outcomes + streams) of
+    // that submission.
     void join(const detail::submission_ref& other) { submission_->join(other); }
 
     // What is submitted from now on, to branches too, runs after all commands of that submission. Returns how many
-    // points it was after before: undo_order(that) ends it for later branches.
+    // points it was after before: undo_order(that) ends it for later branches. Costs one order_after of the stream for
+    // each stream of that submission.
     std::size_t order_after(const detail::submission& earlier);
-    void undo_order(std::size_t points) noexcept { after_.resize(points); }  // `points`: what order_after returned
-    // Branches of this context come after what those of `other` come after.
+    // `points`: what order_after returned. Costs O(points that end).
+    void undo_order(std::size_t points) noexcept { after_.resize(points); }
+    // Branches of this context come after what those of `other` come after. Costs a copy of these points.
     void inherit_order(const execution_context& other) { after_ = other.after_; }
 
 private:

@@ -40,15 +40,15 @@ struct device_launch;
 class graph_launcher {
 public:
     // The graph runs concurrently with the launching graph, in no order with the rest of it. The launching graph is
-    // complete only when the launched one is.
+    // complete only when the launched one is. Costs one launch by the device.
     SLUICE_KERNEL bool fire_and_forget() const {
         return !launches_others_ && launch(detail::launch_order::fire_and_forget);
     }
     // The graph runs after the launching graph and everything that this one launched to run concurrently. Several run
-    // in the order of their launches.
+    // in the order of their launches. Costs one launch by the device.
     SLUICE_KERNEL bool tail() const { return launch(detail::launch_order::tail); }
     // The graph runs concurrently with the launching graph. The launching graph does not wait for it; the launcher of
-    // the launching graph does.
+    // the launching graph does. Costs one launch by the device.
     SLUICE_KERNEL bool sibling() const { return !launches_others_ && launch(detail::launch_order::sibling); }
 
 private:
@@ -77,7 +77,7 @@ private:
 // A kernel's parameter and its argument: launches the graph that the kernel runs in, which must be a launchable one.
 class self_launcher {
 public:
-    // The graph runs once more, after itself.
+    // The graph runs once more, after itself. Costs one launch by the device.
     SLUICE_KERNEL bool tail() const {
 #if defined(__CUDA_ARCH__)
         return cudaGraphLaunch(cudaGetCurrentGraphExec(), cudaStreamGraphTailLaunch) == cudaSuccess;

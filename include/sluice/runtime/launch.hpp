@@ -41,6 +41,7 @@ struct launch_range {
 
     // Programmatic dependent launch: the kernel may start while the kernel before it still runs, and calls
     // dependency_wait() before it touches anything that the earlier one reads or writes. Useful between short kernels.
+    // Costs O(1).
     early_launch_range early_start() const;
 };
 // The range of a launch that may start early: launch_range::early_start makes it.
@@ -52,7 +53,7 @@ inline early_launch_range launch_range::early_start() const { return {*this}; }
 template <typename T>
 concept any_launch_range = std::derived_from<T, launch_range>;  // what each_of, each_tile_of and the like return
 
-// Every element of a tensor: one by one for index_1d kernels, as a matrix for index_2d kernels.
+// Every element of a tensor: one by one for index_1d kernels, as a matrix for index_2d kernels. Costs O(1).
 template <typename T>
 launch_range each_of(const tensor<T>& elements, source_location location = source_location::current()) {
     return {elements.shape(), false, location};
@@ -61,12 +62,12 @@ template <typename T>
 launch_range each_of(const shared<T>& elements, source_location location = source_location::current()) {
     return {elements->shape(), false, location};
 }
-// Every tile of a partition, for tile_index kernels.
+// Every tile of a partition, for tile_index kernels. Costs O(1).
 template <typename T>
 launch_range each_of(const partition<T>& tiles, source_location location = source_location::current()) {
     return {shape{tiles.tile_rows(), tiles.tile_columns()}, true, location};
 }
-// Every element of a shape.
+// Every element of a shape. Costs O(1).
 inline launch_range each_of(const shape& elements, source_location location = source_location::current()) {
     return {elements, false, location};
 }

@@ -38,7 +38,7 @@ public:
         std::size_t source_calls = 0;  // how many of those called the memory source
     };
 
-    // For the device, which owns the pool. Both outlive it.
+    // For the device, which owns the pool. Both outlive it. Costs O(1).
     memory_pool(device& owner, memory_source& source) noexcept;
     memory_pool(const memory_pool&) = delete;  // storage points to it
     memory_pool& operator=(const memory_pool&) = delete;
@@ -62,7 +62,7 @@ public:
     // cached blocks.
     std::size_t trim();
 
-    statistics usage() const;                          // what the pool has at this moment
+    statistics usage() const;                          // what the pool has at this moment; costs O(1)
     device& owner() const noexcept { return owner_; }  // the device that it belongs to
 
 private:

@@ -127,7 +127,7 @@ tensor<T> allocate_from(device& on, Resource& from, const shape& shape,
 // Thread safety: all members may be called on any thread.
 class host_memory_resource final : public std::pmr::memory_resource {
 public:
-    // Over the host memory of this device's pool: pinned, for a GPU.
+    // Over the host memory of this device's pool: pinned, for a GPU. Costs O(1).
     explicit host_memory_resource(device& of) noexcept : kept_(of), blocks_(of.host_pool()) {}
     host_memory_resource(const host_memory_resource&) = delete;  // containers point to it
     host_memory_resource& operator=(const host_memory_resource&) = delete;

@@ -15,6 +15,8 @@
 // may fork to streams of its own through events, and must join them. On a CPU device it runs in stream order, on a
 // worker thread or on a thread that waits for it, and on.handle is null.
 //
+// It costs one command, one call of the function, and the list of the memory that the arguments name.
+//
 // Errors: submit throws an exception of the function on a GPU; on a CPU the waiter receives it.
 #pragma once
 

@@ -29,12 +29,12 @@ class pending {
 public:
     using value_type = T;  // of the value
 
-    // A value that is ready already.
+    // A value that is ready already. Costs one allocation and moves of the value.
     explicit pending(T ready) : pending(from([value = std::move(ready)]() mutable { return std::move(value); })) {}
 
     // For operations: once the device has written the data, `make` turns it into the value, on the thread that opens
     // it. `memory` is the storage, owned by make, whose history contains the write and its outcome; null only when
-    // there is nothing to wait for.
+    // there is nothing to wait for. Costs one allocation and moves of `make`.
     template <typename Make>
     static pending from(Make make, storage* memory = nullptr) {
         return pending(std::make_unique<model<Make>>(std::move(make), memory));
@@ -44,7 +44,7 @@ public:
     using maker = std::function<pending(const storage_ref&)>;
 
     // For commands that use the value in stream order: the storage to name as read; may be null. Throws
-    // errc::invalid_argument when this was moved from.
+    // errc::invalid_argument when this was moved from. Costs O(1).
     storage* memory() const { return held().memory; }
 
 private:

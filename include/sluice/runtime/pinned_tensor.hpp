@@ -81,7 +81,8 @@ class pinned_tensor {
 public:
     using value_type = T;  // of the elements
 
-    // For commands of this device. Throws out_of_memory.
+    // For commands of this device. Throws out_of_memory. Costs an allocation from the pool of host memory, and O(bytes)
+    // for the zeros.
     pinned_tensor(device& on, const sluice::shape& shape, source_location location = source_location::current())
         : memory_(detail::allocate_pinned(on, shape, sizeof(T), location)), shape_(shape) {}
     pinned_tensor(const pinned_tensor&) = default;  // moving copies: a handle is never empty
@@ -90,9 +91,10 @@ public:
 
     const sluice::shape& shape() const noexcept { return shape_; }          // extents, in elements
     std::size_t size() const noexcept { return shape_.size(); }             // in elements
-    std::size_t size_bytes() const noexcept { return size() * sizeof(T); }  // of all elements
+    std::size_t size_bytes() const noexcept { return size() * sizeof(T); }  // of all elements; costs O(1)
 
-    // An operation: a new tensor on the device with these elements.
+    // An operation: a new tensor on the device with these elements. Submitting it costs the tensor's allocation and one
+    // copy command.
     auto load(source_location location = source_location::current()) const {
         return with_context([from = *this, location](execution_context& context) {
             const command_info info{"load", {}, location};
@@ -105,6 +107,7 @@ public:
         });
     }
     // An operation that copies a tensor of this shape here, and returns it. Throws errc::shape_mismatch at once.
+    // Submitting it costs one copy command.
     auto store(tensor<T> from, source_location location = source_location::current()) const {
         return storing(std::move(from), location);
     }
@@ -112,19 +115,20 @@ public:
         return storing(std::move(from), location);
     }
 
-    // The host writes all elements. Throws errc::shape_mismatch for another number of values.
+    // The host writes all elements. Throws errc::shape_mismatch for another number of values. Costs O(elements), and
+    // the wait for their use.
     void write(std::span<const T> values) const {
         detail::require_pinned_size(shape_, values.size());
         const detail::pinned_use use(*memory_, detail::pinned_use::kind::overwrite);
         std::copy(values.begin(), values.end(), data());
     }
-    // A copy of the elements for the host.
+    // A copy of the elements for the host. Costs O(elements), and the wait for what writes them.
     std::vector<T> read() const {
         const detail::pinned_use use(*memory_, detail::pinned_use::kind::read);
         return std::vector<T>(data(), data() + size());
     }
     // Calls f(std::span<T>) with the elements, which it may read and write; returns the result. It must not keep the
-    // span, submit work, or use another pinned_tensor.
+    // span, submit work, or use another pinned_tensor. Costs one call of the function, and the wait for their use.
     template <typename Function>
     decltype(auto) change(Function&& f) const {
         const detail::pinned_use use(*memory_, detail::pinned_use::kind::change);

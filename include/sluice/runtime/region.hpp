@@ -37,7 +37,7 @@ struct host_layout {
     position at = {};                             // of the region in the memory
 };
 
-// "[4, 16] at [2, 8]"
+// "[4, 16] at [2, 8]". Costs O(dimensions).
 std::string to_string(const region& value);
 
 namespace detail {

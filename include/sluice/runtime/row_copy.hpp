@@ -17,7 +17,7 @@
 
 namespace sluice {
 
-// The bytes that a copy moves: those of all rows together.
+// The bytes that a copy moves: those of all rows together. Costs O(1).
 inline std::size_t copied_bytes(const copy_command& command) noexcept { return command.bytes * command.rows.count; }
 
 namespace detail {
@@ -26,23 +26,24 @@ inline std::size_t reach_of_rows(std::size_t row_bytes, std::size_t count, std::
 }
 }  // namespace detail
 
-// From the first byte of the first row to the last byte of the last row.
+// From the first byte of the first row to the last byte of the last row. Costs O(1).
 inline std::size_t source_reach(const copy_command& command) noexcept {
     return detail::reach_of_rows(command.bytes, command.rows.count, command.rows.source_pitch);
 }
-// The same at the destination.
+// The same at the destination. Costs O(1).
 inline std::size_t destination_reach(const copy_command& command) noexcept {
     return detail::reach_of_rows(command.bytes, command.rows.count, command.rows.destination_pitch);
 }
 
 // Whether both copy as many bytes from and to places that lie in the same way. The pitches of one row do not matter.
+// Costs O(1).
 inline bool has_same_rows(const copy_command& a, const copy_command& b) noexcept {
     return a.bytes == b.bytes && a.rows.count == b.rows.count &&
            (a.rows.count == 1 ||
             (a.rows.source_pitch == b.rows.source_pitch && a.rows.destination_pitch == b.rows.destination_pitch));
 }
 
-// Calls f(source, destination) for each row, in order, until it returns false.
+// Calls f(source, destination) for each row, in order, until it returns false. Costs one call of f for each row.
 template <typename Function>
 void for_each_row(const copy_command& command, Function&& f) {
     const auto* from = static_cast<const std::byte*>(command.source);
@@ -54,7 +55,7 @@ void for_each_row(const copy_command& command, Function&& f) {
     }
 }
 
-// Copies on the calling thread. Memory that the host cannot access must not be named.
+// Copies on the calling thread. Memory that the host cannot access must not be named. Costs O(bytes + rows).
 void copy_on_host(const copy_command& command) noexcept;
 
 namespace detail {

@@ -25,13 +25,14 @@ public:
     virtual ~scheduling_policy() = default;
 
     // The stream for the next operation. The policies of the library throw nothing here, also when the device has
-    // faulted: what is submitted to the stream then throws.
+    // faulted: what is submitted to the stream then throws. The policies of the library cost O(1), those that choose by
+    // load O(streams).
     virtual stream next() = 0;
     // The stream for an independent branch of an operation that runs on `home`. A stream of another device is ignored:
-    // a branch stays where its data is.
+    // a branch stays where its data is. Without an override it costs what next costs.
     virtual stream next_branch(stream /*home*/) { return next(); }
     // The stream for a part of an operation that is to run on this device. Throws errc::invalid_argument when the
-    // policy has no stream there.
+    // policy has no stream there. Without an override it costs what next costs.
     virtual stream next_on(device& target);
 };
 
@@ -80,13 +81,13 @@ private:
 class priority_pool {
 public:
     // The number of streams of each level, the most urgent level first. Throws errc::invalid_argument when there are no
-    // levels, or a level has no streams.
+    // levels, or a level has no streams. Costs what round_robin's constructor costs, for each level.
     priority_pool(device& on, std::span<const std::size_t> streams);
     priority_pool(device& on, std::initializer_list<std::size_t> streams)
         : priority_pool(on, std::span(streams.begin(), streams.size())) {}
 
     // The policy of one level; 0 is the most urgent. Lives as long as the pool. Throws std::out_of_range for a level
-    // that is not there.
+    // that is not there. Costs O(1).
     scheduling_policy& level(std::size_t index) { return *levels_.at(index); }
     std::size_t levels() const noexcept { return levels_.size(); }  // the number of levels
 
@@ -124,7 +125,8 @@ private:
 // Picks its devices one after the other, in a circle.
 class round_robin_devices final : public multi_device_policy {
 public:
-    // Throws errc::invalid_argument for no devices or no streams. A device that is named twice counts once.
+    // Throws errc::invalid_argument for no devices or no streams. A device that is named twice counts once. Costs what
+    // round_robin's constructor costs, for each device, and compares the devices with each other.
     round_robin_devices(std::span<device* const> devices, std::size_t streams_each, const stream_options& options = {})
         : multi_device_policy(devices, streams_each, options) {}
 
@@ -137,7 +139,8 @@ public:
 // thread has waited for it or for a later command of the stream.
 class least_loaded_device final : public multi_device_policy {
 public:
-    // Throws errc::invalid_argument for no devices or no streams. A device that is named twice counts once.
+    // Throws errc::invalid_argument for no devices or no streams. A device that is named twice counts once. Costs what
+    // round_robin's constructor costs, for each device, and compares the devices with each other.
     least_loaded_device(std::span<device* const> devices, std::size_t streams_each, const stream_options& options = {})
         : multi_device_policy(devices, streams_each, options) {}
 
@@ -149,7 +152,7 @@ public:
 // Always the same stream: everything runs in submission order.
 class single_stream final : public scheduling_policy {
 public:
-    // Leases one stream of the device.
+    // Leases one stream of the device. Costs what round_robin's constructor costs for one stream.
     explicit single_stream(device& on, const stream_options& options = {}) : stream_(on, options) {}
 
     stream next() override { return *stream_; }  // always the same; costs O(1)

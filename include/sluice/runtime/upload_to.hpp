@@ -56,7 +56,8 @@ auto upload_to(tensor<T> to, std::vector<T> values, source_location location = s
     return upload_to_operation<T>(std::move(to), from, std::move(owner), location);
 }
 // Without an owner the memory must live until the operation has been submitted; within a host-driven operation (retry,
-// timeout, recover) until the whole operation is over. No thread may write it before.
+// timeout, recover) until the whole operation is over. No thread may write it before. Costs what upload costs, without
+// the tensor.
 template <typename T>
 auto upload_to(tensor<T> to, std::span<const std::type_identity_t<T>> values, std::shared_ptr<const void> owner,
                source_location location = source_location::current()) {

@@ -13,6 +13,8 @@
 // The thread: the one that calls start() when the operation is complete already or is refused; otherwise a thread of
 // the runtime, or the one that requests the stop. Code there should be short and must not block: continue on a
 // scheduler of threads (sluice/senders/scheduler.hpp). A downloaded result is copied there.
+//
+// as_sender costs moves of the operation and allocates nothing; start() costs what spawn costs.
 #pragma once
 
 #include <coroutine>
@@ -166,9 +168,11 @@ public:
         execution::completion_signatures<typename detail::sent_values<result>::signature,
                                          execution::set_error_t(std::exception_ptr), execution::set_stopped_t()>;
 
-    operation_sender(Op op, scheduling_policy& policy) : op_(std::move(op)), policy_(&policy) {}  // called by as_sender
+    // Called by as_sender. Costs moves of the operation.
+    operation_sender(Op op, scheduling_policy& policy) : op_(std::move(op)), policy_(&policy) {}
 
-    // An operation is submitted once, so only a sender that is moved is connected.
+    // An operation is submitted once, so only a sender that is moved is connected. Costs moves of the operation and the
+    // receiver, and allocates nothing.
     template <typename Receiver>
     auto connect(Receiver receiver) && {
         return detail::sent_operation<Op, Receiver>(std::move(op_), *policy_, std::move(receiver));

@@ -73,7 +73,7 @@ struct infer_answer {
     std::string id;                     // the request's
     std::vector<named_tensor> outputs;  // in the server's order
 
-    // Throws error(out_of_range), with the names that there are.
+    // Throws error(out_of_range), with the names that there are. Costs O(outputs).
     const nn::any_tensor& at(std::string_view name) const;
 };
 
@@ -81,7 +81,7 @@ class client {
 public:
     // `server`: "HOST:PORT", "http://HOST:PORT" or "https://HOST:PORT". Does not connect yet. Throws error:
     // invalid_argument for another text, what is wrong with the files for TLS, unsupported when Sluice was built
-    // without HTTP, or without TLS where that is asked for.
+    // without HTTP, or without TLS where that is asked for. Costs a thread.
     explicit client(std::string_view server, client_options options = {});
     client(const client&) = delete;  // it owns a thread
     client& operator=(const client&) = delete;
@@ -94,10 +94,12 @@ public:
     // probably closed it meanwhile, and the request is sent once more on a new connection. This is safe because
     // inference changes nothing on the server; a model may be computed twice. Nothing else is repeated.
     //
-    // Throws error(invalid_argument) for an input that is not in host memory.
+    // Throws error(invalid_argument) for an input that is not in host memory. Costs one request to the server,
+    // sometimes two, and O(bytes) of its inputs and outputs.
     task<infer_answer> infer(infer_request request);
 
-    // Whether the server and all its models are ready; false also when it cannot be reached within this time.
+    // Whether the server and all its models are ready; false also when it cannot be reached within this time. Costs one
+    // request to the server.
     task<bool> is_ready(std::chrono::milliseconds deadline = std::chrono::milliseconds(5000));
 
     class implementation;

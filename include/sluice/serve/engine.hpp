@@ -21,29 +21,31 @@ class loaded_model {
 public:
     virtual ~loaded_model() = default;
 
-    // The inputs, in the order in which run takes them.
+    // The inputs, in the order in which run takes them. Costs O(1).
     virtual const std::vector<nn::value_info>& inputs() const noexcept = 0;
-    // The outputs, in the order in which run gives them.
+    // The outputs, in the order in which run gives them. Costs O(1).
     virtual const std::vector<nn::value_info>& outputs() const noexcept = 0;
-    virtual std::string platform() const = 0;     // "sluice_onnx"
-    virtual std::string device_name() const = 0;  // "cpu:0"
-    // How it computes, for people: "bf16 (AVX-512-BF16) in 5 of 6 products"; empty where there is nothing to say.
+    virtual std::string platform() const = 0;     // "sluice_onnx"; costs a copy of the text
+    virtual std::string device_name() const = 0;  // "cpu:0"; costs O(devices)
+    // How it computes, for people: "bf16 (AVX-512-BF16) in 5 of 6 products"; empty where there is nothing to say. Costs
+    // O(bytes of the text).
     virtual std::string how() const { return {}; }
-    // Whether the device is known to have failed, so that run() will fail from now on. Does not block.
+    // Whether the device is known to have failed, so that run() will fail from now on. Does not block. Costs at most
+    // O(devices).
     virtual bool is_lost() const noexcept { return false; }
-    // The devices that have failed, by their names, also where others still answer. Does not block.
+    // The devices that have failed, by their names, also where others still answer. Does not block. Costs O(devices).
     virtual std::vector<std::string> lost_devices() const {
         return is_lost() ? std::vector{device_name()} : std::vector<std::string>{};
     }
     // Whether it prepares something for each shape of its inputs, so that batches of a few sizes are better than
-    // batches of many. Then the server may add rows to a batch.
+    // batches of many. Then the server may add rows to a batch. Costs O(1).
     virtual bool prefers_few_sizes() const noexcept { return false; }
     // The most rows of several requests that are computed together. More would be computed in another way than the rows
-    // of one request alone, with other roundings.
+    // of one request alone, with other roundings. Costs O(devices).
     virtual std::size_t most_joined_rows() const noexcept { return std::numeric_limits<std::size_t>::max(); }
 
     // The outputs for these inputs, both in host memory and in the model's orders. Blocks until they are computed.
-    // Throws error when the inputs do not fit, and when the device fails.
+    // Throws error when the inputs do not fit, and when the device fails. Costs one run of the network.
     virtual std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const = 0;
 };
 
@@ -52,11 +54,12 @@ public:
     virtual ~engine() = default;
 
     // Reads the model and puts it on its device. Blocks. Throws error (file_error names the file) for a model that
-    // cannot be loaded. May be called on several threads.
+    // cannot be loaded. May be called on several threads. Costs a read of the file and, for each device, the network
+    // there.
     virtual std::shared_ptr<const loaded_model> load(const model_version& which, const model_config& how) = 0;
 
     // Opens memory that clients have on the engine's GPUs. The engine outlives what it has opened. Empty: it has no
-    // such memory.
+    // such memory. Costs at most one allocation.
     virtual std::shared_ptr<const gpu_memory_opener> gpu_memory() { return nullptr; }
 };
 

@@ -24,8 +24,8 @@
 
 namespace sluice::serve {
 
-bool grpc_supported() noexcept;  // whether Sluice was built with gRPC and protobuf
-// Why it was not: "gRPC (libgrpc++-dev) was not found", "SLUICE_GRPC=OFF"; empty when it was.
+bool grpc_supported() noexcept;  // whether Sluice was built with gRPC and protobuf; costs O(1)
+// Why it was not: "gRPC (libgrpc++-dev) was not found", "SLUICE_GRPC=OFF"; empty when it was. Costs a copy of the text.
 std::string why_no_grpc();
 
 // How a front end listens, and what it lets clients do.
@@ -70,20 +70,22 @@ public:
     // address and a number that is out of its range, io_failed when the address cannot be listened on, unsupported when
     // Sluice was built without gRPC, or without TLS where that is asked for; and before it listens, for files of TLS:
     // bad_file for what is wrong in them, io_failed when they cannot be read, invalid_argument when the certificate or
-    // the key is missing.
+    // the key is missing. Costs the threads, and what gRPC allocates for its server.
     grpc_front(server& models, const grpc_options& options = {}, log_sink log = {});
     grpc_front(const grpc_front&) = delete;  // it owns threads
     grpc_front& operator=(const grpc_front&) = delete;
     // drain(0), then blocks until the model has let go of each call.
     ~grpc_front();
 
-    unsigned short port() const noexcept;  // the port's number, also where the options said 0
+    unsigned short port() const noexcept;  // the port's number, also where the options said 0; costs O(1)
 
     // Refuses new calls (UNAVAILABLE), and blocks until those that were accepted are answered, at most for this time.
-    // Then all connections are closed. Gives the number of calls that were cut off.
+    // Then all connections are closed. Gives the number of calls that were cut off. Costs the wait, and the ends of the
+    // connections.
     std::size_t drain(std::chrono::milliseconds at_most);
 
-    // For Prometheus: answers by their status, and what else only this front end counts. On any thread.
+    // For Prometheus: answers by their status, and what else only this front end counts. On any thread. Costs O(bytes
+    // of the text).
     std::string metrics() const;
 
     class implementation;

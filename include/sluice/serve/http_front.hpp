@@ -26,8 +26,9 @@
 
 namespace sluice::serve {
 
-bool http_supported() noexcept;  // whether Sluice was built with Boost and simdjson
-// Why it was not: "Boost 1.81 or later (libboost1.81-dev) was not found", "SLUICE_HTTP=OFF"; empty when it was.
+bool http_supported() noexcept;  // whether Sluice was built with Boost and simdjson; costs O(1)
+// Why it was not: "Boost 1.81 or later (libboost1.81-dev) was not found", "SLUICE_HTTP=OFF"; empty when it was. Costs a
+// copy of the text.
 std::string why_no_http();
 
 // How a front end listens, and what it lets clients do.
@@ -85,18 +86,20 @@ public:
     // not be created, unsupported when
     // Sluice was built without HTTP, or without TLS where that is asked for; and before it listens, for files of TLS:
     // bad_file for what is wrong in them, io_failed when they cannot be read, invalid_argument when the certificate or
-    // the key is missing.
+    // the key is missing. Costs what http_port's constructor costs, and the threads.
     http_front(server& models, const http_options& options = {}, log_sink log = {});
     // The same on a port that is bound already. Its address and number of threads hold, and not those of `options`.
+    // Costs the threads.
     http_front(server& models, http_port port, const http_options& options = {}, log_sink log = {});
     http_front(const http_front&) = delete;  // it owns threads
     http_front& operator=(const http_front&) = delete;
     ~http_front();  // drain(0); then blocks until its threads have ended
 
-    unsigned short port() const noexcept;  // the port's number, also where the options said 0
+    unsigned short port() const noexcept;  // the port's number, also where the options said 0; costs O(1)
 
     // Refuses new requests (503) and new connections, and blocks until those that were accepted are answered, at most
-    // for this time. Then all connections are closed. Gives the number of requests that were cut off.
+    // for this time. Then all connections are closed. Gives the number of requests that were cut off. Costs the wait,
+    // and the ends of the connections.
     std::size_t drain(std::chrono::milliseconds at_most);
 
     class implementation;

@@ -23,7 +23,8 @@ class http_port {
 public:
     // Binds options.address and options.port, with a socket for each of options.threads; see http_options for
     // shares_port. Throws error: invalid_argument for a text that is no address and for no threads, io_failed when the
-    // address cannot be bound, unsupported when Sluice was built without HTTP.
+    // address cannot be bound, unsupported when Sluice was built without HTTP. Costs a few calls of the system for each
+    // socket.
     explicit http_port(const http_options& options);
     http_port(http_port&& from) noexcept;
     http_port& operator=(http_port&& from) noexcept;

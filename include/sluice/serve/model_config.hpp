@@ -81,14 +81,15 @@ struct model_config {
 // The file's ending says whether it is JSON or YAML: .json, .yaml. Throws file_error that names the file and the key or
 // the line: for text that is no object, a key that is unknown (with those that there are) or is there twice, a value of
 // another type or range, and values that do not fit each other. Of YAML 1.2 the core schema is accepted, without
-// anchors and aliases.
+// anchors and aliases. Costs a read of the file, of at most 1 MiB, and its parse.
 model_config read_model_config(const std::filesystem::path& file);
 // The same from text. `file` is for messages, and its ending says the format.
 model_config parse_model_config(const std::string& text, const std::filesystem::path& file);
 
-// Whether Sluice was built with yaml-cpp. Without it YAML is refused (errc::unsupported).
+// Whether Sluice was built with yaml-cpp. Without it YAML is refused (errc::unsupported). Costs O(1).
 bool yaml_supported() noexcept;
-// Why it was not: "yaml-cpp (libyaml-cpp-dev) was not found", "SLUICE_YAML=OFF"; empty when it was.
+// Why it was not: "yaml-cpp (libyaml-cpp-dev) was not found", "SLUICE_YAML=OFF"; empty when it was. Costs a copy of the
+// text.
 std::string why_no_yaml();
 
 }  // namespace sluice::serve

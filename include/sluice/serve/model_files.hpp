@@ -33,32 +33,37 @@ struct model_files {
     std::filesystem::path config;         // empty: there is none
 };
 
-// How the model is served: what its file says, or the defaults. Throws what read_model_config throws.
+// How the model is served: what its file says, or the defaults. Throws what read_model_config throws. Costs what
+// read_model_config costs.
 model_config config_of(const model_files& files);
 
-// Whether the name may be that of a model.
+// Whether the name may be that of a model. Costs O(1): names have at most 128 bytes.
 bool is_model_name(std::string_view name) noexcept;
 
 // Where models are looked for.
 class model_source {
 public:
-    // Throws file_error when the folder does not exist.
+    // Throws file_error when the folder does not exist. Costs a few calls of the system.
     static model_source repository(const std::filesystem::path& folder);
     // Words PATH or NAME=PATH; without a name it is the file's, without its ending. Throws errc::invalid_argument for a
-    // name that is not allowed or is there twice, file_error for a file that does not exist.
+    // name that is not allowed or is there twice, file_error for a file that does not exist. Costs a question to the
+    // system for each word.
     static model_source files(const std::vector<std::string>& words);
 
-    // Whether the models are in a repository; else they are files by name.
+    // Whether the models are in a repository; else they are files by name. Costs O(1).
     bool is_repository() const noexcept { return !folder_.empty(); }
-    // All names, sorted; in a repository those of the folders that are there now.
+    // All names, sorted; in a repository those of the folders that are there now. Costs, in a repository, a read of the
+    // folder and a question to the system for each entry; O(n log n) for the order of n names.
     std::vector<std::string> names() const;
-    bool has(std::string_view name) const;  // whether there is a model of this name
+    // Whether there is a model of this name. Costs at most a question to the system, and O(log files).
+    bool has(std::string_view name) const;
     // Looks into the folder now. Throws file_error for a model without a version, with two files in one version, with
     // two configurations, with a file of another name or with a link that leads out of the repository;
-    // errc::invalid_argument for an unknown name.
+    // errc::invalid_argument for an unknown name. Costs, in a repository, reads of the model's folder and of those of
+    // its versions.
     model_files find(std::string_view name) const;
     // Whether the configuration of this model, or of any of them, says `resident`. What is wrong with files is no error
-    // here.
+    // here. Costs what find and config_of cost, for each model that it looks at.
     bool wants_resident(std::string_view name) const;
     bool wants_resident() const;
 

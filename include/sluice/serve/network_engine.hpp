@@ -19,13 +19,15 @@ struct network_engine_options {
 
 class network_engine final : public engine {
 public:
-    // Throws errc::device_not_found.
+    // Throws errc::device_not_found. Costs what a runtime costs.
     explicit network_engine(const network_engine_options& options = {});
 
-    // The model on the devices that its configuration names, in its precision.
+    // The model on the devices that its configuration names, in its precision. Costs a read of the file, and what
+    // make_network costs for each device.
     std::shared_ptr<const loaded_model> load(const model_version& which, const model_config& how) override;
+    // As engine::gpu_memory. Costs one allocation.
     std::shared_ptr<const gpu_memory_opener> gpu_memory() override;
-    // The device of models whose configuration names none.
+    // The device of models whose configuration names none. Costs O(devices).
     device& default_device() const { return machine_.find(device_); }
     const runtime& machine() const noexcept { return machine_; }  // the runtime that owns the devices
 

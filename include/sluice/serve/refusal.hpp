@@ -26,12 +26,12 @@ enum class refusal_kind {
 
 class refusal : public std::exception {
 public:
-    // `why` is for people. `waiting` is for queue_full.
+    // `why` is for people. `waiting` is for queue_full. Costs a move of the text.
     refusal(refusal_kind kind, std::string why, std::size_t waiting = 0)
         : kind_(kind), why_(std::move(why)), waiting_(waiting) {}
 
     refusal_kind kind() const noexcept { return kind_; }                 // what programs decide by
-    const char* what() const noexcept override { return why_.c_str(); }  // the same as why()
+    const char* what() const noexcept override { return why_.c_str(); }  // the same as why(); costs O(1)
     const std::string& why() const noexcept { return why_; }             // the text for people
     // Of queue_full: the requests that wait.
     std::size_t waiting() const noexcept { return waiting_; }
@@ -44,7 +44,7 @@ private:
 
 // What a request gets when computing it has thrown `failure`: shapes, indices and arguments that do not fit are the
 // request's fault; std::bad_alloc is no_memory; everything else is the model's or the device's. Where there is no
-// memory for the text, the refusal is no_memory with a short one.
+// memory for the text, the refusal is no_memory with a short one. Costs a copy of the text.
 refusal refusal_of(const std::exception& failure) noexcept;
 
 }  // namespace sluice::serve

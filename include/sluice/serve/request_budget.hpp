@@ -13,29 +13,31 @@ class request_budget {
 public:
     static constexpr std::size_t most_loads = 16;  // that may wait at a time
 
-    // `bytes`: of the requests' bodies and messages.
+    // `bytes`: of the requests' bodies and messages. Costs O(1).
     explicit request_budget(std::size_t bytes) : most_bytes_(bytes) {}
     request_budget(const request_budget&) = delete;  // front ends share one
     request_budget& operator=(const request_budget&) = delete;
 
-    // False: the memory is in use by others, and nothing is taken.
+    // False: the memory is in use by others, and nothing is taken. Costs O(1).
     bool take(std::size_t bytes) noexcept {
         if (bytes > most_bytes_) return false;
         if (bytes_.fetch_add(bytes) + bytes <= most_bytes_) return true;
         bytes_ -= bytes;
         return false;
     }
-    void give(std::size_t bytes) noexcept { bytes_ -= bytes; }       // gives back what take() took
+    void give(std::size_t bytes) noexcept { bytes_ -= bytes; }       // gives back what take() took; costs O(1)
     std::size_t bytes() const noexcept { return bytes_; }            // the bytes that are in use now
     std::size_t most_bytes() const noexcept { return most_bytes_; }  // the bytes that may be in use
 
-    // For a load or an unload that will wait for its turn; end_load() when it is done. False: most_loads wait.
+    // For a load or an unload that will wait for its turn; end_load() when it is done. False: most_loads wait. Costs
+    // O(1).
     bool begin_load() noexcept {
         if (loads_.fetch_add(1) < most_loads) return true;
         --loads_;
         return false;
     }
-    void end_load() noexcept { --loads_; }                 // called once after each begin_load() that returned true
+    // Called once after each begin_load() that returned true. Costs O(1).
+    void end_load() noexcept { --loads_; }
     std::size_t loads() const noexcept { return loads_; }  // the loads and unloads that wait or run now
 
 private:

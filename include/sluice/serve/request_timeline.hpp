@@ -28,15 +28,16 @@ class short_text {
 
 public:
     short_text() = default;
-    // Copies the first bytes.
+    // Copies the first bytes. Costs O(Length).
     explicit short_text(std::string_view text) noexcept
         : length_(static_cast<std::uint8_t>(text.size() < Length ? text.size() : Length)),
           is_cut_(text.size() > Length) {
         text.copy(text_.data(), length_);
     }
 
-    std::string_view view() const noexcept { return {text_.data(), length_}; }  // valid as long as this exists
-    bool is_cut() const noexcept { return is_cut_; }                            // the text was longer
+    // Valid as long as this exists. Costs O(1).
+    std::string_view view() const noexcept { return {text_.data(), length_}; }
+    bool is_cut() const noexcept { return is_cut_; }  // the text was longer
 
 private:
     std::array<char, Length> text_{};
@@ -75,11 +76,13 @@ public:
     request_timeline& operator=(const request_timeline&) = delete;
     ~request_timeline();
 
-    // Keeps a copy. Takes no lock and no memory.
+    // Keeps a copy. Takes no lock and no memory. Costs O(1): one copy of the record.
     void add(const request_record& what) noexcept;
-    // In the order in which they were answered. Those that are written at this moment are left out.
+    // In the order in which they were answered. Those that are written at this moment are left out. Costs O(n log n) in
+    // the number of records that it keeps, and two allocations.
     std::vector<request_record> last() const;
-    // Requests that found their place in use by a thread that was interrupted for as long as `most` others took.
+    // Requests that found their place in use by a thread that was interrupted for as long as `most` others took. Costs
+    // O(1).
     std::uint64_t skipped() const noexcept { return skipped_.load(std::memory_order_relaxed); }
 
 private:
@@ -92,10 +95,11 @@ private:
 
 // A process for each device; in it a thread for the batches that are computed at a time, and threads for the requests
 // that are there at a time. The stages of a request are arrive, parse, queue, join (its inputs are copied), compute and
-// finish. Times are in microseconds from the first request's first byte.
+// finish. Times are in microseconds from the first request's first byte. Costs O(n log n) for n requests, and at most a
+// look at each lane for each of them.
 std::string chrome_trace_of(std::span<const request_record> requests);
 // The same as a stand-alone SVG, at most of the last 100 requests. Time in which none of them was there is left out:
-// otherwise requests that are far apart would be too narrow to be seen.
+// otherwise requests that are far apart would be too narrow to be seen. Costs what chrome_trace_of costs for these.
 std::string picture_of(std::span<const request_record> requests);
 
 }  // namespace sluice::serve

@@ -36,7 +36,7 @@ struct batch_rule;
 class served_model : public std::enable_shared_from_this<served_model> {
 public:
     // Tries the model with numbers of its own, and starts the threads. Throws error when the configuration asks for
-    // batches and the model's rows depend on each other.
+    // batches and the model's rows depend on each other. Costs the trial runs of the model, and the threads.
     static std::shared_ptr<served_model> make(std::string name, std::size_t version,
                                               std::shared_ptr<const loaded_model> network, const model_config& config);
     served_model(const served_model&) = delete;  // it owns threads
@@ -50,32 +50,36 @@ public:
     const model_config& config() const noexcept { return config_; }     // the configuration that make received
     // The rows of one batch; 1: requests are computed one by one.
     std::size_t max_batch() const noexcept { return max_batch_; }
-    // Why requests are joined, or why not: for people. A batch may show that they cannot be.
+    // Why requests are joined, or why not: for people. A batch may show that they cannot be. Costs a copy of the text.
     std::string joins_because() const;
     // The numbers of rows to which batches are padded, ascending: of those, a trial at load time has shown that they
-    // take hardly longer than fewer rows.
+    // take hardly longer than fewer rows. Costs a copy of them.
     std::vector<std::size_t> padded_sizes() const;
-    // False after a failure of the device.
+    // False after a failure of the device. Costs what loaded_model::is_lost costs, under the model's lock.
     bool is_ready() const;
-    // Whether the device has failed. Then submit() refuses all.
+    // Whether the device has failed. Then submit() refuses all. Costs what loaded_model::is_lost costs, under the
+    // model's lock.
     bool is_lost() const;
 
     // For a front end that has a long request: throws refusal (queue_full) while the queue is full, before the request
     // is read, and notes it as submit() does. It takes no lock. Where it throws nothing, submit() may still refuse.
+    // Costs O(1).
     void require_room(infer_call& call);
 
     // Takes the request into the queue. It is answered later, on another thread or, after the return, on `lent`. False:
     // close() was called, so look for the model's successor. Throws refusal for inputs that do not fit the model and a
-    // priority that it does not have (bad_request), a full queue, and a model whose device has failed.
+    // priority that it does not have (bad_request), a full queue, and a model whose device has failed. Costs O(inputs),
+    // and at most the waking of a thread.
     bool submit(std::shared_ptr<infer_call> call, lent_thread* lent = nullptr);
 
-    // Computes one batch of those that wait, on this thread. For lent_thread.
+    // Computes one batch of those that wait, on this thread. For lent_thread. Costs at most one run of the model, and
+    // copies of the inputs where requests are joined.
     void run_waiting();
 
-    // Takes no more requests, and blocks until those that it has are answered.
+    // Takes no more requests, and blocks until those that it has are answered. Costs the runs that are left.
     void close();
 
-    model_statistics statistics() const;  // a copy of the statistics at this moment
+    model_statistics statistics() const;  // a copy of the statistics at this moment; costs a copy
 
 private:
     using clock = infer_call::clock;

@@ -37,36 +37,40 @@ struct index_entry {
 
 class server {
 public:
-    // `engine` must outlive the server.
+    // `engine` must outlive the server. Costs moves of its arguments.
     server(model_source source, engine& engine, log_sink log = {});
     server(const server&) = delete;  // models are handed out by it
     server& operator=(const server&) = delete;
     ~server();  // blocks until what was accepted is answered
 
     // Loads each model of the source, those that stay on a GPU last. Blocks. Throws the first failure, with the model's
-    // name.
+    // name. Costs what load costs for each model.
     void load_all();
     // Loads the model, or again what its files and configuration are now. Requests meanwhile are answered by the
     // version that was there before; it ends when its last request is answered. Blocks. Throws refusal (not_found), and
-    // what loading throws; then what was loaded stays.
+    // what loading throws; then what was loaded stays. Costs what the engine's load and served_model::make cost for
+    // each version.
     void load(std::string_view name);
     // Requests that were accepted are answered. Blocks. Throws refusal (not_found) for a model that is not loaded.
+    // Costs what served_model::close costs for each version.
     void unload(std::string_view name);
 
     // The version of the model, or without one its latest. Throws refusal: not_found, or unavailable for a model that
-    // has failed to load.
+    // has failed to load. Costs O(log models + log versions).
     std::shared_ptr<served_model> find(std::string_view name, std::optional<std::size_t> version = {}) const;
-    // The versions that are loaded, ascending; empty for a model that is not.
+    // The versions that are loaded, ascending; empty for a model that is not. Costs O(log models + versions).
     std::vector<std::size_t> versions_of(std::string_view name) const;
-    std::vector<std::shared_ptr<served_model>> all() const;  // the loaded versions of all models
-    // Also the models of the source that are not loaded.
+    // The loaded versions of all models. Costs O(versions of all models).
+    std::vector<std::shared_ptr<served_model>> all() const;
+    // Also the models of the source that are not loaded. Costs what model_source::names costs, O(loaded * names), and
+    // O(n log n) for the order of n rows.
     std::vector<index_entry> index() const;
 
-    // Whether every model is ready and begin_drain() was not called.
+    // Whether every model is ready and begin_drain() was not called. Costs O(versions of all models).
     bool is_ready() const;
-    // From now on front ends refuse new requests, and is_ready() is false.
+    // From now on front ends refuse new requests, and is_ready() is false. Costs O(1), and a line of the log.
     void begin_drain();
-    bool is_draining() const;  // whether begin_drain() was called
+    bool is_draining() const;  // whether begin_drain() was called; costs O(1)
 
     // The last requests, which front ends add.
     request_timeline& timeline() noexcept { return timeline_; }

@@ -35,12 +35,13 @@ public:
     const std::string& name() const noexcept { return name_; }  // the name under which it is registered
     std::uint64_t bytes() const noexcept { return bytes_; }     // the length of the region
 
-    // Throws refusal (bad_request) for bytes that are not in the region.
+    // Throws refusal (bad_request) for bytes that are not in the region. Costs O(1).
     void require_part(std::uint64_t offset, std::uint64_t bytes) const;
     // Copies from `offset` of the region on, to the host. Throws refusal (bad_request) for bytes that are not in the
-    // region, and when the memory cannot be read any more; error when a GPU fails.
+    // region, and when the memory cannot be read any more; error when a GPU fails. Costs O(bytes).
     void read(std::uint64_t offset, std::span<std::byte> to) const;
     // Copies from the host to the region, from `offset` on. Throws as read(), and where the memory may not be written.
+    // Costs O(bytes).
     void write(std::uint64_t offset, std::span<const std::byte> from) const;
 
 protected:
@@ -60,7 +61,7 @@ private:
 class system_region final : public shared_region {
 public:
     // Opens the object. `key`: its name as shm_open takes it, without '/' but at its beginning. Throws refusal
-    // (bad_request).
+    // (bad_request). Costs a few calls of the system, whatever the size.
     system_region(std::string name, std::string key, std::uint64_t offset, std::uint64_t bytes);
     ~system_region() override;
 
@@ -80,7 +81,8 @@ private:
 // Memory on a GPU that another process has allocated.
 class cuda_region final : public shared_region {
 public:
-    // Throws refusal as gpu_memory_opener::open() does, and for a wrong name and no bytes.
+    // Throws refusal as gpu_memory_opener::open() does, and for a wrong name and no bytes. Costs what
+    // gpu_memory_opener::open costs.
     cuda_region(std::string name, const gpu_memory_opener& opener, std::int64_t device_id,
                 const gpu_memory_handle& handle, std::uint64_t bytes);
 

@@ -47,18 +47,19 @@ class span_file {
 public:
     static constexpr std::size_t part_bytes = 64 << 20;  // of a part, unless the constructor is given another number
 
-    // Creates the first part. Throws file_error (errc::io_failed). `version` is the service's.
+    // Creates the first part. Throws file_error (errc::io_failed). `version` is the service's. Costs the file and a
+    // thread.
     span_file(std::filesystem::path file, std::string version, log_sink log, std::size_t bytes = part_bytes);
     span_file(const span_file&) = delete;  // it owns a thread
     span_file& operator=(const span_file&) = delete;
     ~span_file();  // end(), but where no span has come there is no file then
 
     // Spans `request`, and `queue` and `compute` where the call got there. Dropped while too many wait for the disk,
-    // and after a failure of the disk, which the log has.
+    // and after a failure of the disk, which the log has. Costs O(bytes of the line), and no write.
     void add(const traced_request& what);
 
     // Writes what is there, and gives the last part its name. Spans that come later are dropped. Blocks for the disk.
-    // One caller at a time.
+    // One caller at a time. Costs the writes that are left.
     void end();
 
     std::uint64_t written() const noexcept { return written_; }  // requests
@@ -88,7 +89,7 @@ private:
     std::thread thread_;
 };
 
-// The line of one request, with its end.
+// The line of one request, with its end. Costs O(bytes of the line).
 std::string otlp_line(const traced_request& what, const std::string& version);
 
 }  // namespace sluice::serve

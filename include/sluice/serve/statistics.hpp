@@ -16,7 +16,7 @@ struct duration_sum {
     std::uint64_t count = 0;            // how often
     std::chrono::nanoseconds total{0};  // of all times
 
-    // Counts that it took this time, `times` times.
+    // Counts that it took this time, `times` times. Costs O(1).
     void add(std::chrono::nanoseconds one, std::uint64_t times = 1) noexcept {
         count += times;
         total += one * static_cast<std::int64_t>(times);

@@ -9,8 +9,9 @@
 
 namespace sluice::serve {
 
-bool tls_supported() noexcept;  // whether Sluice was built with OpenSSL
-// Why it was not: "OpenSSL 3 (libssl-dev) was not found", "SLUICE_TLS=OFF"; empty when it was.
+bool tls_supported() noexcept;  // whether Sluice was built with OpenSSL; costs O(1)
+// Why it was not: "OpenSSL 3 (libssl-dev) was not found", "SLUICE_TLS=OFF"; empty when it was. Costs a copy of the
+// text.
 std::string why_no_tls();
 
 struct tls_files {
@@ -22,7 +23,7 @@ struct tls_files {
     // A client must show a certificate that leads to one of these. Empty: it needs none.
     std::filesystem::path client_ca = {};
 
-    // Whether TLS is asked for: any of the files is named.
+    // Whether TLS is asked for: any of the files is named. Costs O(1).
     bool is_wanted() const noexcept { return !certificate.empty() || !key.empty() || !client_ca.empty(); }
 };
 

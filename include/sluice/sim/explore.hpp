@@ -53,8 +53,8 @@ struct exploration {
     std::optional<finding> found;  // the first fault; none when there was none
     trace executed_trace;          // in the schedule with the finding: see save_chrome_trace() and save_timeline()
 
-    bool is_clean() const noexcept { return !found; }  // whether no fault was found
-    // Throws std::runtime_error with the finding if there is one.
+    bool is_clean() const noexcept { return !found; }  // whether no fault was found; costs O(1)
+    // Throws std::runtime_error with the finding if there is one. Costs O(1) when there is none.
     void require_clean() const;
 };
 
@@ -116,7 +116,8 @@ exploration explore_on(simulator* location, Pipeline& pipeline, const exploratio
 }  // namespace detail
 
 // Explores on the caller's simulator, for pipelines that use objects created on it before. `devices`, `memory_bytes`
-// and `planted` of the options are then ignored: the simulator has its own.
+// and `planted` of the options are then ignored: the simulator has its own. Costs a run of the pipeline for each
+// schedule, and one before them.
 template <typename Pipeline>
 exploration explore(simulator& on, Pipeline&& pipeline, const exploration_options& options = {}) {
     return detail::explore_on(&on, pipeline, options);

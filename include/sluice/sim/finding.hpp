@@ -25,7 +25,7 @@ enum class fault : unsigned char {
     exception,           // the pipeline threw
 };
 std::string_view to_string(fault what) noexcept;
-std::ostream& operator<<(std::ostream& to, fault what);  // writes to_string(what)
+std::ostream& operator<<(std::ostream& to, fault what);  // writes to_string(what); costs O(1)
 
 // A command, or the host.
 struct actor {
@@ -36,7 +36,7 @@ struct actor {
     sluice::ticket ticket = 0;   // counted from the start of the schedule; 0 for the host
     std::string location = {};   // "file:line"; may be empty
 };
-// "sgemm_naive of 'layer 1' (sim:0, stream 1, ticket 3, mlp.cpp:31)"
+// "sgemm_naive of 'layer 1' (sim:0, stream 1, ticket 3, mlp.cpp:31)". Costs O(bytes of the text).
 std::string to_string(const actor& who);
 
 // One fault, as the simulator has found it.
@@ -48,7 +48,7 @@ struct finding {
     std::string storage;       // "storage 3 (512 bytes of sim:0)"; may be empty
     std::uint64_t seed = 0;    // explore(..., {.schedules = 1, .seed = seed}) repeats the run
 };
-// "race: ... (seed 17)"
+// "race: ... (seed 17)". Costs O(bytes of the text).
 std::string to_string(const finding& found);
 std::ostream& operator<<(std::ostream& to, const finding& found);
 

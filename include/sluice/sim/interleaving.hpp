@@ -55,13 +55,13 @@ struct interleave_result {
 //
 // A failed schedule is abandoned where it is: the stacks of its threads are not unwound, and what only they own leaks.
 // Throws std::invalid_argument for too many threads, std::system_error or std::bad_alloc when memory is short, and what
-// `make` throws. Must not be called from a simulated thread.
+// `make` throws. Must not be called from a simulated thread. Costs one run of the scenario for each schedule.
 interleave_result interleave(const std::function<scenario()>& make, interleave_options options = {});
 
 // The functions below are for simulated threads. Elsewhere (in make, in finally, outside) scheduling_point() does
 // nothing.
 
-// At this point another thread may continue.
+// At this point another thread may continue. Costs nothing outside interleave; inside, a choice among the threads.
 void scheduling_point() noexcept;
 
 namespace detail {
@@ -76,7 +76,7 @@ void wait_until(const predicate_ref& predicate);
 // Blocks the thread until the predicate is true, then continues before any thread can change that. The predicate is
 // evaluated often and on any thread; it only reads and does not throw. Loops that wait for another thread must use this
 // function: under a schedule of strict priorities they would spin for ever. Outside a simulated thread it throws
-// std::logic_error unless the predicate is true.
+// std::logic_error unless the predicate is true. Costs a call of the predicate at each choice among the threads.
 template <std::predicate Predicate>
 void wait_until(const Predicate& predicate) {
     detail::wait_until(
@@ -84,7 +84,7 @@ void wait_until(const Predicate& predicate) {
 }
 
 // Fails the schedule when `holds` is false. May be called anywhere in a simulated thread, also in noexcept functions:
-// there it does not throw, it does not return. In `finally` it throws.
+// there it does not throw, it does not return. In `finally` it throws. Costs O(1) when it holds.
 void check(bool holds, std::string_view message);
 
 }  // namespace sluice::sim

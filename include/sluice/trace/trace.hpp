@@ -38,6 +38,7 @@ enum class trace_kind : unsigned char {
 };
 
 // "upload", "download", "device copy", "fill", "kernel", "library call", "host call", "graph", "stage"; for display.
+// Costs O(1).
 std::string_view to_string(trace_kind kind) noexcept;
 
 // What else is known of a command: "batch", "17".
@@ -86,7 +87,7 @@ struct trace {
 
 // Writes JSON for Perfetto and chrome://tracing: a process for each device, a thread for each stream, a slice for each
 // command, an arrow for each wait. Times are in microseconds with three digits. Failures are left in the stream's
-// state.
+// state. Costs O(n log n) in the number of events and waits.
 void write_chrome_trace(const trace& of, std::ostream& to);
 
 // How write_timeline draws.
@@ -105,10 +106,12 @@ struct timeline_options {
 // trace's begin, or at the first command when that comes late. Neighbouring bars narrower than half a pixel are merged
 // into bars of at most two pixels; the more idle time such a bar contains, the paler it is. So the size of the picture
 // depends on its width and the number of streams, not on the number of events. Failures are left in the stream's state.
+// Costs O(n log n) in the number of events and waits.
 void write_timeline(const trace& of, std::ostream& to, const timeline_options& options = {});
 
 // Write the same into a file, which is replaced as a whole or not at all. They throw file_error (errc::io_failed) when
-// the file cannot be written; the old file is then unchanged.
+// the file cannot be written; the old file is then unchanged. Costs what writing it costs, and what atomic_file::commit
+// costs.
 void save_chrome_trace(const trace& of, const std::filesystem::path& file);
 // The same with write_timeline.
 void save_timeline(const trace& of, const std::filesystem::path& file, const timeline_options& options = {});
