@@ -39,6 +39,7 @@ struct watched_server {
         made.budget = budget;
         return made;
     }
+    model_statistics statistics() const { return server.models->find("m")->statistics(); }
 
     std::shared_ptr<request_budget> budget;
     http_server server;
@@ -78,10 +79,12 @@ void expect_rest(const watched_server& its, raw_client& other, int at) {
     const auto limit = std::chrono::steady_clock::now() + at_most;
     while (connections(other) != "1" && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(1ms);
     EXPECT_EQ(connections(other), "1") << at << ": connections have leaked";
+    // A thread that computes counts itself out, and lets go of the request, after it has handed over the answer.
+    const auto is_at_rest = [&] { return its.budget->bytes() == 0 && its.statistics().running == 0; };
+    while (!is_at_rest() && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(1ms);
     EXPECT_EQ(its.budget->bytes(), 0U) << at;
-    const model_statistics now = its.server.models->find("m")->statistics();
-    EXPECT_EQ(now.running, 0U) << at;
-    EXPECT_EQ(now.waiting, 0U) << at;
+    EXPECT_EQ(its.statistics().running, 0U) << at;
+    EXPECT_EQ(its.statistics().waiting, 0U) << at;
 }
 
 class http_memory : public ::testing::TestWithParam<const char*> {
