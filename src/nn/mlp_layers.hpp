@@ -11,6 +11,7 @@ namespace sluice::nn {
 
 inline std::vector<mlp_layer> layers_of(const mlp_model& model) {
     std::vector<mlp_layer> layers;
+    layers.reserve(model.layers.size());
     for (const dense_layer& each : model.layers)
         layers.push_back({each.in_features, each.out_features, each.weight, each.bias, each.after});
     return layers;
