@@ -18,6 +18,8 @@
 #include <thread>
 #include <vector>
 
+#include <sched.h>
+
 #include "sluice/nn/engine.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/onnx.hpp"
@@ -38,6 +40,14 @@ std::vector<float> numbers(std::size_t count) {
     return made;
 }
 
+// Each thread has a core, as the processes of the others have.
+void stay_on(std::size_t core) {
+    cpu_set_t only;
+    CPU_ZERO(&only);
+    CPU_SET(core, &only);
+    if (sched_setaffinity(0, sizeof(only), &only) != 0) throw std::runtime_error("no thread can stay on a core here");
+}
+
 double rows_by_calls(const nn::network& network, std::size_t in, std::size_t out, std::size_t rows, double seconds) {
     const std::size_t threads = std::max(1u, std::thread::hardware_concurrency());
     std::atomic<bool> is_over{false};
@@ -45,7 +55,8 @@ double rows_by_calls(const nn::network& network, std::size_t in, std::size_t out
     std::latch ready(static_cast<std::ptrdiff_t>(threads) + 1);
     std::vector<std::jthread> all;
     for (std::size_t i = 0; i < threads; ++i) {
-        all.emplace_back([&] {
+        all.emplace_back([&, i] {
+            stay_on(i);
             const std::vector<float> inputs = numbers(rows * in);
             std::vector<float> outputs(rows * out);
             const std::vector<nn::input_view> from{nn::input_view(inputs, {rows, in})};

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "kernels/fused_mlp/fused_mlp_dispatch.hpp"
 #include "sluice/op/detail/runtime_hooks.hpp"
@@ -38,7 +37,6 @@ public:
         const auto start = std::chrono::steady_clock::now();
         std::size_t batches = 0;
         fused_mlp_call one = call_;
-        one.scratch = scratch();
         const std::size_t in = one.form.in_features, out = one.form.out_features;
         for (std::size_t first = 0; first < group_.rows; first += group_.batch, ++batches) {
             one.x = group_.inputs + first * in;
@@ -51,17 +49,6 @@ public:
     }
 
 private:
-    // Of the thread, and not of the stream: what a worker wrote for its last command is still in its second cache. With
-    // a workspace for each of eight streams, 64 rows of 32-256-256-256-1 took 1.3 times as long.
-    float* scratch() const {
-        thread_local std::vector<float> kept;
-        std::size_t floats = 0;
-        for (const std::size_t rows : {std::min(group_.batch, group_.rows), group_.rows % group_.batch})
-            floats = std::max(floats, kernels::fused_mlp_scratch_floats(rows, call_.form, fused_type::f32));
-        if (kept.size() < floats) kept.resize(floats);
-        return kept.data();
-    }
-
     const open_command open_;  // first: it ends after the owner of the inputs has been released
     const fused_mlp_call call_;
     const row_group group_;
@@ -114,9 +101,15 @@ device_future<std::tuple<>> spawn_group(const plan& network, row_group group, st
                      const sluice::detail::name_scope name(context, name_of_operation);
                      const stream on = context.stream();
                      const packed_mlp<float>& packed = *network.fused();
+                     std::size_t floats = 0;
+                     for (const std::size_t rows : {std::min(group.batch, group.rows), group.rows % group.batch})
+                         floats =
+                             std::max(floats, kernels::fused_mlp_scratch_floats(rows, packed.form(), fused_type::f32));
+                     const storage_ref scratch = on.workspace(floats * sizeof(float));
                      const fused_mlp_call call{nullptr, nullptr,       packed.image().device_data(),
-                                               0,       packed.form(), nullptr};
-                     const std::array accesses{memory_access{packed.image().memory(), access_mode::read}};
+                                               0,       packed.form(), static_cast<float*>(scratch->data())};
+                     const std::array accesses{memory_access{packed.image().memory(), access_mode::read},
+                                               memory_access{scratch.get(), access_mode::write}};
                      const auto running =
                          std::make_shared<running_group>(call, std::move(group), std::move(time), std::move(open));
                      on.host_call({"fused_mlp", accesses}, {[running] { running->run(); }});
