@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain CUDA programs, without Sluice, about which compute-sanitizer 2025.3.1 is wrong (H100, driver 580, CUDA 13.0,
-// 2026-11-25). They do what tests of Sluice do that scripts/gpu_session leaves out under the tools, or whose reports
-// it explains.
+// Plain CUDA programs, without Sluice, about which compute-sanitizer 2025.3.1 is wrong (H100 and H200, driver 580, CUDA
+// 13.0, 2026-11-26). They do what tests of Sluice do that scripts/gpu_session leaves out under the tools, or whose
+// reports it explains.
 //
 //     nvcc -std=c++20 -arch=sm_90 -rdc=true bench/probes/under_the_tools.cu -lcudadevrt -o under_the_tools
 //     ./under_the_tools loop                                        # each prints "right" without the tool
 //     compute-sanitizer --tool memcheck ./under_the_tools loop      # an illegal memory access that is not there
 //     compute-sanitizer --tool racecheck ./under_the_tools threads  # hangs
+//     for i in 1 2 3 4 5 6 7 8; do compute-sanitizer --tool memcheck ./under_the_tools nested & done; wait
+//                                                                   # most of them: an illegal memory access
+//     compute-sanitizer --tool memcheck ./under_the_tools beside    # the kernel never ends
 //
 //   loop      a cooperative kernel in the body of a graph's while loop
+//   nested    a condition in the body of a graph's while loop
 //   threads   four threads, each with a graph whose kernel launches a graph of the thread's own
 //   clusters  a graph for launches by kernels, with a kernel in clusters, launched by the host and updated
 //   once      bulk copies into the same shared memory, one after the other, counted by one barrier
 //   renewed   the same with the barrier invalidated and initialised for each copy
 //   tree      a sum over shared memory by half of the threads at a time, after a named barrier of one warp
 //   late      a kernel that stays reads memory that was allocated after its launch
+//   beside    other work on the GPU while a kernel stays there; prints each kind of work when it is over
 //   polled    a warp polls a word in shared memory that another warp writes
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
@@ -43,6 +48,12 @@ __global__ void counts_together(int* x, int limit, cudaGraphConditionalHandle ag
     if (threadIdx.x == 0) ++x[blockIdx.x];
     grid.sync();
     if (grid.thread_rank() == 0) cudaGraphSetConditional(again, x[gridDim.x - 1] < limit ? 1 : 0);
+}
+
+__global__ void add_and_compare(int* x, int limit, int* is_below) { *is_below = ++*x < limit; }
+__global__ void decide(const int* is_so, cudaGraphConditionalHandle handle) { cudaGraphSetConditional(handle, *is_so); }
+__global__ void compare(const int* x, int limit, cudaGraphConditionalHandle handle) {
+    cudaGraphSetConditional(handle, *x < limit);
 }
 
 __global__ void add_one(int* x) { ++x[blockIdx.x * blockDim.x + threadIdx.x]; }
@@ -159,15 +170,32 @@ int last_of(const int* all, int count) {
     return read;
 }
 
-cudaGraphNode_t add_kernel(cudaGraph_t to, void* function, unsigned blocks, unsigned threads, void** arguments) {
+cudaGraphNode_t add_kernel(cudaGraph_t to, void* function, unsigned blocks, unsigned threads, void** arguments,
+                           const cudaGraphNode_t* after = nullptr) {
     cudaKernelNodeParams params{};
     params.func = function;
     params.gridDim = dim3(blocks);
     params.blockDim = dim3(threads);
     params.kernelParams = arguments;
     cudaGraphNode_t made{};
-    CHECK(cudaGraphAddKernelNode(&made, to, nullptr, 0, &params));
+    CHECK(cudaGraphAddKernelNode(&made, to, after, after != nullptr, &params));
     return made;
+}
+
+struct conditional {
+    cudaGraphNode_t node;
+    cudaGraph_t body;
+};
+conditional add_conditional(cudaGraph_t to, cudaGraphConditionalHandle handle, cudaGraphConditionalNodeType type,
+                            const cudaGraphNode_t* after = nullptr) {
+    cudaGraphNodeParams params{};
+    params.type = cudaGraphNodeTypeConditional;
+    params.conditional.handle = handle;
+    params.conditional.type = type;
+    params.conditional.size = 1;
+    cudaGraphNode_t made{};
+    CHECK(cudaGraphAddNode(&made, to, after, nullptr, after != nullptr, &params));
+    return {made, params.conditional.phGraph_out[0]};
 }
 
 bool loop() {
@@ -177,16 +205,9 @@ bool loop() {
     CHECK(cudaGraphCreate(&graph, 0));
     cudaGraphConditionalHandle again{};
     CHECK(cudaGraphConditionalHandleCreate(&again, graph, 1, cudaGraphCondAssignDefault));
-    cudaGraphNodeParams loop{};
-    loop.type = cudaGraphNodeTypeConditional;
-    loop.conditional.handle = again;
-    loop.conditional.type = cudaGraphCondTypeWhile;
-    loop.conditional.size = 1;
-    cudaGraphNode_t node{};
-    CHECK(cudaGraphAddNode(&node, graph, nullptr, nullptr, 0, &loop));
+    const cudaGraph_t body = add_conditional(graph, again, cudaGraphCondTypeWhile).body;
     void* arguments[] = {&x, &limit, &again};
-    const cudaGraphNode_t kernel =
-        add_kernel(loop.conditional.phGraph_out[0], reinterpret_cast<void*>(&counts_together), 8, 32, arguments);
+    const cudaGraphNode_t kernel = add_kernel(body, reinterpret_cast<void*>(&counts_together), 8, 32, arguments);
     cudaLaunchAttributeValue together{};
     together.cooperative = 1;
     CHECK(cudaGraphKernelNodeSetAttribute(kernel, cudaLaunchAttributeCooperative, &together));
@@ -195,6 +216,42 @@ bool loop() {
     for (int i = 0; i < 3; ++i) CHECK(cudaGraphLaunch(exec, nullptr));
     CHECK(cudaDeviceSynchronize());
     return last_of(x, 8) == 52;
+}
+
+// while (x < 6) if (++x < 4) ++y;
+bool nested() {
+    int* memory = numbers(3);
+    int *x = memory, *y = memory + 1, *is_below = memory + 2, six = 6, four = 4;
+    for (int round = 0; round < 150; ++round) {
+        cudaGraph_t graph{};
+        CHECK(cudaGraphCreate(&graph, 0));
+        cudaGraphConditionalHandle again{}, runs{};
+        CHECK(cudaGraphConditionalHandleCreate(&again, graph, 0, 0));
+        void* outer[] = {&x, &six, &again};
+        const cudaGraphNode_t first = add_kernel(graph, reinterpret_cast<void*>(&compare), 1, 1, outer);
+        const cudaGraph_t body = add_conditional(graph, again, cudaGraphCondTypeWhile, &first).body;
+        CHECK(cudaGraphConditionalHandleCreate(&runs, body, 0, 0));
+        void* adds[] = {&x, &four, &is_below};
+        const cudaGraphNode_t added = add_kernel(body, reinterpret_cast<void*>(&add_and_compare), 1, 1, adds);
+        void* decides[] = {&is_below, &runs};
+        const cudaGraphNode_t decided = add_kernel(body, reinterpret_cast<void*>(&decide), 1, 1, decides, &added);
+        const conditional inner = add_conditional(body, runs, cudaGraphCondTypeIf, &decided);
+        void* in_body[] = {&y};
+        add_kernel(inner.body, reinterpret_cast<void*>(&add_one), 1, 1, in_body);
+        add_kernel(body, reinterpret_cast<void*>(&compare), 1, 1, outer, &inner.node);
+        cudaGraphExec_t exec{};
+        CHECK(cudaGraphInstantiate(&exec, graph, 0));
+        for (int begin = 0; begin < 6; ++begin) {
+            const int before[3] = {begin, 0, 0};
+            CHECK(cudaMemcpy(memory, before, sizeof(before), cudaMemcpyHostToDevice));
+            CHECK(cudaGraphLaunch(exec, nullptr));
+            CHECK(cudaDeviceSynchronize());
+            if (last_of(memory, 1) != 6 || last_of(memory, 2) != (begin < 3 ? 3 - begin : 0)) return false;
+        }
+        CHECK(cudaGraphExecDestroy(exec));
+        CHECK(cudaGraphDestroy(graph));
+    }
+    return true;
 }
 
 bool threads() {
@@ -318,6 +375,39 @@ bool late() {
     return *reinterpret_cast<volatile unsigned*>(asked + 1) == 0x01010101;
 }
 
+bool beside() {
+    int* x = numbers(1);
+    unsigned long long* asked = nullptr;
+    CHECK(cudaHostAlloc(&asked, 2 * sizeof(*asked), cudaHostAllocMapped));
+    asked[0] = asked[1] = 0;
+    cudaStream_t staying{}, other{}, later{};
+    CHECK(cudaStreamCreateWithFlags(&staying, cudaStreamNonBlocking));
+    CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    add_one<<<1, 1, 0, other>>>(x);
+    CHECK(cudaStreamSynchronize(other));
+    stay<<<1, 1, 0, staying>>>(asked, reinterpret_cast<unsigned*>(asked + 1));
+    CHECK(cudaGetLastError());
+    const auto is_over = [&](const char* what, cudaStream_t on) {
+        CHECK(cudaStreamSynchronize(on));
+        std::printf("%s\n", what);
+        std::fflush(stdout);
+    };
+    int host = 0;
+    CHECK(cudaMemcpyAsync(&host, x, sizeof(host), cudaMemcpyDeviceToHost, other));
+    is_over("a copy", other);
+    CHECK(cudaLaunchHostFunc(other, [](void* at) { ++*static_cast<int*>(at); }, &host));
+    is_over("a host function", other);
+    CHECK(cudaStreamCreateWithFlags(&later, cudaStreamNonBlocking));
+    CHECK(cudaLaunchHostFunc(later, [](void* at) { ++*static_cast<int*>(at); }, &host));
+    is_over("a host function on a new stream", later);
+    add_one<<<1, 1, 0, other>>>(x);
+    CHECK(cudaGetLastError());
+    is_over("a kernel", other);
+    *static_cast<volatile unsigned long long*>(asked) = reinterpret_cast<unsigned long long>(x);
+    CHECK(cudaStreamSynchronize(staying));
+    return host == 3 && last_of(x, 1) == 2;
+}
+
 bool polled() {
     unsigned* result = nullptr;
     CHECK(cudaMallocManaged(&result, sizeof(*result)));
@@ -333,6 +423,8 @@ int main(int count, char** arguments) {
     bool is_right = false;
     if (std::strcmp(which, "loop") == 0) {
         is_right = loop();
+    } else if (std::strcmp(which, "nested") == 0) {
+        is_right = nested();
     } else if (std::strcmp(which, "threads") == 0) {
         is_right = threads();
     } else if (std::strcmp(which, "clusters") == 0) {
@@ -345,10 +437,13 @@ int main(int count, char** arguments) {
         is_right = tree();
     } else if (std::strcmp(which, "late") == 0) {
         is_right = late();
+    } else if (std::strcmp(which, "beside") == 0) {
+        is_right = beside();
     } else if (std::strcmp(which, "polled") == 0) {
         is_right = polled();
     } else {
-        std::fprintf(stderr, "usage: under_the_tools loop|threads|clusters|once|renewed|tree|late|polled\n");
+        std::fprintf(stderr,
+                     "usage: under_the_tools loop|nested|threads|clusters|once|renewed|tree|late|beside|polled\n");
         return 2;
     }
     std::printf("%s\n", is_right ? "right" : "wrong");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 #include "runtime/streaming_copy.hpp"
 
@@ -20,14 +21,17 @@ constexpr std::size_t most_woken = 2;
 constexpr auto look = std::chrono::microseconds(30);
 constexpr unsigned looks_between_yields = 64;
 
+void cached_copy(void* to, const void* from, std::size_t bytes) noexcept { std::memcpy(to, from, bytes); }
+
 }  // namespace
 
-void copy_team::pack(void* to, const rows& from, std::size_t begin, std::size_t bytes) noexcept {
+void copy_team::pack(void* to, const rows& from, std::size_t begin, std::size_t bytes, caches destination) noexcept {
+    const auto copy = destination == caches::are_used ? &cached_copy : &streaming_copy;
     auto* next = static_cast<char*>(to);
     while (bytes != 0) {
         const std::size_t at = begin % from.row_bytes;
         const std::size_t some = std::min(bytes, from.row_bytes - at);
-        streaming_copy(next, static_cast<const char*>(from.first) + begin / from.row_bytes * from.pitch + at, some);
+        copy(next, static_cast<const char*>(from.first) + begin / from.row_bytes * from.pitch + at, some);
         next += some;
         begin += some;
         bytes -= some;
@@ -61,7 +65,7 @@ copy_team::slice copy_team::take(job& from) noexcept {
 
 void copy_team::copy(job& of, const slice& what, std::unique_lock<std::mutex>& lock) noexcept {
     lock.unlock();
-    pack(what.of->to_ + what.offset, what.of->from_, what.of->begin_ + what.offset, what.bytes);
+    pack(what.of->to_ + what.offset, what.of->from_, what.of->begin_ + what.offset, what.bytes, what.of->destination_);
     lock.lock();
     what.of->left_ -= what.bytes;
     --of.slices_out_;

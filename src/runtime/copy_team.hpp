@@ -14,6 +14,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <span>
 #include <thread>
@@ -36,14 +37,22 @@ public:
         std::size_t pitch = 0;  // bytes from the beginning of a row to that of the next one
     };
 
+    // Whether what is written goes into the processor's caches.
+    enum class caches : std::uint8_t { are_passed, are_used };
+
     // Bytes to copy. The caller that adds it keeps it until it is finished or its job is destroyed.
     class piece {
     public:
         piece() = default;
         piece(void* to, const void* from, std::size_t bytes) : piece(to, {from, bytes, bytes}, 0, bytes) {}
         // Packs the rows: the bytes from `begin` on, counted without what is left out.
-        piece(void* to, const rows& from, std::size_t begin, std::size_t bytes)
-            : to_(static_cast<char*>(to)), from_(from), begin_(begin), bytes_(bytes), left_(bytes) {}
+        piece(void* to, const rows& from, std::size_t begin, std::size_t bytes, caches destination = caches::are_passed)
+            : to_(static_cast<char*>(to)),
+              from_(from),
+              begin_(begin),
+              bytes_(bytes),
+              left_(bytes),
+              destination_(destination) {}
 
     private:
         friend class copy_team;
@@ -53,11 +62,13 @@ public:
         std::size_t bytes_ = 0;
         std::size_t begun_ = 0;  // handed out
         std::size_t left_ = 0;   // not yet copied
+        caches destination_ = caches::are_passed;
         piece* next_ = nullptr;  // link of the job's list of pieces with slices to hand out
     };
 
     // What threads do with a piece, on the calling thread.
-    static void pack(void* to, const rows& from, std::size_t begin, std::size_t bytes) noexcept;
+    static void pack(void* to, const rows& from, std::size_t begin, std::size_t bytes,
+                     caches destination = caches::are_passed) noexcept;
 
     class job {
     public:

@@ -19,6 +19,11 @@ namespace {
 constexpr std::size_t chunk_bytes = std::size_t{4} << 20;
 // Some are being read, some filled, some are in between: 32 MiB, which stay in the host's cache.
 constexpr std::size_t chunks_an_upload = 8;
+// A larger upload fills each chunk more than once, so the chunks' lines are in the caches from the first turn on, and
+// the copy engine reads them from there: 50 GB/s, and 37 past the caches, where the memory is read twice and written
+// once. A smaller one fills few chunks twice, and a core has to read the line that it writes first: 8 MiB take twice as
+// long through the caches.
+constexpr std::size_t most_bytes_past_caches = std::size_t{64} << 20;
 // With two chunks, filling and reading still overlap.
 constexpr std::size_t fewest_chunks_an_upload = 2;
 // What a device may pin: 128 MiB. So four uploads at the same time, or four in a row without a wait, have all chunks.
@@ -86,6 +91,7 @@ public:
           what_(what),
           bytes_(copied_bytes(what)),
           part_bytes_(std::clamp((bytes_ / chunks_an_upload + 4095) / 4096 * 4096, smallest_part_bytes, chunk_bytes)),
+          caches_(bytes_ > most_bytes_past_caches ? copy_team::caches::are_used : copy_team::caches::are_passed),
           copying_(pool.begin_upload()) {}
     transfer(const transfer&) = delete;  // the team points to its pieces
     transfer& operator=(const transfer&) = delete;
@@ -152,7 +158,7 @@ private:
         chunk& next = filling_.back();
         next.offset = begun_;
         next.bytes = bytes_from(what_, begun_, part_bytes_);
-        next.filling = copy_team::piece(next.memory->data(), rows_of(what_), next.offset, next.bytes);
+        next.filling = copy_team::piece(next.memory->data(), rows_of(what_), next.offset, next.bytes, caches_);
         begun_ += next.bytes;
         copying_->add(next.filling);
     }
@@ -193,6 +199,7 @@ private:
     const copy_command& what_;
     const std::size_t bytes_;
     const std::size_t part_bytes_;  // how much goes into a chunk
+    const copy_team::caches caches_;
     std::size_t begun_ = 0;
     bool is_short_ = false;  // of pinned memory
     std::list<chunk> idle_, filling_, sent_;

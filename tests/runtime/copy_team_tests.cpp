@@ -20,13 +20,16 @@ std::vector<std::uint32_t> numbered(std::size_t size, std::uint32_t seed) {
 
 void expect_copies(copy_team& team, std::uint32_t seed) {
     copy_team::job copying(team);
-    for (const std::size_t size : {0u, 1u, 65'535u, 65'536u, 65'537u, 1'000'003u}) {
-        const auto from = numbered(size, seed);
-        std::vector<std::uint32_t> to(size);
-        copy_team::piece all(to.data(), from.data(), size * sizeof(std::uint32_t));
-        copying.add(all);
-        copying.finish(all);
-        ASSERT_EQ(to, from) << size;
+    for (const auto caches : {copy_team::caches::are_passed, copy_team::caches::are_used}) {
+        for (const std::size_t size : {0u, 1u, 65'535u, 65'536u, 65'537u, 1'000'003u}) {
+            const auto from = numbered(size, seed);
+            std::vector<std::uint32_t> to(size);
+            const std::size_t bytes = size * sizeof(std::uint32_t);
+            copy_team::piece all(to.data(), {from.data(), bytes, bytes}, 0, bytes, caches);
+            copying.add(all);
+            copying.finish(all);
+            ASSERT_EQ(to, from) << size;
+        }
     }
 }
 
