@@ -13,6 +13,8 @@ namespace {
 
 constexpr int looks_before_sleep = 400;  // some 90 µs: between two calls the caller may copy inputs and outputs
 constexpr int looks_before_stream = 8;   // some 2 µs
+constexpr unsigned most_left_in_vain = 16;
+constexpr unsigned streams_between_tries = 64;
 constexpr unsigned short_teams_of_wake_up = 8;
 
 }  // namespace
@@ -59,19 +61,25 @@ void worker_pool::note_work() noexcept {
 // Checks for a while before it sleeps: waking a thread costs more than most commands. It keeps the core meanwhile,
 // since on a busy machine a thread that yields may wait for milliseconds. One worker fewer than there are looks at
 // most: the thread that it could help needs a core too. A stream that becomes ready is left for a moment to the
-// thread that made it ready: if that one waits for it, it carries it out itself, and this one can help.
+// thread that made it ready: if that one waits for it, it carries it out itself, and this one can help. After some that
+// nobody took, only one of many is left, to see whether that has changed.
 void worker_pool::look(locked& lock) noexcept {
     if (looking_ > 1 && looking_ >= workers_) return;
     for (detail::short_wait wait(looks_before_sleep); !has_work() && wait.keeps_core();) {
+        const int most_looks = left_in_vain_ < most_left_in_vain ? looks_before_stream : 0;
         lock.unlock();
-        for (int ready_looks = 0; wait.keeps_core(); wait()) {
+        int ready_looks = 0;
+        for (; wait.keeps_core(); wait()) {
             if (!has_work_.load(std::memory_order_relaxed)) {
                 ready_looks = 0;
-            } else if (!has_ready_.load(std::memory_order_relaxed) || ++ready_looks > looks_before_stream) {
+            } else if (!has_ready_.load(std::memory_order_relaxed) || ++ready_looks > most_looks) {
                 break;
             }
         }
         lock = lock_soon();
+        if (ready_looks > most_looks && ++left_in_vain_ == most_left_in_vain + streams_between_tries) {
+            left_in_vain_ = most_left_in_vain - 1;
+        }
     }
 }
 
@@ -251,6 +259,7 @@ bool worker_pool::take(place& ready) noexcept {
     if (!ready.is_ready_) return false;
     ready_.remove(ready);
     ready.is_ready_ = false;
+    left_in_vain_ = 0;
     note_work();
     return true;
 }

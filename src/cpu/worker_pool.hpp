@@ -154,6 +154,7 @@ private:
     alignas(64) std::uint64_t turns_ = 0;
     bool closing_ = false;
     std::size_t looking_ = 0;        // workers that look for work, or are about to
+    unsigned left_in_vain_ = 0;      // streams left to the threads that made them ready, since one took its own
     sleeper* asleep_ = nullptr;      // the last first
     shared_work* shared_ = nullptr;  // all with parts that no thread has begun, and teams that are not over
     unsigned short_teams_ = 0;       // how many began since a thread was woken for one
