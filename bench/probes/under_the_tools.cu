@@ -9,7 +9,7 @@
 //     compute-sanitizer --tool racecheck ./under_the_tools threads  # hangs
 //     for i in 1 2 3 4 5 6 7 8; do compute-sanitizer --tool memcheck ./under_the_tools nested & done; wait
 //                                                                   # most of them: an illegal memory access
-//     compute-sanitizer --tool memcheck ./under_the_tools beside    # the kernel never ends
+//     compute-sanitizer --tool memcheck ./under_the_tools meanwhile # the kernel never ends
 //
 //   loop      a cooperative kernel in the body of a graph's while loop
 //   nested    a condition in the body of a graph's while loop
@@ -19,7 +19,7 @@
 //   renewed   the same with the barrier invalidated and initialised for each copy
 //   tree      a sum over shared memory by half of the threads at a time, after a named barrier of one warp
 //   late      a kernel that stays reads memory that was allocated after its launch
-//   beside    other work on the GPU while a kernel stays there; prints each kind of work when it is over
+//   meanwhile other work on the GPU while a kernel stays there; prints each kind of work when it is over
 //   polled    a warp polls a word in shared memory that another warp writes
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
@@ -375,7 +375,7 @@ bool late() {
     return *reinterpret_cast<volatile unsigned*>(asked + 1) == 0x01010101;
 }
 
-bool beside() {
+bool meanwhile() {
     int* x = numbers(1);
     unsigned long long* asked = nullptr;
     CHECK(cudaHostAlloc(&asked, 2 * sizeof(*asked), cudaHostAllocMapped));
@@ -437,13 +437,13 @@ int main(int count, char** arguments) {
         is_right = tree();
     } else if (std::strcmp(which, "late") == 0) {
         is_right = late();
-    } else if (std::strcmp(which, "beside") == 0) {
-        is_right = beside();
+    } else if (std::strcmp(which, "meanwhile") == 0) {
+        is_right = meanwhile();
     } else if (std::strcmp(which, "polled") == 0) {
         is_right = polled();
     } else {
         std::fprintf(stderr,
-                     "usage: under_the_tools loop|nested|threads|clusters|once|renewed|tree|late|beside|polled\n");
+                     "usage: under_the_tools loop|nested|threads|clusters|once|renewed|tree|late|meanwhile|polled\n");
         return 2;
     }
     std::printf("%s\n", is_right ? "right" : "wrong");
