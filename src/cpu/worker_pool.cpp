@@ -61,8 +61,8 @@ void worker_pool::note_work() noexcept {
 // Checks for a while before it sleeps: waking a thread costs more than most commands. It keeps the core meanwhile,
 // since on a busy machine a thread that yields may wait for milliseconds. One worker fewer than there are looks at
 // most: the thread that it could help needs a core too. A stream that becomes ready is left for a moment to the
-// thread that made it ready: if that one waits for it, it carries it out itself, and this one can help. After some that no
-// thread took, only one of many is left, to see whether that has changed.
+// thread that made it ready: if that one waits for it, it carries it out itself, and this one can help. After some that
+// no thread took, only one of many is left, to see whether that has changed.
 void worker_pool::look(locked& lock) noexcept {
     if (looking_ > 1 && looking_ >= workers_) return;
     for (detail::short_wait wait(looks_before_sleep); !has_work() && wait.keeps_core();) {
