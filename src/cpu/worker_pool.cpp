@@ -56,6 +56,7 @@ void worker_pool::raise_urgency(place& one) noexcept {
 void worker_pool::note_work() noexcept {
     has_ready_.store(!ready_.empty(), std::memory_order_relaxed);
     has_work_.store(has_work(), std::memory_order_relaxed);
+    is_full_.store(is_full(), std::memory_order_relaxed);
 }
 
 // Checks for a while before it sleeps: waking a thread costs more than most commands. It keeps the core meanwhile,
@@ -65,11 +66,11 @@ void worker_pool::note_work() noexcept {
 // no thread took, only one of many is left, to see whether that has changed.
 void worker_pool::look(locked& lock) noexcept {
     if (looking_ > 1 && looking_ >= workers_) return;
-    for (detail::short_wait wait(looks_before_sleep); !has_work() && wait.keeps_core();) {
+    for (detail::short_wait wait(looks_before_sleep); !has_work() && !is_full() && wait.keeps_core();) {
         const int most_looks = left_in_vain_ < most_left_in_vain ? looks_before_stream : 0;
         lock.unlock();
         int ready_looks = 0;
-        for (; wait.keeps_core(); wait()) {
+        for (; wait.keeps_core() && !is_full_.load(std::memory_order_relaxed); wait()) {
             if (!has_work_.load(std::memory_order_relaxed)) {
                 ready_looks = 0;
             } else if (!has_ready_.load(std::memory_order_relaxed) || ++ready_looks > most_looks) {
@@ -144,18 +145,31 @@ void worker_pool::work(sleeper& self) {
     }
 }
 
+// As many threads compute as there are workers: one more would take the core of another one, for which all that share
+// its work would wait. Parts go before teams, since a team may be that of a part; of several teams the latest one goes
+// first, which has the most left.
 worker_pool::shared_work* worker_pool::work_to_join() const noexcept {
-    shared_work* found = shared_;
-    while (found != nullptr && found->threads >= found->most_threads) found = found->next_shared;
-    return found;
+    if (is_full()) return nullptr;
+    shared_work *parts = nullptr, *team = nullptr;
+    for (shared_work* each = shared_; each != nullptr; each = each->next_shared) {
+        if (each->threads >= each->most_threads) continue;
+        if (each->team.call == nullptr) {
+            parts = each;
+        } else if (team == nullptr) {
+            team = each;
+        }
+    }
+    return parts != nullptr ? parts : team;
 }
 
 void worker_pool::share(shared_work& work, locked& lock, bool wakes) noexcept {
     work.next_shared = shared_;
     shared_ = &work;
+    computing_ += work.counted;
     note_work();
     // A worker that looks for work needs no wake-up; one that is woken for nothing takes time from those that compute.
-    for (std::size_t threads = 1 + looking_; wakes && threads < work.most_threads; ++threads) {
+    const std::size_t most = std::min(work.most_threads, 1 + workers_ - std::min(workers_, computing_));
+    for (std::size_t threads = 1 + looking_; wakes && threads < most; ++threads) {
         sleeper* const one = take_sleeper();
         if (one == nullptr) return;
         lock.unlock();
@@ -175,6 +189,7 @@ void worker_pool::stop_sharing(shared_work& work) noexcept {
 
 void worker_pool::join(shared_work& work, locked& lock) noexcept {
     ++work.threads;
+    ++computing_;
     note_work();
     if (work.team.call == nullptr) {
         carry_out_parts(work, lock, false);
@@ -185,12 +200,14 @@ void worker_pool::join(shared_work& work, locked& lock) noexcept {
         if (is_over) stop_sharing(work);
     }
     --work.threads;
+    --computing_;
     note_work();
     // From here on the thread that shares may end the work.
     if (work.threads == 0) parts_over_.notify_all();
 }
 
 void worker_pool::carry_out_parts(shared_work& work, locked& lock, bool is_of_this_thread) noexcept {
+    const detail::part_runner_scope runner(&inner_);
     while (work.next < work.parts && (is_of_this_thread || ready_.empty())) {
         const std::size_t part = work.next++;
         if (work.next == work.parts) stop_sharing(work);
@@ -211,6 +228,8 @@ void worker_pool::carry_out_parts(shared_work& work, locked& lock, bool is_of_th
 
 void worker_pool::wait_for_others(shared_work& work, locked& lock) noexcept {
     --work.threads;
+    computing_ -= work.counted;
+    note_work();
     for (detail::short_wait wait; work.threads != 0 && wait.keeps_core();) {
         lock.unlock();
         wait();
@@ -219,7 +238,7 @@ void worker_pool::wait_for_others(shared_work& work, locked& lock) noexcept {
     parts_over_.wait(lock, [&] { return work.threads == 0; });
 }
 
-void worker_pool::run_parts(std::size_t parts, detail::part_function function) {
+void worker_pool::run_parts(std::size_t parts, detail::part_function function, std::size_t counted) {
     if (workers_ == 1) {
         for (std::size_t part = 0; part < parts; ++part) function(part);
         return;
@@ -229,6 +248,7 @@ void worker_pool::run_parts(std::size_t parts, detail::part_function function) {
                      .team = {},
                      .parts = parts,
                      .most_threads = std::min(parts, workers_),
+                     .counted = counted,
                      .core = current_core()};
     locked lock = lock_soon();
     share(work, lock, true);
@@ -237,11 +257,13 @@ void worker_pool::run_parts(std::size_t parts, detail::part_function function) {
     if (work.failure) std::rethrow_exception(std::move(work.failure));
 }
 
-void worker_pool::run_team(detail::team_function function, std::size_t others, detail::team_wakes wakes) noexcept {
+void worker_pool::run_team(detail::team_function function, std::size_t others, detail::team_wakes wakes,
+                           std::size_t counted) noexcept {
     shared_work work{.function = {},
                      .team = function,
                      .parts = 0,
                      .most_threads = std::min(others + 1, workers_),
+                     .counted = counted,
                      .core = current_core()};
     {
         locked lock = lock_soon();

@@ -93,10 +93,16 @@ public:
         const float_environment::scope environment_;
     };
     // Whether the calling thread is one of the workers, or a helper.
-    bool is_worker() const noexcept { return detail::current_part_runner() == this; }
-    // With at most as many threads as there are workers, the calling one among them.
-    void run_parts(std::size_t parts, detail::part_function function) override;
-    void run_team(detail::team_function function, std::size_t others, detail::team_wakes wakes) noexcept override;
+    bool is_worker() const noexcept {
+        const detail::part_runner* const runner = detail::current_part_runner();
+        return runner == this || runner == &inner_;
+    }
+    // With at most as many threads as there are workers, the calling one among them; with fewer, where other threads
+    // that share their work compute already.
+    void run_parts(std::size_t parts, detail::part_function function) override { run_parts(parts, function, 1); }
+    void run_team(detail::team_function function, std::size_t others, detail::team_wakes wakes) noexcept override {
+        run_team(function, others, wakes, 1);
+    }
     std::size_t threads() const noexcept override { return workers_; }
     bool needs_thread() const noexcept override { return has_ready_.load(std::memory_order_relaxed); }
     // Ends the threads after what they currently run.
@@ -111,11 +117,29 @@ private:
         detail::team_function team;  // null: parts
         std::size_t parts;
         std::size_t most_threads;
+        std::size_t counted;      // 1: the thread that shares counts among those that compute; 0: it did before
         int core;                 // on which the thread that shares ran
         std::size_t next = 0;     // the first part that no thread has begun
         std::size_t threads = 1;  // which carry out parts, or belong to the team; the one that shares counts at once
         std::exception_ptr failure = {};
         shared_work* next_shared = nullptr;
+    };
+
+    // For the parts of a part: the thread counts already.
+    class inner_runner final : public detail::part_runner {
+    public:
+        explicit inner_runner(worker_pool& of) noexcept : of_(of) {}
+        void run_parts(std::size_t parts, detail::part_function function) override {
+            of_.run_parts(parts, function, 0);
+        }
+        void run_team(detail::team_function function, std::size_t others, detail::team_wakes wakes) noexcept override {
+            of_.run_team(function, others, wakes, 0);
+        }
+        std::size_t threads() const noexcept override { return of_.threads(); }
+        bool needs_thread() const noexcept override { return of_.needs_thread(); }
+
+    private:
+        worker_pool& of_;
     };
 
     // A worker that sleeps, until another thread has taken it from the list and set is_woken.
@@ -127,10 +151,15 @@ private:
     };
 
     void work(sleeper& self);
+    void run_parts(std::size_t parts, detail::part_function function, std::size_t counted);
+    void run_team(detail::team_function function, std::size_t others, detail::team_wakes wakes,
+                  std::size_t counted) noexcept;
     locked lock_soon() noexcept { return detail::lock_soon(mutex_); }
     // All of these with the lock held. They release it while they carry something out, look or sleep.
     void note_work() noexcept;
     bool has_work() const noexcept { return !ready_.empty() || closing_ || work_to_join() != nullptr; }
+    // As many threads compute as there are workers.
+    bool is_full() const noexcept { return computing_ >= workers_; }
     void look(locked& lock) noexcept;
     void sleep(locked& lock, sleeper& self) noexcept;
     bool leave_core(int core, core_change& change, locked& lock) noexcept;
@@ -146,14 +175,17 @@ private:
 
     const std::size_t workers_;
     const float_environment environment_;  // of the thread that makes the pool
+    inner_runner inner_{*this};
     std::mutex mutex_;
     detail::pairing_heap<place, place::goes_first> ready_;
     // Written with the lock held (note_work), for threads that look without it: not in the cache line of the lock.
     alignas(64) std::atomic<bool> has_ready_{false};
     std::atomic<bool> has_work_{false};
+    std::atomic<bool> is_full_{false};
     alignas(64) std::uint64_t turns_ = 0;
     bool closing_ = false;
     std::size_t looking_ = 0;        // workers that look for work, or are about to
+    std::size_t computing_ = 0;      // threads that share their work and compute, or have joined work
     unsigned left_in_vain_ = 0;      // streams left to the threads that made them ready, since one took its own
     sleeper* asleep_ = nullptr;      // the last first
     shared_work* shared_ = nullptr;  // all with parts that no thread has begun, and teams that are not over

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <barrier>
 #include <cfenv>
+#include <chrono>
 #include <latch>
 #include <mutex>
 #include <set>
@@ -116,6 +117,27 @@ TEST_F(parallel_parts, may_have_parts_themselves) {
     std::atomic<std::size_t> calls = 0;
     sync(host_call([&] { for_parts(20, [&](std::size_t) { for_parts(20, [&](std::size_t) { ++calls; }); }); }), policy);
     EXPECT_EQ(calls, 400u);
+}
+
+// A thread more than there are workers would take the core of another one. The thread that waits computes too.
+TEST_F(parallel_parts, of_parts_take_no_more_threads_than_there_are_workers) {
+    std::atomic<int> computing = 0, most = 0;
+    for (int round = 0; round < 20; ++round) {
+        sync(host_call([&] {
+                 for_parts(2, [&](std::size_t) {
+                     for_parts(50, [&](std::size_t) {
+                         const int now = ++computing;
+                         for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+                         }
+                         std::this_thread::sleep_for(std::chrono::microseconds(200));
+                         --computing;
+                     });
+                 });
+             }),
+             policy);
+    }
+    EXPECT_LE(most, 3);
+    EXPECT_GE(most, 2);
 }
 
 // Of several streams at once.

@@ -88,7 +88,8 @@ protected:
                         .numbers = numbers.all().data(),
                         .scratch = scratch.data(),
                         .images = images,
-                        .scratch_floats = floats};
+                        .scratch_floats = floats,
+                        .tail = tail};
         call.outside[0] = x.data();
         call.outside[1] = out.data();
         sync(host_call([&] { run_image_program(call); }), policy);
@@ -98,6 +99,7 @@ protected:
     runtime owner{{.cpu_workers = 3, .cuda = false}};
     single_stream policy{owner.find("cpu:0")};
     image_numbers numbers;
+    image_tail tail;  // of what run() is given
 };
 
 }  // namespace
@@ -179,6 +181,56 @@ TEST_F(image_phases, convolutions_side_by_side) {
     const auto expected = run(steps, 1, memory.floats());
     steps[2].is_side_by_side = true;
     for (int repeat = 0; repeat < 50; ++repeat) ASSERT_EQ(run(steps, 1, memory.floats()), expected);
+}
+
+// The last three convolutions have more weights than their inputs have numbers; the second of them adds what the first
+// of them reads.
+TEST_F(image_phases, several_images_take_the_tail_together) {
+    const image_size in{8, 23, 21}, wide{160, 5, 4}, last{200, 5, 4};
+    memory_plan memory;
+    const image_place entered = memory.add(in, border), first = memory.add({16, 23, 21}, border),
+                      pooled = memory.add({16, 5, 4}, border), a = memory.add(wide, border),
+                      b = memory.add(wide, border), c = memory.add(wide, border), end = memory.add(last);
+    image_step pooling{};
+    pooling.what = image_work::maximum;
+    pooling.in = {16, 23, 21};
+    pooling.out = {16, 5, 4};
+    pooling.from = first;
+    pooling.to = pooled;
+    pooling.border = border;
+    pooling.window = {{5, 5}, {4, 4}, {1, 1}, {0, 0}, {0, 0}};
+    std::vector<image_step> steps{entering(in, entered),
+                                  convolving(in, entered, {16, 23, 21}, first, 1),
+                                  pooling,
+                                  convolving({16, 5, 4}, pooled, wide, a, 2),
+                                  convolving(wide, a, wide, b, 3),
+                                  convolving(wide, b, wide, c, 4),
+                                  convolving(wide, c, last, end, 5),
+                                  leaving(last, end)};
+    for (const std::size_t i : {1, 3, 4, 5}) steps[i].border = border;
+    steps[5].has_also = true;
+    steps[5].also = a;
+    const image_tail found = tail_of(steps);
+    ASSERT_EQ(found.first, 2u);  // the pooling has no weights: it reads the first value, a small one
+    EXPECT_LE(found.begin, first.first);
+    EXPECT_GE(found.end, first.first + std::size_t{16} * 23 * 21);
+    for (const std::size_t images : {2, 3, 5, 8, 13, 40}) {
+        tail = {};
+        const auto expected = run(steps, images, memory.floats());
+        for (const std::size_t begin : {found.first, std::size_t{3}, std::size_t{4}}) {
+            tail = begin == found.first ? found : image_tail{begin, 0, memory.floats()};  // of all values: right, too
+            for (int repeat = 0; repeat < 5; ++repeat)
+                ASSERT_EQ(run(steps, images, memory.floats()), expected) << images << " images from step " << begin;
+        }
+    }
+}
+
+TEST_F(image_phases, there_is_no_tail_without_many_weights) {
+    const image_size in{8, 40, 41}, out{24, 40, 41};
+    memory_plan memory;
+    const image_place entered = memory.add(in, border), end = memory.add(out);
+    const std::vector<image_step> steps{entering(in, entered), convolving(in, entered, out, end, 1), leaving(out, end)};
+    EXPECT_EQ(tail_of(steps).first, steps.size());
 }
 
 }  // namespace sluice::kernels::image_phases_tests

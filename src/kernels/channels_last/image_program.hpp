@@ -106,6 +106,15 @@ private:
     std::vector<float> all_;
 };
 
+// The last steps of a program, which several images take together: they have more weights than an image has numbers,
+// and read few of the values before.
+struct image_tail {
+    std::size_t first = 0;  // its first step; the number of all steps: there is no such tail
+    // Contains all that these steps read and none of them writes: floats of the scratch memory.
+    std::size_t begin = 0, end = 0;
+};
+image_tail tail_of(const std::vector<image_step>& steps);
+
 inline constexpr std::size_t most_outside_images = 14;
 
 // A command. The steps and numbers are on the device, in memory that the command's accesses name.
@@ -115,9 +124,11 @@ struct image_call {
     const float* numbers = nullptr;
     float* scratch = nullptr;
     // The steps are of one image. They are carried out for several, one after the other, whose values may take the same
-    // memory: so the values of an image stay in the cache. Workers take images; scratch memory is for most_at_once().
+    // memory: so the values of an image stay in the cache. But several images take the tail together. Workers take
+    // images; scratch memory is for most_at_once().
     std::size_t images = 1;
     std::size_t scratch_floats = 0;  // of one image
+    image_tail tail = {};            // with first 0, there is none
     std::size_t first_image = 0;     // where the outside tensors' first image is; 0 unless it is one of several
     float* outside[most_outside_images] = {};  // those that enter are only read
 };

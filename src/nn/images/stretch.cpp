@@ -62,6 +62,7 @@ auto cpu_image_stretch::make_program(const std::filesystem::path& path, std::spa
     made->layout = std::move(*layout);
     const std::vector<kernels::image_step>& steps = made->layout.steps;
     made->steps = on_device(on_, steps.data(), steps.size() * sizeof(kernels::image_step));
+    if (made->layout.images > 1) made->tail = kernels::tail_of(steps);
     return made;
 }
 
@@ -81,7 +82,8 @@ std::optional<std::vector<any_tensor>> cpu_image_stretch::submit(const std::file
                              .numbers = static_cast<const float*>(numbers_.memory()->data()),
                              .scratch = static_cast<float*>(scratch->data()),
                              .images = found->layout.images,
-                             .scratch_floats = found->layout.scratch_elements};
+                             .scratch_floats = found->layout.scratch_elements,
+                             .tail = found->tail};
     std::size_t next = 0;
     for (const any_tensor& each : inputs) {
         accesses.push_back({each.memory(), access_mode::read});

@@ -87,6 +87,7 @@ private:
     struct program {
         image_layout layout;
         any_tensor steps;  // the layout's, on the device
+        kernels::image_tail tail;
     };
     std::shared_ptr<const program> make_program(const std::filesystem::path& path,
                                                 std::span<const any_tensor> inputs) const;
