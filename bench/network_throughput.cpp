@@ -40,6 +40,17 @@ std::vector<float> numbers(std::size_t count) {
     return made;
 }
 
+// The cores that the program may use.
+std::vector<std::size_t> usable_cores() {
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    if (sched_getaffinity(0, sizeof(all), &all) != 0) throw std::runtime_error("the program's cores are not known");
+    std::vector<std::size_t> made;
+    for (std::size_t core = 0; core < CPU_SETSIZE; ++core)
+        if (CPU_ISSET(core, &all)) made.push_back(core);
+    return made;
+}
+
 // Each thread has a core, as the processes of the others have.
 void stay_on(std::size_t core) {
     cpu_set_t only;
@@ -49,14 +60,14 @@ void stay_on(std::size_t core) {
 }
 
 double rows_by_calls(const nn::network& network, std::size_t in, std::size_t out, std::size_t rows, double seconds) {
-    const std::size_t threads = std::max(1u, std::thread::hardware_concurrency());
+    const std::vector<std::size_t> cores = usable_cores();
     std::atomic<bool> is_over{false};
     std::atomic<std::size_t> calls{0};
-    std::latch ready(static_cast<std::ptrdiff_t>(threads) + 1);
+    std::latch ready(static_cast<std::ptrdiff_t>(cores.size()) + 1);
     std::vector<std::jthread> all;
-    for (std::size_t i = 0; i < threads; ++i) {
+    for (std::size_t i = 0; i < cores.size(); ++i) {
         all.emplace_back([&, i] {
-            stay_on(i);
+            stay_on(cores[i]);
             const std::vector<float> inputs = numbers(rows * in);
             std::vector<float> outputs(rows * out);
             const std::vector<nn::input_view> from{nn::input_view(inputs, {rows, in})};

@@ -145,9 +145,9 @@ void worker_pool::work(sleeper& self) {
     }
 }
 
-// As many threads compute as there are workers: one more would take the core of another one, for which all that share
-// its work would wait. Parts go before teams, since a team may be that of a part; of several teams the latest one goes
-// first, which has the most left.
+// Nothing where as many threads compute as there are workers: one more would take the core of another thread, and all
+// that share work with that thread would wait. Parts go before teams, since a team may be that of a part; of several
+// teams the latest one goes first, which has the most left.
 worker_pool::shared_work* worker_pool::work_to_join() const noexcept {
     if (is_full()) return nullptr;
     shared_work *parts = nullptr, *team = nullptr;

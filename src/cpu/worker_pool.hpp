@@ -117,7 +117,7 @@ private:
         detail::team_function team;  // null: parts
         std::size_t parts;
         std::size_t most_threads;
-        std::size_t counted;      // 1: the thread that shares counts among those that compute; 0: it did before
+        std::size_t counted;      // in computing_, for the thread that shares: 1; or 0, if it counts already
         int core;                 // on which the thread that shares ran
         std::size_t next = 0;     // the first part that no thread has begun
         std::size_t threads = 1;  // which carry out parts, or belong to the team; the one that shares counts at once
@@ -158,7 +158,7 @@ private:
     // All of these with the lock held. They release it while they carry something out, look or sleep.
     void note_work() noexcept;
     bool has_work() const noexcept { return !ready_.empty() || closing_ || work_to_join() != nullptr; }
-    // As many threads compute as there are workers.
+    // As many threads share work that they compute, or have joined such work, as there are workers.
     bool is_full() const noexcept { return computing_ >= workers_; }
     void look(locked& lock) noexcept;
     void sleep(locked& lock, sleeper& self) noexcept;
@@ -186,7 +186,7 @@ private:
     bool closing_ = false;
     std::size_t looking_ = 0;        // workers that look for work, or are about to
     std::size_t computing_ = 0;      // threads that share their work and compute, or have joined work
-    unsigned left_in_vain_ = 0;      // streams left to the threads that made them ready, since one took its own
+    unsigned left_in_vain_ = 0;      // streams that no thread took while they were left to it, since one was taken
     sleeper* asleep_ = nullptr;      // the last first
     shared_work* shared_ = nullptr;  // all with parts that no thread has begun, and teams that are not over
     unsigned short_teams_ = 0;       // how many began since a thread was woken for one

@@ -19,10 +19,10 @@ namespace {
 constexpr std::size_t chunk_bytes = std::size_t{4} << 20;
 // Some are being read, some filled, some are in between: 32 MiB, which stay in the host's cache.
 constexpr std::size_t chunks_an_upload = 8;
-// A larger upload fills each chunk more than once, so the chunks' lines are in the caches from the first turn on, and
-// the copy engine reads them from there: 50 GB/s, and 37 past the caches, where the memory is read twice and written
-// once. A smaller one fills few chunks twice, and a core has to read the line that it writes first: 8 MiB take twice as
-// long through the caches.
+// Up to this size an upload is copied past the caches. A larger one fills each chunk more than once, so the chunks stay
+// in the caches, and the copy engine reads them from there: 50 GB/s. Past the caches it is 37, since each byte is read
+// from the memory twice and written once. A smaller one finds few of the chunks in the caches, and a core reads each
+// line before it writes to it: 8 MiB take twice as long through the caches.
 constexpr std::size_t most_bytes_past_caches = std::size_t{64} << 20;
 // With two chunks, filling and reading still overlap.
 constexpr std::size_t fewest_chunks_an_upload = 2;

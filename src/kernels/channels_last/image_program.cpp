@@ -42,21 +42,19 @@ public:
         return most;
     }
     void run(std::size_t phase, std::size_t part) const noexcept override {
+        if (steps_[phase].has_bands) {
+            for (const image_call& image : images_)
+                image_step_run::run_band(image, steps_[phase], steps_[phase + 1], loops_, part);
+            return;
+        }
         // A part has the same share of each step: about the same rows.
-        const std::size_t all = parts(phase), end = after(phase);
-        for (std::size_t i = phase; i < end; ++i) {
+        const std::size_t all = parts(phase);
+        for (std::size_t i = phase, end = after(phase); i < end; ++i) {
             if (images_.size() > 1 && steps_[i].what == image_work::convolve && is_by_filters(steps_[i])) {
                 image_step_run::convolve_together(images_, steps_[i], loops_, part, all);
-                continue;
+            } else {
+                for (const image_call& image : images_) step(image, i)(part, all);
             }
-            for (const image_call& image : images_) {
-                if (steps_[phase].has_bands) {
-                    image_step_run::run_band(image, steps_[phase], steps_[phase + 1], loops_, part);
-                } else {
-                    step(image, i)(part, all);
-                }
-            }
-            if (steps_[phase].has_bands) return;
         }
     }
 
@@ -74,7 +72,8 @@ void run_steps(std::span<const image_call> images, std::size_t first, std::size_
     if (first < end) sluice::detail::run_phases(image_phases(images, with), first, end);
 }
 
-// As many as have a share of the workers' caches, and no more than each worker would have.
+// How many images a worker takes together: two, whose values are in its second cache next to a panel of weights; one,
+// where there are not two for each worker. It changes no result.
 constexpr std::size_t most_together = 2;
 std::size_t images_together(const image_call& call) {
     if (call.tail.first == 0 || call.tail.first == call.count) return 1;

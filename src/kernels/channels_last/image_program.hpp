@@ -106,8 +106,8 @@ private:
     std::vector<float> all_;
 };
 
-// The last steps of a program, which several images take together: they have more weights than an image has numbers,
-// and read few of the values before.
+// The last steps of a program, which are carried out for several images together. Their convolutions have more weights
+// than an image has numbers, and they read few of the values that the steps before them write.
 struct image_tail {
     std::size_t first = 0;  // its first step; the number of all steps: there is no such tail
     // Contains all that these steps read and none of them writes: floats of the scratch memory.

@@ -76,20 +76,20 @@ image_tail tail_from(const std::vector<image_step>& steps, std::size_t first) {
 }  // namespace
 
 image_tail tail_of(const std::vector<image_step>& steps) {
+    const auto weights_of = [](const image_step& step) {
+        return step.what == image_work::convolve ? products_of_filter(step) * step.out.channels : 0;
+    };
     const image_tail none{steps.size(), 0, 0};
     std::size_t first = steps.size(), weights = 0;
     while (first > 0 && !steps[first - 1].has_bands &&
            (steps[first - 1].what != image_work::convolve || is_by_filters(steps[first - 1]))) {
-        --first;
-        if (steps[first].what == image_work::convolve)
-            weights += products_of_filter(steps[first]) * steps[first].out.channels;
+        weights += weights_of(steps[--first]);
     }
-    for (; first < steps.size() && weights >= least_weights; ++first) {
-        const image_step& step = steps[first];
-        if (step.is_side_by_side || (first > 0 && steps[first - 1].has_bands)) continue;
+    for (; first < steps.size() && weights >= least_weights; weights -= weights_of(steps[first++])) {
+        // A phase is not divided.
+        if (steps[first].is_side_by_side || (first > 0 && steps[first - 1].has_bands)) continue;
         const image_tail made = tail_from(steps, first);
         if (made.begin < made.end && made.end - made.begin <= most_copied_floats) return made;
-        if (step.what == image_work::convolve) weights -= products_of_filter(step) * step.out.channels;
     }
     return none;
 }
