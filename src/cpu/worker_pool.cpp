@@ -56,7 +56,6 @@ void worker_pool::raise_urgency(place& one) noexcept {
 void worker_pool::note_work() noexcept {
     has_ready_.store(!ready_.empty(), std::memory_order_relaxed);
     has_work_.store(has_work(), std::memory_order_relaxed);
-    is_full_.store(is_full(), std::memory_order_relaxed);
 }
 
 // Checks for a while before it sleeps: waking a thread costs more than most commands. It keeps the core meanwhile,
@@ -70,7 +69,7 @@ void worker_pool::look(locked& lock) noexcept {
         const int most_looks = left_in_vain_ < most_left_in_vain ? looks_before_stream : 0;
         lock.unlock();
         int ready_looks = 0;
-        for (; wait.keeps_core() && !is_full_.load(std::memory_order_relaxed); wait()) {
+        for (; wait.keeps_core() && !is_full(); wait()) {
             if (!has_work_.load(std::memory_order_relaxed)) {
                 ready_looks = 0;
             } else if (!has_ready_.load(std::memory_order_relaxed) || ++ready_looks > most_looks) {
@@ -153,7 +152,7 @@ worker_pool::shared_work* worker_pool::work_to_join() const noexcept {
     shared_work *parts = nullptr, *team = nullptr;
     for (shared_work* each = shared_; each != nullptr; each = each->next_shared) {
         if (each->threads >= each->most_threads) continue;
-        if (each->team.call == nullptr) {
+        if (each->team.take_part == nullptr) {
             parts = each;
         } else if (team == nullptr) {
             team = each;
@@ -165,10 +164,10 @@ worker_pool::shared_work* worker_pool::work_to_join() const noexcept {
 void worker_pool::share(shared_work& work, locked& lock, bool wakes) noexcept {
     work.next_shared = shared_;
     shared_ = &work;
-    computing_ += work.counted;
     note_work();
     // A worker that looks for work needs no wake-up; one that is woken for nothing takes time from those that compute.
-    const std::size_t most = std::min(work.most_threads, 1 + workers_ - std::min(workers_, computing_));
+    const std::size_t computing = computing_.load(std::memory_order_relaxed);
+    const std::size_t most = std::min(work.most_threads, 1 + workers_ - std::min(workers_, computing));
     for (std::size_t threads = 1 + looking_; wakes && threads < most; ++threads) {
         sleeper* const one = take_sleeper();
         if (one == nullptr) return;
@@ -191,11 +190,11 @@ void worker_pool::join(shared_work& work, locked& lock) noexcept {
     ++work.threads;
     ++computing_;
     note_work();
-    if (work.team.call == nullptr) {
+    if (work.team.take_part == nullptr) {
         carry_out_parts(work, lock, false);
     } else {
         lock.unlock();
-        const bool is_over = work.team();
+        const bool is_over = work.team.take_part(work.team.body);
         lock = lock_soon();
         if (is_over) stop_sharing(work);
     }
@@ -250,6 +249,7 @@ void worker_pool::run_parts(std::size_t parts, detail::part_function function, s
                      .most_threads = std::min(parts, workers_),
                      .counted = counted,
                      .core = current_core()};
+    computing_.fetch_add(counted, std::memory_order_relaxed);
     locked lock = lock_soon();
     share(work, lock, true);
     carry_out_parts(work, lock, true);
@@ -257,8 +257,17 @@ void worker_pool::run_parts(std::size_t parts, detail::part_function function, s
     if (work.failure) std::rethrow_exception(std::move(work.failure));
 }
 
+// Where a team is short and all cores compute, what it costs to divide the work is lost. Then no lock is taken either:
+// threads that call one short command after the other would wait for it.
 void worker_pool::run_team(detail::team_function function, std::size_t others, detail::team_wakes wakes,
                            std::size_t counted) noexcept {
+    const bool is_short = wakes == detail::team_wakes::now_and_then;
+    const std::size_t computing = computing_.fetch_add(counted, std::memory_order_relaxed) + counted;
+    if (is_short && computing >= workers_) {
+        function.do_all(function.body);
+        computing_.fetch_sub(counted, std::memory_order_relaxed);
+        return;
+    }
     shared_work work{.function = {},
                      .team = function,
                      .parts = 0,
@@ -267,10 +276,10 @@ void worker_pool::run_team(detail::team_function function, std::size_t others, d
                      .core = current_core()};
     {
         locked lock = lock_soon();
-        short_teams_ = wakes == detail::team_wakes::always ? short_teams_ : (short_teams_ + 1) % short_teams_of_wake_up;
-        share(work, lock, wakes == detail::team_wakes::always || short_teams_ == 0);
+        if (is_short) short_teams_ = (short_teams_ + 1) % short_teams_of_wake_up;
+        share(work, lock, !is_short || short_teams_ == 0);
     }
-    function();
+    function.take_part(function.body);
     locked lock = lock_soon();
     stop_sharing(work);
     wait_for_others(work, lock);

@@ -158,8 +158,8 @@ private:
     // All of these with the lock held. They release it while they carry something out, look or sleep.
     void note_work() noexcept;
     bool has_work() const noexcept { return !ready_.empty() || closing_ || work_to_join() != nullptr; }
-    // As many threads share work that they compute, or have joined such work, as there are workers.
-    bool is_full() const noexcept { return computing_ >= workers_; }
+    // As many threads compute, of those that count (computing_), as there are workers.
+    bool is_full() const noexcept { return computing_.load(std::memory_order_relaxed) >= workers_; }
     void look(locked& lock) noexcept;
     void sleep(locked& lock, sleeper& self) noexcept;
     bool leave_core(int core, core_change& change, locked& lock) noexcept;
@@ -181,11 +181,11 @@ private:
     // Written with the lock held (note_work), for threads that look without it: not in the cache line of the lock.
     alignas(64) std::atomic<bool> has_ready_{false};
     std::atomic<bool> has_work_{false};
-    std::atomic<bool> is_full_{false};
+    // Threads that compute work which they share or would share, or have joined work. Changed without the lock too.
+    alignas(64) std::atomic<std::size_t> computing_{0};
     alignas(64) std::uint64_t turns_ = 0;
     bool closing_ = false;
     std::size_t looking_ = 0;        // workers that look for work, or are about to
-    std::size_t computing_ = 0;      // threads that share their work and compute, or have joined work
     unsigned left_in_vain_ = 0;      // streams that no thread took while they were left to it, since one was taken
     sleeper* asleep_ = nullptr;      // the last first
     shared_work* shared_ = nullptr;  // all with parts that no thread has begun, and teams that are not over

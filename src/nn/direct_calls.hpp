@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "nn/kept_calls.hpp"
 #include "sluice/base/detail/spin_lock.hpp"
 #include "sluice/nn/any_tensor.hpp"
 #include "sluice/nn/host_view.hpp"
@@ -24,7 +25,7 @@ class prepared_network;
 
 class direct_calls {
 public:
-    direct_calls(const prepared_network& of, device& on) noexcept;
+    direct_calls(const prepared_network& of, device& on);
     direct_calls(const direct_calls&) = delete;  // calls point to it
     direct_calls& operator=(const direct_calls&) = delete;
     ~direct_calls();
@@ -34,27 +35,24 @@ public:
     std::vector<any_tensor> operator()(std::span<const input_view> inputs);
 
 private:
-    class call;
-    struct return_to_idle;
-
-    call* take_idle(std::span<const input_view> inputs) noexcept;
+    kept_calls::use use_for(std::span<const input_view> inputs);
     // Whether these shapes have come before. From here on they have.
     bool is_repeated(std::span<const input_view> inputs);
     landed_outputs call_once(std::span<const input_view> inputs);
     // Calls require(outputs) when their types and shapes are known, which is before the run where the network is
     // compiled, and returns deliver(outputs) after the run.
     template <typename Require, typename Deliver>
-    auto answer(std::span<const input_view> inputs, const Require& require, const Deliver& deliver);
-    // Null where the network cannot be compiled, or when too many are in use.
-    call* add(std::span<const input_view> inputs);
+    auto answer(std::span<const input_view> inputs, std::span<const output_view> to, const Require& require,
+                const Deliver& deliver);
+    // None where the network cannot be compiled, or when too many are in use.
+    kept_calls::use add(std::span<const input_view> inputs);
 
     const prepared_network& of_;
     device& on_;
-    sluice::detail::spin_lock guard_;  // guards all of these; held for a few comparisons
-    std::vector<std::unique_ptr<call>> calls_;
+    kept_calls calls_;
+    sluice::detail::spin_lock guard_;           // guards what follows; held for a few comparisons
     std::vector<std::vector<view_form>> seen_;  // once, the latest last
     bool cannot_compile_ = false;
-    std::uint64_t turn_ = 0;
 };
 
 }  // namespace sluice::nn::detail

@@ -17,9 +17,8 @@
 namespace sluice::nn::detail {
 namespace {
 
-constexpr std::size_t output_alignment = 64;
-
-std::size_t aligned(std::size_t bytes) { return (bytes + output_alignment - 1) / output_alignment * output_alignment; }
+// Each check has one number.
+constexpr std::size_t check_bytes = landed_outputs::aligned(sizeof(std::uint64_t));
 
 // Calls function(place of the output, address of its elements) for each, in order.
 template <typename Function>
@@ -32,7 +31,7 @@ void for_each_output(const landed_outputs& in, const Function& function) {
             continue;
         }
         function(i, at);
-        at += aligned(each.size_bytes());
+        at += landed_outputs::aligned(each.size_bytes());
     }
 }
 
@@ -42,11 +41,11 @@ void landed_outputs::require_passed_checks() const {
     if (checks.empty()) return;
     std::size_t at = 0;
     for (const any_tensor& each : outputs)
-        if (!each.is_on_host()) at += aligned(each.size_bytes());
+        if (!each.is_on_host()) at += landed_outputs::aligned(each.size_bytes());
     for (const operators::device_check& each : checks) {
         std::uint64_t found = 0;
         std::memcpy(&found, static_cast<const std::byte*>(block->data()) + at, sizeof(found));
-        at += output_alignment;
+        at += check_bytes;
         if (found == ~std::uint64_t{0}) continue;
         throw file_error(path, file_error::no_offset, each.node, operators::text_of_wrong_number(each, found),
                          errc::out_of_range);
@@ -97,9 +96,9 @@ void landed_outputs::copy_to(std::span<const output_view> to) const {
 landed_outputs submit_run(const prepared_network& of, execution_context& context, std::vector<any_tensor> inputs) {
     landed_outputs made{of.from().path, {}, {}, {}};
     made.outputs = of.run(&context, operators::place::device, std::move(inputs), &made.checks);
-    std::size_t bytes = made.checks.size() * output_alignment;
+    std::size_t bytes = made.checks.size() * check_bytes;
     for (const any_tensor& each : made.outputs)
-        if (!each.is_on_host()) bytes += aligned(each.size_bytes());
+        if (!each.is_on_host()) bytes += landed_outputs::aligned(each.size_bytes());
     const command_info info{"download"};
     const stream on = context.stream();
     if (bytes != 0) made.block = on.allocate_host(bytes, info);
@@ -111,12 +110,12 @@ landed_outputs submit_run(const prepared_network& of, execution_context& context
         }
         if (each.size_bytes() != 0)
             sluice::detail::copy_to_host(on, info, *made.block, at, *each.memory(), each.size_bytes());
-        at += aligned(each.size_bytes());
+        at += landed_outputs::aligned(each.size_bytes());
         each = any_tensor::of_shape(each.type(), each.shape());  // the device's memory is not needed any more
     }
     for (operators::device_check& each : made.checks) {
         sluice::detail::copy_to_host(on, info, *made.block, at, *each.found.memory(), each.found.size_bytes());
-        at += output_alignment;
+        at += check_bytes;
         each.found = {};
     }
     return made;

@@ -2,6 +2,7 @@
 // landed_outputs: what a run of a network leaves in host memory.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <span>
 #include <vector>
@@ -18,6 +19,12 @@ class prepared_network;
 // Outputs whose elements begin at multiples of 64 bytes in one block of host memory, without those that are in host
 // memory already. Then what the checks found.
 struct landed_outputs {
+    // From the beginning of an output to that of the next one.
+    static constexpr std::size_t aligned(std::size_t bytes) {
+        constexpr std::size_t alignment = 64;
+        return (bytes + alignment - 1) / alignment * alignment;
+    }
+
     std::filesystem::path path;  // of the model
     std::vector<any_tensor> outputs;
     std::vector<operators::device_check> checks;

@@ -2,6 +2,7 @@
 // prepared_network: the nodes of a model with their operators, in order, and the constants on a device.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -61,6 +62,15 @@ public:
     std::size_t slots = 0;
     std::vector<std::string> names;  // of the values, by slot; those that passes add have none
 };
+
+// Whether a step is meant, of the graph or of those inside its steps.
+template <typename Predicate>
+bool has_step(const prepared_graph& in, const Predicate& is_meant) {
+    return std::ranges::any_of(in.steps, [&](const step& each) {
+        return is_meant(each) ||
+               std::ranges::any_of(each.inner, [&](const auto& inner) { return has_step(*inner.second, is_meant); });
+    });
+}
 
 class prepared_network {
 public:

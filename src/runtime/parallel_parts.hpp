@@ -21,13 +21,13 @@ struct part_function {
     void operator()(std::size_t part) const { call(body, part); }
 };
 
-// What several threads do together: each call takes part until all is done, and then returns true; false, if the thread
-// is needed elsewhere. It is not owned.
+// What several threads do together. It is not owned.
 struct team_function {
-    bool (*call)(void* body);
+    // Takes part until all is done, and then returns true; false, if the thread is needed elsewhere.
+    bool (*take_part)(void* body);
+    // Does all of it: called instead, once, where no other thread can help.
+    void (*do_all)(void* body);
     void* body;
-
-    bool operator()() const { return call(body); }
 };
 
 // Whether a team is worth the wake-up of a thread, which costs some 10 µs and more. If not, threads that are awake
@@ -40,8 +40,9 @@ public:
     // Calls the function for each number below `parts`, on this thread and on others. Returns when all calls are over.
     // Throws what a call threw first; then parts that had not begun are left out.
     virtual void run_parts(std::size_t parts, part_function function) = 0;
-    // Calls the function on this thread, and on up to `others` that help: each of them once at a time, and again after
-    // it has returned false. Returns when all calls are over. The function throws nothing.
+    // Has this thread take part, and up to `others` that help: each of them once at a time, and again after it has
+    // returned false. Returns when all calls are over. The function throws nothing. Where a team is not worth a wake-up
+    // and other threads compute on all cores, this thread does all of it.
     virtual void run_team(team_function function, std::size_t others, team_wakes wakes) noexcept = 0;
     // On how many threads at most.
     virtual std::size_t threads() const noexcept = 0;

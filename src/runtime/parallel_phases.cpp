@@ -10,14 +10,21 @@
 namespace sluice::detail {
 namespace {
 
+void run_alone(const phased_work& work, std::size_t first, std::size_t end) noexcept {
+    for (std::size_t phase = first; phase != end; phase = work.after(phase)) work.run_all(phase);
+}
+
 class team {
 public:
     team(const phased_work& work, std::size_t first, std::size_t end, const part_runner& runner)
         : work_(work),
+          first_(first),
           end_(end),
           runner_(runner),
           owner_(std::this_thread::get_id()),
           turn_(turn{static_cast<std::uint32_t>(first)}) {}
+
+    void do_all() const noexcept { run_alone(work_, first_, end_); }
 
     // Takes part until all phases are over; a helper perhaps only until the device needs it, and then returns false.
     bool take_part() noexcept {
@@ -57,7 +64,7 @@ private:
     };
 
     const phased_work& work_;
-    const std::size_t end_;
+    const std::size_t first_, end_;
     const part_runner& runner_;
     const std::thread::id owner_;
     alignas(64) std::atomic<turn> turn_;
@@ -78,15 +85,11 @@ void run_phases(const phased_work& work, std::size_t first, std::size_t end, tea
         }
         threads = threads < most_parts ? threads : most_parts;
     }
-    if (threads <= 1) {
-        for (std::size_t phase = first; phase != end; phase = work.after(phase)) {
-            const std::size_t parts = work.parts(phase);
-            for (std::size_t part = 0; part < parts; ++part) work.run(phase, part);
-        }
-        return;
-    }
+    if (threads <= 1) return run_alone(work, first, end);
     team all(work, first, end, *runner);
-    runner->run_team({[](void* erased) { return static_cast<team*>(erased)->take_part(); }, &all}, threads - 1, wakes);
+    runner->run_team({[](void* erased) { return static_cast<team*>(erased)->take_part(); },
+                      [](void* erased) { static_cast<team*>(erased)->do_all(); }, &all},
+                     threads - 1, wakes);
 }
 
 }  // namespace sluice::detail

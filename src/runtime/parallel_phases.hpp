@@ -22,6 +22,11 @@ public:
     // Carries out a part. Called on any thread of the device, for each part once: on the thread of the command from the
     // first part on, on the others from the last one back.
     virtual void run(std::size_t phase, std::size_t part) const noexcept = 0;
+    // Carries out all parts of a phase. Called instead where one thread carries out all phases.
+    virtual void run_all(std::size_t phase) const noexcept {
+        const std::size_t all = parts(phase);
+        for (std::size_t part = 0; part < all; ++part) run(phase, part);
+    }
 
 protected:
     ~phased_work() = default;

@@ -91,6 +91,7 @@ TEST(fused_mlp_sharing, changes_no_bit_of_huge_networks) {
 TEST(fused_mlp_sharing, changes_no_bit_of_narrow_networks_and_of_16_bits) {
     expect_the_same<float>({64, 64, 64, 10}, activation::relu, activation::softmax);
     expect_the_same<float>({32, 256, 256, 1}, activation::relu, activation::none);
+    expect_the_same<float>({70, 3, 50, 2}, activation::gelu, activation::softmax);
     expect_the_same<half>({784, 512, 10}, activation::relu, activation::sigmoid);
     expect_the_same<bfloat16>({400, 900, 33}, activation::gelu, activation::none);
 }

@@ -178,6 +178,25 @@ TEST_F(direct_calls, run_on_several_threads_at_once) {
     for (std::thread& each : threads) each.join();
 }
 
+// More threads than have places of their own, and more shapes than are kept.
+TEST_F(direct_calls, of_many_threads_with_many_shapes_are_right) {
+    const network made = make(layers());
+    std::vector<std::jthread> threads;
+    for (std::size_t thread = 0; thread < 10; ++thread) {
+        threads.emplace_back([&made, thread] {
+            for (std::size_t i = 0; i < 400; ++i) {
+                // Most of them are those of all threads, and come again at once.
+                const std::size_t rows = i % 8 != 0 ? 1 + i / 100 : 1 + (7 * thread + i) % 90;
+                const auto value = static_cast<float>(1000 * thread + i);
+                const numbers x(2 * rows, value);
+                numbers y(2 * rows), z(2 * rows);
+                made({{x, {rows, 2}}}, {{y, {rows, 2}}, {z, {rows, 2}}});
+                ASSERT_THAT(z, Each(2 * value));
+            }
+        });
+    }
+}
+
 TEST_F(direct_calls, refuse_views_that_do_not_fit_and_write_nothing) {
     const network made = make(layers());
     const numbers x{1, 2};

@@ -122,14 +122,16 @@ std::vector<std::byte> pack_for_cpu(const std::vector<mlp_layer>& layers) {
     constexpr std::size_t columns = kernels::panel_columns;
     std::vector<float> image;
     for (const mlp_layer& layer : layers) {
-        const std::size_t in = layer.in_features, out = layer.out_features, panels = kernels::panels_of(out);
-        const std::size_t first = image.size();
+        const std::size_t in = layer.in_features, out = layer.out_features, first = image.size();
         image.resize(first + kernels::cpu_layer_floats(in, out));
         float* const weight = image.data() + first;
+        float* const bias = image.data() + image.size() - kernels::panels_of(out) * columns;
+        const bool is_single = kernels::has_single_columns(in, out);
         for (std::size_t row = 0; row < out; ++row) {
-            float* const panel = weight + row / columns * in * columns + row % columns;
-            for (std::size_t k = 0; k < in; ++k) panel[k * columns] = T(layer.weight[row * in + k]);
-            if (!layer.bias.empty()) weight[panels * in * columns + row] = layer.bias[row];
+            float* const column = is_single ? weight + row * kernels::single_column_floats(in)
+                                            : weight + row / columns * in * columns + row % columns;
+            for (std::size_t k = 0; k < in; ++k) column[is_single ? k : k * columns] = T(layer.weight[row * in + k]);
+            if (!layer.bias.empty()) bias[row] = layer.bias[row];
         }
     }
     std::vector<std::byte> bytes(image.size() * sizeof(float));

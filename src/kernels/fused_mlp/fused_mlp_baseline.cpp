@@ -6,6 +6,6 @@
 
 namespace sluice::kernels {
 
-const cpu_loops fused_mlp_baseline = {&layer_columns, &softmax_rows};
+const cpu_loops fused_mlp_baseline = {&layer_columns, &layer_of_single_columns, &softmax_rows};
 
 }  // namespace sluice::kernels

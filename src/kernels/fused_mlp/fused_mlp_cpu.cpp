@@ -77,11 +77,15 @@ division division_of(std::size_t rows, const detail::fused_mlp_form& form) noexc
     return {true, parts, std::min(most, wide ? rows_of_shared_block : rows_of_narrow_block)};
 }
 
-// Two blocks of activations, and one for inputs of 16 bits. The same for all small numbers of rows, so that a stream's
-// workspace does not grow with each of them.
+// For how many rows a block has memory: the same for all small numbers of them, so that a stream's workspace does not
+// grow with each.
+std::size_t room_of_block(std::size_t rows) noexcept {
+    return rows <= rows_of_cpu_block ? rows_of_cpu_block : rows_of_shared_block;
+}
+
+// Two blocks of activations, and one for inputs of 16 bits.
 std::size_t scratch_of_block(std::size_t rows, const detail::fused_mlp_form& form, bool is_f32) noexcept {
-    const std::size_t most = rows <= rows_of_cpu_block ? rows_of_cpu_block : rows_of_shared_block;
-    return most * (2 * stride_of(form) + (is_f32 ? 0 : form.in_features));
+    return room_of_block(rows) * (2 * stride_of(form) + (is_f32 ? 0 : form.in_features));
 }
 
 // Rows that go through all layers together, and the memory that they need on their way.
@@ -171,14 +175,22 @@ public:
     std::size_t after(std::size_t phase) const noexcept override { return phase + 1; }
     void run(std::size_t, std::size_t part) const noexcept override {
         const auto all = range_of_part(call_.rows, how_.parts, part);
-        const std::size_t size = all.last - all.first, blocks = (size + how_.rows - 1) / how_.rows;
-        for (std::size_t i = 0; i < blocks; ++i) {
-            const auto range = range_of_part(size, blocks, i);
-            run_block({call_, all.first + range.first, range.last - range.first, call_.scratch + part * scratch_});
-        }
+        run_rows(all.first, all.last, how_.rows, call_.scratch + part * scratch_);
+    }
+    // Higher blocks than those of small parts, in the memory of all parts.
+    void run_all(std::size_t) const noexcept override {
+        const std::size_t best = is_wide(call_.form) ? rows_of_shared_block : rows_of_narrow_block;
+        run_rows(0, call_.rows, std::min(best, how_.parts * room_of_block(how_.rows)), call_.scratch);
     }
 
 private:
+    void run_rows(std::size_t first, std::size_t last, std::size_t most, float* scratch) const noexcept {
+        const std::size_t size = last - first, blocks = (size + most - 1) / most;
+        for (std::size_t i = 0; i < blocks; ++i) {
+            const auto range = range_of_part(size, blocks, i);
+            run_block({call_, first + range.first, range.last - range.first, scratch});
+        }
+    }
     void run_block(const block_of_rows<T>& block) const noexcept {
         if (block.enters) block.enter(0, block.rows());
         const float* image = static_cast<const float*>(call_.image);

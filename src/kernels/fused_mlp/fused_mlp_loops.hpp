@@ -10,66 +10,15 @@
 
 #include <math.h>
 
-#include <type_traits>
-#include <utility>
-
-#if defined(__AVX512F__)
-#include <immintrin.h>
-#endif
+#include <cstddef>
 
 #include "kernels/fused_mlp/fused_mlp_cpu.hpp"
+#include "kernels/fused_mlp/fused_mlp_single_columns.hpp"
+#include "kernels/fused_mlp/fused_mlp_vectors.hpp"
 #include "sluice/kernels/activated.hpp"
 
 namespace sluice::kernels {
 namespace {
-
-using panel __attribute__((vector_size(64))) = float;                    // a whole panel's row
-using loose_panel __attribute__((vector_size(64), aligned(4))) = float;  // wherever it is
-
-// Where a tile is: its first row and panel.
-struct tile_place {
-    const float* x;
-    std::size_t x_stride;
-    const float* weight;
-    const float* bias;
-    std::size_t in;
-    float* out;
-    std::size_t out_stride;
-    std::size_t last_columns;  // of the last panel: 16 but at the end of a layer
-    float floor;               // 0 with relu, else -infinity
-};
-
-// As activated<activation::relu>, if the floor is 0: NaN stays NaN. With -infinity nothing changes. (Vectors are no
-// results: the calling convention for them depends on the unit.)
-[[gnu::always_inline]] inline void raise_to(const panel& floor, panel& x) {
-#if defined(__AVX512F__)
-    // Of two numbers of which one is NaN it gives the second. (g++ 12 warns of the form without a mask.)
-    x = reinterpret_cast<panel>(
-        _mm512_maskz_max_ps(0xffff, reinterpret_cast<__m512>(floor), reinterpret_cast<__m512>(x)));
-#else
-    x = x < floor ? floor : x;
-#endif
-}
-
-// The first columns of a panel's row.
-[[gnu::always_inline]] inline void store_columns(const panel& from, std::size_t columns, float* to) {
-#if defined(__AVX512F__)
-    _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << columns) - 1), reinterpret_cast<__m512>(from));
-#else
-    for (std::size_t c = 0; c < columns; ++c) to[c] = from[c];
-#endif
-}
-
-// Calls the body with 0 to Count - 1, as constants: so an array stays in registers where a compiler would not unroll
-// the loop.
-template <int... I, typename Body>
-[[gnu::always_inline]] inline void for_each_constant(std::integer_sequence<int, I...>, const Body& body) {
-    (body(std::integral_constant<int, I>()), ...);
-}
-template <int Count, typename Body>
-[[gnu::always_inline]] inline void unrolled(const Body& body) {
-    for_each_constant(std::make_integer_sequence<int, Count>(), body);
-}
 
 // A tile of `Rows` rows by `Panels` panels: out = bias + x * weight, in registers.
 template <int Rows, int Panels>
@@ -104,8 +53,6 @@ void multiply_tile(const tile_place& at) {
         });
     });
 }
-
-using tile_function = void (*)(const tile_place& at);
 
 // How many panels a tile of some rows has, if there are enough. The fewer rows, the more: a sum must not wait for
 // itself.
@@ -150,10 +97,9 @@ void multiply(const cpu_columns& what, const float* weight, const float* bias, f
     std::size_t width = panels_of_tile(longer == 0 ? rows : rows + 1);
     for (std::size_t p = 0; p < panels; p += width) {
         while (p + width > panels) width /= 2;
-        multiply_panels(
-            {what.x, what.x_stride, weight + p * what.in * 16, bias + p * 16, what.in, out + p * 16, what.out_stride,
-             p + width == panels ? last_columns : 16, what.after == activation::relu ? 0 : -INFINITY},
-            width, tiles, rows, longer);
+        multiply_panels({what.x, what.x_stride, weight + p * what.in * 16, bias + p * 16, what.in, out + p * 16,
+                         what.out_stride, p + width == panels ? last_columns : 16, floor_of(what.after)},
+                        width, tiles, rows, longer);
     }
 }
 
@@ -194,6 +140,11 @@ void layer_columns(const cpu_columns& what) {
     multiply(what, what.image + what.first_panel * what.in * 16, bias + what.first_panel * 16, out);
     const std::size_t end = what.last_panel * 16 < what.columns ? what.last_panel * 16 : what.columns;
     activate(out, what.out_stride, what.rows, end - what.first_panel * 16, what.after);
+}
+
+void layer_of_single_columns(const cpu_columns& what) {
+    multiply_single_columns(what);
+    activate(what.out, what.out_stride, what.rows, what.columns, what.after);
 }
 
 }  // namespace

@@ -74,8 +74,8 @@ void run_quantized_block(const cpu_loops& loops, const quantized_mlp_call& call,
     const auto* image = static_cast<const float*>(call.image);
     for (std::size_t i = 0; i < sizes.layers; ++i, std::swap(x, sums)) {
         const std::size_t in = sizes.features[i], columns = sizes.features[i + 1], panels = panels_of(columns);
-        loops.layer({x, stride, rows, image, in, columns, activation::none, sums, stride, 0, panels});
-        image += cpu_layer_floats(in, columns);
+        loops.panels({x, stride, rows, image, in, columns, activation::none, sums, stride, 0, panels});
+        image += panel_floats(in, columns);
         finish_layer(loops, sums, {call.form.factor[i], call.form.gain[i], image, rows, columns, stride},
                      sizes.after[i]);
         image += panels * panel_columns;
@@ -126,9 +126,9 @@ std::vector<std::byte> quantized_image_for_cpu(const std::vector<mlp_layer>& lay
         const mlp_layer& layer = layers[i];
         const std::size_t in = layer.in_features, out = layer.out_features, panels = panels_of(out);
         const std::size_t first = image.size();
-        image.resize(first + cpu_layer_floats(in, out) + panels * panel_columns);
+        image.resize(first + panel_floats(in, out) + panels * panel_columns);
         float* const weight = image.data() + first;
-        float* const biases = weight + cpu_layer_floats(in, out);
+        float* const biases = weight + panel_floats(in, out);
         const float by = 1 / scales[i];
         for (std::size_t row = 0; row < out; ++row) {
             float* const panel = weight + row / panel_columns * in * panel_columns + row % panel_columns;

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/direct_call.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <utility>
+#include <variant>
+
+#include "nn/prepared_network.hpp"
+#include "runtime/graph_difference.hpp"
+#include "sluice/base/error.hpp"
+#include "sluice/op/with_context.hpp"
+#include "sluice/runtime/detail/command_queue.hpp"
+#include "sluice/runtime/execution_context.hpp"
+#include "sluice/runtime/graph_program.hpp"
+#include "sluice/runtime/sync.hpp"
+
+namespace sluice::nn::detail {
+namespace {
+
+// Device memory that the host writes needs no upload.
+std::vector<sluice::detail::graph_input> graph_inputs_of(std::span<const view_form> inputs, const device& on) {
+    std::vector<sluice::detail::graph_input> made;
+    for (const view_form& each : inputs)
+        made.push_back({.bytes = each.size_bytes(), .is_from_host = !on.shares_host_memory()});
+    return made;
+}
+
+// Whether the command reads its input wherever that begins: some read vectors from aligned addresses.
+bool reads_anywhere(const graph_node& node) {
+    return std::holds_alternative<copy_command>(node.what) || node.name == "fused_mlp";
+}
+// What it may ask for: as much as the elements of any type.
+bool is_aligned(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % alignof(std::max_align_t) == 0; }
+
+}  // namespace
+
+std::vector<view_form> forms_of(std::span<const input_view> inputs) {
+    std::vector<view_form> made;
+    for (const input_view& each : inputs) made.push_back(each.form());
+    return made;
+}
+
+direct_call::direct_call(const prepared_network& of, device& on, std::span<const input_view> inputs)
+    : inputs_(forms_of(inputs)),
+      of_(of),
+      on_(on),
+      core_(on, graph_inputs_of(inputs_, on), {.name = "network"}, source_location::current()) {
+    core_.compile(record_);
+    // Functions of the host are recorded for one launch.
+    if (core_.commands().has_host_calls())
+        throw error(errc::graph_refused, "the network calls functions of the host", {"network", on.name()});
+    for (const view_form& each : inputs_) {
+        blocks_.push_back(on.shares_host_memory() ? on_->allocate(each.size_bytes(), {"input"})
+                                                  : on_->allocate_host(each.size_bytes(), {"input"}));
+    }
+}
+
+bool direct_call::fits(std::span<const input_view> inputs) const noexcept {
+    return std::ranges::equal(inputs_, inputs, {}, {}, &input_view::form);
+}
+
+bool direct_call::run(std::span<const input_view> inputs, std::span<const output_view> to) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+        if (list_ != nullptr && lead_input(i, inputs[i].data())) continue;
+        std::memcpy(blocks_[i]->data(), inputs[i].data(), inputs_[i].size_bytes());
+    }
+    if (at_once_ == nullptr) {
+        launch();
+        return false;
+    }
+    for (std::size_t i = 0; i < outputs_.size(); ++i) lead_output(outputs_[i], to.empty() ? nullptr : to[i].data());
+    if (std::exception_ptr failure = at_once_->run_at_once(*list_)) std::rethrow_exception(std::move(failure));
+    return !outputs_.empty();
+}
+
+void direct_call::record(sluice::detail::graph_recording& recording) {
+    ++recordings_;
+    std::vector<any_tensor> given;
+    for (std::size_t i = 0; i < inputs_.size(); ++i)
+        given.emplace_back(inputs_[i].type(), lengths_of(inputs_[i]), storage_ref(recording.input(i)[0]));
+    recording.forget_inputs();
+    landed_outputs made = submit_run(of_, recording.context(), std::move(given));
+    recording.add_output(made.block.get());
+    if (recording.is_for_comparison()) return;
+    made.block = {};
+    landed_ = std::move(made);
+}
+
+// On a stream. On a device that can run the commands at once, later calls do: the inputs and outputs stay where
+// they are now, and the wait has shown that the constants are there.
+void direct_call::launch() {
+    bool is_understood = false;
+    auto submitted = with_context([&](execution_context& context) {
+        const std::lock_guard lock(core_.mutex());
+        std::vector<sluice::detail::launch_input> feeds;
+        for (const storage_ref& each : blocks_) feeds.push_back({.memory = each});
+        landed_.block = {};
+        const std::size_t before = recordings_;
+        landed_.block = core_.submit(context, feeds, record_).outputs[0];
+        is_understood = recordings_ == before;
+        core_.forget_outputs();
+    });
+    sync_on(std::move(submitted), *on_);
+    // Recordings that differ in more than addresses are made again for each launch. And an operator of the user's
+    // may use memory that others write: only a launch is ordered after them.
+    if (!is_understood || has_step(of_.body(), [](const step& each) { return each.what->own != nullptr; })) return;
+    at_once_ = dynamic_cast<sluice::detail::runs_at_once*>(&on_->queue().interpreter());
+    if (at_once_ == nullptr) return;
+    list_ = sluice::detail::make_replay_list(core_.commands());
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+        input_use& made = uses_.emplace_back(input_use{{}, blocks_[i]->data()});
+        const auto* const sites = core_.input_sites(i);
+        const auto is_read = [&](const auto& site) { return reads_anywhere(list_->graph.nodes[site.node]); };
+        if (sites != nullptr && std::ranges::all_of(*sites, is_read)) made.sites = *sites;
+    }
+    outputs_ = copies_of_outputs();
+}
+
+// The copies that end the list, one for each output; none, where anything else comes after one of them, writes what
+// they write, or must be looked at before the caller's memory changes.
+std::vector<direct_call::output_use> direct_call::copies_of_outputs() const {
+    const auto& nodes = list_->graph.nodes;
+    const std::size_t count = landed_.outputs.size();
+    if (!landed_.checks.empty() || count > nodes.size()) return {};
+    std::vector<output_use> made;
+    auto* at = static_cast<std::byte*>(landed_.block ? landed_.block->data() : nullptr);
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t node = nodes.size() - count + i, bytes = landed_.outputs[i].size_bytes();
+        const auto* const copy = std::get_if<copy_command>(&nodes[node].what);
+        const auto is_copied = [&](const auto& site) { return site.node == node; };
+        if (copy == nullptr || landed_.outputs[i].is_on_host() || copy->rows.count != 1 || copy->bytes != bytes ||
+            copy->destination != at ||
+            std::ranges::any_of(uses_, [&](const auto& use) { return std::ranges::any_of(use.sites, is_copied); }))
+            return {};
+        made.push_back({node, at, at});
+        at += landed_outputs::aligned(bytes);
+    }
+    return made;
+}
+
+// Has the commands of the list read an input where it is, instead of a copy of it. False if they read the copy.
+bool direct_call::lead_input(std::size_t input, const void* to) {
+    input_use& use = uses_[input];
+    if (use.sites.empty()) return false;
+    const bool is_direct = is_aligned(to);
+    void* const now = is_direct ? const_cast<void*>(to) : blocks_[input]->data();  // they only read it
+    if (use.now != now) {
+        for (const sluice::detail::address_site& each : use.sites) {
+            sluice::detail::set_address_in(list_->graph, each.node, each.at,
+                                           static_cast<std::byte*>(now) + each.offset);
+        }
+        use.now = now;
+    }
+    return is_direct;
+}
+
+void direct_call::lead_output(output_use& use, void* to) {
+    void* const now = to != nullptr ? to : use.landed;
+    if (use.now == now) return;
+    sluice::detail::set_address_in(list_->graph, use.node, graph_program::copy_destination, now);
+    use.now = now;
+}
+
+}  // namespace sluice::nn::detail
