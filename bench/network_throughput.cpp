@@ -59,10 +59,12 @@ void stay_on(std::size_t core) {
     if (sched_setaffinity(0, sizeof(only), &only) != 0) throw std::runtime_error("no thread can stay on a core here");
 }
 
+// The rates of the threads are added up, each up to the end of its last call, as those of the other runtimes'
+// processes.
 double rows_by_calls(const nn::network& network, std::size_t in, std::size_t out, std::size_t rows, double seconds) {
     const std::vector<std::size_t> cores = usable_cores();
     std::atomic<bool> is_over{false};
-    std::atomic<std::size_t> calls{0};
+    std::atomic<double> rate{0};
     std::latch ready(static_cast<std::ptrdiff_t>(cores.size()) + 1);
     std::vector<std::jthread> all;
     for (std::size_t i = 0; i < cores.size(); ++i) {
@@ -74,17 +76,18 @@ double rows_by_calls(const nn::network& network, std::size_t in, std::size_t out
             const std::vector<nn::output_view> to{nn::output_view(outputs, {rows, out})};
             for (int warm = 0; warm < 10; ++warm) network(from, to);
             ready.arrive_and_wait();
-            std::size_t mine = 0;
-            for (; !is_over.load(std::memory_order_relaxed); ++mine) network(from, to);
-            calls += mine;
+            const auto begin = clock_type::now();
+            std::size_t calls = 0;
+            for (; !is_over.load(std::memory_order_relaxed); ++calls) network(from, to);
+            rate +=
+                static_cast<double>(calls * rows) / std::chrono::duration<double>(clock_type::now() - begin).count();
         });
     }
     ready.arrive_and_wait();
-    const auto begin = clock_type::now();
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     is_over = true;
     all.clear();
-    return static_cast<double>(calls * rows) / std::chrono::duration<double>(clock_type::now() - begin).count();
+    return rate;
 }
 
 double rows_by_engine(device& cpu, const std::vector<std::size_t>& widths, std::size_t batch, double seconds) {
