@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/cpu_memory.hpp"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,13 +47,32 @@ memory_budget& budget_of_machine() noexcept {
     return all;
 }
 
+namespace {
+
+constexpr std::size_t huge_page = std::size_t{2} << 20;
+
+// Of a large block, the huge pages that lie in it as a whole: it takes no more memory than without. Each address of a
+// small page is looked up by itself, which takes up to a tenth of the time of a product with 23 MB of weights.
+void* allocate_in_huge_pages(std::size_t bytes) {
+    void* data = nullptr;
+    if (posix_memalign(&data, huge_page, bytes) != 0) return nullptr;
+    // Where the system has none, the block is as good.
+    static_cast<void>(::madvise(data, bytes / huge_page * huge_page, MADV_HUGEPAGE));
+    return data;
+}
+
+void* allocate_block(std::size_t bytes) {
+    if (bytes >= 2 * huge_page) return allocate_in_huge_pages(bytes);
+    const std::size_t alignment = bytes >= (std::size_t{1} << 20) ? 4096 : 256;
+    return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+}  // namespace
+
 void* cpu_memory::allocate(std::size_t bytes) {
     if (!own_.take(bytes)) return nullptr;
     if (machine_.take(bytes)) {
-        // Align large blocks to pages, so that the system can back them with huge pages.
-        const std::size_t alignment = bytes >= (std::size_t{1} << 20) ? 4096 : 256;
-        void* const data = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-        if (data != nullptr) return data;
+        if (void* const data = allocate_block(bytes)) return data;
         machine_.give_back(bytes);
     }
     own_.give_back(bytes);

@@ -33,7 +33,7 @@ public:
     public:
         use() = default;
         use(use&& from) noexcept : of_(std::exchange(from.of_, nullptr)) {}
-        use& operator=(use&&) = delete;  // nobody replaces one
+        use& operator=(use&&) = delete;  // it is given back at its own end
         ~use() {
             if (of_ != nullptr) of_->is_taken.store(false, std::memory_order_release);
         }
