@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 
 namespace sluice::cpu {
@@ -38,6 +41,20 @@ TEST(cpu_memory, shares_the_machines_memory_with_the_others) {
     host.free(second, 400);
     host.free(third, 600);
     EXPECT_EQ(machine.left(), 1000u);
+}
+
+// Whether the system gives huge pages depends on its settings; a block that begins inside one would have fewer of them.
+TEST(cpu_memory, begins_large_blocks_at_huge_pages) {
+    constexpr std::size_t bytes = (std::size_t{5} << 20) + 3;
+    memory_budget machine(bytes);
+    cpu_memory memory(bytes, machine);
+    void* const block = memory.allocate(bytes);
+    ASSERT_NE(block, nullptr);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % (std::size_t{2} << 20), 0u);
+    std::memset(block, 1, bytes);
+    EXPECT_EQ(memory.info().free_bytes, 0u);
+    memory.free(block, bytes);
+    EXPECT_EQ(machine.left(), bytes);
 }
 
 }  // namespace sluice::cpu

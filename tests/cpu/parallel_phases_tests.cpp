@@ -33,7 +33,15 @@ public:
     std::size_t parts(std::size_t phase) const noexcept override { return parts_[phase]; }
     std::size_t after(std::size_t phase) const noexcept override { return phase + 1; }
     void run(std::size_t phase, std::size_t part) const noexcept override { run_(phase, part); }
-    void operator()() const { detail::run_phases(*this, 0, parts_.size()); }
+    void run_all(std::size_t phase) const noexcept override {
+        ++whole_phases;
+        phased_work::run_all(phase);
+    }
+    void operator()(detail::team_wakes wakes = detail::team_wakes::always) const {
+        detail::run_phases(*this, 0, parts_.size(), wakes);
+    }
+
+    mutable std::atomic<std::size_t> whole_phases{0};  // which one thread carried out as a whole
 
 private:
     const std::vector<std::size_t> parts_;
@@ -111,6 +119,28 @@ TEST_F(parallel_phases, leave_a_worker_to_a_stream_that_becomes_ready) {
     EXPECT_GT(after_it, 0u);
 }
 
+// All three workers compute until the test has seen how the short phases of another thread are carried out.
+TEST_F(parallel_phases, that_are_short_are_not_divided_where_all_cores_compute) {
+    std::latch have_begun(3), may_end(1);
+    const listed_phases all_cores({3}, [&](std::size_t, std::size_t) {
+        have_begun.arrive_and_wait();
+        may_end.wait();
+    });
+    auto computing = spawn(host_call([&] { all_cores(); }), policy);
+    have_begun.wait();
+    std::vector<std::pair<std::size_t, std::size_t>> order;
+    const listed_phases short_one({2, 1, 2},
+                                  [&](std::size_t phase, std::size_t part) { order.emplace_back(phase, part); });
+    single_stream other(on);
+    sync(host_call([&] { short_one(detail::team_wakes::now_and_then); }), other);
+    EXPECT_EQ(short_one.whole_phases, 3u);
+    may_end.count_down();
+    computing.wait();
+    EXPECT_EQ(all_cores.whole_phases, 0u);
+    const std::vector<std::pair<std::size_t, std::size_t>> expected{{0, 0}, {0, 1}, {1, 0}, {2, 0}, {2, 1}};
+    EXPECT_EQ(order, expected);
+}
+
 TEST_F(parallel_phases, of_several_commands_are_not_mixed) {
     round_robin pool(on, 4);
     std::vector<std::atomic<std::size_t>> sums(100);
@@ -130,9 +160,11 @@ TEST_F(parallel_phases, of_several_commands_are_not_mixed) {
 
 TEST(parallel_phases_elsewhere, are_carried_out_in_order) {
     std::vector<std::pair<std::size_t, std::size_t>> order;
-    listed_phases({2, 1, 2}, [&](std::size_t phase, std::size_t part) { order.emplace_back(phase, part); })();
+    const listed_phases work({2, 1, 2}, [&](std::size_t phase, std::size_t part) { order.emplace_back(phase, part); });
+    work();
     const std::vector<std::pair<std::size_t, std::size_t>> expected{{0, 0}, {0, 1}, {1, 0}, {2, 0}, {2, 1}};
     EXPECT_EQ(order, expected);
+    EXPECT_EQ(work.whole_phases, 3u);
     listed_phases({}, [](std::size_t, std::size_t) { FAIL(); })();
 }
 
