@@ -53,8 +53,8 @@ void answer_watch::look(const std::stop_token& end) {
         while (oldest_ != nullptr && oldest_->since_ <= begun_before) {
             entry& late = *oldest_;
             remove(late);
-            ++ended_;
             late.call_.TryCancel();
+            ++ended_;  // who sees it counted finds it ended
         }
     }
 }

@@ -140,6 +140,7 @@ private:
         grpc::ChannelArguments made;
         made.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 64 << 10);
         made.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+        made.SetMaxReceiveMessageSize(-1);  // a read of what the server has ended says so, also where it is long
         return made;
     }
     bool wait() {
