@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/current_core.hpp"
 
+#include <utility>
+
 #if defined(__linux__)
 #include <sched.h>
+#include <time.h>
 #include <unistd.h>
 #endif
 
@@ -22,6 +25,19 @@ int current_core() noexcept {
 }
 
 bool core_change::is_due(clock::time_point now) const noexcept { return now - last_ >= between_changes; }
+
+bool core_change::has_ticked() noexcept {
+#if defined(__x86_64__)
+    const std::uint64_t tick = __builtin_ia32_rdtsc() >> 21;  // counts 2 to 4 in a nanosecond
+#elif defined(__linux__)
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    const auto tick = static_cast<std::uint64_t>(now.tv_sec * 1'000'000'000 + now.tv_nsec);
+#else
+    const auto tick = static_cast<std::uint64_t>(clock::now().time_since_epoch() / between_changes);
+#endif
+    return std::exchange(tick_, tick) != tick;
+}
 
 #if defined(__linux__)
 

@@ -88,6 +88,7 @@ void worker_pool::sleep(locked& lock, sleeper& self) noexcept {
     self.is_woken = false;
     self.next = asleep_;
     asleep_ = &self;
+    self.core.store(-1, std::memory_order_relaxed);
     self.wake.wait(lock, [&] { return self.is_woken; });
     self.cores.allow_all();
 }
@@ -109,6 +110,18 @@ bool worker_pool::leave_core(int core, core_change& change, locked& lock) noexce
     change.leave(core);
     lock = lock_soon();
     return true;
+}
+
+// Looks about once in a millisecond whether another worker has the core of this one. The system may leave both there
+// for long, next to a core whose thread sleeps and wakes up all the time, for instance one that takes their results.
+void worker_pool::leave_other_worker(sleeper& self, core_change& change) const noexcept {
+    if (workers_ == 1 || !change.has_ticked()) return;
+    const int core = current_core();
+    const bool is_shared = core >= 0 && std::any_of(&sleepers_[0], &sleepers_[workers_], [&](const sleeper& each) {
+                               return &each != &self && each.core.load(std::memory_order_relaxed) == core;
+                           });
+    if (is_shared && change.is_due()) change.leave(core);
+    self.core.store(is_shared ? current_core() : core, std::memory_order_relaxed);
 }
 
 worker_pool::sleeper* worker_pool::take_sleeper() noexcept {
@@ -134,6 +147,7 @@ void worker_pool::work(sleeper& self) {
             next.is_ready_ = false;
             note_work();
             lock.unlock();
+            leave_other_worker(self, change);
             next.of_.run();
             lock = lock_soon();
         } else if (shared_work* const work = work_to_join()) {

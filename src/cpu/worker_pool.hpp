@@ -147,6 +147,7 @@ private:
         std::condition_variable wake = {};
         bool is_woken = false;
         woken_thread cores = {};
+        std::atomic<int> core = -1;  // where it was when it last looked; -1 while it sleeps
         sleeper* next = nullptr;
     };
 
@@ -162,6 +163,7 @@ private:
     bool is_full() const noexcept { return computing_.load(std::memory_order_relaxed) >= workers_; }
     void look(locked& lock) noexcept;
     void sleep(locked& lock, sleeper& self) noexcept;
+    void leave_other_worker(sleeper& self, core_change& change) const noexcept;
     bool leave_core(int core, core_change& change, locked& lock) noexcept;
     // The worker counts as looking from now on. The caller wakes it, without the lock. Null: all are awake.
     sleeper* take_sleeper() noexcept;

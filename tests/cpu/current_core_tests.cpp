@@ -74,6 +74,16 @@ TEST(core_changes, are_due_once_in_a_millisecond) {
     EXPECT_TRUE(change.is_due(begin + std::chrono::microseconds(1000)));
 }
 
+TEST(core_changes, tick_about_once_in_a_millisecond) {
+    core_change change;
+    change.has_ticked();
+    const auto begin = core_change::clock::now();
+    int ticks = 0;
+    while (core_change::clock::now() - begin < std::chrono::milliseconds(50)) ticks += change.has_ticked();
+    EXPECT_GE(ticks, 5);
+    EXPECT_LE(ticks, 200);
+}
+
 TEST(woken_threads, wake_up_on_another_core_and_may_use_all_afterwards) {
     const cpu_set_t allowed = allowed_cores();
     if (CPU_COUNT(&allowed) < 2) GTEST_SKIP() << "this process may run on one core only";
