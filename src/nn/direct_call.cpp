@@ -79,6 +79,7 @@ bool direct_call::run(std::span<const input_view> inputs, std::span<const output
 void direct_call::record(sluice::detail::graph_recording& recording) {
     ++recordings_;
     std::vector<any_tensor> given;
+    given.reserve(inputs_.size());
     for (std::size_t i = 0; i < inputs_.size(); ++i)
         given.emplace_back(inputs_[i].type(), lengths_of(inputs_[i]), storage_ref(recording.input(i)[0]));
     recording.forget_inputs();
@@ -96,6 +97,7 @@ void direct_call::launch() {
     auto submitted = with_context([&](execution_context& context) {
         const std::lock_guard lock(core_.mutex());
         std::vector<sluice::detail::launch_input> feeds;
+        feeds.reserve(blocks_.size());
         for (const storage_ref& each : blocks_) feeds.push_back({.memory = each});
         landed_.block = {};
         const std::size_t before = recordings_;
