@@ -114,14 +114,19 @@ bool worker_pool::leave_core(int core, core_change& change, locked& lock) noexce
 
 // Looks about once in a millisecond whether another worker has the core of this one. The system may leave both there
 // for long, next to a core whose thread sleeps and wakes up all the time, for instance one that takes their results.
+// With more workers awake than there are cores, some of them must share one.
 void worker_pool::leave_other_worker(sleeper& self, core_change& change) const noexcept {
     if (workers_ == 1 || !change.has_ticked()) return;
     const int core = current_core();
-    const bool is_shared = core >= 0 && std::any_of(&sleepers_[0], &sleepers_[workers_], [&](const sleeper& each) {
-                               return &each != &self && each.core.load(std::memory_order_relaxed) == core;
-                           });
-    if (is_shared && change.is_due()) change.leave(core);
-    self.core.store(is_shared ? current_core() : core, std::memory_order_relaxed);
+    std::size_t awake = 1, here = 0;
+    for (std::size_t i = 0; i < workers_; ++i) {
+        const int other = &sleepers_[i] == &self ? -1 : sleepers_[i].core.load(std::memory_order_relaxed);
+        awake += other >= 0;
+        here += other >= 0 && other == core;
+    }
+    const bool leaves = here != 0 && awake <= cores_ && change.is_due();
+    if (leaves) change.leave(core);
+    self.core.store(leaves ? current_core() : core, std::memory_order_relaxed);
 }
 
 worker_pool::sleeper* worker_pool::take_sleeper() noexcept {

@@ -176,6 +176,7 @@ private:
     void wait_for_others(shared_work& work, locked& lock) noexcept;
 
     const std::size_t workers_;
+    const std::size_t cores_ = std::thread::hardware_concurrency();
     const float_environment environment_;  // of the thread that makes the pool
     inner_runner inner_{*this};
     std::mutex mutex_;

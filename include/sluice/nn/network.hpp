@@ -102,10 +102,11 @@ public:
     // Answers at once: reads the inputs and writes the outputs, in the model's orders, before it returns. On a CPU the
     // calling thread computes, without a queue and without waking a thread; workers of the device help with large
     // commands. From the third call with inputs of the same types and shapes on, this allocates no memory: the second
-    // one compiles the network for them, and keeps buffers for 64 of them; one more takes the place of one that was not
-    // used lately. On a GPU, on a device that is traced, and for networks that draw random numbers, have host inputs or
-    // operators of the caller's own, the commands go to a stream of its own, which it waits for. May be called on
-    // several threads at once; they do not wait for each other. Throws what run and the wait for it throw;
+    // one compiles the network for them. Up to 64 compiled networks are kept with their buffers, one for each
+    // combination of types and shapes and for each thread that uses it at the same time; one more replaces one that was
+    // not used lately. On a GPU, on a device that is traced, and for networks that draw random numbers, have host
+    // inputs or operators of the caller's own, the commands go to a stream of its own, which it waits for. May be
+    // called on several threads at once; they do not wait for each other. Throws what run and the wait for it throw;
     // errc::shape_mismatch for views that do not fit the network, by name: then no output is written. Where the network
     // cannot be compiled, and in its first two calls, it throws errc::invalid_argument where sync would.
     void operator()(std::span<const input_view> inputs, std::span<const output_view> outputs) const;

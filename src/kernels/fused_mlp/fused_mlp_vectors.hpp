@@ -46,7 +46,7 @@ using tile_function = void (*)(const tile_place& at);
 #endif
 }
 
-// The first columns of a panel's row; the others are 0 when it is loaded.
+// The first columns of a panel's row. A load sets the other columns to 0.
 [[gnu::always_inline]] inline void store_columns(const panel& from, std::size_t columns, float* to) {
 #if defined(__AVX512F__)
     _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1u << columns) - 1), reinterpret_cast<__m512>(from));

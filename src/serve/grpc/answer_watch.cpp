@@ -54,7 +54,7 @@ void answer_watch::look(const std::stop_token& end) {
             entry& late = *oldest_;
             remove(late);
             late.call_.TryCancel();
-            ++ended_;  // who sees it counted finds it ended
+            ++ended_;  // after the call has been ended
         }
     }
 }
