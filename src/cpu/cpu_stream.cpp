@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cpu/cpu_mark.hpp"
+#include "cpu/current_core.hpp"
 #include "runtime/helping.hpp"
 #include "runtime/kernel_call.hpp"
 #include "sluice/runtime/detail/command_queue.hpp"
@@ -16,8 +17,9 @@
 namespace sluice::cpu {
 namespace {
 
-// After this many commands a stream is queued again after the other ready ones.
-constexpr int turn_length = 64;
+// After this many commands, or after some 2 ms while others are ready, a stream is queued again after them.
+constexpr int turn_commands = 64;
+constexpr std::uint64_t turn_ticks = 2;
 // A waiter that spins looks so often before it yields at each look: some 10 µs.
 constexpr int looks_before_yield = 10'000;
 
@@ -227,12 +229,33 @@ cpu_stream::step cpu_stream::advance(bool turn_is_over, record& next, cpu_stream
     return step::go_on;
 }
 
+// A more urgent stream ends it after the command that has begun.
+class cpu_stream::turn_on_worker {
+public:
+    explicit turn_on_worker(const worker_pool& on) noexcept : on_(on) {}
+
+    void next() noexcept { ++commands_; }
+    bool is_over(const worker_pool::place& of) noexcept {
+        if (commands_ >= turn_commands) return true;
+        if (commands_ == 0 || !on_.needs_thread()) return false;
+        if (on_.is_urgent_ready(of)) return true;
+        const std::uint64_t now = current_tick();
+        if (begin_ == 0) begin_ = now;
+        return now - begin_ >= turn_ticks;
+    }
+
+private:
+    const worker_pool& on_;
+    int commands_ = 0;
+    std::uint64_t begin_ = 0;  // of the time that others wait; 0: none waits
+};
+
 void cpu_stream::run(ticket upto) {
-    for (int turn = 0;; ++turn) {
+    for (turn_on_worker turn(workers_);; turn.next()) {
         record next;
         cpu_stream* satisfied = nullptr;
         const ticket passing = running_;
-        const bool is_over = upto != 0 ? running_ >= upto : turn >= turn_length;
+        const bool is_over = upto != 0 ? running_ >= upto : turn.is_over(place_);
         const step what = advance(is_over, next, satisfied);
         while (satisfied != nullptr) {
             cpu_stream* const each = satisfied;

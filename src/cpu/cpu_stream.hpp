@@ -91,6 +91,7 @@ private:
 
     enum class step { go_on, yield_worker, drained };
 
+    class turn_on_worker;
     // The same; `upto` other than 0 ends it after that ticket, and not when it is another stream's turn.
     void run(ticket upto);
     void help(ticket upto);

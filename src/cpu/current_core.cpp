@@ -26,16 +26,20 @@ int current_core() noexcept {
 
 bool core_change::is_due(clock::time_point now) const noexcept { return now - last_ >= between_changes; }
 
-bool core_change::has_ticked() noexcept {
+std::uint64_t current_tick() noexcept {
 #if defined(__x86_64__)
-    const std::uint64_t tick = __builtin_ia32_rdtsc() >> 21;  // counts 2 to 4 in a nanosecond
+    return __builtin_ia32_rdtsc() >> 21;  // counts 2 to 4 in a nanosecond
 #elif defined(__linux__)
     timespec now{};
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    const auto tick = static_cast<std::uint64_t>(now.tv_sec * 1'000'000'000 + now.tv_nsec);
+    return static_cast<std::uint64_t>(now.tv_sec * 1000 + now.tv_nsec / 1'000'000);
 #else
-    const auto tick = static_cast<std::uint64_t>(clock::now().time_since_epoch() / between_changes);
+    return static_cast<std::uint64_t>(core_change::clock::now().time_since_epoch() / between_changes);
 #endif
+}
+
+bool core_change::has_ticked() noexcept {
+    const std::uint64_t tick = current_tick();
     return std::exchange(tick_, tick) != tick;
 }
 

@@ -17,6 +17,10 @@ namespace sluice::cpu {
 // Of the calling thread; -1 where the system does not say.
 int current_core() noexcept;
 
+// Counts half milliseconds to milliseconds, or steps of up to four milliseconds where the processor has no counter.
+// Takes some 10 ns.
+std::uint64_t current_tick() noexcept;
+
 // Of one thread: how often it may leave a core. Each time costs tens of microseconds.
 class core_change {
 public:
@@ -25,8 +29,7 @@ public:
     // The calling thread continues on another of the cores on which it may run, if there is one. It may come back
     // later: on which cores it may run is not changed.
     void leave(int core, clock::time_point now = clock::now()) noexcept;
-    // Whether about a millisecond has passed since it was asked last (up to four where the processor has no counter).
-    // Takes some 10 ns.
+    // Whether current_tick() has changed since it was asked last.
     bool has_ticked() noexcept;
 
 private:

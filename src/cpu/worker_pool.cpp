@@ -15,6 +15,7 @@ constexpr int looks_before_sleep = 400;  // some 90 µs: between two calls the c
 constexpr int looks_before_stream = 8;   // some 2 µs
 constexpr unsigned most_left_in_vain = 16;
 constexpr unsigned streams_between_tries = 64;
+constexpr unsigned ticks_before_wake_up = 2;
 constexpr unsigned short_teams_of_wake_up = 8;
 
 }  // namespace
@@ -51,10 +52,11 @@ void worker_pool::raise_urgency(place& one) noexcept {
     ready_.remove(one);
     one.rank_ = one.urgency();
     ready_.push(one);
+    note_work();
 }
 
 void worker_pool::note_work() noexcept {
-    has_ready_.store(!ready_.empty(), std::memory_order_relaxed);
+    first_rank_.store(ready_.empty() ? none_ready : ready_.top()->rank_, std::memory_order_relaxed);
     has_work_.store(has_work(), std::memory_order_relaxed);
 }
 
@@ -72,7 +74,7 @@ void worker_pool::look(locked& lock) noexcept {
         for (; wait.keeps_core() && !is_full(); wait()) {
             if (!has_work_.load(std::memory_order_relaxed)) {
                 ready_looks = 0;
-            } else if (!has_ready_.load(std::memory_order_relaxed) || ++ready_looks > most_looks) {
+            } else if (!needs_thread() || ++ready_looks > most_looks) {
                 break;
             }
         }
@@ -184,16 +186,37 @@ void worker_pool::share(shared_work& work, locked& lock, bool wakes) noexcept {
     work.next_shared = shared_;
     shared_ = &work;
     note_work();
-    // A worker that looks for work needs no wake-up; one that is woken for nothing takes time from those that compute.
+    if (wakes) wake_for(work, lock);
+}
+
+// A worker that looks for work needs no wake-up; one that is woken for nothing takes time from those that compute. The
+// work may be over when this returns.
+void worker_pool::wake_for(const shared_work& work, locked& lock) noexcept {
     const std::size_t computing = computing_.load(std::memory_order_relaxed);
-    const std::size_t most = std::min(work.most_threads, 1 + workers_ - std::min(workers_, computing));
-    for (std::size_t threads = 1 + looking_; wakes && threads < most; ++threads) {
+    const std::size_t most = std::min(work.most_threads - work.threads, workers_ - std::min(workers_, computing));
+    for (std::size_t helpers = looking_; helpers < most; ++helpers) {
         sleeper* const one = take_sleeper();
         if (one == nullptr) return;
         lock.unlock();
         wake(*one);
         lock = lock_soon();
     }
+}
+
+// A core that is free at one look may be that of a thread between two calls. One that is free at each look for a
+// millisecond or two is worth a wake-up.
+void worker_pool::wake_helpers() noexcept {
+    const std::uint64_t since = free_since_.load(std::memory_order_relaxed);
+    if (is_full()) {
+        if (since != 0) free_since_.store(0, std::memory_order_relaxed);
+        return;
+    }
+    const std::uint64_t now = current_tick();
+    if (since != 0 && now - since < ticks_before_wake_up) return;
+    free_since_.store(now, std::memory_order_relaxed);
+    if (since == 0) return;
+    locked lock = lock_soon();
+    if (const shared_work* const work = work_to_join()) wake_for(*work, lock);
 }
 
 void worker_pool::stop_sharing(shared_work& work) noexcept {
@@ -236,6 +259,7 @@ void worker_pool::carry_out_parts(shared_work& work, locked& lock, bool is_of_th
         } catch (...) {
             failure = std::current_exception();
         }
+        if (is_of_this_thread) wake_helpers();
         lock = lock_soon();
         if (!failure) continue;
         if (!work.failure) work.failure = std::move(failure);

@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -104,12 +105,16 @@ public:
         run_team(function, others, wakes, 1);
     }
     std::size_t threads() const noexcept override { return workers_; }
-    bool needs_thread() const noexcept override { return has_ready_.load(std::memory_order_relaxed); }
+    bool needs_thread() const noexcept override { return first_rank() != none_ready; }
+    // Whether a stream that is ready is more urgent than this one.
+    bool is_urgent_ready(const place& than) const noexcept { return first_rank() < than.urgency(); }
+    void wake_helpers() noexcept override;
     // Ends the threads after what they currently run.
     void close() noexcept;
 
 private:
     using locked = std::unique_lock<std::mutex>;
+    static constexpr std::int64_t none_ready = std::numeric_limits<std::int64_t>::max();  // no rank
 
     // The parts of a command that its thread shares, or the team of one.
     struct shared_work {
@@ -137,6 +142,7 @@ private:
         }
         std::size_t threads() const noexcept override { return of_.threads(); }
         bool needs_thread() const noexcept override { return of_.needs_thread(); }
+        void wake_helpers() noexcept override { of_.wake_helpers(); }
 
     private:
         worker_pool& of_;
@@ -159,6 +165,7 @@ private:
     // All of these with the lock held. They release it while they carry something out, look or sleep.
     void note_work() noexcept;
     bool has_work() const noexcept { return !ready_.empty() || closing_ || work_to_join() != nullptr; }
+    std::int64_t first_rank() const noexcept { return first_rank_.load(std::memory_order_relaxed); }
     // As many threads compute, of those that count (computing_), as there are workers.
     bool is_full() const noexcept { return computing_.load(std::memory_order_relaxed) >= workers_; }
     void look(locked& lock) noexcept;
@@ -169,6 +176,7 @@ private:
     sleeper* take_sleeper() noexcept;
     void wake(sleeper& one) noexcept;
     void share(shared_work& work, locked& lock, bool wakes) noexcept;
+    void wake_for(const shared_work& work, locked& lock) noexcept;
     shared_work* work_to_join() const noexcept;
     void join(shared_work& work, locked& lock) noexcept;
     void carry_out_parts(shared_work& work, locked& lock, bool is_of_this_thread) noexcept;
@@ -182,10 +190,12 @@ private:
     std::mutex mutex_;
     detail::pairing_heap<place, place::goes_first> ready_;
     // Written with the lock held (note_work), for threads that look without it: not in the cache line of the lock.
-    alignas(64) std::atomic<bool> has_ready_{false};
+    alignas(64) std::atomic<std::int64_t> first_rank_{none_ready};  // of the ready streams
     std::atomic<bool> has_work_{false};
     // Threads that compute work which they share or would share, or have joined work. Changed without the lock too.
     alignas(64) std::atomic<std::size_t> computing_{0};
+    // The tick since which a core was free at each look of wake_helpers(). 0: at the last one none was.
+    alignas(64) std::atomic<std::uint64_t> free_since_{0};
     alignas(64) std::uint64_t turns_ = 0;
     bool closing_ = false;
     std::size_t looking_ = 0;        // workers that look for work, or are about to

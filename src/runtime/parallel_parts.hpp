@@ -48,6 +48,9 @@ public:
     virtual std::size_t threads() const noexcept = 0;
     // Whether a thread that helps is to end its part soon, since other work waits for it.
     virtual bool needs_thread() const noexcept = 0;
+    // The thread of a team that is worth a wake-up calls it between two parts. Where all cores computed when the team
+    // began, it has no helper; once cores have been free for a millisecond or two, this wakes some.
+    virtual void wake_helpers() noexcept = 0;
 
 protected:
     ~part_runner() = default;

@@ -16,11 +16,12 @@ void run_alone(const phased_work& work, std::size_t first, std::size_t end) noex
 
 class team {
 public:
-    team(const phased_work& work, std::size_t first, std::size_t end, const part_runner& runner)
+    team(const phased_work& work, std::size_t first, std::size_t end, part_runner& runner, team_wakes wakes)
         : work_(work),
           first_(first),
           end_(end),
           runner_(runner),
+          wakes_(wakes),
           owner_(std::this_thread::get_id()),
           turn_(turn{static_cast<std::uint32_t>(first)}) {}
 
@@ -49,9 +50,11 @@ public:
             work_.run(phase, part);
             wait = short_wait();
             // The thread that ends the last part has seen all others end: the next phase reads what they wrote.
-            if (over_.fetch_add(1, std::memory_order_acq_rel) + 1 != parts) continue;
-            over_.store(0, std::memory_order_relaxed);
-            turn_.store({static_cast<std::uint32_t>(work_.after(phase))}, std::memory_order_release);
+            if (over_.fetch_add(1, std::memory_order_acq_rel) + 1 == parts) {
+                over_.store(0, std::memory_order_relaxed);
+                turn_.store({static_cast<std::uint32_t>(work_.after(phase))}, std::memory_order_release);
+            }
+            if (!may_leave && wakes_ == team_wakes::always) runner_.wake_helpers();
         }
     }
 
@@ -65,7 +68,8 @@ private:
 
     const phased_work& work_;
     const std::size_t first_, end_;
-    const part_runner& runner_;
+    part_runner& runner_;
+    const team_wakes wakes_;
     const std::thread::id owner_;
     alignas(64) std::atomic<turn> turn_;
     static_assert(std::atomic<turn>::is_always_lock_free);
@@ -86,7 +90,7 @@ void run_phases(const phased_work& work, std::size_t first, std::size_t end, tea
         threads = threads < most_parts ? threads : most_parts;
     }
     if (threads <= 1) return run_alone(work, first, end);
-    team all(work, first, end, *runner);
+    team all(work, first, end, *runner, wakes);
     runner->run_team({[](void* erased) { return static_cast<team*>(erased)->take_part(); },
                       [](void* erased) { static_cast<team*>(erased)->do_all(); }, &all},
                      threads - 1, wakes);

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <thread>
+#include <vector>
 
 #include "sluice/runtime/runtime.hpp"
 #include "support/gate.hpp"
@@ -118,6 +121,41 @@ TEST_F(priorities, streams_of_one_priority_run_in_the_order_in_which_they_became
     }
     on.synchronize();
     EXPECT_EQ(order, (std::vector<int>{3, 1, 2}));
+}
+
+TEST_F(priorities, an_urgent_stream_waits_for_one_command_of_another) {
+    const stream_lease urgent = make(-5), busy = make(0), held_one = make(-6);
+    std::vector<int> order;
+    {
+        const test_support::gate held(*held_one);
+        busy->host_call({"first"}, {[&] {
+                            order.push_back(1);
+                            urgent->host_call({"urgent"}, {[&] { order.push_back(0); }});
+                        }});
+        for (int i = 2; i < 20; ++i) busy->host_call({"next"}, {[&order, i] { order.push_back(i); }});
+    }
+    on.synchronize();
+    ASSERT_EQ(order.size(), 20u);
+    EXPECT_EQ(order[0], 1);
+    EXPECT_EQ(order[1], 0);
+}
+
+TEST_F(priorities, a_stream_with_long_commands_lets_others_of_its_priority_run_after_a_while) {
+    const stream_lease busy = make(0), other = make(0), held_one = make(-6);
+    int calls = 0, came_after = -1;
+    {
+        const test_support::gate held(*held_one);
+        for (int i = 0; i < 40; ++i) {
+            busy->host_call({"long"}, {[&] {
+                                if (calls++ == 0) other->host_call({"other"}, {[&] { came_after = calls; }});
+                                std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                            }});
+        }
+    }
+    on.synchronize();
+    EXPECT_EQ(calls, 40);
+    EXPECT_GE(came_after, 1);
+    EXPECT_LE(came_after, 10);
 }
 
 TEST_F(priorities, a_lease_with_a_new_priority_reuses_the_idle_stream) {

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "serve/support/raw_client.hpp"
+#include "serve/tls/socket_bio.hpp"
 
 namespace sluice::serve::testing {
 
@@ -44,7 +45,8 @@ public:
             ::SSL_set_alpn_protos(session_.get(), reinterpret_cast<const unsigned char*>(list.data()),
                                   static_cast<unsigned>(list.size()));
         }
-        ::SSL_set_fd(session_.get(), tcp_.socket());
+        BIO* const socket = make_socket_bio(tcp_.socket());  // no SIGPIPE where the server has closed
+        ::SSL_set_bio(session_.get(), socket, socket);
         ::SSL_set1_host(session_.get(), "localhost");
         ::ERR_clear_error();
         connected_ = ::SSL_connect(session_.get()) == 1;
