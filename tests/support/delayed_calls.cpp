@@ -4,7 +4,7 @@
 // ensures then fails in one of a few runs, instead of one of thousands. For LD_PRELOAD; scripts/with_delays compiles it
 // and runs programs with it.
 //
-// DELAYED_CALLS_ONE_IN: one of so many calls is delayed; locks are delayed less often, free() still less.
+// DELAYED_CALLS_ONE_IN: one call of this many is delayed; locks are delayed less often, free() still less.
 // DELAYED_CALLS_MOST_US: a delay is shorter than this. DELAYED_CALLS_SEED: other delays. A seed does not repeat a run:
 // which thread makes which call is up to the system.
 #include <dlfcn.h>
