@@ -203,8 +203,8 @@ void worker_pool::wake_for(const shared_work& work, locked& lock) noexcept {
     }
 }
 
-// A core that is free at one look may be that of a thread between two calls. One that is free at each look for a
-// millisecond or two is worth a wake-up.
+// A core that is free at one look may be that of a thread between two calls. It is worth a wake-up where cores are free
+// at two looks that are a millisecond or more apart, and at all looks in between.
 void worker_pool::wake_helpers() noexcept {
     const std::uint64_t since = free_since_.load(std::memory_order_relaxed);
     if (is_full()) {

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "cpu/long_command.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/device_future.hpp"
 #include "sluice/runtime/host_call.hpp"
@@ -140,43 +141,8 @@ TEST_F(parallel_parts, of_parts_take_no_more_threads_than_there_are_workers) {
     EXPECT_GE(most, 2);
 }
 
-// The device has two workers. While two threads compute no worker is woken; one of them ends, and then one is.
 TEST(parallel_parts_of_a_long_command, have_help_as_soon_as_another_command_has_ended) {
-    runtime owner{{.cpu_workers = 2, .cuda = false}};
-    device& on = owner.find("cpu:0");
-    std::latch computes(1), may_end(1);
-    std::thread other([&] {
-        single_stream policy{on};
-        sync(host_call([&] {
-                 for_parts(2, [&](std::size_t part) {
-                     if (part != 0) return;
-                     computes.count_down();
-                     may_end.wait();
-                 });
-             }),
-             policy);
-    });
-    computes.wait();
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // now the workers sleep
-    std::mutex mutex;
-    std::set<std::thread::id> threads;
-    std::size_t alone = 0;
-    single_stream policy{on};
-    sync(host_call([&] {
-             for_parts(10'000, [&](std::size_t part) {
-                 if (part == 20) may_end.count_down();
-                 std::unique_lock lock(mutex);
-                 threads.insert(std::this_thread::get_id());
-                 if (threads.size() == 2) return;
-                 ++alone;
-                 lock.unlock();
-                 std::this_thread::sleep_for(std::chrono::milliseconds(1));
-             });
-         }),
-         policy);
-    other.join();
-    EXPECT_EQ(threads.size(), 2u);
-    EXPECT_LT(alone, 10'000u);
+    test_support::expect_help_for_a_long_command([](std::size_t parts, const auto& body) { for_parts(parts, body); });
 }
 
 // Of several streams at once.

@@ -9,13 +9,13 @@
 #include <cstddef>
 #include <functional>
 #include <latch>
-#include <mutex>
 #include <numeric>
 #include <set>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "cpu/long_command.hpp"
 #include "sluice/runtime/device_future.hpp"
 #include "sluice/runtime/host_call.hpp"
 #include "sluice/runtime/runtime.hpp"
@@ -142,39 +142,10 @@ TEST_F(parallel_phases, that_are_short_are_not_divided_where_all_cores_compute) 
     EXPECT_EQ(order, expected);
 }
 
-// The device has two workers. While two threads compute no worker is woken; one of them ends, and then one is.
 TEST(parallel_phases_of_a_long_command, have_help_as_soon_as_another_command_has_ended) {
-    runtime owner{{.cpu_workers = 2, .cuda = false}};
-    device& on = owner.find("cpu:0");
-    std::latch computes(1), may_end(1);
-    const listed_phases short_one({2}, [&](std::size_t, std::size_t part) {
-        if (part != 0) return;
-        computes.count_down();
-        may_end.wait();
+    test_support::expect_help_for_a_long_command([](std::size_t parts, const auto& body) {
+        listed_phases({parts}, [&](std::size_t, std::size_t part) { body(part); })();
     });
-    std::thread other([&] {
-        single_stream policy{on};
-        sync(host_call([&] { short_one(); }), policy);
-    });
-    computes.wait();
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // now the workers sleep
-    std::mutex mutex;
-    std::set<std::thread::id> threads;
-    std::size_t alone = 0;
-    const listed_phases long_one({10'000}, [&](std::size_t, std::size_t part) {
-        if (part == 20) may_end.count_down();
-        std::unique_lock lock(mutex);
-        threads.insert(std::this_thread::get_id());
-        if (threads.size() == 2) return;
-        ++alone;
-        lock.unlock();
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    });
-    single_stream policy{on};
-    sync(host_call([&] { long_one(); }), policy);
-    other.join();
-    EXPECT_EQ(threads.size(), 2u);
-    EXPECT_LT(alone, 10'000u);
 }
 
 TEST_F(parallel_phases, of_several_commands_are_not_mixed) {

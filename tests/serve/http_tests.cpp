@@ -581,10 +581,13 @@ TEST(http, requests_whose_client_has_left_are_not_computed) {
         EXPECT_THAT(server.fake->batches(), ::testing::ElementsAre(1)) << resets;
         EXPECT_EQ(server.models->find("m")->statistics().cancelled, 1U);
         // The thread of its connection hears of the refusal, counts it and closes; another one answers for /metrics.
+        const auto limit = std::chrono::steady_clock::now() + 20s;
         std::string metrics;
         do {
             metrics = first.ask(get_request("/metrics")).body;
-        } while (!metrics.empty() && metrics.find("sluice_http_connections 1\n") == std::string::npos);
+        } while (metrics.find("sluice_http_connections 1\n") == std::string::npos &&
+                 std::chrono::steady_clock::now() < limit);
+        EXPECT_THAT(metrics, HasSubstr("sluice_http_connections 1\n"));
         EXPECT_THAT(metrics, HasSubstr("result=\"cancelled\"} 1\n"));
         EXPECT_THAT(metrics, HasSubstr("sluice_http_replies_total{status=\"499\"} 1\n"));
     }

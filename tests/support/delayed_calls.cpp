@@ -81,7 +81,7 @@ Function* original(std::atomic<Function*>& known, const char* name) {
 
 }  // namespace
 
-// A function that calls the original one, with a delay before or after it.
+// A function that calls the original one, now and then with a delay before it or after it.
 #define DELAYED(result, name, parameters, arguments, rarity)                    \
     extern "C" result name parameters {                                         \
         static constinit std::atomic<result(*) parameters> known{nullptr};      \
