@@ -109,11 +109,15 @@ static void forward_on_a_cpu_leaves_the_outputs_in_host_memory(sluice_network* n
     sluice_result_destroy(result);
 }
 
+static void wait_until(const atomic_int* sign) {
+    while (atomic_load(sign) == 0) sched_yield();
+}
+
 /* What a callback has seen. Each run waits until the gate is open, so that the order is known. */
 struct seen {
     sluice_network* network;
     sluice_run* other; /* a run that is not complete when the callback waits for it */
-    atomic_int gate, calls;
+    atomic_int entered, gate, calls;
     sluice_run* run;
     sluice_status status, blocked, polled;
     sluice_result* result;
@@ -121,7 +125,8 @@ struct seen {
 
 static void note(sluice_run* run, void* context) {
     struct seen* const seen = context;
-    while (atomic_load(&seen->gate) == 0) sched_yield();
+    atomic_store(&seen->entered, 1);
+    wait_until(&seen->gate);
     seen->run = run;
     seen->status = sluice_run_wait(run, SLUICE_FOREVER, &seen->result); /* complete: does not block */
     if (seen->other != NULL) {
@@ -131,21 +136,18 @@ static void note(sluice_run* run, void* context) {
     atomic_fetch_add(&seen->calls, 1);
 }
 
-static void wait_for_calls(const atomic_int* calls) {
-    while (atomic_load(calls) == 0) sched_yield();
-}
-
 static void a_callback_gets_the_result(sluice_network* network) {
     const int64_t shape[2] = {5, DIGIT_PIXELS};
     const sluice_tensor input = rows_of(shape);
     struct seen seen = {.network = network};
     sluice_run* run = NULL;
     CHECK_OK(sluice_network_submit(network, &input, 1, note, &seen, &run));
-    /* The thread that ends runs is in the callback, so this one does not end before it. */
+    wait_until(&seen.entered);
+    /* The thread that ends runs is in the callback, so this run does not end before the callback returns. */
     CHECK_OK(sluice_network_submit(network, &input, 1, NULL, NULL, &seen.other));
     CHECK_FAILS(SLUICE_TIMED_OUT, "not complete after 1000 nanoseconds", sluice_run_wait(seen.other, 1000, NULL));
     atomic_store(&seen.gate, 1);
-    wait_for_calls(&seen.calls);
+    wait_until(&seen.calls);
     CHECK(seen.run == run && seen.status == SLUICE_OK);
     CHECK(seen.blocked == SLUICE_INVALID_ARGUMENT && seen.polled == SLUICE_TIMED_OUT);
     check_logits(seen.result, 5);
@@ -176,13 +178,13 @@ static void runs_are_destroyed_at_any_time(void) {
     atomic_int in_callback = 0, abandoned = 0;
     sluice_run* run = NULL;
     CHECK_OK(sluice_network_submit(network, &input, 1, destroy_own_run, &in_callback, &run));
-    wait_for_calls(&in_callback);
+    wait_until(&in_callback);
     /* The callback is called although the run, its network and its runtime are given up. */
     CHECK_OK(sluice_network_submit(network, &input, 1, count_call, &abandoned, &run));
     sluice_run_destroy(run);
     sluice_network_destroy(network);
     sluice_runtime_destroy(runtime);
-    wait_for_calls(&abandoned);
+    wait_until(&abandoned);
 }
 
 static void run_again(sluice_run* run, void* context) {
@@ -200,7 +202,7 @@ static void a_callback_may_run_the_network(sluice_network* network) {
     struct seen seen = {.network = network};
     sluice_run* run = NULL;
     CHECK_OK(sluice_network_submit(network, &input, 1, run_again, &seen, &run));
-    wait_for_calls(&seen.calls);
+    wait_until(&seen.calls);
     CHECK(seen.status == SLUICE_OK && seen.blocked == SLUICE_OK);
     check_logits(seen.result, 3);
     sluice_result_destroy(seen.result);
@@ -275,7 +277,8 @@ static void threads_wait_for_one_run(sluice_network* network) {
     struct seen seen = {.network = network};
     sluice_run *first = NULL, *run = NULL;
     pthread_t threads[THREADS];
-    CHECK_OK(sluice_network_submit(network, &input, 1, note, &seen, &first)); /* nothing ends before the gate opens */
+    CHECK_OK(sluice_network_submit(network, &input, 1, note, &seen, &first));
+    wait_until(&seen.entered); /* no other run ends before the gate opens */
     CHECK_OK(sluice_network_submit(network, &input, 1, NULL, NULL, &run));
     for (int i = 0; i < THREADS; ++i) CHECK(pthread_create(&threads[i], NULL, wait_for, run) == 0);
     atomic_store(&seen.gate, 1);
@@ -284,7 +287,7 @@ static void threads_wait_for_one_run(sluice_network* network) {
         CHECK(pthread_join(threads[i], &waited) == 0);
         CHECK(waited == run);
     }
-    wait_for_calls(&seen.calls);
+    wait_until(&seen.calls);
     sluice_result_destroy(seen.result);
     sluice_run_destroy(first);
     sluice_run_destroy(run);
