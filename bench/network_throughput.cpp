@@ -3,10 +3,11 @@
 // which calls the network at once (network::operator()) on its own batch; `engine` is nn::engine with a worker for each
 // core, over rows in host memory.
 //
-//     bench_network_throughput MODEL ROWS SECONDS WIDTH WIDTH...    prints {"calls": rows per second, "engine": ...}
+//     bench_network_throughput MODEL ROWS SECONDS PRECISION WIDTH WIDTH...
 //
 // MODEL is an ONNX file of a perceptron with these widths; the engine has random weights. ROWS are those of a batch.
-// network_throughput.py calls it in turn with other runtimes.
+// Prints {"calls": rows per second, "engine": ...} in f32, and {"calls": ..., "how": "AMX-BF16"} in another precision:
+// the engine's plans are in f32. network_throughput.py calls it in turn with other runtimes.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -114,20 +115,25 @@ double rows_by_engine(device& cpu, const std::vector<std::size_t>& widths, std::
 }  // namespace
 
 int main(int count, char** words) try {
-    if (count < 6) throw std::runtime_error("usage: bench_network_throughput MODEL ROWS SECONDS WIDTH WIDTH...");
+    if (count < 7)
+        throw std::runtime_error("usage: bench_network_throughput MODEL ROWS SECONDS f32|bf16|f16|int8 WIDTH WIDTH...");
     const std::size_t rows = std::stoul(words[2]);
     const double seconds = std::stod(words[3]);
+    const auto precision = nn::precision_from_string(words[4]);
+    if (!precision) throw std::runtime_error("the precision is f32, bf16, f16 or int8");
     std::vector<std::size_t> widths;
-    for (int i = 4; i < count; ++i) widths.push_back(std::stoul(words[i]));
+    for (int i = 5; i < count; ++i) widths.push_back(std::stoul(words[i]));
     runtime machine({.cuda = false});
     device& cpu = machine.find("cpu:0");
-    double calls = 0;
     {
         round_robin pool(cpu, 1);
-        const nn::network network = sync(nn::make_network(nn::load_onnx(words[1])), pool);
-        calls = rows_by_calls(network, widths.front(), widths.back(), rows, seconds);
+        const nn::network network = sync(nn::make_network(nn::load_onnx(words[1]), {.precision = *precision}), pool);
+        const double calls = rows_by_calls(network, widths.front(), widths.back(), rows, seconds);
+        std::printf("{\"calls\": %.0f, ", calls);
+        if (*precision != nn::precision::f32) std::printf("\"how\": \"%s\"}\n", network.rounding().support.how.c_str());
     }
-    std::printf("{\"calls\": %.0f, \"engine\": %.0f}\n", calls, rows_by_engine(cpu, widths, rows, seconds));
+    if (*precision == nn::precision::f32)
+        std::printf("\"engine\": %.0f}\n", rows_by_engine(cpu, widths, rows, seconds));
 } catch (const std::exception& failure) {
     std::fprintf(stderr, "bench_network_throughput: %s\n", failure.what());
     return 1;

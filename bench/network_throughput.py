@@ -1,13 +1,15 @@
-"""Perceptrons on a CPU with their batches side by side, by Sluice and its peers in turn, in f32.
+"""Perceptrons on a CPU with their batches side by side, by Sluice and its peers in turn.
 
-    network_throughput.py BENCH_NETWORK_THROUGHPUT BENCH_ONEDNN_PERCEPTRON [--rounds N] [NETWORK...]
+    network_throughput.py BENCH_NETWORK_THROUGHPUT --onednn BENCH_ONEDNN_PERCEPTRON [--rounds N] [NETWORK...]
+    network_throughput.py BENCH_NETWORK_THROUGHPUT --precision bf16 [--folder FOLDER] [--rounds N] [NETWORK...]
 
 Each peer has a process for each core, with one thread, on that core; their rates are added up. OpenVINO runs with its
 own streams too (PERFORMANCE_HINT THROUGHPUT), and counts with the faster of the two. Sluice is one process: threads that
-call the network at once, and its engine. Prints a JSON line per network, rows of a batch and way of ours, as figure
-network_cpu_throughput: rows a second; the baseline is the fastest peer, and more is better.
+call the network at once, and in f32 its engine. Prints a JSON line per network, rows of a batch and way of ours, as figure
+network_cpu_throughput or network_cpu_throughput_bf16: rows a second; the baseline is the fastest peer, and more is better.
 
-The peers but oneDNN are called from Python, which costs them some microseconds a call. Needs what network_peers.py needs.
+In bf16 the peer is OpenVINO. FOLDER has the files of network_peers.py --write; without it they are made here. The peers but
+oneDNN are called from Python, which costs them some microseconds a call. Needs what network_peers.py needs.
 """
 
 import argparse
@@ -30,16 +32,16 @@ SECONDS = 0.6  # of each, in a round
 CPUS = sorted(os.sched_getaffinity(0))
 
 
-def openvino_call(path, numbers):
+def openvino_call(path, numbers, precision):
     import openvino
 
     compiled = openvino.Core().compile_model(path, "CPU", {
-        "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"})
+        "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": precision})
     request = compiled.create_infer_request()
     return lambda: request.infer([numbers])
 
 
-def onnxruntime_call(path, numbers):
+def onnxruntime_call(path, numbers, _):
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -48,7 +50,7 @@ def onnxruntime_call(path, numbers):
     return lambda: session.run(None, {"input": numbers})
 
 
-def pytorch_call(path, numbers):
+def pytorch_call(path, numbers, _):
     sys.path.insert(0, str(pathlib.Path(__file__).parent / "peers"))
     import torch_perceptron
 
@@ -59,11 +61,10 @@ def pytorch_call(path, numbers):
 CALLS = {"onnxruntime": onnxruntime_call, "openvino": openvino_call, "pytorch": pytorch_call}
 
 
-def serve(peer, path, rows, cpu, pipe):
+def serve(peer, path, rows, width, precision, cpu, pipe):
     """A process of a peer: each message is a time to begin at; answers with rows a second."""
     os.sched_setaffinity(0, {cpu})
-    numbers = numbers_of([rows, int(layers_of(path)[0][0].shape[0])])
-    call = CALLS[peer](path, numbers)
+    call = CALLS[peer](path, numbers_of([rows, width]), precision)
     for _ in range(20):
         call()
     pipe.send("ready")
@@ -80,12 +81,13 @@ def serve(peer, path, rows, cpu, pipe):
 class Processes:
     """One for each core."""
 
-    def __init__(self, peer, path, rows):
+    def __init__(self, peer, path, rows, width, precision):
         context = multiprocessing.get_context("spawn")
         self.all = []
         for cpu in CPUS:
             ours, theirs = context.Pipe()
-            process = context.Process(target=serve, args=(peer, path, rows, cpu, theirs), daemon=True)
+            process = context.Process(target=serve, args=(peer, path, rows, width, precision, cpu, theirs),
+                                      daemon=True)
             process.start()
             self.all.append((process, ours))
         for _, pipe in self.all:
@@ -103,14 +105,14 @@ class Processes:
             process.join()
 
 
-def by_streams(path, rows):
+def by_streams(path, rows, width, precision):
     """OpenVINO with requests of its own choice in flight. Gives a function that measures."""
     import openvino
 
     compiled = openvino.Core().compile_model(path, "CPU", {
-        "PERFORMANCE_HINT": "THROUGHPUT", "INFERENCE_NUM_THREADS": CORES, "INFERENCE_PRECISION_HINT": "f32"})
+        "PERFORMANCE_HINT": "THROUGHPUT", "INFERENCE_NUM_THREADS": CORES, "INFERENCE_PRECISION_HINT": precision})
     queue = openvino.AsyncInferQueue(compiled)
-    numbers = numbers_of([rows, int(compiled.inputs[0].get_partial_shape()[1].get_length())])
+    numbers = numbers_of([rows, width])
 
     def measure():
         calls, start = 0, time.perf_counter()
@@ -141,15 +143,19 @@ def by_onednn(program, path, rows, folder):
     return measure
 
 
-def compare(ours, onednn, name, path, rows, widths, rounds, folder):
-    processes = {peer: Processes(peer, path, rows) for peer in CALLS}
+def compare(given, path, rows, widths, folder):
+    f32 = given.precision == "f32"
+    processes = {peer: Processes(peer, path, rows, widths[0], given.precision)
+                 for peer in (CALLS if f32 else ("openvino",))}
     ways = {peer: each.measure for peer, each in processes.items()}
-    ways["openvino streams"] = by_streams(path, rows)
-    ways["onednn"] = by_onednn(onednn, path, rows, folder)
+    ways["openvino streams"] = by_streams(path, rows, widths[0], given.precision)
+    if f32:
+        ways["onednn"] = by_onednn(given.onednn, path, rows, folder)
     rates = {}
-    for _ in range(rounds):
-        said = json.loads(subprocess.run([ours, path, str(rows), str(SECONDS), *map(str, widths)], check=True,
-                                         capture_output=True, text=True).stdout)
+    for _ in range(given.rounds):
+        said = json.loads(subprocess.run([given.ours, path, str(rows), str(SECONDS), given.precision, *map(str, widths)],
+                                         check=True, capture_output=True, text=True).stdout)
+        multiplies = {} if f32 else {"multiplies": said.pop("how")}
         for which, rate in said.items():
             rates.setdefault(which, []).append(rate)
         for which, measure in ways.items():
@@ -161,7 +167,8 @@ def compare(ours, onednn, name, path, rows, widths, rounds, folder):
     best = max(peers.values())
     for how in said:
         print(json.dumps({
-            "figure": "network_cpu_throughput", "params": {"network": name, "rows": rows, "how": how},
+            "figure": "network_cpu_throughput" if f32 else f"network_cpu_throughput_{given.precision}",
+            "params": {"network": name_of(widths), "rows": rows, "how": how, **multiplies},
             "value": medians[how], "unit": "rows/s", "baseline": best, "ratio": round(medians[how] / best, 3),
             "peers": peers, "machine": f"{processor()}, {CORES} cores", "date": datetime.date.today().isoformat(),
             "commit": os.environ.get("SLUICE_COMMIT", "unknown")}), flush=True)
@@ -170,19 +177,24 @@ def compare(ours, onednn, name, path, rows, widths, rounds, folder):
 def main():
     arguments = argparse.ArgumentParser(description="Rows a second of perceptrons on a CPU, by Sluice and its peers.")
     arguments.add_argument("ours", metavar="BENCH_NETWORK_THROUGHPUT")
-    arguments.add_argument("onednn", metavar="BENCH_ONEDNN_PERCEPTRON")
+    arguments.add_argument("--onednn", metavar="BENCH_ONEDNN_PERCEPTRON")
+    arguments.add_argument("--precision", choices=("f32", "bf16"), default="f32")
+    arguments.add_argument("--folder", type=pathlib.Path)
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("networks", nargs="*")
     given = arguments.parse_intermixed_args()
+    if given.precision == "f32" and given.onednn is None:
+        arguments.error("in f32 plain oneDNN is a peer: --onednn is missing")
     with tempfile.TemporaryDirectory() as made:
         for widths in PERCEPTRONS:
             name = name_of(widths)
             if given.networks and name not in given.networks:
                 continue
-            path = str(pathlib.Path(made) / f"{name}.onnx")
-            write_perceptron(path, widths)
+            path = str((given.folder or pathlib.Path(made)) / f"{name}.onnx")
+            if not given.folder:
+                write_perceptron(path, widths)
             for rows in ROWS:
-                compare(given.ours, given.onednn, name, path, rows, widths, given.rounds, pathlib.Path(made))
+                compare(given, path, rows, widths, pathlib.Path(made))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <fstream>
-#include <thread>
 
+#include "base/usable_cores.hpp"
 #include "cpu/cpu_memory.hpp"
 #include "cpu/cpu_stream.hpp"
 #include "cpu/worker_pool.hpp"
@@ -66,7 +66,7 @@ private:
 
 found_devices find_cpu_devices(const runtime_options& options) {
     found_devices found;
-    const std::size_t cores = std::max(1u, std::thread::hardware_concurrency());
+    const std::size_t cores = detail::usable_cores();
     const std::size_t shared_out = std::max<std::size_t>(1, cores / std::max<std::size_t>(1, options.cpu_devices));
     const std::size_t workers = options.cpu_workers != 0 ? options.cpu_workers : shared_out;
     const std::size_t memory = options.cpu_memory_bytes != 0 ? options.cpu_memory_bytes : cpu::physical_memory_bytes();

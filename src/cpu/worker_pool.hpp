@@ -26,6 +26,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/usable_cores.hpp"
 #include "cpu/current_core.hpp"
 #include "cpu/float_environment.hpp"
 #include "runtime/parallel_parts.hpp"
@@ -184,7 +185,7 @@ private:
     void wait_for_others(shared_work& work, locked& lock) noexcept;
 
     const std::size_t workers_;
-    const std::size_t cores_ = std::thread::hardware_concurrency();
+    const std::size_t cores_ = detail::usable_cores();
     const float_environment environment_;  // of the thread that makes the pool
     inner_runner inner_{*this};
     std::mutex mutex_;

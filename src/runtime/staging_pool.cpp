@@ -7,6 +7,7 @@
 #include <span>
 #include <thread>
 
+#include "base/usable_cores.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/row_copy.hpp"
@@ -48,7 +49,7 @@ std::size_t block_part_bytes(std::size_t bytes) noexcept {
 // How long to wait for a chunk of another upload before the driver copies from pageable memory.
 constexpr auto longest_wait = std::chrono::milliseconds(5);
 // More threads would not use more memory channels: eight fill memory almost as fast as the copy engine reads it.
-constexpr unsigned most_copying_threads = 8;
+constexpr std::size_t most_copying_threads = 8;
 
 copy_team::rows rows_of(const copy_command& what) noexcept {
     return {what.source, what.bytes, what.rows.count == 1 ? what.bytes : what.rows.source_pitch};
@@ -75,7 +76,7 @@ copy_command part_of(const copy_command& what, const void* packed, std::size_t b
             {bytes / what.bytes, what.bytes, what.rows.destination_pitch}};
 }
 
-std::size_t helpers() noexcept { return std::clamp(std::thread::hardware_concurrency(), 1u, most_copying_threads) - 1; }
+std::size_t helpers() noexcept { return std::min(usable_cores(), most_copying_threads) - 1; }
 
 }  // namespace
 

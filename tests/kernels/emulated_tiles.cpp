@@ -115,6 +115,12 @@ public:
         require(a.row_bytes == 4 * b.rows, "the inputs have other groups than the weights");
         Type == rounded_type::int8 ? add_products_of_bytes(sums, a, b) : add_products_of_bf16(sums, a, b);
     }
+    static void round(const float* from, std::byte* to) {
+        for (std::size_t i = 0; i < rounded_panel; ++i) {
+            const std::uint16_t bits = bfloat16(from[i]).bits();
+            std::memcpy(to + i * 2, &bits, sizeof(bits));
+        }
+    }
 
 private:
     std::array<emulated_tile, 8> tiles_;
@@ -146,8 +152,8 @@ rounded_kernel emulated_tile_kernel(rounded_type type) {
                 true,
                 sharing_of_int8_tiles};
     return {
-        "emulated AMX-BF16",  true, 2, &round_to_bf16, &multiply_with_tiles<emulated_tiles<rounded_type::bf16>>, true,
-        sharing_of_bf16_tiles};
+        "emulated AMX-BF16",   true, 2, &round_to_bf16, &multiply_with_tiles<emulated_tiles<rounded_type::bf16>>, true,
+        sharing_of_bf16_tiles, true};
 }
 
 }  // namespace sluice::kernels

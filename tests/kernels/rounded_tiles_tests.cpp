@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <span>
 #include <string>
@@ -38,12 +39,13 @@ mlp_layer random_layer(std::size_t in, std::size_t out, float scale = 0.3f) {
 }
 
 // Nothing may depend on what is in the scratch memory before.
-std::vector<float> run(const rounded_kernel& with, rounded_type type, const mlp_layer& of, std::span<const float> x) {
-    const std::vector<std::byte> image = rounded_image(type, {of});
-    const rounded_form form = form_of(type, {of});
-    const std::size_t rows = x.size() / of.in_features;
+std::vector<float> run(const rounded_kernel& with, rounded_type type, const std::vector<mlp_layer>& of,
+                       std::span<const float> x) {
+    const std::vector<std::byte> image = rounded_image(type, of);
+    const rounded_form form = form_of(type, of);
+    const std::size_t rows = x.size() / of.front().in_features;
     std::vector<std::byte> scratch(rounded_scratch_bytes(form, with), std::byte{0xff});
-    std::vector<float> out(rows * of.out_features);
+    std::vector<float> out(rows * of.back().out_features);
     run_rounded_layers({x.data(), out.data(), image.data(), scratch.data(), &with, rows, form});
     return out;
 }
@@ -64,7 +66,7 @@ void expect_bits_of_bf16(const rounded_kernel& with, std::size_t rows, std::size
                          float scale = 1) {
     const mlp_layer of = random_layer(in, out, 0.3f * scale);
     const std::vector<float> x = random_numbers(rows * in, scale, 5);
-    const std::vector<float> y = run(with, rounded_type::bf16, of, x);
+    const std::vector<float> y = run(with, rounded_type::bf16, {of}, x);
     for (std::size_t r = 0; r < rows; ++r) {
         for (std::size_t c = 0; c < out; ++c) {
             const float expected = in_order_of_tiles(std::span(x).subspan(r * in, in),
@@ -86,7 +88,7 @@ void expect_sums_of_int8(const rounded_kernel& with, std::size_t rows, std::size
     for (float& each : of.weight) each = static_cast<float>(static_cast<int>(generator() % 255) - 127);
     for (std::size_t r = 0; r < rows; ++r) x[r * in] = 255;         // the scale is 1
     for (std::size_t c = 0; c < out; ++c) of.weight[c * in] = 127;  // the step is 1
-    const std::vector<float> y = run(with, rounded_type::int8, of, x);
+    const std::vector<float> y = run(with, rounded_type::int8, {of}, x);
     for (std::size_t r = 0; r < rows; ++r) {
         for (std::size_t c = 0; c < out; ++c) {
             double sum = 0;  // exact
@@ -149,6 +151,38 @@ void expect_no_other_rows(const rounded_kernel& with, rounded_type type) {
     }
 }
 
+std::vector<std::uint32_t> bits_of(const std::vector<float>& of) {
+    std::vector<std::uint32_t> made(of.size());
+    std::ranges::transform(of, made.begin(), [](float each) { return std::bit_cast<std::uint32_t>(each); });
+    return made;
+}
+
+// All layers at once and one after the other have the same bits. Inputs are rounded once, so numbers that are not
+// finite and subnormal ones count as in a layer of its own.
+void expect_layers_as_alone(const rounded_kernel& with, rounded_type type) {
+    for (const activation after :
+         {activation::none, activation::relu, activation::gelu, activation::sigmoid, activation::tanh}) {
+        for (const auto& widths :
+             std::vector<std::vector<std::size_t>>{{70, 50, 10}, {33, 16, 33, 1}, {5, 80, 17, 48, 3}}) {
+            std::vector<mlp_layer> layers;
+            for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
+                layers.push_back(random_layer(widths[i], widths[i + 1]));
+                layers.back().after = after;
+            }
+            for (const std::size_t rows : {1, 2, 15, 16, 17, 33, 48, 130}) {
+                std::vector<float> x = random_numbers(rows * widths.front(), 1, 6);
+                x[x.size() / 2] = std::numeric_limits<float>::infinity();
+                x.back() = std::numeric_limits<float>::quiet_NaN();
+                x.front() = std::numeric_limits<float>::denorm_min();
+                std::vector<float> expected = x;
+                for (const mlp_layer& each : layers) expected = run(with, type, {each}, expected);
+                ASSERT_EQ(bits_of(run(with, type, layers, x)), bits_of(expected))
+                    << to_string(after) << ", " << rows << " rows of " << widths.size() - 1 << " layers";
+            }
+        }
+    }
+}
+
 const rounded_kernel* amx_of(rounded_type type) {
     const rounded_kernel& first = rounded_kernels(type).front();
     return first.has_tiles ? &first : nullptr;
@@ -199,6 +233,7 @@ TEST(rounded_tiles, of_emulated_tiles_have_the_sums_of_the_order_of_tiles) {
     for (const rounded_type type : tile_types) {
         expect_all_sizes(emulated_tile_kernel(type), type);
         expect_no_other_rows(emulated_tile_kernel(type), type);
+        expect_layers_as_alone(emulated_tile_kernel(type), type);
     }
     expect_bits_of_bf16(emulated_tile_kernel(rounded_type::bf16), 20, 70, 20, 1e-19f);
     expect_quantized_products(emulated_tile_kernel(rounded_type::int8));
@@ -210,6 +245,7 @@ TEST(rounded_tiles, of_AMX_have_the_sums_of_the_order_of_tiles_in_bf16) {
     EXPECT_EQ(with->name, "AMX-BF16");
     expect_all_sizes(*with, rounded_type::bf16);
     expect_no_other_rows(*with, rounded_type::bf16);
+    expect_layers_as_alone(*with, rounded_type::bf16);
     expect_bits_of_bf16(*with, 20, 70, 20, 1e-19f);  // sums of which many are too small, and 0 therefore
 }
 
@@ -219,6 +255,7 @@ TEST(rounded_tiles, of_AMX_have_exact_sums_in_int8) {
     EXPECT_EQ(with->name, "AMX-INT8");
     expect_all_sizes(*with, rounded_type::int8);
     expect_no_other_rows(*with, rounded_type::int8);
+    expect_layers_as_alone(*with, rounded_type::int8);
     expect_quantized_products(*with);
 }
 

@@ -151,7 +151,7 @@ int sluice_c_version(void);
 typedef struct sluice_runtime_options {
     size_t size;               /* sizeof(sluice_runtime_options) */
     size_t cpu_devices;        /* virtual CPU devices, cpu:0, cpu:1, ...; 0: one */
-    size_t cpu_workers;        /* worker threads of each; 0: divides the machine's cores among the CPU devices */
+    size_t cpu_workers;        /* worker threads of each; 0: divides the cores that the calling thread may use */
     uint64_t cpu_memory_bytes; /* that each may use; 0: no limit */
     int32_t without_cuda;      /* not 0: does not look for GPUs */
 } sluice_runtime_options;

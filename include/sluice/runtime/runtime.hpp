@@ -29,7 +29,7 @@ class trace_recorder;
 struct runtime_options {
     // Virtual CPU devices: cpu:0, cpu:1, ...
     std::size_t cpu_devices = 1;
-    // Worker threads of each CPU device; 0 divides the machine's cores among the CPU devices.
+    // Worker threads of each CPU device; 0 divides the cores that the calling thread may use among the CPU devices.
     std::size_t cpu_workers = 0;
     // Bytes that each CPU device may use; 0 means no limit. All CPU devices together use no more than the machine has.
     std::size_t cpu_memory_bytes = 0;

@@ -17,6 +17,7 @@ rounded_kernel rounded_amx_bf16() {
     made.name = "AMX-BF16";
     made.multiply = &multiply_with_tiles<amx_tiles<rounded_type::bf16>>;
     made.has_tiles = true;
+    made.rounds_outputs = true;
     made.sharing = sharing_of_bf16_tiles;
     return made;
 }

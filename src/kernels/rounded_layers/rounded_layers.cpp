@@ -14,27 +14,42 @@
 namespace sluice::kernels {
 namespace {
 
-// Of all layers: the widest outputs, in whole panels, and the most bytes of a row of rounded inputs.
+// Of all layers: the widest f32 outputs, and the most bytes of a row of rounded inputs.
 struct row_sizes {
-    std::size_t columns = 0, input_bytes = 0;
+    std::size_t outputs = 0, input_bytes = 0;
 };
 row_sizes sizes_of(const rounded_form& form, const rounded_kernel& with) {
     row_sizes made;
     for (std::size_t i = 0; i < form.layers; ++i) {
-        made.columns = std::max(made.columns, panels_of_columns(form.features[i + 1]) * rounded_panel);
+        if (!with.rounds_outputs || i + 1 == form.layers)
+            made.outputs = std::max(made.outputs, output_stride_of(with, form.features[i + 1]));
         made.input_bytes = std::max(made.input_bytes, aligned_bytes(row_bytes_of(with, form.type, form.features[i])));
     }
     return made;
 }
 
-// Scratch memory of one block of rows.
+std::size_t image_bytes_of(const rounded_form& form) {
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < form.layers; ++i)
+        bytes += places_of(form.type, form.features[i], form.features[i + 1]).end;
+    return bytes;
+}
+
+// Larger images of weights do not stay in the second cache. (Processors with AMX have 2 MiB.)
+constexpr std::size_t near_weights = std::size_t{3} << 19;
+
+// Scratch memory of one block of rows. `next` is for kernels that round outputs.
 struct block_memory {
     std::byte* inputs;
+    std::byte* next;
     float* outputs;
     row_quantity* quantities;
 };
 std::size_t quantity_bytes(const rounded_kernel& with) {
     return aligned_bytes(with.sharing.block * sizeof(row_quantity));
+}
+std::size_t input_bytes(const rounded_kernel& with, const row_sizes& sizes) {
+    return with.sharing.block * sizes.input_bytes * (with.rounds_outputs ? 2 : 1);
 }
 
 constexpr std::size_t least_panels = 4;  // of a part that another worker may carry out
@@ -43,25 +58,31 @@ constexpr std::size_t least_panels = 4;  // of a part that another worker may ca
 class block_run {
 public:
     block_run(const rounded_call& call, std::byte* scratch, bool divides)
-        : call_(call), sizes_(sizes_of(call.form, *call.with)), divides_(divides) {
+        : call_(call), divides_(divides), has_far_weights_(image_bytes_of(call.form) > near_weights) {
+        const row_sizes sizes = sizes_of(call.form, *call.with);
         memory_.quantities = reinterpret_cast<row_quantity*>(scratch);
         memory_.inputs = scratch + quantity_bytes(*call.with);
-        memory_.outputs = reinterpret_cast<float*>(memory_.inputs + call.with->sharing.block * sizes_.input_bytes);
+        memory_.next = memory_.inputs + call.with->sharing.block * sizes.input_bytes;
+        memory_.outputs = reinterpret_cast<float*>(memory_.inputs + input_bytes(*call.with, sizes));
     }
 
     void operator()(std::size_t first, std::size_t rows) const {
         const rounded_form& form = call_.form;
+        const rounded_kernel& with = *call_.with;
         const float* x = call_.x + first * form.features[0];
         std::size_t x_stride = form.features[0];
+        std::byte *inputs = memory_.inputs, *next = memory_.next;
         const std::byte* image = call_.image;
         for (std::size_t i = 0; i < form.layers; ++i) {
             const std::size_t in = form.features[i], out = form.features[i + 1];
-            const std::size_t row_bytes = row_bytes_of(*call_.with, form.type, in);
-            call_.with->round_rows(x, x_stride, rows, in, row_bytes / call_.with->element_bytes, memory_.inputs,
-                                   memory_.quantities);
-            multiply(i, rows, row_bytes, image);
+            const std::size_t row_bytes = row_bytes_of(with, form.type, in);
+            if (i == 0 || !with.rounds_outputs)
+                with.round_rows(x, x_stride, rows, in, row_bytes / with.element_bytes, inputs, memory_.quantities);
+            const bool rounds = with.rounds_outputs && i + 1 != form.layers;
+            multiply(i, rows, {inputs, row_bytes}, rounds ? next : nullptr, image);
+            if (rounds) std::swap(inputs, next);
             x = memory_.outputs;
-            x_stride = panels_of_columns(out) * rounded_panel;
+            x_stride = output_stride_of(with, out);
             image += places_of(form.type, in, out).end;
         }
         const std::size_t out = form.features[form.layers];
@@ -70,7 +91,13 @@ public:
     }
 
 private:
-    void multiply(std::size_t layer, std::size_t rows, std::size_t row_bytes, const std::byte* image) const {
+    struct rounded_rows {
+        const std::byte* data;
+        std::size_t row_bytes;
+    };
+
+    void multiply(std::size_t layer, std::size_t rows, rounded_rows inputs, std::byte* next,
+                  const std::byte* image) const {
         const rounded_form& form = call_.form;
         const std::size_t in = form.features[layer], out = form.features[layer + 1];
         const std::size_t padded = padded_inputs(form.type, in), panels = panels_of_columns(out);
@@ -84,8 +111,8 @@ private:
             const auto range = sluice::detail::range_of_part(panels, parts, part, least_panels);
             const std::size_t first_column = range.first * rounded_panel;
             call_.with->multiply({
-                .rows = memory_.inputs,
-                .row_bytes = row_bytes,
+                .rows = inputs.data,
+                .row_bytes = inputs.row_bytes,
                 .count = rows,
                 .weights = image + range.first * panel_bytes,
                 .groups = padded / group_of(form.type),
@@ -96,14 +123,17 @@ private:
                 .quantities = memory_.quantities,
                 .after = form.after[layer],
                 .out = memory_.outputs + first_column,
-                .out_stride = panels * rounded_panel,
+                .out_stride = output_stride_of(*call_.with, out),
+                .next = next != nullptr ? next + first_column * call_.with->element_bytes : nullptr,
+                .next_bytes = row_bytes_of(*call_.with, form.type, out),
+                .next_columns = std::min(out, range.last * rounded_panel) - first_column,
+                .weights_are_far = has_far_weights_,
             });
         });
     }
 
     const rounded_call& call_;
-    const row_sizes sizes_;
-    const bool divides_;
+    const bool divides_, has_far_weights_;
     block_memory memory_;
 };
 
@@ -140,8 +170,8 @@ std::span<const rounded_kernel> rounded_kernels(rounded_type type) {
 
 std::size_t rounded_scratch_bytes(const rounded_form& form, const rounded_kernel& with) noexcept {
     const row_sizes sizes = sizes_of(form, with);
-    return quantity_bytes(with) +
-           with.sharing.block * (sizes.input_bytes + aligned_bytes(sizes.columns * sizeof(float)));
+    return quantity_bytes(with) + input_bytes(with, sizes) +
+           with.sharing.block * aligned_bytes(sizes.outputs * sizeof(float));
 }
 
 void run_rounded_layers(const rounded_call& call) {
