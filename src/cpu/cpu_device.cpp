@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <fstream>
 
-#include "base/usable_cores.hpp"
 #include "cpu/cpu_memory.hpp"
 #include "cpu/cpu_stream.hpp"
 #include "cpu/worker_pool.hpp"
 #include "runtime/backends.hpp"
+#include "runtime/usable_cores.hpp"
 #include "sluice/runtime/runtime.hpp"
 
 namespace sluice {

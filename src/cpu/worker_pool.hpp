@@ -26,11 +26,11 @@
 #include <thread>
 #include <vector>
 
-#include "base/usable_cores.hpp"
 #include "cpu/current_core.hpp"
 #include "cpu/float_environment.hpp"
 #include "runtime/parallel_parts.hpp"
 #include "runtime/short_wait.hpp"
+#include "runtime/usable_cores.hpp"
 #include "sluice/async/detail/thread_duty.hpp"
 #include "sluice/base/detail/pairing_heap.hpp"
 

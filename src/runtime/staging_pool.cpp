@@ -5,9 +5,8 @@
 #include <array>
 #include <optional>
 #include <span>
-#include <thread>
 
-#include "base/usable_cores.hpp"
+#include "runtime/usable_cores.hpp"
 #include "sluice/base/error.hpp"
 #include "sluice/runtime/device.hpp"
 #include "sluice/runtime/row_copy.hpp"

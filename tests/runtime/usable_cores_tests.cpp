@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/usable_cores.hpp"
+#include "runtime/usable_cores.hpp"
 
 #include <gtest/gtest.h>
 
