@@ -61,7 +61,8 @@ public:
         } else {
             asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(To), "i"(Inputs), "i"(Weights) : "memory");
         }
-    }  // Of bf16: see rounded_tiles.hpp.
+    }
+    // Of bf16: see rounded_tiles.hpp.
     [[gnu::always_inline]] static void round(const float* from, std::byte* to) {
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), (__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(from)));
     }

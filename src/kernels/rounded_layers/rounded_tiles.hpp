@@ -84,6 +84,7 @@ struct weight_fetch {
 // without, and 0.82 to 0.91 from farther ahead.)
 constexpr std::size_t own_distance = 2 * tile_bytes;
 
+// Into the first cache, or the second one only.
 template <int Cache>
 [[gnu::always_inline]] inline void fetch_lines(const std::byte* from, std::size_t lines) {
     for (std::size_t i = 0; i < lines; ++i) __builtin_prefetch(from + i * tile_line, 0, 4 - Cache);
