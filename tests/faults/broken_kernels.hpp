@@ -2,6 +2,7 @@
 // Kernels that break a GPU, each with another kind of fault.
 #pragma once
 
+#include <ostream>
 #include <string>
 
 #include "sluice/runtime/stream.hpp"
@@ -11,6 +12,8 @@ namespace sluice::faults {
 
 enum class breakage { trap, illegal_address, misaligned_address, failed_assertion };
 std::string to_string(breakage how);
+// ctest's names of the tests have it.
+inline void PrintTo(breakage how, std::ostream* to) { *to << to_string(how); }
 
 // Launches the kernel, which writes x and breaks the GPU. The device is then lost for the process.
 void break_on(stream on, tensor<unsigned>& x, breakage how);

@@ -4,6 +4,7 @@
 //
 // The GPU is lost for the process: run these tests under ctest, which runs each test in its own process.
 #include <optional>
+#include <ostream>
 #include <string_view>
 #include <utility>
 
@@ -23,6 +24,9 @@ struct bounds_fault {
     overrun how;
     bool is_in_graph;
 };
+std::string to_string(const bounds_fault& of) { return to_string(of.how) + (of.is_in_graph ? "_in_a_graph" : ""); }
+// ctest's names of the tests have it.
+void PrintTo(const bounds_fault& of, std::ostream* to) { *to << to_string(of); }
 
 class gpu_bounds_faults : public testing::TestWithParam<bounds_fault> {
 protected:
@@ -54,9 +58,8 @@ std::vector<bounds_fault> all_kinds() {
     }
     return all;
 }
-INSTANTIATE_TEST_SUITE_P(, gpu_bounds_faults, testing::ValuesIn(all_kinds()), [](const auto& instance) {
-    return to_string(instance.param.how) + (instance.param.is_in_graph ? "_in_a_graph" : "");
-});
+INSTANTIATE_TEST_SUITE_P(, gpu_bounds_faults, testing::ValuesIn(all_kinds()),
+                         [](const auto& instance) { return to_string(instance.param); });
 
 class gpu_bounds_fault : public gpu_bounds_faults {};
 INSTANTIATE_TEST_SUITE_P(, gpu_bounds_fault, testing::Values(bounds_fault{overrun::of_a_view, false}),

@@ -10,6 +10,7 @@
 #include <latch>
 #include <mutex>
 #include <optional>
+#include <ostream>
 #include <span>
 #include <string_view>
 
@@ -46,6 +47,9 @@ struct fault_kind {
     breakage how;
     bool is_in_graph;
 };
+std::string to_string(const fault_kind& of) { return to_string(of.how) + (of.is_in_graph ? "_in_a_graph" : ""); }
+// ctest's names of the tests have it.
+void PrintTo(const fault_kind& of, std::ostream* to) { *to << to_string(of); }
 
 class gpu_faults : public testing::TestWithParam<fault_kind> {
 protected:
@@ -109,9 +113,8 @@ std::vector<fault_kind> all_kinds() {
     }
     return all;
 }
-INSTANTIATE_TEST_SUITE_P(, gpu_faults, testing::ValuesIn(all_kinds()), [](const auto& instance) {
-    return to_string(instance.param.how) + (instance.param.is_in_graph ? "_in_a_graph" : "");
-});
+INSTANTIATE_TEST_SUITE_P(, gpu_faults, testing::ValuesIn(all_kinds()),
+                         [](const auto& instance) { return to_string(instance.param); });
 
 task<numbers> value_elsewhere(device_future<pending<numbers>> future, executor& target) {
     auto elsewhere = std::move(future).resume_on(target);
