@@ -4,7 +4,7 @@
 // 13.0, 2026-11-26), of 24 traps and 8 bad writes next to 24 busy processes, 5 traps took 11 to 12 s, and 4 did not end
 // within 60 s, although the busy processes had ended meanwhile. A round of a busy process took up to 2.6 s. With ten at
 // a time and nothing next to them (2026-11-27), 9 of 80 traps did not end within 60 s; 300 of 300 bad writes did. So
-// fault tests run one at a time. (misaligned was not run yet.)
+// fault tests run one at a time. (held and misaligned were not run yet.)
 //
 //     nvcc -std=c++20 -arch=sm_90 bench/probes/faults_side_by_side.cu -o faults
 //     for i in $(seq 24); do ./faults busy 45 & done
@@ -13,6 +13,7 @@
 //     done; wait
 //
 //   busy SECONDS   eight streams that count, 8 launches a round; says when a count is wrong or a round takes 2 s
+//   held SECONDS   the same after a host function of 100 ms on each stream
 //   trap           a kernel that waits 0.6 s for the host and then traps, says when that takes 8 s
 //   misaligned     the same with a write to an address that is not a multiple of four
 //   bad            a kernel that writes to an address that is not mapped
@@ -44,7 +45,9 @@ __global__ void write_one(int* to) { *to = 1; }
 
 double seconds_since(steady::time_point begin) { return std::chrono::duration<double>(steady::now() - begin).count(); }
 
-int busy(double seconds) {
+void wait_100_ms(void*) { std::this_thread::sleep_for(std::chrono::milliseconds(100)); }
+
+int busy(double seconds, bool is_held) {
     const auto begin = steady::now();
     int *counter = nullptr, counted = 0, expected = 0;
     cudaMalloc(&counter, sizeof(*counter));
@@ -55,6 +58,7 @@ int busy(double seconds) {
     while (seconds_since(begin) < seconds) {
         const auto round = steady::now();
         for (const cudaStream_t each : streams) {
+            if (is_held) cudaLaunchHostFunc(each, wait_100_ms, nullptr);
             count<<<1, 1, 0, each>>>(counter);
             ++expected;
         }
@@ -92,10 +96,11 @@ int fault(kind how) {
 }  // namespace
 
 int main(int count, char** arguments) {
-    if (count == 3 && std::strcmp(arguments[1], "busy") == 0) return busy(std::atof(arguments[2]));
+    if (count == 3 && std::strcmp(arguments[1], "busy") == 0) return busy(std::atof(arguments[2]), false);
+    if (count == 3 && std::strcmp(arguments[1], "held") == 0) return busy(std::atof(arguments[2]), true);
     if (count == 2 && std::strcmp(arguments[1], "trap") == 0) return fault(kind::trap);
     if (count == 2 && std::strcmp(arguments[1], "misaligned") == 0) return fault(kind::misaligned);
     if (count == 2 && std::strcmp(arguments[1], "bad") == 0) return fault(kind::bad);
-    std::fprintf(stderr, "usage: faults_side_by_side busy SECONDS|trap|misaligned|bad\n");
+    std::fprintf(stderr, "usage: faults_side_by_side busy SECONDS|held SECONDS|trap|misaligned|bad\n");
     return 2;
 }
