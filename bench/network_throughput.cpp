@@ -125,15 +125,17 @@ int main(int count, char** words) try {
     for (int i = 5; i < count; ++i) widths.push_back(std::stoul(words[i]));
     runtime machine({.cuda = false});
     device& cpu = machine.find("cpu:0");
+    double calls = 0;
     {
         round_robin pool(cpu, 1);
         const nn::network network = sync(nn::make_network(nn::load_onnx(words[1]), {.precision = *precision}), pool);
-        const double calls = rows_by_calls(network, widths.front(), widths.back(), rows, seconds);
-        std::printf("{\"calls\": %.0f, ", calls);
-        if (*precision != nn::precision::f32) std::printf("\"how\": \"%s\"}\n", network.rounding().support.how.c_str());
+        calls = rows_by_calls(network, widths.front(), widths.back(), rows, seconds);
+        if (*precision != nn::precision::f32) {
+            std::printf("{\"calls\": %.0f, \"how\": \"%s\"}\n", calls, network.rounding().support.how.c_str());
+            return 0;
+        }
     }
-    if (*precision == nn::precision::f32)
-        std::printf("\"engine\": %.0f}\n", rows_by_engine(cpu, widths, rows, seconds));
+    std::printf("{\"calls\": %.0f, \"engine\": %.0f}\n", calls, rows_by_engine(cpu, widths, rows, seconds));
 } catch (const std::exception& failure) {
     std::fprintf(stderr, "bench_network_throughput: %s\n", failure.what());
     return 1;

@@ -15,7 +15,7 @@ namespace sluice::detail {
 
 #if defined(__linux__)
 
-// The standard library counts the cores of the machine there.
+// std::thread::hardware_concurrency() counts all cores of the machine.
 std::size_t usable_cores() noexcept {
     struct free_set {
         void operator()(cpu_set_t* of) const noexcept { CPU_FREE(of); }

@@ -7,8 +7,6 @@
 #include <latch>
 #include <thread>
 
-#include "sluice/runtime/runtime.hpp"
-
 #if defined(__linux__)
 #include <sched.h>
 #endif
@@ -36,19 +34,6 @@ TEST(current_core, is_one_of_the_allowed) {
     const int core = current_core();
     ASSERT_GE(core, 0);
     EXPECT_TRUE(CPU_ISSET(core, &allowed));
-}
-
-TEST(current_core, of_a_thread_with_one_core_is_that_of_the_only_worker_of_its_runtime) {
-    std::thread([] {
-        cpu_set_t only;
-        CPU_ZERO(&only);
-        CPU_SET(current_core(), &only);
-        ASSERT_EQ(sched_setaffinity(0, sizeof(only), &only), 0);
-        const runtime machine({.cuda = false});
-        EXPECT_EQ(machine.find("cpu:0").properties().compute_units, 1);
-        const runtime with_two({.cpu_workers = 2, .cuda = false});
-        EXPECT_EQ(with_two.find("cpu:0").properties().compute_units, 2);
-    }).join();
 }
 
 // The system may move the thread back at once; not always.

@@ -71,17 +71,17 @@ struct panel_strip {
     std::size_t column(std::size_t across) const { return (first + across) * rounded_panel; }
 };
 
-// What a step of 16 groups asks for in advance, where weights are not in the second cache. Of one tile of rows the
-// weights that follow soon. Of more, a part of those of the next strip, so that they come at the same pace all the
-// time.
+// Which weights a step of 16 groups fetches in advance, where they do not stay in the second cache. With one tile of
+// rows: those of the same panels a little later. With more tiles: its share of the next strip's weights, so that memory
+// is read at an even rate. What is fetched may lie beyond the weights: such a fetch does nothing.
 struct weight_fetch {
-    bool has_own = false;
-    const std::byte* next = nullptr;  // for the first step, or null
-    std::size_t next_lines = 0;       // of each step
+    bool of_own_panels = false;
+    const std::byte* next = nullptr;  // the first step's share, or null
+    std::size_t next_lines = 0;       // of each share
 };
 
-// Two tiles of a panel. (Measured on a Xeon whose other hardware threads were busy, 8 MB of weights: 0.75 of the time
-// without, and 0.82 to 0.91 from farther ahead.)
+// How much later: two tiles of a panel. (Measured on a core that was shared with other machines, 8 MB of weights: 0.75
+// of the time without, and 0.83 to 0.93 with larger distances.)
 constexpr std::size_t own_distance = 2 * tile_bytes;
 
 // Into the first cache, or the second one only.
@@ -107,15 +107,15 @@ void multiply_block(Tiles& tiles, const panel_strip<Across>& strip, const std::s
             }
         });
     });
-    // Each product as soon as its factors are there: loads take as long as products.
-    const auto add = [&](std::size_t k, bool has_own, const auto& weights_of) {
+    // Each product as soon as its factors are loaded: loads take about as long as products.
+    const auto add = [&](std::size_t k, bool of_own_panels, const auto& weights_of) {
         for_each_below<Down>([&](auto d) {
             constexpr int down = decltype(d)::value;
             tiles.template load<inputs + down>(of.rows + rows[down] * of.row_bytes + k * tile_line, of.row_bytes);
             for_each_below<Across>([&](auto a) {
                 constexpr int each = decltype(a)::value, at = weights + each % weight_tiles;
                 if constexpr (down == 0) {
-                    if (has_own) fetch_lines<1>(weights_of(each) + own_distance, tile_height);
+                    if (of_own_panels) fetch_lines<1>(weights_of(each) + own_distance, tile_height);
                     tiles.template load<at>(weights_of(each), tile_line);
                 }
                 tiles.template multiply_add<down * Across + each, inputs + down, at>();
@@ -124,7 +124,7 @@ void multiply_block(Tiles& tiles, const panel_strip<Across>& strip, const std::s
     };
     for (std::size_t k = 0; k < strip.whole; ++k) {
         if (fetch.next != nullptr) fetch_lines<2>(fetch.next + k * fetch.next_lines * tile_line, fetch.next_lines);
-        add(k, fetch.has_own, [&](std::size_t across) { return strip.weights(across) + k * tile_bytes; });
+        add(k, fetch.of_own_panels, [&](std::size_t across) { return strip.weights(across) + k * tile_bytes; });
     }
     if (strip.has_rest) add(strip.whole, false, [&](std::size_t across) { return strip.rests + across * tile_bytes; });
     for_each_below<Across>([&](auto a) {
@@ -149,7 +149,7 @@ struct tile_rows {
     }
 };
 
-// The same, of tiles of `height` rows, with what follows the sums: rounded as the inputs of the next layer.
+// multiply_block for tiles of `height` rows, then the activation. The outputs are rounded to inputs of the next layer.
 template <class Tiles, int Down, int Across>
 void multiply_and_round_block(Tiles& tiles, const panel_strip<Across>& strip, const std::size_t (&rows)[Down],
                               std::size_t height, const weight_fetch& fetch) {
@@ -184,7 +184,7 @@ void multiply_strip(Tiles& tiles, const rounded_part& of, const tile_rows& rows,
     std::size_t block = 0;
     const auto multiply = [&]<int Down>(const std::size_t(&firsts)[Down]) {
         weight_fetch fetch;
-        fetch.has_own = of.weights_are_far && rows.tiles == 1;
+        fetch.of_own_panels = of.weights_are_far && rows.tiles == 1;
         if (of.weights_are_far && rows.tiles > 1) {
             fetch.next = strip.weights(Across) + block * strip.whole * next_lines * tile_line;
             fetch.next_lines = next_lines;
