@@ -59,12 +59,12 @@ public:
     ticket passed() const noexcept override { return passed_; }
     void poll() noexcept override {
         if (on_poll) on_poll();
-        passed_ = std::max(passed_, done);
+        raise_passed(done);
     }
     void wait(ticket upto, wait_mode) override {
         if (fault) std::rethrow_exception(fault);
         awaited.push_back(upto);
-        passed_ = std::max(passed_, upto);
+        raise_passed(upto);
     }
 
     std::vector<std::string> commands;
@@ -98,8 +98,15 @@ private:
         commands.emplace_back(info.name);
     }
 
+    void raise_passed(ticket to) noexcept {
+        ticket before = passed_;
+        while (before < to && !passed_.compare_exchange_weak(before, to)) {
+        }
+    }
+
     command_queue& owner_;
-    ticket passed_ = 0;
+    // A thread that closes the device reads it while the completion thread polls for a fault.
+    std::atomic<ticket> passed_ = 0;
 };
 
 class recording_memory final : public memory_source {
