@@ -3,45 +3,38 @@
 
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <string>
 
+#include "io/support/temporary_directory.hpp"
+
 namespace sluice::core_quota_tests {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr double no_limit = std::numeric_limits<double>::infinity();
 
 // Folders as the system has them for control groups.
-class core_quotas : public testing::Test {
+class core_quotas : public ::testing::Test {
 protected:
-    void SetUp() override { fs::create_directories(mounted_); }
-    void TearDown() override { fs::remove_all(folder_); }
-
     void limit(const std::string& group, const std::string& cpu_max) const { write(group + "/cpu.max", cpu_max); }
     void limit_version_1(const std::string& group, const std::string& quota, const std::string& period) const {
         write(group + "/cpu.cfs_quota_us", quota);
         write(group + "/cpu.cfs_period_us", period);
     }
     double quota_of_process_in(const std::string& groups) const {
-        std::ofstream(folder_ / "groups") << groups;
-        return detail::core_quota(folder_ / "groups", mounted_);
+        return detail::core_quota(folder_.write("groups", groups), folder_ / "mounted");
     }
 
 private:
     void write(const std::string& name, const std::string& text) const {
-        const fs::path file = mounted_ / name;
-        fs::create_directories(file.parent_path());
+        const std::filesystem::path file = folder_ / "mounted" / name;
+        std::filesystem::create_directories(file.parent_path());
         std::ofstream(file) << text << '\n';
     }
 
-    const fs::path folder_ = fs::path(testing::TempDir()) / ("sluice_core_quotas_" + std::to_string(::getpid()));
-    const fs::path mounted_ = folder_ / "mounted";
+    const io::testing::temporary_directory folder_;
 };
 
 }  // namespace
