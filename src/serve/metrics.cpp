@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,14 @@ std::string text_of(double value) {
 }
 
 double seconds(std::chrono::nanoseconds time) { return static_cast<double>(time.count()) / 1e9; }
+
+// Every state has its sample, also while no version is in it.
+std::map<model_state, std::size_t> count_by_state(const server& models) {
+    using enum model_state;
+    std::map<model_state, std::size_t> counts{{loading, 0}, {ready, 0}, {failed, 0}, {unloading, 0}};
+    for (const index_entry& each : models.known()) ++counts[each.state];
+    return counts;
+}
 
 class metrics_writer {
 public:
@@ -116,6 +125,9 @@ std::string metrics_of(const server& models, const http_metrics& http) {
     to.each("sluice_inference_running_requests", "gauge", "Requests that are computed.",
             [](row m) { return static_cast<double>(m.statistics.running); });
     to.each("sluice_model_ready", "gauge", "1 when the model is ready.", [](row m) { return m.is_ready ? 1.0 : 0.0; });
+    to.begin("sluice_model_versions", "gauge", "Versions of models by their state.");
+    for (const auto& [state, count] : count_by_state(models))
+        to.sample("state=\"" + std::string(name_of(state)) + "\"", static_cast<double>(count));
     to.begin("sluice_http_replies_total", "counter", "Replies by their status.");
     for (const auto& [status, count] : http.replies)
         to.sample("status=\"" + std::to_string(status) + "\"", static_cast<double>(count));

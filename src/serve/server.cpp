@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <utility>
 
 #include "sluice/base/error.hpp"
@@ -30,6 +31,13 @@ std::vector<model_version> wanted_versions(const model_files& files, const model
     return wanted;
 }
 
+// Unlike std::erase_if, it lets the predicate change what is left out.
+template <typename Map, typename Predicate>
+void leave_out(Map& from, const Predicate& is_left_out) {
+    for (auto each = from.begin(); each != from.end();)
+        each = is_left_out(each->first, each->second) ? from.erase(each) : std::next(each);
+}
+
 std::string describe(const served_model& model) {
     std::string text = "model " + in_quotes(model.name()) + ", version " + std::to_string(model.version()) +
                        ", is on " + model.network().device_name();
@@ -51,7 +59,8 @@ server::server(model_source source, engine& engine, log_sink log)
 
 server::~server() {
     for (auto& [name, its] : models_)
-        for (auto& [version, model] : its.versions) model->close();
+        for (auto& [version, each] : its)
+            if (each.model) each.model->close();
 }
 
 void server::say(log_level level, std::string event, std::string message, std::string_view model) const {
@@ -70,67 +79,158 @@ void server::load_all() {
     for (const std::string& each : resident) load(each);
 }
 
-std::map<std::size_t, std::shared_ptr<served_model>> server::load_versions(const std::string& name) {
-    const model_files files = source_.find(name);
-    const model_config config = config_of(files);
-    std::map<std::size_t, std::shared_ptr<served_model>> made;
-    for (const model_version& each : wanted_versions(files, config)) {
-        made[each.version] = served_model::make(name, each.version, engine_.load(each, config), config);
-        say(log_level::info, "model_loaded", describe(*made[each.version]), name);
+// What has no model that answers becomes `loading`.
+void server::begin_load(std::string_view name) {
+    const std::lock_guard lock(mutex_);
+    slots& its = models_[std::string(name)];
+    if (its.empty()) its[0];
+    for (auto& [version, each] : its)
+        if (!each.model) each.state.become(model_state::loading);
+}
+
+// The versions are known now.
+void server::expect(std::string_view name, const std::vector<model_version>& wanted) {
+    const std::lock_guard lock(mutex_);
+    slots& its = models_.find(name)->second;
+    for (const model_version& each : wanted) {
+        slot& one = its[each.version];
+        look_at_device(one);
+        if (!one.state.is(model_state::ready) && !one.state.is(model_state::loading))
+            one.state.become(model_state::loading);
+    }
+    leave_out(its, [&](std::size_t version, slot& each) {
+        const auto is_it = [&](const model_version& one) { return one.version == version; };
+        if (each.model || std::ranges::any_of(wanted, is_it)) return false;
+        each.state.become(model_state::unloaded);
+        return true;
+    });
+}
+
+// Called with the lock.
+void server::look_at_device(slot& of) const {
+    if (of.model && of.state.is(model_state::ready) && of.model->is_lost())
+        of.state.become(model_state::failed, "its device has failed");
+}
+
+server::made_models server::make_versions(const std::string& name) {
+    made_models made;
+    std::size_t version = 0;
+    try {
+        const model_files files = source_.find(name);
+        const model_config config = config_of(files);
+        const std::vector<model_version> wanted = wanted_versions(files, config);
+        expect(name, wanted);
+        for (const model_version& each : wanted) {
+            version = each.version;
+            made[version] = served_model::make(name, version, engine_.load(each, config), config);
+            say(log_level::info, "model_loaded", describe(*made[version]), name);
+        }
+    } catch (const std::exception& failure) {
+        const std::string why = printable(failure.what());
+        say(log_level::error, "load_failed", why, name);
+        note_failed_load(name, version, why);
+        throw;
     }
     return made;
+}
+
+// The versions that were to come with the one that has failed do not come either.
+void server::note_failed_load(std::string_view name, std::size_t version, const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    slots& its = models_.find(name)->second;
+    leave_out(its, [&](std::size_t number, slot& each) {
+        if (!each.state.is(model_state::loading)) {
+            if (each.state.is(model_state::ready)) each.state.note("loading it again has failed: " + why);
+            return false;
+        }
+        const bool stays = version == 0 || number == version || each.model;
+        each.state.become(stays ? model_state::failed : model_state::unloaded, why);
+        return !stays;
+    });
+}
+
+// Requests find the new ones; the old ones end.
+void server::put(std::string_view name, made_models made) {
+    std::vector<std::shared_ptr<served_model>> before;
+    {
+        const std::lock_guard lock(mutex_);
+        before.reserve(models_.find(name)->second.size());
+        for (auto& [version, each] : models_.find(name)->second) {
+            const auto found = made.find(version);
+            if (found == made.end()) {
+                each.state.become(model_state::unloading);
+                if (each.model) before.push_back(std::exchange(each.model, nullptr));
+                continue;
+            }
+            if (each.state.is(model_state::failed)) each.state.become(model_state::loading);  // meanwhile, its device
+            if (each.state.is(model_state::loading)) each.state.become(model_state::ready);
+            each.state.note({});
+            if (each.model) before.push_back(std::move(each.model));
+            each.model = std::move(found->second);
+        }
+    }
+    for (const auto& each : before) each->close();
+    const std::lock_guard lock(mutex_);
+    leave_out(models_.find(name)->second, [](std::size_t, slot& each) {
+        if (!each.state.is(model_state::unloading)) return false;
+        each.state.become(model_state::unloaded);
+        return true;
+    });
 }
 
 void server::load(std::string_view name) {
     if (!source_.has(name)) refuse_unknown(name);
     const std::lock_guard one_at_a_time(loading_);
-    std::map<std::size_t, std::shared_ptr<served_model>> made;
-    try {
-        made = load_versions(std::string(name));
-    } catch (const std::exception& failure) {
-        say(log_level::error, "load_failed", printable(failure.what()), name);
-        const std::lock_guard lock(mutex_);
-        models_[std::string(name)].failure = printable(failure.what());
-        throw;
-    }
-    {
-        const std::lock_guard lock(mutex_);
-        entry& its = models_[std::string(name)];
-        its.versions.swap(made);
-        its.failure.clear();
-    }
-    for (auto& [version, before] : made) before->close();  // requests find the new ones by now
+    begin_load(name);
+    put(name, make_versions(std::string(name)));
 }
 
 void server::unload(std::string_view name) {
     const std::lock_guard one_at_a_time(loading_);
-    std::map<std::size_t, std::shared_ptr<served_model>> before;
+    std::vector<std::shared_ptr<served_model>> before;
     {
         const std::lock_guard lock(mutex_);
         const auto found = models_.find(name);
-        if (found == models_.end() || found->second.versions.empty()) {
+        if (found == models_.end())
             throw refusal(refusal_kind::not_found, "the model " + in_quotes(name) + " is not loaded");
+        before.reserve(found->second.size());
+        for (auto& [version, each] : found->second) {
+            each.state.become(model_state::unloading);
+            if (each.model) before.push_back(std::exchange(each.model, nullptr));
         }
-        before = std::move(found->second.versions);
+    }
+    for (const auto& each : before) each->close();
+    {
+        const std::lock_guard lock(mutex_);
+        const auto found = models_.find(name);
+        for (auto& [version, each] : found->second) each.state.become(model_state::unloaded);
         models_.erase(found);
     }
-    for (auto& [version, model] : before) model->close();
     say(log_level::info, "model_unloaded", "model " + in_quotes(name) + " is unloaded", name);
 }
 
 std::shared_ptr<served_model> server::find(std::string_view name, std::optional<std::size_t> version) const {
-    const std::lock_guard lock(mutex_);
-    const auto found = models_.find(name);
-    if (found == models_.end()) refuse_unknown(name);
-    const auto& [versions, failure] = found->second;
-    if (versions.empty()) {
-        throw refusal(refusal_kind::unavailable, "the model " + in_quotes(name) + " is not loaded: " + failure);
+    std::string why;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto found = models_.find(name);
+        if (found == models_.end()) refuse_unknown(name);
+        bool is_answering = false;
+        for (auto each = found->second.rbegin(); each != found->second.rend(); ++each) {
+            const auto& [number, its] = *each;
+            is_answering = is_answering || its.model;
+            if (version && number != 0 && number != *version) continue;
+            if (its.model && (!version || number == *version)) return its.model;
+            if (its.state.is(model_state::loading)) why = "is being loaded";
+            if (its.state.is(model_state::failed)) why = "is not loaded: " + its.state.reason();
+        }
+        if (is_answering && why.empty()) {
+            throw refusal(refusal_kind::not_found, "the model " + in_quotes(name) + " is not loaded in version " +
+                                                       std::to_string(version.value_or(0)));
+        }
     }
-    if (!version) return versions.rbegin()->second;
-    const auto its = versions.find(*version);
-    if (its != versions.end()) return its->second;
-    throw refusal(refusal_kind::not_found,
-                  "the model " + in_quotes(name) + " is not loaded in version " + std::to_string(*version));
+    if (why.empty() || !source_.has(name)) refuse_unknown(name);
+    throw refusal(refusal_kind::unavailable, "the model " + in_quotes(name) + " " + why);
 }
 
 std::vector<std::size_t> server::versions_of(std::string_view name) const {
@@ -138,7 +238,8 @@ std::vector<std::size_t> server::versions_of(std::string_view name) const {
     std::vector<std::size_t> all;
     const auto found = models_.find(name);
     if (found == models_.end()) return all;
-    for (const auto& [version, model] : found->second.versions) all.push_back(version);
+    for (const auto& [version, each] : found->second)
+        if (each.model) all.push_back(version);
     return all;
 }
 
@@ -146,34 +247,64 @@ std::vector<std::shared_ptr<served_model>> server::all() const {
     const std::lock_guard lock(mutex_);
     std::vector<std::shared_ptr<served_model>> models;
     for (const auto& [name, its] : models_)
-        for (const auto& [version, model] : its.versions) models.push_back(model);
+        for (const auto& [version, each] : its)
+            if (each.model) models.push_back(each.model);
     return models;
 }
 
-std::vector<index_entry> server::index() const {
-    std::vector<index_entry> rows;
-    std::vector<std::string> known = source_.names();
-    const std::lock_guard lock(mutex_);
+// Called with the lock: those of which nothing answers, because it has failed.
+std::vector<std::string> server::failed_models() const {
+    std::vector<std::string> names;
     for (const auto& [name, its] : models_) {
-        std::erase(known, name);
-        for (const auto& [version, model] : its.versions) {
-            const bool ready = model->is_ready();
-            rows.push_back({name, version, ready, ready ? its.failure : "its device has failed"});
-        }
-        if (its.versions.empty()) rows.push_back({name, 0, false, its.failure});
+        const auto has_model = [](const auto& each) { return each.second.model != nullptr; };
+        const auto has_failed = [](const auto& each) { return each.second.state.is(model_state::failed); };
+        if (std::ranges::none_of(its, has_model) && std::ranges::any_of(its, has_failed)) names.push_back(name);
     }
-    for (std::string& name : known) rows.push_back({std::move(name), 0, false, "unloaded"});
-    std::ranges::sort(rows, {}, &index_entry::name);
+    return names;
+}
+
+std::vector<index_entry> server::known() const {
+    std::vector<index_entry> rows;
+    std::vector<std::string> failed;
+    {
+        const std::lock_guard lock(mutex_);
+        for (auto& [name, its] : models_) {
+            for (auto& [version, each] : its) {
+                look_at_device(each);
+                rows.push_back({name, version, each.state.now(), each.state.reason()});
+            }
+        }
+        failed = failed_models();
+    }
+    for (const std::string& name : failed)  // the system is asked without the lock
+        if (!source_.has(name)) std::erase_if(rows, [&](const index_entry& each) { return each.name == name; });
+    return rows;
+}
+
+std::vector<index_entry> server::index() const {
+    std::vector<std::string> names = source_.names();
+    std::vector<index_entry> rows = known();
+    std::erase_if(
+        names, [&](const std::string& each) { return std::ranges::binary_search(rows, each, {}, &index_entry::name); });
+    for (std::string& name : names) rows.push_back({std::move(name), 0, model_state::unloaded, "unloaded"});
+    std::ranges::stable_sort(rows, {}, &index_entry::name);
     return rows;
 }
 
 bool server::is_ready() const {
-    const std::lock_guard lock(mutex_);
-    if (is_draining_) return false;
-    return std::ranges::all_of(models_, [](const auto& each) {
-        return !each.second.versions.empty() &&
-               std::ranges::all_of(each.second.versions, [](const auto& its) { return its.second->is_ready(); });
-    });
+    std::vector<std::string> failed;
+    {
+        const std::lock_guard lock(mutex_);
+        if (is_draining_) return false;
+        for (auto& [name, its] : models_) {
+            for (auto& [version, each] : its) {
+                look_at_device(each);
+                if (each.model && each.state.is(model_state::failed)) return false;
+            }
+        }
+        failed = failed_models();
+    }
+    return std::ranges::none_of(failed, [&](const std::string& name) { return source_.has(name); });
 }
 
 void server::begin_drain() {

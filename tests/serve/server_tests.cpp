@@ -7,6 +7,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <thread>
 
 #include "io/support/temporary_directory.hpp"
@@ -130,6 +131,124 @@ TEST_F(models, a_model_that_never_loaded_is_unavailable_and_the_server_not_ready
     EXPECT_THROW(all.load_all(), file_error);
     EXPECT_EQ(kind_of([&] { all.find("m"); }), refusal_kind::unavailable);
     EXPECT_FALSE(all.is_ready());
+}
+
+TEST_F(models, a_failed_one_can_be_unloaded) {
+    write("good/model.onnx", "2");
+    server all(model_source::repository(folder / ""), engine);
+    all.load_all();
+    write("m/3/model.onnx", "nonsense");
+    EXPECT_THROW(all.load("m"), file_error);
+    EXPECT_FALSE(all.is_ready());
+    EXPECT_EQ(all.index().back().version, 3U);
+    EXPECT_EQ(all.index().back().state, model_state::failed);
+    EXPECT_THAT(metrics_of(all, {}), HasSubstr("sluice_model_versions{state=\"failed\"} 1\n"));
+    all.unload("m");
+    EXPECT_TRUE(all.is_ready());
+    EXPECT_EQ(all.index().back().state, model_state::unloaded);
+    EXPECT_EQ(all.index().back().reason, "unloaded");
+    EXPECT_EQ(kind_of([&] { all.find("m"); }), refusal_kind::not_found);
+    EXPECT_EQ(kind_of([&] { all.unload("m"); }), refusal_kind::not_found);
+}
+
+TEST_F(models, a_failed_one_goes_with_its_folder) {
+    server all(model_source::repository(folder / ""), engine);
+    write("m/model.onnx", "nonsense");
+    EXPECT_THROW(all.load("m"), file_error);
+    EXPECT_FALSE(all.is_ready());
+    fs::remove_all(folder / "m");
+    EXPECT_TRUE(all.is_ready());
+    EXPECT_TRUE(all.index().empty());
+    EXPECT_EQ(kind_of([&] { all.find("m"); }), refusal_kind::not_found);
+}
+
+TEST_F(models, a_failed_one_becomes_ready_by_a_later_load) {
+    server all(model_source::repository(folder / ""), engine);
+    write("m/model.onnx", "2");
+    write("m/config.json", "{");
+    EXPECT_THROW(all.load("m"), file_error);
+    EXPECT_FALSE(all.is_ready());
+    EXPECT_EQ(all.index().front().version, 0U);
+    write("m/config.json", "{}");
+    all.load("m");
+    EXPECT_TRUE(all.is_ready());
+    ASSERT_EQ(all.index().size(), 1U);
+    EXPECT_EQ(all.index().front().state, model_state::ready);
+    EXPECT_EQ(all.index().front().reason, "");
+    EXPECT_EQ(answer(all, "m"), 2);
+}
+
+TEST_F(models, a_version_that_fails_next_to_one_that_answers_says_so_in_the_index) {
+    write("m/1/model.onnx", "2");
+    write("m/config.json", R"({"versions": "all"})");
+    server all(model_source::repository(folder / ""), engine);
+    all.load_all();
+    write("m/2/model.onnx", "nonsense");
+    write("m/3/model.onnx", "4");
+    EXPECT_THROW(all.load("m"), file_error);
+    const auto rows = all.index();
+    ASSERT_EQ(rows.size(), 2U);
+    EXPECT_EQ(rows[0].state, model_state::ready);
+    EXPECT_THAT(rows[0].reason, HasSubstr("loading it again has failed"));
+    EXPECT_EQ(rows[1].version, 2U);
+    EXPECT_EQ(rows[1].state, model_state::failed);
+    EXPECT_THAT(rows[1].reason, HasSubstr("no factor"));
+    EXPECT_TRUE(all.is_ready());
+    EXPECT_EQ(answer(all, "m"), 2);
+    EXPECT_EQ(kind_of([&] { all.find("m", 2); }), refusal_kind::unavailable);
+    EXPECT_EQ(kind_of([&] { all.find("m", 3); }), refusal_kind::not_found);
+    fs::remove_all(folder / "m/2");
+    all.load("m");
+    EXPECT_THAT(all.versions_of("m"), ElementsAre(1, 3));
+    EXPECT_EQ(all.index().front().reason, "");
+}
+
+TEST_F(models, one_that_is_loaded_or_unloaded_is_on_its_way_in_the_index) {
+    write("m/model.onnx", "2");
+    std::promise<void> is_asked, may_go;
+    fake_engine slow([&](const model_version&) {
+        is_asked.set_value();
+        may_go.get_future().wait();
+        return last = std::make_shared<fake_model>(2.F);
+    });
+    server all(model_source::repository(folder / ""), slow);
+    std::thread loads([&] { all.load("m"); });
+    is_asked.get_future().wait();
+    EXPECT_EQ(all.index().front().state, model_state::loading);
+    EXPECT_EQ(all.index().front().version, 1U);
+    EXPECT_EQ(kind_of([&] { all.find("m"); }), refusal_kind::unavailable);
+    EXPECT_TRUE(all.is_ready());  // a model that comes takes nothing from the others
+    may_go.set_value();
+    loads.join();
+    const auto call = row_of(1);
+    std::thread unloads;
+    {
+        const held gate(*last);
+        all.find("m")->submit(call);
+        last->wait_until_running();
+        unloads = std::thread([&] { all.unload("m"); });
+        while (!all.versions_of("m").empty()) std::this_thread::yield();
+        EXPECT_EQ(all.index().front().state, model_state::unloading);
+    }
+    unloads.join();
+    EXPECT_EQ(all.index().front().state, model_state::unloaded);
+}
+
+TEST_F(models, a_device_that_fails_makes_its_models_failed) {
+    write("m/model.onnx", "2");
+    server all(model_source::repository(folder / ""), engine);
+    all.load_all();
+    const auto call = row_of(testing::deadly_number);
+    all.find("m")->submit(call);
+    EXPECT_THROW(call->get(), refusal);
+    all.find("m")->close();  // which notes it
+    EXPECT_FALSE(all.is_ready());
+    EXPECT_EQ(all.index().front().state, model_state::failed);
+    EXPECT_THAT(all.index().front().reason, HasSubstr("device has failed"));
+    all.load("m");
+    EXPECT_TRUE(all.is_ready());
+    EXPECT_EQ(all.index().front().state, model_state::ready);
+    EXPECT_EQ(answer(all, "m"), 2);
 }
 
 TEST_F(models, unload_answers_what_was_accepted) {

@@ -315,11 +315,11 @@ void inference_service::repository_index(call& from) noexcept {
             if (!request.repository_name().empty())
                 throw refusal(refusal_kind::not_found, "the server has one repository, without a name");
             for (const index_entry& each : state_->models.index()) {
-                if (request.ready() && !each.is_ready) continue;
+                if (request.ready() && each.state != model_state::ready) continue;
                 auto& row = *response.add_models();
                 row.set_name(each.name);
                 if (each.version != 0) row.set_version(std::to_string(each.version));
-                row.set_state(each.is_ready ? "READY" : "UNAVAILABLE");
+                row.set_state(std::string(index_word(each.state)));
                 row.set_reason(each.reason);
             }
         });

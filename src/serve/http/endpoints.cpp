@@ -164,8 +164,8 @@ reply index_reply(const std::string& body, const server& models) {
     }
     json all = json::array();
     for (const index_entry& each : models.index()) {
-        if (only_ready && !each.is_ready) continue;
-        json row{{"name", each.name}, {"state", each.is_ready ? "READY" : "UNAVAILABLE"}, {"reason", each.reason}};
+        if (only_ready && each.state != model_state::ready) continue;
+        json row{{"name", each.name}, {"state", index_word(each.state)}, {"reason", each.reason}};
         if (each.version != 0) row["version"] = std::to_string(each.version);
         all.push_back(std::move(row));
     }

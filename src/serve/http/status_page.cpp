@@ -96,7 +96,9 @@ const refresh = async () => {
         own.refused_queue_full + own.refused_late, own.waiting, rows,
         quantile(own.latency_bounds_us, own.latency_counts, .5), quantile(own.latency_bounds_us, own.latency_counts, .99)]);
     }));
-    at("unloaded").textContent = index.json.filter(m => m.state !== "READY").map(m => m.name + ": " + m.reason).join("; ");
+    at("unloaded").textContent = index.json.filter(m => m.state !== "READY" || m.reason).map(m => m.name +
+      (m.version ? ", version " + m.version : "") + ": " +
+      (m.state === "UNAVAILABLE" ? m.reason : m.state.toLowerCase() + (m.reason ? "; " + m.reason : ""))).join("; ");
     const names = [...new Set(stats.json.model_stats.map(m => m.name))];
     if (names.join() !== [...at("model").options].map(o => o.value).join()) {
       at("model").replaceChildren(...names.map(n => new Option(n, n)));
