@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/channels_last/image_extents.hpp"
 #include "kernels/channels_last/image_program.hpp"
 #include "sluice/runtime/host_call.hpp"
 #include "sluice/runtime/runtime.hpp"
@@ -223,6 +224,46 @@ TEST_F(image_phases, several_images_take_the_tail_together) {
                 ASSERT_EQ(run(steps, images, memory.floats()), expected) << images << " images from step " << begin;
         }
     }
+}
+
+// With a stride of 2 the last window ends within the image. So its value has no border at the bottom and on the right,
+// and what follows it in memory is another image's.
+TEST_F(image_phases, the_tail_of_an_image_is_within_its_memory) {
+    const image_border above{1, 1, 0, 0};
+    const image_size wide{128, 12, 12}, last{240, 6, 6};
+    memory_plan memory;
+    const image_place end = memory.add(last), entered = memory.add(wide, above);
+    std::vector<image_step> steps{entering(wide, entered), convolving(wide, entered, last, end, 2), leaving(last, end)};
+    steps[0].border = above;
+    steps[1].window.stride = {2, 2};
+    for (const std::size_t images : {2, 4, 9}) {
+        tail = {};
+        const auto expected = run(steps, images, memory.floats());
+        tail = tail_of(steps);
+        ASSERT_EQ(tail.first, 1u);
+        ASSERT_TRUE(stays_within(steps, tail, memory.floats() - image_slack)) << tail.begin << " to " << tail.end;
+        for (int repeat = 0; repeat < 20; ++repeat)
+            ASSERT_EQ(run(steps, images, memory.floats()), expected) << images << " images";
+    }
+}
+
+TEST_F(image_phases, a_program_that_exceeds_its_memory_is_found) {
+    const image_size in{24, 12, 12}, last{32, 12, 12};
+    memory_plan memory;
+    const image_place entered = memory.add(in, border), end = memory.add(last);
+    const std::vector<image_step> steps{entering(in, entered), convolving(in, entered, last, end, 1),
+                                        leaving(last, end)};
+    const std::size_t floats = memory.floats() - image_slack;
+    EXPECT_TRUE(stays_within(steps, {}, floats));
+    EXPECT_FALSE(stays_within(steps, {}, floats - 1));
+    EXPECT_FALSE(stays_within(steps, {1, 0, floats + 1}, floats));
+    auto before = steps;
+    before[0].border.top = before[0].to.first / before[0].to.row + 1;  // rows before the first float
+    EXPECT_FALSE(stays_within(before, {}, floats));
+    auto wider = steps;
+    wider[1].window.size = {5, 5};  // a border of 2, where there is one of 1: beyond the last row of the value
+    wider[1].window.before = {2, 2};
+    EXPECT_FALSE(stays_within(wider, {}, end.first));
 }
 
 TEST_F(image_phases, there_is_no_tail_without_many_weights) {

@@ -6,8 +6,6 @@
 // Each line of LIST is a case and its result: "node/test_abs passed", or "... refused: " and the reason. A case that
 // gives something else than its line, or has none, is a failure; so is a line without a case. --write writes LIST
 // again: but a case that gave a wrong answer is never listed.
-#include <onnx.pb.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -21,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/onnx_case_data.hpp"
 #include "sluice/base/file_error.hpp"
 #include "sluice/graph/executable_graph.hpp"
 #include "sluice/io/write_file.hpp"
@@ -35,68 +34,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using sluice::nn::any_tensor;
-
-// What a case cannot be used for.
-struct refused {
-    std::string why;
-};
-
-// By ONNX's number.
-sluice::io::dtype type_of(int number) {
-    using enum sluice::io::dtype;
-    switch (number) {
-        case 1: return f32;
-        case 2: return u8;
-        case 3: return i8;
-        case 4: return u16;
-        case 5: return i16;
-        case 6: return i32;
-        case 7: return i64;
-        case 9: return boolean;
-        case 10: return f16;
-        case 11: return f64;
-        case 12: return u32;
-        case 13: return u64;
-        case 16: return bf16;
-        default: throw refused{"data of type " + std::to_string(number)};
-    }
-}
-
-template <typename To, typename From>
-std::string bytes_of(const From& numbers) {
-    std::string bytes;
-    for (const auto each : numbers) {
-        const auto narrow = static_cast<To>(each);
-        bytes.append(reinterpret_cast<const char*>(&narrow), sizeof(narrow));
-    }
-    return bytes;
-}
-
-any_tensor read_tensor(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    sluice::nn::onnx::TensorProto read;
-    if (!read.ParseFromIstream(&file)) throw refused{"data that is no tensor"};
-    sluice::nn::constant made{.type = type_of(read.data_type()), .shape = {}, .bytes = {}};
-    for (const auto each : read.dims()) made.shape.push_back(static_cast<std::size_t>(each));
-    std::string bytes;
-    if (read.has_raw_data()) {
-        bytes = read.raw_data();
-    } else if (read.float_data_size() != 0) {
-        bytes = bytes_of<float>(read.float_data());
-    } else if (read.int64_data_size() != 0) {
-        bytes = bytes_of<std::int64_t>(read.int64_data());
-    } else if (read.double_data_size() != 0) {
-        bytes = bytes_of<double>(read.double_data());
-    } else if (read.int32_data_size() != 0) {
-        switch (sluice::io::size_of(made.type)) {
-            case 1: bytes = bytes_of<std::uint8_t>(read.int32_data()); break;
-            case 2: bytes = bytes_of<std::uint16_t>(read.int32_data()); break;
-            default: bytes = bytes_of<std::int32_t>(read.int32_data());
-        }
-    }
-    made.bytes = std::make_shared<const std::string>(std::move(bytes));
-    return any_tensor(std::move(made));
-}
+using sluice::nn::test_support::read_all;
+using sluice::nn::test_support::refused;
 
 std::vector<double> numbers_of(const any_tensor& of) {
     std::vector<double> numbers(of.elements());
@@ -159,13 +98,6 @@ double number_in(const fs::path& file, const std::string& name, double otherwise
     const std::string text{std::istreambuf_iterator<char>(in), {}};
     const auto at = text.find('"' + name + "\":");
     return at == std::string::npos ? otherwise : std::stod(text.substr(at + name.size() + 3));
-}
-
-std::vector<any_tensor> read_all(const fs::path& folder, const std::string& kind) {
-    std::vector<any_tensor> made;
-    while (fs::exists(folder / (kind + "_" + std::to_string(made.size()) + ".pb")))
-        made.push_back(read_tensor(folder / (kind + "_" + std::to_string(made.size()) + ".pb")));
-    return made;
 }
 
 // Its outputs are random numbers: only their types and shapes can be compared.

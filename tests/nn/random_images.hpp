@@ -27,20 +27,31 @@ inline any_tensor pixels(const lengths& shape) {
     return any_tensor(made, shape);
 }
 
+// How large the network is.
+struct image_limits {
+    struct range {
+        std::size_t least, most;
+    };
+    range images{1, 2}, channels{1, 40}, pixels{1, 15};  // of the input; pixels of a row and a column
+    range filters{1, 70};                                // of a convolution
+    std::size_t joined_channels = 200;                   // of a concatenation, at most
+    std::size_t steps = 12;                              // at most, after the first four
+};
+
 // Writes a network of images at random.
 class random_images {
 public:
-    explicit random_images(unsigned seed) : random_(seed) {
+    explicit random_images(unsigned seed, const image_limits& limits = {}) : random_(seed), limits_(limits) {
         made_.path = "made.onnx";
         made_.opsets = {{"", 13}};
-        const lengths shape{up_to(2), up_to(40), up_to(15), up_to(15)};
+        const lengths shape{in(limits.images), in(limits.channels), in(limits.pixels), in(limits.pixels)};
         made_.body.inputs = {f32("x", {of(shape[0]), of(shape[1]), of(shape[2]), of(shape[3])})};
         values_.push_back({"x", shape});
         input_ = shape;
     }
 
     model make() {
-        const std::size_t steps = 3 + up_to(12);
+        const std::size_t steps = 3 + up_to(limits_.steps);
         add_convolution();
         for (std::size_t i = 0; i < steps; ++i) add_step();
         std::vector<std::string> outputs{values_.back().name};
@@ -59,6 +70,7 @@ private:
     };
 
     std::size_t up_to(std::size_t most) { return 1 + random_() % most; }
+    std::size_t in(const image_limits::range& of) { return of.least - 1 + up_to(of.most - of.least + 1); }
     bool chance(unsigned of) { return random_() % of == 0; }
     const value& any() { return values_[chance(3) ? random_() % values_.size() : values_.size() - 1]; }
 
@@ -109,7 +121,7 @@ private:
         const value from = any();
         const std::size_t channels = from.shape[1];
         const window down = window_over(from.shape[2], false, true), across = window_over(from.shape[3], false, true);
-        std::size_t groups = 1, filters = up_to(70);
+        std::size_t groups = 1, filters = in(limits_.filters);
         if (chance(3)) {
             groups = filters = channels;  // each channel by itself
         } else if (chance(3)) {
@@ -160,7 +172,7 @@ private:
             parts.push_back(each.name);
             channels += each.shape[1];
         }
-        if (channels > 200) return;
+        if (channels > limits_.joined_channels) return;
         node& made = add("Concat", std::move(parts), {from.shape[0], channels, from.shape[2], from.shape[3]});
         made.attributes["axis"] = std::int64_t{1};
     }
@@ -211,6 +223,7 @@ private:
     }
 
     std::mt19937 random_;
+    const image_limits limits_;
     model made_;
     std::vector<value> values_;
     lengths input_;

@@ -3,13 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <bit>
-#include <cstdint>
 #include <span>
 
 #include "kernels/channels_last/image_loops.hpp"
 #include "kernels/channels_last/image_step_run.hpp"
+#include "kernels/channels_last/scratch_places.hpp"
 #include "runtime/parallel_parts.hpp"
 #include "runtime/parallel_phases.hpp"
 
@@ -97,26 +95,6 @@ void run_group(image_call first, std::size_t count, const image_loops& with) {
     run_steps(std::span(images).first(count), tail, first.count, with);
 }
 
-// Places for images in scratch memory. The lowest free one is taken: it was used last, by one of few workers.
-class places_in_use {
-public:
-    std::size_t take() noexcept {
-        std::uint32_t used = used_.load(std::memory_order_relaxed);
-        for (;;) {
-            const auto place = static_cast<std::size_t>(std::countr_one(used));
-            // Pairs with give_back: the previous user of the place has written to it.
-            if (used_.compare_exchange_weak(used, used | std::uint32_t{1} << place, std::memory_order_acquire))
-                return place;
-        }
-    }
-    void give_back(std::size_t place) noexcept {
-        used_.fetch_and(~(std::uint32_t{1} << place), std::memory_order_release);
-    }
-
-private:
-    std::atomic<std::uint32_t> used_{0};
-};
-
 }  // namespace
 
 image_bands bands_of(const image_step& convolution, const image_step& pooling, std::size_t floats_of_row) {
@@ -152,7 +130,7 @@ void run_image_program(const image_call& call, const image_loops& with) {
     if (call.images == 1) return run_steps({&call, 1}, 0, call.count, with);
     const std::size_t together = images_together(call), groups = (call.images + together - 1) / together;
     const std::size_t parts = std::min(groups, most_at_once(call.images) / together);
-    places_in_use places;
+    scratch_places<> places;
     for_parts(parts, [&](std::size_t part) {
         const std::size_t place = places.take();
         image_call first = call;

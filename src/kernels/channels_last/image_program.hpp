@@ -40,6 +40,10 @@ struct image_window {
     size_2d size{1, 1}, stride{1, 1}, dilation{1, 1}, before{0, 0}, after{0, 0};
 };
 
+// What the windows of a convolution read around an image. At the bottom and on the right this may be less than the
+// window's `after`: with a stride, the last window may end before.
+image_border border_read_by(const image_window& window, const image_size& in, const image_size& out) noexcept;
+
 enum class image_work : std::uint32_t {
     enter,              // an outside tensor, channels first, becomes a value
     leave,              // a value becomes an outside tensor

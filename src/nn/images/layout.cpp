@@ -124,20 +124,14 @@ private:
 
     void need_border(const recipe_work& work, const kernels::image_window& window) {
         if (are_together_) return;
-        const image_size in = size(work.inputs[0]), out = size(work.output);
-        // Elements after the last one that the last window reads.
-        const auto beyond = [](std::size_t outputs, std::size_t stride, std::size_t taps, std::size_t dilation,
-                               std::size_t before, std::size_t inputs) {
-            const std::size_t end = (outputs - 1) * stride + (taps - 1) * dilation + 1;
-            return end > before + inputs ? end - before - inputs : 0;
-        };
-        image_border& border = values_[work.inputs[0]].border;
-        border.top = std::max(border.top, window.before.height);
-        border.left = std::max(border.left, window.before.width);
-        border.bottom = std::max(border.bottom, beyond(out.height, window.stride.height, window.size.height,
-                                                       window.dilation.height, window.before.height, in.height));
-        border.right = std::max(border.right, beyond(out.width, window.stride.width, window.size.width,
-                                                     window.dilation.width, window.before.width, in.width));
+        const image_border read = kernels::border_read_by(window, size(work.inputs[0]), size(work.output));
+        widen(values_[work.inputs[0]].border, read);
+    }
+    static void widen(image_border& border, const image_border& by) {
+        border.top = std::max(border.top, by.top);
+        border.left = std::max(border.left, by.left);
+        border.bottom = std::max(border.bottom, by.bottom);
+        border.right = std::max(border.right, by.right);
     }
 
     // --- which value is a part of which ---
@@ -171,10 +165,7 @@ private:
             }
             of_root_[each] = channel;
             image_border& border = values_[of.root].border;
-            border.top = std::max(border.top, of.border.top);
-            border.left = std::max(border.left, of.border.left);
-            border.bottom = std::max(border.bottom, of.border.bottom);
-            border.right = std::max(border.right, of.border.right);
+            widen(border, of.border);
             for (const std::size_t rows : {border.top, border.left, border.bottom, border.right})
                 if (rows > most_rows) return false;
         }

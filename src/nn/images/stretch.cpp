@@ -5,7 +5,9 @@
 #include <new>
 #include <utility>
 
+#include "kernels/channels_last/image_extents.hpp"
 #include "kernels/channels_last/image_program.hpp"
+#include "sluice/base/error.hpp"
 #include "sluice/nn/adopt_tensor.hpp"
 #include "sluice/runtime/detail/closure.hpp"
 #include "sluice/runtime/execution_context.hpp"
@@ -63,6 +65,13 @@ auto cpu_image_stretch::make_program(const std::filesystem::path& path, std::spa
     const std::vector<kernels::image_step>& steps = made->layout.steps;
     made->steps = on_device(on_, steps.data(), steps.size() * sizeof(kernels::image_step));
     if (made->layout.images > 1) made->tail = kernels::tail_of(steps);
+    if (!kernels::stays_within(steps, made->tail, made->layout.scratch_elements)) {
+        throw error(
+            errc::unsupported,
+            "the layout of this stretch of convolutions exceeds its memory: a defect of Sluice, please report it "
+            "with the network",
+            {.operation = "convolutions"});
+    }
     return made;
 }
 
