@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// phase_turns: how the threads of a team divide the parts of phases among them. It knows no threads and no work, so that
-// an explorer of interleavings can check it (tests/sim/phase_turns_interleaving_tests.cpp).
+// phase_turns: how the threads of a team divide the parts of phases among them. It knows no threads and no work, so
+// that an explorer of interleavings can check it (tests/sim/phase_turns_interleaving_tests.cpp).
 //
-// Invariants. A part is taken once. A phase begins after all parts of the one before have ended, and whoever takes a
-// part of it sees what they wrote.
+// Invariants. A part is taken once. A phase begins after all parts of the one before have ended, and a thread that
+// takes a part of it sees what they wrote.
 #pragma once
 
 #include <cstddef>

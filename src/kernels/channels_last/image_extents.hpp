@@ -17,7 +17,7 @@ struct image_extent {
     image_border border;
 
     std::size_t begin() const noexcept { return at.first - border.top * at.row - border.left * at.pixel; }
-    // Behind the last float.
+    // After the last float.
     std::size_t end() const noexcept {
         return at.first + (size.height - 1 + border.bottom) * at.row + (size.width - 1 + border.right) * at.pixel +
                size.channels;
