@@ -105,7 +105,7 @@ private:
     const log_sink log_;
     mutable std::mutex mutex_;                                  // of what follows
     std::mutex loading_;                                        // one load or unload at a time
-    mutable std::map<std::string, slots, std::less<>> models_;  // a failed device is noted by whoever looks
+    mutable std::map<std::string, slots, std::less<>> models_;  // a failed device is noted by the thread that looks
     bool is_draining_ = false;
     request_timeline timeline_;
 };
