@@ -180,3 +180,68 @@ def test_what_does_not_fit_is_refused_where_it_is_written():
     ]:
         with pytest.raises(kind, match=text):
             wrong()
+
+
+I = numpy.array([-7, -6, -1, 0, 1, 5, 7], numpy.int64)
+F = numpy.array([-7.5, -6, -0.25, 0, 1, 5.5, 7], numpy.float32)
+U = numpy.array([0, 1, 200, 255], numpy.uint8)
+
+
+@pytest.mark.parametrize("f", [
+    lambda x: x + 2, lambda x: 2 - x, lambda x: x * 3, lambda x: x // 3, lambda x: x // -3, lambda x: x % 3,
+    lambda x: x % -3, lambda x: x ** 2, lambda x: 2 ** (x * x // 8), lambda x: 7 // (x * 0 + 2),
+    lambda x: -7 % (x * 0 + 4), lambda x: x > 1, lambda x: x >= 1, lambda x: 1 > x, lambda x: x <= 1, lambda x: x < 1,
+    lambda x: x == 1, lambda x: x != 1, lambda x: 1 == x, lambda x: x + 2.0, lambda x: x + True,
+], ids=range(21))
+@pytest.mark.parametrize("values", [I, F, I.astype("int32")], ids=["int64", "float32", "int32"])
+def test_operators_with_numbers_are_those_of_numpy(f, values):
+    made = run(f(op.upload(values)))
+    expected = f(values)
+    assert numpy.allclose(made, expected, atol=1e-6)
+    assert made.dtype == (values.dtype if expected.dtype != bool else bool)  # never another type
+
+
+def test_floats_divide_downwards_as_those_of_numpy():
+    a, b = numpy.meshgrid(numpy.array([1, -1, 0.3, 6, -7.5, 0], "float32"), numpy.array([0.1, -0.1, 3, -2.5], "float32"))
+    assert numpy.array_equal(run(op.upload(a) // b), a // b)
+    assert numpy.allclose(run(op.upload(a) % b), a % b, atol=1e-6)
+    with numpy.errstate(all="ignore"):
+        zero = numpy.zeros(3, "float32")
+        assert numpy.array_equal(run(op.upload(numpy.array([1, -1, 0], "float32")) // zero),
+                                 numpy.array([1, -1, 0], "float32") / zero, equal_nan=True)
+
+
+@pytest.mark.parametrize("f, of", [
+    (lambda x: x + 1.5, I), (lambda x: 1.5 + x, I), (lambda x: x - 0.5, I), (lambda x: 0.5 - x, I), (lambda x: x * 0.5, I),
+    (lambda x: x / 2, I), (lambda x: 2 / x, I), (lambda x: x / x, I), (lambda x: x // 0.5, I), (lambda x: x % 1.5, I),
+    (lambda x: 1.5 % x, I), (lambda x: x ** 0.5, I), (lambda x: x ** -1, I), (lambda x: 0.5 ** x, I),
+    (lambda x: x ** numpy.array([0.5], "float32"), I), (lambda x: x > 1.5, I), (lambda x: x == 1.5, I),
+    (lambda x: x != 0.5, I), (lambda x: x < float("inf"), I), (lambda x: x + float("nan"), I),
+    (lambda x: op.maximum(x, 0.5), I), (lambda x: op.clamp(x, 0.5, 3), I), (lambda x: op.where(x > 1, x, 0.5), I),
+    (lambda x: op.mean(x), I), (lambda x: x + 300, U), (lambda x: x - -1, U), (lambda x: x + 2**40, I.astype("int32")),
+    (lambda x: x + 1e300, F), (lambda x: (x > 1) == 2, F),
+], ids=range(29))
+def test_numbers_that_a_type_cannot_hold_are_refused(f, of):
+    with pytest.raises(TypeError, match="cast"):
+        f(op.upload(of))
+
+
+def test_in_place_operators_are_the_same():
+    x = op.upload(I)
+    x += 2
+    x *= 3
+    assert numpy.array_equal(run(x), (I + 2) * 3)
+    with pytest.raises(TypeError, match="cast"):
+        x += 1.5
+    with pytest.raises(TypeError, match="cast"):
+        x /= 2
+
+
+def test_an_operation_has_no_truth():
+    x, y = op.upload(X), op.upload(X)
+    assert run(x == y).all() and not run(x != y).any()
+    for asks in (lambda: bool(x), lambda: bool(x == y), lambda: x in [y], lambda: 1 if x else 0, lambda: not x):
+        with pytest.raises(TypeError, match="an operation has no truth"):
+            asks()
+    with pytest.raises(TypeError, match="unhashable"):
+        {x}

@@ -16,6 +16,8 @@ refused where it is written. Arrays among the arguments are constants; upload() 
 from __future__ import annotations
 
 import builtins
+import math
+import sys
 import typing
 
 from ._sluice import _Builder
@@ -29,15 +31,18 @@ if typing.TYPE_CHECKING:
     Operand: typing.TypeAlias = "Operation | Array | float"
 
 __all__ = ["Operation", "Zipped", "abs", "add", "arange", "argmax", "cast", "clamp", "compile", "concatenate", "constant",
-           "divide", "download", "exp", "full", "gelu", "gemm", "input", "leaky_relu", "linear", "log", "matmul", "matvec",
-           "max", "maximum", "mean", "min", "minimum", "multiply", "negative", "node", "ones", "power", "relu", "reshape",
-           "sigmoid", "softmax", "spawn", "sqrt", "subtract", "sum", "sync", "tanh", "transpose", "upload", "where", "zeros",
-           "zip"]
+           "divide", "download", "exp", "floor_divide", "full", "gelu", "gemm", "input", "leaky_relu", "linear", "log",
+           "matmul", "matvec", "max", "maximum", "mean", "min", "minimum", "multiply", "negative", "node", "ones", "power",
+           "relu", "remainder", "reshape", "sigmoid", "softmax", "spawn", "sqrt", "subtract", "sum", "sync", "tanh",
+           "transpose", "upload", "where", "zeros", "zip"]
 
 _NAMES = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "i8": "int8", "u8": "uint8",
           "i16": "int16", "u16": "uint16", "i32": "int32", "u32": "uint32", "i64": "int64", "u64": "uint64", "bool": "bool"}
 _ONNX_TYPES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9,
                "float16": 10, "float64": 11, "uint32": 12, "uint64": 13, "bfloat16": 16}
+# The types of numbers with fractions, and the largest number of each.
+_FRACTIONS = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38,
+              "float64": sys.float_info.max}
 # Constants of at most this many elements are given to the shape inference as numbers: shapes may depend on them.
 _FEW = 64
 
@@ -91,8 +96,48 @@ class Operation:
     def __rtruediv__(self, other: typing.Any) -> Operation:
         return divide(other, self)
 
+    def __floordiv__(self, other: typing.Any) -> Operation:
+        return floor_divide(self, other)
+
+    def __rfloordiv__(self, other: typing.Any) -> Operation:
+        return floor_divide(other, self)
+
+    def __mod__(self, other: typing.Any) -> Operation:
+        return remainder(self, other)
+
+    def __rmod__(self, other: typing.Any) -> Operation:
+        return remainder(other, self)
+
     def __pow__(self, other: typing.Any) -> Operation:
         return power(self, other)
+
+    def __rpow__(self, other: typing.Any) -> Operation:
+        return power(other, self)
+
+    # Element by element, as NumPy's. So there is no truth of `a == b`, and bool() raises.
+    def __eq__(self, other: typing.Any) -> Operation:  # type: ignore[override]
+        return _of_two("Equal", self, other)
+
+    def __ne__(self, other: typing.Any) -> Operation:  # type: ignore[override]
+        return node("Not", _of_two("Equal", self, other))
+
+    def __lt__(self, other: typing.Any) -> Operation:
+        return _of_two("Less", self, other)
+
+    def __le__(self, other: typing.Any) -> Operation:
+        return _of_two("LessOrEqual", self, other)
+
+    def __gt__(self, other: typing.Any) -> Operation:
+        return _of_two("Greater", self, other)
+
+    def __ge__(self, other: typing.Any) -> Operation:
+        return _of_two("GreaterOrEqual", self, other)
+
+    __hash__ = None  # type: ignore[assignment]  # as of NumPy's arrays: == says nothing about a set's members
+
+    def __bool__(self) -> bool:
+        raise TypeError("an operation has no truth: it is computed when it is waited for, and may have many elements. "
+                        "op.sync(op.download(x)) gives the array; op.where(condition, a, b) chooses in a pipeline")
 
     def __matmul__(self, other: typing.Any) -> Operation:
         return matmul(self, other)
@@ -233,11 +278,44 @@ def multiply(a: Operand, b: Operand) -> Operation:
 
 
 def divide(a: Operand, b: Operand) -> Operation:
-    return _of_two("Div", a, b)
+    first, second = _pair(a, b)
+    if not _has_fractions(first) and not _has_fractions(second):
+        raise TypeError(f"/ of {first.dtype} and {second.dtype} has fractions, which integers cannot hold: // gives whole "
+                        'numbers, and op.cast(x, "float32") makes them floats')
+    return node("Div", first, second)
+
+
+def floor_divide(a: Operand, b: Operand) -> Operation:
+    """The largest whole number that is not above a / b, in the operands' type, as NumPy's."""
+    first, second = _pair(a, b)
+    if not _has_fractions(first):
+        # Div cuts off. The two remainders differ where a / b is negative and no whole number.
+        is_cut = node("Equal", node("Mod", first, second), node("Mod", first, second, fmod=1))
+        return subtract(node("Div", first, second), cast(node("Not", is_cut), str(first.dtype)))
+    quotient = node("Div", first, second)
+    # Of a number that is a multiple of b, so that it is not rounded up to the next whole number: 1 // 0.1 is 9.
+    exact = node("Round", node("Div", subtract(first, remainder(first, second)), second))
+    return where(second == 0, quotient, exact)
+
+
+def remainder(a: Operand, b: Operand) -> Operation:
+    """a - a // b * b: 0, or of the sign of b, as NumPy's and Python's."""
+    first, second = _pair(a, b)
+    if not _has_fractions(first):
+        return node("Mod", first, second)
+    left = node("Mod", first, second, fmod=1)  # of the sign of a
+    has_other_sign = node("And", left != 0, node("Xor", left < 0, second < 0))
+    return where(has_other_sign, add(left, second), left)
 
 
 def power(a: Operand, b: Operand) -> Operation:
-    return _of_two("Pow", a, b)
+    first, second = _pair(a, b)
+    is_negative = second._op == "constant" and bool((_numpy().asarray(second._array) < 0).any())
+    if not _has_fractions(first) and (_has_fractions(second) or is_negative):
+        exponent = "a negative number" if is_negative else second.dtype
+        raise TypeError(f"{first.dtype} ** {exponent} has fractions, which integers cannot hold: op.cast(x, "
+                        '"float32") makes them floats')
+    return node("Pow", first, second)
 
 
 def maximum(a: Operand, b: Operand) -> Operation:
@@ -293,7 +371,11 @@ def sum(x: Operand, axis: int | None = -1) -> Operation:  # noqa: A001
 
 
 def mean(x: Operand, axis: int | None = -1) -> Operation:
-    return _reduced("ReduceMean", x, axis)
+    of = _operand(x, None)
+    if not _has_fractions(of):
+        raise TypeError(f'the mean of {of.dtype} has a fraction, which integers cannot hold: op.cast(x, "float32") makes '
+                        "them floats")
+    return _reduced("ReduceMean", of, axis)
 
 
 def max(x: Operand, axis: int | None = -1) -> Operation:  # noqa: A001
@@ -493,8 +575,35 @@ def _operand(of: typing.Any, like: Operation | None, may_be_downloaded: bool = F
     if isinstance(of, Zipped):
         raise TypeError("an operation takes one value, and is given a zip: zip(...).and_then(f) calls f with each")
     if isinstance(of, (bool, int, float)):
-        return constant(of, like.dtype if like is not None and like.dtype is not None else None)
+        return constant(of) if like is None or like.dtype is None else _number(of, like.dtype)
     return constant(of)
+
+
+def _number(of: float, dtype: str) -> Operation:
+    """A constant of this type. A number that the type cannot hold is refused: types are never converted."""
+    def refuse(why: str) -> typing.NoReturn:
+        raise TypeError(f"{of!r} next to {dtype}: {why}. A number next to an operation has the operation's type: "
+                        "op.cast(x, dtype) gives the operation another one")
+
+    numpy = _numpy()
+    if dtype == "bool":
+        if of not in (0, 1):
+            refuse("only True and False are bool")
+    elif dtype in _FRACTIONS:
+        if math.isfinite(of) and builtins.abs(of) > _FRACTIONS[dtype]:
+            refuse("it is too large for the type")
+    else:
+        if of != of or of in (math.inf, -math.inf) or of != int(of):
+            refuse("integers have no fractions, infinities and NaN")
+        limits = numpy.iinfo(dtype)
+        if not limits.min <= of <= limits.max:
+            refuse(f"the type has numbers from {limits.min} to {limits.max}")
+        of = int(of)
+    return constant(of, dtype)
+
+
+def _has_fractions(of: Operation) -> bool:
+    return of.dtype is None or of.dtype in _FRACTIONS
 
 
 def _pair(a: Operand, b: Operand) -> tuple[Operation, Operation]:
