@@ -188,3 +188,31 @@ try:
 except Rang: print("rang")
 """)
     assert ran.stdout == "rang\n", ran.stderr
+
+
+def load_in_child(x, queue):
+    try:
+        network = sluice.load(ROOT / "models/digits.onnx", "cpu")  # the runtime of the parent is not here
+        queue.put(network(x))
+        queue.put(network.submit(x).result())
+        queue.put([each.name for each in sluice.devices() if each.kind == "cpu"])
+    except BaseException as refused:
+        queue.put(str(refused))
+        raise
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_child_loads_networks_of_its_own(pixels, logits):
+    before = sluice.default_runtime()
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=load_in_child, args=(pixels[:3], queue))
+    child.start()
+    for _ in range(2):
+        made = queue.get(timeout=60)
+        assert not isinstance(made, str), made
+        assert near(made, logits[:3])
+    assert queue.get(timeout=60) == ["cpu:0"]
+    child.join(60)
+    assert child.exitcode == 0
+    assert sluice.default_runtime() is before  # the parent continues as it was

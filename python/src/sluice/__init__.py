@@ -30,16 +30,28 @@ __all__ = ["CanceledError", "Device", "DeviceError", "DeviceNotFoundError", "Err
 
 def _prepare() -> None:
     import atexit
+    import os
 
     for each in (Network, Run, Runtime, Tensor):
         each.__module__ = "sluice"
     _start(BY_STATUS, Device, Value, Rounding, Profile, ProfileRow, await_run)
     atexit.register(_shut_down)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: _forget_default())
 
 
 _prepare()
 
 _default: Runtime | None = None
+_of_parents: list[Runtime] = []  # a child never destroys them: their threads are not there
+
+
+def _forget_default() -> None:
+    """In a child: its own load() makes its own runtime."""
+    global _default
+    if _default is not None:
+        _of_parents.append(_default)
+        _default = None
 
 
 def default_runtime() -> Runtime:
