@@ -118,6 +118,7 @@ NAVIGATION = [
         "docs/support.md",
         "CONTRIBUTING.md",
         "docs/fuzzers.md",
+        "docs/mutants.md",
         "docs/coverage.md",
         "docs/releasing.md",
         "SECURITY.md",
