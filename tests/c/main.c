@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "support/hang_watch.h"
 
 _Thread_local int failures = 0;
 float pixels[DIGIT_ROWS * DIGIT_PIXELS];
@@ -48,10 +49,15 @@ int are_near(const float* a, const float* b, size_t count, float most) {
 int main(void) {
     CHECK(read_npy("data/digits_inputs.npy", pixels, DIGIT_ROWS * DIGIT_PIXELS) == DIGIT_ROWS * DIGIT_PIXELS);
     CHECK(read_npy("data/digits_logits.npy", logits, DIGIT_ROWS * DIGIT_CLASSES) == DIGIT_ROWS * DIGIT_CLASSES);
+    sluice_watch_test("networks");
     test_networks();
+    sluice_watch_test("errors");
     test_errors();
+    sluice_watch_test("runs");
     test_runs();
+    sluice_watch_test("page");
     test_page();
+    sluice_end_watch();
     if (failures != 0) fprintf(stderr, "%d checks failed\n", failures);
     return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
