@@ -48,6 +48,9 @@ public:
         place* of_ = nullptr;
     };
 
+    // A number for their types and shapes, not 0. Two combinations hardly ever have the same.
+    static std::uint64_t key_of(std::span<const input_view> inputs) noexcept;
+
     // A call for these inputs that no thread uses; or none.
     use find(std::span<const input_view> inputs) noexcept;
     // Whether there is one for these inputs, or very probably, in use or not.
@@ -67,8 +70,6 @@ private:
         std::unique_ptr<direct_call> what;
     };
 
-    // A number for their types and shapes, not 0. Two combinations hardly ever have the same.
-    static std::uint64_t key_of(std::span<const input_view> inputs) noexcept;
     static std::size_t first_of_thread() noexcept;
     static bool take(place& from) noexcept { return !from.is_taken.exchange(true, std::memory_order_acquire); }
     static void leave(place& to) noexcept { to.is_taken.store(false, std::memory_order_release); }

@@ -29,9 +29,7 @@ std::chrono::nanoseconds since(infer_call::clock::time_point begin, infer_call::
 }
 
 void count_latency(model_statistics& to, std::chrono::nanoseconds time) {
-    const auto microseconds = static_cast<std::uint64_t>(time.count() / 1000);
-    const auto bucket = std::ranges::lower_bound(model_statistics::bounds_us, microseconds);
-    ++to.latency[static_cast<std::size_t>(bucket - model_statistics::bounds_us.begin())];
+    ++to.latency[model_statistics::bucket_of(time)];
 }
 
 std::uint64_t new_batch() noexcept {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <latch>
 #include <memory>
 #include <stdexcept>
@@ -182,6 +183,44 @@ TEST_P(cpu_streams, a_runtime_may_be_destroyed_while_streams_are_parked) {
         opened.count_down();
     }
     EXPECT_EQ(run, 7 + 3);
+}
+
+// One worker looks for work for a while after each command, and takes the first stream; another one must be woken for
+// the second stream.
+TEST(cpu_stream, a_worker_is_woken_for_a_second_stream_while_another_one_looks_for_work) {
+    const runtime owner({.cpu_devices = 1, .cpu_workers = 2, .cuda = false});
+    device& on = owner.find("cpu:0");
+    const stream_lease first(on), second(on);
+    for (int round = 0; round < 50; ++round) {
+        std::atomic<int> arrived = 0;
+        std::atomic<bool> is_late = false;
+        const auto meet = [&] {
+            ++arrived;
+            while (arrived != 2 && !is_late) std::this_thread::yield();
+        };
+        first->host_call({"first"}, {meet});
+        second->host_call({"second"}, {meet});
+        const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (arrived != 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+        const bool have_met = arrived == 2;
+        is_late = true;
+        on.synchronize();
+        ASSERT_TRUE(have_met) << "in round " << round;
+    }
+}
+
+TEST_P(cpu_streams, what_a_host_call_owns_is_destroyed_before_its_outcome_is_known) {
+    const stream_lease home(on);
+    const storage_ref data = home->allocate(8);
+    std::atomic<int> was_known = -1;
+    const auto look = [&was_known, data](void*) { was_known = data->last_write().depends_on->is_fine() ? 1 : 0; };
+    hold(*home);
+    const memory_access access{data.get(), access_mode::write};
+    home->host_call({"owner", {&access, 1}}, {[owned = std::shared_ptr<void>(&was_known, look)] {}});
+    opened.count_down();
+    on.synchronize();
+    EXPECT_EQ(was_known, 0);
+    EXPECT_TRUE(data->last_write().depends_on->is_fine());
 }
 
 TEST_P(cpu_streams, the_memory_limit_is_enforced) {

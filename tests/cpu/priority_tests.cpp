@@ -92,6 +92,46 @@ TEST_F(priorities, urgency_is_passed_on_along_a_chain_of_waiting_streams) {
     EXPECT_LT(came_after, busy_stream::most / 2);
 }
 
+// low waits for lower and lower for lowest before the urgent stream comes: they hand on what they inherit then. (One
+// stream would not show it: a stream looks at those that wait for it when a command of it ends.)
+TEST_F(priorities, urgency_is_passed_on_through_streams_that_have_parked_already) {
+    const runtime two({.cpu_workers = 2, .cuda = false});
+    device& busy_device = two.find("cpu:0");
+    const auto lease = [&](int priority) { return stream_lease(busy_device, {.priority = priority}); };
+    const stream_lease urgent = lease(-5), middle = lease(0), low = lease(5), lower = lease(6), lowest = lease(7),
+                       marker = lease(9);
+    busy_stream busy(*middle);
+    const auto until = [](const auto& holds) {
+        while (!holds()) std::this_thread::yield();  // a thread that waits for a stream would run it
+    };
+    std::atomic<int> marks = 0, came_after = -1;
+    const auto mark_idle_worker = [&](int number) {  // all that one worker can do has been done
+        marker->host_call({"mark"}, {[&] { ++marks; }});
+        until([&] { return marks == number; });
+    };
+
+    test_support::gate first_worker(*lowest);
+    first_worker.wait_until_reached();
+    const storage_ref data = lowest->allocate(8);
+    for (const stream_lease* each : {&lowest, &lower, &low}) write(**each, data);
+    mark_idle_worker(1);
+    write(*urgent, data, [&] {
+        came_after = busy.calls();
+        busy.stop();
+    });
+    mark_idle_worker(2);
+    const stream_lease held = lease(-6);
+    test_support::gate second_worker(*held);
+    second_worker.wait_until_reached();
+    busy.start();
+    first_worker.open();
+    until([&] { return came_after != -1; });
+    second_worker.open();
+    busy_device.synchronize();
+    busy_device.synchronize();  // the busy stream's last call
+    EXPECT_LT(came_after, busy_stream::most / 2);
+}
+
 TEST_F(priorities, a_stream_returns_to_its_own_priority_when_no_urgent_stream_waits_for_it) {
     const stream_lease urgent = make(-5), middle = make(0), low = make(5);
     const storage_ref data = low->allocate(8);

@@ -131,6 +131,24 @@ TEST_F(recorded_edges, a_command_that_shares_no_data_keeps_the_order_of_the_stre
               "order; bump <- bump waw input; bump <- bump waw input second order; third <- bump order bump order");
 }
 
+// As on the stream: who reads the results of a call that failed does not run, who only comes after it does.
+TEST_F(recorded_edges, a_command_that_only_comes_after_a_failed_one_runs) {
+    bool was_run = false, was_read = false;
+    const auto fast = compile(
+        on,
+        [&](tensor<int> x) {
+            return host_call([]() -> int { throw std::runtime_error("the first fails"); })
+                .and_then([&](auto one) { return host_call([&](int) { was_read = true; }, std::move(one)); })
+                .then(host_call([&] { was_run = true; }))
+                .then(bumped(std::move(x)));
+        },
+        device_input<int>({4}));
+    single_stream pool(on);
+    EXPECT_THROW(sync(fast(sync(zeros<int>({4}), pool)), pool), std::runtime_error);
+    EXPECT_TRUE(was_run);
+    EXPECT_FALSE(was_read);
+}
+
 // The result of a host call is new memory: it orders what reads it, and not the call itself.
 TEST_F(recorded_edges, host_calls_without_arguments_keep_their_order) {
     const auto fast = compile(on, [] {

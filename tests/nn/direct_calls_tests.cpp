@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "nn/kept_calls.hpp"
 #include "nn/small_models.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/op/value.hpp"
@@ -123,6 +125,52 @@ TEST_F(direct_calls, read_inputs_wherever_they_are) {
             const auto expected = sync(made.run({any_tensor(x, {rows, 2})}), pool);
             EXPECT_THAT(y, testing::ElementsAreArray(expected.at(0).values<float>())) << rows << " rows, call " << i;
             EXPECT_EQ(room, before);
+        }
+    }
+}
+
+// Numbers as they are in the middle of a message. A build with the address sanitizer checks each access.
+TEST_F(direct_calls, read_inputs_at_addresses_that_are_no_multiples_of_their_elements) {
+    const network made = make(dense_layers());
+    const std::vector<std::size_t> shape{5, 2};
+    for (std::size_t first = 0; first < 2 * sizeof(float); ++first) {
+        numbers x(10);
+        for (std::size_t k = 0; k < x.size(); ++k) x[k] = static_cast<float>(k) - static_cast<float>(first);
+        std::vector<std::byte> message(first + 10 * sizeof(float));
+        std::memcpy(message.data() + first, x.data(), 10 * sizeof(float));
+        const auto expected = sync(made.run({any_tensor(x, shape)}), pool);
+        for (int i = 0; i < repetitions; ++i) {
+            numbers y(10);
+            made({input_view(io::dtype::f32, message.data() + first, shape)}, {{y, shape}});
+            EXPECT_THAT(y, testing::ElementsAreArray(expected.at(0).values<float>()));
+        }
+    }
+}
+
+// Calls are kept by a number for the shapes. That of these two combinations is the same.
+TEST_F(direct_calls, of_shapes_that_are_kept_by_the_same_number_are_right) {
+    using lengths = std::vector<std::size_t>;
+    const lengths first{1, 2, 1, 1, 4, 1, 1, 1};
+    const numbers eight(8, -1), many(2 * 204'012, 3);
+    const auto views = [&](const lengths& second) {
+        return std::vector{input_view(io::dtype::f32, eight.data(), first),
+                           input_view(io::dtype::f32, many.data(), second)};
+    };
+    const lengths one{1, 1, 1, 1, 1, 1, 3, 5}, other{1, 1, 1, 1, 1, 2, 1, 204'012};
+    ASSERT_EQ(detail::kept_calls::key_of(views(one)), detail::kept_calls::key_of(views(other)))
+        << "the numbers are made in another way: look for two combinations that have the same";
+    model from = empty_model("any_shapes.onnx");
+    const std::vector<dimension> any(8, named(""));
+    from.body.inputs = {f32("x", any), f32("w", any)};
+    from.body.outputs = {f32("y", any), f32("z", any)};
+    from.body.nodes = {make_node("Relu", {"x"}, {"y"}), make_node("Relu", {"w"}, {"z"})};
+    const network made = make(from);
+    for (int i = 0; i < repetitions; ++i) {
+        for (const lengths& second : {one, other}) {
+            const std::vector<any_tensor> answers = made(views(second));
+            EXPECT_THAT(answers.at(0).values<float>(), Each(0));
+            EXPECT_EQ(answers.at(1).shape(), second);
+            EXPECT_THAT(answers.at(1).values<float>(), Each(3));
         }
     }
 }

@@ -183,6 +183,19 @@ TEST_F(passes, a_normalization_becomes_part_of_the_dense_layer_before_it) {
     }
 }
 
+TEST_F(passes, a_normalization_after_a_scaled_product_is_computed_as_it_is) {
+    for (const auto& [name, factor] : {std::pair("beta", 0.5f), {"beta", 0.f}, {"alpha", 0.5f}, {"alpha", -2.f}}) {
+        model made = make({named("n"), of(5)}, 2);
+        made.body.constants = {{"w", numbers({5, 7}, 0)}, {"b", numbers({7}, 1)}};
+        made.body.nodes = {make_node("Gemm", {"x", "w", "b"}, {"g"})};
+        made.body.nodes[0].attributes[name] = factor;
+        add_normalization(made, 7, "g", "y");
+        const any_tensor x(wave(4 * 5, 0), {4, 5});
+        EXPECT_THAT(first_output(made, {x}), Pointwise(FloatNear(1e-5f), without_passes(made, x)))
+            << name << " = " << factor;
+    }
+}
+
 TEST_F(passes, rows_of_several_dimensions_are_rows) {
     model made = make({of(2), of(3), of(5)}, 3);
     made.body.constants = {{"w1", numbers({5, 4}, 0)}, {"b1", numbers({4}, 1)}, {"w2", numbers({4, 6}, 2)}};

@@ -129,6 +129,20 @@ TEST_F(submissions, a_joined_submission_keeps_its_runtime_alive) {
     EXPECT_TRUE(other->is_complete());  // the destroyed runtime has waited for it, and its memory is kept
 }
 
+// The part's home is this runtime; what it keeps of another one is taken over too.
+TEST_F(submissions, a_joined_submission_keeps_the_runtimes_that_it_reached_alive) {
+    const submission_ref other(new submission(recorded.on));
+    {
+        recorded_runtime another;
+        const submission_ref theirs(new submission(another.on));
+        run_for(*theirs, *another.a);
+        const submission_ref part(new submission(recorded.on));
+        part->join(theirs);
+        other->join(part);
+    }
+    EXPECT_TRUE(other->is_complete());
+}
+
 TEST_F(submissions, joining_a_sealed_submission_takes_over_its_first_failure) {
     const auto first = detail::outcome::combined({}, true), second = detail::outcome::combined({}, true);
     for (const auto& each : {first, second}) {
@@ -142,6 +156,23 @@ TEST_F(submissions, joining_a_sealed_submission_takes_over_its_first_failure) {
     first->settle(failure("first"));
     EXPECT_EQ(failure_of([&] { other->rethrow_failure(); }), "first");
     EXPECT_EQ(failure_of([&] { whole->rethrow_failure(); }), "first");
+}
+
+TEST_F(submissions, a_sealed_submission_reports_a_failure_after_a_success) {
+    const auto first = detail::outcome::combined({}, true), second = detail::outcome::combined({}, true),
+               third = detail::outcome::combined({}, true);
+    for (const auto& each : {first, second, third}) {
+        whole->expect(a.queue(), true);
+        whole->note({&a.queue(), run(a, {}, {})}, each);
+    }
+    whole->seal();
+    const submission_ref other(new submission(recorded.on));
+    other->join(whole);
+    first->settle({});
+    third->settle(failure("third"));
+    second->settle({});
+    EXPECT_EQ(failure_of([&] { whole->rethrow_failure(); }), "third");
+    EXPECT_EQ(failure_of([&] { other->rethrow_failure(); }), "third");
 }
 
 // In a chain of shared operations, each with a call that may fail, the last one receives the failure of any.

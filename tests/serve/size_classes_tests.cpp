@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "serve/batch.hpp"
 #include "serve/support/fake_engine.hpp"
 #include "serve/trial.hpp"
 #include "sluice/serve/served_model.hpp"
@@ -96,6 +97,18 @@ TEST(size_classes, batches_are_padded_and_each_request_gets_its_rows) {
     EXPECT_THAT(fake->batches(), ElementsAre(1, 8, 4, 0, 9));
     model->close();
     EXPECT_EQ(model->statistics().rows, 1U + 5 + 3 + 0 + 9);  // without those that were added
+}
+
+// Memory that nothing has written may hold any number, also one with which a network computes for ever or fails.
+TEST(size_classes, rows_that_are_added_repeat_the_last_one) {
+    const auto two = std::make_shared<test_call>(std::vector<float>{1, 2, 3, 4}, std::vector<std::size_t>{2, 2});
+    const auto one = std::make_shared<test_call>(std::vector<float>{5, 6}, std::vector<std::size_t>{1, 2});
+    const std::vector<waiting_call> batch{{.call = two, .since = {}, .rows = 2}, {.call = one, .since = {}, .rows = 1}};
+    ASSERT_TRUE(can_pad(batch));
+    const std::vector<nn::any_tensor> joined = join(batch, 5);
+    ASSERT_EQ(joined.size(), 1U);
+    EXPECT_THAT(joined[0].shape(), ElementsAre(5, 2));
+    EXPECT_THAT(joined[0].values<float>(), ElementsAre(1, 2, 3, 4, 5, 6, 5, 6, 5, 6));
 }
 
 TEST(size_classes, a_request_that_fails_in_a_padded_batch_fails_alone) {

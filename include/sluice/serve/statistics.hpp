@@ -2,6 +2,7 @@
 // statistics: what a model has done since it was loaded.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -33,6 +34,16 @@ struct model_statistics {
     // Upper bounds of the histogram of the requests' times, in microseconds; the last bucket has no bound.
     static constexpr std::array<std::uint64_t, 15> bounds_us{
         25, 50, 100, 250, 500, 1'000, 2'500, 5'000, 10'000, 25'000, 50'000, 100'000, 250'000, 1'000'000, 5'000'000};
+
+    // The bucket of a request that took this time: the first whose bound is not below it.
+    static std::size_t bucket_of(std::chrono::nanoseconds time) noexcept {
+        const auto is_below = [](std::uint64_t bound, std::chrono::nanoseconds its) {
+            return std::chrono::microseconds(bound) < its;
+        };
+        const auto* const bucket =
+            std::lower_bound(bounds_us.data(), bounds_us.data() + bounds_us.size(), time, is_below);
+        return static_cast<std::size_t>(bucket - bounds_us.data());
+    }
 
     duration_sum success;                // requests that were answered, from the queue's entrance to the answer
     duration_sum fail;                   // requests that were computed and failed
