@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nn/passes/follow_rows.hpp"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "nn/rows/shape_numbers.hpp"
+#include "nn/tried_shapes.hpp"
+#include "sluice/base/error.hpp"
+#include "sluice/base/printable.hpp"
+#include "sluice/nn/network.hpp"
+
+namespace sluice::nn::detail {
+namespace {
+
+using operators::definition;
+using rows::amount;
+using rows::amounts;
+using rows::cannot_follow;
+using rows::company;
+using rows::followed;
+using rows::obstacle;
+
+// Lengths that no rule says are found by trying: the operators know numbers only. A batch of this many rows.
+constexpr std::array<std::int64_t, 2> tried_rows{5, 7};
+constexpr std::size_t most_choices = 32;  // of axes for the inputs
+
+using values = std::map<std::string, followed, std::less<>>;
+
+const graph* graph_of(const attribute& value) {
+    const auto* const inner = std::get_if<std::shared_ptr<const graph>>(&value);
+    return inner != nullptr ? inner->get() : nullptr;
+}
+
+// The values from outside that the graphs of a node use.
+void add_used(const graph& in, std::set<std::string>& to) {
+    std::set<std::string> used, given;
+    for (const value_info& each : in.inputs) given.insert(each.name);
+    for (const auto& [name, value] : in.constants) given.insert(name);
+    for (const node& each : in.nodes) {
+        used.insert(each.inputs.begin(), each.inputs.end());
+        for (const auto& [name, value] : each.attributes)
+            if (const graph* const inner = graph_of(value)) add_used(*inner, used);
+    }
+    for (const value_info& each : in.outputs) used.insert(each.name);
+    for (const node& each : in.nodes) given.insert(each.outputs.begin(), each.outputs.end());
+    std::ranges::copy_if(used, std::inserter(to, to.end()),
+                         [&](const std::string& name) { return !name.empty() && !given.contains(name); });
+}
+
+class row_walk {
+public:
+    row_walk(const model& of, const operators::known_to_network& known, const rows::rule_table& rules)
+        : model_(of), known_(known), rules_(rules) {}
+
+    values start(const std::vector<std::size_t>& input_axes) {
+        values found;
+        for (std::size_t i = 0; i < model_.body.inputs.size(); ++i)
+            row_names_.insert((*model_.body.inputs[i].shape)[input_axes.at(i)].name);
+        for (std::size_t i = 0; i < model_.body.inputs.size(); ++i)
+            found.insert_or_assign(model_.body.inputs[i].name, of_input(i, input_axes.at(i)));
+        return found;
+    }
+
+    // Adds what is known of the values of the graph.
+    void walk(const graph& body, values& known) {
+        for (const auto& [name, value] : body.constants) {
+            // What is an input too comes from the request.
+            if (&body != &model_.body || !known.contains(name))
+                known.insert_or_assign(name, of_constant(any_tensor(value)));
+        }
+        for (std::size_t i = 0; i < body.nodes.size(); ++i) {
+            const node& each = body.nodes[i];
+            std::vector<followed> made = follow(each, i, known);
+            for (std::size_t o = 0; o < each.outputs.size(); ++o)
+                if (!each.outputs[o].empty()) known.insert_or_assign(each.outputs[o], std::move(made[o]));
+        }
+    }
+
+private:
+    static followed of_constant(any_tensor value) {
+        followed made;
+        made.type = value.type();
+        made.shape.emplace(value.shape().begin(), value.shape().end());
+        made.known = std::move(value);
+        return made;
+    }
+
+    followed of_input(std::size_t i, std::size_t axis) {
+        const value_info& its = model_.body.inputs[i];
+        followed made;
+        made.type = its.type;
+        made.what = company::rows;
+        made.axis = axis;
+        made.shape.emplace();
+        const std::vector<dimension>& shape = its.shape.value();
+        for (std::size_t d = 0; d < shape.size(); ++d) {
+            const dimension& each = shape[d];
+            if (d == axis) {
+                made.shape->push_back(amount::of(rows::row_count));
+            } else if (each.length) {
+                made.shape->emplace_back(static_cast<std::int64_t>(*each.length));
+            } else if (!each.name.empty() && row_names_.contains(each.name)) {
+                return mixed({}, {}, "input " + in_quotes(its.name) + " has the number of rows in two dimensions");
+            } else {
+                const std::string key =
+                    each.name.empty() ? "?" + std::to_string(i) + ":" + std::to_string(d) : each.name;
+                made.shape->push_back(symbols_.named("dimension " + key, true));
+            }
+        }
+        return made;
+    }
+
+    static followed mixed(std::string node, std::string op, std::string why) {
+        followed made;
+        made.what = company::mixed;
+        made.because = std::make_shared<const obstacle>(obstacle{std::move(node), std::move(op), std::move(why)});
+        return made;
+    }
+
+    std::vector<followed> all_mixed(const node& which, std::size_t position, const std::string& why) const {
+        return std::vector(which.outputs.size(), mixed(label_of(which, position), which.op, why));
+    }
+
+    // --- one node ---
+
+    std::vector<followed> follow(const node& which, std::size_t position, const values& known) {
+        std::vector<const followed*> inputs;
+        bool is_alike = true;
+        const auto look = [&](const std::string& name) -> const followed* {
+            const auto found = known.find(name);
+            return found != known.end() ? &found->second : nullptr;
+        };
+        std::set<std::string> used(which.inputs.begin(), which.inputs.end());
+        for (const auto& [name, value] : which.attributes)
+            if (const graph* const inner = graph_of(value)) add_used(*inner, used);
+        for (const std::string& name : used) {
+            const followed* const value = look(name);
+            if (value == nullptr) continue;
+            if (value->what == company::mixed) return std::vector(which.outputs.size(), *value);
+            is_alike = is_alike && value->is_alike();
+        }
+        for (const std::string& name : which.inputs) inputs.push_back(name.empty() ? nullptr : look(name));
+        const std::int64_t opset = model_.opsets.at(which.domain);
+        const definition& what = *known_.find(which.domain, which.op, opset);
+        const node_to_try to_try{model_.path, which, position, opset, what};
+        try {
+            return follow(to_try, inputs, is_alike, known);
+        } catch (const cannot_follow& reason) {
+            if (!is_alike || what.is_random) return all_mixed(which, position, reason.why);
+        } catch (const error& failure) {  // the node is wrong
+            if (failure.code() == errc::out_of_memory) throw;
+            if (!is_alike) return all_mixed(which, position, "has attributes that do not fit");
+        } catch (const std::out_of_range&) {
+            if (!is_alike) return all_mixed(which, position, "has inputs that do not fit");
+        }
+        return std::vector<followed>(which.outputs.size());  // nothing is known of them but that
+    }
+
+    std::vector<followed> follow(const node_to_try& which, const std::vector<const followed*>& inputs, bool is_alike,
+                                 const values& known) {
+        const rows::rule_of_operator* const its = rules_.find(which.which.domain, which.which.op);
+        if (which.what.own != nullptr || (its == nullptr && !is_alike))
+            throw cannot_follow{"is an operator of which no rule says what it does with rows"};
+        if (which.what.is_random) throw cannot_follow{its != nullptr ? std::string(its->why) : "draws random numbers"};
+        if (which.which.domain.empty() && which.which.op == "If") return follow_branches(which, inputs, known);
+        if (auto numbers = rows::compute_numbers(which, inputs, symbols_)) return {std::move(*numbers)};
+        const tries tried = try_outputs(which, inputs, is_alike);
+        if (is_alike && tried[0] && is_known(*tried[0])) return known_outputs(*tried[0]);
+        if (its == nullptr || its->how == nullptr) {
+            if (is_alike && tried[0]) return known_outputs(*tried[0]);
+            throw cannot_follow{its != nullptr ? std::string(its->why) : "has no rule"};
+        }
+        const bool has_row_numbers = std::ranges::any_of(
+            inputs, [](const followed* each) { return each != nullptr && each->has_row_numbers(); });
+        if (has_row_numbers && !its->takes_row_numbers) throw cannot_follow{"uses the numbers of the rows"};
+        rows::rule_call call(which.which, which.opset, inputs, symbols_);
+        its->how(call);
+        return outputs_of(which, call, tried, inputs);
+    }
+
+    // --- what the operators say of numbers ---
+
+    using tries = std::array<std::optional<std::vector<any_tensor>>, tried_rows.size()>;
+
+    // The input in a batch of this many rows; none where more is not known.
+    static std::optional<any_tensor> tried_input(const followed& value, std::int64_t count) {
+        if (value.known) return value.known;
+        if (!value.shape) return {};
+        std::vector<std::size_t> shape;
+        for (const amount& each : *value.shape) {
+            const auto length = each.at(count);
+            if (!length || *length < 0) return {};
+            shape.push_back(static_cast<std::size_t>(*length));
+        }
+        if (!value.elements || value.type != io::dtype::i64) return any_tensor::of_shape(value.type, std::move(shape));
+        std::vector<std::int64_t> numbers;
+        for (const amount& each : *value.elements) {
+            const auto number = each.at(count);
+            if (!number) return any_tensor::of_shape(value.type, std::move(shape));
+            numbers.push_back(*number);
+        }
+        return any_tensor(numbers, std::move(shape));
+    }
+
+    static tries try_outputs(const node_to_try& which, const std::vector<const followed*>& inputs, bool is_alike) {
+        tries made;
+        for (std::size_t t = 0; t < tried_rows.size(); ++t) {
+            if (is_alike && t != 0) {
+                made[t] = made[0];
+                continue;
+            }
+            std::vector<any_tensor> given;
+            for (const followed* const each : inputs) {
+                auto one = each != nullptr ? tried_input(*each, tried_rows[t]) : std::optional(any_tensor());
+                if (!one) return {};
+                given.push_back(std::move(*one));
+            }
+            try {
+                made[t] = try_node(which, given);
+            } catch (const error&) {  // NOLINT(bugprone-empty-catch): it may take other lengths only
+            }
+        }
+        return made;
+    }
+
+    static bool is_known(const std::vector<any_tensor>& outputs) {
+        return std::ranges::all_of(outputs,
+                                   [](const any_tensor& each) { return each.is_on_host() || each.elements() == 0; });
+    }
+
+    static std::vector<followed> known_outputs(const std::vector<any_tensor>& outputs) {
+        std::vector<followed> made;
+        for (const any_tensor& each : outputs) {
+            made.push_back(of_constant(each));
+            if (!each.is_on_host() && each.elements() != 0) made.back().known = {};
+        }
+        return made;
+    }
+
+    // --- what the rule says ---
+
+    std::vector<followed> outputs_of(const node_to_try& which, const rows::rule_call& call, const tries& tried,
+                                     const std::vector<const followed*>& inputs) {
+        std::vector<followed> made(which.which.outputs.size());
+        for (std::size_t o = 0; o < made.size(); ++o) {
+            if (which.which.outputs[o].empty()) continue;
+            const auto& given = call.outputs()[o];
+            if (!given) throw cannot_follow{"has an output of which its rule says nothing"};
+            followed& to = made[o];
+            to.what = given->axis ? company::rows : company::alike;
+            to.axis = given->axis.value_or(0);
+            to.is_row_number = given->is_row_number;
+            to.row_number_columns = given->row_number_columns;
+            to.type = tried[0]                                 ? (*tried[0])[o].type()
+                      : inputs.empty() || inputs[0] == nullptr ? io::dtype::f32
+                                                               : inputs[0]->type;
+            to.shape.emplace();
+            for (std::size_t d = 0; d < given->shape.size(); ++d)
+                to.shape->push_back(length_of(which, *given, o, d, tried));
+        }
+        return made;
+    }
+
+    // The length that the rule says must be the one that the operator gives.
+    amount length_of(const node_to_try& which, const rows::given_output& given, std::size_t o, std::size_t d,
+                     const tries& tried) {
+        const std::optional<amount>& said = given.shape[d];
+        const bool is_rows = given.axis == d;
+        if (is_rows && (!said || !said->is_multiple_of_rows() || !said->without_rows().is_whole()))
+            throw cannot_follow{"gives a shape in which a row is not a part of its own"};
+        if (!is_rows && said && said->depends_on_rows())
+            throw cannot_follow{"gives a shape with the number of rows in two dimensions"};
+        if (tried[0] && tried[1]) {
+            std::array<std::int64_t, tried_rows.size()> its{};
+            for (std::size_t t = 0; t < its.size(); ++t) {
+                const std::vector<std::size_t>& shape = (*tried[t])[o].shape();
+                if (shape.size() != given.shape.size()) throw cannot_follow{"gives other shapes than its rule says"};
+                its[t] = static_cast<std::int64_t>(shape[d]);
+                const auto expected = said ? said->at(tried_rows[t]) : std::nullopt;
+                if (expected && *expected != its[t]) throw cannot_follow{"gives other shapes than its rule says"};
+            }
+            if (is_rows) return *said;
+            if (its[0] != its[1]) throw cannot_follow{"gives a shape that depends on the number of rows"};
+            return its[0];
+        }
+        if (said) return *said;
+        return symbols_.named("length " + std::to_string(d) + " of " + which.which.outputs[o], true);
+    }
+
+    // --- If ---
+
+    // A condition that is the same for all rows chooses for all of them.
+    std::vector<followed> follow_branches(const node_to_try& which, const std::vector<const followed*>& inputs,
+                                          const values& known) {
+        const followed* const condition = inputs.empty() ? nullptr : inputs[0];
+        if (condition == nullptr || !condition->is_alike())
+            throw cannot_follow{"has a condition that depends on the rows"};
+        const auto numbers = rows::elements_of(*condition);
+        std::optional<std::vector<followed>> made;
+        for (const std::string_view name : {"then_branch", "else_branch"}) {
+            const bool is_then = name == "then_branch";
+            if (numbers && numbers->size() == 1 && numbers->front().number() && numbers->front().is(0) == is_then)
+                continue;
+            const auto* const inner = which.which.find<std::shared_ptr<const graph>>(name);
+            if (inner == nullptr) throw cannot_follow{"lacks a branch"};
+            values inside = known;
+            walk(**inner, inside);
+            std::vector<followed> outputs;
+            for (const value_info& each : (*inner)->outputs) outputs.push_back(inside.at(each.name));
+            if (outputs.size() != which.which.outputs.size()) throw cannot_follow{"has a branch with other outputs"};
+            made = made ? of_both(which.which, *made, outputs) : std::move(outputs);
+        }
+        return *made;
+    }
+
+    std::vector<followed> of_both(const node& which, const std::vector<followed>& a, const std::vector<followed>& b) {
+        std::vector<followed> made;
+        for (std::size_t o = 0; o < a.size(); ++o) {
+            if (a[o].what == company::mixed || b[o].what == company::mixed) {
+                made.push_back(a[o].what == company::mixed ? a[o] : b[o]);
+                continue;
+            }
+            const bool is_same = a[o].what == b[o].what && a[o].axis == b[o].axis &&
+                                 a[o].is_row_number == b[o].is_row_number &&
+                                 a[o].row_number_columns == b[o].row_number_columns;
+            if (!is_same || a[o].what == company::counts)
+                throw cannot_follow{"has branches that do different things with the rows"};
+            followed next = a[o];
+            next.known = {};
+            next.elements.reset();
+            if (!a[o].shape || !b[o].shape || a[o].shape->size() != b[o].shape->size()) {
+                if (next.has_rows()) throw cannot_follow{"has branches that do different things with the rows"};
+                next.shape.reset();
+            } else {
+                for (std::size_t d = 0; d < next.shape->size(); ++d) {
+                    if ((*a[o].shape)[d] == (*b[o].shape)[d]) continue;
+                    if (next.has_rows() && d == next.axis)
+                        throw cannot_follow{"has branches that do different things with the rows"};
+                    (*next.shape)[d] = symbols_.named("length " + std::to_string(d) + " of " + which.outputs[o], true);
+                }
+            }
+            made.push_back(std::move(next));
+        }
+        return made;
+    }
+
+    const model& model_;
+    const operators::known_to_network& known_;
+    const rows::rule_table& rules_;
+    rows::symbol_table symbols_;
+    std::set<std::string> row_names_;
+};
+
+// --- which axes the rows have ---------------------------------------------------------------------------------
+
+// The dimensions of any length.
+std::vector<std::size_t> open_dimensions(const value_info& of) {
+    std::vector<std::size_t> found;
+    if (!of.shape) return found;
+    for (std::size_t d = 0; d < of.shape->size(); ++d)
+        if (!(*of.shape)[d].length) found.push_back(d);
+    return found;
+}
+
+// Axes of all inputs, the likeliest first: the first ones, then those of one name.
+std::vector<std::vector<std::size_t>> choices_of(const std::vector<value_info>& inputs) {
+    std::vector<std::vector<std::size_t>> all{{}};
+    for (const value_info& each : inputs) {
+        std::vector<std::vector<std::size_t>> longer;
+        for (const auto& begin : all) {
+            for (const std::size_t axis : open_dimensions(each)) {
+                // One name is one length.
+                const std::string& name = (*each.shape)[axis].name;
+                const bool is_first = begin.empty();
+                const std::string& first = is_first ? name : (*inputs[0].shape)[begin[0]].name;
+                if (!is_first && !name.empty() && !first.empty() && name != first) continue;
+                longer.push_back(begin);
+                longer.back().push_back(axis);
+            }
+        }
+        all = std::move(longer);
+        if (all.size() > most_choices) all.resize(most_choices);
+    }
+    std::ranges::stable_sort(all, {}, [&](const std::vector<std::size_t>& axes) {
+        std::size_t unlike = 0;
+        for (std::size_t i = 0; i < axes.size(); ++i) {
+            if (axes[i] != 0) ++unlike;
+            if ((*inputs[i].shape)[axes[i]].name != (*inputs[0].shape)[axes[0]].name) ++unlike;
+        }
+        return unlike;
+    });
+    return all;
+}
+
+row_independence not_proven(std::string node, std::string op, std::string why) {
+    return {.node = std::move(node), .op = std::move(op), .why = std::move(why)};
+}
+
+// Why the rows of an output have no places of their own; empty: they are along an axis.
+std::string what_is_missing(const followed& output) {
+    switch (output.what) {
+        case company::alike: return "gives the same for any rows";
+        case company::counts: return "gives the number of rows";
+        case company::mixed: return output.because->why;
+        case company::rows: break;
+    }
+    if (output.has_row_numbers()) return "gives the numbers of the rows";
+    if (!((*output.shape)[output.axis] == amount::of(rows::row_count)))
+        return "gives several elements along the axis of the rows for each row";
+    return {};
+}
+
+row_independence judge(const model& of, const values& found, const std::vector<std::size_t>& input_axes) {
+    row_independence made{.is_proven = true, .input_axes = input_axes};
+    for (const value_info& each : of.body.outputs) {
+        const followed& its = found.at(each.name);
+        const std::string why = what_is_missing(its);
+        if (why.empty()) {
+            made.output_axes.push_back(its.axis);
+            continue;
+        }
+        if (its.what == company::mixed) return not_proven(its.because->node, its.because->op, why);
+        for (std::size_t i = 0; i < of.body.nodes.size(); ++i) {
+            const node& giver = of.body.nodes[i];
+            if (std::ranges::find(giver.outputs, each.name) != giver.outputs.end())
+                return not_proven(label_of(giver, i), giver.op, why + " as output " + in_quotes(each.name));
+        }
+        return not_proven({}, {}, "output " + in_quotes(each.name) + " has no rows");
+    }
+    return made;
+}
+
+}  // namespace
+
+std::map<std::string, followed, std::less<>> follow_rows(const model& of, const operators::known_to_network& known,
+                                                         const rows::rule_table& rules,
+                                                         const std::vector<std::size_t>& input_axes) {
+    row_walk walk(of, known, rules);
+    values found = walk.start(input_axes);
+    walk.walk(of.body, found);
+    return found;
+}
+
+row_independence find_row_independence(const model& of, const own_operators& own, const rows::rule_table& rules) {
+    nn::check_operators(of, own);
+    const operators::known_to_network known(own);
+    if (of.body.inputs.empty()) return not_proven({}, {}, "the network has no inputs");
+    if (of.body.outputs.empty()) return not_proven({}, {}, "the network has no outputs");
+    for (const value_info& each : of.body.inputs) {
+        if (open_dimensions(each).empty())
+            return not_proven({}, {}, "input " + in_quotes(each.name) + " has no dimension of any length");
+    }
+    std::optional<row_independence> first;
+    for (const std::vector<std::size_t>& axes : choices_of(of.body.inputs)) {
+        row_independence made = judge(of, follow_rows(of, known, rules, axes), axes);
+        if (made.is_proven) return made;
+        if (!first) first = std::move(made);
+    }
+    return first ? *first : not_proven({}, {}, "the inputs have no dimensions of any length with one name");
+}
+
+}  // namespace sluice::nn::detail
+
+namespace sluice::nn {
+
+bool row_independence::is_along_first_axes() const noexcept {
+    const auto is_first = [](std::size_t axis) { return axis == 0; };
+    return is_proven && std::ranges::all_of(input_axes, is_first) && std::ranges::all_of(output_axes, is_first);
+}
+
+std::string row_independence::text() const {
+    if (!is_proven) return node.empty() ? why : printable(node, 200) + " " + why;
+    if (is_along_first_axes()) return "proven";
+    const auto list = [](const std::vector<std::size_t>& axes) {
+        std::string all;
+        for (const std::size_t each : axes) all += (all.empty() ? "" : ", ") + std::to_string(each);
+        return all;
+    };
+    return "proven along the axes " + list(input_axes) + " of the inputs and " + list(output_axes) + " of the outputs";
+}
+
+row_independence find_row_independence(const model& of, const own_operators& own) {
+    return detail::find_row_independence(of, own, rows::all_rules());
+}
+
+}  // namespace sluice::nn
