@@ -12,6 +12,7 @@
 #include "sluice/base/printable.hpp"
 #include "sluice/nn/network.hpp"
 #include "sluice/nn/onnx.hpp"
+#include "sluice/nn/row_independence.hpp"
 #include "text_table.hpp"
 
 namespace sluice::app {
@@ -51,6 +52,18 @@ nlohmann::json to_json(const std::vector<nn::network_step>& steps) {
     return array;
 }
 
+nlohmann::json to_json(const nn::row_independence& rows) {
+    nlohmann::json made{{"independent", rows.is_proven}};
+    if (rows.is_proven) {
+        made["input_axes"] = rows.input_axes;
+        made["output_axes"] = rows.output_axes;
+    } else {
+        made["operator"] = rows.op;
+        made["why"] = rows.text();
+    }
+    return made;
+}
+
 void add_steps(text_table& table, const std::vector<nn::network_step>& steps, const std::string& indent) {
     for (const nn::network_step& each : steps) {
         table.add({indent + each.name, joined(each.operators, " + "), joined(each.inputs), joined(each.outputs),
@@ -82,6 +95,8 @@ std::optional<std::string> refusal_of(const nn::model& network) {
 void describe_onnx(const nn::model& network, const std::vector<nn::network_step>* steps, bool as_json,
                    std::ostream& out) {
     const std::optional<std::string> refusal = refusal_of(network);
+    std::optional<nn::row_independence> rows;
+    if (!refusal) rows = nn::find_row_independence(network);
     std::size_t parameters = 0;
     for (const auto& [name, value] : network.body.constants) parameters += value.elements();
 
@@ -104,6 +119,7 @@ void describe_onnx(const nn::model& network, const std::vector<nn::network_step>
         for (const auto& [domain, version] : network.opsets)
             all["opsets"][domain.empty() ? "ai.onnx" : domain] = version;
         if (refusal) all["refusal"] = *refusal;
+        if (rows) all["rows"] = to_json(*rows);
         if (steps != nullptr) all["steps"] = to_json(*steps);
         out << json_line(all) << '\n';
         return;
@@ -126,6 +142,9 @@ void describe_onnx(const nn::model& network, const std::vector<nn::network_step>
     }
     out << table;
     if (steps != nullptr) write_steps(*steps, out);
+    if (rows)
+        out << (rows->is_proven ? "rows of a batch are independent: " : "rows of a batch may depend on each other: ")
+            << rows->text() << '\n';
     out << (refusal ? "`sluice run` refuses it: " + *refusal : std::string("`sluice run` runs it")) << '\n';
 }
 

@@ -41,11 +41,16 @@ std::string description_of(const nn::rounding_report& its) {
 
 class network_on_device final : public loaded_model {
 public:
-    network_on_device(device& on, nn::model from, nn::precision precision, std::string platform)
-        : device_(on), platform_(std::move(platform)), network_(loaded(on, std::move(from), precision)) {}
+    network_on_device(device& on, nn::model from, nn::row_independence rows, nn::precision precision,
+                      std::string platform)
+        : device_(on),
+          rows_(std::move(rows)),
+          platform_(std::move(platform)),
+          network_(loaded(on, std::move(from), precision)) {}
 
     const std::vector<nn::value_info>& inputs() const noexcept override { return network_.inputs(); }
     const std::vector<nn::value_info>& outputs() const noexcept override { return network_.outputs(); }
+    const nn::row_independence& rows() const noexcept override { return rows_; }
     std::string platform() const override { return platform_; }
     std::string device_name() const override { return device_.name(); }
     std::string how() const override { return description_of(network_.rounding()); }
@@ -67,6 +72,7 @@ private:
     }
 
     device& device_;  // it lives at least as long as the network on it
+    nn::row_independence rows_;
     std::string platform_;
     nn::network network_;
 };
@@ -135,10 +141,11 @@ std::vector<device*> network_engine::devices_of(const model_config& how) const {
 std::shared_ptr<const loaded_model> network_engine::load(const model_version& which, const model_config& how) {
     const std::vector<device*> devices = devices_of(how);
     const nn::model from = read_model(which, how);
+    const nn::row_independence rows = nn::find_row_independence(from);
     const std::string platform = is_safetensors(which.file) ? "sluice_safetensors" : "sluice_onnx";
     std::vector<std::shared_ptr<const loaded_model>> made;
     for (device* const on : devices) {
-        made.push_back(std::make_shared<network_on_device>(*on, from, how.precision, platform));
+        made.push_back(std::make_shared<network_on_device>(*on, from, rows, how.precision, platform));
         if (!how.resident) continue;
         made.back() = make_resident(made.back(), *on, nn::to_mlp(from), how.precision, {.lanes = how.instances});
     }

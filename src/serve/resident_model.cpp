@@ -21,8 +21,7 @@ namespace {
 
 constexpr int timed_runs = 20;
 constexpr std::array<std::size_t, 4> timed_rows{1, 2, 4, 8};
-// For fewer rows a kernel that rounds is not worth that so few requests are joined; and the trial at load compares
-// three.
+// For fewer rows a kernel that rounds is not worth that so few requests are joined.
 constexpr std::size_t least_rows = 4;
 
 template <typename T>
@@ -46,6 +45,7 @@ public:
 
     const std::vector<nn::value_info>& inputs() const noexcept override { return network_->inputs(); }
     const std::vector<nn::value_info>& outputs() const noexcept override { return network_->outputs(); }
+    const nn::row_independence& rows() const noexcept override { return network_->rows(); }
     std::string platform() const override { return network_->platform(); }
     std::string device_name() const override { return network_->device_name(); }
     bool is_lost() const noexcept override { return network_->is_lost(); }

@@ -54,6 +54,11 @@ void note_progress(std::span<const waiting_call> batch, infer_call::clock::time_
     }
 }
 
+std::string why_not_proven(const nn::row_independence& rows) {
+    if (rows.is_proven) return "the rows are not along the first dimensions; they are " + rows.text();
+    return "it is not proven that rows are independent: " + rows.text();
+}
+
 // Of a call that is not computed.
 refusal why_left_out(const waiting_call& call) noexcept try {
     const auto now = infer_call::clock::now();
@@ -91,30 +96,43 @@ served_model::served_model(std::string name, std::size_t version, std::shared_pt
       device_(network_->device_name()),
       config_(config),
       queue_(std::make_unique<call_queue>("model " + in_quotes(name_), config)) {
-    const trial found = try_model(*network_);
-    const bool asks = config_.max_batch.value_or(1) > 1;
-    if (asks && (!found.has_rows || found.rows_depend)) {
-        throw error(errc::invalid_argument, "the configuration asks for batches of " +
-                                                std::to_string(*config_.max_batch) +
-                                                ", but requests cannot be joined: " + found.reason);
-    }
+    const nn::row_independence& rows = network_->rows();
+    const bool is_proven = rows.is_along_first_axes(), asks = config_.max_batch.value_or(1) > 1;
+    if (asks && !is_proven) require_joinable();
     const std::size_t most = network_->most_joined_rows();
-    max_batch_ = std::min(config_.max_batch.value_or(found.rows_are_independent ? default_batch : 1), most);
+    max_batch_ = std::min(config_.max_batch.value_or(is_proven ? default_batch : 1), most);
     joins_ = max_batch_ > 1;
+    const std::string proof = is_proven ? "the graph shows that rows are independent" : why_not_proven(rows);
     const auto& preferred = config_.preferred_batch_size;
     if (!preferred.empty() && preferred.back() > max_batch_) {
         throw error(errc::invalid_argument, "the configuration prefers batches of " + std::to_string(preferred.back()) +
-                                                ", but a batch has at most " + std::to_string(max_batch_) +
-                                                (found.reason.empty() ? "" : ": " + found.reason));
+                                                ", but a batch has at most " + std::to_string(max_batch_) + ": " +
+                                                proof);
     }
-    joins_because_ = asks                     ? "the configuration says so"
-                     : config_.max_batch == 1 ? "the configuration says so"
-                                              : found.reason;
+    joins_because_ = config_.max_batch == 1 ? "the configuration says so"
+                     : asks                 ? "the configuration says so; " + proof
+                                            : proof;
+    const trial found = try_model(*network_);
     sizes_ = std::make_unique<size_classes>(joins_ && network_->prefers_few_sizes() ? time_sizes(*network_, max_batch_)
                                                                                     : std::vector<timed_size>{});
     if (max_batch_ == most) joins_because_ += "; more would be rounded in another way than alone";
     typical_ = found.one_row;
     typical_elements_ = static_cast<double>(std::max<std::size_t>(found.elements, 1));
+}
+
+// Throws error unless requests can be joined along the first dimensions, if the rows are independent.
+void served_model::require_joinable() const {
+    const nn::row_independence& rows = network_->rows();
+    std::string why;
+    if (rows.is_proven) {
+        why = "the rows are not along the first dimensions; they are " + rows.text();
+    } else if (!has_first_dimensions(*network_)) {
+        why = "the inputs and outputs have no first dimension of one name and any length";
+    } else {
+        return;
+    }
+    throw error(errc::invalid_argument, "the configuration asks for batches of " + std::to_string(*config_.max_batch) +
+                                            ", but requests cannot be joined: " + why);
 }
 
 served_model::~served_model() { close(); }

@@ -3,21 +3,18 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <optional>
-#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "sluice/base/printable.hpp"
 #include "sluice/serve/tensor_view.hpp"
 
 namespace sluice::serve {
 namespace {
 
-constexpr std::size_t trial_rows = 3;
 constexpr std::size_t most_elements = 1 << 22;  // a trial must not fill the memory
 constexpr int timed_runs = 3;
 constexpr std::chrono::milliseconds long_run{200};  // is not repeated
@@ -92,86 +89,21 @@ std::vector<nn::any_tensor> joined(const std::vector<std::vector<nn::any_tensor>
     return all;
 }
 
-bool has_rows(const loaded_model& model) {
-    std::string name;
-    const auto first_is_free = [&](const nn::value_info& each) {
-        if (!each.shape || each.shape->empty() || each.shape->front().length) return false;
-        const std::string& its = each.shape->front().name;
-        if (name.empty()) name = its;
-        return its.empty() || its == name;
-    };
-    return !model.inputs().empty() && !model.outputs().empty() && std::ranges::all_of(model.inputs(), first_is_free) &&
-           std::ranges::all_of(model.outputs(), first_is_free);
-}
-
-// Sums may be added in another order for another number of rows.
-template <typename T>
-bool are_near(std::span<const std::byte> left, std::span<const std::byte> right, double tolerance) {
-    for (std::size_t at = 0; at < left.size(); at += sizeof(T)) {
-        T a{}, b{};
-        std::memcpy(&a, left.data() + at, sizeof(T));
-        std::memcpy(&b, right.data() + at, sizeof(T));
-        const double x = static_cast<double>(a), y = static_cast<double>(b);
-        if (std::isnan(x) && std::isnan(y)) continue;
-        if (x != y && !(std::abs(x - y) <= tolerance * std::max(1.0, std::abs(x)))) return false;
-    }
-    return true;
-}
-
-bool are_near(io::dtype type, std::span<const std::byte> left, std::span<const std::byte> right) {
-    switch (type) {
-        case io::dtype::f32: return are_near<float>(left, right, 1e-4);
-        case io::dtype::f64: return are_near<double>(left, right, 1e-6);
-        case io::dtype::f16:
-        case io::dtype::bf16: {
-            std::vector<float> a(left.size() / 2), b(right.size() / 2);
-            io::convert_to_float(type, left, a);
-            io::convert_to_float(type, right, b);
-            return are_near<float>(std::as_bytes(std::span(a)), std::as_bytes(std::span(b)), 0.03);
-        }
-        default: return std::ranges::equal(left, right);
-    }
-}
-
-// Empty: each row of the batch's outputs is that of the row alone.
-std::string difference(const loaded_model& model, const std::vector<std::vector<nn::any_tensor>>& rows) {
-    const std::vector<nn::any_tensor> together = model.run(joined(rows));
-    for (std::size_t row = 0; row < rows.size(); ++row) {
-        const std::vector<nn::any_tensor> alone = model.run(rows[row]);
-        for (std::size_t i = 0; i < alone.size(); ++i) {
-            const std::string name = "output " + in_quotes(model.outputs()[i].name);
-            const bool has_rows = !together[i].shape().empty() && together[i].shape().front() == rows.size() &&
-                                  !alone[i].shape().empty() && alone[i].shape().front() == 1 &&
-                                  alone[i].size_bytes() * rows.size() == together[i].size_bytes();
-            if (!has_rows) return name + " does not have the rows of the batch";
-            const auto its = together[i].bytes().subspan(row * alone[i].size_bytes(), alone[i].size_bytes());
-            if (!are_near(alone[i].type(), its, alone[i].bytes())) return name + " of a row depends on the other rows";
-        }
-    }
-    return {};
-}
-
 void try_lengths(const loaded_model& model, std::size_t free_length, trial& found) {
     numbers random;
-    std::vector<std::vector<nn::any_tensor>> rows;
-    rows.reserve(trial_rows);
-    for (std::size_t i = 0; i < trial_rows; ++i) rows.push_back(make_row(model, free_length, found.has_rows, random));
-    if (rows.front().size() != model.inputs().size()) return;
+    const bool has_rows = has_first_dimensions(model) || model.rows().is_along_first_axes();
+    const std::vector<nn::any_tensor> row = make_row(model, free_length, has_rows, random);
+    if (row.size() != model.inputs().size()) return;
     auto best = std::chrono::nanoseconds::max();
     for (int i = 0; i < timed_runs; ++i) {
         const auto begin = std::chrono::steady_clock::now();
-        model.run(rows.front());
+        model.run(row);
         best = std::min<std::chrono::nanoseconds>(best, std::chrono::steady_clock::now() - begin);
         if (best > long_run) break;
     }
     found.one_row = best;
     found.elements = 0;
-    for (const nn::any_tensor& each : rows.front()) found.elements += each.elements();
-    if (!found.has_rows) return;
-    found.reason = difference(model, rows);
-    found.rows_depend = !found.reason.empty();
-    found.rows_are_independent = !found.rows_depend;
-    if (found.rows_are_independent) found.reason = "a trial gave each row the same outputs in a batch as alone";
+    for (const nn::any_tensor& each : row) found.elements += each.elements();
 }
 
 // The best of some runs of a batch of this many equal rows. None: it takes long, or there is no such batch.
@@ -202,17 +134,25 @@ std::optional<std::chrono::nanoseconds> time_of(const loaded_model& model, std::
 
 }  // namespace
 
+bool has_first_dimensions(const loaded_model& model) {
+    std::string name;
+    const auto first_is_free = [&](const nn::value_info& each) {
+        if (!each.shape || each.shape->empty() || each.shape->front().length) return false;
+        const std::string& its = each.shape->front().name;
+        if (name.empty()) name = its;
+        return its.empty() || its == name;
+    };
+    return !model.inputs().empty() && !model.outputs().empty() && std::ranges::all_of(model.inputs(), first_is_free) &&
+           std::ranges::all_of(model.outputs(), first_is_free);
+}
+
 trial try_model(const loaded_model& model) {
     trial found;
-    found.has_rows = has_rows(model);
-    found.reason = found.has_rows ? "no trial was possible: the lengths that the model takes are not known"
-                                  : "the inputs and outputs have no first dimension of one name and any length";
     for (const std::size_t free_length : free_lengths) {
         try {
             try_lengths(model, free_length, found);
             break;
-        } catch (const std::exception& failure) {
-            if (found.has_rows) found.reason = "the trial failed: " + printable(failure.what(), 200);
+        } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): the next length
         }
     }
     return found;

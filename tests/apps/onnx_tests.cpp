@@ -43,7 +43,8 @@ TEST(tool_onnx, is_described) {
     EXPECT_EQ(came.exit_code, 0) << came;
     EXPECT_THAT(came.out, AllOf(HasSubstr("5 nodes, 17226 parameters, ai.onnx 17, made by make_digits_onnx"),
                                 HasSubstr("input input: f32 [batch, 64]"), HasSubstr("output logits: f32 [batch, 10]"),
-                                HasSubstr("/0/Gemm"), HasSubstr("`sluice run` runs it")));
+                                HasSubstr("/0/Gemm"), HasSubstr("rows of a batch are independent: proven"),
+                                HasSubstr("`sluice run` runs it")));
 }
 
 TEST(tool_onnx, is_described_as_json) {
@@ -56,6 +57,7 @@ TEST(tool_onnx, is_described_as_json) {
     EXPECT_EQ(report["opsets"]["ai.onnx"], 17);
     EXPECT_EQ(report["parameters"], 17226);
     EXPECT_EQ(report["runs"], true);
+    EXPECT_EQ(report["rows"], json::parse(R"({"independent": true, "input_axes": [0], "output_axes": [0]})"));
 }
 
 TEST(tool_onnx, that_cannot_run_is_described_with_the_reason) {

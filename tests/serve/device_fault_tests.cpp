@@ -49,10 +49,14 @@ using testing::raw_client;
 class network_on_fake final : public loaded_model {
 public:
     network_on_fake(device& on, nn::model from)
-        : device_(on), pool_(on), network_(sync(nn::make_network(std::move(from)), pool_)) {}
+        : device_(on),
+          pool_(on),
+          rows_(nn::find_row_independence(from)),
+          network_(sync(nn::make_network(std::move(from)), pool_)) {}
 
     const std::vector<nn::value_info>& inputs() const noexcept override { return network_.inputs(); }
     const std::vector<nn::value_info>& outputs() const noexcept override { return network_.outputs(); }
+    const nn::row_independence& rows() const noexcept override { return rows_; }
     std::string platform() const override { return "fake"; }
     std::string device_name() const override { return device_.name(); }
     bool is_lost() const noexcept override { return device_.is_poisoned(); }
@@ -63,6 +67,7 @@ public:
 private:
     device& device_;
     mutable single_stream pool_;
+    nn::row_independence rows_;
     nn::network network_;
 };
 

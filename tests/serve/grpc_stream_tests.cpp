@@ -114,7 +114,7 @@ TEST(grpc_stream, what_is_no_message_has_an_answer_and_the_stream_goes_on) {
 // Requests that came together are one batch, though the thread that takes them computes it.
 TEST(grpc_stream, requests_that_wait_are_joined) {
     const grpc_server server({}, R"({"max_batch": 64})");
-    server.fake->hold();  // forgets the batches of the model's trial
+    server.fake->hold();  // forgets the runs in which the model was timed
     server.fake->open();
     const open_stream stream(server);
     constexpr int count = 2000;

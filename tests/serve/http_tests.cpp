@@ -124,7 +124,8 @@ TEST(http, describes_models) {
     const json model = json::parse(server.ask(get_request("/v2/models/m")).body);
     EXPECT_EQ(model, json::parse(R"({"name":"m","versions":["1"],"platform":"fake",
         "inputs":[{"name":"x","datatype":"FP32","shape":[-1,2]}],
-        "outputs":[{"name":"y","datatype":"FP32","shape":[-1,2]}]})"));
+        "outputs":[{"name":"y","datatype":"FP32","shape":[-1,2]}],
+        "properties":{"rows":"proven"}})"));
     EXPECT_EQ(json::parse(server.ask(get_request("/v2/models/m/versions/1")).body), model);
 }
 

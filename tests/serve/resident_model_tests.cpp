@@ -40,6 +40,7 @@ public:
         : digits_(std::move(digits)), pause_(pause) {}
     const std::vector<nn::value_info>& inputs() const noexcept override { return digits_->inputs(); }
     const std::vector<nn::value_info>& outputs() const noexcept override { return digits_->outputs(); }
+    const nn::row_independence& rows() const noexcept override { return digits_->rows(); }
     std::string platform() const override { return digits_->platform(); }
     std::string device_name() const override { return digits_->device_name(); }
     std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const override {

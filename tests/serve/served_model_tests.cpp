@@ -161,16 +161,27 @@ TEST(served_model, requests_of_other_lengths_are_not_joined) {
 TEST(served_model, a_model_without_a_free_first_dimension_computes_one_by_one) {
     serving s({}, std::make_shared<fake_model>(2.f, std::vector{testing::of(1), testing::of(2)}));
     EXPECT_EQ(s.model->max_batch(), 1U);
-    EXPECT_THAT(s.model->joins_because(), HasSubstr("first dimension"));
+    EXPECT_THAT(s.model->joins_because(), HasSubstr("no dimension of any length"));
     EXPECT_THROW(serving({.max_batch = 8}, std::make_shared<fake_model>(2.f, std::vector{testing::of(1)})), error);
 }
 
-TEST(served_model, rows_that_depend_on_each_other_are_not_joined) {
+TEST(served_model, rows_of_which_nothing_is_proven_are_joined_only_where_the_configuration_says_so) {
     const auto fake = std::make_shared<fake_model>();
-    fake->rows_depend = true;
+    fake->independence = {.node = "node \"max\" (ReduceMax)", .op = "ReduceMax", .why = "computes one number"};
     serving s({}, fake);
     EXPECT_EQ(s.model->max_batch(), 1U);
-    EXPECT_THAT(s.model->joins_because(), HasSubstr("depends on the other rows"));
+    EXPECT_THAT(s.model->joins_because(), HasSubstr("not proven that rows are independent: node \"max\" (ReduceMax)"));
+    const serving promised({.max_batch = 8}, fake);
+    EXPECT_EQ(promised.model->max_batch(), 8U);
+    EXPECT_THAT(promised.model->joins_because(), HasSubstr("the configuration says so; it is not proven"));
+}
+
+TEST(served_model, rows_along_another_axis_than_the_first_are_not_joined) {
+    const auto fake = std::make_shared<fake_model>();
+    fake->independence = {.is_proven = true, .input_axes = {1}, .output_axes = {0}};
+    serving s({}, fake);
+    EXPECT_EQ(s.model->max_batch(), 1U);
+    EXPECT_THAT(s.model->joins_because(), HasSubstr("not along the first dimensions"));
     try {
         serving wrong({.max_batch = 8}, fake);
         FAIL() << "batches were accepted";
@@ -179,7 +190,7 @@ TEST(served_model, rows_that_depend_on_each_other_are_not_joined) {
     }
 }
 
-// Of more rows than a trial has it gives one output.
+// Of more than three rows it gives one output.
 class summing_model final : public fake_model {
 public:
     std::vector<nn::any_tensor> run(std::vector<nn::any_tensor> inputs) const override {
@@ -193,7 +204,7 @@ TEST(served_model, a_batch_that_loses_rows_is_computed_one_by_one_and_none_is_jo
     serving s({}, std::make_shared<summing_model>());
     EXPECT_EQ(s.model->max_batch(), 64U);
     const std::string before = s.model->joins_because(), after = "an output did not have the rows of its batch";
-    EXPECT_THAT(before, HasSubstr("a trial gave each row the same outputs"));
+    EXPECT_THAT(before, HasSubstr("the graph shows that rows are independent"));
     std::atomic<bool> ends{false};
     std::thread looks([&] {  // as the statistics do
         while (!ends) {

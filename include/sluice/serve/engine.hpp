@@ -10,6 +10,7 @@
 
 #include "sluice/nn/any_tensor.hpp"
 #include "sluice/nn/model.hpp"
+#include "sluice/nn/row_independence.hpp"
 #include "sluice/serve/gpu_memory.hpp"
 #include "sluice/serve/model_config.hpp"
 #include "sluice/serve/model_files.hpp"
@@ -25,6 +26,9 @@ public:
     virtual const std::vector<nn::value_info>& inputs() const noexcept = 0;
     // The outputs, in the order in which run gives them. Costs O(1).
     virtual const std::vector<nn::value_info>& outputs() const noexcept = 0;
+    // Whether the rows of a batch are proven to be computed independently of each other, or what is in the way. The
+    // server joins the rows of several requests only where they are, or where the configuration says so. Costs O(1).
+    virtual const nn::row_independence& rows() const noexcept = 0;
     virtual std::string platform() const = 0;     // "sluice_onnx"; costs a copy of the text
     virtual std::string device_name() const = 0;  // "cpu:0"; costs O(devices)
     // How it computes, for people: "bf16 (AVX-512-BF16) in 5 of 6 products"; empty where there is nothing to say. Costs

@@ -36,7 +36,8 @@ struct queue_policy {
 
 struct model_config {
     // Requests that wait are computed together, as long as they have at most this many rows. Default: 64 for a model of
-    // which a trial at load time shows that its rows do not depend on each other, else 1.
+    // which its graph shows that its rows do not depend on each other (nn::find_row_independence), else 1. A number
+    // above 1 is a promise that they do not: the server then joins also where that is not proven.
     std::optional<std::size_t> max_batch = std::nullopt;
     // Batches of these many rows are computed without a wait; ascending, none above max_batch. A batch has the largest
     // of these numbers that the queue's first requests have together, and never more than the last of them.

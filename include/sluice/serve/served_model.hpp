@@ -35,8 +35,10 @@ struct batch_rule;
 
 class served_model : public std::enable_shared_from_this<served_model> {
 public:
-    // Tries the model with numbers of its own, and starts the threads. Throws error when the configuration asks for
-    // batches and the model's rows depend on each other. Costs the trial runs of the model, and the threads.
+    // Runs the model with numbers of its own to learn its times, and starts the threads. Requests are joined where the
+    // model's rows are proven to be independent (loaded_model::rows), or where the configuration asks for batches,
+    // which is a promise that they are. Throws error when it asks, and inputs and outputs cannot be joined along their
+    // first dimensions. Costs the trial runs of the model, and the threads.
     static std::shared_ptr<served_model> make(std::string name, std::size_t version,
                                               std::shared_ptr<const loaded_model> network, const model_config& config);
     served_model(const served_model&) = delete;  // it owns threads
@@ -87,6 +89,7 @@ private:
 
     served_model(std::string name, std::size_t version, std::shared_ptr<const loaded_model> network,
                  const model_config& config);
+    void require_joinable() const;
     void start();
     void work();
     bool is_short(std::size_t elements) const;

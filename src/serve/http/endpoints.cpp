@@ -49,7 +49,8 @@ json metadata_of(const served_model& model, const server& models) {
             {"versions", versions},
             {"platform", model.network().platform()},
             {"inputs", tensors_of(model.network().inputs())},
-            {"outputs", tensors_of(model.network().outputs())}};
+            {"outputs", tensors_of(model.network().outputs())},
+            {"properties", {{"rows", model.network().rows().text()}}}};
 }
 
 json configured_tensors(const std::vector<triton_tensor>& tensors) {

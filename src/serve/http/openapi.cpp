@@ -155,7 +155,8 @@ std::string_view openapi_text() {
       "name": {"type": "string"}, "versions": {"type": "array", "items": {"type": "string"}},
       "platform": {"type": "string"},
       "inputs": {"type": "array", "items": {"$ref": "#/components/schemas/tensor_metadata"}},
-      "outputs": {"type": "array", "items": {"$ref": "#/components/schemas/tensor_metadata"}}}},
+      "outputs": {"type": "array", "items": {"$ref": "#/components/schemas/tensor_metadata"}},
+      "properties": {"type": "object", "additionalProperties": {"type": "string"}}}},
     "data": {"type": "array", "items": {}},
     "infer_request": {"type": "object", "required": ["inputs"], "additionalProperties": false, "properties": {
       "id": {"type": "string"},

@@ -33,10 +33,17 @@ inline constexpr float deadly_number = 666;
 class fake_model : public loaded_model {
 public:
     explicit fake_model(float factor = 2, std::vector<nn::dimension> shape = {named("batch"), of(2)})
-        : factor_(factor), inputs_{{"x", io::dtype::f32, shape}}, outputs_{{"y", io::dtype::f32, shape}} {}
+        : factor_(factor), inputs_{{"x", io::dtype::f32, shape}}, outputs_{{"y", io::dtype::f32, shape}} {
+        if (shape.empty() || shape.front().length) {
+            independence.why = "input 'x' has no dimension of any length";
+        } else {
+            independence = {.is_proven = true, .input_axes = {0}, .output_axes = {0}};
+        }
+    }
 
     const std::vector<nn::value_info>& inputs() const noexcept override { return inputs_; }
     const std::vector<nn::value_info>& outputs() const noexcept override { return outputs_; }
+    const nn::row_independence& rows() const noexcept override { return independence; }
     std::string platform() const override { return "fake"; }
     std::string device_name() const override { return "none"; }
 
@@ -51,14 +58,12 @@ public:
             --running_;
         }
         const auto x = inputs.front().values<float>();
-        float sum = 0;
         for (const float each : x) {
             if (each == bad_number) throw error(errc::out_of_range, "13 is out of range");
             if (each == deadly_number) throw error(errc::device_failed, "the device is lost");
-            sum += each;
         }
         std::vector<float> y(x.size());
-        for (std::size_t i = 0; i < y.size(); ++i) y[i] = factor_ * x[i] + (rows_depend ? sum : 0);
+        for (std::size_t i = 0; i < y.size(); ++i) y[i] = factor_ * x[i];
         return {nn::any_tensor(y, inputs.front().shape())};
     }
 
@@ -82,7 +87,7 @@ public:
         return batches_;
     }
 
-    bool rows_depend = false;
+    nn::row_independence independence;  // what it says of its rows
 
 private:
     float factor_;
