@@ -6,6 +6,8 @@
 namespace sluice::nn::rows {
 namespace {
 
+constexpr std::string_view domain_of_training = "ai.onnx.preview.training";
+
 // Before operator set 7 the second operand is put at an axis of the first.
 void legacy_elementwise(rule_call& in) {
     const auto axis = in.axis(0);
@@ -52,7 +54,24 @@ void clip(rule_call& in) {
     in.give(0, open(in.shape(0)), in.axis(0));
 }
 
-// [halves, ...]: both inputs have one shape.
+// The learning rate and the number of steps, and then tensors of one shape for each variable. The outputs are those of
+// all kinds but the gradients, which are the second kind.
+void optimizer_step_rows(rule_call& in) {
+    in.require_alike(0, "learning rates");
+    in.require_alike(1, "numbers of steps");
+    const std::size_t tensors = in.input_count() - 2, variables = tensors - in.output_count();
+    if (variables == 0 || tensors % variables != 0) throw cannot_follow{"has inputs that do not fit"};
+    for (std::size_t i = 2; i < in.input_count(); ++i) {
+        const std::size_t variable = 2 + (i - 2) % variables;
+        if (in.axis(i) != in.axis(variable) || in.shape(i) != in.shape(variable))
+            throw cannot_follow{"combines the rows with a tensor that has no rows"};
+    }
+    for (std::size_t o = 0; o < in.output_count(); ++o) {
+        const std::size_t variable = 2 + o % variables;
+        in.give(o, open(in.shape(variable)), in.axis(variable));
+    }
+}
+
 void quantize(rule_call& in) {
     in.require_alike(1, "scales");
     in.require_alike(2, "zero points");
@@ -77,6 +96,9 @@ std::span<const rule_of_operator> element_rules() {
             {.name = "CastLike", .how = &first_elements},
             {.name = "Dropout", .how = &dropout},
             {.name = "Clip", .how = &clip},
+            {.name = "Adagrad", .how = &optimizer_step_rows, .domain = domain_of_training},
+            {.name = "Adam", .how = &optimizer_step_rows, .domain = domain_of_training},
+            {.name = "Momentum", .how = &optimizer_step_rows, .domain = domain_of_training},
             {.name = "QuantizeLinear", .how = &quantize},
             {.name = "DequantizeLinear", .how = &quantize},
         };

@@ -89,8 +89,6 @@ std::span<const rule_of_operator> learning_rules() {
 }
 
 std::span<const rule_of_operator> mixing_operators() {
-    constexpr std::string_view trains = "changes weights by the gradients of all rows", preview = "ai.onnx.preview",
-                               training = "ai.onnx.preview.training";
     static const std::vector<rule_of_operator> all{
         {.name = "DynamicQuantizeLinear", .how = nullptr, .why = "computes one scale from the numbers of all rows"},
         {.name = "NonZero", .how = nullptr, .why = "gives the places of all rows one after the other"},
@@ -101,19 +99,12 @@ std::span<const rule_of_operator> mixing_operators() {
         {.name = "MaxUnpool", .how = nullptr, .why = "takes places that count the images before"},
         {.name = "MaxRoiPool", .how = nullptr, .why = "takes regions that name their image by its number"},
         {.name = "RoiAlign", .how = nullptr, .why = "takes regions that name their image by its number"},
-        {.name = "FlexAttention",
-         .how = nullptr,
-         .why = "has graphs of its own, into which rows are not followed",
-         .domain = preview},
         {.name = "RandomNormal", .how = nullptr, .why = "draws other numbers for each run"},
         {.name = "RandomUniform", .how = nullptr, .why = "draws other numbers for each run"},
         {.name = "RandomNormalLike", .how = nullptr, .why = "draws other numbers for each place"},
         {.name = "RandomUniformLike", .how = nullptr, .why = "draws other numbers for each place"},
         {.name = "Bernoulli", .how = nullptr, .why = "draws other numbers for each place"},
         {.name = "Multinomial", .how = nullptr, .why = "draws other numbers for each place"},
-        {.name = "Adagrad", .how = nullptr, .why = trains, .domain = training},
-        {.name = "Adam", .how = nullptr, .why = trains, .domain = training},
-        {.name = "Momentum", .how = nullptr, .why = trains, .domain = training},
         {.name = "HannWindow", .how = nullptr, .why = "gives as many numbers as there are rows"},
         {.name = "HammingWindow", .how = nullptr, .why = "gives as many numbers as there are rows"},
         {.name = "BlackmanWindow", .how = nullptr, .why = "gives as many numbers as there are rows"},

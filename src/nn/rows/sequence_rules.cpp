@@ -83,6 +83,16 @@ void attention_rows(rule_call& in) {
     }
 }
 
+// Its graphs could use the number of a row.
+void flexible_attention_rows(rule_call& in) {
+    const auto rows = first_of_all(in, {0, 1, 2});
+    if (in.what().attributes.contains("score_mod") || in.what().attributes.contains("prob_mod"))
+        throw cannot_follow{"has graphs of its own, into which rows are not followed"};
+    open_shape to(in.rank(0));
+    to.at(0) = in.shape(0).at(0);
+    in.give(0, std::move(to), rows);
+}
+
 // [rows, steps, heads * size]
 void linear_attention_rows(rule_call& in) {
     const auto rows = first_of_all(in, {0, 1, 2, 3, 4, 5});
@@ -115,6 +125,7 @@ std::span<const rule_of_operator> sequence_rules() {
         {.name = "GRU", .how = &recurrent_layer},
         {.name = "LSTM", .how = &recurrent_layer},
         {.name = "Attention", .how = &attention_rows},
+        {.name = "FlexAttention", .how = &flexible_attention_rows, .domain = "ai.onnx.preview"},
         {.name = "LinearAttention", .how = &linear_attention_rows},
         {.name = "RotaryEmbedding", .how = &rotary_embedding_rows},
     };
