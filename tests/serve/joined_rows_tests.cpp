@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answer to a request is that of its rows alone, whoever else asks at the same time.
+// The answer to a request is that of its rows alone, also while others ask.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
