@@ -467,6 +467,8 @@ void lstm(node_call& in) {
         of.take(0, kernel.f);
         of.take(1, kernel.g);
         of.take(2, kernel.out);
+        // `clip` limits the arguments of the gates. The cell state is none of them.
+        for (recurrent_activation& each : kernel.out) each.clip = 0;
         for (std::size_t t = 0; t < of.steps; ++t) {
             kernel.all.step = t;
             kernel.h = h.read<T>();
